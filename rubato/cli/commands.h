@@ -1,0 +1,9 @@
+// Every command of the binary; each lives in the file of its name.
+#ifndef RUBATO_CLI_COMMANDS_H_
+#define RUBATO_CLI_COMMANDS_H_
+
+#include "rubato/cli/cli.h"
+
+namespace rubato {}  // namespace rubato
+
+#endif  // RUBATO_CLI_COMMANDS_H_

@@ -1,0 +1,11 @@
+// rubato: elastic training on whatever is there.
+#include <unistd.h>
+
+#include <iostream>
+
+#include "rubato/cli/commands.h"
+
+int main(int argc, char** argv) {
+  rubato::Cli cli({.out = std::cout, .err = std::cerr, .terminal = isatty(STDERR_FILENO) == 1});
+  return cli.Main(argc, argv);
+}
