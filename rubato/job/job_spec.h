@@ -15,20 +15,20 @@ namespace rubato {
 
 // Where records come from and how a row is read.
 struct DataSpec {
-  std::vector<std::string> train;       // Files or globs; .gz is inflated on the way.
-  std::vector<std::string> validation;  // Empty: the job is never evaluated.
-  std::string format = "criteo";        // criteo, csv, tsv or idx.
-  std::string label;                    // csv, tsv: the label's column; default the first.
-  std::vector<std::string> numeric;     // csv, tsv: columns read as numbers.
+  std::vector<std::string> train;        // Files or globs; .gz is inflated on the way.
+  std::vector<std::string> validation;   // Empty: the job is never evaluated.
+  std::string format = "criteo";         // criteo, csv, tsv or idx.
+  std::string label;                     // csv, tsv: the label's column; default the first.
+  std::vector<std::string> numeric;      // csv, tsv: columns read as numbers.
   std::vector<std::string> categorical;  // csv, tsv: columns read as text, hashed to ids.
-  bool header = true;                    // csv, tsv: the first line of every file names its columns.
-  std::string bad_rows = "fail";         // fail, or skip up to bad_rows_max in the whole job.
+  bool header = true;             // csv, tsv: the first line of every file names its columns.
+  std::string bad_rows = "fail";  // fail, or skip up to bad_rows_max in the whole job.
   int64_t bad_rows_max = 1000;
 };
 
 // How many workers the job may have. `rubato scale` moves the target between min and max.
 struct WorkersSpec {
-  int64_t min = 1;    // Below this many live workers the job waits for relaunches.
+  int64_t min = 1;  // Below this many live workers the job waits for relaunches.
   int64_t max = 1;
   int64_t start = 0;  // The first target; 0 means max.
 };
@@ -36,7 +36,7 @@ struct WorkersSpec {
 struct OptimizerSpec {
   std::string name = "adagrad";  // sgd, adagrad.
   double learning_rate = 0.05;
-  double epsilon = 1e-10;              // adagrad
+  double epsilon = 1e-10;            // adagrad
   double initial_accumulator = 0.0;  // adagrad
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
@@ -58,15 +58,15 @@ struct ShuffleSpec {
 
 // Knobs of survival. The defaults suit one machine.
 struct ElasticSpec {
-  absl::Duration lease = absl::Seconds(3);       // Silent this long: a worker loses its tasks.
+  absl::Duration lease = absl::Seconds(3);  // Silent this long: a worker loses its tasks.
   absl::Duration heartbeat = absl::Milliseconds(100);
-  int64_t task_failures_max = 3;                 // Different workers a task may fail on.
-  int64_t crash_loop_max = 5;                    // Crashes in a row without any progress.
+  int64_t task_failures_max = 3;  // Different workers a task may fail on.
+  int64_t crash_loop_max = 5;     // Crashes in a row without any progress.
 };
 
 struct JobSpec {
   std::string name;
-  std::string model;  // A zoo name, or the path of a plug-in (.so).
+  std::string model;                                 // A zoo name, or the path of a plug-in (.so).
   std::map<std::string, std::string> model_options;  // As the model documents: dim, hidden, ...
   DataSpec data;
   std::string strategy = "ps";

@@ -61,9 +61,9 @@ struct StepInput {
 };
 
 struct StepOutput {
-  double loss = 0;                                   // Mean over the batch.
-  std::vector<float> dense_gradient;                 // As `dense`.
-  std::vector<std::vector<float>> table_gradients;   // As each table's `rows`.
+  double loss = 0;                                  // Mean over the batch.
+  std::vector<float> dense_gradient;                // As `dense`.
+  std::vector<std::vector<float>> table_gradients;  // As each table's `rows`.
 };
 
 // One model with its loss, optimizer and parser: the user's four functions. One thread uses it.
