@@ -1,6 +1,6 @@
 // Scores of a model summed up so that parts can be merged: each worker sums over its tasks, the
-// master adds the sums and reads the metrics off the total. Adding is exact and has no order, so
-// the same tasks give the same metrics whoever evaluated them.
+// master adds the sums, in the order of tasks, and reads the metrics off the total: so the same
+// weights give the same metrics to the last bit, whoever evaluated which task.
 #ifndef RUBATO_METRICS_EVALUATION_H_
 #define RUBATO_METRICS_EVALUATION_H_
 
@@ -25,7 +25,7 @@ struct EvaluationSums {
   void AddBinary(double score, bool positive);
 };
 
-// The bin of a probability: bins are equally wide in the logit, 256 to one unit of it, so that
+// The bin of a probability: bins are equally wide in the logit, 1024 to one unit of it, so that
 // they stay fine near 0 and 1 where click rates live; beyond logit +-32 everything shares the
 // outermost bin. A score that is not a number falls into the lowest.
 int32_t BinOf(double score);
