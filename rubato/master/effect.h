@@ -21,14 +21,14 @@ struct AppendJournal {
 
 // Start a process. Repeated after a restart of the master for everything it believes alive, so
 // the supervisor must ignore a launch it knows, and repeat the ExitNotice of one that is gone.
-struct Launch {
+struct LaunchProcess {
   Role role = Role::kWorker;
   int64_t id = 0;
   int64_t incarnation = 0;  // Servers: which life. Workers: always 1.
 };
 
 // Signal a process; one that is gone is answered with its ExitNotice again.
-struct Signal {
+struct SignalProcess {
   enum class Kind { kTerminate, kKill };
   Role role = Role::kWorker;
   int64_t id = 0;
@@ -37,7 +37,7 @@ struct Signal {
 };
 
 // Something that happened: one line of events.jsonl.
-struct Event {
+struct JobEvent {
   using Value = std::variant<int64_t, double, std::string>;
   absl::Time time;
   std::string kind;  // worker_lost, checkpoint_complete, ...
@@ -57,13 +57,13 @@ struct RemoveCheckpoint {
 };
 
 // The job is over and nobody is left: the master may exit.
-struct Finished {
+struct JobFinished {
   JobState state = JobState::kDone;  // kDone, kFailed or kStopped.
   std::string error;                 // kFailed: why.
 };
 
-using Effect =
-    std::variant<AppendJournal, Launch, Signal, Event, WriteManifest, RemoveCheckpoint, Finished>;
+using Effect = std::variant<AppendJournal, LaunchProcess, SignalProcess, JobEvent, WriteManifest,
+                            RemoveCheckpoint, Finished>;
 
 }  // namespace rubato
 

@@ -1,6 +1,6 @@
 // The journal as bytes: a header with the version that writes it, then framed records.
 //
-//     header | length u32, checksum u64, bytes | length u32, checksum u64, bytes | ...
+//     header | length u32, guard of the length u32, checksum u64, bytes | ...
 //
 // A crash can leave the last record cut short; nobody has seen its consequences, so the tail is
 // dropped. Damage anywhere before the tail is an error: what it hid was promised to somebody.

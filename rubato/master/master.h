@@ -5,7 +5,7 @@
 //                     └───────── an error that will not go away ─▶ failed
 //
 // A request and the time go in; a reply comes out, and TakeEffects() gives what must be done in
-// the world before that reply is sent. Every change of state is one Entry, journaled and then
+// the world before that reply is sent. Every change of state is one entry, journaled and then
 // applied; replaying the entries applies them again, so a restarted master is the old one with
 // fresh leases. Not thread-safe: one loop owns it. Never blocks, never reads a clock.
 #ifndef RUBATO_MASTER_MASTER_H_

@@ -54,7 +54,7 @@ struct TimeSpent {
   double checkpoint = 0;
   double other = 0;
   double total() const { return useful + read + wait + rebuild + redo + checkpoint + other; }
-  void Add(const TimeSpent& other);
+  void Add(const TimeSpent& more);
 };
 
 // The first word of a process, repeated when a new master answers with UNKNOWN. Idempotent.

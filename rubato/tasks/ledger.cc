@@ -28,7 +28,7 @@ absl::Status Refused(TaskId id, absl::string_view what) {
 
 }  // namespace
 
-Ledger::Ledger(const PlanOptions& options) : plan_(options), fresh_tasks_(plan_.TasksOf(0)) {}
+Ledger::Ledger(const TaskPlanOptions& options) : plan_(options), fresh_tasks_(plan_.TasksOf(0)) {}
 
 std::optional<Task> Ledger::NextFor(WorkerId worker, const std::vector<WorkerId>& alive) const {
   const LiveTask* lost = nullptr;

@@ -22,8 +22,8 @@
 #include "absl/status/status.h"
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
-#include "rubato/tasks/plan.h"
 #include "rubato/tasks/task.h"
+#include "rubato/tasks/task_plan.h"
 
 namespace rubato {
 
@@ -45,8 +45,8 @@ struct LiveTask {
 
 class Ledger {
  public:
-  explicit Ledger(const PlanOptions& options);
-  const Plan& plan() const { return plan_; }
+  explicit Ledger(const TaskPlanOptions& options);
+  const TaskPlan& plan() const { return plan_; }
 
   // ---- what could be done ----
   // What `worker` should get: evaluation first, then what was lost, then the next fresh task. A
@@ -94,7 +94,7 @@ class Ledger {
   const Task* Fresh() const;
   void TakeFresh();
 
-  Plan plan_;
+  TaskPlan plan_;
   std::map<TaskId, LiveTask> live_;  // Ordered: older epochs first, evaluations last.
   int64_t fresh_epoch_ = 0;
   size_t fresh_next_ = 0;          // Into fresh_tasks_.

@@ -16,7 +16,7 @@ Task LeaseNext(Ledger& ledger, WorkerId worker, std::vector<WorkerId> alive = {k
   return *task;
 }
 
-PlanOptions TwoTasks() { return {.records = 40, .batch_size = 10, .batches_per_task = 2}; }
+TaskPlanOptions TwoTasks() { return {.records = 40, .batch_size = 10, .batches_per_task = 2}; }
 
 TEST(LedgerTest, ALostTaskGoesOnFromItsLastCommittedBatch) {
   Ledger ledger(TwoTasks());
@@ -55,7 +55,7 @@ TEST(LedgerTest, OnlyBatchesCanBeCommitted) {
 }
 
 TEST(LedgerTest, AFencingTaskIsNobodysUntilReopened) {
-  PlanOptions options = TwoTasks();
+  TaskPlanOptions options = TwoTasks();
   options.max_steps = 2;
   Ledger ledger(options);
   const Task task = LeaseNext(ledger, kAnn);
@@ -70,7 +70,7 @@ TEST(LedgerTest, AFencingTaskIsNobodysUntilReopened) {
 
 TEST(LedgerTest, TheBarrierHoldsTheNextEpochBack) {
   for (const bool barrier : {true, false}) {
-    PlanOptions options = TwoTasks();
+    TaskPlanOptions options = TwoTasks();
     options.epochs = 2;
     options.epoch_barrier = barrier;
     Ledger ledger(options);
@@ -85,7 +85,7 @@ TEST(LedgerTest, TheBarrierHoldsTheNextEpochBack) {
 }
 
 TEST(LedgerTest, EvaluationComesFirstAndCommitsAsAWhole) {
-  PlanOptions options = TwoTasks();
+  TaskPlanOptions options = TwoTasks();
   options.validation_records = 30;
   Ledger ledger(options);
   LeaseNext(ledger, kAnn);
@@ -114,7 +114,7 @@ TEST(LedgerTest, AFailedTaskGoesToSomebodyElseIfThereIsOne) {
 }
 
 TEST(LedgerTest, EndingEarlyFinishesWhatWasBegun) {
-  PlanOptions options = {.records = 100, .batch_size = 10, .batches_per_task = 2, .epochs = 2};
+  TaskPlanOptions options = {.records = 100, .batch_size = 10, .batches_per_task = 2, .epochs = 2};
   Ledger ledger(options);
   const Task begun = LeaseNext(ledger, kAnn);
   const Task lost = LeaseNext(ledger, kBob);

@@ -1,4 +1,4 @@
-#include "rubato/tasks/plan.h"
+#include "rubato/tasks/task_plan.h"
 
 #include <algorithm>
 #include <set>
@@ -14,7 +14,7 @@ using testing::ElementsAre;
 
 TEST(PlanTest, AnEpochHoldsEveryRecordOnce) {
   for (const int64_t records : {1, 7, 64, 100, 1000}) {
-    const Plan plan({.records = records, .batch_size = 8, .batches_per_task = 3, .epochs = 2});
+    const TaskPlan plan({.records = records, .batch_size = 8, .batches_per_task = 3, .epochs = 2});
     for (int64_t epoch = 0; epoch < 2; ++epoch) {
       IntervalSet seen;
       int64_t batches = 0;
@@ -30,22 +30,22 @@ TEST(PlanTest, AnEpochHoldsEveryRecordOnce) {
 }
 
 TEST(PlanTest, TheOrderIsSeededAndChangesByEpoch) {
-  const PlanOptions options = {.records = 1000, .batch_size = 10, .epochs = 2, .seed = 7};
-  EXPECT_EQ(Plan(options).TasksOf(0), Plan(options).TasksOf(0));
+  const TaskPlanOptions options = {.records = 1000, .batch_size = 10, .epochs = 2, .seed = 7};
+  EXPECT_EQ(TaskPlan(options).TasksOf(0), TaskPlan(options).TasksOf(0));
   auto firsts = [](const std::vector<Task>& tasks) {
     std::vector<int64_t> begins;
     for (const Task& task : tasks) begins.push_back(task.begin);
     return begins;
   };
-  EXPECT_NE(firsts(Plan(options).TasksOf(0)), firsts(Plan(options).TasksOf(1)));
-  PlanOptions in_order = options;
+  EXPECT_NE(firsts(TaskPlan(options).TasksOf(0)), firsts(TaskPlan(options).TasksOf(1)));
+  TaskPlanOptions in_order = options;
   in_order.shuffle_tasks = false;
-  const std::vector<int64_t> begins = firsts(Plan(in_order).TasksOf(1));
+  const std::vector<int64_t> begins = firsts(TaskPlan(in_order).TasksOf(1));
   EXPECT_TRUE(std::is_sorted(begins.begin(), begins.end()));
 }
 
 TEST(PlanTest, IdsAreUniqueInTheWholeJob) {
-  const Plan plan({.records = 50, .validation_records = 30, .batch_size = 4, .epochs = 3});
+  const TaskPlan plan({.records = 50, .validation_records = 30, .batch_size = 4, .epochs = 3});
   std::set<TaskId> ids;
   size_t count = 0;
   for (int64_t i = 0; i < 3; ++i) {
@@ -60,12 +60,12 @@ TEST(PlanTest, IdsAreUniqueInTheWholeJob) {
 TEST(PlanTest, MaxStepsIsExactWhereverItFalls) {
   for (int64_t max_steps = 1; max_steps <= 40; ++max_steps) {
     // 13 batches an epoch, the last of one record; tasks of 4 batches.
-    const Plan plan({.records = 97,
-                     .batch_size = 8,
-                     .batches_per_task = 4,
-                     .epochs = 3,
-                     .max_steps = max_steps,
-                     .seed = 5});
+    const TaskPlan plan({.records = 97,
+                         .batch_size = 8,
+                         .batches_per_task = 4,
+                         .epochs = 3,
+                         .max_steps = max_steps,
+                         .seed = 5});
     int64_t batches = 0, records = 0;
     for (int64_t epoch = 0; epoch < 3; ++epoch) {
       for (const Task& task : plan.TasksOf(epoch)) {

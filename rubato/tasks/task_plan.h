@@ -1,7 +1,7 @@
 // Which tasks a job has: epochs cut into ranges of records, in a seeded order, ending after
 // exactly max_steps batches. A pure function of its options; nothing here changes as a job runs.
-#ifndef RUBATO_TASKS_PLAN_H_
-#define RUBATO_TASKS_PLAN_H_
+#ifndef RUBATO_TASKS_TASK_PLAN_H_
+#define RUBATO_TASKS_TASK_PLAN_H_
 
 #include <cstdint>
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace rubato {
 
-struct PlanOptions {
+struct TaskPlanOptions {
   int64_t records = 0;
   int64_t validation_records = 0;
   int64_t batch_size = 1;
@@ -28,11 +28,11 @@ struct PlanOptions {
 // between 1 and 64 batches a task: fewer would make leasing the work, more would lose much of it.
 int64_t ChooseBatchesPerTask(int64_t records, int64_t batch_size, int64_t workers_max);
 
-class Plan {
+class TaskPlan {
  public:
-  explicit Plan(const PlanOptions& options);
+  explicit TaskPlan(const TaskPlanOptions& options);
 
-  const PlanOptions& options() const { return options_; }
+  const TaskPlanOptions& options() const { return options_; }
   // Epochs that have any step; max_steps may leave fewer than asked for.
   int64_t epochs() const { return epochs_; }
   int64_t steps() const { return steps_; }      // Batches in all.
@@ -49,7 +49,7 @@ class Plan {
   IntervalSet Positions(int64_t epoch, int64_t tasks) const;
 
  private:
-  PlanOptions options_;
+  TaskPlanOptions options_;
   int64_t epochs_ = 0;
   int64_t steps_ = 0;
   int64_t records_ = 0;
@@ -58,4 +58,4 @@ class Plan {
 
 }  // namespace rubato
 
-#endif  // RUBATO_TASKS_PLAN_H_
+#endif  // RUBATO_TASKS_TASK_PLAN_H_

@@ -1,4 +1,4 @@
-#include "rubato/tasks/plan.h"
+#include "rubato/tasks/task_plan.h"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ int64_t ChooseBatchesPerTask(int64_t records, int64_t batch_size, int64_t worker
   return std::clamp<int64_t>(batches / (8 * std::max<int64_t>(workers_max, 1)), 1, 64);
 }
 
-Plan::Plan(const PlanOptions& options) : options_(options) {
+TaskPlan::TaskPlan(const TaskPlanOptions& options) : options_(options) {
   RUBATO_CHECK(options.batch_size > 0 && options.batches_per_task > 0);
   RUBATO_CHECK(options.evaluation_batches_per_task > 0);
   const int64_t steps_per_epoch = CeilDivide(options.records, options.batch_size);
@@ -33,11 +33,11 @@ Plan::Plan(const PlanOptions& options) : options_(options) {
   for (const Task& task : TasksOf(epochs_ - 1)) records_ += task.end - task.begin;
 }
 
-int64_t Plan::BatchesIn(int64_t begin, int64_t end) const {
+int64_t TaskPlan::BatchesIn(int64_t begin, int64_t end) const {
   return CeilDivide(end - begin, options_.batch_size);
 }
 
-std::vector<Task> Plan::TasksOf(int64_t epoch) const {
+std::vector<Task> TaskPlan::TasksOf(int64_t epoch) const {
   if (epoch >= epochs_) return {};
   const int64_t task_records = options_.batches_per_task * options_.batch_size;
   const int64_t count = CeilDivide(options_.records, task_records);
@@ -65,7 +65,7 @@ std::vector<Task> Plan::TasksOf(int64_t epoch) const {
   return tasks;
 }
 
-std::vector<Task> Plan::EvaluationTasks(int64_t number) const {
+std::vector<Task> TaskPlan::EvaluationTasks(int64_t number) const {
   const int64_t task_records = options_.evaluation_batches_per_task * options_.batch_size;
   const int64_t count = CeilDivide(options_.validation_records, task_records);
   std::vector<Task> tasks;
@@ -81,7 +81,7 @@ std::vector<Task> Plan::EvaluationTasks(int64_t number) const {
   return tasks;
 }
 
-IntervalSet Plan::Positions(int64_t epoch, int64_t tasks) const {
+IntervalSet TaskPlan::Positions(int64_t epoch, int64_t tasks) const {
   IntervalSet positions;
   for (const Task& task : TasksOf(epoch)) {
     if (tasks-- <= 0) break;
