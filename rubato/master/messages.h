@@ -12,6 +12,8 @@
 #include "absl/time/time.h"
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
+#include "rubato/metrics/evaluation.h"
+#include "rubato/tasks/task.h"
 
 namespace rubato {
 
@@ -35,31 +37,10 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-// ---- tasks -------------------------------------------------------------------------------------
-
-enum class TaskKind { kTrain, kEvaluate };
-
-// A range of positions of one epoch (or of the validation set) that one worker holds at a time.
-struct Task {
-  TaskId id;
-  TaskKind kind = TaskKind::kTrain;
-  int64_t epoch = 0;      // Training: the epoch. Evaluation: the number of the evaluation.
-  int64_t begin = 0;      // Positions [begin, end) = record numbers; within a task, the order of
-  int64_t end = 0;        // records is a permutation seeded by (job seed, epoch, begin).
-  int64_t committed = 0;  // The first position not yet committed: where to go on.
-  friend bool operator==(const Task&, const Task&) = default;
-};
-
-// Partial sums of an evaluation, small enough to send: AUC by a histogram of scores.
-struct EvaluationSums {
-  int64_t records = 0;
-  double loss_sum = 0;
-  int64_t correct = 0;
-  // Binary models: bin of the score -> (negatives, positives); see worker/metrics.h for the bins.
-  std::map<int32_t, std::pair<int64_t, int64_t>> histogram;
-  std::map<std::string, double> user_sums;
-  void Add(const EvaluationSums& other);
-};
+// Whether a server whose newest view is `newest` takes a push of `worker`, which knew view
+// `number`: it does while the worker is in its view, or joined by one the server has yet to hear
+// of. Rests on a worker never adopting a view from which it is missing.
+bool Admits(const View& newest, WorkerId worker, int64_t number);
 
 // ---- workers to master -------------------------------------------------------------------------
 
@@ -73,7 +54,7 @@ struct TimeSpent {
   double checkpoint = 0;
   double other = 0;
   double total() const { return useful + read + wait + rebuild + redo + checkpoint + other; }
-  void Add(const TimeSpent& other);
+  void Add(const TimeSpent& more);
 };
 
 // The first word of a process, repeated when a new master answers with UNKNOWN. Idempotent.
@@ -130,6 +111,9 @@ struct HeartbeatReply {
 
 struct LeaseRequest {
   WorkerId worker;
+  // What it has in hand. A task the master leased to it and that is missing here was lost with
+  // its reply, and is given again: so a lease asked twice is granted once.
+  std::vector<TaskId> holding;
 };
 struct LeaseReply {
   enum class Verdict { kTask, kWait, kDone, kUnknown };  // kUnknown: not registered here.
