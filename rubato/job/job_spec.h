@@ -21,9 +21,11 @@ struct DataSpec {
   std::string label;                     // csv, tsv: the label's column; default the first.
   std::vector<std::string> numeric;      // csv, tsv: columns read as numbers.
   std::vector<std::string> categorical;  // csv, tsv: columns read as text, hashed to ids.
-  bool header = true;             // csv, tsv: the first line of every file names its columns.
+  // csv, tsv: the first line of every file names its columns; without it they are 1, 2, ...
+  bool header = true;
   std::string bad_rows = "fail";  // fail, or skip up to bad_rows_max in the whole job.
   int64_t bad_rows_max = 1000;
+  friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
 // How many workers the job may have. `rubato scale` moves the target between min and max.
@@ -31,6 +33,7 @@ struct WorkersSpec {
   int64_t min = 1;  // Below this many live workers the job waits for relaunches.
   int64_t max = 1;
   int64_t start = 0;  // The first target; 0 means max.
+  friend bool operator==(const WorkersSpec&, const WorkersSpec&) = default;
 };
 
 struct OptimizerSpec {
@@ -44,16 +47,19 @@ struct OptimizerSpec {
 struct EvaluateSpec {
   int64_t every_steps = 0;        // 0: only at the end.
   int64_t stop_after_stalls = 0;  // 0: never stop early.
+  friend bool operator==(const EvaluateSpec&, const EvaluateSpec&) = default;
 };
 
 struct CheckpointSpec {
   int64_t every_steps = 0;  // 0: only at the end and on Ctrl-C.
   int64_t keep = 3;         // How many complete ones stay; at least 1.
+  friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
 
 struct ShuffleSpec {
   bool tasks = true;      // The order of tasks within an epoch, by seed and epoch.
   int64_t buffer = 8192;  // Records shuffled together within a task; 0 keeps file order.
+  friend bool operator==(const ShuffleSpec&, const ShuffleSpec&) = default;
 };
 
 // Knobs of survival. The defaults suit one machine.
@@ -62,6 +68,7 @@ struct ElasticSpec {
   absl::Duration heartbeat = absl::Milliseconds(100);
   int64_t task_failures_max = 3;  // Different workers a task may fail on.
   int64_t crash_loop_max = 5;     // Crashes in a row without any progress.
+  friend bool operator==(const ElasticSpec&, const ElasticSpec&) = default;
 };
 
 struct JobSpec {
@@ -88,8 +95,10 @@ struct JobSpec {
   std::string priority = "normal";                     // low, normal, high. Used by submit.
   uint64_t seed = 7;
 
-  // INVALID_ARGUMENT that names the key, its value and the remedy.
+  // INVALID_ARGUMENT that names the key, its value and the remedy: "workers.max: 2 is less than
+  // workers.min, 3". UNIMPLEMENTED for what Rubato cannot do yet.
   absl::Status Validate() const;
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
 }  // namespace rubato
