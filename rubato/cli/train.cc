@@ -67,8 +67,13 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
 }
 
 absl::Status BuildIndexes(const JobSpec& spec, const JobDirectory& directory, Console& console) {
-  Progress progress(console, "indexing", 0, "bytes");
-  const auto show = [&](int64_t done, int64_t total) { progress.Update(done); };
+  std::unique_ptr<Progress> progress;
+  const auto show = [&](int64_t done, int64_t total) {
+    if (!progress) progress = std::make_unique<Progress>(console, "indexing", total, "bytes");
+    progress->Update(done);
+    if (done >= total) progress.reset();
+    return StopSignals() > 0 ? absl::CancelledError("stopped while indexing") : absl::OkStatus();
+  };
   RUBATO_ASSIGN_OR_RETURN(const int64_t records,
                           IndexDataSet(spec, DataPart::kTrain, directory, show));
   if (records == 0) return absl::InvalidArgumentError("data.train: there is no record in it");

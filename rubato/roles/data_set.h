@@ -20,7 +20,7 @@ enum class DataPart { kTrain, kValidation };
 // how many records there are.
 absl::StatusOr<int64_t> IndexDataSet(const JobSpec& spec, DataPart part,
                                      const JobDirectory& directory,
-                                     const std::function<void(int64_t done, int64_t total)>& show);
+                                     const std::function<absl::Status(int64_t done, int64_t total)>& show);
 
 // What the master must know, from the indexes.
 absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory& directory);
@@ -28,7 +28,7 @@ absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory&
 struct DataSet {
   std::unique_ptr<RecordSource> train;
   std::unique_ptr<RecordSource> validation;  // Null if the job has none.
-  std::unique_ptr<RecordParser> parser;
+  std::unique_ptr<const RecordParser> parser;
 };
 absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory);
 
