@@ -36,7 +36,8 @@ class Unique {
     uint32_t index = 0;
     uint32_t batch = 0;
   };
-  std::vector<Slot> slots_;
+  std::vector<Slot> slots_;  // A power of two, at most half full.
+  std::vector<uint64_t> cells_;
   uint32_t batch_ = 0;
   int shift_ = 64;
 };
