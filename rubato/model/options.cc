@@ -1,12 +1,12 @@
 #include "rubato/model/options.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "rubato/job/suggest.h"
 
 namespace rubato {
 
@@ -84,28 +84,6 @@ const std::string* ModelOptions::Ask(absl::string_view name) {
 void ModelOptions::RefuseValue(absl::string_view name, absl::string_view value,
                                absl::string_view want) {
   Refuse(absl::StrCat("model_options.", name, ": '", value, "' is not ", want));
-}
-
-std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates) {
-  std::string nearest;
-  size_t best = word.size() / 3 + 2;  // At this many edits it is another word.
-  for (const std::string& candidate : candidates) {
-    std::vector<size_t> row(candidate.size() + 1);
-    std::iota(row.begin(), row.end(), 0);
-    for (size_t i = 0; i < word.size(); ++i) {
-      size_t diagonal = row[0]++;
-      for (size_t j = 0; j < candidate.size(); ++j) {
-        const size_t change = diagonal + (word[i] != candidate[j]);
-        diagonal = row[j + 1];
-        row[j + 1] = std::min({change, diagonal + 1, row[j] + 1});
-      }
-    }
-    if (row.back() < best) {
-      best = row.back();
-      nearest = candidate;
-    }
-  }
-  return nearest;
 }
 
 }  // namespace rubato

@@ -43,9 +43,6 @@ class ModelOptions {
   absl::Status error_;
 };
 
-// The candidate nearest to `word` by edit distance, if near enough to be a slip; else empty.
-std::string Nearest(absl::string_view word, const std::vector<std::string>& candidates);
-
 }  // namespace rubato
 
 #endif  // RUBATO_MODEL_OPTIONS_H_

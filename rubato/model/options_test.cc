@@ -32,11 +32,10 @@ TEST(ModelOptionsTest, UnknownOptionsAreRefusedWithASuggestion) {
   options.Int("dim", 16);
   options.Ints("hidden", {});
   EXPECT_EQ(options.Check().message(),
-            "model_options.hiden: this model has no such option; did you mean hidden?");
+            "model_options.hiden: this model knows dim, hidden; did you mean 'hidden'?");
   ModelOptions far(Values{{"colour", "red"}});
   far.Int("dim", 16);
-  EXPECT_EQ(far.Check().message(),
-            "model_options.colour: this model has no such option; it knows dim");
+  EXPECT_EQ(far.Check().message(), "model_options.colour: this model knows dim");
 }
 
 TEST(ModelOptionsTest, TheFirstBadValueIsNamed) {

@@ -18,11 +18,11 @@ class DeepFm : public TorchModel {
     const int64_t dim = setup.options.Int("dim", 16, 1);
     const int64_t fields = static_cast<int64_t>(setup.shape.ids.size());
     table_ = register_module(
-        "table", Embedding(TableSpec{
-                     .name = "fm",
-                     .dim = 1 + dim,
-                     .initializer = {.name = "uniform", .scale = setup.options.Number("init", 0.01)},
-                     .fields = AllFields(setup.shape)}));
+        "table", Embedding(TableSpec{.name = "fm",
+                                     .dim = 1 + dim,
+                                     .initializer = {.name = "uniform",
+                                                     .scale = setup.options.Number("init", 0.01)},
+                                     .fields = AllFields(setup.shape)}));
     int64_t width = fields * dim;
     if (use_dense_) width += static_cast<int64_t>(setup.shape.dense.size());
     for (const int64_t next : setup.options.Ints("hidden", {256, 128}, 1)) {

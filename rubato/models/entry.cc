@@ -33,8 +33,7 @@ extern "C" __attribute__((visibility("default"))) const char rubato_engine_versi
 // Null and `*status` on failure; otherwise the caller owns what it gets.
 extern "C" __attribute__((visibility("default"))) rubato::Trainer* rubato_make_trainer(
     const rubato::JobSpec& spec, const rubato::BatchShape& shape, absl::Status* status) {
-  absl::StatusOr<std::unique_ptr<rubato::TorchTrainer>> trainer =
-      rubato::MakeTrainer(spec, shape);
+  absl::StatusOr<std::unique_ptr<rubato::TorchTrainer>> trainer = rubato::MakeTrainer(spec, shape);
   *status = trainer.status();
   return trainer.ok() ? trainer->release() : nullptr;
 }

@@ -30,47 +30,49 @@ template <typename Loop>
 RUBATO_VECTOR_CLONES
 void Forward(const Sizes& n, const float* rows, const int32_t* position, const float* extra,
              float* deep, float* sums, float* logit) {
-  WithDim(n.dim, [&](auto dim) __attribute__((always_inline)) {
-    for (int64_t b = 0; b < n.batch; ++b) {
-      float* out = deep + b * n.deep();
-      float* sum = sums + b * dim;
-      float weight = 0, squares = 0;
-      std::fill_n(sum, static_cast<int64_t>(dim), 0.0f);
-      for (int64_t f = 0; f < n.fields; ++f, out += dim) {
-        const float* row = rows + position[b * n.fields + f] * (dim + 1);
-        weight += row[0];
-        for (int64_t d = 0; d < dim; ++d) {
-          const float v = row[1 + d];
-          out[d] = v;
-          sum[d] += v;
+  WithDim(
+      n.dim, [&](auto dim) __attribute__((always_inline)) {
+        for (int64_t b = 0; b < n.batch; ++b) {
+          float* out = deep + b * n.deep();
+          float* sum = sums + b * dim;
+          float weight = 0, squares = 0;
+          std::fill_n(sum, static_cast<int64_t>(dim), 0.0f);
+          for (int64_t f = 0; f < n.fields; ++f, out += dim) {
+            const float* row = rows + position[b * n.fields + f] * (dim + 1);
+            weight += row[0];
+            for (int64_t d = 0; d < dim; ++d) {
+              const float v = row[1 + d];
+              out[d] = v;
+              sum[d] += v;
+            }
+          }
+          const float* v = deep + b * n.deep();
+          for (int64_t i = 0; i < n.fields * dim; ++i) squares += v[i] * v[i];
+          float pairs = 0;
+          for (int64_t d = 0; d < dim; ++d) pairs += sum[d] * sum[d];
+          logit[b] = weight + 0.5f * (pairs - squares);
+          std::copy_n(extra + b * n.extra, n.extra, out);
         }
-      }
-      const float* v = deep + b * n.deep();
-      for (int64_t i = 0; i < n.fields * dim; ++i) squares += v[i] * v[i];
-      float pairs = 0;
-      for (int64_t d = 0; d < dim; ++d) pairs += sum[d] * sum[d];
-      logit[b] = weight + 0.5f * (pairs - squares);
-      std::copy_n(extra + b * n.extra, n.extra, out);
-    }
-  });
+      });
 }
 
 RUBATO_VECTOR_CLONES
 void Backward(const Sizes& n, const int32_t* position, const float* deep, const float* sums,
               const float* grad_deep, const float* grad_logit, float* grad_rows) {
-  WithDim(n.dim, [&](auto dim) __attribute__((always_inline)) {
-    for (int64_t b = 0; b < n.batch; ++b) {
-      const float* v = deep + b * n.deep();
-      const float* grad = grad_deep + b * n.deep();
-      const float* sum = sums + b * dim;
-      const float g = grad_logit[b];
-      for (int64_t f = 0; f < n.fields; ++f, v += dim, grad += dim) {
-        float* row = grad_rows + position[b * n.fields + f] * (dim + 1);
-        row[0] += g;
-        for (int64_t d = 0; d < dim; ++d) row[1 + d] += grad[d] + g * (sum[d] - v[d]);
-      }
-    }
-  });
+  WithDim(
+      n.dim, [&](auto dim) __attribute__((always_inline)) {
+        for (int64_t b = 0; b < n.batch; ++b) {
+          const float* v = deep + b * n.deep();
+          const float* grad = grad_deep + b * n.deep();
+          const float* sum = sums + b * dim;
+          const float g = grad_logit[b];
+          for (int64_t f = 0; f < n.fields; ++f, v += dim, grad += dim) {
+            float* row = grad_rows + position[b * n.fields + f] * (dim + 1);
+            row[0] += g;
+            for (int64_t d = 0; d < dim; ++d) row[1 + d] += grad[d] + g * (sum[d] - v[d]);
+          }
+        }
+      });
 }
 
 using torch::autograd::AutogradContext;
@@ -111,8 +113,7 @@ struct FmFunction : torch::autograd::Function<FmFunction> {
 }  // namespace
 
 FmOutput FmLookup(const PulledRows& pulled, const torch::Tensor& extra) {
-  const variable_list out =
-      FmFunction::apply(pulled.rows, pulled.position, extra, pulled.gradient);
+  const variable_list out = FmFunction::apply(pulled.rows, pulled.position, extra, pulled.gradient);
   return {out[0], out[1]};
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
@@ -26,11 +27,9 @@ absl::StatusOr<ModelFactory> FindZooModel(const std::string& name) {
     if (name == entry.name) return ModelFactory(entry.make);
     names.push_back(entry.name);
   }
-  const std::string meant = Nearest(name, names);
-  return absl::NotFoundError(absl::StrCat(
-      "model: there is no '", name, "'; ",
-      meant.empty() ? "" : absl::StrCat("did you mean ", meant, "? "), "The zoo has ",
-      absl::StrJoin(names, ", "), "; a plug-in is given by its path, ending in .so"));
+  return absl::NotFoundError(absl::StrCat("model: the zoo has ", absl::StrJoin(names, ", "),
+                                          ", not '", name, "'", DidYouMean(name, names),
+                                          "; a plug-in is given by its path, ending in .so"));
 }
 
 }  // namespace rubato

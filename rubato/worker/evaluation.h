@@ -8,7 +8,7 @@
 
 #include "absl/types/span.h"
 #include "rubato/data/batch.h"
-#include "rubato/master/messages.h"
+#include "rubato/metrics/evaluation.h"
 
 namespace rubato {
 
@@ -24,7 +24,6 @@ class Evaluation {
   const EvaluationSums& sums() const { return sums_; }
 
  private:
-  void AddProbability(float label, float score);
   void AddLogits(float label, absl::Span<const float> logits);
 
   const int64_t width_;

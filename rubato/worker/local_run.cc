@@ -3,29 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "rubato/base/bytes.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
-namespace {
-
-void InitializeRow(const TableSpec& table, uint64_t seed, uint64_t id, float* row) {
-  Rng rng(Mix(Mix(seed, HashText(table.name, 0)), id));
-  const InitializerSpec& init = table.initializer;
-  for (int64_t i = 0; i < table.dim; ++i) {
-    if (init.name == "uniform") {
-      row[i] = static_cast<float>(rng.Uniform(-init.scale, init.scale));
-    } else if (init.name == "normal") {
-      row[i] = static_cast<float>(rng.Normal() * init.scale);
-    } else {
-      row[i] = init.name == "constant" ? static_cast<float>(init.scale) : 0.0f;
-    }
-  }
-}
-
-}  // namespace
-
 LocalRun::LocalRun(Trainer& trainer, const Options& options)
     : trainer_(trainer),
       optimizer_(trainer.optimizer(options.optimizer)),
@@ -33,7 +14,14 @@ LocalRun::LocalRun(Trainer& trainer, const Options& options)
       seed_(options.seed),
       dense_(trainer.InitialDense(options.seed)),
       dense_squares_(dense_.size(), static_cast<float>(optimizer_.initial_accumulator)),
-      tables_(trainer.signature().tables.size()) {}
+      tables_(trainer.signature().tables.size()) {
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    const TableSpec& spec = trainer.signature().tables[t];
+    absl::StatusOr<Initializer> made = Initializer::Make(spec.initializer, seed_, spec.name);
+    RUBATO_CHECK_OK(made.status());
+    tables_[t].initializer = *made;
+  }
+}
 
 int64_t LocalRun::rows() const {
   int64_t rows = 0;
@@ -56,7 +44,7 @@ StepInput LocalRun::Gather(const Batch& batch) {
         table.weights.resize(table.weights.size() + dim);
         table.squares.resize(table.weights.size(),
                              static_cast<float>(optimizer_.initial_accumulator));
-        InitializeRow(spec, seed_, id, &table.weights[it->second * dim]);
+        table.initializer.Fill(id, {&table.weights[it->second * dim], dim});
       }
       table.row_index.push_back(it->second);
       const float* row = &table.weights[it->second * dim];

@@ -11,6 +11,7 @@
 #include "rubato/data/batch.h"
 #include "rubato/job/job_spec.h"
 #include "rubato/model/trainer.h"
+#include "rubato/params/initializer.h"
 #include "rubato/worker/unique.h"
 
 namespace rubato {
@@ -37,6 +38,7 @@ class LocalRun {
  private:
   // A table: the row of an id, and beside it Adagrad's accumulators.
   struct Table {
+    Initializer initializer;
     absl::flat_hash_map<uint64_t, int64_t> row_of;  // Looked up by id only, never iterated.
     std::vector<float> weights, squares;
     UniqueIds unique;

@@ -14,42 +14,21 @@ void PushWindow::Begin(const Task& task) {
 void PushWindow::Open(const BatchKey& key) {
   RUBATO_CHECK(HasRoom());
   RUBATO_CHECK(tasks_.contains(TaskId(key.task)));
-  InFlight& batch = batches_[opened_++];
-  batch.key = key;
-  batch.answered.assign(static_cast<size_t>(options_.servers), false);
-  batch.missing = options_.servers;
+  inflight_.push_back(key);
 }
 
-void PushWindow::Push(const BatchKey& key) {
-  const auto it = Find(key);
-  if (it != batches_.end()) it->second.pushed = true;
-}
-
-std::optional<PushWindow::Applied> PushWindow::Ack(const BatchKey& key, ServerId server,
-                                                   bool duplicate) {
-  RUBATO_CHECK(server.value() >= 0 && server.value() < options_.servers);
-  const auto it = Find(key);
-  if (it == batches_.end()) return std::nullopt;
-  InFlight& batch = it->second;
-  const size_t s = static_cast<size_t>(server.value());
-  if (batch.answered[s]) return std::nullopt;
-  batch.answered[s] = true;
-  batch.fresh = batch.fresh || !duplicate;
-  if (--batch.missing > 0) return std::nullopt;
-  const Applied applied{.duplicate = !batch.fresh};
-  batches_.erase(it);
-  Advance(key);
-  return applied;
-}
-
-std::vector<BatchKey> PushWindow::Unanswered(ServerId server) const {
-  std::vector<BatchKey> keys;
-  for (const auto& [order, batch] : batches_) {
-    if (batch.pushed && !batch.answered[static_cast<size_t>(server.value())]) {
-      keys.push_back(batch.key);
-    }
+bool PushWindow::Applied(const BatchKey& key) {
+  const auto found = std::find(inflight_.begin(), inflight_.end(), key);
+  if (found == inflight_.end()) return false;
+  inflight_.erase(found);
+  Progress& progress = tasks_.at(TaskId(key.task));
+  progress.beyond[key.begin] = key.end;
+  for (auto it = progress.beyond.begin(); it != progress.beyond.end() && it->first == progress.upto;
+       it = progress.beyond.erase(it)) {
+    progress.upto = it->second;
+    progress.news = true;
   }
-  return keys;
+  return true;
 }
 
 std::vector<PushWindow::Commit> PushWindow::TakeCommits() {
@@ -64,28 +43,13 @@ std::vector<PushWindow::Commit> PushWindow::TakeCommits() {
 }
 
 bool PushWindow::Idle(TaskId task) const {
-  return std::none_of(batches_.begin(), batches_.end(),
-                      [&](const auto& entry) { return entry.second.key.task == task.value(); });
+  return std::none_of(inflight_.begin(), inflight_.end(),
+                      [&](const BatchKey& key) { return key.task == task.value(); });
 }
 
 void PushWindow::Drop(TaskId task) {
   tasks_.erase(task);
-  std::erase_if(batches_, [&](const auto& entry) { return entry.second.key.task == task.value(); });
-}
-
-std::map<int64_t, PushWindow::InFlight>::iterator PushWindow::Find(const BatchKey& key) {
-  return std::find_if(batches_.begin(), batches_.end(),
-                      [&](const auto& entry) { return entry.second.key == key; });
-}
-
-void PushWindow::Advance(const BatchKey& key) {
-  Progress& progress = tasks_.at(TaskId(key.task));
-  progress.beyond[key.begin] = key.end;
-  for (auto it = progress.beyond.begin(); it != progress.beyond.end() && it->first == progress.upto;
-       it = progress.beyond.erase(it)) {
-    progress.upto = it->second;
-    progress.news = true;
-  }
+  std::erase_if(inflight_, [&](const BatchKey& key) { return key.task == task.value(); });
 }
 
 }  // namespace rubato

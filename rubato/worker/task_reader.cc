@@ -1,11 +1,10 @@
 #include "rubato/worker/task_reader.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/str_cat.h"
-#include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/tasks/order.h"
 
 namespace rubato {
 
@@ -22,7 +21,7 @@ absl::StatusOr<bool> TaskReader::Next(BatchKey* key, Batch* batch) {
   batch->Clear();
   if (at_ >= task_.end) return false;
   // A task goes on from a commit, which is where a batch ends.
-  const int64_t end = std::min(at_ + options_.batch_size, task_.end);
+  const int64_t end = BatchAt(task_, at_, options_.batch_size).end;
   *key = {.epoch = task_.epoch, .task = task_.id.value(), .begin = at_, .end = end};
   while (at_ < end) {
     if (at_ < block_.begin || at_ >= block_.end) RUBATO_RETURN_IF_ERROR(LoadBlock(at_));
@@ -34,11 +33,10 @@ absl::StatusOr<bool> TaskReader::Next(BatchKey* key, Batch* batch) {
 }
 
 absl::Status TaskReader::LoadBlock(int64_t position) {
-  const bool shuffled = task_.kind == TaskKind::kTrain && options_.shuffle_buffer > 0;
-  const int64_t length = shuffled ? options_.shuffle_buffer : options_.batch_size;
-  const int64_t skipped = (position - task_.begin) / length * length;
-  block_.begin = task_.begin + skipped;
-  block_.end = std::min(block_.begin + length, task_.end);
+  block_ = BlockAt(task_, position, options_.shuffle_buffer);
+  // An unshuffled task is one block: take it a batch at a time.
+  const bool shuffled = task_.kind == TaskKind::kTrain && options_.shuffle_buffer > 1;
+  if (!shuffled) block_ = BatchAt(task_, position, options_.batch_size);
   rows_.Clear();
   row_of_.assign(static_cast<size_t>(block_.end - block_.begin), -1);
   absl::Status status = source_.Read(
@@ -54,12 +52,7 @@ absl::Status TaskReader::LoadBlock(int64_t position) {
     block_ = {};
     return status;
   }
-  order_.resize(row_of_.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  if (shuffled) {
-    const uint64_t epoch_seed = Mix(options_.seed, static_cast<uint64_t>(task_.epoch));
-    Rng(Mix(epoch_seed, static_cast<uint64_t>(block_.begin))).Shuffle(order_);
-  }
+  order_ = BlockOrder(task_, block_, options_.seed, options_.shuffle_buffer);
   return absl::OkStatus();
 }
 
@@ -77,7 +70,7 @@ void TaskReader::Deal(int64_t begin, int64_t end, Batch* batch) const {
   const size_t ids = parser_.shape().ids.size();
   for (int64_t position = begin; position < end; ++position) {
     const int64_t record = order_[static_cast<size_t>(position - block_.begin)];
-    const int64_t row = row_of_[static_cast<size_t>(record)];
+    const int64_t row = row_of_[static_cast<size_t>(record - block_.begin)];
     if (row < 0) continue;
     const auto r = static_cast<size_t>(row);
     batch->labels.push_back(rows_.labels[r]);

@@ -11,7 +11,7 @@
 #include "rubato/base/interval_set.h"
 #include "rubato/data/batch.h"
 #include "rubato/data/source.h"
-#include "rubato/master/messages.h"
+#include "rubato/tasks/task.h"
 
 namespace rubato {
 
@@ -54,7 +54,7 @@ class TaskReader {
   Interval block_;               // Positions parsed and waiting in rows_.
   Batch rows_;                   // The block's records, in the source's order.
   std::vector<int64_t> row_of_;  // Per record of the block: its row in rows_, or -1 if skipped.
-  std::vector<int64_t> order_;   // Per position of the block: its record, counted from the block.
+  std::vector<int64_t> order_;   // Per position of the block: its record.
   int64_t bad_rows_ = 0;
 };
 

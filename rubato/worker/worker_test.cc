@@ -1,13 +1,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <map>
-#include <numeric>
 #include <set>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/rng.h"
+#include "rubato/worker/evaluation.h"
 #include "rubato/worker/push_window.h"
 #include "rubato/worker/task_reader.h"
 #include "rubato/worker/time_ledger.h"
@@ -217,26 +218,23 @@ BatchKey Key(int64_t task, int64_t k) { return {0, task, k * 10, k * 10 + 10}; }
 Task TenBatches(int64_t id) { return {.id = TaskId(id), .begin = 0, .end = 100}; }
 
 TEST(PushWindowTest, WithZeroInFlightABatchWaitsForTheOneBefore) {
-  PushWindow window({.max_inflight = 0, .servers = 2});
+  PushWindow window(0);
   window.Begin(TenBatches(1));
   EXPECT_TRUE(window.HasRoom());
   window.Open(Key(1, 0));
   EXPECT_FALSE(window.HasRoom());
-  window.Push(Key(1, 0));
-  EXPECT_FALSE(window.Ack(Key(1, 0), ServerId(0), false));
-  EXPECT_FALSE(window.HasRoom());
-  EXPECT_TRUE(window.Ack(Key(1, 0), ServerId(1), false));
+  EXPECT_TRUE(window.Applied(Key(1, 0)));
   EXPECT_TRUE(window.HasRoom());
 }
 
 TEST(PushWindowTest, ATaskIsCommittedUpToItsFirstGap) {
-  PushWindow window({.max_inflight = 3, .servers = 1});
+  PushWindow window(3);
   window.Begin(TenBatches(1));
   for (int64_t k = 0; k < 3; ++k) window.Open(Key(1, k));
-  window.Ack(Key(1, 2), ServerId(0), false);
-  window.Ack(Key(1, 1), ServerId(0), false);
+  window.Applied(Key(1, 2));
+  window.Applied(Key(1, 1));
   EXPECT_THAT(window.TakeCommits(), IsEmpty());
-  window.Ack(Key(1, 0), ServerId(0), false);
+  window.Applied(Key(1, 0));
   EXPECT_THAT(window.TakeCommits(), ElementsAre(PushWindow::Commit{TaskId(1), 30, false}));
   EXPECT_THAT(window.TakeCommits(), IsEmpty());
 }
@@ -246,12 +244,11 @@ TEST(PushWindowTest, ATaskIsCommittedUpToItsFirstGap) {
 TEST(PushWindowTest, AnyOrderOfAnswersEndsWithEverythingCommitted) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     Rng rng(seed);
-    const PushWindow::Options options{.max_inflight = static_cast<int64_t>(rng.Below(5)),
-                                      .servers = 1 + static_cast<int64_t>(rng.Below(3))};
-    PushWindow window(options);
+    const int64_t max_inflight = static_cast<int64_t>(rng.Below(5));
+    PushWindow window(max_inflight);
     window.Begin(TenBatches(1));
     window.Begin(TenBatches(2));
-    std::vector<std::pair<BatchKey, ServerId>> answers;
+    std::vector<BatchKey> answers;
     std::map<TaskId, int64_t> upto;
     int finished = 0;
     for (int opened = 0; finished < 2;) {
@@ -259,14 +256,13 @@ TEST(PushWindowTest, AnyOrderOfAnswersEndsWithEverythingCommitted) {
         const BatchKey key = Key(1 + opened / 10, opened % 10);
         ++opened;
         window.Open(key);
-        window.Push(key);
-        for (int64_t s = 0; s < options.servers; ++s) answers.push_back({key, ServerId(s)});
+        answers.push_back(key);
       } else {
         const size_t i = rng.Below(answers.size());
-        window.Ack(answers[i].first, answers[i].second, false);
+        window.Applied(answers[i]);
         if (rng.Chance(0.8)) answers.erase(answers.begin() + static_cast<int64_t>(i));
       }
-      ASSERT_LE(window.inflight(), options.max_inflight + 1);
+      ASSERT_LE(window.inflight(), max_inflight + 1);
       for (const PushWindow::Commit& commit : window.TakeCommits()) {
         ASSERT_GT(commit.upto, upto[commit.task]);
         upto[commit.task] = commit.upto;
@@ -277,38 +273,46 @@ TEST(PushWindowTest, AnyOrderOfAnswersEndsWithEverythingCommitted) {
   }
 }
 
-TEST(PushWindowTest, AServersNextLifeIsSentWhatItNeverAnswered) {
-  PushWindow window({.max_inflight = 3, .servers = 2});
-  window.Begin(TenBatches(1));
-  for (int64_t k = 0; k < 3; ++k) window.Open(Key(1, k));
-  window.Push(Key(1, 0));
-  window.Push(Key(1, 1));
-  window.Ack(Key(1, 0), ServerId(1), false);
-  EXPECT_THAT(window.Unanswered(ServerId(0)), ElementsAre(Key(1, 0), Key(1, 1)));
-  EXPECT_THAT(window.Unanswered(ServerId(1)), ElementsAre(Key(1, 1)));
-}
-
-TEST(PushWindowTest, WorkIsRedoneOnlyIfEveryServerHadIt) {
-  PushWindow window({.max_inflight = 3, .servers = 2});
-  window.Begin(TenBatches(1));
-  window.Open(Key(1, 0));
-  window.Open(Key(1, 1));
-  window.Ack(Key(1, 0), ServerId(0), true);
-  EXPECT_TRUE(window.Ack(Key(1, 0), ServerId(1), true)->duplicate);
-  window.Ack(Key(1, 1), ServerId(0), true);
-  EXPECT_FALSE(window.Ack(Key(1, 1), ServerId(1), false)->duplicate);
-}
-
 TEST(PushWindowTest, AnswersForALostLeaseAreNothing) {
-  PushWindow window({.max_inflight = 3, .servers = 1});
+  PushWindow window(3);
   window.Begin(TenBatches(1));
   window.Open(Key(1, 0));
   EXPECT_FALSE(window.Idle(TaskId(1)));
   window.Drop(TaskId(1));
   EXPECT_TRUE(window.Idle(TaskId(1)));
-  EXPECT_FALSE(window.Ack(Key(1, 0), ServerId(0), false));
+  EXPECT_FALSE(window.Applied(Key(1, 0)));
   EXPECT_THAT(window.TakeCommits(), IsEmpty());
   EXPECT_EQ(window.inflight(), 0);
+}
+
+// ---- Evaluation --------------------------------------------------------------------------------
+
+TEST(EvaluationTest, BinaryScoresBecomeLoglossAccuracyAndAuc) {
+  Evaluation evaluation(1);
+  Batch batch;
+  batch.rows = 4;
+  batch.labels = {1, 0, 1, 0};
+  evaluation.Add(batch, {0.9f, 0.1f, 0.6f, 0.7f}, {{"spread", 2.0}});
+  evaluation.Add(batch, {0.9f, 0.1f, 0.6f, 0.7f}, {{"spread", 2.0}});
+  const std::map<std::string, double> metrics = Metrics(evaluation.sums());
+  EXPECT_NEAR(metrics.at("auc"), 0.75, 1e-9);
+  EXPECT_NEAR(metrics.at("accuracy"), 0.75, 1e-9);
+  EXPECT_NEAR(metrics.at("logloss"),
+              -(std::log(0.9) + std::log(0.9) + std::log(0.6) + std::log(0.3)) / 4, 1e-6);
+  EXPECT_NEAR(metrics.at("spread"), 0.5, 1e-9);
+}
+
+TEST(EvaluationTest, LogitsOfClassesBecomeCrossEntropyAndAccuracy) {
+  Evaluation evaluation(3);
+  Batch batch;
+  batch.rows = 2;
+  batch.labels = {2, 0};
+  evaluation.Add(batch, {1, 2, 3, 1000, 1001, 0}, {});  // The second would overflow unshifted.
+  EXPECT_EQ(evaluation.sums().records, 2);
+  EXPECT_EQ(evaluation.sums().correct, 1);
+  const double first = std::log(std::exp(1) + std::exp(2) + std::exp(3)) - 3;
+  const double second = std::log(1 + std::exp(-1)) + 1;
+  EXPECT_NEAR(evaluation.sums().loss_sum, first + second, 1e-6);
 }
 
 // ---- TimeLedger --------------------------------------------------------------------------------

@@ -74,8 +74,7 @@ class TorchModel : public torch::nn::Module {
 
   // Metrics of its own, each summed over the rows; reported divided by the number of records.
   // `scores` are probabilities (rows) for width 1, else logits (rows x width).
-  virtual std::map<std::string, double> Metrics(const ModelInput& in,
-                                                const torch::Tensor& scores) {
+  virtual std::map<std::string, double> Metrics(const ModelInput& in, const torch::Tensor& scores) {
     return {};
   }
 

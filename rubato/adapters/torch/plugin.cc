@@ -37,9 +37,9 @@ absl::StatusOr<std::string> ReadAbi(const std::string& path) {
 absl::StatusOr<ModelFactory> OpenPlugin(const std::string& path) {
   RUBATO_ASSIGN_OR_RETURN(const std::string abi, ReadAbi(path));
   if (abi != RUBATO_MODEL_ABI) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("model ", path, " was built for ", abi, ", and this is ", RUBATO_MODEL_ABI,
-                     ": build it again"));
+    return absl::FailedPreconditionError(absl::StrCat("model ", path, " was built for ", abi,
+                                                      ", and this is ", RUBATO_MODEL_ABI,
+                                                      ": build it again"));
   }
   // A path without a slash would be looked for in the system's folders.
   const std::string file = path.find('/') == std::string::npos ? absl::StrCat("./", path) : path;

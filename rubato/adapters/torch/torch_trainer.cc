@@ -88,8 +88,7 @@ absl::StatusOr<std::unique_ptr<TorchTrainer>> TorchTrainer::Make(ModelFactory fa
                                                                  std::string engine) {
   std::unique_ptr<TorchTrainer> trainer(
       new TorchTrainer(std::move(factory), setup, std::move(engine)));
-  RUBATO_RETURN_IF_ERROR(
-      Caught("making the model", [&] { return trainer->Describe(); }));
+  RUBATO_RETURN_IF_ERROR(Caught("making the model", [&] { return trainer->Describe(); }));
   return trainer;
 }
 
@@ -186,9 +185,9 @@ ModelInput TorchTrainer::Wrap(const Batch& batch) const {
   input.rows = batch.rows;
   input.labels = View(batch.labels.data(), {batch.rows});
   input.dense = View(batch.dense.data(), {batch.rows, static_cast<int64_t>(shape_.dense.size())});
-  input.ids = torch::from_blob(const_cast<uint64_t*>(batch.ids.data()),
-                               {batch.rows, static_cast<int64_t>(shape_.ids.size())},
-                               torch::kInt64);
+  input.ids =
+      torch::from_blob(const_cast<uint64_t*>(batch.ids.data()),
+                       {batch.rows, static_cast<int64_t>(shape_.ids.size())}, torch::kInt64);
   return input;
 }
 
