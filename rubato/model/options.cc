@@ -65,12 +65,10 @@ absl::Status ModelOptions::Check() const {
   if (!error_.ok()) return error_;
   for (const auto& [name, value] : values_) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    const std::string meant = Nearest(name, known_);
     return absl::InvalidArgumentError(
-        absl::StrCat("model_options.", name, ": this model has no such option; ",
-                     !meant.empty()   ? absl::StrCat("did you mean ", meant, "?")
-                     : known_.empty() ? "it has none"
-                                      : absl::StrCat("it knows ", absl::StrJoin(known_, ", "))));
+        absl::StrCat("model_options.", name, ": this model knows ",
+                     known_.empty() ? "no options" : absl::StrJoin(known_, ", "),
+                     DidYouMean(name, known_)));
   }
   return absl::OkStatus();
 }

@@ -14,15 +14,14 @@ class DeepFm : public TorchModel {
  public:
   explicit DeepFm(ModelSetup& setup)
       : use_dense_(setup.options.Bool("use_dense", false) && !setup.shape.dense.empty()) {
-    if (setup.shape.ids.empty()) return setup.options.Refuse("deepfm needs id columns");
+    if (setup.shape.ids.empty()) {
+      setup.options.Refuse("deepfm needs id columns");
+      return;
+    }
     const int64_t dim = setup.options.Int("dim", 16, 1);
     const int64_t fields = static_cast<int64_t>(setup.shape.ids.size());
-    table_ = register_module(
-        "table", Embedding(TableSpec{.name = "fm",
-                                     .dim = 1 + dim,
-                                     .initializer = {.name = "uniform",
-                                                     .scale = setup.options.Number("init", 0.01)},
-                                     .fields = AllFields(setup.shape)}));
+    const InitializerSpec start = Uniform(setup.options.Number("init", 0.01));
+    table_ = register_module("table", Embedding("fm", 1 + dim, AllFields(setup.shape), start));
     int64_t width = fields * dim;
     if (use_dense_) width += static_cast<int64_t>(setup.shape.dense.size());
     for (const int64_t next : setup.options.Ints("hidden", {256, 128}, 1)) {

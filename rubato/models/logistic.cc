@@ -8,11 +8,11 @@ namespace {
 class Logistic : public TorchModel {
  public:
   explicit Logistic(ModelSetup& setup) {
-    if (setup.shape.ids.empty()) return setup.options.Refuse("logistic needs id columns");
-    weights_ = register_module("weights", Embedding(TableSpec{.name = "weights",
-                                                              .dim = 1,
-                                                              .initializer = {.name = "zeros"},
-                                                              .fields = AllFields(setup.shape)}));
+    if (setup.shape.ids.empty()) {
+      setup.options.Refuse("logistic needs id columns");
+      return;
+    }
+    weights_ = register_module("weights", Embedding("weights", 1, AllFields(setup.shape), Zeros()));
     bias_ = register_parameter("bias", torch::zeros({1}));
     if (setup.options.Bool("use_dense", false)) {
       const int64_t columns = static_cast<int64_t>(setup.shape.dense.size());

@@ -5,6 +5,14 @@
 
 namespace rubato {
 
+EmbeddingImpl::EmbeddingImpl(std::string name, int64_t dim, std::vector<int64_t> fields,
+                             InitializerSpec initializer) {
+  spec_.name = std::move(name);
+  spec_.dim = dim;
+  spec_.initializer = std::move(initializer);
+  spec_.fields = std::move(fields);
+}
+
 PulledRows EmbeddingImpl::Pull(const ModelInput& in) {
   return in.tables.empty() ? PullAlone(in) : in.tables[index_];
 }

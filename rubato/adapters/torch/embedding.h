@@ -25,12 +25,19 @@ struct ModelInput {
   std::vector<PulledRows> tables;
 };
 
+// How rows start; see InitializerSpec.
+inline InitializerSpec Zeros() { return {"zeros", 0}; }
+inline InitializerSpec Constant(double value) { return {"constant", value}; }
+inline InitializerSpec Uniform(double half_width) { return {"uniform", half_width}; }
+inline InitializerSpec Normal(double deviation) { return {"normal", deviation}; }
+
 // The module behind `Embedding`. Its rows are no parameters(): no server holds them as such.
 class EmbeddingImpl : public torch::nn::Module {
  public:
-  // `spec` names the table; two modules of one model must not share a name. Looks up the
-  // columns `spec.fields`.
-  explicit EmbeddingImpl(TableSpec spec) : spec_(std::move(spec)) {}
+  // A table `name` with rows of `dim` floats, in which the id columns `fields` are looked up. Two
+  // tables of one model must not share a name.
+  EmbeddingImpl(std::string name, int64_t dim, std::vector<int64_t> fields,
+                InitializerSpec initializer = Uniform(0.01));
 
   // batch rows x fields x dim.
   torch::Tensor forward(const ModelInput& in) { return Gather(Pull(in)); }

@@ -2,16 +2,17 @@
 //
 //     class Mine : public rubato::TorchModel {
 //      public:
-//       explicit Mine(rubato::ModelSetup& setup)
-//           : table_(register_module("ads", rubato::Embedding(rubato::TableSpec{
-//                 .name = "ads", .dim = setup.options.Int("dim", 8), .fields = {0, 1, 2}}))),
-//             out_(register_module("out", torch::nn::Linear(3 * table_->spec().dim, 1))) {}
+//       explicit Mine(rubato::ModelSetup& setup) {
+//         const int64_t dim = setup.options.Int("dim", 8);
+//         table_ = register_module("ads", rubato::Embedding("ads", dim, std::vector<int64_t>{0, 1,
+//         2})); out_ = register_module("out", torch::nn::Linear(3 * dim, 1));
+//       }
 //       torch::Tensor Forward(const rubato::ModelInput& in) override {
 //         return out_->forward(table_->forward(in).flatten(1));
 //       }
 //      private:
-//       rubato::Embedding table_;
-//       torch::nn::Linear out_;
+//       rubato::Embedding table_{nullptr};
+//       torch::nn::Linear out_{nullptr};
 //     };
 //     RUBATO_MODEL(Mine)
 //
