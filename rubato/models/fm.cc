@@ -78,10 +78,15 @@ void Backward(const Sizes& n, const int32_t* position, const float* deep, const 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// Inputs that take no gradient, in a struct that autograd does not look into.
+struct Constants {
+  torch::Tensor position, sink, extra;
+};
+
 struct FmFunction : torch::autograd::Function<FmFunction> {
   static variable_list forward(AutogradContext* ctx, const torch::Tensor& rows,
-                               const torch::Tensor& position, const torch::Tensor& extra,
-                               const torch::Tensor& sink) {
+                               const Constants& constants) {
+    const auto& [position, sink, extra] = constants;
     const Sizes n{.batch = position.size(0),
                   .fields = position.size(1),
                   .dim = rows.size(1) - 1,
@@ -106,14 +111,15 @@ struct FmFunction : torch::autograd::Function<FmFunction> {
     const GradientSink sink(saved[3], ctx->saved_data["distinct"].toInt(), n.dim + 1);
     Backward(n, position.data_ptr<int32_t>(), deep.data_ptr<float>(), sums.data_ptr<float>(),
              grad_deep.data_ptr<float>(), grad_logit.data_ptr<float>(), sink.data());
-    return {sink.ForAutograd(), torch::Tensor(), torch::Tensor(), torch::Tensor()};
+    return {sink.ForAutograd(), torch::Tensor()};
   }
 };
 
 }  // namespace
 
 FmOutput FmLookup(const PulledRows& pulled, const torch::Tensor& extra) {
-  const variable_list out = FmFunction::apply(pulled.rows, pulled.position, extra, pulled.gradient);
+  const variable_list out =
+      FmFunction::apply(pulled.rows, Constants{pulled.position, pulled.gradient, extra});
   return {out[0], out[1]};
 }
 

@@ -8,8 +8,10 @@ namespace rubato {
 namespace {
 
 struct GatherFunction : torch::autograd::Function<GatherFunction> {
+  // Autograd looks for inputs among tensors only: what lies in `pulled` takes no gradient.
   static torch::Tensor forward(torch::autograd::AutogradContext* ctx, const torch::Tensor& rows,
-                               const torch::Tensor& position, const torch::Tensor& sink) {
+                               const PulledRows& pulled) {
+    const torch::Tensor& position = pulled.position;
     const int64_t dim = rows.size(1);
     const int64_t cells = position.numel();
     torch::Tensor out = torch::empty({position.size(0), position.size(1), dim});
@@ -19,7 +21,7 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
     for (int64_t i = 0; i < cells; ++i) {
       std::memcpy(to + i * dim, from + at[i] * dim, static_cast<size_t>(dim) * sizeof(float));
     }
-    ctx->save_for_backward({position, sink});
+    ctx->save_for_backward({position, pulled.gradient});
     ctx->saved_data["distinct"] = rows.size(0);
     return out;
   }
@@ -38,7 +40,7 @@ struct GatherFunction : torch::autograd::Function<GatherFunction> {
       float* row = to + at[i] * dim;
       for (int64_t d = 0; d < dim; ++d) row[d] += from[i * dim + d];
     }
-    return {sink.ForAutograd(), torch::Tensor(), torch::Tensor()};
+    return {sink.ForAutograd(), torch::Tensor()};
   }
 };
 
@@ -48,7 +50,7 @@ GradientSink::GradientSink(const torch::Tensor& sink, int64_t distinct, int64_t 
     : target_(sink.defined() ? sink : torch::zeros({distinct, dim})), owned_(!sink.defined()) {}
 
 torch::Tensor Gather(const PulledRows& pulled) {
-  return GatherFunction::apply(pulled.rows, pulled.position, pulled.gradient);
+  return GatherFunction::apply(pulled.rows, pulled);
 }
 
 }  // namespace rubato
