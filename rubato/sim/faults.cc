@@ -54,6 +54,7 @@ void World::OneFault() {
         if (worker != nullptr && rng_.Chance(0.5)) worker->Stumble();
       }
       master_paused_ = rng_.Chance(0.5);
+      Tell(master_paused_ ? "fault: stumble, pause the master" : "fault: stumble");
       queue_.After(absl::Milliseconds(rng_.Uniform(50, 900)), [this] { master_paused_ = false; });
   }
 }
@@ -65,6 +66,7 @@ void World::KillOne(bool server, int code, int signal) {
   }
   if (keys.empty()) return;
   const ProcessKey key = keys[rng_.Below(keys.size())];
+  Tell(absl::StrCat("fault: kill ", processes_.at(key)->name()));
   Exit(*processes_.at(key), std::get<0>(key), std::get<1>(key), std::get<2>(key), code, signal);
 }
 
@@ -78,6 +80,7 @@ void World::PauseOne(bool server) {
   if (running.empty()) return;
   SimProcess* process = running[rng_.Below(running.size())];
   process->Pause();
+  Tell(absl::StrCat("fault: pause ", process->name()));
   queue_.After(absl::Milliseconds(rng_.Uniform(50, 1500)), [process] { process->Resume(); });
 }
 
@@ -86,6 +89,7 @@ void World::CutOne() {
   auto it = processes_.begin();
   std::advance(it, rng_.Below(processes_.size()));
   const std::string name = it->second->name();
+  Tell(absl::StrCat("fault: cut off ", name));
   if (rng_.Chance(0.7)) network_.Cut(name, "master");
   for (int64_t s = 0; s < options_.master.job.servers; ++s) {
     if (rng_.Chance(0.4)) network_.Cut(name, absl::StrCat("server-", s));
@@ -94,6 +98,7 @@ void World::CutOne() {
 }
 
 void World::EndFaults() {
+  Tell("the faults are over");
   faults_over_ = true;
   master_paused_ = false;
   network_.Heal();

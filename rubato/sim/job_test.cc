@@ -1,5 +1,6 @@
 // One elastic job under faults of every kind: see world.h for what happens, checker.h for what
 // must hold all the same.
+#include <iostream>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -12,6 +13,16 @@ namespace {
 
 using testing::HasSubstr;
 
+// Plays a seed again, for the reader of a failing test.
+void PrintStory(WorldOptions options) {
+  options.narrate = true;
+  World world(options);
+  world.Run();
+  for (size_t i = 0; i < world.story().size() && i < 200; ++i) {
+    std::cerr << world.story()[i] << "\n";
+  }
+}
+
 // The first violation among the seeds [0, count), or nothing.
 std::string FirstViolation(uint64_t count, PlantedBug bug) {
   for (uint64_t seed = 0; seed < count; ++seed) {
@@ -19,7 +30,9 @@ std::string FirstViolation(uint64_t count, PlantedBug bug) {
     options.bug = bug;
     World world(options);
     world.Run();
-    if (!world.violation().empty()) return world.violation();
+    if (world.violation().empty()) continue;
+    if (bug == PlantedBug::kNone) PrintStory(options);
+    return world.violation();
   }
   return "";
 }
