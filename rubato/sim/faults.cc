@@ -81,6 +81,7 @@ void World::PauseOne(bool server) {
   SimProcess* process = running[rng_.Below(running.size())];
   process->Pause();
   Tell(absl::StrCat("fault: pause ", process->name()));
+  if (!server && rng_.Chance(0.2)) return;  // Frozen for good: the job must do without it.
   queue_.After(absl::Milliseconds(rng_.Uniform(50, 1500)), [process] { process->Resume(); });
 }
 
@@ -103,7 +104,6 @@ void World::EndFaults() {
   master_paused_ = false;
   network_.Heal();
   network_.SetWeather(Weather());
-  // Those who are frozen may stay so for ever; the job must do without them. One may wake up.
 }
 
 WorldOptions RandomSchedule(uint64_t seed) {
@@ -121,7 +121,8 @@ WorldOptions RandomSchedule(uint64_t seed) {
   job.epoch_barrier = rng.Chance(0.3);
   job.servers = pick(1, 3);
   job.workers = {.min = 1, .max = pick(1, 4)};
-  job.evaluate.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0;
+  job.evaluate = {.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0,
+                  .stop_after_stalls = rng.Chance(0.2) ? pick(1, 3) : 0};
   job.checkpoint = {.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0, .keep = pick(1, 3)};
   job.max_steps = rng.Chance(0.4) ? pick(1, 40) : 0;
   job.elastic = {.lease = absl::Milliseconds(400),
