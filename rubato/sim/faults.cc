@@ -54,6 +54,7 @@ void World::OneFault() {
         if (worker != nullptr && rng_.Chance(0.5)) worker->Stumble();
       }
       master_paused_ = rng_.Chance(0.5);
+      Tell(master_paused_ ? "fault: stumble, pause the master" : "fault: stumble");
       queue_.After(absl::Milliseconds(rng_.Uniform(50, 900)), [this] { master_paused_ = false; });
   }
 }
@@ -65,6 +66,7 @@ void World::KillOne(bool server, int code, int signal) {
   }
   if (keys.empty()) return;
   const ProcessKey key = keys[rng_.Below(keys.size())];
+  Tell(absl::StrCat("fault: kill ", processes_.at(key)->name()));
   Exit(*processes_.at(key), std::get<0>(key), std::get<1>(key), std::get<2>(key), code, signal);
 }
 
@@ -78,6 +80,8 @@ void World::PauseOne(bool server) {
   if (running.empty()) return;
   SimProcess* process = running[rng_.Below(running.size())];
   process->Pause();
+  Tell(absl::StrCat("fault: pause ", process->name()));
+  if (!server && rng_.Chance(0.2)) return;  // Frozen for good: the job must do without it.
   queue_.After(absl::Milliseconds(rng_.Uniform(50, 1500)), [process] { process->Resume(); });
 }
 
@@ -86,6 +90,7 @@ void World::CutOne() {
   auto it = processes_.begin();
   std::advance(it, rng_.Below(processes_.size()));
   const std::string name = it->second->name();
+  Tell(absl::StrCat("fault: cut off ", name));
   if (rng_.Chance(0.7)) network_.Cut(name, "master");
   for (int64_t s = 0; s < options_.master.job.servers; ++s) {
     if (rng_.Chance(0.4)) network_.Cut(name, absl::StrCat("server-", s));
@@ -94,11 +99,11 @@ void World::CutOne() {
 }
 
 void World::EndFaults() {
+  Tell("the faults are over");
   faults_over_ = true;
   master_paused_ = false;
   network_.Heal();
   network_.SetWeather(Weather());
-  // Those who are frozen may stay so for ever; the job must do without them. One may wake up.
 }
 
 WorldOptions RandomSchedule(uint64_t seed) {
@@ -116,7 +121,8 @@ WorldOptions RandomSchedule(uint64_t seed) {
   job.epoch_barrier = rng.Chance(0.3);
   job.servers = pick(1, 3);
   job.workers = {.min = 1, .max = pick(1, 4)};
-  job.evaluate.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0;
+  job.evaluate = {.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0,
+                  .stop_after_stalls = rng.Chance(0.2) ? pick(1, 3) : 0};
   job.checkpoint = {.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0, .keep = pick(1, 3)};
   job.max_steps = rng.Chance(0.4) ? pick(1, 40) : 0;
   job.elastic = {.lease = absl::Milliseconds(400),

@@ -24,8 +24,8 @@ SimWorker::SimWorker(World& world, WorkerId id)
 
 void SimWorker::Start() {
   Register();
-  Beat();
   Work();
+  After(kRetry, [this] { Beat(); });
 }
 
 void SimWorker::Exit(int code) { world_.Exit(*this, Role::kWorker, id_.value(), 1, code, 0); }
@@ -42,6 +42,9 @@ void SimWorker::Register() {
         registered_ = true;
         if (reply.view.number > view_.number) view_ = reply.view;
       });
+  After(kRetry, [this] {
+    if (!registered_) Register();
+  });
 }
 
 void SimWorker::Beat() {
@@ -107,17 +110,9 @@ void SimWorker::Compute() {
   InHand& hand = hands_.front();
   if (stumbling_ && hand.waiting.empty() && !hand.computing) {
     stumbling_ = false;
-    const FailRequest request = {.worker = id_, .task = hand.task.id, .error = "data.tsv:7: no"};
-    world_.CallMaster<bool>(
-        *this,
-        [request](Master& master, absl::Time now) {
-          master.Fail(request, now);
-          return true;
-        },
-        [](bool) {});
-    hands_.pop_front();
-    return;
+    hand.failed = true;
   }
+  if (hand.failed) return Fail(hand.task);
   const bool evaluate = hand.task.kind == TaskKind::kEvaluate;
   const bool room = static_cast<int64_t>(hand.waiting.size()) < window_;
   if (hand.computing || stumbling_ ||
@@ -139,6 +134,23 @@ void SimWorker::Compute() {
     }
     PushBatch(begin);
   });
+}
+
+void SimWorker::Fail(const Task& task) {
+  const FailRequest request = {
+      .worker = id_, .task = task.id, .lease = task.lease, .error = "train.tsv:7: no row"};
+  world_.CallMaster<bool>(
+      *this,
+      [request](Master& master, absl::Time now) {
+        master.Fail(request, now);
+        return true;
+      },
+      [this, request](bool) { Drop(request.task, request.lease); });
+}
+
+void SimWorker::Drop(TaskId task, int64_t lease) {
+  std::erase_if(
+      hands_, [&](const InHand& hand) { return hand.task.id == task && hand.task.lease == lease; });
 }
 
 void SimWorker::PushBatch(int64_t begin) {
@@ -195,14 +207,14 @@ void SimWorker::Commit(const InHand& hand, bool release) {
   }
   world_.CallMaster<CommitReply>(
       *this, [request](Master& master, absl::Time now) { return master.Commit(request, now); },
-      [this, request](const CommitReply& reply) {
+      [this, request, lease = hand.task.lease](const CommitReply& reply) {
         if (reply.unknown) return Register();
         InHand* hand = Find(request.task);
-        if (hand == nullptr) return;
+        if (hand == nullptr || hand->task.lease != lease) return;
         hand->told = std::max(hand->told, request.upto);
         const bool over = !reply.held || hand->told == hand->task.end || request.release;
         if (!over) return;
-        hands_.erase(hands_.begin() + (hand - &hands_.front()));
+        Drop(request.task, lease);
       });
 }
 

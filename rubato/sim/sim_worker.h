@@ -34,6 +34,7 @@ class SimWorker : public SimProcess {
     std::map<int64_t, std::set<int64_t>> waiting;  // Batch -> servers that have not answered.
     bool computing = false;
     bool evaluated = false;
+    bool failed = false;  // Given up, and the master is yet to hear of it.
   };
 
   void Register();
@@ -44,6 +45,8 @@ class SimWorker : public SimProcess {
   void PushBatch(int64_t begin);
   void Answer(TaskId task, int64_t begin, int64_t server, PushVerdict verdict);
   void Commit(const InHand& hand, bool release);
+  void Fail(const Task& task);
+  void Drop(TaskId task, int64_t lease);
   void GoHome();
   void Exit(int code);
   InHand* Find(TaskId task);

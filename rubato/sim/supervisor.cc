@@ -56,7 +56,7 @@ void World::PerformOne(const Effect& effect) {
                  [&](const AppendJournal& append) { journal_ += append.bytes; },
                  [&](const LaunchProcess& launch) { Launch(launch); },
                  [&](const SignalProcess& signal) { Signal(signal); },
-                 [&](const JobEvent&) {},
+                 [&](const JobEvent& event) { Tell(event); },
                  [&](const WriteManifest& manifest) {
                    for (const SimDisk& disk : disks_) {
                      if (disk.version < manifest.version) Violate("a checkpoint is incomplete");
@@ -80,6 +80,7 @@ void World::StartMaster(bool resume) {
   auto master = Master::Open(options, journal->records, queue_.now());
   if (!master.ok()) return Violate(std::string(master.status().message()));
   master_ = *std::move(master);
+  master_paused_ = false;
   const int64_t life = ++master_life_;
   if (life > 1 && !resume) Violate(checker_.Replayed(*master_));
   if (!InMaster([](Master&) {})) return;
@@ -88,6 +89,7 @@ void World::StartMaster(bool resume) {
 }
 
 void World::KillMaster() {
+  Tell("the master dies");
   master_.reset();
   const absl::Duration away = absl::Milliseconds(rng_.Uniform(20, 400));
   queue_.After(away, [this] {

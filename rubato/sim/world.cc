@@ -39,6 +39,21 @@ void World::Violate(const std::string& what) {
   }
 }
 
+void World::Tell(const std::string& what) {
+  if (!options_.narrate) return;
+  story_.push_back(absl::StrCat(absl::FormatDuration(queue_.now() - absl::UnixEpoch()), " ", what));
+}
+
+void World::Tell(const JobEvent& event) {
+  if (!options_.narrate) return;
+  std::string line = event.kind;
+  for (const auto& [name, value] : event.fields) {
+    absl::StrAppend(&line, " ", name, "=");
+    std::visit([&](const auto& v) { absl::StrAppend(&line, v); }, value);
+  }
+  Tell(event.cause.empty() ? line : absl::StrCat(line, " (", event.cause, ")"));
+}
+
 SimServer* World::FindServer(int64_t id, int64_t incarnation) {
   const auto it = processes_.find({Role::kServer, id, incarnation});
   return it == processes_.end() ? nullptr : static_cast<SimServer*>(it->second);

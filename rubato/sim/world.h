@@ -47,6 +47,7 @@ struct WorldOptions {
   bool stop_and_resume = false;                 // Ctrl-C on the way, then `--resume`.
   absl::Duration give_up = absl::Seconds(300);  // Not finished by then: stuck.
   PlantedBug bug = PlantedBug::kNone;
+  bool narrate = false;  // Keep story().
 };
 
 // A small job with everything about it chosen by the seed.
@@ -70,6 +71,8 @@ class World {
   const std::string& violation() const { return violation_; }
   const Snapshot& result() const { return result_; }
   int64_t events() const { return queue_.steps(); }
+  // What happened, a line each: the master's events and the faults.
+  const std::vector<std::string>& story() const { return story_; }
 
   // ---- for the processes ----
   const WorldOptions& options() const { return options_; }
@@ -113,6 +116,9 @@ class World {
   void ReportExits();
   void Finish(const JobFinished& finished);
 
+  void Tell(const JobEvent& event);
+  void Tell(const std::string& what);
+
   // ---- faults (faults.cc) ----
   void ScheduleFaults();
   void OneFault();
@@ -140,6 +146,7 @@ class World {
   bool over_ = false;
   Snapshot result_;
   std::string violation_;
+  std::vector<std::string> story_;
 };
 
 }  // namespace rubato
