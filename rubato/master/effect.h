@@ -63,7 +63,7 @@ struct JobFinished {
 };
 
 using Effect = std::variant<AppendJournal, LaunchProcess, SignalProcess, JobEvent, WriteManifest,
-                            RemoveCheckpoint, Finished>;
+                            RemoveCheckpoint, JobFinished>;
 
 }  // namespace rubato
 

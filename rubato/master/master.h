@@ -13,15 +13,23 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "rubato/job/job_spec.h"
+#include "rubato/master/checkpoints.h"
 #include "rubato/master/effect.h"
+#include "rubato/master/entry.h"
+#include "rubato/master/evaluations.h"
+#include "rubato/master/members.h"
 #include "rubato/master/messages.h"
+#include "rubato/master/relaunch.h"
+#include "rubato/tasks/ledger.h"
 
 namespace rubato {
 
@@ -36,6 +44,8 @@ struct DataShape {
   std::vector<DataFile> validation;
   int64_t train_records() const;
   int64_t validation_records() const;
+  // "records [1024, 2048) of train.tsv", counted within each file from 0.
+  static std::string Describe(const std::vector<DataFile>& files, Interval range);
 };
 
 struct MasterOptions {
@@ -58,7 +68,6 @@ class Master {
   static absl::StatusOr<std::unique_ptr<Master>> Open(MasterOptions options,
                                                       const std::vector<std::string>& records,
                                                       absl::Time now);
-  ~Master();
 
   RegisterReply Register(const RegisterRequest& request, absl::Time now);
   HeartbeatReply Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time now);
@@ -81,6 +90,88 @@ class Master {
   std::vector<Effect> TakeEffects();
   Snapshot snapshot() const;
   JobState state() const;
+  const Ledger& ledger() const { return ledger_; }
+  const View& view() const { return members_.view(); }
+
+ private:
+  using Fields = std::vector<std::pair<std::string, JobEvent::Value>>;
+  struct Verdict {
+    JobState state = JobState::kDone;
+    std::string error;
+  };
+
+  Master(MasterOptions options, const TaskPlanOptions& plan, absl::Time now);
+  absl::Status Replay(const std::vector<std::string>& records, absl::Time now);
+
+  // ---- entries: the only way state changes (master_entries.cc) ----
+  void Record(const JournalEntry& entry, absl::Time now);
+  absl::Status Apply(const JournalEntry& entry, absl::Time now);
+  absl::Status ApplyToMembers(const JournalEntry& entry, absl::Time now);
+  absl::Status ApplyToTasks(const JournalEntry& entry);
+  void ApplyExit(const JournalEntry& entry, absl::Time now);
+  void ApplyResume();
+
+  // ---- what follows, after every call (master_advance.cc) ----
+  void Advance(absl::Time now);
+  void ReopenFenced(absl::Time now);
+  void ReportEvaluation(absl::Time now);
+  void EndIfStalled(absl::Time now);
+  void AdvanceEvaluation(absl::Time now);
+  void AdvanceCheckpoint(absl::Time now);
+  void EndIfOver(absl::Time now);
+  void BeginCheckpoint(bool last, absl::Time now);
+  void Staff(absl::Time now);
+  void StaffWorkers(absl::Time now);
+  void Dismiss(absl::Time now);
+  void Close(JobState state, const std::string& error, absl::Time now,
+             int64_t records_repeated = 0);
+  // Whether every server has told, in this life, what it holds with the last checkpoint.
+  bool ServersSettled() const;
+  // Whether every server applied exactly what the ledger committed, and that is everything.
+  absl::Status Audit(int64_t* records_repeated) const;
+
+  // ---- losses (master_losses.cc) ----
+  void ExitWorker(const ExitNotice& notice, absl::Time now);
+  void ExitServer(const ExitNotice& notice, absl::Time now);
+  void FailTask(WorkerId worker, TaskId task, const std::string& error, absl::Time now);
+  void FailIfHopeless(Role role, absl::Time now);
+  void EvictSilent(absl::Time now);
+  void KillStuck(absl::Time now);
+
+  // ---- words (master_report.cc) ----
+  RegisterReply RegisterWorker(const RegisterRequest& request, absl::Time now);
+  RegisterReply RegisterServer(const RegisterRequest& request, absl::Time now);
+  // Null unless it is registered and not evicted; counts as a sign of life.
+  WorkerMember* Hear(WorkerId id, absl::Time now);
+  void RepeatEffects(absl::Time now);
+  void Say(absl::Time now, std::string kind, Fields fields, std::string cause = "");
+  void Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incarnation);
+  std::string Manifest() const;
+  std::string Describe(const Task& task) const;
+
+  MasterOptions options_;
+  // Journaled:
+  Ledger ledger_;
+  Members members_;
+  Evaluations evaluations_;
+  Checkpoints checkpoints_;
+  std::vector<LaunchPlace> worker_places_;
+  std::vector<LaunchPlace> server_places_;
+  CrashLoop worker_crashes_, server_crashes_;
+  int64_t target_ = 0;
+  int64_t restarts_ = 0;
+  bool stop_requested_ = false;
+  bool stop_checkpoint_ = false;
+  std::optional<Verdict> verdict_;
+  int64_t records_repeated_ = 0;
+  // Of this life only:
+  std::vector<Effect> effects_;
+  absl::Time last_tick_;
+  bool dismissed_ = false;
+  bool finished_ = false;
+  size_t reported_ = 0;  // Evaluations whose end was told.
+  double loss_ = 0;
+  double loss_weight_ = 0;
 };
 
 }  // namespace rubato

@@ -1,7 +1,6 @@
 #include "rubato/master/members.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 
 namespace rubato {
@@ -54,14 +53,6 @@ const WorkerMember* Members::FindWorker(WorkerId id) const {
   return it == workers_.end() ? nullptr : &it->second;
 }
 
-int64_t Members::FreeSlot() const {
-  std::set<int64_t> taken;
-  for (const WorkerId id : Staying()) taken.insert(workers_.at(id).slot);
-  int64_t slot = 0;
-  while (taken.contains(slot)) ++slot;
-  return slot;
-}
-
 std::vector<WorkerId> Members::Staying() const {
   std::vector<WorkerId> ids;
   for (const auto& [id, worker] : workers_) {
@@ -109,12 +100,11 @@ std::vector<ProcessStatus> Members::Processes() const {
   return processes;
 }
 
-void Members::LaunchWorker(WorkerId id, int64_t slot, int64_t steps, absl::Time now) {
+void Members::LaunchWorker(WorkerId id, int64_t slot, absl::Time now) {
   WorkerMember worker;
   worker.state = State::kStarting;
   worker.incarnation = 1;
   worker.heard = now;
-  worker.steps_at_launch = steps;
   worker.slot = slot;
   workers_.emplace(id, std::move(worker));
   next_worker_ = std::max(next_worker_, id.value() + 1);
@@ -190,6 +180,7 @@ void Members::RemoveServer(int64_t id, bool lost, const std::vector<double>& num
   totals_.duplicates += static_cast<int64_t>(At(numbers, 1));
   totals_.servers_lost += lost;
   server.state = State::kGone;
+  server.registered = false;
   server.address.clear();
   server.last = ServerHeartbeat();
   ChangeView();
@@ -199,6 +190,8 @@ void Members::RemoveAll() {
   workers_.clear();
   for (ServerMember& server : servers_) {
     server.state = State::kGone;
+    server.registered = false;
+    server.registered = false;
     server.address.clear();
     server.last = ServerHeartbeat();
   }

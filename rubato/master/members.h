@@ -27,8 +27,7 @@ struct Member {
   std::string address;
   absl::Time heard;  // The last word of it, or when the wait for its first began.
   absl::Time asked_to_leave = absl::InfiniteFuture();
-  bool killed = false;          // By us, for not leaving, not starting or not answering.
-  int64_t steps_at_launch = 0;  // Committed by the job when it was launched.
+  bool killed = false;  // By us, for not leaving, not starting or not answering.
 };
 
 struct WorkerMember : Member {
@@ -40,8 +39,9 @@ struct WorkerMember : Member {
 };
 
 struct ServerMember : Member {
-  ServerHeartbeat last;      // Counters of this life; `view` 0 until it says what it has.
-  int64_t checkpointed = 0;  // The newest version on its disk: outlives its process.
+  ServerHeartbeat last;         // Counters of this life; `view` 0 until it says what it has.
+  int64_t steps_at_launch = 0;  // Committed by the job at its launch.
+  int64_t checkpointed = 0;     // The newest version on its disk: outlives its process.
 };
 
 // What is left of the processes that are gone.
@@ -69,8 +69,6 @@ class Members {
   const MemberTotals& totals() const { return totals_; }
 
   WorkerId NextWorker() const { return WorkerId(next_worker_); }
-  // The lowest place no starting or running worker fills.
-  int64_t FreeSlot() const;
   // Workers that count towards the target: starting and running.
   std::vector<WorkerId> Staying() const;
   std::vector<WorkerId> Running() const;
@@ -81,7 +79,7 @@ class Members {
   std::vector<ProcessStatus> Processes() const;
 
   // ---- changes, each one entry ----
-  void LaunchWorker(WorkerId id, int64_t slot, int64_t steps, absl::Time now);
+  void LaunchWorker(WorkerId id, int64_t slot, absl::Time now);
   void LaunchServer(int64_t id, int64_t incarnation, int64_t steps, absl::Time now);
   void RegisterWorker(WorkerId id, int64_t pid, bool newcomer, absl::Time now);
   void RegisterServer(int64_t id, int64_t pid, std::string address, absl::Time now);

@@ -148,6 +148,10 @@ void Ledger::Reopen(WorkerId worker) {
   }
 }
 
+void Ledger::ForgetFailures() {
+  for (auto& [id, live] : live_) live.failures.clear();
+}
+
 void Ledger::BeginEvaluation(int64_t number) {
   for (const Task& task : plan_.EvaluationTasks(number)) {
     live_.emplace(task.id, LiveTask{.task = task});

@@ -74,6 +74,7 @@ class Ledger {
   absl::Status AddFailure(TaskId id, TaskFailure failure);
   void Fence(WorkerId worker);   // All its leases.
   void Reopen(WorkerId worker);  // All it held, leased or fencing.
+  void ForgetFailures();         // The user says that what was wrong is mended.
   void BeginEvaluation(int64_t number);
   // No fresh tasks from now on; those begun are still finished, since a batch of theirs may be
   // on some servers already.
@@ -81,6 +82,7 @@ class Ledger {
 
   // ---- where it stands ----
   bool finished() const;  // Training: every task committed.
+  bool ended_early() const { return ended_early_; }
   bool evaluating() const;
   int64_t epoch() const;  // The oldest that is not finished.
   int64_t steps() const { return steps_; }
