@@ -19,60 +19,65 @@ struct Sizes {
   int64_t deep() const { return fields * dim + extra; }
 };
 
-// The common dims become constants, so that a vector stays in registers.
-template <typename Loop>
-[[gnu::always_inline]] inline void WithDim(int64_t dim, Loop loop) {
-  if (dim == 16) return loop(std::integral_constant<int64_t, 16>());
-  if (dim == 8) return loop(std::integral_constant<int64_t, 8>());
-  loop(dim);
+// kDim is the dim, so that a vector stays in registers, or 0 for any.
+template <int64_t kDim>
+[[gnu::always_inline]] inline void ForwardDim(const Sizes& n, const float* rows,
+                                              const int32_t* position, const float* extra,
+                                              float* __restrict deep, float* __restrict sums,
+                                              float* __restrict squares, float* logit) {
+  const int64_t dim = kDim > 0 ? kDim : n.dim;
+  for (int64_t b = 0; b < n.batch; ++b, sums += dim) {
+    std::fill_n(sums, dim, 0.0f);
+    std::fill_n(squares, dim, 0.0f);
+    float weight = 0;
+    for (int64_t f = 0; f < n.fields; ++f, deep += dim) {
+      const float* row = rows + *position++ * (dim + 1);
+      weight += row[0];
+      for (int64_t d = 0; d < dim; ++d) {
+        const float v = row[1 + d];
+        deep[d] = v;
+        sums[d] += v;
+        squares[d] += v * v;
+      }
+    }
+    float pairs = 0;  // Twice: (sum of v)^2 holds every pair of fields both ways, and the squares.
+    for (int64_t d = 0; d < dim; ++d) pairs += sums[d] * sums[d] - squares[d];
+    logit[b] = weight + 0.5f * pairs;
+    deep = std::copy_n(extra + b * n.extra, n.extra, deep);
+  }
+}
+
+template <int64_t kDim>
+[[gnu::always_inline]] inline void BackwardDim(const Sizes& n, const int32_t* position,
+                                               const float* deep, const float* sums,
+                                               const float* grad_deep, const float* grad_logit,
+                                               float* __restrict grad_rows) {
+  const int64_t dim = kDim > 0 ? kDim : n.dim;
+  for (int64_t b = 0; b < n.batch; ++b, sums += dim, deep += n.extra, grad_deep += n.extra) {
+    const float g = grad_logit[b];
+    for (int64_t f = 0; f < n.fields; ++f, deep += dim, grad_deep += dim) {
+      float* row = grad_rows + *position++ * (dim + 1);
+      row[0] += g;
+      for (int64_t d = 0; d < dim; ++d) row[1 + d] += grad_deep[d] + g * (sums[d] - deep[d]);
+    }
+  }
 }
 
 RUBATO_VECTOR_CLONES
 void Forward(const Sizes& n, const float* rows, const int32_t* position, const float* extra,
-             float* deep, float* sums, float* logit) {
-  WithDim(
-      n.dim, [&](auto dim) __attribute__((always_inline)) {
-        for (int64_t b = 0; b < n.batch; ++b) {
-          float* out = deep + b * n.deep();
-          float* sum = sums + b * dim;
-          float weight = 0, squares = 0;
-          std::fill_n(sum, static_cast<int64_t>(dim), 0.0f);
-          for (int64_t f = 0; f < n.fields; ++f, out += dim) {
-            const float* row = rows + position[b * n.fields + f] * (dim + 1);
-            weight += row[0];
-            for (int64_t d = 0; d < dim; ++d) {
-              const float v = row[1 + d];
-              out[d] = v;
-              sum[d] += v;
-            }
-          }
-          const float* v = deep + b * n.deep();
-          for (int64_t i = 0; i < n.fields * dim; ++i) squares += v[i] * v[i];
-          float pairs = 0;
-          for (int64_t d = 0; d < dim; ++d) pairs += sum[d] * sum[d];
-          logit[b] = weight + 0.5f * (pairs - squares);
-          std::copy_n(extra + b * n.extra, n.extra, out);
-        }
-      });
+             float* deep, float* sums, float* squares, float* logit) {
+  if (n.dim == 16) return ForwardDim<16>(n, rows, position, extra, deep, sums, squares, logit);
+  if (n.dim == 8) return ForwardDim<8>(n, rows, position, extra, deep, sums, squares, logit);
+  ForwardDim<0>(n, rows, position, extra, deep, sums, squares, logit);
 }
 
 RUBATO_VECTOR_CLONES
 void Backward(const Sizes& n, const int32_t* position, const float* deep, const float* sums,
               const float* grad_deep, const float* grad_logit, float* grad_rows) {
-  WithDim(
-      n.dim, [&](auto dim) __attribute__((always_inline)) {
-        for (int64_t b = 0; b < n.batch; ++b) {
-          const float* v = deep + b * n.deep();
-          const float* grad = grad_deep + b * n.deep();
-          const float* sum = sums + b * dim;
-          const float g = grad_logit[b];
-          for (int64_t f = 0; f < n.fields; ++f, v += dim, grad += dim) {
-            float* row = grad_rows + position[b * n.fields + f] * (dim + 1);
-            row[0] += g;
-            for (int64_t d = 0; d < dim; ++d) row[1 + d] += grad[d] + g * (sum[d] - v[d]);
-          }
-        }
-      });
+  if (n.dim == 16)
+    return BackwardDim<16>(n, position, deep, sums, grad_deep, grad_logit, grad_rows);
+  if (n.dim == 8) return BackwardDim<8>(n, position, deep, sums, grad_deep, grad_logit, grad_rows);
+  BackwardDim<0>(n, position, deep, sums, grad_deep, grad_logit, grad_rows);
 }
 
 using torch::autograd::AutogradContext;
@@ -93,10 +98,11 @@ struct FmFunction : torch::autograd::Function<FmFunction> {
                   .extra = extra.defined() ? extra.size(1) : 0};
     torch::Tensor deep = torch::empty({n.batch, n.deep()});
     torch::Tensor sums = torch::empty({n.batch, n.dim});
+    torch::Tensor squares = torch::empty({n.dim});
     torch::Tensor logit = torch::empty({n.batch});
     Forward(n, rows.data_ptr<float>(), position.data_ptr<int32_t>(),
             n.extra > 0 ? extra.data_ptr<float>() : nullptr, deep.data_ptr<float>(),
-            sums.data_ptr<float>(), logit.data_ptr<float>());
+            sums.data_ptr<float>(), squares.data_ptr<float>(), logit.data_ptr<float>());
     ctx->save_for_backward({position, deep, sums, sink});
     ctx->saved_data["distinct"] = rows.size(0);
     return {deep, logit};
