@@ -56,7 +56,8 @@ struct RemoveCheckpoint {
   int64_t version = 0;
 };
 
-// The job is over and nobody is left: the master may exit.
+// The job is over and nobody is left, or nobody whose exit could still be waited for (three
+// times leave_grace after they were told to go, and killed): the master may exit.
 struct JobFinished {
   JobState state = JobState::kDone;  // kDone, kFailed or kStopped.
   std::string error;                 // kFailed: why.

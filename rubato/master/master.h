@@ -168,7 +168,7 @@ class Master {
   // Of this life only:
   std::vector<Effect> effects_;
   absl::Time last_tick_;
-  bool dismissed_ = false;
+  std::optional<absl::Time> dismissed_;  // When everyone was told to go.
   bool finished_ = false;
   size_t reported_ = 0;  // Evaluations whose end was told.
   double loss_ = 0;

@@ -202,8 +202,8 @@ void Master::StaffWorkers(absl::Time now) {
 }
 
 void Master::Dismiss(absl::Time now) {
-  if (!dismissed_) {
-    dismissed_ = true;
+  if (!dismissed_.has_value()) {
+    dismissed_ = now;
     for (auto& [id, worker] : members_.workers()) {
       // A frozen one would not hear anything milder.
       const bool evicted = worker.state == State::kEvicted;
@@ -219,7 +219,9 @@ void Master::Dismiss(absl::Time now) {
       server.asked_to_leave = now;
     }
   }
-  if (finished_ || !members_.EveryoneGone()) return;
+  // A launch that never happened has no exit to wait for.
+  const bool waited = now - *dismissed_ > 3 * options_.leave_grace;
+  if (finished_ || (!members_.EveryoneGone() && !waited)) return;
   finished_ = true;
   effects_.push_back(JobFinished{.state = verdict_->state, .error = verdict_->error});
 }

@@ -150,6 +150,18 @@ TEST(MasterTest, OtherVersionsAndStrangersAreRefused) {
   EXPECT_EQ(job.Lease(1).verdict, Verdict::kUnknown);  // Launched, but not registered yet.
 }
 
+TEST(MasterTest, TheEndDoesNotWaitForEverForThoseWhoNeverWere) {
+  FakeJob job;
+  job.master->Stop(/*checkpoint=*/false, job.now);
+  job.Perform();
+  for (int64_t id : {0, 1}) job.Exit(Role::kWorker, id, 1, 0, SIGTERM);
+  EXPECT_EQ(job.master->state(), JobState::kStopped);
+  job.Pass(absl::Seconds(29));  // Of the servers nobody ever hears.
+  EXPECT_FALSE(job.finished.has_value());
+  job.Pass(absl::Seconds(2));
+  EXPECT_TRUE(job.finished.has_value());
+}
+
 // ---- evaluation and checkpoints ----------------------------------------------------------------
 
 MasterOptions EvaluatedJob() {
