@@ -11,5 +11,6 @@ int main(int argc, char** argv) {
   rubato::AddScale(cli);
   rubato::AddShow(cli);
   rubato::AddRoles(cli);
+  rubato::AddGenerate(cli);
   return cli.Main(argc, argv);
 }

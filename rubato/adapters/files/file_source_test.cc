@@ -9,7 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "rubato/adapters/files/files.h"
-#include "rubato/adapters/files/gzip_stream.h"
+#include "rubato/adapters/files/gzip_writer.h"
 #include "rubato/adapters/files/testing.h"
 #include "rubato/base/rng.h"
 

@@ -151,18 +151,4 @@ void GzipStream::MaybeAddPoint(bool member_start) {
   spacing_ *= 2;
 }
 
-std::string GzipBytes(absl::string_view bytes) {
-  z_stream z = {};
-  RUBATO_CHECK(deflateInit2(&z, 6, Z_DEFLATED, kGzipBits, 8, Z_DEFAULT_STRATEGY) == Z_OK);
-  std::string out(deflateBound(&z, bytes.size()), 0);
-  z.next_in = Writable(bytes.data());
-  z.avail_in = static_cast<uInt>(bytes.size());
-  z.next_out = Writable(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  RUBATO_CHECK(deflate(&z, Z_FINISH) == Z_STREAM_END);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
-}
-
 }  // namespace rubato

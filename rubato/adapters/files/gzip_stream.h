@@ -57,9 +57,6 @@ class GzipStream : public ByteStream {
   int64_t spacing_ = 0;
 };
 
-// `bytes` as a gzip file of one member.
-std::string GzipBytes(absl::string_view bytes);
-
 }  // namespace rubato
 
 #endif  // RUBATO_ADAPTERS_FILES_GZIP_STREAM_H_
