@@ -171,7 +171,7 @@ std::string WriteCriteoJob(const ScratchFolder& folder, int64_t rows, const std:
 }
 
 double BestAuc(const ScratchFolder& folder) {
-  return nlohmann::json::parse(Slurp(folder.path() + "/truth.json"))["auc"].get<double>();
+  return nlohmann::json::parse(Slurp(folder.path() + "/truth.json"))["best_auc"].get<double>();
 }
 
 }  // namespace rubato
