@@ -12,6 +12,8 @@ namespace {
 
 constexpr absl::Duration kListen = absl::Milliseconds(200);
 constexpr absl::Duration kReapEvery = absl::Milliseconds(5);
+// The main thread also restarts the master, so it never waits long for one.
+constexpr absl::Duration kAskPatience = absl::Milliseconds(50);
 // A master that dies this often this fast will not come up by itself.
 constexpr size_t kMasterDeathsMax = 8;
 constexpr absl::Duration kMasterDeathsWindow = absl::Seconds(5);
@@ -40,7 +42,7 @@ Supervisor::~Supervisor() {
 }
 
 absl::Status Supervisor::Start() {
-  client_ = MasterClient::Dial(master_address_);
+  client_ = MasterClient::Dial(master_address_, kAskPatience);
   RUBATO_RETURN_IF_ERROR(StartMaster());
   listener_ = std::thread([this] { PollOrders(); });
   return absl::OkStatus();
