@@ -7,5 +7,9 @@
 
 int main(int argc, char** argv) {
   rubato::Cli cli({.out = std::cout, .err = std::cerr, .terminal = isatty(STDERR_FILENO) == 1});
+  rubato::AddTrain(cli);
+  rubato::AddScale(cli);
+  rubato::AddShow(cli);
+  rubato::AddRoles(cli);
   return cli.Main(argc, argv);
 }

@@ -50,8 +50,7 @@ absl::StatusOr<Journal> DecodeJournal(absl::string_view bytes, absl::string_view
                      std::string(version), ": go on with the binary that began the job"));
   }
   Journal journal;
-  size_t at = header_end + 1;
-  journal.good_bytes = static_cast<int64_t>(at);
+  size_t at = header_end + 1;  // Good only with a record: a new master writes its own header.
   while (bytes.size() - at >= kFrameBytes && !AllZero(bytes.substr(at))) {
     ByteReader reader(bytes.substr(at));
     const uint32_t length = reader.Get<uint32_t>();

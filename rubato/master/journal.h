@@ -21,8 +21,8 @@ std::string FrameRecord(absl::string_view record);
 
 struct Journal {
   std::vector<std::string> records;
-  // Truncate the file to this before appending; less than its size after a torn write, and 0 for
-  // an empty file or one torn within its header (a new journal).
+  // Truncate the file to this before appending; less than its size after a torn write, and 0 if
+  // no record is whole: the journal begins anew, header and all.
   int64_t good_bytes = 0;
 };
 

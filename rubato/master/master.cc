@@ -164,7 +164,7 @@ LeaseReply Master::Lease(const LeaseRequest& request, absl::Time now) {
   const std::optional<Task> task = ledger_.NextFor(request.worker, alive);
   if (!task.has_value()) return {.verdict = Verdict::kWait};
   Record({.kind = EntryKind::kLeased, .id = request.worker.value(), .task = task->id}, now);
-  return {.verdict = Verdict::kTask, .task = *task};
+  return {.verdict = Verdict::kTask, .task = ledger_.Find(task->id)->task};
 }
 
 CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
@@ -200,6 +200,7 @@ CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
 void Master::Fail(const FailRequest& request, absl::Time now) {
   if (Hear(request.worker, now) == nullptr) return;
   if (!ledger_.Holds(request.worker, request.task)) return;
+  if (request.lease != 0 && request.lease != ledger_.Find(request.task)->task.lease) return;
   FailTask(request.worker, request.task, request.error, now);
   Advance(now);
 }

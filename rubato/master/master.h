@@ -91,6 +91,7 @@ class Master {
   Snapshot snapshot() const;
   JobState state() const;
   const Ledger& ledger() const { return ledger_; }
+  const Members& members() const { return members_; }
   const View& view() const { return members_.view(); }
 
  private:

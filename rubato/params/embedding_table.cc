@@ -12,6 +12,8 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr int64_t kDimMax = 65536;
+// Rows resolved before any is updated: enough to overlap their misses, few enough to stay cached.
+constexpr size_t kBlock = 256;
 
 // Small rows fill a power of two, so that none straddles a line; larger ones start on a line if
 // that wastes at most an eighth, else on a quarter of one.
@@ -106,13 +108,15 @@ void EmbeddingTable::Gather(absl::Span<const uint64_t> ids, float* out) const {
   }
 }
 
+absl::Status EmbeddingTable::CheckRoom(size_t rows) const {
+  if (rows <= options_.rows_max - next_row_) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", next_row_, " rows and ",
+                                                   rows, " more may pass rows_max, ",
+                                                   options_.rows_max));
+}
+
 absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float* gradients) {
-  if (ids.size() > options_.rows_max - next_row_) {
-    return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", rows(), " rows and ",
-                                                     ids.size(), " more may pass rows_max, ",
-                                                     options_.rows_max));
-  }
-  constexpr size_t kBlock = 256;
+  RUBATO_RETURN_IF_ERROR(CheckRoom(ids.size()));
   for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
     UpdateBlock(ids.subspan(begin, kBlock), gradients + begin * dim_);
   }
@@ -122,19 +126,16 @@ absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float*
 // Resolves all rows of the block, then moves them: a store whose address hangs on a look-up would
 // keep the next look-ups from overlapping.
 void EmbeddingTable::UpdateBlock(absl::Span<const uint64_t> ids, const float* gradients) {
-  uint64_t keys[256];
-  float* rows[256];
+  uint64_t keys[kBlock];
+  float* rows[kBlock];
   for (size_t i = 0; i < ids.size(); ++i) {
     keys[i] = KeyOf(ids[i]);
     index_.Prefetch(keys[i]);
   }
   for (size_t i = 0; i < ids.size(); ++i) {
     uint32_t number = index_.Find(keys[i]);
-    const bool missing = number == RowIndex::kAbsent;
-    if (missing) [[unlikely]]
-      number = MakeRow(ids[i], keys[i]);
-    if (observer_ != nullptr) [[unlikely]]
-      observer_->BeforeUpdate(ids[i], number, missing);
+    if (number == RowIndex::kAbsent) number = MakeRow(ids[i], keys[i]);
+    if (observer_ != nullptr) observer_->BeforeUpdate({ids[i], keys[i], number});
     rows[i] = Row(number);
     PrefetchRow(rows[i], row_floats_ * sizeof(float));
   }
@@ -155,10 +156,7 @@ absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
   const uint64_t key = KeyOf(id);
   uint32_t number = index_.Find(key);
   if (number == RowIndex::kAbsent) {
-    if (next_row_ >= options_.rows_max) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("table ", name(), ": more than ", options_.rows_max, " rows"));
-    }
+    RUBATO_RETURN_IF_ERROR(CheckRoom(1));
     number = next_row_++;
     index_.Insert(key, number);
   }

@@ -43,8 +43,11 @@ class EmbeddingTable {
   // Copies the weights of ids[i] to out + i * dim().
   void Gather(absl::Span<const uint64_t> ids, float* out) const;
   // Moves the rows of distinct `ids` against gradients + i * dim(), making those that are missing.
-  // RESOURCE_EXHAUSTED, with nothing changed, if they would not fit into rows_max.
+  // RESOURCE_EXHAUSTED, with nothing changed, if there is not CheckRoom for all of them.
   absl::Status Update(absl::Span<const uint64_t> ids, const float* gradients);
+
+  // Whether `rows` more would fit into rows_max.
+  absl::Status CheckRoom(size_t rows) const;
 
   size_t dim() const { return dim_; }
   const std::string& name() const { return options_.spec.name; }
@@ -60,20 +63,26 @@ class EmbeddingTable {
   const float* row(uint32_t number) const { return Row(number); }
   // Rows [0, row_numbers()) have been given out.
   uint32_t row_numbers() const { return next_row_; }
-  // Every row of a partition: void(uint64_t id, uint32_t row number).
+  // Every row whose key is in [first, last]: void(uint64_t id, uint32_t row number). Keys count
+  // from the table's first partition: those of a table of n partitions lie below n << 54.
   template <typename Visitor>
-  void VisitPartition(int64_t partition, Visitor visit) const {
-    const uint64_t first = FirstPoint(partition) - origin_;
-    index_.Visit(first, first + (FirstPoint(1) - 1),
+  void Visit(uint64_t first, uint64_t last, Visitor visit) const {
+    index_.Visit(first, last,
                  [&](uint64_t key, uint32_t number) { visit(IdOf(key + origin_), number); });
   }
-  // Called with the number of every row about to be changed, while set: void(uint64_t id, number,
-  // bool made). Lets a checkpoint save what it has not written yet.
+  uint64_t KeyOf(uint64_t id) const { return PointOf(id) - origin_; }
+  struct RowName {
+    uint64_t id;
+    uint64_t key;
+    uint32_t number;
+  };
+  // Hears of every row about to change, so that a checkpoint can save what it has not written yet.
   class Observer {
    public:
     virtual ~Observer() = default;
-    virtual void BeforeUpdate(uint64_t id, uint32_t number, bool made) = 0;
+    virtual void BeforeUpdate(const RowName& row) = 0;
   };
+  // Null for none.
   void set_observer(Observer* observer) { observer_ = observer; }
 
   // Makes room for `rows` before a restore of that many; the table must be empty.
@@ -87,7 +96,6 @@ class EmbeddingTable {
   float* Row(uint32_t number) const {
     return reinterpret_cast<float*>(rows_.data() + uint64_t{number} * stride_);
   }
-  uint64_t KeyOf(uint64_t id) const { return PointOf(id) - origin_; }
   uint32_t MakeRow(uint64_t id, uint64_t key);
   void PrefetchRow(const float* row, size_t bytes) const;
   void UpdateBlock(absl::Span<const uint64_t> ids, const float* gradients);

@@ -18,9 +18,9 @@ enum class DataPart { kTrain, kValidation };
 
 // Builds the index of one part beside the job, or finds that the one there still holds. Returns
 // how many records there are.
-absl::StatusOr<int64_t> IndexDataSet(const JobSpec& spec, DataPart part,
-                                     const JobDirectory& directory,
-                                     const std::function<absl::Status(int64_t done, int64_t total)>& show);
+absl::StatusOr<int64_t> IndexDataSet(
+    const JobSpec& spec, DataPart part, const JobDirectory& directory,
+    const std::function<absl::Status(int64_t done, int64_t total)>& show);
 
 // What the master must know, from the indexes.
 absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory& directory);

@@ -27,7 +27,7 @@ void DieUnless(const absl::Status& status) {
   if (!status.ok()) Die(status);
 }
 
-std::string FieldsOf(const Event& event) {
+std::string FieldsOf(const JobEvent& event) {
   nlohmann::ordered_json fields = nlohmann::ordered_json::object();
   for (const auto& [name, value] : event.fields) {
     std::visit([&, &name = name](const auto& v) { fields[name] = v; }, value);
@@ -177,12 +177,12 @@ void MasterHost::PerformAll() {
 
 void MasterHost::Perform(const AppendJournal& effect) { DieUnless(journal_.Append(effect.bytes)); }
 
-void MasterHost::Perform(const Launch& effect) {
+void MasterHost::Perform(const LaunchProcess& effect) {
   AddOrder(OrderKind::kLaunch, {effect.role, effect.id, effect.incarnation});
 }
 
-void MasterHost::Perform(const Signal& effect) {
-  AddOrder(effect.kind == Signal::Kind::kKill ? OrderKind::kKill : OrderKind::kTerminate,
+void MasterHost::Perform(const SignalProcess& effect) {
+  AddOrder(effect.kind == SignalProcess::Kind::kKill ? OrderKind::kKill : OrderKind::kTerminate,
            {effect.role, effect.id, effect.incarnation});
 }
 
@@ -191,7 +191,7 @@ void MasterHost::AddOrder(OrderKind kind, const ProcessKey& process) {
   ordered_.NotifyAll();
 }
 
-void MasterHost::Perform(const Event& effect) {
+void MasterHost::Perform(const JobEvent& effect) {
   events_->Write(effect.time, effect.kind, FieldsOf(effect));
 }
 
@@ -208,7 +208,7 @@ void MasterHost::Perform(const RemoveCheckpoint& effect) {
   DieUnless(status.ok() ? RemoveTree(folder) : status);
 }
 
-void MasterHost::Perform(const Finished& effect) {
+void MasterHost::Perform(const JobFinished& effect) {
   finished_ = true;
   ordered_.NotifyAll();
 }

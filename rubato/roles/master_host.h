@@ -47,12 +47,12 @@ class MasterHost final : public MasterHandler {
   void Tick();
   void PerformAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const AppendJournal& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Perform(const Launch& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Perform(const Signal& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Perform(const Event& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(const LaunchProcess& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(const SignalProcess& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(const JobEvent& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const WriteManifest& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const RemoveCheckpoint& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Perform(const Finished& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(const JobFinished& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddOrder(OrderKind kind, const ProcessKey& process) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobDirectory directory_;

@@ -64,7 +64,7 @@ std::vector<Task> Ledger::HeldBy(WorkerId worker) const {
     if (live.place == Place::kLeased && live.worker == worker) held.push_back(&live);
   }
   std::sort(held.begin(), held.end(),
-            [](const LiveTask* a, const LiveTask* b) { return a->sequence < b->sequence; });
+            [](const LiveTask* a, const LiveTask* b) { return a->task.lease < b->task.lease; });
   std::vector<Task> tasks;
   for (const LiveTask* live : held) tasks.push_back(live->task);
   return tasks;
@@ -98,7 +98,7 @@ absl::Status Ledger::Lease(TaskId id, WorkerId worker) {
   if (live.place != Place::kOpen) return Refused(id, "is not open");
   live.place = Place::kLeased;
   live.worker = worker;
-  live.sequence = ++sequence_;
+  live.task.lease = ++leases_;
   return absl::OkStatus();
 }
 

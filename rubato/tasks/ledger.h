@@ -38,8 +38,7 @@ struct LiveTask {
   enum class Place { kOpen, kLeased, kFencing };
   Task task;
   Place place = Place::kOpen;
-  WorkerId worker;       // Unless open: who holds or held it.
-  int64_t sequence = 0;  // Leases are numbered: the smaller, the longer in hand.
+  WorkerId worker;  // Unless open: who holds or held it.
   std::vector<TaskFailure> failures;
 };
 
@@ -105,7 +104,7 @@ class Ledger {
   std::map<int64_t, IntervalSet> committed_;
   int64_t steps_ = 0;
   int64_t records_committed_ = 0;
-  int64_t sequence_ = 0;
+  int64_t leases_ = 0;
 };
 
 }  // namespace rubato
