@@ -51,8 +51,8 @@ absl::Status Supervisor::Start() {
 absl::Status Supervisor::StartMaster() {
   std::vector<std::string> arguments = {options_.program, "master",   "--job-dir",
                                         options_.job_dir, "--listen", master_address_};
-  // Only the first master of this supervisor knows that nobody of before is alive.
-  if (options_.resume && master_lives_ == 0) arguments.push_back("--resume");
+  // As long as this supervisor has started nobody, nobody of before is alive.
+  if (options_.resume && children_.empty()) arguments.push_back("--resume");
   RUBATO_ASSIGN_OR_RETURN(
       master_pid_,
       table_.Start({.arguments = arguments, .log_path = directory_.log(Role::kMaster, 0)}));
@@ -179,7 +179,12 @@ absl::Status Supervisor::CarryOut(const Order& order) {
   orders_done_ = order.number;
   const auto child = children_.find(order.process);
   if (child == children_.end()) {
-    return order.kind == OrderKind::kLaunch ? Launch(order.process) : absl::OkStatus();
+    if (order.kind == OrderKind::kLaunch) return Launch(order.process);
+    unreported_.push_back({.role = order.process.role,
+                           .id = order.process.id,
+                           .incarnation = order.process.incarnation,
+                           .signal = SIGKILL});  // Never started here: as good as killed.
+    return absl::OkStatus();
   }
   if (!child->second.alive) {
     unreported_.push_back(child->second.exit);  // A new master does not know yet that it is gone.

@@ -85,6 +85,7 @@ class WorkerLoop {
   void Acknowledged(const BatchKey& key, absl::Duration compute,
                     const absl::StatusOr<PushOutcome>& outcome);
   void SendCommits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Drop(TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveUp(TaskId task, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FlushFailures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Leave();
@@ -112,7 +113,8 @@ class WorkerLoop {
   std::map<TaskId, Evaluation> evaluations_ ABSL_GUARDED_BY(mu_);
   std::map<TaskId, absl::Status> failing_ ABSL_GUARDED_BY(mu_);  // Given up; pushes still out.
   std::map<TaskId, int> pushing_ ABSL_GUARDED_BY(mu_);           // Pushes not yet answered.
-  std::set<TaskId> lost_ ABSL_GUARDED_BY(mu_);                   // No longer ours: drop on sight.
+  std::map<TaskId, int64_t> leases_ ABSL_GUARDED_BY(mu_);        // Task read -> its lease.
+  std::set<int64_t> lost_ ABSL_GUARDED_BY(mu_);                  // Leases gone: drop on sight.
   View view_ ABSL_GUARDED_BY(mu_);
   double loss_sum_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t loss_batches_ ABSL_GUARDED_BY(mu_) = 0;
