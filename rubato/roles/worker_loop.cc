@@ -64,10 +64,7 @@ absl::Status WorkerLoop::Connect() {
                              .on_lost =
                                  [this](TaskId task) {
                                    MutexLock lock(mu_);
-                                   lost_.insert(task);
-                                   window_.Drop(task);
-                                   evaluations_.erase(task);
-                                   changed_.NotifyAll();
+                                   Drop(task);
                                  },
                              .on_leave =
                                  [this] {
