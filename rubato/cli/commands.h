@@ -4,6 +4,10 @@
 
 #include "rubato/cli/cli.h"
 
-namespace rubato {}  // namespace rubato
+namespace rubato {
+
+void AddSimulate(Cli& cli);
+
+}  // namespace rubato
 
 #endif  // RUBATO_CLI_COMMANDS_H_

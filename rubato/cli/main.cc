@@ -7,5 +7,6 @@
 
 int main(int argc, char** argv) {
   rubato::Cli cli({.out = std::cout, .err = std::cerr, .terminal = isatty(STDERR_FILENO) == 1});
+  rubato::AddSimulate(cli);
   return cli.Main(argc, argv);
 }
