@@ -13,7 +13,7 @@
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
 #include "rubato/cli/simulate_input.h"
-#include "rubato/simulate/simulator.h"
+#include "rubato/simulate/artifact/artifact.h"
 
 namespace rubato {
 namespace {
@@ -125,7 +125,7 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
     options.seed = flags.seed;
     options.clock = &clock;
     options.progress = [&](int64_t done) { progress.Update(done); };
-    RUBATO_ASSIGN_OR_RETURN(results.emplace_back(), Simulate(workload, *policy, options));
+    RUBATO_ASSIGN_OR_RETURN(results.emplace_back(), SimulateAsAsked(workload, *policy, options));
     json.push_back(ToJson(results.back()));
     if (flags.per_job) json.back()["job_results"] = JobsToJson(workload, results.back());
   }
