@@ -7,6 +7,8 @@
 
 int main(int argc, char** argv) {
   rubato::Cli cli({.out = std::cout, .err = std::cerr, .terminal = isatty(STDERR_FILENO) == 1});
+  rubato::AddGenerateProfiles(cli);
+  rubato::AddGenerateTrace(cli);
   rubato::AddSimulate(cli);
   return cli.Main(argc, argv);
 }

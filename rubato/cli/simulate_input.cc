@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/base/status.h"
+#include "rubato/simulate/builtin_profiles.h"
 
 namespace rubato {
 namespace {
@@ -93,8 +94,12 @@ absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
   RUBATO_ASSIGN_OR_RETURN(ClusterSpec cluster, LoadCluster(files.cluster));
   SimulateInput input;
   input.book = std::make_unique<CurveBook>();
-  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> types,
-                          LoadProfiles(files.profiles, *input.book));
+  std::vector<std::string> types = {BuiltinGpuTypes().front()};
+  if (files.profiles.empty()) {
+    *input.book = BuiltinCurves();
+  } else {
+    RUBATO_ASSIGN_OR_RETURN(types, LoadProfiles(files.profiles, *input.book));
+  }
   std::string type = files.gpu_type;
   const bool unnamed = std::any_of(cluster.pools.begin(), cluster.pools.end(),
                                    [](const Pool& pool) { return pool.gpu_type.empty(); });
@@ -107,8 +112,13 @@ absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
     }
     type = types.front();
   }
-  RUBATO_ASSIGN_OR_RETURN(input.workload,
-                          Bind(std::move(trace), std::move(cluster), *input.book, type));
+  absl::StatusOr<Workload> bound = Bind(std::move(trace), std::move(cluster), *input.book, type);
+  if (!bound.ok() && files.profiles.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bound.status().message(),
+                     " (built in; give the trace's own throughput profiles with --profiles)"));
+  }
+  RUBATO_ASSIGN_OR_RETURN(input.workload, std::move(bound));
   return input;
 }
 

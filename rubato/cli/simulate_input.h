@@ -13,7 +13,7 @@ namespace rubato {
 struct SimulateFiles {
   std::string trace;     // CSV, plain or gzip.
   std::string cluster;   // CSV, or short: n16g8:A100.
-  std::string profiles;  // A folder of MODEL.csv, or of TYPE/MODEL.csv.
+  std::string profiles;  // A folder of MODEL.csv, or of TYPE/MODEL.csv; empty: built in.
   std::string gpu_type;  // Of nodes that name none; empty: the only one profiled.
 };
 
