@@ -1,9 +1,6 @@
 // rubato generate trace: draws the jobs of a cluster from a seed.
 // rubato generate profiles: writes the built-in throughput curves as files, to look at or change.
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
 
@@ -13,6 +10,7 @@
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
+#include "rubato/cli/simulate_input.h"
 #include "rubato/simulate/trace_generator.h"
 
 namespace rubato {
@@ -23,14 +21,6 @@ struct TraceFlags {
   std::string out, gpu_types = "A100";
 };
 
-absl::Status WriteFile(const std::string& path, absl::string_view text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
-}
-
 absl::StatusOr<int> RunGenerateTrace(const TraceFlags& flags, Console& console) {
   TraceGeneratorOptions options = flags.options;
   options.gpu_types = absl::StrSplit(flags.gpu_types, ',');
@@ -40,7 +30,7 @@ absl::StatusOr<int> RunGenerateTrace(const TraceFlags& flags, Console& console) 
     options.progress = [&](int64_t drawn) { progress.Update(drawn); };
     RUBATO_ASSIGN_OR_RETURN(trace, GenerateTrace(options, BuiltinModels(), BuiltinCurves()));
     progress.Update(options.jobs, "writing");
-    RUBATO_RETURN_IF_ERROR(WriteFile(flags.out, FormatTrace(trace)));
+    RUBATO_RETURN_IF_ERROR(WriteTextFile(flags.out, FormatTrace(trace)));
   }
   const double days = trace.jobs.back().submit_s / 86400;
   console.err << absl::StrFormat("%s: %d jobs over %.1f days, %.0f%% of %d GPUs asked for\n",
@@ -61,8 +51,8 @@ absl::StatusOr<int> RunGenerateProfiles(const std::string& out, Console& console
           absl::StrCat("cannot make ", folder.string(), ": ", error.message()));
     }
     for (const std::string& model : models) {
-      RUBATO_RETURN_IF_ERROR(WriteFile((folder / absl::StrCat(model, ".csv")).string(),
-                                       FormatBuiltinProfile(model, type)));
+      RUBATO_RETURN_IF_ERROR(WriteTextFile((folder / absl::StrCat(model, ".csv")).string(),
+                                           FormatBuiltinProfile(model, type)));
     }
   }
   console.err << out << ": " << models.size() << " models on " << BuiltinGpuTypes().size()

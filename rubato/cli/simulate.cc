@@ -24,7 +24,7 @@ class WallClock : public Clock {
 };
 
 struct SimulateFlags {
-  std::string trace, cluster, profiles, gpu_type, policies = "fifo,edf", overhead = "moved";
+  std::string trace, cluster, profiles, gpu_type, policies = "fifo,edf", overhead = "moved", out;
   double slot_s = 60, cooldown_s = 0, failures = 0, repair_s = 3600;
   int reserve_gpus = 0;
   uint64_t seed = 0;
@@ -124,6 +124,7 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
     options.repair_s = flags.repair_s;
     options.seed = flags.seed;
     options.clock = &clock;
+    options.record_pieces = !flags.out.empty();
     options.progress = [&](int64_t done) { progress.Update(done); };
     RUBATO_ASSIGN_OR_RETURN(results.emplace_back(), Simulate(workload, *policy, options));
     json.push_back(ToJson(results.back()));

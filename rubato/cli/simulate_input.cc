@@ -3,7 +3,10 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -86,6 +89,14 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   const int closed = gzclose(file);
   if (n < 0 || closed != Z_OK) return absl::DataLossError(absl::StrCat("cannot read ", path));
   return text;
+}
+
+absl::Status WriteTextFile(const std::string& path, absl::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
 }
 
 absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
