@@ -12,8 +12,15 @@ struct Entry {
 
 constexpr Entry kPolicies[] = {
     {"fifo", MakeFifo},
+    {"fifo-elastic", MakeFifoElastic},
     {"edf", MakeEdf},
     {"edf-capped", MakeEdfCapped},
+    {"edf-admission", MakeEdfAdmission},
+    {"edf-capped-admission", MakeEdfCappedAdmission},
+    {"tiresias", MakeTiresias},
+    {"gandiva", MakeGandiva},
+    {"elasticflow", MakeElasticflow},
+    {"elasticflow-artifact", MakeElasticflowArtifact},
 };
 
 }  // namespace

@@ -32,8 +32,8 @@ void TallyJobs(SimulationResult& result) {
     job.admitted ? ++result.admitted : ++result.refused;
     if (!job.best_effort) {
       ++result.deadline_jobs;
-      if (job.met()) ++result.met;
-      if (job.admitted && !job.met()) ++result.late_admitted;
+      if (job.met) ++result.met;
+      if (job.admitted && !job.met) ++result.late_admitted;
     }
     if (job.end_s == kNever) continue;
     ++result.completed;

@@ -21,9 +21,8 @@ struct JobResult {
   double offer_deadline_s = kNever;  // and the earliest deadline that would have been accepted.
   double start_s = kNever;
   double end_s = kNever;  // kNever if it never ended.
+  bool met = false;       // Ended by its deadline.
   int resizes = 0;
-
-  bool met() const { return end_s <= deadline_s + 1e-6 && end_s < kNever; }
 };
 
 // A job held `gpus` GPUs of `pool` during [from_s, to_s).

@@ -60,7 +60,7 @@ absl::StatusOr<Scenario> Colocate() {
   constexpr double kPeriod = 2400, kEnd = 4 * kPeriod;
   constexpr int kBase = 64, kStep = 48, kLevels = 3;
   Scenario scenario = Empty("colocate", "A service whose load rises and falls, and a training job");
-  scenario.policies = {"fifo", "rubato"};
+  scenario.policies = {"fifo", "edf-capped"};
   scenario.group_by_model = true;
   std::vector<TraceJob>& jobs = scenario.workload.trace.jobs;
   const auto serve = [&](absl::string_view name, int cpus, double from_s, double to_s) {

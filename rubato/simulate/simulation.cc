@@ -10,6 +10,7 @@ namespace rubato {
 namespace {
 
 constexpr double kDay = 86400;
+constexpr double kRounding = 1e-6;  // Of sums of seconds; a deadline missed by less is met.
 
 JobView MakeView(const Workload& workload, size_t i) {
   const TraceJob& job = workload.trace.jobs[i];
@@ -124,7 +125,9 @@ void Simulation::EndJobs() {
       continue;
     }
     ClosePiece(i);
-    result_.job_results[static_cast<size_t>(views_[i].id.value())].end_s = running_[i].end_s;
+    JobResult& result = result_.job_results[static_cast<size_t>(views_[i].id.value())];
+    result.end_s = running_[i].end_s;
+    result.met = result.end_s <= result.deadline_s + kRounding;
     RUBATO_CHECK_OK(placement_.Apply({{views_[i].id, views_[i].pool, 0}}).status());
     Remove(i);
     due_ = true;
