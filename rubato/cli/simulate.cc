@@ -1,6 +1,7 @@
 // rubato simulate: runs a trace of jobs through one or more policies and reports what each made
 // of it.
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +17,8 @@
 #include "rubato/cli/progress.h"
 #include "rubato/cli/simulate_input.h"
 #include "rubato/simulate/artifact/artifact.h"
+#include "rubato/simulate/report.h"
+#include "rubato/simulate/scenario.h"
 
 namespace rubato {
 namespace {
@@ -131,7 +134,8 @@ nlohmann::ordered_json ScenarioToJson(const ScenarioFigures& figures) {
 absl::Status WriteReport(const SimulateFlags& flags, const Workload& workload,
                          const Scenario* scenario, const std::vector<SimulationResult>& results) {
   ReportOptions options;
-  options.title = scenario ? scenario->title : workload.trace.name;
+  options.title =
+      scenario ? scenario->title : std::filesystem::path(flags.trace).filename().string();
   options.subtitle =
       absl::StrFormat("%d jobs on %d %ss%s; overhead: %s", workload.trace.jobs.size(),
                       workload.cluster.gpus(), scenario ? scenario->unit : "GPU",
@@ -241,7 +245,7 @@ void AddSimulate(Cli& cli) {
                   "Instead of a trace: two-jobs or colocate, gang against elastic");
   app->add_option("--gpu-type", flags->gpu_type,
                   "The type of nodes that name none (default: the only one profiled)");
-  app->add_option("--policy", flags->policies, "Policies, separated by commas ")
+  app->add_option("--policy", flags->policies, "Policies, separated by commas")
       ->default_str(kDefaultPolicies);
   app->add_option("--overhead", flags->overhead, "moved, elasticflow or none")
       ->capture_default_str();

@@ -24,6 +24,7 @@ struct Scenario {
   std::vector<std::string> policies;  // Gang first, then elastic.
   std::string unit = "CPU";
   bool group_by_model = false;      // Whether a plot should show models, not single jobs.
+  double observed_s = kNever;       // What happens later counts for no utilisation.
   std::unique_ptr<CurveBook> book;  // The workload points into it.
   Workload workload;
 };
@@ -36,7 +37,7 @@ absl::StatusOr<Scenario> MakeScenario(absl::string_view name);
 struct ScenarioFigures {
   double end_s = 0;        // When the last of them ended; kNever if one did not.
   double waited_s = 0;     // From submission to first CPUs, the longest.
-  double utilisation = 0;  // Of the whole cluster, until end_s.
+  double utilisation = 0;  // Of the whole cluster, until end_s or observed_s.
 };
 // `result` must have its pieces.
 ScenarioFigures MeasureScenario(const Scenario& scenario, const SimulationResult& result);

@@ -55,7 +55,7 @@ std::string PlotUtilisation(const Workload& workload, const SimulationResult& re
     for (size_t x = 0; x < static_cast<size_t>(options.columns); ++x) {
       double sum = 0;
       size_t group = 0;
-      while (group < held.size() && (sum += held[group][x]) < level) ++group;
+      while (group < held.size() && (sum += held[group][x]) + 1e-6 < level) ++group;
       plot += group < held.size() ? Shades()[group % Shades().size()] : " ";
     }
     plot += "\n";

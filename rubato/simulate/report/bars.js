@@ -17,6 +17,9 @@ function drawDeadlines() {
       `</div><b>${all ? percent(m.deadline_ratio) : "none"}</b>`);
   });
   $("bars").innerHTML = html.join("");
+  $("deadlines").hidden = policies[0].metrics.deadline_jobs === 0;
+  $("bars-legend").innerHTML = [Fate.met, Fate.late, Fate.refused]
+    .map((f) => key(css(fateVariables[f]), fateNames[f])).join("");
   for (const name of $("bars").querySelectorAll(".name")) {
     name.onclick = () => choose(Number(name.dataset.policy));
   }
@@ -36,6 +39,9 @@ function completionTimes(p) {
 
 const timeMarks = [[1, "1 s"], [10, "10 s"], [60, "1 min"], [600, "10 min"], [3600, "1 h"],
   [36000, "10 h"], [86400, "1 day"], [604800, "1 week"], [2592000, "30 days"]];
+// For a narrow range: round values about an octave apart.
+const fineMarks = [1, 2, 5, 10, 20, 40, 60, 120, 300, 600, 1200, 2400, 3600, 7200, 14400, 28800,
+  57600, 86400, 172800, 345600, 604800, 1209600, 2592000].map((s) => [s, duration(s)]);
 
 function drawCompletion() {
   const canvas = $("cdf"), { c, width, height } = prepare(canvas);
@@ -55,13 +61,11 @@ function drawCompletion() {
   }
   c.textAlign = "center";
   let used = -100;
-  const wide = high - low > Math.log(8);
-  const marks = wide ? timeMarks : [0, 1, 2, 3, 4].map((k) => {
-    const s = Math.exp(low + ((high - low) * k) / 4);
-    return [s, duration(s)];
-  });
+  const even = [0, 1, 2, 3].map((k) => Math.exp(low + ((high - low) * k) / 4));
+  const marks = high - low > Math.log(300) ? timeMarks : high - low > Math.log(8) ? fineMarks
+    : even.map((s) => [s, duration(s)]);
   for (const [s, label] of marks) {
-    if (x(s) < x0 - 1 || x(s) > width - 8 || x(s) - used < 54) continue;
+    if (x(s) < x0 - 1 || x(s) > width - 22 || x(s) - used < 54) continue;
     used = x(s);
     c.fillStyle = css("--grid");
     c.fillRect(x(s), top, 1, bottom - top);

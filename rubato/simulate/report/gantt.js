@@ -223,8 +223,8 @@ function noteGantt(p, lay, box) {
     jobs.models.slice(0, 16).forEach((name, m) => keys.push(key(colourOf(m), name)));
   }
   keys.push(key(css_wait, "thin line: waiting"));
-  if (box.h >= barRow) keys.push(key("transparent", `thickness: ${units}, against the job's most`));
-  if (box.h >= 8) keys.push(key("transparent", "\u25be deadline"));
+  if (box.h >= barRow) keys.push(key("", `thickness: ${units}, against the job's most`));
+  if (box.h >= 8 && policies[0].metrics.deadline_jobs) keys.push(key("", "\u25be deadline"));
   $("gantt-legend").innerHTML = keys.join("");
 }
 

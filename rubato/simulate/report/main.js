@@ -78,14 +78,17 @@ function start() {
   $("subtitle").textContent = raw.subtitle;
   $("compare-label").hidden = policies.length < 2;
   $("compare").checked = view.compare;
-  $("group").value = raw.group_by_model ? "model" : "job";
+  $("group").value = raw.group_by_model || jobs.count > 200 ? "model" : "job";
   $("rows").value = rows.packed ? "packed" : "job";
   $("colour").value = jobs.count <= 40 ? "job" : "fate";
   if (raw.group_by_model) $("colour").value = "model";
-  // The address may say what to show: #policy=rubato&from=0&to=3600&theme=dark&compare=1
+  // The address may say what to show: #policy=rubato&from=0&to=3600
+  // and also theme=dark, compare=1, group=, rows= and colour= with a value of their menus.
   const wish = new URLSearchParams(location.hash.slice(1));
   const named = policies.findIndex((p) => p.name === wish.get("policy"));
   view.chosen = named >= 0 ? named : policies.length - 1;
+  for (const id of ["group", "rows", "colour"]) if (wish.has(id)) $(id).value = wish.get(id);
+  rows.packed = $("rows").value === "packed";
   if (wish.has("theme")) document.documentElement.dataset.theme = wish.get("theme");
   if (wish.has("compare")) $("compare").checked = view.compare = wish.get("compare") === "1";
   if (wish.has("from")) {

@@ -14,8 +14,8 @@ const figures = [
   ["best_effort_jct_p95", "best-effort JCT, 95th percentile", duration, -1],
   ["makespan", "makespan", duration, -1],
   ["Cluster"],
-  ["utilisation", "utilisation", percent, 0], ["gpu_hours_used", units + "-hours used", count, 0],
-  ["gpu_hours_offered", units + "-hours offered", count, 0],
+  ["utilisation", "utilisation", percent, 0], ["gpu_hours_used", unit + "-hours used", count, 0],
+  ["gpu_hours_offered", unit + "-hours offered", count, 0],
   ["migrations", "migrations", count, -1], ["rescales", "rescales", count, -1],
   ["rescale_seconds", "time paused to rescale", duration, -1],
   ["failures", "nodes failed", count, 0],
@@ -47,17 +47,33 @@ function drawTable() {
   }
 }
 
+// From submission to the first GPU, of the jobs that got one.
+function waits(p) {
+  let sum = 0, n = 0, most = 0;
+  for (let i = 0; i < jobs.count; ++i) {
+    if (p.held.off[i] === p.held.off[i + 1]) continue;
+    const waited = Math.max(0, p.held.from[p.held.off[i]] - jobs.submit[i]);
+    sum += waited;
+    most = Math.max(most, waited);
+    ++n;
+  }
+  return { mean: n ? sum / n : 0, most };
+}
+
 function drawTiles() {
-  const m = policies[view.chosen].metrics;
-  const tiles = [
-    [m.deadline_jobs ? percent(m.deadline_ratio) : "none",
-      m.deadline_jobs ? `deadlines met, ${count(m.met)} of ${count(m.deadline_jobs)}` : "deadlines"],
-    [count(m.refused), "jobs refused"],
-    [count(m.late_admitted), "admitted, but late"],
-    [percent(m.utilisation), `of ${count(raw.gpus)} ${units} used`],
-    [duration(m.jct_mean), `mean completion, p95 ${duration(m.jct_p95)}`],
-    [duration(m.makespan), "makespan"],
+  const p = policies[view.chosen], m = p.metrics, wait = waits(p);
+  const waited = [duration(wait.mean), `mean wait for a ${unit}`];
+  const tiles = m.deadline_jobs ? [
+    [percent(m.deadline_ratio), `of ${count(m.deadline_jobs)} deadlines met`],
+    [count(m.late_admitted), `admitted but late; ${count(m.refused)} refused`],
+    waited,
+  ] : [
+    [count(m.completed), "jobs completed"], [duration(wait.most), "longest wait"], waited,
   ];
+  tiles.push(
+    [percent(m.utilisation), `of ${count(raw.gpus)} ${units} used`],
+    [duration(m.jct_mean), `mean JCT; p95 ${duration(m.jct_p95)}`],
+    [duration(m.makespan), "makespan"]);
   $("tiles").innerHTML = tiles.map(([value, label]) =>
     `<div class="tile"><b>${value}</b><span>${label}</span></div>`).join("");
 }

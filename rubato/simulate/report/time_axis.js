@@ -15,7 +15,7 @@ const palette = ["#4c78d8", "#e8853a", "#2fa58b", "#c9577f", "#8a6bd1", "#b9a13a
 // apart: neighbours differ.
 function colourOf(i) {
   if (i < palette.length) return palette[i];
-  return `hsl(${(i * 137.508) % 360} ${52 + (i % 3) * 8}% ${50 + (i % 4) * 5}%)`;
+  return `hsl(${(i * 137.508) % 360} ${42 + (i % 3) * 6}% ${50 + (i % 4) * 4}%)`;
 }
 const rgbCache = new Map();
 function rgbOf(colour) {
@@ -48,6 +48,7 @@ function duration(s) {
   if (!isFinite(s)) return "never";
   const sign = s < 0 ? "-" : "";
   s = Math.abs(s);
+  if (s < 0.005) return "0 s";
   if (s < 10) return sign + s.toFixed(s < 1 ? 2 : 1) + " s";
   if (s < 120 || (horizon < 7200 && s < 7200)) return sign + s.toFixed(0) + " s";
   const m = Math.round(s / 60), h = Math.floor(m / 60), d = Math.floor(h / 24);
@@ -63,7 +64,8 @@ function count(x) {
 }
 const percent = (x) => (100 * x).toFixed(1) + " %";
 
-const timeSteps = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
+const timeSteps = horizon < 7200 ? [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000]
+  : [1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
   43200, 86400, 172800, 345600, 604800, 1209600, 2592000, 5184000, 15552000, 31104000];
 function timeLabel(t, step) {
   if (horizon < 7200) return t + " s";
@@ -99,15 +101,14 @@ const xOf = (t, width) => left + ((t - view.t0) / (view.t1 - view.t0)) * (width 
 const timeAt = (x, width) =>
   view.t0 + ((x - left) / (width - left - right)) * (view.t1 - view.t0);
 
-function drawLevels(c, width, bottom, top, max, format) {
-  const ticks = roundTicks(max, Math.max(2, Math.min(5, (bottom - top) / 32)));
+function drawLevels(c, width, bottom, top, max, ticks) {
   c.textAlign = "right";
   for (const y of ticks) {
     const at = Math.round(bottom - ((bottom - top) * y) / max) + 0.5;
     c.fillStyle = css("--grid");
     c.fillRect(left, at - 0.5, width - left - right, 1);
     c.fillStyle = css("--muted");
-    c.fillText(format(y), left - 8, at);
+    c.fillText(count(y), left - 8, at);
   }
 }
 
@@ -171,5 +172,5 @@ function hideTip() { $("tip").hidden = true; }
 const tipTable = (rows) =>
   "<table>" + rows.map(([k, v]) => `<tr><td>${k}</td><td>${v}</td></tr>`).join("") + "</table>";
 const key = (colour, text, note) =>
-  `<span class="key"><i style="background:${colour}"></i>${escaped(text)}` +
+  `<span class="key">${colour ? `<i style="background:${colour}"></i>` : ""}${escaped(text)}` +
   (note ? `<em>${escaped(note)}</em>` : "") + "</span>";

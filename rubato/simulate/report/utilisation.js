@@ -3,14 +3,24 @@
 
 const bandsMax = 12;
 
+// How jobs are put into groups: by themselves, by model, by outcome.
+const groupings = {
+  job: { what: "jobs", size: jobs.count, of: (p, i) => i, name: (g) => jobs.names[g],
+    colour: colourOf },
+  model: { what: "models", size: jobs.models.length, of: (p, i) => jobs.model[i],
+    name: (g) => jobs.models[g], colour: colourOf },
+  fate: { what: "outcomes", size: fateNames.length, of: (p, i) => p.fate[i],
+    name: (g) => fateNames[g], colour: (g) => css(fateVariables[g]) },
+};
+
 // Which bands to draw in the window: [{name, colour, gpuSeconds}], and the band of each job.
-function chooseBands(p, byModel) {
-  const size = byModel ? jobs.models.length : jobs.count;
+function chooseBands(p, by) {
+  const { what, size, of, name, colour } = groupings[by];
   const held = new Float64Array(size);
   const { off, from, to, gpus } = p.held;
   for (let i = 0; i < jobs.count; ++i) {
     if (jobs.submit[i] >= view.t1 || leaves(p, i) <= view.t0) continue;
-    const g = byModel ? jobs.model[i] : i;
+    const g = of(p, i);
     for (let k = off[i]; k < off[i + 1]; ++k) {
       const overlap = Math.min(to[k], view.t1) - Math.max(from[k], view.t0);
       if (overlap > 0) held[g] += overlap * gpus[k];
@@ -23,14 +33,13 @@ function chooseBands(p, byModel) {
   const bandOf = new Int16Array(size).fill(order.length);
   const bands = order.map((g, n) => {
     bandOf[g] = n;
-    const name = byModel ? jobs.models[g] : jobs.names[g];
-    return { name, colour: colourOf(g), gpuSeconds: held[g] };
+    return { name: name(g), colour: colour(g), gpuSeconds: held[g] };
   });
   const rest = held.reduce((a, b) => a + b, 0) - bands.reduce((a, b) => a + b.gpuSeconds, 0);
-  const what = byModel ? "models" : "jobs";
   bands.push({ name: `${all - order.length} other ${what}`, colour: css("--rest"),
     gpuSeconds: rest });
-  return { bands, bandOf: (i) => bandOf[byModel ? jobs.model[i] : i], others: all > order.length };
+  return { bands, bandOf: (policy, i) => bandOf[of(policy, i)],
+    others: all > order.length };
 }
 
 function bandColumns(p, chosen, n) {
@@ -39,7 +48,7 @@ function bandColumns(p, chosen, n) {
   return columnsOf(chosen.bands.length, n, (edges, flat) => {
     for (let i = 0; i < jobs.count; ++i) {
       if (jobs.submit[i] >= view.t1 || leaves(p, i) <= view.t0) continue;
-      const g = chosen.bandOf(i);
+      const g = chosen.bandOf(p, i);
       for (let k = off[i]; k < off[i + 1]; ++k) {
         spread(edges[g], flat[g], from[k], to[k], gpus[k], view.t0, per, n);
       }
@@ -76,19 +85,22 @@ function markEnd(c, p, width, bottom) {
   c.lineTo(x, bottom);
   c.stroke();
   c.setLineDash([]);
+  const text = "all done at " + duration(p.last), toLeft = x > width - 160;
+  const w = c.measureText(text).width + 10;
+  c.fillStyle = css("--tip");
+  c.fillRect(toLeft ? x - w - 2 : x + 2, 14, w, 20);
   c.fillStyle = css("--ink");
-  c.textAlign = x > width - 160 ? "right" : "left";
-  c.fillText("all done at " + duration(p.last), x + (x > width - 160 ? -6 : 6), 12);
+  c.textAlign = toLeft ? "right" : "left";
+  c.fillText(text, x + (toLeft ? -7 : 7), 24);
 }
 
 const drawn = new Map();  // Canvas to what the tip needs.
 
-function drawUtilisation(canvas, p, height, labels) {
+function drawUtilisation(canvas, p, chosen, height, labels) {
   const { c, width } = prepare(canvas, height);
   const bottom = height - (labels ? 22 : 8), top = 8, n = Math.floor(width - left - right);
-  const chosen = chooseBands(p, $("group").value === "model");
   drawTimeGrid(c, width, bottom, labels);
-  drawLevels(c, width, bottom, top, raw.gpus, count);
+  drawLevels(c, width, bottom, top, raw.gpus, [0, 0.25, 0.5, 0.75, 1].map((s) => s * raw.gpus));
   const columns = bandColumns(p, chosen, n);
   fillBands(c, columns, chosen, { bottom, top, n });
   c.fillStyle = css("--ink");
@@ -98,17 +110,12 @@ function drawUtilisation(canvas, p, height, labels) {
     c.font = "600 " + c.font;
     c.fillStyle = css("--ink");
     c.textAlign = "left";
-    const label = p.name;
-    const w = c.measureText(label).width;
-    c.fillStyle = css("--card");
-    c.globalAlpha = 0.85;
-    c.fillRect(left + 6, top + 6, w + 12, 20);
-    c.globalAlpha = 1;
+    c.fillStyle = css("--tip");
+    c.fillRect(left + 6, top + 6, c.measureText(p.name).width + 12, 20);
     c.fillStyle = css("--ink");
-    c.fillText(label, left + 12, top + 16);
+    c.fillText(p.name, left + 12, top + 16);
   }
   drawn.set(canvas, { p, chosen, columns, n });
-  return chosen;
 }
 
 function describeUtilisation(canvas, x) {
@@ -142,11 +149,11 @@ function drawUtilisations() {
   const shown = view.compare ? policies : [policies[view.chosen]];
   const canvases = utilisationCanvases(shown.length);
   const height = shown.length === 1 ? 250 : shown.length === 2 ? 200 : 130;
-  let chosen = null;
+  // All charts show the bands of the chosen policy, so that a colour means one thing.
+  const chosen = chooseBands(policies[view.chosen], $("group").value);
   shown.forEach((p, n) => {
     const last = n === shown.length - 1;
-    const bands = drawUtilisation(canvases[n], p, height + (last ? 14 : 0), last);
-    if (p === policies[view.chosen]) chosen = bands;
+    drawUtilisation(canvases[n], p, chosen, height + (last ? 14 : 0), last);
   });
   const all = chosen.bands.reduce((a, b) => a + b.gpuSeconds, 0) || 1;
   $("legend").innerHTML = chosen.bands
