@@ -112,7 +112,7 @@ function drawJob(c, p, i, { y, h, width }) {
   eachBar(p, i, width, (a, b, gpus) => {
     const tall = (h - 2 * pad) * (0.35 + 0.65 * Math.min(1, gpus / most));
     c.fillRect(a, middle - tall / 2, b - a - (b - a > 4 ? 0.6 : 0), tall);
-    if (h >= 14 && b - a > 20) texts.push([count(Math.round(gpus)), (a + b) / 2, b - a]);
+    if (tall >= 11 && b - a > 20) texts.push([count(Math.round(gpus)), (a + b) / 2, b - a]);
   });
   c.fillStyle = "#fff";
   c.textAlign = "center";
