@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
@@ -34,7 +35,7 @@ struct SimulateFlags {
   double slot_s = 60, cooldown_s = 0, failures = 0, repair_s = 3600;
   int reserve_gpus = 0;
   uint64_t seed = 0;
-  bool json = false, per_job = false;
+  bool json = false, per_job = false, list_policies = false;
 };
 
 constexpr char kDefaultPolicies[] = "fifo,edf-capped,elasticflow";
@@ -160,6 +161,10 @@ absl::Status CheckFlags(const SimulateFlags& flags) {
 }
 
 absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
+  if (flags.list_policies) {
+    console.out << absl::StrJoin(PolicyNames(), "\n") << "\n";
+    return kExitDone;
+  }
   RUBATO_RETURN_IF_ERROR(CheckFlags(flags));
   RUBATO_ASSIGN_OR_RETURN(const Overhead overhead, ParseOverhead(flags.overhead));
   SimulateInput input;
@@ -261,6 +266,7 @@ void AddSimulate(Cli& cli) {
   app->add_option("--seed", flags->seed, "Of the failures")->capture_default_str();
   app->add_option("--out", flags->out, "Write charts and figures to this HTML file");
   app->add_flag("--json", flags->json, "Print one JSON object");
+  app->add_flag("--list-policies", flags->list_policies, "Print the names of all policies");
   app->add_flag("--per-job", flags->per_job, "With --json: what became of every job");
 }
 
