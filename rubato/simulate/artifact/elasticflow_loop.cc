@@ -60,7 +60,7 @@ class ElasticflowLoop : public Loop {
  private:
   void EndJobs(const std::vector<Job*>& ends) {
     for (Job* job : ends) {
-      if (job->placed) Finish(job, job->end, job->real_end);
+      if (job->placed) Finish(job, job->real_end, job->real_end);
     }
     // A finished job leaves its place at once; the others leave theirs before the next plan.
     nodes_.Clear();
@@ -195,6 +195,7 @@ class ElasticflowLoop : public Loop {
     job->next_plan = std::move(next.plan);
     job->next_free = std::move(next.free);
     job->next_end = next.end;
+    job->next_real_end = next.real_end;
     if (job->gpus == 0) job->score = kBest;
   }
 
@@ -219,6 +220,7 @@ class ElasticflowLoop : public Loop {
       job->gpus = job->next_gpus;
       job->old_end = job->end;
       job->end = job->next_end;
+      job->real_end = job->next_real_end;
       if (std::find(pending_.begin(), pending_.end(), job) != pending_.end()) {
         std::erase(pending_, job);
         running_.push_back(job);

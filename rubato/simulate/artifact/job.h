@@ -35,7 +35,7 @@ struct Job {
   int next_gpus = 0;
   double score = 0;
   Steps next_plan, next_free;
-  double next_end = 0;
+  double next_end = 0, next_real_end = 0;
 
   double Rate(int n) const { return curve->Rate(n); }
   // The smallest profiled count above `n`, within the cap; `n` if there is none.
