@@ -30,7 +30,8 @@ function completionTimes(p) {
   if (!p.times) {
     const times = [];
     for (let i = 0; i < jobs.count; ++i) {
-      if (p.fate[i] !== Fate.refused && isFinite(p.end[i])) times.push(Math.max(1, p.end[i] - jobs.submit[i]));
+      if (p.fate[i] === Fate.refused || !isFinite(p.end[i])) continue;
+      times.push(Math.max(1, p.end[i] - jobs.submit[i]));
     }
     p.times = Float64Array.from(times).sort();
   }
@@ -83,10 +84,12 @@ function drawCurve(c, times, k, { x, y, end }) {
   c.beginPath();
   const step = Math.max(1, Math.floor(times.length / 600));
   let before = y(0);
-  for (let i = 0; i < times.length; i = i + step < times.length || i === times.length - 1 ? i + step : times.length - 1) {
+  const add = (i) => {
     c.lineTo(x(times[i]), before);
     c.lineTo(x(times[i]), (before = y((i + 1) / jobs.count)));
-  }
+  };
+  for (let i = 0; i < times.length; i += step) add(i);
+  add(times.length - 1);
   c.lineTo(end, before);
   c.strokeStyle = colourOf(k);
   c.globalAlpha = k === view.chosen ? 1 : 0.75;

@@ -8,4 +8,8 @@ foreach(part data time_axis utilisation gantt queue bars table main)
 endforeach()
 string(REPLACE "/*CSS*/" "${css}" page "${page}")
 string(REPLACE "/*JS*/" "${js}" page "${page}")
-file(WRITE "${OUT}" "#include \"rubato/simulate/report_template.h\"\nnamespace rubato {\nconst char* const kReportTemplate =\n    R\"~page~(${page})~page~\";\n}  // namespace rubato\n")
+file(WRITE "${OUT}" "#include \"rubato/simulate/report_template.h\"
+namespace rubato {
+const char* const kReportTemplate = R\"~page~(${page})~page~\";
+}  // namespace rubato
+")

@@ -66,7 +66,9 @@ function clampRows(total) {
 function eachBar(p, i, width, draw) {
   const { off, from, to, gpus } = p.held;
   let x0 = 0, x1 = -1, sum = 0;
-  const flush = () => { if (x1 >= x0) draw(x0, Math.max(x1, x0 + 0.7), sum / Math.max(1e-9, x1 - x0)); };
+  const flush = () => {
+    if (x1 >= x0) draw(x0, Math.max(x1, x0 + 0.7), sum / Math.max(1e-9, x1 - x0));
+  };
   for (let k = off[i]; k < off[i + 1]; ++k) {
     if (to[k] <= view.t0 || from[k] >= view.t1) continue;
     const a = Math.max(left, xOf(from[k], width)), b = Math.min(width - right, xOf(to[k], width));
@@ -116,8 +118,12 @@ function drawJob(c, p, i, { y, h, width }) {
   });
   c.fillStyle = "#fff";
   c.textAlign = "center";
-  for (const [text, x, w] of texts) if (c.measureText(text).width < w - 6) c.fillText(text, x, middle);
-  if (h >= 8 && isFinite(jobs.deadline[i])) drawDeadline(c, xOf(jobs.deadline[i], width), y, h, width);
+  for (const [text, x, w] of texts) {
+    if (c.measureText(text).width < w - 6) c.fillText(text, x, middle);
+  }
+  if (h >= 8 && isFinite(jobs.deadline[i])) {
+    drawDeadline(c, xOf(jobs.deadline[i], width), y, h, width);
+  }
 }
 
 function drawDeadline(c, x, y, h, width) {
@@ -137,7 +143,8 @@ function drawImage(canvas, c, p, lay, box) {
   const red = new Float32Array(w * bottom), green = red.slice(), blue = red.slice();
   const weight = red.slice();
   const cover = (row, a, b, rgb, full) => {
-    const y0 = Math.max(0, Math.floor(row * h)), y1 = Math.min(bottom, Math.max(y0 + 1, Math.floor((row + 1) * h)));
+    const y0 = Math.max(0, Math.floor(row * h));
+    const y1 = Math.min(bottom, Math.max(y0 + 1, Math.floor((row + 1) * h)));
     const x0 = Math.max(0, Math.floor(a)), x1 = Math.min(w, Math.max(x0 + 1, Math.ceil(b)));
     for (let y = y0; y < y1; ++y) {
       for (let k = y * w + x0, end = y * w + x1; k < end; ++k) {
@@ -148,10 +155,11 @@ function drawImage(canvas, c, p, lay, box) {
   };
   const waiting = rgbOf(css("--wait")), part = Math.min(1, Math.max(h, 0.25));
   for (let i = 0; i < jobs.count; ++i) {
-    const row = lay.laneOf[i] - rows.first;
-    if (row < -1 || row > rows.shown || jobs.submit[i] > view.t1 || leaves(p, i) < view.t0) continue;
+    const row = lay.laneOf[i] - rows.first, until = leaves(p, i);
+    if (row < -1 || row > rows.shown || jobs.submit[i] > view.t1 || until < view.t0) continue;
     if (p.fate[i] !== Fate.refused || !rows.packed) {
-      cover(row, xOf(jobs.submit[i], width) - left, xOf(leaves(p, i), width) - left, waiting, 0.22 * part);
+      const x0 = xOf(jobs.submit[i], width) - left, x1 = xOf(until, width) - left;
+      cover(row, x0, x1, waiting, 0.22 * part);
     }
     const rgb = rgbOf(jobColour(p, i));
     eachBar(p, i, width, (a, b) => cover(row, a - left, b - left, rgb, part));
@@ -179,7 +187,8 @@ function drawRowLabels(c, lay, box) {
   if (!rows.packed && h >= 11) {
     for (let r = Math.floor(rows.first); r < Math.min(lay.count, rows.first + rows.shown); ++r) {
       const name = jobs.names[r];
-      c.fillText(name.length > 8 ? name.slice(0, 7) + "\u2026" : name, left - 8, (r - rows.first + 0.5) * h);
+      const short = name.length > 8 ? name.slice(0, 7) + "\u2026" : name;
+      c.fillText(short, left - 8, (r - rows.first + 0.5) * h);
     }
     return;
   }
@@ -195,7 +204,8 @@ function drawGantt() {
   fateColours = fateVariables.map(css);
   css_wait = css("--wait");
   clampRows(lay.count);
-  const { c, width, height } = prepare(canvas, Math.round(Math.min(440, Math.max(90, lay.count * 26) + 22)));
+  const wanted = Math.min(440, Math.max(90, lay.count * 26) + 22);
+  const { c, width, height } = prepare(canvas, wanted);
   const bottom = height - 22, box = { width, bottom, h: bottom / rows.shown };
   drawTimeGrid(c, width, bottom, true);
   drawRowLabels(c, lay, box);
@@ -242,31 +252,39 @@ function jobAt(canvas, x, y) {
   return -1;
 }
 
-function describeJob(p, i, t) {
-  const { off, from, to, gpus } = p.held;
+function describeService(p, i, t) {
+  const { off, from, to, gpus } = p.held, submit = jobs.submit[i];
   let now = 0, start = Infinity, most = 0;
   for (let k = off[i]; k < off[i + 1]; ++k) {
     start = Math.min(start, from[k]);
     most = Math.max(most, gpus[k]);
     if (from[k] <= t && t < to[k]) now = gpus[k];
   }
-  const table = [["submitted", duration(jobs.submit[i])]];
+  const waited = start > submit + 0.02 ? `, waited ${duration(start - submit)}` : "";
+  return [
+    ["started", duration(start) + waited],
+    ["ended", duration(p.end[i])], ["took", duration(p.end[i] - submit)],
+    [units, `${count(Math.round(now))} now, ${count(Math.round(most))} at most`],
+    ["resizes", p.resizes[i]],
+  ];
+}
+
+function describeJob(p, i, t) {
+  const submit = jobs.submit[i], deadline = jobs.deadline[i];
+  const table = [["submitted", duration(submit)]];
+  if (isFinite(deadline)) {
+    table.push(["deadline", `${duration(deadline)} (${duration(deadline - submit)} later)`]);
+  }
+  table.push(["asked for", `${jobs.asked[i]} ${jobs.asked[i] === 1 ? unit : units}`]);
   const refusal = p.refusals.get(i);
-  if (isFinite(jobs.deadline[i])) {
-    table.push(["deadline", `${duration(jobs.deadline[i])} (${duration(jobs.deadline[i] - jobs.submit[i])} later)`]);
+  if (p.fate[i] !== Fate.refused) table.push(...describeService(p, i, t));
+  if (refusal) table.push(["because", escaped(refusal.reason)]);
+  if (refusal && refusal.offer !== null) {
+    table.push(["would accept", duration(refusal.offer - raw.origin)]);
   }
-  if (p.fate[i] !== Fate.refused) {
-    table.push(["started", duration(start) + (start > jobs.submit[i] + 0.02 ? `, waited ${duration(start - jobs.submit[i])}` : "")]);
-    table.push(["ended", duration(p.end[i])], ["took", duration(p.end[i] - jobs.submit[i])]);
-    table.push([units, `${count(Math.round(now))} now, ${count(Math.round(most))} at most, ${jobs.asked[i]} asked for`]);
-    table.push(["resizes", p.resizes[i]]);
-  } else {
-    table.push([units, `${jobs.asked[i]} asked for`]);
-    if (refusal) table.push(["because", escaped(refusal.reason)]);
-    if (refusal && refusal.offer !== null) table.push(["would accept", duration(refusal.offer - raw.origin)]);
-  }
-  const head = `<b>${escaped(jobs.names[i].slice(0, 40))}</b> &nbsp;${escaped(jobs.models[jobs.model[i]])}, batch ${jobs.batch[i]}`;
-  return `${head}<br>${key(fateColours[p.fate[i]], fateNames[p.fate[i]])}${tipTable(table)}`;
+  const name = escaped(jobs.names[i].slice(0, 40)), model = escaped(jobs.models[jobs.model[i]]);
+  return `<b>${name}</b> &nbsp;${model}, batch ${jobs.batch[i]}<br>` +
+    key(fateColours[p.fate[i]], fateNames[p.fate[i]]) + tipTable(table);
 }
 
 function moveRows({ zoom: factor, y, pan }) {

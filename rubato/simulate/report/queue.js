@@ -24,7 +24,8 @@ function drawQueue() {
   let max = 1;
   for (const { at } of lines) for (let i = 0; i < n; ++i) max = Math.max(max, at[i]);
   drawTimeGrid(c, width, bottom, true);
-  drawLevels(c, width, bottom, top, max, max < 4 ? [0, 1, 2, 3].slice(0, max + 1) : roundTicks(max, 4));
+  drawLevels(c, width, bottom, top, max,
+    max < 4 ? [0, 1, 2, 3].slice(0, max + 1) : roundTicks(max, 4));
   for (const { k, at } of lines) {
     c.beginPath();
     c.moveTo(left, bottom);

@@ -126,7 +126,7 @@ function describeUtilisation(canvas, x) {
     .filter((r) => r.gpus > 0.005).sort((a, b) => b.gpus - a.gpus);
   const used = rows.reduce((a, r) => a + r.gpus, 0);
   return `<b>${duration(timeAt(x, canvas.clientWidth))}</b> &nbsp;${escaped(p.name)}` +
-    tipTable([[`${units} held`, `${count(used)} of ${count(raw.gpus)}, ${percent(used / raw.gpus)}`],
+    tipTable([[`${units} held`, `${count(used)} of ${raw.gpus}, ${percent(used / raw.gpus)}`],
       ...rows.slice(0, 9).map((r) => [key(r.band.colour, r.band.name), count(r.gpus)])]);
 }
 
