@@ -34,25 +34,13 @@ Cli::Cli(Console console)
 
 CLI::App* Cli::Command(const std::string& name, const std::string& description,
                        const std::string& examples, std::function<absl::StatusOr<int>()> run) {
-  const size_t space = name.find(' ');
-  CLI::App* command =
-      space == std::string::npos
-          ? app_.add_subcommand(name, description)
-          : Group(name.substr(0, space))->add_subcommand(name.substr(space + 1), description);
+  CLI::App* command = app_.add_subcommand(name, description);
   command->footer("Examples:\n" + examples);
   command->callback([this, name, run = std::move(run)] {
     chosen_ = name;
     run_ = run;
   });
   return command;
-}
-
-CLI::App* Cli::Group(const std::string& name) {
-  const auto named = [&](const CLI::App* app) { return app->get_name() == name; };
-  for (CLI::App* group : app_.get_subcommands(named)) return group;
-  CLI::App* group = app_.add_subcommand(name, "See rubato " + name + " --help.");
-  group->require_subcommand(1);
-  return group;
 }
 
 int Cli::Main(int argc, const char* const* argv) {

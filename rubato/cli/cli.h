@@ -31,9 +31,8 @@ class Cli {
 
   Console& console() { return console_; }
 
-  // Adds `rubato NAME`; a NAME of two words, as "generate trace", is a command of a group, which
-  // the first such call opens. `examples` is shown at the end of --help, one command a line. Flags
-  // are added to the returned app; `run` is called if the user chose this command, after its flags
+  // Adds `rubato NAME`. `examples` is shown at the end of --help, one command a line. Flags are
+  // added to the returned app; `run` is called if the user chose this command, after its flags
   // are parsed, and answers with the exit code.
   CLI::App* Command(const std::string& name, const std::string& description,
                     const std::string& examples, std::function<absl::StatusOr<int>()> run);
@@ -44,9 +43,6 @@ class Cli {
   int Main(int argc, const char* const* argv);
 
  private:
-  // The app of a group, added if it is new.
-  CLI::App* Group(const std::string& name);
-
   Console console_;
   CLI::App app_;
   std::string chosen_;

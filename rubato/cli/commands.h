@@ -1,5 +1,4 @@
-// Every command of the binary; each lives in the file of its name, a group's
-// small ones together.
+// Every command of the binary; each lives in the file of its name.
 #ifndef RUBATO_CLI_COMMANDS_H_
 #define RUBATO_CLI_COMMANDS_H_
 
@@ -7,8 +6,11 @@
 
 namespace rubato {
 
-void AddGenerateProfiles(Cli& cli);
-void AddGenerateTrace(Cli& cli);
+void AddTrain(Cli& cli);
+void AddScale(Cli& cli);
+void AddShow(Cli& cli);
+void AddRoles(Cli& cli);  // master, server, worker
+void AddGenerate(Cli& cli);
 void AddSimulate(Cli& cli);
 
 }  // namespace rubato

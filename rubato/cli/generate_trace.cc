@@ -8,7 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "rubato/base/status.h"
-#include "rubato/cli/commands.h"
+#include "rubato/cli/generate.h"
 #include "rubato/cli/progress.h"
 #include "rubato/cli/simulate_input.h"
 #include "rubato/simulate/trace_generator.h"
@@ -62,14 +62,17 @@ absl::StatusOr<int> RunGenerateProfiles(const std::string& out, Console& console
 
 }  // namespace
 
-void AddGenerateTrace(Cli& cli) {
-  auto flags = std::make_shared<TraceFlags>();
+void AddGenerateTrace(Console& console, CLI::App& generate, GenerateRun& chosen) {
+  const auto flags = std::make_shared<TraceFlags>();
   TraceGeneratorOptions& o = flags->options;
-  CLI::App* app = cli.Command(
-      "generate trace", "Draw a trace of jobs, shaped like a real cluster's, from a seed.",
-      "  rubato generate trace --jobs 1000 --gpus 128 --out jobs.csv\n"
-      "  rubato simulate --trace jobs.csv --cluster n16g8 --out report.html\n",
-      [flags, &cli] { return RunGenerateTrace(*flags, cli.console()); });
+  CLI::App* app = generate.add_subcommand(
+      "trace", "Draw a trace of jobs, shaped like a real cluster's, from a seed.");
+  app->footer(
+      "Examples:\n  rubato generate trace --jobs 1000 --gpus 128 --out jobs.csv\n  rubato simulate "
+      "--trace jobs.csv --cluster n16g8 --out report.html");
+  app->callback([flags, &console, &chosen] {
+    chosen = [flags, &console] { return RunGenerateTrace(*flags, console); };
+  });
   app->add_option("--jobs", o.jobs, "How many")->capture_default_str();
   app->add_option("--gpus", o.gpus, "GPUs of the cluster it is meant for")->capture_default_str();
   app->add_option("--seed", o.seed, "The same seed and flags give the same trace")
@@ -97,12 +100,14 @@ void AddGenerateTrace(Cli& cli) {
       ->capture_default_str();
 }
 
-void AddGenerateProfiles(Cli& cli) {
-  auto out = std::make_shared<std::string>();
-  CLI::App* app =
-      cli.Command("generate profiles", "Write the built-in throughput curves as TYPE/MODEL.csv.",
-                  "  rubato generate profiles --out profiles\n",
-                  [out, &cli] { return RunGenerateProfiles(*out, cli.console()); });
+void AddGenerateProfiles(Console& console, CLI::App& generate, GenerateRun& chosen) {
+  const auto out = std::make_shared<std::string>();
+  CLI::App* app = generate.add_subcommand(
+      "profiles", "Write the built-in throughput curves as TYPE/MODEL.csv.");
+  app->footer("Examples:\n  rubato generate profiles --out profiles");
+  app->callback([out, &console, &chosen] {
+    chosen = [out, &console] { return RunGenerateProfiles(*out, console); };
+  });
   app->add_option("--out", *out, "The folder to write to")->required();
 }
 

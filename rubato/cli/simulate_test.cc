@@ -29,8 +29,7 @@ class SimulateCommandTest : public testing::Test {
     out_.str("");
     err_.str("");
     Cli cli({.out = out_, .err = err_});
-    AddGenerateProfiles(cli);
-    AddGenerateTrace(cli);
+    AddGenerate(cli);
     AddSimulate(cli);
     const std::vector<std::string> words = absl::StrSplit("rubato " + line, ' ');
     std::vector<const char*> argv;
