@@ -11,6 +11,7 @@ namespace {
 
 constexpr int kCpus = 320;
 constexpr int kCpusPerNode = 32;
+constexpr int kBatchSize = 4096;  // Of training; enough for every CPU.
 constexpr char kTraining[] = "training";
 constexpr char kService[] = "service";
 
@@ -20,9 +21,16 @@ Scenario Empty(absl::string_view name, absl::string_view title) {
   scenario.name = std::string(name);
   scenario.title = std::string(title);
   scenario.book = std::make_unique<CurveBook>();
-  scenario.book->Add(kTraining, 1, "CPU", Curve::Linear(1, kCpus));
+  scenario.book->Add(kTraining, kBatchSize, "CPU", Curve::Linear(1, kCpus));
   scenario.workload.trace.name = scenario.name;
   return scenario;
+}
+
+// An elastic policy that serves urgent jobs first and gives the rest to whoever can use it.
+std::string UrgentFirst() {
+  const std::vector<std::string> names = PolicyNames();
+  const bool ours = std::find(names.begin(), names.end(), "rubato") != names.end();
+  return ours ? "rubato" : "edf-capped";
 }
 
 absl::StatusOr<Scenario> Finish(Scenario scenario) {
@@ -47,7 +55,7 @@ absl::StatusOr<Scenario> TwoJobs() {
                                             .submit_s = 300.0 * i,
                                             .iterations = 634.0 * kAsked,
                                             .model = kTraining,
-                                            .batch_size = 1,
+                                            .batch_size = kBatchSize,
                                             .asked_gpus = kAsked,
                                             .max_gpus = kAsked});
   }
@@ -60,7 +68,7 @@ absl::StatusOr<Scenario> Colocate() {
   constexpr double kPeriod = 2400, kEnd = 2 * kPeriod;
   constexpr int kBase = 64, kStep = 48, kLevels = 3;
   Scenario scenario = Empty("colocate", "A service whose load rises and falls, and a training job");
-  scenario.policies = {"fifo", "edf-capped"};
+  scenario.policies = {"fifo", UrgentFirst()};
   scenario.group_by_model = true;
   scenario.observed_s = kEnd;
   std::vector<TraceJob>& jobs = scenario.workload.trace.jobs;
@@ -90,7 +98,7 @@ absl::StatusOr<Scenario> Colocate() {
                   .submit_s = 0,
                   .iterations = 160.0 * 2 * kPeriod,
                   .model = kTraining,
-                  .batch_size = 1,
+                  .batch_size = kBatchSize,
                   .asked_gpus = kCpus - kBase - kLevels * kStep,
                   .priority = -1,
                   .floor_gpus = 1,
