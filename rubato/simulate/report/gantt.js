@@ -139,7 +139,7 @@ function drawDeadline(c, x, y, h, width) {
 
 // Sums up coverage per pixel: many rows may share one.
 function drawImage(canvas, c, p, lay, box) {
-  const { width, bottom, h } = box, w = Math.floor(width - left - right);
+  const { width, bottom, h } = box, w = plotWidth(width);
   const red = new Float32Array(w * bottom), green = red.slice(), blue = red.slice();
   const weight = red.slice();
   const cover = (row, a, b, rgb, full) => {

@@ -78,7 +78,7 @@ function start() {
   $("subtitle").textContent = raw.subtitle;
   $("compare-label").hidden = policies.length < 2;
   $("compare").checked = view.compare;
-  $("group").value = raw.group_by_model || jobs.count > 200 ? "model" : "job";
+  $("group").value = raw.group_by_model || jobs.count > 60 ? "model" : "job";
   $("rows").value = rows.packed ? "packed" : "job";
   $("colour").value = jobs.count <= 40 ? "job" : "fate";
   if (raw.group_by_model) $("colour").value = "model";

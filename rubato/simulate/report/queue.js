@@ -18,7 +18,7 @@ function waitingColumns(p, t0, t1, n) {
 
 function drawQueue() {
   const canvas = $("queue"), { c, width, height } = prepare(canvas);
-  const bottom = height - 22, top = 8, n = Math.floor(width - left - right);
+  const bottom = height - 22, top = 8, n = plotWidth(width);
   const shown = view.compare ? policies.map((p, k) => k) : [view.chosen];
   const lines = shown.map((k) => ({ k, at: waitingColumns(policies[k], view.t0, view.t1, n) }));
   let max = 1;
@@ -53,7 +53,7 @@ function describeQueue(canvas, x) {
 // The whole run at a glance, with the window that the charts show.
 function drawOverview() {
   const canvas = $("overview"), { c, width, height } = prepare(canvas);
-  const n = Math.floor(width - left - right), p = policies[view.chosen];
+  const n = plotWidth(width), p = policies[view.chosen];
   const held = overviewColumns(p, n);
   c.fillStyle = css("--rest");
   for (let i = 0; i < n; ++i) {

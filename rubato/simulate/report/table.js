@@ -65,7 +65,7 @@ function drawTiles() {
   const waited = [duration(wait.mean), `mean wait for a ${unit}`];
   const tiles = m.deadline_jobs ? [
     [percent(m.deadline_ratio), `of ${count(m.deadline_jobs)} deadlines met`],
-    [count(m.late_admitted), `admitted but late; ${count(m.refused)} refused`],
+    [count(m.late_admitted), `late; ${count(m.refused)} refused`],
     waited,
   ] : [
     [count(m.completed), "jobs completed"], [duration(wait.most), "longest wait"], waited,

@@ -97,6 +97,7 @@ function drawTimeGrid(c, width, bottom, labels) {
     if (labels) c.fillText(timeLabel(t, step), Math.min(x, width - 20), bottom + 11);
   }
 }
+const plotWidth = (width) => Math.max(1, Math.floor(width - left - right));  // In pixels.
 const xOf = (t, width) => left + ((t - view.t0) / (view.t1 - view.t0)) * (width - left - right);
 const timeAt = (x, width) =>
   view.t0 + ((x - left) / (width - left - right)) * (view.t1 - view.t0);

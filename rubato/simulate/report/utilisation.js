@@ -98,7 +98,7 @@ const drawn = new Map();  // Canvas to what the tip needs.
 
 function drawUtilisation(canvas, p, chosen, height, labels) {
   const { c, width } = prepare(canvas, height);
-  const bottom = height - (labels ? 22 : 8), top = 8, n = Math.floor(width - left - right);
+  const bottom = height - (labels ? 22 : 8), top = 8, n = plotWidth(width);
   drawTimeGrid(c, width, bottom, labels);
   drawLevels(c, width, bottom, top, raw.gpus, [0, 0.25, 0.5, 0.75, 1].map((s) => s * raw.gpus));
   const columns = bandColumns(p, chosen, n);
