@@ -3,13 +3,17 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/base/status.h"
+#include "rubato/simulate/builtin_profiles.h"
 
 namespace rubato {
 namespace {
@@ -87,14 +91,26 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
   return text;
 }
 
+absl::Status WriteTextFile(const std::string& path, absl::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file.write(text.data(), static_cast<std::streamsize>(text.size()));
+  file.close();
+  if (file) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
+}
+
 absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
   RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(files.trace));
   RUBATO_ASSIGN_OR_RETURN(Trace trace, ParseTrace(text, files.trace));
   RUBATO_ASSIGN_OR_RETURN(ClusterSpec cluster, LoadCluster(files.cluster));
   SimulateInput input;
   input.book = std::make_unique<CurveBook>();
-  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> types,
-                          LoadProfiles(files.profiles, *input.book));
+  std::vector<std::string> types = {BuiltinGpuTypes().front()};
+  if (files.profiles.empty()) {
+    *input.book = BuiltinCurves();
+  } else {
+    RUBATO_ASSIGN_OR_RETURN(types, LoadProfiles(files.profiles, *input.book));
+  }
   std::string type = files.gpu_type;
   const bool unnamed = std::any_of(cluster.pools.begin(), cluster.pools.end(),
                                    [](const Pool& pool) { return pool.gpu_type.empty(); });
@@ -107,8 +123,13 @@ absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
     }
     type = types.front();
   }
-  RUBATO_ASSIGN_OR_RETURN(input.workload,
-                          Bind(std::move(trace), std::move(cluster), *input.book, type));
+  absl::StatusOr<Workload> bound = Bind(std::move(trace), std::move(cluster), *input.book, type);
+  if (!bound.ok() && files.profiles.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bound.status().message(),
+                     " (built in; give the trace's own throughput profiles with --profiles)"));
+  }
+  RUBATO_ASSIGN_OR_RETURN(input.workload, std::move(bound));
   return input;
 }
 
