@@ -21,6 +21,7 @@ constexpr Entry kPolicies[] = {
     {"gandiva", MakeGandiva},
     {"elasticflow", MakeElasticflow},
     {"elasticflow-artifact", MakeElasticflowArtifact},
+    {"rubato", MakeRubato},
 };
 
 }  // namespace
