@@ -37,6 +37,10 @@ endif()
 find_package(absl REQUIRED CONFIG)
 find_package(GTest REQUIRED)
 find_package(Threads REQUIRED)
+find_package(nlohmann_json REQUIRED)
+if(RUBATO_TORCH)
+  find_package(Torch REQUIRED)
+endif()
 
 # rubato_library(tasks HDRS a.h SRCS a.cc DEPS rubato::base absl::strings)
 # Without SRCS it is headers only. DEPS are public: a folder's headers show what it stands on.

@@ -6,6 +6,11 @@
 
 namespace rubato {
 
+void AddTrain(Cli& cli);
+void AddScale(Cli& cli);
+void AddShow(Cli& cli);
+void AddRoles(Cli& cli);  // master, server, worker
+void AddGenerate(Cli& cli);
 void AddSimulate(Cli& cli);
 
 }  // namespace rubato

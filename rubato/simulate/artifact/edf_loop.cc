@@ -22,8 +22,8 @@ class EdfBase : public Loop {
     while (!events_.empty()) {
       Progress(passed);
       for (Job* job : runnable_) job->old_end = job->end;
-      nodes_.Clear();
       const Event event = events_.Take(now_);
+      LeaveNodes(event.ends);
       for (Job* job : event.ends) Finish(job, job->end, job->end);
       BeginDecision();
       Decide(event.starts);
@@ -44,6 +44,8 @@ class EdfBase : public Loop {
   }
 
   virtual void Decide(const std::vector<Job*>& starts) = 0;
+  // Takes everyone off the nodes; the order decides which nodes are taken first later.
+  virtual void LeaveNodes(const std::vector<Job*>& ends) = 0;
 
   // Forecasts everyone in deadline order into `next_plan` and `next_end`. False if anyone is late.
   bool Forecast(std::vector<Job*>& jobs) {
@@ -88,6 +90,11 @@ class EdfLoop : public EdfBase {
   using EdfBase::EdfBase;
 
  protected:
+  void LeaveNodes(const std::vector<Job*>& ends) override {
+    nodes_.Release(ends);
+    nodes_.Release(running_);
+  }
+
   void Decide(const std::vector<Job*>& starts) override {
     if (starts.empty()) {
       Forecast(runnable_);
@@ -118,6 +125,8 @@ class EdfAdmissionLoop : public EdfBase {
   using EdfBase::EdfBase;
 
  protected:
+  void LeaveNodes(const std::vector<Job*>&) override { nodes_.Release(runnable_); }
+
   void Decide(const std::vector<Job*>& starts) override {
     bool admitted = false;
     for (Job* job : starts) {

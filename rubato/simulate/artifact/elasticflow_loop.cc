@@ -60,10 +60,10 @@ class ElasticflowLoop : public Loop {
  private:
   void EndJobs(const std::vector<Job*>& ends) {
     for (Job* job : ends) {
-      if (job->placed) Finish(job, job->real_end, job->real_end);
+      if (!job->placed) continue;
+      nodes_.Release({job});
+      Finish(job, job->real_end, job->real_end);
     }
-    // A finished job leaves its place at once; the others leave theirs before the next plan.
-    nodes_.Clear();
   }
 
   void Plan(Job* job, FillResult result) {
@@ -78,6 +78,7 @@ class ElasticflowLoop : public Loop {
     std::vector<Job*> late;
     free_ = Steps(Step{now_, gpus_});
     std::stable_sort(jobs.begin(), jobs.end(), ByDeadline);
+    nodes_.Release(jobs);
     for (Job* job : jobs) {
       FillResult result = Fill(*job, now_, slot_, gpus_, free_);
       if (!result.in_time) late.push_back(job);
@@ -117,7 +118,8 @@ class ElasticflowLoop : public Loop {
     PlanAll(runnable_);
   }
 
-  void AdmitSingly(const std::vector<Job*>& starts) {
+  void AdmitSingly(std::vector<Job*> starts) {
+    std::stable_sort(starts.begin(), starts.end(), ByDeadline);
     for (Job* job : starts) {
       std::vector<Job*> all = runnable_;
       all.push_back(job);

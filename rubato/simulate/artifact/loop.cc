@@ -25,7 +25,7 @@ Loop::Loop(const Workload& workload, const SimulateOptions& options, Cap cap)
     : options_(options),
       slot_(options.slot_s),
       gpus_(workload.cluster.gpus()),
-      nodes_(static_cast<int>(workload.cluster.nodes.size()), workload.cluster.nodes[0].gpus),
+      nodes_(workload.cluster),
       cost_(RescaleCost::ForCluster(gpus_)) {
   for (size_t i = 0; i < workload.trace.jobs.size(); ++i) {
     const TraceJob& from = workload.trace.jobs[i];

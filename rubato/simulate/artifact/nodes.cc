@@ -9,19 +9,36 @@ constexpr int kClasses[] = {1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 72, 88, 
 
 }  // namespace
 
-Nodes::Nodes(int nodes, int gpus_per_node) : nodes_(nodes), per_node_(gpus_per_node) {
+Nodes::Nodes(const ClusterSpec& cluster)
+    : nodes_(static_cast<int>(cluster.nodes.size())), per_node_(cluster.nodes[0].gpus) {
   for (int gpus : kClasses) classes_[gpus];
-  Clear();
+  int rack = -1, number = 0;
+  for (int n = 0; n < nodes_; ++n) {
+    const int its_rack = cluster.nodes[static_cast<size_t>(n)].rack;
+    number = its_rack == rack ? number + 1 : 0;
+    rack = its_rack;
+    number_.push_back(number);
+    free_.push_back(n);
+  }
 }
 
-void Nodes::Clear() {
-  for (Group& group : groups_) {
-    for (Job* job : group.jobs) job->placed = false;
+void Nodes::Release(const std::vector<Job*>& jobs) {
+  for (Job* job : jobs) {
+    const auto at = group_of_.find(job);
+    if (at == group_of_.end()) continue;
+    Group* group = at->second;
+    group_of_.erase(at);
+    job->placed = false;
+    std::erase(group->jobs, job);
+    group->used -= job->gpus;
+    if (!group->jobs.empty()) continue;
+    free_.insert(free_.end(), group->nodes.begin(), group->nodes.end());
+    std::stable_sort(free_.begin(), free_.end(), [&](int a, int b) {
+      return number_[static_cast<size_t>(a)] < number_[static_cast<size_t>(b)];
+    });
+    for (auto& [gpus, groups] : classes_) std::erase(groups, group);
+    groups_.remove_if([&](const Group& other) { return &other == group; });
   }
-  groups_.clear();
-  for (auto& [gpus, groups] : classes_) groups.clear();
-  free_.clear();
-  for (int n = 0; n < nodes_; ++n) free_.push_back(n);
 }
 
 void Nodes::SortByUse(Class& groups) {
@@ -33,6 +50,7 @@ void Nodes::Put(Job* job, Group* group, int own_class) {
   group->used += job->gpus;
   group->jobs.push_back(job);
   job->placed = true;
+  group_of_[job] = group;
   const int left = group->capacity - group->used;
   int to = own_class;
   for (auto at = classes_.rbegin(); left > 0 && at != classes_.rend(); ++at) {

@@ -14,16 +14,17 @@
 #include <utility>
 #include <vector>
 
+#include "rubato/cluster/cluster_spec.h"
 #include "rubato/simulate/artifact/job.h"
 
 namespace rubato::artifact {
 
 class Nodes {
  public:
-  Nodes(int nodes, int gpus_per_node);
+  explicit Nodes(const ClusterSpec& cluster);
 
-  // Takes everyone off.
-  void Clear();
+  // Takes these off, as far as they are placed, one after the other.
+  void Release(const std::vector<Job*>& jobs);
   // False if there is no room; the job is then left without a place.
   bool Place(Job* job);
   // Counts ranks and sets known_set of every job placed.
@@ -45,9 +46,13 @@ class Nodes {
 
   const int nodes_;
   const int per_node_;
+  // Each node's number under its own switch. The artifact sorts free nodes by that alone, so the
+  // nodes of several switches are interleaved.
+  std::vector<int> number_;
   std::list<Group> groups_;
-  std::map<int, Class> classes_;         // By GPU count.
-  std::deque<int> free_;                 // Ascending.
+  std::map<int, Class> classes_;  // By GPU count.
+  std::map<const Job*, Group*> group_of_;
+  std::deque<int> free_;                 // By number, those of one number as they came back.
   std::set<std::pair<int, int>> known_;  // (first rank, ranks): sets are always contiguous here.
 };
 

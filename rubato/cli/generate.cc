@@ -1,0 +1,20 @@
+// rubato generate KIND: data with a known structure, for demos and tests.
+#include "rubato/cli/generate.h"
+
+#include <memory>
+
+#include "rubato/cli/commands.h"
+
+namespace rubato {
+
+void AddGenerate(Cli& cli) {
+  const auto chosen = std::make_shared<GenerateRun>();
+  CLI::App* generate =
+      cli.Command("generate", "Writes data with a known structure, for demos and tests.",
+                  "  rubato generate criteo --rows 200000 --seed 7 --out data",
+                  [chosen] { return (*chosen)(); });
+  generate->require_subcommand(1);
+  AddGenerateCriteo(cli.console(), *generate, *chosen);
+}
+
+}  // namespace rubato

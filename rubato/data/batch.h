@@ -1,0 +1,46 @@
+// A batch of parsed records, column by column, in plain memory: what parsers fill and models read.
+#ifndef RUBATO_DATA_BATCH_H_
+#define RUBATO_DATA_BATCH_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace rubato {
+
+// Which columns every batch of a job has.
+struct BatchShape {
+  std::vector<std::string> dense;  // Numbers, one float a row each.
+  std::vector<std::string> ids;    // Categories, one 64-bit id a row each.
+};
+
+struct Batch {
+  int64_t rows = 0;
+  std::vector<float> labels;  // rows
+  std::vector<float> dense;   // rows x shape.dense.size(), row-major
+  // rows x shape.ids.size(), row-major. The top byte is the field, so that fields never collide in
+  // one table; the rest is a hash of the value, a missing value having its own.
+  std::vector<uint64_t> ids;
+
+  void Clear() {
+    rows = 0;
+    labels.clear();
+    dense.clear();
+    ids.clear();
+  }
+};
+
+// Which records a batch holds: positions [begin, end) of one epoch's order. A task is a range of
+// positions; a batch of it starts at task.begin + k * batch_size, so a batch computed twice has
+// the same key, and servers that keep the set of keys apply it once.
+struct BatchKey {
+  int64_t epoch = 0;
+  int64_t task = 0;  // TaskId, for messages and logs.
+  int64_t begin = 0;
+  int64_t end = 0;
+  friend bool operator==(const BatchKey&, const BatchKey&) = default;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_DATA_BATCH_H_

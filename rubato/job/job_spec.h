@@ -1,0 +1,106 @@
+// What a user asks for: one job file, resolved. Every field is a key of the job file (dots for
+// nesting), with its default here and its page in docs/job.md.
+#ifndef RUBATO_JOB_JOB_SPEC_H_
+#define RUBATO_JOB_JOB_SPEC_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace rubato {
+
+// Where records come from and how a row is read.
+struct DataSpec {
+  std::vector<std::string> train;        // Files or globs; .gz is inflated on the way.
+  std::vector<std::string> validation;   // Empty: the job is never evaluated.
+  std::string format = "criteo";         // criteo, csv, tsv or idx.
+  std::string label;                     // csv, tsv: the label's column; default the first.
+  std::vector<std::string> numeric;      // csv, tsv: columns read as numbers.
+  std::vector<std::string> categorical;  // csv, tsv: columns read as text, hashed to ids.
+  // csv, tsv: the first line of every file names its columns; without it they are 1, 2, ...
+  bool header = true;
+  std::string bad_rows = "fail";  // fail, or skip up to bad_rows_max in the whole job.
+  int64_t bad_rows_max = 1000;
+  friend bool operator==(const DataSpec&, const DataSpec&) = default;
+};
+
+// How many workers the job may have. `rubato scale` moves the target between min and max.
+struct WorkersSpec {
+  int64_t min = 1;  // Below this many live workers the job waits for relaunches.
+  int64_t max = 1;
+  int64_t start = 0;  // The first target; 0 means max.
+  friend bool operator==(const WorkersSpec&, const WorkersSpec&) = default;
+};
+
+struct OptimizerSpec {
+  std::string name = "adagrad";  // sgd, adagrad.
+  double learning_rate = 0.05;
+  double epsilon = 1e-10;            // adagrad
+  double initial_accumulator = 0.0;  // adagrad
+  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
+};
+
+struct EvaluateSpec {
+  int64_t every_steps = 0;        // 0: only at the end.
+  int64_t stop_after_stalls = 0;  // 0: never stop early.
+  friend bool operator==(const EvaluateSpec&, const EvaluateSpec&) = default;
+};
+
+struct CheckpointSpec {
+  int64_t every_steps = 0;  // 0: only at the end and on Ctrl-C.
+  int64_t keep = 3;         // How many complete ones stay; at least 1.
+  friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
+};
+
+struct ShuffleSpec {
+  bool tasks = true;      // The order of tasks within an epoch, by seed and epoch.
+  int64_t buffer = 8192;  // Records shuffled together within a task; 0 keeps file order.
+  friend bool operator==(const ShuffleSpec&, const ShuffleSpec&) = default;
+};
+
+// Knobs of survival. The defaults suit one machine.
+struct ElasticSpec {
+  absl::Duration lease = absl::Seconds(3);  // Silent this long: a worker loses its tasks.
+  absl::Duration heartbeat = absl::Milliseconds(100);
+  int64_t task_failures_max = 3;  // Different workers a task may fail on.
+  int64_t crash_loop_max = 5;     // Crashes in a row without any progress.
+  friend bool operator==(const ElasticSpec&, const ElasticSpec&) = default;
+};
+
+struct JobSpec {
+  std::string name;
+  std::string model;                                 // A zoo name, or the path of a plug-in (.so).
+  std::map<std::string, std::string> model_options;  // As the model documents: dim, hidden, ...
+  DataSpec data;
+  std::string strategy = "ps";
+  WorkersSpec workers;
+  int64_t servers = 1;
+  int64_t batch_size = 512;
+  int64_t epochs = 1;
+  int64_t max_steps = 0;         // 0: no limit. Exact: the job ends with this many steps.
+  bool epoch_barrier = false;    // Every record of an epoch before the first of the next.
+  int64_t batches_per_task = 0;  // 0: chosen from the size of the data.
+  int64_t max_inflight = 2;      // Batches pulled ahead of the last acknowledged push; the bound
+                                 // on staleness. 0: strictly one after the other.
+  OptimizerSpec optimizer;
+  EvaluateSpec evaluate;
+  CheckpointSpec checkpoint;
+  ShuffleSpec shuffle;
+  ElasticSpec elastic;
+  absl::Duration deadline = absl::InfiniteDuration();  // Used by submit.
+  std::string priority = "normal";                     // low, normal, high. Used by submit.
+  uint64_t seed = 7;
+
+  // INVALID_ARGUMENT that names the key, its value and the remedy: "workers.max: 2 is less than
+  // workers.min, 3". UNIMPLEMENTED for what Rubato cannot do yet.
+  absl::Status Validate() const;
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_JOB_JOB_SPEC_H_

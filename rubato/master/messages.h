@@ -1,0 +1,213 @@
+// What the master, its workers, its servers and its supervisor say to each other. Plain structs:
+// adapters/grpc carries them between processes, sim/ between simulated ones.
+#ifndef RUBATO_MASTER_MESSAGES_H_
+#define RUBATO_MASTER_MESSAGES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "rubato/base/ids.h"
+#include "rubato/base/interval_set.h"
+#include "rubato/metrics/evaluation.h"
+#include "rubato/tasks/task.h"
+
+namespace rubato {
+
+enum class Role { kMaster, kServer, kWorker };
+absl::string_view RoleName(Role role);  // "master", "server", "worker".
+
+// Where a server's shard can be reached. `incarnation` counts the lives of its process.
+struct ServerPlace {
+  ServerId id;
+  int64_t incarnation = 0;
+  std::string address;  // "unix:/path" or "host:port"; empty while the server is down.
+  friend bool operator==(const ServerPlace&, const ServerPlace&) = default;
+};
+
+// The members alive, numbered. A push carries its worker and the number of the view it knew; a
+// server that has a view from which that worker is missing refuses it.
+struct View {
+  int64_t number = 0;
+  std::vector<WorkerId> workers;     // Ordered by id.
+  std::vector<ServerPlace> servers;  // One a server, ordered by id.
+  friend bool operator==(const View&, const View&) = default;
+};
+
+// Whether a server whose newest view is `newest` takes a push of `worker`, which knew view
+// `number`: it does while the worker is in its view, or joined by one the server has yet to hear
+// of. Rests on a worker never adopting a view from which it is missing.
+bool Admits(const View& newest, WorkerId worker, int64_t number);
+
+// ---- workers to master -------------------------------------------------------------------------
+
+// Where a worker's seconds went, in all since it started.
+struct TimeSpent {
+  double useful = 0;   // Computing batches that were then applied.
+  double read = 0;     // Waiting for records.
+  double wait = 0;     // Waiting for a task, for pulled rows or for room to push.
+  double rebuild = 0;  // Starting up; waiting for a server or master that was down.
+  double redo = 0;     // Computing batches that turned out to be applied already.
+  double checkpoint = 0;
+  double other = 0;
+  double total() const { return useful + read + wait + rebuild + redo + checkpoint + other; }
+  void Add(const TimeSpent& more);
+};
+
+// The first word of a process, repeated when a new master answers with UNKNOWN. Idempotent.
+struct RegisterRequest {
+  Role role = Role::kWorker;
+  int64_t id = -1;          // WorkerId or ServerId, as given on its command line.
+  int64_t incarnation = 0;  // Servers: life count, as given on the command line.
+  int64_t pid = 0;
+  std::string version;  // Must equal the master's.
+  std::string address;  // Servers: where the data plane listens.
+  // Servers: what is already applied (recovered), by epoch.
+  std::map<int64_t, IntervalSet> applied;
+};
+struct RegisterReply {
+  bool accepted = false;
+  std::string reason;  // Why not: evicted, another version, unknown id.
+  View view;
+};
+
+enum class Directive {
+  kContinue,
+  kLeave,  // Finish the batch in hand, give back leases, exit 0. Servers: exit.
+};
+
+struct WorkerHeartbeat {
+  WorkerId worker;
+  int64_t view = 0;  // The newest view it knows.
+  double loss = 0;   // Mean loss of the batches since the last heartbeat.
+  int64_t loss_batches = 0;
+  TimeSpent spent;
+  int64_t bad_rows = 0;  // Rows skipped, in all since it started.
+};
+struct ServerHeartbeat {
+  ServerId server;
+  int64_t incarnation = 0;
+  int64_t view = 0;
+  std::map<int64_t, IntervalSet> applied;  // By epoch.
+  int64_t rows = 0;
+  int64_t bytes = 0;
+  int64_t pushes = 0;
+  int64_t duplicates = 0;    // Pushes recognised as already applied.
+  int64_t fenced = 0;        // Pushes refused for their view.
+  int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
+};
+struct HeartbeatReply {
+  bool known = false;  // False: register again (a new master), or leave if that is refused.
+  Directive directive = Directive::kContinue;
+  View view;
+  // Servers: write checkpoint `checkpoint_wanted` if newer than your last; the push log before
+  // `checkpoint_complete` may go.
+  int64_t checkpoint_wanted = 0;
+  int64_t checkpoint_complete = 0;
+};
+
+struct LeaseRequest {
+  WorkerId worker;
+  // What it has in hand. A task the master leased to it and that is missing here was lost with
+  // its reply, and is given again: so a lease asked twice is granted once.
+  std::vector<TaskId> holding;
+};
+struct LeaseReply {
+  enum class Verdict { kTask, kWait, kDone, kUnknown };  // kUnknown: not registered here.
+  Verdict verdict = Verdict::kWait;
+  Task task;
+};
+
+// Everything of `task` before `upto` is applied on every server.
+struct CommitRequest {
+  WorkerId worker;
+  TaskId task;
+  int64_t upto = 0;
+  bool release = false;                // Hand the rest back: the worker is leaving.
+  std::optional<EvaluationSums> sums;  // Evaluation tasks, with upto == end.
+};
+struct CommitReply {
+  bool held = false;     // False: the worker no longer holds the task; drop it, keep nothing.
+  bool unknown = false;  // The worker is not registered with this master: register, then resend.
+};
+
+struct FailRequest {
+  WorkerId worker;
+  TaskId task;
+  int64_t lease = 0;  // Task::lease: a late word about an earlier lease is ignored. 0: any.
+  std::string error;  // "train.tsv:1204: column 3, 'abc', is not an integer"
+};
+
+// ---- users to master ---------------------------------------------------------------------------
+
+enum class JobState { kStarting, kTraining, kEvaluating, kStopping, kDone, kFailed, kStopped };
+absl::string_view JobStateName(JobState state);
+
+struct EvaluationResult {
+  int64_t number = 0;
+  int64_t step = 0;  // Committed steps when it began.
+  int64_t records = 0;
+  std::map<std::string, double> metrics;  // auc, logloss, accuracy, loss and the user's own.
+};
+
+struct ProcessStatus {
+  Role role = Role::kWorker;
+  int64_t id = 0;
+  int64_t incarnation = 0;
+  int64_t pid = 0;
+  std::string address;
+  std::string state;  // starting, running, leaving, evicted, lost, exited.
+};
+
+// The whole job at a glance, for progress bars, `rubato show` and summary.json.
+struct Snapshot {
+  JobState state = JobState::kStarting;
+  std::string error;  // Why it failed.
+  int64_t view = 0;
+  int64_t epoch = 0;
+  int64_t steps = 0;
+  int64_t records_committed = 0;
+  int64_t records_expected = 0;
+  int64_t records_repeated = 0;    // Applied twice on some server: must be 0.
+  int64_t records_recomputed = 0;  // Computed again after a loss, and recognised.
+  int64_t workers_target = 0, workers_started = 0, workers_lost = 0, workers_joined = 0,
+          workers_max = 0, workers_alive = 0;
+  int64_t servers_started = 0, servers_lost = 0, servers_alive = 0;
+  int64_t master_restarts = 0;
+  int64_t fenced_pushes = 0;
+  int64_t bad_rows = 0;
+  int64_t rows = 0, bytes = 0;  // On all servers.
+  int64_t checkpoint = 0;       // The newest complete one; 0 for none.
+  double loss = 0;              // A moving mean.
+  TimeSpent spent;
+  std::vector<EvaluationResult> evaluations;
+  std::vector<ProcessStatus> processes;
+};
+
+struct ScaleRequest {
+  int64_t workers = 0;
+};
+struct ScaleReply {
+  bool accepted = false;
+  std::string reason;
+  int64_t workers_target = 0;
+};
+
+// ---- supervisor to master ----------------------------------------------------------------------
+
+// A process is gone, as its parent saw it.
+struct ExitNotice {
+  Role role = Role::kWorker;
+  int64_t id = 0;
+  int64_t incarnation = 0;
+  int exit_code = 0;       // If it exited.
+  int signal = 0;          // If it was killed: SIGKILL is a loss, other signals are crashes.
+  std::string last_words;  // The end of its log, for the first cause.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MASTER_MESSAGES_H_

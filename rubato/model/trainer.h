@@ -1,0 +1,103 @@
+// A model as the worker sees it: plain memory in, plain memory out. The worker never meets a
+// tensor; adapters/torch implements this over libtorch, and the user's model never meets a server.
+#ifndef RUBATO_MODEL_TRAINER_H_
+#define RUBATO_MODEL_TRAINER_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "rubato/data/batch.h"
+#include "rubato/data/source.h"
+#include "rubato/job/job_spec.h"
+
+namespace rubato {
+
+struct DenseParameter {
+  std::string name;
+  std::vector<int64_t> shape;
+  int64_t size = 0;    // Product of the shape.
+  int64_t offset = 0;  // Into the flat vector of all dense weights.
+};
+
+// How a new row starts: a function of (seed, table, id) alone.
+struct InitializerSpec {
+  std::string name = "uniform";  // zeros, constant, uniform, normal.
+  double scale = 0.01;           // Half-width, deviation or the constant itself.
+  friend bool operator==(const InitializerSpec&, const InitializerSpec&) = default;
+};
+
+// A table on the servers: rows of `dim` floats by 64-bit id, made when first seen.
+struct TableSpec {
+  std::string name;
+  int64_t dim = 0;
+  InitializerSpec initializer;
+  std::vector<int64_t> fields;  // Which id columns of the batch look it up, in order.
+};
+
+// Everything a server must know of a model before the first step.
+struct ModelSignature {
+  std::vector<DenseParameter> dense;
+  int64_t dense_size = 0;  // Floats in all.
+  std::vector<TableSpec> tables;
+};
+
+// A table's part of one batch: each distinct id once, and where each cell of the batch finds it.
+struct TableRows {
+  absl::Span<const float> rows;         // distinct ids x dim
+  absl::Span<const uint32_t> position;  // batch rows x fields: index of the distinct id
+};
+
+struct StepInput {
+  const Batch* batch = nullptr;
+  absl::Span<const float> dense;  // All dense weights, flat.
+  std::vector<TableRows> tables;  // As in the signature.
+  uint64_t seed = 0;              // Belongs to the batch: dropout is the same whoever computes it.
+};
+
+struct StepOutput {
+  double loss = 0;                                  // Mean over the batch.
+  std::vector<float> dense_gradient;                // As `dense`.
+  std::vector<std::vector<float>> table_gradients;  // As each table's `rows`.
+};
+
+// One model with its loss, optimizer and parser: the user's four functions. One thread uses it.
+class Trainer {
+ public:
+  virtual ~Trainer() = default;
+
+  virtual const ModelSignature& signature() const = 0;
+  // What computes: library, BLAS and its measured speed. For the log.
+  virtual std::string engine() const { return "unknown"; }
+  // The model's own optimizer, if it insists on one; otherwise the job's.
+  virtual OptimizerSpec optimizer(const OptimizerSpec& job) const { return job; }
+  // The model's own parser, or null to use the format's.
+  virtual const RecordParser* parser() const { return nullptr; }
+
+  // The starting weights: the same for the same seed, in every process.
+  virtual std::vector<float> InitialDense(uint64_t seed) = 0;
+  // Forward, loss and backward. Buffers of `out` are reused. INTERNAL if the loss or a gradient
+  // is not finite, with the first culprit named.
+  virtual absl::Status Step(const StepInput& in, StepOutput* out) = 0;
+  // Scores, rows x score_width: a probability when the width is 1, else logits of the classes.
+  virtual absl::Status Predict(const StepInput& in, std::vector<float>* scores) = 0;
+  virtual int64_t score_width() const = 0;
+  // The user's own metrics for a batch and its scores: name -> sum over the rows. Reported as
+  // the sum over all records divided by their number.
+  virtual std::map<std::string, double> Metrics(const Batch& batch,
+                                                absl::Span<const float> scores) {
+    return {};
+  }
+  // Hooks of the user, called on the worker's thread.
+  virtual void OnTaskBegin(int64_t epoch) {}
+  virtual void OnTrainEnd() {}
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MODEL_TRAINER_H_
