@@ -93,6 +93,15 @@ TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("depfm"), HasSubstr("deepfm")));
 }
 
+TEST(BadColumnsTest, ValidationMustHaveTheColumnsOfTraining) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", ", validation: valid.csv}\n");
+  folder.Write("valid.csv", "click,site,price\n1,site1,3\n");
+  const CommandResult result = Train(folder, job);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("data.validation"), HasSubstr("click,site,price")));
+}
+
 // A malformed row fails the job by default, naming file and line; nothing is dropped silently.
 TEST(BadRowTest, FailsTheJobAndNamesTheLine) {
   ScratchFolder folder;
@@ -126,11 +135,10 @@ TEST(BadRowTest, TooManySkippedFailTheJob) {
 // A learning rate that explodes: the job ends, and says which value was not finite.
 TEST(NanTest, EndsTheJobWithTheReason) {
   ScratchFolder folder;
-  const std::string job = WriteCsvJob(
-      folder, "", "}\noptimizer: {name: sgd, learning_rate: 1e30}\nepochs: 3\n");
-  const CommandResult result =
-      RunRubato({"train", job, "--set", "model=deepfm", "--job-dir", folder.path() + "/job"},
-                folder.path());
+  const std::string job =
+      WriteCsvJob(folder, "", "}\noptimizer: {name: sgd, learning_rate: 1e30}\nepochs: 3\n");
+  const CommandResult result = RunRubato(
+      {"train", job, "--set", "model=deepfm", "--job-dir", folder.path() + "/job"}, folder.path());
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("the loss is nan"));
 }
@@ -210,6 +218,7 @@ TEST_F(DamagedJobTest, ChangedDataIsNoticed) {
   std::ofstream(folder_.path() + "/train.tsv", std::ios::app) << "0\n";
   const CommandResult result = Resume();
   EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("train.tsv"), HasSubstr("index")));
 }
 
 TEST_F(DamagedJobTest, TheDirectoryIsNotTakenForANewJob) {

@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "rubato/adapters/files/text_file.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/simulate_input.h"
 
