@@ -218,7 +218,7 @@ TEST_F(DamagedJobTest, ChangedDataIsNoticed) {
   std::ofstream(folder_.path() + "/train.tsv", std::ios::app) << "0\n";
   const CommandResult result = Resume();
   EXPECT_EQ(result.exit_code, 2) << result.err;
-  EXPECT_THAT(result.err, AllOf(HasSubstr("train.tsv"), HasSubstr("index")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("train.tsv"), HasSubstr("changed")));
 }
 
 TEST_F(DamagedJobTest, TheDirectoryIsNotTakenForANewJob) {
