@@ -16,6 +16,10 @@ std::unique_ptr<Policy> MakeEdfAdmission();
 std::unique_ptr<Policy> MakeEdfCappedAdmission();
 std::unique_ptr<Policy> MakeTiresias();
 std::unique_ptr<Policy> MakeGandiva();
+std::unique_ptr<Policy> MakeThemis();
+std::unique_ptr<Policy> MakeChronus();
+std::unique_ptr<Policy> MakeOptimus();
+std::unique_ptr<Policy> MakePollux();
 std::unique_ptr<Policy> MakeElasticflow();
 std::unique_ptr<Policy> MakeElasticflowArtifact();
 

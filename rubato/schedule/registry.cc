@@ -19,6 +19,10 @@ constexpr Entry kPolicies[] = {
     {"edf-capped-admission", MakeEdfCappedAdmission},
     {"tiresias", MakeTiresias},
     {"gandiva", MakeGandiva},
+    {"themis", MakeThemis},
+    {"chronus", MakeChronus},
+    {"optimus", MakeOptimus},
+    {"pollux", MakePollux},
     {"elasticflow", MakeElasticflow},
     {"elasticflow-artifact", MakeElasticflowArtifact},
 };

@@ -131,7 +131,7 @@ TEST_F(SimulatorTest, EveryPolicyKeepsEveryPromise) {
             1 << rng.Below(5), rng.Chance(0.5) ? "linear" : "curved");
       }
       const SimulationResult r = Run(policy, "n4g8",
-                                     {.slot_s = 30,
+                                     {.slot_s = 240,
                                       .cooldown_s = seed == 1 ? 60.0 : 0.0,
                                       .failures_per_node_day = seed == 2 ? 20.0 : 0.0,
                                       .repair_s = 600,
