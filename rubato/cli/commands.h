@@ -11,6 +11,7 @@ void AddScale(Cli& cli);
 void AddShow(Cli& cli);
 void AddRoles(Cli& cli);  // master, server, worker
 void AddGenerate(Cli& cli);
+void AddSimulate(Cli& cli);
 
 }  // namespace rubato
 

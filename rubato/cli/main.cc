@@ -12,5 +12,6 @@ int main(int argc, char** argv) {
   rubato::AddShow(cli);
   rubato::AddRoles(cli);
   rubato::AddGenerate(cli);
+  rubato::AddSimulate(cli);
   return cli.Main(argc, argv);
 }

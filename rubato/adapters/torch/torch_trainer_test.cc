@@ -238,7 +238,7 @@ TEST(TorchTrainerDeathTest, AMetricThatThrowsEndsTheWorkerAndSaysWhy) {
   auto trainer = MakeTrainer<BadMetrics>().value();
   const std::vector<float> scores(kRows, 0.5f);
   EXPECT_EXIT(trainer->Metrics(MakeBatch(), scores), testing::ExitedWithCode(1),
-              "the model's metrics: index 1000 is out of bounds");
+              "the model's metrics: .*index 1000");
 }
 
 class WithBatchNorm : public Small {
