@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <utility>
 
 namespace rubato {
@@ -26,11 +27,12 @@ constexpr size_t kErrandsMax = 64;  // Requests beyond this are forgotten: they 
 }  // namespace
 
 Swim::Swim(Member self, SwimOptions options, Rng rng)
-    : self_(std::move(self)), options_(options), rng_(rng) {}
+    : self_(std::move(self)), options_(options), rng_(rng), next_push_(rng_.Below(1024)) {}
 
 void Swim::Join(std::vector<std::string> addresses, absl::Time now) {
   std::erase(addresses, self_.address);
   seeds_ = std::move(addresses);
+  seeking_ = true;
   next_push_pull_ = now;
   Tick(now);
 }
@@ -97,10 +99,9 @@ void Swim::Tick(absl::Time now) {
   }
   if (now >= next_push_pull_) {
     PushPull();
-    // Alone, ask the seeds at the pace of probes; in company, once a period, not all at once.
-    const bool alone = Others(/*with_dead=*/false).empty();
-    next_push_pull_ =
-        now + (alone ? options_.probe_period : options_.push_pull_period * rng_.Uniform(0.8, 1.2));
+    // A seeker asks at the pace of probes; in company, once a period, not all at once.
+    next_push_pull_ = now + (seeking_ ? options_.probe_period
+                                      : options_.push_pull_period * rng_.Uniform(0.8, 1.2));
   }
 }
 
@@ -279,12 +280,16 @@ void Swim::Gossip() {
   }
 }
 
+// In turn with everyone ever heard of, so that halves find each other within n periods.
 void Swim::PushPull() {
-  std::vector<std::string> addresses = seeds_;
-  for (const Member& member : Others(/*with_dead=*/true)) addresses.push_back(member.address);
+  std::set<std::string> addresses(seeds_.begin(), seeds_.end());
+  if (!seeking_ || seeds_.empty()) {
+    for (const Member& member : Others(/*with_dead=*/true)) addresses.insert(member.address);
+  }
+  addresses.erase(self_.address);
   if (addresses.empty()) return;
-  SwimMessage push = Telling(SwimMessage::Kind::kPush, WholeTable());
-  SendTo(addresses[rng_.Below(addresses.size())], std::move(push));
+  const auto choice = std::next(addresses.begin(), next_push_++ % addresses.size());
+  SendTo(*choice, Telling(SwimMessage::Kind::kPush, WholeTable()));
 }
 
 void Swim::ExpireSuspicions(absl::Time now) {

@@ -60,9 +60,10 @@ class Swim {
   // `self.id` must be new. `rng` orders the probes.
   Swim(Member self, SwimOptions options, Rng rng);
 
-  // Asks these addresses for the group, again and again until one of them answers. They are
-  // also tried now and then later, so that a group cut in two finds itself again.
+  // Asks these addresses for the group, in turn, until StopSeeking(): those who answer may be
+  // seeking it too. They are also tried now and then later, so that halves find each other.
   void Join(std::vector<std::string> addresses, absl::Time now);
+  void StopSeeking() { seeking_ = false; }
 
   // `member` is known from elsewhere, as from a view; alive until shown otherwise.
   void Introduce(const Member& member, absl::Time now);
@@ -137,8 +138,10 @@ class Swim {
   const Member self_;
   const SwimOptions options_;
   Rng rng_;
+  size_t next_push_;
   uint32_t incarnation_ = 0;
   bool leaving_ = false;
+  bool seeking_ = false;
   bool declared_gone_ = false;
   bool changed_ = true;
   std::vector<std::string> seeds_;

@@ -45,6 +45,7 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   }
   const bool carries_used_view = message.kind == Kind::kDecide || message.kind == Kind::kPrepare;
   if (carries_used_view && message.view) Adopt(*message.view, now);
+  if (message.kind == Kind::kEvicted && view_.number == 0) Fence();
   if (fenced_ || !member()) return;
   if (message.kind == Kind::kCaughtUp) ready_.insert(message.from.id);
   if (message.kind == Kind::kLeaving) leaving_.insert(message.from.id);
@@ -65,25 +66,27 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
         return;
     }
   }
-  HearNumber(message.from.address, message.number - 1, now);
+  HearNumber(message.from, message.number - 1, now);
 }
 
-void Views::HearNumber(const std::string& address, uint64_t number, absl::Time now) {
-  if (fenced_ || address == self_.address) return;
+void Views::HearNumber(const Member& from, uint64_t number, absl::Time now) {
+  if (fenced_ || from.id == self_.id) return;
   if (number > seen_number_) {
-    if (!Recently(absl::StrCat("query ", address), now)) {
-      SendTo({MemberId(), address}, Make(ViewMessage::Kind::kQuery), now);
+    if (!Recently(absl::StrCat("query ", from.address), now)) {
+      SendTo(from, Make(ViewMessage::Kind::kQuery), now);
     }
     return;
   }
-  if (number >= view_.number) return;
-  const bool concerned =
-      number > 0 || std::any_of(view_.members.begin(), view_.members.end(),
-                                [&](const Member& member) { return member.address == address; });
-  if (!concerned || Recently(absl::StrCat("decide ", address), now)) return;
-  ViewMessage message = Make(ViewMessage::Kind::kDecide);
+  const bool in_view = view_.Contains(from.id);
+  // Under `quorum: any` a stranger with our number is the other half of a split.
+  const bool split = options_.quorum == Quorum::kAny && number == view_.number && !in_view;
+  const bool behind = number < view_.number && (number > 0 || in_view);
+  const bool evicted = number == 0 && evicted_.contains(from.id);
+  if (!member() || !(split || behind || evicted)) return;
+  if (Recently(absl::StrCat("decide ", from.address), now)) return;
+  ViewMessage message = Make(evicted ? ViewMessage::Kind::kEvicted : ViewMessage::Kind::kDecide);
   message.view = view_;
-  SendTo({MemberId(), address}, std::move(message), now);
+  SendTo(from, std::move(message), now);
 }
 
 void Views::SetProgress(const Progress& progress, absl::Time now) {
@@ -113,6 +116,9 @@ void Views::Adopt(const View& view, absl::Time now) {
     if (!view.Contains(member.id)) evicted_.insert(member.id);
   }
   view_ = view;
+  // Until the steps report, which a prepare in the same packet does not wait for.
+  const int64_t applied = view.Holds(self_.id) ? view.step : -1;
+  progress_ = {.finished = view.step, .applied = applied, .voted = view.step};
   frozen_ = false;
   frozen_since_ = planned_since_ = absl::InfiniteFuture();
   promised_ = accepted_ = Ballot();
@@ -230,6 +236,7 @@ void Views::HandleReject(const ViewMessage& message, absl::Time now) {
 
 void Views::Tick(absl::Time now) {
   if (!member()) return;
+  if (leaving_self_ && view_.size() == 1) return Fence();  // Nobody is left to be told.
   TellWishes(now);
   if (proposal_) {
     const bool overtaken = proposal_->planned && !proposal_->view && SomeoneDied();
@@ -373,12 +380,17 @@ void Views::ProposeValue(absl::Time now) {
     if (swim_.health(member.id) < Health::kDead) change.keep.push_back(member);
   }
   change.newcomers = Newcomers();
-  // The last holder cannot hand the state to nobody.
-  const bool someone_stays =
-      std::any_of(change.standings.begin(), change.standings.end(), [&](const Standing& standing) {
-        return view_.Holds(standing.member.id) && !leaving_.contains(standing.member.id);
-      });
-  if (someone_stays) change.leaving = leaving_;
+  change.leaving = leaving_;
+  // If all want to go, the oldest sees the others off: the state must not be handed to nobody.
+  const auto stays = [&](const Member& member) {
+    return view_.Holds(member.id) && proposal_->promises.contains(member.id) &&
+           !leaving_.contains(member.id);
+  };
+  if (std::none_of(view_.members.begin(), view_.members.end(), stays)) {
+    for (const Member& member : view_.members) {
+      if (proposal_->promises.contains(member.id) && change.leaving.erase(member.id) > 0) break;
+    }
+  }
   proposal_->view = bound ? *bound->view : NextView(view_, change, options_.bug);
   proposal_->deadline = now + options_.promise_timeout;
   Resend(now);

@@ -75,6 +75,7 @@ struct ViewMessage {
     kQuery,     // Send me the view you have.
     kCaughtUp,  // A learner has applied what the holders have.
     kLeaving,   // The sender wants to go at the end of the step.
+    kEvicted,   // The receiver was in a view, perhaps unknown to it, and is out again.
   };
   Kind kind = Kind::kQuery;
   Member from;
@@ -108,8 +109,8 @@ class Views {
   void Receive(const ViewMessage& message, absl::Time now);
   void Tick(absl::Time now);
   absl::Time next_wake() const;
-  // Someone's packet carried this view number: tells the one who is behind.
-  void HearNumber(const std::string& address, uint64_t number, absl::Time now);
+  // A packet of `from` carried this view number: tells the one who is behind.
+  void HearNumber(const Member& from, uint64_t number, absl::Time now);
 
   void SetProgress(const Progress& progress, absl::Time now);
   // This learner has applied all that the holders have, and asks to be one of them.

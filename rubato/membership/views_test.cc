@@ -157,7 +157,7 @@ TEST(ViewsTest, WhoMissedTheChangeIsFenced) {
   assembly.Bury(2);
   assembly.RunFor(absl::Seconds(1));
   assembly.down.clear();
-  assembly[2].HearNumber("m0", 2, assembly.now);
+  assembly[2].HearNumber(M(0), 2, assembly.now);
   for (int i = 0; i < 3; ++i) assembly.Deliver();
   EXPECT_TRUE(assembly[2].fenced());
 }

@@ -45,7 +45,7 @@ void Peer::Farewell(absl::Time now) {
 
 void Peer::Receive(const Packet& packet, absl::Time now) {
   if (packet.group != options_.group || packet.from.id == self().id) return;
-  views_.HearNumber(packet.from.address, packet.view, now);
+  views_.HearNumber(packet.from, packet.view, now);
   if (const auto* message = std::get_if<SwimMessage>(&packet.body)) {
     swim_.Receive(*message, now);
   } else {
@@ -56,6 +56,7 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
 
 void Peer::Tick(absl::Time now) {
   swim_.Tick(now);
+  Settle(now);
   views_.Tick(now);
   Settle(now);
 }
@@ -99,12 +100,13 @@ std::vector<Peer::Event> Peer::TakeEvents() { return std::exchange(events_, {});
 std::vector<Peer::Send> Peer::TakeSends() { return std::exchange(sends_, {}); }
 
 void Peer::Settle(absl::Time now) {
+  EnterView(now);
   if (swim_.TakeChanged()) views_.Tick(now);
+  EnterView(now);
   if (fenced() && !said_fenced_) {
     said_fenced_ = true;
     events_.push_back({Event::Kind::kFenced, view()});
   }
-  if (!fenced() && member() && view().number != entered_) EnterView(now);
   if (frozen() && !said_frozen_ && !fenced()) {
     said_frozen_ = true;
     events_.push_back({Event::Kind::kFrozen, view()});
@@ -118,8 +120,10 @@ void Peer::Settle(absl::Time now) {
 }
 
 void Peer::EnterView(absl::Time now) {
+  if (fenced() || !member() || view().number == entered_) return;
   entered_ = view().number;
   said_frozen_ = false;
+  swim_.StopSeeking();
   for (const Member& member : view().members) {
     if (member.id != self().id) swim_.Introduce(member, now);
   }

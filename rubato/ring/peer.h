@@ -83,6 +83,7 @@ class Peer {
  private:
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
+  // If there is a new one: at once, for the steps must not miss any.
   void EnterView(absl::Time now);
   void Post(const std::string& to, Packet packet);
 

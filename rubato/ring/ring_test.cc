@@ -185,11 +185,14 @@ TEST(StateCopyTest, SurvivesABadWire) {
   }
 }
 
-TEST(StateCopyTest, AnotherStepsStateIsRefusedByBothSides) {
-  const StateSource source(12, "weights", 100);
-  EXPECT_FALSE(source.Serve({11, 0}).ok());
-  StateSink sink(11, 100);
-  EXPECT_FALSE(sink.Take(*source.Serve({12, 0})).ok());
+TEST(StateCopyTest, StatesAreNotMixedAndNotTooOld) {
+  const StateSource source(12, "weights", 4);
+  EXPECT_FALSE(source.Serve({13, 0}).ok()) << "too old for who missed step 13";
+  StateSink sink(11, 4);
+  EXPECT_TRUE(sink.Take(*source.Serve({11, 0})).ok());
+  const StateSource later(14, "WEIGHTS", 4);
+  EXPECT_FALSE(sink.Take(*later.Serve({11, 1})).ok()) << "half of one, half of another";
+  EXPECT_FALSE(sink.complete());
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ StateSource::StateSource(int64_t step, std::string snapshot, uint32_t chunk_byte
     : step_(step), snapshot_(std::move(snapshot)), chunk_bytes_(chunk_bytes) {}
 
 absl::StatusOr<StateChunk> StateSource::Serve(const StateRequest& request) const {
-  if (request.step != step_) {
-    return absl::NotFoundError(
-        absl::StrFormat("state after step %d asked for, step %d kept", request.step, step_));
+  if (step_ < request.min_step) {
+    return absl::NotFoundError(absl::StrFormat("the state kept is after step %d, too old for %d",
+                                               step_, request.min_step));
   }
   const uint64_t begin = static_cast<uint64_t>(request.chunk) * chunk_bytes_;
   if (begin > 0 && begin >= snapshot_.size()) {
@@ -30,18 +30,18 @@ absl::StatusOr<StateChunk> StateSource::Serve(const StateRequest& request) const
 }
 
 std::vector<StateRequest> StateSink::Want(int window) const {
-  if (!total_bytes_) return {{step_, 0}};  // The first chunk says how many there are.
+  if (!total_bytes_) return {{min_step_, 0}};  // The first chunk says how many there are.
   std::vector<StateRequest> want;
   for (uint32_t i = 0; i < have_.size() && static_cast<int>(want.size()) < window; ++i) {
-    if (!have_[i]) want.push_back({step_, i});
+    if (!have_[i]) want.push_back({min_step_, i});
   }
   return want;
 }
 
 absl::Status StateSink::Take(const StateChunk& chunk) {
-  if (chunk.step != step_) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("a chunk of step %d, copying step %d", chunk.step, step_));
+  if (chunk.step < min_step_ || (step_ >= 0 && chunk.step != step_)) {
+    return absl::FailedPreconditionError(absl::StrFormat("a chunk of step %d, copying step %d",
+                                                         chunk.step, std::max(step_, min_step_)));
   }
   if (Checksum(chunk.bytes) != chunk.checksum) {
     return absl::DataLossError(
@@ -49,6 +49,7 @@ absl::Status StateSink::Take(const StateChunk& chunk) {
   }
   if (!total_bytes_) {
     total_bytes_ = chunk.total_bytes;
+    step_ = chunk.step;
     snapshot_.resize(chunk.total_bytes);
     have_.resize(std::max<uint64_t>(1, (chunk.total_bytes + chunk_bytes_ - 1) / chunk_bytes_));
     missing_ = have_.size();

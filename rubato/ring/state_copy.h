@@ -1,9 +1,13 @@
 // The copy of a member's state to a newcomer, in chunks with checksums, beside training.
 //
-// A holder takes a snapshot at the beginning of the view in which the newcomer appears and serves
-// it; the newcomer asks for a few chunks at a time. Meanwhile it takes part in the view's steps
-// with nothing to add, keeps their sums, and applies them once the snapshot is whole. Only then
-// may it become a holder: a member never serves what it has not got.
+// The newcomer takes part in the view's steps from the first, with nothing to add, and keeps their
+// sums. A holder that it asks takes a snapshot at the end of any step of the view and serves it,
+// a few chunks at a time; once it is whole, the newcomer applies the sums kept since. Only then may
+// it become a holder: a member never serves what it has not got.
+//
+// A snapshot may be of a step that the newcomer has yet to see through, or that a change of view
+// undoes; so it is used only when the newcomer has finished that step too, and dropped if its
+// source falls out of the view.
 #ifndef RUBATO_RING_STATE_COPY_H_
 #define RUBATO_RING_STATE_COPY_H_
 
@@ -20,7 +24,7 @@
 namespace rubato {
 
 struct StateRequest {
-  int64_t step = 0;  // The state after this step.
+  int64_t min_step = 0;  // The state after this step or a later one.
   uint32_t chunk = 0;
 };
 
@@ -32,12 +36,12 @@ struct StateChunk {
   std::string bytes;
 };
 
-// The holder's half: one snapshot, kept until the next view.
+// The holder's half: one snapshot for one newcomer, kept until that one holds the state.
 class StateSource {
  public:
   StateSource(int64_t step, std::string snapshot, uint32_t chunk_bytes);
 
-  // NOT_FOUND if it has another step's state, OUT_OF_RANGE for a chunk beyond the end.
+  // NOT_FOUND if the snapshot is too old, OUT_OF_RANGE for a chunk beyond the end.
   absl::StatusOr<StateChunk> Serve(const StateRequest& request) const;
   int64_t step() const { return step_; }
 
@@ -50,23 +54,27 @@ class StateSource {
 // The newcomer's half.
 class StateSink {
  public:
-  StateSink(int64_t step, uint32_t chunk_bytes) : step_(step), chunk_bytes_(chunk_bytes) {}
+  // Steps after `min_step` can be made up for.
+  StateSink(int64_t min_step, uint32_t chunk_bytes)
+      : min_step_(min_step), chunk_bytes_(chunk_bytes) {}
 
   // What to ask for now, at most `window` chunks, those still missing first. Asking again is how a
   // lost request is repeated.
   std::vector<StateRequest> Want(int window) const;
-  // DATA_LOSS if the checksum is wrong, FAILED_PRECONDITION if it is of another step. The chunk is
-  // then still missing.
+  // DATA_LOSS if the checksum is wrong, FAILED_PRECONDITION if it is of another step than the first
+  // chunk. The chunk is then still missing.
   absl::Status Take(const StateChunk& chunk);
   bool complete() const { return total_bytes_ && missing_ == 0; }
   // The whole snapshot; complete() must hold.
   std::string TakeSnapshot();
+  // Of the snapshot; -1 until the first chunk is there.
   int64_t step() const { return step_; }
   uint64_t bytes_total() const { return total_bytes_.value_or(0); }
 
  private:
-  const int64_t step_;
+  const int64_t min_step_;
   const uint32_t chunk_bytes_;
+  int64_t step_ = -1;
   std::optional<uint64_t> total_bytes_;
   size_t missing_ = 0;
   std::vector<bool> have_;

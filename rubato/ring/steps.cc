@@ -11,8 +11,12 @@ void Steps::Found(int64_t step) {
 
 Verdict Steps::Enter(const View& view, MemberId self) {
   const bool was_working = progress_.working;
-  const bool level = progress_.finished == view.step && view_ != 0;
-  const bool one_behind = progress_.finished == view.step - 1 && progress_.voted == view.step;
+  // Whoever missed a view cannot know whether it was in it: a step of the same number may since
+  // have been done again.
+  const bool successor = view_ != 0 && view.number == view_ + 1;
+  const bool level = successor && progress_.finished == view.step;
+  const bool one_behind =
+      successor && progress_.finished == view.step - 1 && progress_.voted == view.step;
   // The founder has its state from elsewhere; so, under a planted bug, may anyone think.
   const bool has_state = view.Holds(self) || !learning();
   const bool founder = view_ == 0 && !learning();
