@@ -49,6 +49,7 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   if (fenced_ || !member()) return;
   if (message.kind == Kind::kCaughtUp) ready_.insert(message.from.id);
   if (message.kind == Kind::kLeaving) leaving_.insert(message.from.id);
+  if (message.kind == Kind::kComplaint && message.number == view_.number + 1) Complain();
   // What belongs to another instance of the agreement is past, or not yet ours to answer.
   if (message.number == view_.number + 1) {
     switch (message.kind) {
@@ -119,7 +120,7 @@ void Views::Adopt(const View& view, absl::Time now) {
   // Until the steps report, which a prepare in the same packet does not wait for.
   const int64_t applied = view.Holds(self_.id) ? view.step : -1;
   progress_ = {.finished = view.step, .applied = applied, .voted = view.step};
-  frozen_ = false;
+  frozen_ = complained_ = false;
   frozen_since_ = planned_since_ = absl::InfiniteFuture();
   promised_ = accepted_ = Ballot();
   accepted_view_.reset();
@@ -239,14 +240,14 @@ void Views::Tick(absl::Time now) {
   if (leaving_self_ && view_.size() == 1) return Fence();  // Nobody is left to be told.
   TellWishes(now);
   if (proposal_) {
-    const bool overtaken = proposal_->planned && !proposal_->view && SomeoneDied();
+    const bool overtaken = proposal_->planned && !proposal_->view && (complained_ || SomeoneDied());
     if (overtaken) return Propose(/*planned=*/false, now);
     Advance(now);
     if (proposal_ && now >= proposal_->resend) Resend(now);
     return;
   }
   if (!MayPropose(now)) return;
-  if (frozen_ || SomeoneDied()) return Propose(/*planned=*/false, now);
+  if (frozen_ || complained_ || SomeoneDied()) return Propose(/*planned=*/false, now);
   if (!WantedByPlan()) return;
   planned_since_ = std::min(planned_since_, now);
   if (now >= planned_since_ + options_.gather) Propose(/*planned=*/true, now);
@@ -273,12 +274,13 @@ absl::Time Views::next_wake() const {
 void Views::TellWishes(absl::Time now) {
   if (leaving_self_) leaving_.insert(self_.id);
   const bool learned = caught_up_ && !view_.Holds(self_.id);
-  if ((!learned && !leaving_self_) || Recently("wish", now)) return;
+  if ((!learned && !leaving_self_ && !complained_) || Recently("wish", now)) return;
   for (int rank = 0; rank < view_.holders; ++rank) {
     const Member& holder = view_.members[rank];
     if (holder.id == self_.id || swim_.health(holder.id) >= Health::kDead) continue;
     if (leaving_self_) SendTo(holder, Make(ViewMessage::Kind::kLeaving), now);
     if (learned) SendTo(holder, Make(ViewMessage::Kind::kCaughtUp), now);
+    if (complained_) SendTo(holder, Make(ViewMessage::Kind::kComplaint), now);
     return;
   }
 }

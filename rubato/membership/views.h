@@ -76,6 +76,7 @@ struct ViewMessage {
     kCaughtUp,  // A learner has applied what the holders have.
     kLeaving,   // The sender wants to go at the end of the step.
     kEvicted,   // The receiver was in a view, perhaps unknown to it, and is out again.
+    kComplaint, // A connection of the view broke though both ends live: a new view mends it.
   };
   Kind kind = Kind::kQuery;
   Member from;
@@ -115,6 +116,9 @@ class Views {
   void SetProgress(const Progress& progress, absl::Time now);
   // This learner has applied all that the holders have, and asks to be one of them.
   void SetCaughtUp(bool caught_up) { caught_up_ = caught_up; }
+  // A connection between living members broke, and with it the step: asks for the next view, with
+  // the same members if they all answer.
+  void Complain() { complained_ = true; }
   // Asks for a view without this member, at the end of the step; then it is fenced().
   void SetLeaving() { leaving_self_ = true; }
 
@@ -178,6 +182,7 @@ class Views {
   bool fenced_ = false;
   bool caught_up_ = false;
   bool leaving_self_ = false;
+  bool complained_ = false;
   Progress progress_;
   // For number view_.number + 1.
   Ballot promised_;

@@ -112,7 +112,7 @@ void PutViews(ByteWriter& out, const ViewMessage& message) {
 absl::StatusOr<ViewMessage> GetViews(ByteReader& in, const Member& from) {
   ViewMessage message;
   message.from = from;
-  RUBATO_ASSIGN_OR_RETURN(message.kind, GetEnum(in, ViewMessage::Kind::kEvicted));
+  RUBATO_ASSIGN_OR_RETURN(message.kind, GetEnum(in, ViewMessage::Kind::kComplaint));
   message.number = in.Get<uint64_t>();
   message.ballot = GetBallot(in);
   message.accepted = GetBallot(in);

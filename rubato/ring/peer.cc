@@ -68,6 +68,12 @@ void Peer::ReportLost(MemberId member, bool proven, absl::Time now) {
   Settle(now);
 }
 
+void Peer::Complain(absl::Time now) {
+  views_.Complain();
+  views_.Tick(now);
+  Settle(now);
+}
+
 bool Peer::StartStep(uint64_t view, int64_t step, absl::Time now) {
   const bool may = steps_.Start(view, step, frozen());
   views_.SetProgress(steps_.progress(), now);

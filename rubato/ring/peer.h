@@ -47,6 +47,9 @@ class Peer {
   // See Swim::ReportLost.
   void ReportLost(MemberId member, bool proven, absl::Time now);
 
+  // See Views::Complain.
+  void Complain(absl::Time now);
+
   // The training loop's side; each says whether it may go on. See Steps.
   bool StartStep(uint64_t view, int64_t step, absl::Time now);
   bool Vote(uint64_t view, int64_t step, absl::Time now);
