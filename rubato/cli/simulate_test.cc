@@ -109,7 +109,7 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
            Case{"simulate --trace " + good + " --cluster n1g8 --profiles " + At("no"),
                 "is not a folder"},
            Case{"simulate --trace " + good + " --cluster n1g8 --out " + At("no/report.html"),
-                "cannot write"},
+                "cannot create"},
            Case{"generate trace --load -1 --out " + At("t.csv"), "load is -1"},
            Case{"generate trace --gpu-types H900 --out " + At("t.csv"), "of type \"H900\""},
        }) {
