@@ -39,7 +39,7 @@ struct SimulateFlags {
   bool json = false, per_job = false, list_policies = false;
 };
 
-constexpr char kDefaultPolicies[] = "fifo,edf-capped,elasticflow";
+constexpr char kDefaultPolicies[] = "fifo,edf-capped,elasticflow,rubato";
 
 absl::StatusOr<Overhead> ParseOverhead(absl::string_view text) {
   if (text == "moved") return Overhead::kMoved;
