@@ -35,7 +35,7 @@ class BackwardWalk {
   // At sizes[level] from `split_s` on, at sizes[early] before.
   bool Run(size_t level, size_t early, double split_s) {
     way_.clear();
-    need_ = runner_.work * (1 + kWorkSlack);
+    need_ = (runner_.work + runner_.spare) * (1 + kWorkSlack);
     size_ = nullptr;
     if (runner_.due_s <= free_.start_s()) return false;
     size_t i = free_.Find(runner_.due_s);
@@ -120,7 +120,8 @@ void Refine(const Runner& runner, const Profile& free, size_t level, Promise& wa
   const Size &high = runner.sizes[level], &low = runner.sizes[level - 1];
   const double window_s = runner.due_s - free.start_s();
   const double high_s =
-      (runner.work - low.rate * (window_s - low.pause_s - high.pause_s)) / (high.rate - low.rate);
+      (runner.work + runner.spare - low.rate * (window_s - low.pause_s - high.pause_s)) /
+      (high.rate - low.rate);
   double sound_s = way.front().from_s,
          split_s = runner.due_s - std::max(0.0, high_s) - high.pause_s;
   double spent = GpuSeconds(way);
@@ -166,7 +167,9 @@ const Size* Runner::Find(int gpus) const {
 bool FindWay(const Runner& runner, const Profile& free, Promise& way) {
   const double window_s = runner.due_s - free.start_s();
   size_t level = 0;
-  while (level < runner.sizes.size() && runner.sizes[level].rate * window_s < runner.work) ++level;
+  while (level < runner.sizes.size() &&
+         runner.sizes[level].rate * window_s < runner.work + runner.spare)
+    ++level;
   BackwardWalk walk(runner, free, way);
   const size_t first = level;
   // Curves of every count from 1 to hundreds are tried in growing strides.
@@ -196,7 +199,7 @@ double WorkIn(const Runner& runner, absl::Span<const Reserved> way, double now_s
 double EarliestEnd(const Runner& runner, const Profile& free) {
   double best = kNever;
   for (const Size& size : runner.sizes) {
-    double need = runner.work;
+    double need = runner.work + runner.spare;
     double run_from = kNever;  // Since when so many are free without a break.
     for (size_t i = 0; i < free.size(); ++i) {
       const double from_s = std::max(free.steps()[i].from_s, EarliestStart(runner, size));
