@@ -66,6 +66,7 @@ class Supervisor {
   void Report();
   void Absorb(const AttendReply& reply);
   AttendRequest Describe() const;
+  absl::Status TellProcesses();
   void PollOrders();  // The thread that listens for orders.
 
   const Options options_;
