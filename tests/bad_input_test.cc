@@ -149,7 +149,7 @@ class DamagedJobTest : public testing::Test {
   // Stops a job halfway, so that it has a journal, logs and a checkpoint.
   void SetUp() override {
     const std::string job =
-        WriteCriteoJob(folder_, 50000, "servers: 1\nworkers: {max: 1}\nepochs: 20\n");
+        WriteCriteoJob(folder_, 50000, "servers: 1\nworkers: {max: 1}\nepochs: 400\n");
     TrainingJob training(folder_.path(), {job});
     ASSERT_TRUE(training.ReachStep(20));
     kill(training.pid(), SIGINT);
