@@ -50,6 +50,20 @@ class Wires {
   virtual absl::Time now() const = 0;
 };
 
+// A node's step under way.
+struct Work {
+  int64_t step = 0;
+  Sum sum;
+  std::vector<Exchange> plan;
+  size_t stage = 0;
+  bool sent = false;  // The stage's sending half is done.
+  bool computed = false;
+  bool reduced = false;
+  std::map<int, int> sent_to;
+  std::map<int, int> received_from;
+  std::optional<VoteTree> votes;
+};
+
 class Node {
  public:
   Node(int index, uint64_t seed, PeerOptions options, Wires& wires, Checker& checker);
@@ -71,19 +85,6 @@ class Node {
   Weights weights() const { return weights_; }
 
  private:
-  struct Work {  // The step under way.
-    int64_t step = 0;
-    Sum sum;
-    std::vector<Exchange> plan;
-    size_t stage = 0;
-    bool sent = false;  // The stage's sending half is done.
-    bool computed = false;
-    bool reduced = false;
-    std::map<int, int> sent_to;
-    std::map<int, int> received_from;
-    std::optional<VoteTree> votes;
-  };
-
   void Begin(std::vector<std::string> seeds);
   void Settle();
   void Handle(const Peer::Event& event);
