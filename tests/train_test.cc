@@ -120,8 +120,8 @@ TEST(TrainTest, SurvivesItsSupervisor) {
 // max_steps is exact, whatever the number of workers.
 TEST(TrainTest, MaxStepsIsExact) {
   ScratchFolder folder;
-  const std::string job = WriteCriteoJob(
-      folder, 20000, "servers: 2\nworkers: {max: 3}\nepochs: 5\nmax_steps: 101\n");
+  const std::string job =
+      WriteCriteoJob(folder, 20000, "servers: 2\nworkers: {max: 3}\nepochs: 5\nmax_steps: 101\n");
   TrainingJob training(folder.path(), {job});
   const CommandResult result = training.Wait();
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -145,7 +145,11 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, OpenDirectory(flags, &spec));
   RUBATO_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock, directory.Lock());
   console.err << "job directory: " << directory.path() << "\n";
-  RUBATO_RETURN_IF_ERROR(BuildIndexes(spec, directory, console));
+  // A job that has begun goes on with the records it began with, or not at all.
+  if (!PathExists(directory.journal())) {
+    RUBATO_RETURN_IF_ERROR(BuildIndexes(spec, directory, console));
+  }
+  RUBATO_RETURN_IF_ERROR(OpenDataSet(spec, directory).status());
   RUBATO_RETURN_IF_ERROR(CheckModel(directory));
   RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, Supervise(flags, spec, directory, console));
 

@@ -192,7 +192,8 @@ Placement::Gpuset Placement::Scatter(int pool, int gpus) const {
   return static_cast<int>(set.size()) == gpus ? set : Gpuset();
 }
 
-Placement::Gpuset Placement::Evacuate(int pool, int gpus, std::map<JobId, Gpuset>& homeless) {
+Placement::Gpuset Placement::Evacuate(int pool, int gpus, absl::Span<const JobId> pinned,
+                                      std::map<JobId, Gpuset>& homeless) {
   const Pool& p = spec_.pools[static_cast<size_t>(pool)];
   const int per_node = node(p.first_node).gpus;
   const int unit = std::min(gpus, per_node);
@@ -206,7 +207,9 @@ Placement::Gpuset Placement::Evacuate(int pool, int gpus, std::map<JobId, Gpuset
       for (int g = at; g < at + unit && movable; ++g) {
         if (Free(g)) continue;
         ++used;
-        movable = Gpus(JobId(owner_[static_cast<size_t>(g)])).size() < static_cast<size_t>(gpus);
+        const JobId owner(owner_[static_cast<size_t>(g)]);
+        movable = Gpus(owner).size() < static_cast<size_t>(gpus) &&
+                  !std::binary_search(pinned.begin(), pinned.end(), owner);
       }
       if (movable) places.push_back({used, at});
     }
@@ -227,7 +230,8 @@ Placement::Gpuset Placement::Evacuate(int pool, int gpus, std::map<JobId, Gpuset
   return set;
 }
 
-void Placement::PlaceAll(std::vector<Target> queue, std::map<JobId, Gpuset>& before) {
+void Placement::PlaceAll(std::vector<Target> queue, absl::Span<const JobId> pinned,
+                         std::map<JobId, Gpuset>& before) {
   const auto larger = [](const Target& a, const Target& b) {
     return a.gpus != b.gpus ? a.gpus > b.gpus : a.job < b.job;
   };
@@ -247,7 +251,7 @@ void Placement::PlaceAll(std::vector<Target> queue, std::map<JobId, Gpuset>& bef
       }
       if (found.empty()) {
         std::map<JobId, Gpuset> homeless;
-        found = Evacuate(target.pool, target.gpus, homeless);
+        found = Evacuate(target.pool, target.gpus, pinned, homeless);
         for (auto& [job, gpus] : homeless) {
           queue.push_back({job, target.pool, static_cast<int>(gpus.size())});
           before.emplace(job, std::move(gpus));
@@ -261,7 +265,8 @@ void Placement::PlaceAll(std::vector<Target> queue, std::map<JobId, Gpuset>& bef
   }
 }
 
-absl::StatusOr<Placement::Change> Placement::Apply(absl::Span<const Target> targets) {
+absl::StatusOr<Placement::Change> Placement::Apply(absl::Span<const Target> targets,
+                                                   absl::Span<const JobId> pinned) {
   std::vector<int> free;
   for (const PoolState& pool : pools_) free.push_back(pool.free);
   for (const Target& target : targets) {
@@ -294,7 +299,7 @@ absl::StatusOr<Placement::Change> Placement::Apply(absl::Span<const Target> targ
       queue.push_back(target);
     }
   }
-  PlaceAll(std::move(queue), before);
+  PlaceAll(std::move(queue), pinned, before);
   Change change;
   for (const auto& [job, old] : before) {
     const auto now = held_.find(job);

@@ -38,7 +38,9 @@ class Placement {
   explicit Placement(ClusterSpec spec);
 
   // Brings every target about, or nothing: RESOURCE_EXHAUSTED if a pool has too few GPUs alive.
-  absl::StatusOr<Change> Apply(absl::Span<const Target> targets);
+  // Jobs in `pinned` (ascending) are not moved to make room for others, who are scattered instead.
+  absl::StatusOr<Change> Apply(absl::Span<const Target> targets,
+                               absl::Span<const JobId> pinned = {});
 
   // Takes a node out of service; the jobs that held GPUs there lose all of theirs and are
   // returned, ascending. Nothing happens to a node that is down already.
@@ -82,9 +84,11 @@ class Placement {
   Gpuset Scatter(int pool, int gpus) const;
   // Empties the cheapest place for a buddy of `gpus`; the jobs put out are appended to `homeless`
   // with what they held. Empty if there is none.
-  Gpuset Evacuate(int pool, int gpus, std::map<JobId, Gpuset>& homeless);
+  Gpuset Evacuate(int pool, int gpus, absl::Span<const JobId> pinned,
+                  std::map<JobId, Gpuset>& homeless);
   // Finds room for everyone in `queue`, largest first.
-  void PlaceAll(std::vector<Target> queue, std::map<JobId, Gpuset>& before);
+  void PlaceAll(std::vector<Target> queue, absl::Span<const JobId> pinned,
+                std::map<JobId, Gpuset>& before);
 
   ClusterSpec spec_;
   std::vector<int> node_of_;    // By GPU.

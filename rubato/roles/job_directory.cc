@@ -80,7 +80,10 @@ absl::Status JobDirectory::WriteProcesses(const std::vector<ProcessStatus>& proc
                    {"state", process.state}});
   }
   const nlohmann::ordered_json document = {{"master", master_address}, {"processes", all}};
-  return WriteFileAtomically(processes_path(), document.dump(1) + "\n", Durability::kProcess);
+  const std::string text = document.dump(1) + "\n";
+  if (text == processes_written_) return absl::OkStatus();
+  processes_written_ = text;
+  return WriteFileAtomically(processes_path(), text, Durability::kProcess);
 }
 
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {

@@ -47,7 +47,7 @@ class JobDirectory {
   // lock goes with the returned object, and with the process.
   absl::StatusOr<std::shared_ptr<void>> Lock() const;
 
-  // Replaces processes.json atomically.
+  // Replaces processes.json atomically, if it would change.
   absl::Status WriteProcesses(const std::vector<ProcessStatus>& processes,
                               const std::string& master_address) const;
   // The master's address from processes.json of a running job; FAILED_PRECONDITION if the job
@@ -56,6 +56,7 @@ class JobDirectory {
 
  private:
   std::string path_;
+  mutable std::string processes_written_;
 };
 
 // Appends lines to events.jsonl; each is one write, so several processes may share the file.

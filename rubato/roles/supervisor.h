@@ -78,7 +78,6 @@ class Supervisor {
   std::deque<absl::Time> master_deaths_;  // Recent ones, to notice a crash loop.
   std::map<ProcessKey, Child> children_;
   std::vector<ExitNotice> unreported_;
-  std::string processes_written_;
   int64_t orders_done_ = 0;
   bool fresh_master_ = true;
   bool stop_wanted_ = false;

@@ -22,6 +22,7 @@ std::unique_ptr<Policy> MakeOptimus();
 std::unique_ptr<Policy> MakePollux();
 std::unique_ptr<Policy> MakeElasticflow();
 std::unique_ptr<Policy> MakeElasticflowArtifact();
+std::unique_ptr<Policy> MakeRubato();
 
 // How wide the public code's rigid and EDF baselines go: the largest profiled count, at most 64
 // and at most the global batch.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
@@ -27,6 +28,17 @@ enum class DeadlineKind {
   kSoft,  // Run it even if it will be late; being late costs.
   kHard,  // Worthless when late: refuse it rather than miss it.
 };
+
+// GPUs kept for a job during [from_s, to_s): a piece of the schedule by which a promise is kept.
+struct Reserved {
+  double from_s = 0;
+  double to_s = 0;
+  int gpus = 0;
+  int pool = 0;
+  friend bool operator==(const Reserved&, const Reserved&) = default;
+};
+// In order of time, not overlapping.
+using Promise = absl::InlinedVector<Reserved, 2>;
 
 // One job that has arrived and not ended. The curve's counts are its legal sizes.
 struct JobView {
@@ -55,6 +67,8 @@ struct JobView {
   double started_s = kNever;  // First held GPUs.
   double ran_s = 0;           // Time spent holding GPUs,
   double gpu_seconds = 0;     // and how many (attained service).
+  // What the policy last returned for it in Plan::promises: its only memory.
+  absl::Span<const Reserved> promise;
 
   const Curve* curve(int p) const { return curves[static_cast<size_t>(p)]; }
   double slack_s(double now_s) const { return deadline_s - now_s; }
@@ -62,6 +76,7 @@ struct JobView {
 
 struct PoolView {
   int gpus = 0;  // Alive.
+  int down = 0;  // On nodes out of service.
   int gpus_per_node = 1;
 };
 
@@ -102,6 +117,10 @@ struct Plan {
   std::vector<Refusal>
       refusals;            // Ascending; only of jobs not yet admitted. All others are admitted.
   double wake_s = kNever;  // Decide again by then even if nothing happens.
+  std::vector<Promise> promises;  // None, or one for each job: handed back at the next decision.
+  // Ascending: these keep the very GPUs they hold while their number stays, though others must then
+  // be scattered. All others may be moved to make room.
+  std::vector<JobId> pinned;
 };
 
 // Decides how many GPUs each job holds until the next event. A policy is a pure function: the

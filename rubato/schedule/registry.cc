@@ -25,6 +25,7 @@ constexpr Entry kPolicies[] = {
     {"pollux", MakePollux},
     {"elasticflow", MakeElasticflow},
     {"elasticflow-artifact", MakeElasticflowArtifact},
+    {"rubato", MakeRubato},
 };
 
 }  // namespace

@@ -184,6 +184,7 @@ absl::Status Simulation::Decide() {
     const Pool& pool = workload_.cluster.pools[p];
     view.pools.push_back(
         {.gpus = placement_.alive_gpus(static_cast<int>(p)),
+         .down = pool.gpus - placement_.alive_gpus(static_cast<int>(p)),
          .gpus_per_node = workload_.cluster.nodes[static_cast<size_t>(pool.first_node)].gpus});
   }
   view.jobs = views_;
@@ -206,6 +207,9 @@ absl::Status Simulation::Decide() {
   due_ = false;
   decided_s_ = now_s_;
   wake_s_ = plan.wake_s;
+  for (size_t i = 0; i < plan.promises.size(); ++i) {
+    running_[i].promise = std::move(plan.promises[i]);
+  }
   return Apply(plan);
 }
 
@@ -218,7 +222,7 @@ absl::Status Simulation::Apply(const Plan& plan) {
     if (share.gpus == views_[i].gpus && (share.gpus == 0 || share.pool == views_[i].pool)) continue;
     targets.push_back({views_[i].id, share.pool, share.gpus});
   }
-  RUBATO_ASSIGN_OR_RETURN(const Placement::Change change, placement_.Apply(targets));
+  RUBATO_ASSIGN_OR_RETURN(const Placement::Change change, placement_.Apply(targets, plan.pinned));
   result_.migrations += change.migrations;
   for (const Placement::Target& target : targets) {
     const size_t i = IndexOf(target.job);
@@ -333,6 +337,7 @@ double Simulation::LeftNow(size_t i) const {
 void Simulation::Refresh() {
   for (size_t i = 0; i < views_.size(); ++i) {
     views_[i].remaining = LeftNow(i);
+    views_[i].promise = running_[i].promise;  // Running jobs change place when others end.
     CountService(i);
   }
 }

@@ -26,6 +26,7 @@ class Simulation {
     double end_s = kNever;
     double piece_from_s = 0;  // Since when it holds what it holds.
     double served_s = 0;      // Up to when the view counts its service.
+    Promise promise;          // The policy's own; views_[i].promise shows it.
   };
 
   double NextEvent() const;

@@ -64,6 +64,9 @@ class GrpcMasterClient final : public MasterClient {
                                      const WireRequest& request) {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
+    // A call that waits also drives the reconnection. Calls that fail at once leave it to gRPC's
+    // backup poller, which looks every five seconds.
+    context.set_wait_for_ready(true);
     WireReply reply;
     const grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
     if (!status.ok()) return FromGrpc(status);
