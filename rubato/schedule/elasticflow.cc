@@ -106,16 +106,6 @@ class Planner {
     return late;
   }
 
-  // Late in the plan that stands.
-  size_t CountLate() const {
-    size_t late = 0;
-    for (size_t i = 0; i < states_.size(); ++i) {
-      const bool planned = states_[i].in && view_.jobs[i].deadline != DeadlineKind::kNone;
-      if (planned && !states_[i].filling.in_time) ++late;
-    }
-    return late;
-  }
-
   void Admit() {
     std::vector<size_t> newcomers;
     for (size_t i = 0; i < states_.size(); ++i) {
@@ -130,10 +120,9 @@ class Planner {
     }
     for (size_t i : newcomers) {
       states_[i].in = true;
-      if (FillAll() == 0 || view_.jobs[i].deadline != DeadlineKind::kHard) continue;
-      // Someone is late; but was that so before?
-      const size_t late = CountLate();
-      states_[i].in = false;
+      const size_t late = FillAll();
+      if (late == 0 || view_.jobs[i].deadline != DeadlineKind::kHard) continue;
+      states_[i].in = false;  // Someone is late; but would they be without it?
       states_[i].in = late <= FillAll();
     }
   }
