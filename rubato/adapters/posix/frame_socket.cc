@@ -1,0 +1,283 @@
+#include "rubato/adapters/posix/frame_socket.h"
+
+#include <unistd.h>
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+constexpr size_t kGatherMax = 64;                      // Frames in one write.
+constexpr size_t kQueuedBytesMax = size_t{256} << 20;  // Stop reading beyond this.
+constexpr size_t kUnixPathMax = 107;
+constexpr char kZeros[8] = {};
+
+absl::Status FromError(const asio::error_code& error, absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat(what, ": ", error.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<SocketAddress> SocketAddress::Parse(absl::string_view text) {
+  SocketAddress address;
+  if (absl::StartsWith(text, "unix:")) {
+    address.path = std::string(text.substr(5));
+    if (address.path.empty()) return absl::InvalidArgumentError("'unix:' names no file");
+    if (address.path.size() > kUnixPathMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", text, "': the path has ", address.path.size(),
+                       " bytes, a Unix socket's at most ", kUnixPathMax));
+    }
+    return address;
+  }
+  const size_t colon = text.rfind(':');
+  uint32_t port = 0;
+  if (colon == absl::string_view::npos || colon == 0 ||
+      !absl::SimpleAtoi(text.substr(colon + 1), &port) || port > 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "' is no address: write unix:/path or host:port"));
+  }
+  address.host = std::string(text.substr(0, colon));
+  address.port = static_cast<uint16_t>(port);
+  return address;
+}
+
+std::string SocketAddress::ToString() const {
+  return is_unix() ? absl::StrCat("unix:", path) : absl::StrCat(host, ":", port);
+}
+
+// ---- FrameSocket ----
+
+FrameSocket::FrameSocket(StreamSocket socket, size_t body_bytes_max)
+    : socket_(std::move(socket)), parser_(body_bytes_max) {}
+
+void FrameSocket::Start(OnFrame on_frame, OnClosed on_closed) {
+  on_frame_ = std::move(on_frame);
+  on_closed_ = std::move(on_closed);
+  Read();
+}
+
+void FrameSocket::Read() {
+  if (closed_ || reading_ || queued_bytes_ > kQueuedBytesMax) return;
+  reading_ = true;
+  const absl::Span<char> space = parser_.Space();
+  socket_.async_read_some(asio::buffer(space.data(), space.size()),
+                          [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
+                            self->reading_ = false;
+                            if (self->closed_) return;
+                            if (error) return self->Lost(FromError(error, "connection lost"));
+                            self->TakeFrames(bytes);
+                            self->Read();
+                          });
+}
+
+void FrameSocket::TakeFrames(size_t bytes) {
+  parser_.Filled(bytes);
+  while (!closed_) {
+    const absl::StatusOr<std::optional<Frame>> frame = parser_.Next();
+    if (!frame.ok()) return Lost(frame.status());
+    if (!frame->has_value()) return;
+    on_frame_(**frame);
+  }
+}
+
+void FrameSocket::Send(FrameHeader header, absl::string_view body,
+                       std::shared_ptr<const void> keep) {
+  if (closed_) return;
+  header.body_bytes = static_cast<uint32_t>(body.size());
+  queued_bytes_ += body.size();
+  queue_.push_back({header, body, std::move(keep)});
+  if (writing_ == 0) Write();
+}
+
+void FrameSocket::Write() {
+  gather_.clear();
+  for (; writing_ < queue_.size() && writing_ < kGatherMax; ++writing_) {
+    const Outgoing& out = queue_[writing_];
+    gather_.push_back(asio::buffer(&out.header, sizeof(out.header)));
+    gather_.push_back(asio::buffer(out.body.data(), out.body.size()));
+    gather_.push_back(asio::buffer(kZeros, Padded(out.body.size()) - out.body.size()));
+  }
+  asio::async_write(socket_, gather_,
+                    [self = shared_from_this()](const asio::error_code& error, size_t) {
+                      for (; self->writing_ > 0; --self->writing_) {
+                        self->queued_bytes_ -= self->queue_.front().body.size();
+                        self->queue_.pop_front();
+                      }
+                      if (self->closed_) return self->queue_.clear();
+                      if (error) return self->Lost(FromError(error, "connection lost"));
+                      if (!self->queue_.empty()) return self->Write();
+                      if (self->close_after_writing_)
+                        return self->Lost(absl::CancelledError("closed here"));
+                      self->Read();  // If it had paused.
+                    });
+}
+
+void FrameSocket::CloseAfterWriting() {
+  if (queue_.empty()) return Lost(absl::CancelledError("closed here"));
+  close_after_writing_ = true;
+}
+
+void FrameSocket::Close() {
+  if (closed_) return;
+  closed_ = true;
+  asio::error_code ignored;
+  socket_.close(ignored);
+  if (writing_ == 0) queue_.clear();
+}
+
+void FrameSocket::Lost(const absl::Status& why) {
+  if (closed_) return;
+  Close();
+  if (on_closed_) on_closed_(why);
+}
+
+// ---- FrameListener ----
+
+absl::StatusOr<std::unique_ptr<FrameListener>> FrameListener::Listen(asio::io_context& io,
+                                                                     const SocketAddress& address) {
+  auto listener = std::unique_ptr<FrameListener>(new FrameListener(io));
+  listener->address_ = address;
+  RUBATO_RETURN_IF_ERROR(address.is_unix() ? listener->ListenUnix(io) : listener->ListenTcp(io));
+  return listener;
+}
+
+FrameListener::~FrameListener() {
+  if (address_.is_unix() && local_.is_open()) unlink(address_.path.c_str());
+}
+
+absl::Status FrameListener::ListenUnix(asio::io_context& io) {
+  const asio::local::stream_protocol::endpoint endpoint(address_.path);
+  asio::error_code error;
+  asio::local::stream_protocol::socket probe(io);
+  probe.connect(endpoint, error);
+  if (!error) {
+    return absl::UnavailableError(absl::StrCat(address_.ToString(), " is in use"));
+  }
+  // Nobody answers: what a killed process left behind may go.
+  if (error == asio::error::connection_refused) unlink(address_.path.c_str());
+  local_.open(endpoint.protocol(), error);
+  if (!error) local_.bind(endpoint, error);
+  if (!error) local_.listen(asio::socket_base::max_listen_connections, error);
+  if (!error) return absl::OkStatus();
+  asio::error_code ignored;
+  local_.close(ignored);  // The file is not ours.
+  return FromError(error, address_.ToString());
+}
+
+absl::Status FrameListener::ListenTcp(asio::io_context& io) {
+  asio::error_code error;
+  asio::ip::tcp::resolver resolver(io);
+  const auto found = resolver.resolve(address_.host, absl::StrCat(address_.port),
+                                      asio::ip::tcp::resolver::passive, error);
+  if (error || found.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(address_.ToString(), ": no such host: ", error.message()));
+  }
+  const asio::ip::tcp::endpoint endpoint = *found.begin();
+  tcp_.open(endpoint.protocol(), error);
+  if (!error) tcp_.set_option(asio::socket_base::reuse_address(true), error);
+  if (!error) tcp_.bind(endpoint, error);
+  if (!error) tcp_.listen(asio::socket_base::max_listen_connections, error);
+  if (error == asio::error::address_in_use) {
+    return absl::UnavailableError(
+        absl::StrCat(address_.ToString(), " is in use by another process; choose another port, ",
+                     "or port 0 for a free one"));
+  }
+  if (error) return FromError(error, address_.ToString());
+  address_.port = tcp_.local_endpoint().port();
+  return absl::OkStatus();
+}
+
+void FrameListener::Accept(std::function<void(StreamSocket)> on_connection) {
+  if (address_.is_unix()) {
+    AcceptOn(local_, std::move(on_connection));
+  } else {
+    AcceptOn(tcp_, std::move(on_connection));
+  }
+}
+
+template <typename Acceptor>
+void FrameListener::AcceptOn(Acceptor& acceptor, std::function<void(StreamSocket)> on_connection) {
+  acceptor.async_accept([this, &acceptor, on_connection = std::move(on_connection)](
+                            const asio::error_code& error, auto connection) {
+    if (error == asio::error::operation_aborted) return;  // And `this` is gone.
+    if (!error) {
+      asio::error_code ignored;
+      if (!address_.is_unix()) connection.set_option(asio::ip::tcp::no_delay(true), ignored);
+      on_connection(StreamSocket(std::move(connection)));
+    }
+    AcceptOn(acceptor, on_connection);
+  });
+}
+
+// ---- ConnectTo ----
+
+namespace {
+
+struct Attempt : std::enable_shared_from_this<Attempt> {
+  explicit Attempt(asio::io_context& io) : resolver(io), tcp(io), local(io) {}
+
+  void Cancel() {
+    done = nullptr;
+    resolver.cancel();
+    asio::error_code ignored;
+    tcp.close(ignored);
+    local.close(ignored);
+  }
+  template <typename Socket>
+  void Finish(const asio::error_code& error, Socket& socket) {
+    if (!done) return;
+    const auto call = std::exchange(done, nullptr);
+    if (error) {
+      call(FromError(error, name));
+    } else {
+      call(StreamSocket(std::move(socket)));
+    }
+  }
+  void ConnectTcp(const asio::ip::tcp::resolver::results_type& found) {
+    asio::async_connect(
+        tcp, found,
+        [self = shared_from_this()](const asio::error_code& error, const asio::ip::tcp::endpoint&) {
+          asio::error_code ignored;
+          self->tcp.set_option(asio::ip::tcp::no_delay(true), ignored);
+          self->tcp.set_option(asio::socket_base::keep_alive(true), ignored);
+          self->Finish(error, self->tcp);
+        });
+  }
+
+  std::string name;
+  std::function<void(absl::StatusOr<StreamSocket>)> done;  // Null once called or cancelled.
+  asio::ip::tcp::resolver resolver;
+  asio::ip::tcp::socket tcp;
+  asio::local::stream_protocol::socket local;
+};
+
+}  // namespace
+
+std::shared_ptr<void> ConnectTo(asio::io_context& io, const SocketAddress& address,
+                                std::function<void(absl::StatusOr<StreamSocket>)> done) {
+  auto attempt = std::make_shared<Attempt>(io);
+  attempt->name = address.ToString();
+  attempt->done = std::move(done);
+  if (address.is_unix()) {
+    attempt->local.async_connect(
+        asio::local::stream_protocol::endpoint(address.path),
+        [attempt](const asio::error_code& error) { attempt->Finish(error, attempt->local); });
+  } else {
+    attempt->resolver.async_resolve(address.host, absl::StrCat(address.port),
+                                    [attempt](const asio::error_code& error, const auto& found) {
+                                      if (error) return attempt->Finish(error, attempt->tcp);
+                                      if (attempt->done) attempt->ConnectTcp(found);
+                                    });
+  }
+  // The operations keep the attempt itself; the handle only says that somebody still waits.
+  return std::shared_ptr<void>(nullptr, [attempt](void*) { attempt->Cancel(); });
+}
+
+}  // namespace rubato

@@ -1,0 +1,64 @@
+// A worker's line to all parameter servers of its job.
+//
+// Requests are asynchronous; several may be in flight. A request that a dying server left
+// unanswered is sent again when the server is back, at its old address or at a new one: servers
+// recognise a push they have already applied, so a repeat is harmless. Nothing times out; a caller
+// that loses patience calls Stop.
+//
+// Thread-safe. Callbacks run on the client's own thread: they may start further requests, and must
+// not block or call Stop.
+#ifndef RUBATO_ADAPTERS_POSIX_PARAMS_CLIENT_H_
+#define RUBATO_ADAPTERS_POSIX_PARAMS_CLIENT_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "rubato/params/declaration.h"
+
+namespace rubato {
+
+struct ParamsClientOptions {
+  std::string job;      // Must be the servers'.
+  int64_t servers = 1;  // How many there are; decides which server holds which row.
+  absl::Duration reconnect = absl::Milliseconds(20);  // Between attempts to reach a server.
+};
+
+class ParamsClient {
+ public:
+  static std::unique_ptr<ParamsClient> Start(ParamsClientOptions options);
+  virtual ~ParamsClient() = default;  // Stops.
+
+  // Addresses by server, "unix:/path" or "host:port"; empty while a server is down. A changed
+  // address drops the old connection. RUBATO_CHECKs that there are `options.servers` of them.
+  virtual void SetServers(std::vector<std::string> addresses) = 0;
+
+  // Tells every server what the model is made of: call it once, before the first Pull.
+  // FAILED_PRECONDITION if a server was told something else before.
+  virtual void Declare(const Declaration& declaration, std::function<void(absl::Status)> done) = 0;
+
+  // Reads rows and dense weights. A row never pushed reads as its initial value and is not made by
+  // reading it, so evaluation leaves no trace. `request.tables[t].ids` are copied before the call
+  // returns; the memory to be filled must live until `done` is called.
+  virtual void Pull(const PullRequest& request, std::function<void(absl::Status)> done) = 0;
+
+  // Sends a batch's gradients to every server, an empty part to those with nothing to do. What the
+  // spans show is copied before the call returns. `done` hears kFenced if any server says so, else
+  // kApplied if any server applied its part, else kDuplicate; or the first error.
+  virtual void Push(const PushRequest& request,
+                    std::function<void(absl::StatusOr<PushOutcome>)> done) = 0;
+
+  // Which servers answer now: true after the greeting, false once the connection is lost.
+  virtual std::vector<bool> Connected() = 0;
+
+  // Every unanswered request hears CANCELLED, then the thread is joined. Idempotent.
+  virtual void Stop() = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_POSIX_PARAMS_CLIENT_H_

@@ -1,0 +1,91 @@
+// One parameter server: a shard behind a socket, with its push log and its checkpoints on disk.
+//
+//     Start ── lock the directory, restore the newest checkpoint, replay the log, listen
+//       │
+//     first SetView ── only now are clients greeted, so nobody fenced can slip in after a restart
+//       │
+//     pull: read the rows   push: check, log, apply, acknowledge   ...until Stop or SIGKILL
+//
+// An acknowledged push is in the log, so a SIGKILL at any moment loses none. A checkpoint is a cut
+// at one instant, written beside serving. One loop thread owns everything; the methods post to it
+// and may be called from any other thread.
+#ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_H_
+#define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rubato/base/ids.h"
+#include "rubato/base/interval_set.h"
+
+namespace rubato {
+
+struct ParamsServerOptions {
+  std::string address;      // "unix:/path", or "host:port"; port 0 takes a free one.
+  std::string directory;    // This server's own: lock and push log. Made if missing.
+  std::string checkpoints;  // The job's: VERSION/server-S.ckpt below it. Made if missing.
+  std::string job;          // Clients of another job are turned away.
+  ServerId server{0};
+  int64_t servers = 1;
+  bool sync_log = false;  // fsync before each acknowledgement: survives a power cut, but slow.
+  bool huge_pages = true;
+
+  absl::Status Validate() const;
+};
+
+// Everything a heartbeat wants to know, as of one instant.
+struct ParamsServerStats {
+  int64_t view = 0;                        // Number of the newest view set; 0 before the first.
+  std::map<int64_t, IntervalSet> applied;  // By epoch, in positions.
+  int64_t rows = 0;
+  int64_t bytes = 0;       // Tables and dense weights in memory.
+  int64_t pushes = 0;      // Applied since the process started; so are the next three.
+  int64_t duplicates = 0;  // Recognised as already applied.
+  int64_t fenced = 0;      // Refused for their view.
+  int64_t not_finite = 0;  // Refused for a NaN or an infinity.
+  std::string last_error;  // The newest refusal or failed write, with table and worker; or empty.
+  int64_t pulls = 0;
+  int64_t clients = 0;       // Connections open now.
+  int64_t log_bytes = 0;     // On disk, all segments.
+  int64_t replayed = 0;      // Pushes replayed from the log at the start.
+  int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
+};
+
+class ParamsServer {
+ public:
+  // Recovers what is on disk and listens. UNAVAILABLE if the address is in use,
+  // FAILED_PRECONDITION if another process holds the directory, DATA_LOSS naming file and offset
+  // if a checkpoint or the log is damaged.
+  static absl::StatusOr<std::unique_ptr<ParamsServer>> Start(ParamsServerOptions options);
+  virtual ~ParamsServer() = default;  // Stops.
+
+  // Where it listens, the port filled in.
+  virtual const std::string& address() const = 0;
+
+  // Who may push from now on. Ignored unless `number` is the newest. The first one opens the door.
+  virtual void SetView(int64_t number, std::vector<WorkerId> workers) = 0;
+
+  // Writes CHECKPOINTS/version/server-S.ckpt as of now and calls `done` on the loop thread when it
+  // is wholly there. One at a time: a second one meanwhile is refused with FAILED_PRECONDITION.
+  // A version already written here is done at once.
+  virtual void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) = 0;
+  // Checkpoint `version` is complete on every server: the log before it may go.
+  virtual void DropLogBefore(int64_t version) = 0;
+
+  // Waits for the loop, a millisecond or so.
+  virtual ParamsServerStats Stats() = 0;
+
+  // Closes the socket and every connection, abandons a checkpoint under way, joins the loop.
+  // Nothing acknowledged is lost. Idempotent.
+  virtual void Stop() = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_H_

@@ -1,0 +1,126 @@
+#include "rubato/adapters/posix/params_server_store.h"
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+
+absl::StatusOr<std::unique_ptr<ParamsStore>> ParamsStore::Open(const ParamsServerOptions& options) {
+  auto store = std::unique_ptr<ParamsStore>(new ParamsStore);
+  store->options_ = options;
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(options.directory));
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(options.checkpoints));
+  RUBATO_ASSIGN_OR_RETURN(store->lock_, LockDirectory(options.directory));
+  return store;
+}
+
+absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
+  const int64_t server = options_.server.value();
+  const auto fresh = [&] {
+    return std::make_unique<Shard>(memory,
+                                   ShardOptions{.server = server, .servers = options_.servers});
+  };
+  RUBATO_ASSIGN_OR_RETURN(segments_, ListSegments(options_.directory));
+  segment_ = segments_.empty() ? 0 : segments_.rbegin()->first;
+  RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions,
+                          ListCheckpoints(options_.checkpoints, server));
+  std::unique_ptr<Shard> shard = fresh();
+  absl::Status damage;
+  int64_t first_segment = 1;
+  for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
+    absl::StatusOr<CheckpointName> name = Load(*version, *shard);
+    if (name.ok()) {
+      first_segment = name->first_segment;
+      cuts_[*version] = first_segment;
+      break;
+    }
+    if (!absl::IsDataLoss(name.status())) return name.status();
+    if (damage.ok()) damage = name.status();
+    shard = fresh();
+  }
+  absl::Status replayed = Replay(first_segment, *shard);
+  // If the log does not reach back far enough, the first thing that was wrong is the one to know.
+  if (!replayed.ok()) return damage.ok() ? replayed : damage;
+  if (!damage.ok() && cuts_.empty() && segments_.empty()) return damage;
+  RUBATO_RETURN_IF_ERROR(StartSegment());
+  return shard;
+}
+
+absl::StatusOr<CheckpointName> ParamsStore::Load(int64_t version, Shard& shard) const {
+  const std::string path = CheckpointPath(options_.checkpoints, version, options_.server.value());
+  RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  CheckpointReader reader(shard);
+  CheckpointName name;
+  RUBATO_RETURN_IF_ERROR(
+      ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
+        if (kind == RecordKind::kCheckpointHead) {
+          RUBATO_ASSIGN_OR_RETURN(name, ReadCheckpointName(body));
+        }
+        return reader.Add(kind, body);
+      }).status());
+  RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), path));
+  return name;
+}
+
+absl::Status ParamsStore::Replay(int64_t first_segment, Shard& shard) {
+  for (int64_t segment = first_segment; segment <= segment_; ++segment) {
+    const std::string path = SegmentPath(options_.directory, segment);
+    if (!segments_.contains(segment)) {
+      return absl::DataLossError(
+          absl::StrCat(path, " is missing: pushes since the checkpoint ", "cannot be replayed"));
+    }
+    RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+    // The end of a segment may be torn: the process died there, and never acknowledged it.
+    RUBATO_RETURN_IF_ERROR(
+        ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
+          replayed_ += kind == RecordKind::kPush;
+          return shard.Replay(kind, body);
+        }).status());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParamsStore::StartSegment() {
+  RUBATO_ASSIGN_OR_RETURN(auto next,
+                          RecordFile::Create(SegmentPath(options_.directory, segment_ + 1)));
+  if (log_ != nullptr) segments_[segment_] = log_->bytes();
+  log_ = std::move(next);
+  ++segment_;
+  return absl::OkStatus();
+}
+
+absl::Status ParamsStore::Append(RecordKind kind, absl::string_view body) {
+  RUBATO_RETURN_IF_ERROR(log_->Append(kind, body));
+  return options_.sync_log ? log_->Sync() : absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointName> ParamsStore::Cut(int64_t version) {
+  RUBATO_RETURN_IF_ERROR(StartSegment());
+  return CheckpointName{.version = version,
+                        .first_segment = segment_,
+                        .server = options_.server.value(),
+                        .servers = options_.servers};
+}
+
+void ParamsStore::Checkpointed(const CheckpointName& name) {
+  cuts_[name.version] = name.first_segment;
+}
+
+std::vector<std::string> ParamsStore::DropLogBefore(int64_t version) {
+  std::vector<std::string> paths;
+  const auto cut = cuts_.find(version);
+  if (cut == cuts_.end()) return paths;
+  while (!segments_.empty() && segments_.begin()->first < cut->second) {
+    paths.push_back(SegmentPath(options_.directory, segments_.begin()->first));
+    segments_.erase(segments_.begin());
+  }
+  return paths;
+}
+
+int64_t ParamsStore::log_bytes() const {
+  int64_t bytes = log_ == nullptr ? 0 : log_->bytes();
+  for (const auto& [segment, size] : segments_) bytes += size;
+  return bytes;
+}
+
+}  // namespace rubato

@@ -1,0 +1,62 @@
+// What makes a parameter server survive: which files there are, how a shard comes back from them,
+// and where the next push is logged. Used by the server's loop alone.
+#ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_STORE_H_
+#define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_STORE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rubato/adapters/posix/params_server.h"
+#include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/params/checkpoint.h"
+#include "rubato/params/shard.h"
+
+namespace rubato {
+
+class ParamsStore : public RecordSink {
+ public:
+  // Locks the directory; nothing is read yet.
+  static absl::StatusOr<std::unique_ptr<ParamsStore>> Open(const ParamsServerOptions& options);
+
+  // The shard as of the last acknowledged push: the newest sound checkpoint and the log since it.
+  // An older checkpoint serves if the log still reaches back to it. Then starts a new segment.
+  absl::StatusOr<std::unique_ptr<Shard>> Recover(Memory& memory);
+
+  // Appends to the segment at hand. After an error the push has not been logged.
+  absl::Status Append(RecordKind kind, absl::string_view body) override;
+
+  // Starts a new segment: everything logged from now on comes after the cut.
+  absl::StatusOr<CheckpointName> Cut(int64_t version);
+  // The checkpoint of that cut is published.
+  void Checkpointed(const CheckpointName& name);
+  // Forgets the segments that checkpoint `version` makes needless and returns their paths, to be
+  // removed. None if this server does not have that checkpoint.
+  std::vector<std::string> DropLogBefore(int64_t version);
+
+  int64_t checkpointed() const { return cuts_.empty() ? 0 : cuts_.rbegin()->first; }
+  int64_t replayed() const { return replayed_; }
+  int64_t log_bytes() const;
+
+ private:
+  ParamsStore() = default;
+  absl::Status StartSegment();
+  absl::StatusOr<CheckpointName> Load(int64_t version, Shard& shard) const;
+  absl::Status Replay(int64_t first_segment, Shard& shard);
+
+  ParamsServerOptions options_;
+  FileDescriptor lock_;
+  std::map<int64_t, int64_t> segments_;  // Finished ones: number -> bytes.
+  std::map<int64_t, int64_t> cuts_;      // Sound checkpoints here: version -> first segment after.
+  int64_t segment_ = 0;                  // The one being written.
+  std::unique_ptr<RecordFile> log_;
+  int64_t replayed_ = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_STORE_H_

@@ -1,0 +1,278 @@
+#include "rubato/params/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+constexpr size_t kStepBytes = size_t{1} << 20;
+
+struct RowsHead {
+  uint32_t table;
+  uint32_t row_floats;
+  uint64_t rows;
+};
+
+void PutApplied(ByteWriter& writer, const std::map<int64_t, IntervalSet>& applied) {
+  writer.Put<uint32_t>(static_cast<uint32_t>(applied.size()));
+  for (const auto& [epoch, set] : applied) {
+    const std::vector<Interval> intervals = set.Intervals();
+    writer.Put<int64_t>(epoch);
+    writer.Put<uint32_t>(static_cast<uint32_t>(intervals.size()));
+    for (const Interval& interval : intervals) {
+      writer.Put<int64_t>(interval.begin);
+      writer.Put<int64_t>(interval.end);
+    }
+  }
+}
+
+std::map<int64_t, IntervalSet> GetApplied(ByteReader& reader) {
+  std::map<int64_t, IntervalSet> applied;
+  for (uint32_t epochs = reader.Get<uint32_t>(); epochs > 0 && reader.ok(); --epochs) {
+    IntervalSet& set = applied[reader.Get<int64_t>()];
+    for (uint32_t n = reader.Get<uint32_t>(); n > 0 && reader.ok(); --n) {
+      const auto begin = reader.Get<int64_t>();
+      set.Add(begin, reader.Get<int64_t>());
+    }
+  }
+  return applied;
+}
+
+CheckpointName GetName(ByteReader& reader) {
+  CheckpointName name;
+  name.version = reader.Get<int64_t>();
+  name.first_segment = reader.Get<int64_t>();
+  name.server = reader.Get<int64_t>();
+  name.servers = reader.Get<int64_t>();
+  return name;
+}
+
+}  // namespace
+
+// One table as of the cut: rows with a number below `rows_`, each either still as it was, or
+// copied aside before it changed.
+class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
+ public:
+  TableCut(EmbeddingTable& table, uint32_t number, uint64_t span)
+      : table_(table), number_(number), rows_(table.row_numbers()), span_(span) {
+    saved_.resize((rows_ + 63) / 64);
+    // Stretches of the line that hold about a step's worth of rows.
+    const uint64_t steps = 1 + table.rows() * table.row_floats() * sizeof(float) / kStepBytes;
+    stretch_ = std::max<uint64_t>(1, span / steps);
+    table_.set_observer(this);
+  }
+  ~TableCut() override { table_.set_observer(nullptr); }
+
+  void BeforeUpdate(const EmbeddingTable::RowName& row) override {
+    if (row.number >= rows_ || row.key < next_key_ || all_written_) return;
+    uint64_t& word = saved_[row.number / 64];
+    const uint64_t bit = uint64_t{1} << (row.number % 64);
+    if (word & bit) return;
+    word |= bit;
+    Take(row.id, row.number);
+  }
+
+  // True when the last row is written.
+  absl::StatusOr<bool> Step(RecordSink& sink) {
+    if (!all_written_) {
+      const uint64_t first = next_key_;
+      const bool last = first + stretch_ >= span_ || first + stretch_ < first;
+      table_.Visit(
+          first, last ? UINT64_MAX : first + stretch_ - 1, [&](uint64_t id, uint32_t number) {
+            const bool saved = number >= rows_ || (saved_[number / 64] >> (number % 64) & 1);
+            if (!saved) Take(id, number);
+          });
+      next_key_ = first + stretch_;
+      all_written_ = last;
+    }
+    RUBATO_RETURN_IF_ERROR(Flush(sink));
+    return all_written_;
+  }
+
+ private:
+  void Take(uint64_t id, uint32_t number) {
+    ids_.push_back(id);
+    const float* row = table_.row(number);
+    copies_.insert(copies_.end(), row, row + table_.row_floats());
+  }
+
+  absl::Status Flush(RecordSink& sink) {
+    if (ids_.empty()) return absl::OkStatus();
+    std::string body;
+    body.reserve(sizeof(RowsHead) + ids_.size() * sizeof(uint64_t) +
+                 copies_.size() * sizeof(float));
+    ByteWriter writer(body);
+    writer.Put<uint32_t>(number_);
+    writer.Put<uint32_t>(static_cast<uint32_t>(table_.row_floats()));
+    writer.Put<uint64_t>(ids_.size());
+    writer.PutSpan<uint64_t>(ids_);
+    writer.PutSpan<float>(copies_);
+    ids_.clear();
+    copies_.clear();
+    return sink.Append(RecordKind::kCheckpointRows, body);
+  }
+
+  EmbeddingTable& table_;
+  const uint32_t number_;
+  const uint32_t rows_;    // Row numbers in use at the cut.
+  const uint64_t span_;    // Keys of the table lie below, but for strays.
+  uint64_t stretch_ = 0;   // Keys a step.
+  uint64_t next_key_ = 0;  // Rows of smaller keys are written.
+  bool all_written_ = false;
+  std::vector<uint64_t> saved_;  // A bit a row: copied aside.
+  std::vector<uint64_t> ids_;    // Copied, not yet flushed.
+  std::vector<float> copies_;
+};
+
+CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
+    : name_(name), dense_(shard.dense_) {
+  ByteWriter writer(head_);
+  writer.Put<int64_t>(name.version);
+  writer.Put<int64_t>(name.first_segment);
+  writer.Put<int64_t>(name.server);
+  writer.Put<int64_t>(name.servers);
+  writer.PutString(shard.declaration_bytes_);
+  PutApplied(writer, shard.applied_);
+  writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
+  const auto partitions = static_cast<uint64_t>(shard.partitions_.end - shard.partitions_.begin);
+  const uint64_t span = partitions == kPartitions ? UINT64_MAX : partitions * FirstPoint(1);
+  for (size_t t = 0; t < shard.tables_.size(); ++t) {
+    EmbeddingTable& table = *shard.tables_[t];
+    writer.Put<uint64_t>(table.rows());
+    tables_.push_back(std::make_unique<TableCut>(table, static_cast<uint32_t>(t), span));
+  }
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
+  switch (stage_) {
+    case Stage::kHead:
+      RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointHead, head_));
+      stage_ = Stage::kDense;
+      return false;
+    case Stage::kDense:
+      RUBATO_RETURN_IF_ERROR(sink.Append(
+          RecordKind::kCheckpointDense,
+          {reinterpret_cast<const char*>(dense_.data()), dense_.size() * sizeof(float)}));
+      stage_ = tables_.empty() ? Stage::kEnd : Stage::kRows;
+      return false;
+    case Stage::kRows: {
+      RUBATO_ASSIGN_OR_RETURN(const bool table_done, tables_[table_]->Step(sink));
+      if (table_done && ++table_ == tables_.size()) stage_ = Stage::kEnd;
+      return false;
+    }
+    case Stage::kEnd:
+      RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointEnd, ""));
+      stage_ = Stage::kDone;
+      return true;
+    case Stage::kDone:
+      return true;
+  }
+  return true;
+}
+
+// ---- reading ----
+
+absl::Status CheckpointReader::Add(RecordKind kind, absl::string_view body) {
+  if (end_) return absl::DataLossError("a record after the end");
+  switch (kind) {
+    case RecordKind::kCheckpointHead:
+      return AddHead(body);
+    case RecordKind::kCheckpointDense:
+      return AddDense(body);
+    case RecordKind::kCheckpointRows:
+      return AddRows(body);
+    case RecordKind::kCheckpointEnd:
+      end_ = true;
+      return absl::OkStatus();
+    default:
+      return absl::DataLossError(
+          absl::StrCat("a record of kind ", static_cast<uint32_t>(kind), " in a checkpoint"));
+  }
+}
+
+absl::Status CheckpointReader::AddHead(absl::string_view body) {
+  if (head_) return absl::DataLossError("two heads");
+  head_ = true;
+  ByteReader reader(body);
+  const CheckpointName name = GetName(reader);
+  const ShardOptions& options = shard_.options();
+  if (reader.ok() && (name.server != options.server || name.servers != options.servers)) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("the checkpoint of server %d of %d, not of %d of %d", name.server,
+                        name.servers, options.server, options.servers));
+  }
+  const absl::string_view declaration_bytes = reader.GetString();
+  std::map<int64_t, IntervalSet> applied = GetApplied(reader);
+  const auto tables = reader.Get<uint32_t>();
+  rows_ = reader.GetVector<uint64_t>(tables);
+  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
+  shard_.applied_ = std::move(applied);
+  if (declaration_bytes.empty()) return absl::OkStatus();
+  RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
+  const Interval slice =
+      DenseSlice(declaration.signature.dense_size, options.server, options.servers);
+  declaration.dense.resize(static_cast<size_t>(slice.end - slice.begin));
+  const Interval all = {0, slice.end - slice.begin};
+  RUBATO_RETURN_IF_ERROR(shard_.Declare(EncodeDeclaration(declaration, all), nullptr));
+  if (shard_.tables_.size() != rows_.size()) return absl::DataLossError("tables are missing");
+  for (size_t t = 0; t < rows_.size(); ++t) shard_.tables_[t]->Presize(rows_[t]);
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::AddDense(absl::string_view body) {
+  if (!head_ || dense_ || body.size() != shard_.dense_.size() * sizeof(float)) {
+    return absl::DataLossError("dense weights of another size than declared");
+  }
+  dense_ = true;
+  if (!body.empty()) std::memcpy(shard_.dense_.data(), body.data(), body.size());
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::AddRows(absl::string_view body) {
+  RowsHead head{};
+  if (!dense_ || body.size() < sizeof(head)) return absl::DataLossError("rows out of place");
+  std::memcpy(&head, body.data(), sizeof(head));
+  if (head.table >= shard_.tables_.size()) return absl::DataLossError("rows of no table");
+  EmbeddingTable& table = *shard_.tables_[head.table];
+  const size_t row_bytes = table.row_floats() * sizeof(float);
+  body.remove_prefix(sizeof(head));
+  if (head.row_floats != table.row_floats() ||
+      head.rows != body.size() / (row_bytes + sizeof(uint64_t)) ||
+      body.size() % (row_bytes + sizeof(uint64_t)) != 0) {
+    return absl::DataLossError(absl::StrCat("rows of table ", table.name(), " of another shape"));
+  }
+  const auto* ids = reinterpret_cast<const uint64_t*>(body.data());
+  const auto* rows = reinterpret_cast<const float*>(ids + head.rows);
+  for (uint64_t i = 0; i < head.rows; ++i) {
+    RUBATO_RETURN_IF_ERROR(
+        table.Restore(ids[i], {rows + i * table.row_floats(), table.row_floats()}));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::Finish() const {
+  if (!head_ || !dense_ || !end_) return absl::DataLossError("cut short: its end is missing");
+  for (size_t t = 0; t < rows_.size(); ++t) {
+    if (shard_.tables_[t]->rows() == rows_[t]) continue;
+    return absl::DataLossError(absl::StrCat("table ", shard_.tables_[t]->name(), " has ",
+                                            shard_.tables_[t]->rows(), " rows, not ", rows_[t]));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CheckpointName> ReadCheckpointName(absl::string_view head_body) {
+  ByteReader reader(head_body);
+  const CheckpointName name = GetName(reader);
+  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
+  return name;
+}
+
+}  // namespace rubato

@@ -1,0 +1,62 @@
+// What a worker tells every server before its first step, and what the two then say to each other
+// about a batch. Plain structs over memory the caller owns; params/wire.h turns them into bytes.
+#ifndef RUBATO_PARAMS_DECLARATION_H_
+#define RUBATO_PARAMS_DECLARATION_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "rubato/base/ids.h"
+#include "rubato/data/batch.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/model/trainer.h"
+
+namespace rubato {
+
+// The first declaration makes the tables and sets the dense weights; later ones must agree with it
+// in everything but the dense values, which every worker derives from the same seed.
+struct Declaration {
+  ModelSignature signature;
+  OptimizerSpec optimizer;
+  uint64_t seed = 0;
+  // All dense weights at their starting values, flat: signature.dense_size of them.
+  std::vector<float> dense;
+};
+
+// One table's part of a pull: row i of `rows` (dim floats) is filled for ids[i].
+struct TablePull {
+  absl::Span<const uint64_t> ids;  // Each once.
+  absl::Span<float> rows;          // ids.size() x dim
+};
+
+struct PullRequest {
+  std::vector<TablePull> tables;  // One a table, as in the signature; empty if none is wanted.
+  absl::Span<float> dense;        // All dense weights, or empty if not wanted.
+};
+
+// One table's part of a push: ids[i] is moved against row i of `gradients`.
+struct TablePush {
+  absl::Span<const uint64_t> ids;     // Each once, its gradients summed.
+  absl::Span<const float> gradients;  // ids.size() x dim
+};
+
+struct PushRequest {
+  BatchKey key;
+  WorkerId worker;
+  int64_t view = 0;               // The newest view the worker knew.
+  std::vector<TablePush> tables;  // One a table, as in the signature; empty if none is moved.
+  absl::Span<const float> dense;  // All dense gradients, or empty if none.
+};
+
+enum class PushOutcome {
+  kApplied,
+  kDuplicate,  // The batch was applied before: acknowledged, not applied again.
+  kFenced,     // The worker is no longer in the view: refused for good.
+};
+absl::string_view PushOutcomeName(PushOutcome outcome);  // "applied", "duplicate", "fenced".
+
+}  // namespace rubato
+
+#endif  // RUBATO_PARAMS_DECLARATION_H_

@@ -1,0 +1,268 @@
+#include "rubato/params/embedding_table.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <unordered_map>
+
+#include "rubato/base/rng.h"
+#include "rubato/params/row_index.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kRowsMax = uint64_t{1} << 22;
+
+EmbeddingTableOptions Options(int64_t dim, std::string optimizer = "adagrad",
+                              InitializerSpec initializer = {}) {
+  EmbeddingTableOptions options;
+  options.spec = {.name = "deep", .dim = dim, .initializer = std::move(initializer), .fields = {}};
+  options.optimizer.name = std::move(optimizer);
+  options.seed = 7;
+  options.rows_max = kRowsMax;
+  return options;
+}
+
+std::unique_ptr<EmbeddingTable> MakeTable(const EmbeddingTableOptions& options) {
+  static SystemMemory memory;
+  auto table = EmbeddingTable::Make(memory, options);
+  EXPECT_TRUE(table.ok()) << table.status();
+  return *std::move(table);
+}
+
+std::vector<float> Read(const EmbeddingTable& table, uint64_t id) {
+  std::vector<float> row(table.dim());
+  table.Gather({&id, 1}, row.data());
+  return row;
+}
+
+// ---- RowIndex ----
+
+struct Shape {
+  double share;       // Of the line that keys come from.
+  uint64_t universe;  // Distinct keys.
+};
+class RowIndexTest : public testing::TestWithParam<Shape> {};
+
+// Random insertions, erasures and look-ups agree with a plain map at every step of its growth.
+TEST_P(RowIndexTest, AgreesWithAPlainMap) {
+  SystemMemory memory;
+  auto made = RowIndex::Make(memory, kRowsMax, GetParam().share);
+  ASSERT_TRUE(made.ok());
+  RowIndex& index = *made;
+  std::unordered_map<uint64_t, uint32_t> plain;
+  Rng rng(3);
+  const auto key_of = [&](uint64_t n) {
+    return static_cast<uint64_t>(static_cast<double>(Mix(n)) * GetParam().share);
+  };
+  for (int step = 0; step < 200000; ++step) {
+    const uint64_t key = key_of(rng.Below(GetParam().universe));
+    const auto it = plain.find(key);
+    ASSERT_EQ(index.Find(key), it == plain.end() ? RowIndex::kAbsent : it->second) << step;
+    if (it == plain.end()) {
+      index.Insert(key, static_cast<uint32_t>(step));
+      plain.emplace(key, step);
+    } else if (rng.Chance(0.4)) {
+      ASSERT_EQ(index.Erase(key), it->second);
+      plain.erase(it);
+    }
+    if (step % 9973 == 0) {
+      ASSERT_TRUE(index.Sound()) << step;
+    }
+  }
+  ASSERT_TRUE(index.Sound());
+  ASSERT_EQ(index.size(), plain.size());
+}
+
+// Extremes of the line, and a visit by ranges that meets every key once whatever the growth.
+TEST_P(RowIndexTest, RangesCoverEveryKeyOnceWhileItGrows) {
+  SystemMemory memory;
+  auto made = RowIndex::Make(memory, kRowsMax, GetParam().share);
+  ASSERT_TRUE(made.ok());
+  RowIndex& index = *made;
+  std::set<uint64_t> keys = {0, 1, UINT64_MAX, UINT64_MAX - 1};
+  for (uint64_t key : keys) index.Insert(key, 1);
+  for (uint64_t n = 0; n < 3000; ++n) {
+    keys.insert(Mix(n));
+    index.Insert(Mix(n), 2);
+    if (n % 97 != 0) continue;
+    std::vector<uint64_t> seen;
+    for (uint64_t range = 0; range < 16; ++range) {
+      index.Visit(range << 60, (range << 60) + (UINT64_MAX >> 4),
+                  [&](uint64_t key, uint32_t) { seen.push_back(key); });
+    }
+    std::sort(seen.begin(), seen.end());
+    ASSERT_TRUE(std::equal(seen.begin(), seen.end(), keys.begin(), keys.end())) << n;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, RowIndexTest,
+                         testing::Values(Shape{1, 50}, Shape{1, 5000}, Shape{1, 100000},
+                                         Shape{0.25, 60000}, Shape{1.0 / 1024, 60000}));
+
+TEST(RowIndexTest, MemoryStaysNearWhatEntriesNeed) {
+  SystemMemory memory;
+  auto index = RowIndex::Make(memory, kRowsMax, 1);
+  ASSERT_TRUE(index.ok());
+  double worst = 0, sum = 0;
+  int samples = 0;
+  for (uint64_t n = 0; n < 500000; ++n) {
+    index->Insert(Mix(n), static_cast<uint32_t>(n));
+    if (n < 10000 || n % 1000 != 0) continue;
+    const double per_row = static_cast<double>(index->bytes()) / static_cast<double>(n);
+    worst = std::max(worst, per_row);
+    sum += per_row;
+    ++samples;
+  }
+  EXPECT_LT(worst, 21);
+  EXPECT_LT(sum / samples, 19);  // A row of 64 bytes then takes 1.30 times itself.
+}
+
+// ---- EmbeddingTable ----
+
+// SGD in exact arithmetic: every row is its initial value minus the sum of its gradients.
+TEST(EmbeddingTableTest, RandomUpdatesAgreeWithAPlainMap) {
+  for (const int64_t dim : {1, 3, 8, 16, 20}) {
+    EmbeddingTableOptions options = Options(dim, "sgd", {.name = "zeros"});
+    options.optimizer.learning_rate = 1;
+    const auto table = MakeTable(options);
+    std::unordered_map<uint64_t, std::vector<float>> plain;
+    Rng rng(static_cast<uint64_t>(dim));
+    for (int batch = 0; batch < 50; ++batch) {
+      std::set<uint64_t> distinct;
+      for (uint64_t n = rng.Below(700); n > 0; --n) distinct.insert(Mix(rng.Below(3000)));
+      const std::vector<uint64_t> ids(distinct.begin(), distinct.end());
+      std::vector<float> gradients(ids.size() * static_cast<size_t>(dim));
+      for (float& g : gradients) g = static_cast<float>(rng.Below(17)) - 8;
+      ASSERT_TRUE(table->Update(ids, gradients.data()).ok());
+      for (size_t i = 0; i < gradients.size(); ++i) {
+        auto& row = plain[ids[i / static_cast<size_t>(dim)]];
+        row.resize(static_cast<size_t>(dim));
+        row[i % static_cast<size_t>(dim)] -= gradients[i];
+      }
+    }
+    std::vector<uint64_t> ids;
+    for (const auto& [id, row] : plain) ids.push_back(id);
+    std::vector<float> rows(ids.size() * static_cast<size_t>(dim));
+    table->Gather(ids, rows.data());
+    for (size_t i = 0; i < rows.size(); ++i) {
+      ASSERT_EQ(rows[i], plain[ids[i / static_cast<size_t>(dim)]][i % static_cast<size_t>(dim)]);
+    }
+    ASSERT_EQ(table->rows(), plain.size());
+  }
+}
+
+// Reading leaves no trace, and an unseen id reads as the value it would start from.
+TEST(EmbeddingTableTest, ReadingDoesNotMakeRows) {
+  const auto table = MakeTable(Options(8));
+  const std::vector<float> before = Read(*table, 42);
+  EXPECT_EQ(table->rows(), 0u);
+  const std::vector<float> zeros(8);
+  const uint64_t id = 42;
+  ASSERT_TRUE(table->Update({&id, 1}, zeros.data()).ok());
+  EXPECT_EQ(table->rows(), 1u);
+  EXPECT_EQ(Read(*table, 42), before);
+}
+
+// The initial value belongs to (seed, table, id): not to the order, the owner, or the neighbours.
+TEST(EmbeddingTableTest, InitialValuesDependOnNothingElse) {
+  for (const char* name : {"uniform", "normal"}) {
+    EmbeddingTableOptions options = Options(5, "sgd", {.name = name, .scale = 0.5});
+    const auto whole = MakeTable(options);
+    options.partitions = {512, 1024};
+    const auto half = MakeTable(options);
+    const std::vector<float> gradient(5);
+    for (uint64_t id = 0; id < 100; ++id) ASSERT_TRUE(half->Update({&id, 1}, gradient.data()).ok());
+    for (uint64_t id = 100; id-- > 0;) {
+      ASSERT_TRUE(whole->Update({&id, 1}, gradient.data()).ok());
+      ASSERT_EQ(Read(*whole, id), Read(*half, id));
+    }
+    options.seed = 8;
+    EXPECT_NE(Read(*whole, 5), Read(*MakeTable(options), 5));
+    options.seed = 7;
+    options.spec.name = "wide";
+    EXPECT_NE(Read(*whole, 5), Read(*MakeTable(options), 5));
+  }
+}
+
+TEST(EmbeddingTableTest, InitialValuesHaveTheRightSpread) {
+  const auto moments = [](const char* name) {
+    const auto table = MakeTable(Options(7, "sgd", {.name = name, .scale = 0.5}));
+    double sum = 0, squares = 0, largest = 0;
+    for (uint64_t id = 0; id < 20000; ++id) {
+      for (const float value : Read(*table, id)) {
+        sum += value;
+        squares += value * value;
+        largest = std::max<double>(largest, std::abs(value));
+      }
+    }
+    return std::array{sum / 140000, squares / 140000, largest};
+  };
+  const auto uniform = moments("uniform");
+  EXPECT_NEAR(uniform[0], 0, 0.005);
+  EXPECT_NEAR(uniform[1], 0.25 / 3, 0.001);
+  EXPECT_LE(uniform[2], 0.5);
+  const auto normal = moments("normal");
+  EXPECT_NEAR(normal[0], 0, 0.005);
+  EXPECT_NEAR(normal[1], 0.25, 0.005);
+  EXPECT_THAT(Read(*MakeTable(Options(3, "sgd", {.name = "constant", .scale = 2})), 9),
+              testing::Each(2));
+}
+
+TEST(EmbeddingTableTest, WhatCannotBeIsRefused) {
+  SystemMemory memory;
+  const auto refusal = [&](const EmbeddingTableOptions& options) {
+    return std::string(EmbeddingTable::Make(memory, options).status().message());
+  };
+  EXPECT_THAT(refusal(Options(8, "sgd", {.name = "zero"})),
+              HasSubstr("table deep: unknown initializer 'zero'; there are zeros"));
+  EXPECT_THAT(refusal(Options(8, "adagard")), HasSubstr("unknown optimizer 'adagard'"));
+  EXPECT_THAT(refusal(Options(0)), HasSubstr("dim is 0"));
+}
+
+TEST(EmbeddingTableTest, AFullTableSaysSoAndStaysAsItWas) {
+  EmbeddingTableOptions options = Options(4);
+  options.rows_max = 3;
+  const auto table = MakeTable(options);
+  const std::vector<uint64_t> ids = {1, 2, 3, 4};
+  const std::vector<float> gradients(16, 1);
+  EXPECT_TRUE(absl::IsResourceExhausted(table->Update(ids, gradients.data())));
+  EXPECT_EQ(table->rows(), 0u);
+}
+
+TEST(PartitionTest, APointGivesItsIdBack) {
+  Rng rng(5);
+  for (int i = 0; i < 1000; ++i) {
+    const uint64_t id = rng.Next();
+    ASSERT_EQ(IdOf(PointOf(id)), id);
+  }
+  EXPECT_EQ(IdOf(PointOf(0)), 0u);
+  EXPECT_EQ(IdOf(PointOf(UINT64_MAX)), UINT64_MAX);
+}
+
+// Every partition and every dense weight has exactly one owner, and shares are even.
+TEST(PartitionTest, SharesAreEvenAndComplete) {
+  for (const int64_t servers : {1, 2, 3, 7, 64, 1024}) {
+    const PartitionMap map = PartitionMap::Even(servers);
+    int64_t partitions = 0, dense = 0;
+    for (int64_t s = 0; s < servers; ++s) {
+      const IntervalSet owned = map.PartitionsOf(s);
+      EXPECT_GE(owned.size(), kPartitions / servers);
+      EXPECT_LE(owned.size(), kPartitions / servers + 1);
+      partitions += owned.size();
+      const Interval slice = DenseSlice(100003, s, servers);
+      EXPECT_EQ(slice.begin, dense);
+      dense = slice.end;
+    }
+    EXPECT_EQ(partitions, kPartitions);
+    EXPECT_EQ(dense, 100003);
+  }
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,33 @@
+// How a new row starts: a function of (seed, table, id) alone, so that a run depends neither on the
+// order in which ids arrive nor on the number of servers.
+#ifndef RUBATO_PARAMS_INITIALIZER_H_
+#define RUBATO_PARAMS_INITIALIZER_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "rubato/model/trainer.h"
+
+namespace rubato {
+
+class Initializer {
+ public:
+  Initializer() = default;  // zeros
+  // INVALID_ARGUMENT for a name it does not know, listing those it does: never silent zeros.
+  static absl::StatusOr<Initializer> Make(const InitializerSpec& spec, uint64_t seed,
+                                          absl::string_view table);
+
+  void Fill(uint64_t id, absl::Span<float> row) const;
+
+ private:
+  enum class Kind { kConstant, kUniform, kNormal };
+  Kind kind_ = Kind::kConstant;
+  float scale_ = 0;
+  uint64_t stream_ = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_PARAMS_INITIALIZER_H_

@@ -1,0 +1,61 @@
+#include "rubato/params/memory.h"
+
+#include <sys/mman.h>
+
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t RoundUp(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
+
+}  // namespace
+
+absl::StatusOr<char*> SystemMemory::Reserve(size_t bytes) {
+  // One huge page more than asked, so that an aligned range lies within; the ends are given back.
+  const size_t size = RoundUp(bytes);
+  void* raw = mmap(nullptr, size + kHugePage, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (raw == MAP_FAILED) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the system refuses ", size, " bytes of address space: ", strerror(errno),
+                     "; raise `ulimit -v` or lower the table's rows_max"));
+  }
+  char* begin = static_cast<char*>(raw);
+  const size_t head =
+      RoundUp(reinterpret_cast<uintptr_t>(begin)) - reinterpret_cast<uintptr_t>(begin);
+  if (head > 0) munmap(begin, head);
+  if (head < kHugePage) munmap(begin + head + size, kHugePage - head);
+  // Advice only: a kernel without huge pages serves small ones.
+  if (huge_pages_) madvise(begin + head, size, MADV_HUGEPAGE);
+  return begin + head;
+}
+
+void SystemMemory::Release(char* begin, size_t bytes) { munmap(begin, RoundUp(bytes)); }
+
+absl::StatusOr<Region> Region::Reserve(Memory& memory, size_t bytes) {
+  Region region;
+  RUBATO_ASSIGN_OR_RETURN(region.data_, memory.Reserve(bytes));
+  region.memory_ = &memory;
+  region.size_ = bytes;
+  return region;
+}
+
+Region& Region::operator=(Region&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Region::~Region() {
+  if (data_ != nullptr) memory_->Release(data_, size_);
+}
+
+}  // namespace rubato

@@ -1,0 +1,130 @@
+// From a well-mixed 64-bit key to a row number, in one cache line most of the time.
+//
+// Entries sit in groups of five, one group a cache line, and a group's place in the array follows
+// the order of the keys it holds: home = key * groups / 2^64. An entry that finds its home full
+// pushes the largest of the six on to the next group. So at every moment
+//
+//     an entry found beyond its home has only full groups before it,
+//
+// and a search may stop at the first group with room.
+//
+// The array grows by stretching in place. To go from n groups to m > n, entries are moved from the
+// largest key down to their new homes, a few with every insertion; `frontier_` is the smallest
+// key moved so far, and says which of the two layouts to search:
+//
+//     keys      0 ............ frontier_ ............ 2^64
+//     layout    n groups           |       m groups
+//
+// Nobody ever waits for a rehash, nothing is held twice, and a range of keys is always one
+// stretch of memory. Lives in address space reserved once for `rows_max` rows.
+#ifndef RUBATO_PARAMS_ROW_INDEX_H_
+#define RUBATO_PARAMS_ROW_INDEX_H_
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "rubato/params/memory.h"
+
+namespace rubato {
+
+class RowIndex {
+ public:
+  static constexpr uint32_t kAbsent = UINT32_MAX;
+
+  // For at most `rows_max` keys from the lowest `share` (0 to 1) of all keys.
+  static absl::StatusOr<RowIndex> Make(Memory& memory, uint64_t rows_max, double share);
+
+  // Fetches the line that Find will read first.
+  void Prefetch(uint64_t key) const { __builtin_prefetch(&groups_[Home(key)]); }
+
+  uint32_t Find(uint64_t key) const {
+    for (const Group* group = &groups_[Home(key)];; ++group) {
+      const uint32_t match = group->Match(key);
+      if (match != 0) [[likely]]
+        return group->rows[std::countr_zero(match)];
+      if (group->count < kSlots) return kAbsent;
+    }
+  }
+
+  // `key` must be absent, and size() below rows_max.
+  void Insert(uint64_t key, uint32_t row);
+  // The row that was there, or kAbsent.
+  uint32_t Erase(uint64_t key);
+  // Makes room for `rows` at once while still empty, before a restore.
+  void Presize(uint64_t rows);
+
+  uint64_t size() const { return size_; }
+  uint64_t bytes() const { return end_ * sizeof(Group); }
+  uint64_t rows_max() const { return rows_max_; }
+
+  // Every entry with first <= key <= last, group by group: nearly in the order of the keys.
+  template <typename Visitor>  // void(uint64_t key, uint32_t row)
+  void Visit(uint64_t first, uint64_t last, Visitor visit) const {
+    if (first < frontier_) Scan(first, std::min(last, frontier_ - 1), groups_now_, visit);
+    if (last >= frontier_) Scan(std::max(first, frontier_), last, groups_next_, visit);
+  }
+
+  // Whether every entry can be found and the counts agree. For tests: visits everything.
+  bool Sound() const;
+
+ private:
+  static constexpr uint32_t kSlots = 5;
+  struct alignas(64) Group {
+    uint64_t keys[kSlots];
+    uint32_t rows[kSlots];
+    uint32_t count;  // Slots [0, count) are taken.
+
+    // A bit for the slot that holds `key`, or 0. Without a branch, since any slot is as likely.
+    uint32_t Match(uint64_t key) const {
+      uint32_t match = 0;
+      for (uint32_t i = 0; i < kSlots; ++i) match |= uint32_t{keys[i] == key} << i;
+      return match & ((1u << count) - 1);
+    }
+  };
+  static_assert(sizeof(Group) == 64);
+
+  static uint64_t Place(uint64_t key, uint64_t groups) {
+    return static_cast<uint64_t>((static_cast<unsigned __int128>(key) * groups) >> 64);
+  }
+  uint64_t Home(uint64_t key) const {
+    return Place(key, key < frontier_ ? groups_now_ : groups_next_);
+  }
+  template <typename Visitor>
+  void Scan(uint64_t first, uint64_t last, uint64_t groups, Visitor& visit) const {
+    const uint64_t home_last = Place(last, groups);
+    for (uint64_t g = Place(first, groups);; ++g) {
+      const Group& group = groups_[g];
+      for (uint32_t i = 0; i < group.count; ++i) {
+        if (group.keys[i] >= first && group.keys[i] <= last) {
+          visit(group.keys[i], group.rows[i]);
+        }
+      }
+      if (g >= home_last && group.count < kSlots) return;
+    }
+  }
+
+  void Put(uint64_t key, uint32_t row);
+  void RemoveSlot(uint64_t group, uint32_t slot);
+  void CloseGap(uint64_t group);
+  void StartStretch();
+  void Stretch(uint64_t groups);
+  uint64_t RowsFor(uint64_t groups) const;
+
+  Region region_;
+  Group* groups_ = nullptr;
+  double share_ = 1;
+  uint64_t rows_max_ = 0;
+  uint64_t size_ = 0;
+  uint64_t size_to_grow_ = 0;  // Stretching starts beyond this many entries.
+  uint64_t groups_now_ = 1;    // The layout of keys below frontier_.
+  uint64_t groups_next_ = 1;   // The layout of the others; the same while not stretching.
+  uint64_t frontier_ = 0;
+  uint64_t cursor_ = 0;  // While stretching: no entry below frontier_ sits at or after it.
+  uint64_t end_ = 0;     // No group at or after it was ever touched.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_PARAMS_ROW_INDEX_H_

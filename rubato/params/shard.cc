@@ -1,0 +1,255 @@
+#include "rubato/params/shard.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+std::string KeyText(const BatchKey& key) {
+  return absl::StrFormat("epoch %d, positions [%d,%d)", key.epoch, key.begin, key.end);
+}
+
+// How much of a batch a set holds: a batch is applied whole, so anything between is an error.
+enum class Held { kNothing, kAll, kPart };
+Held HeldOf(const std::map<int64_t, IntervalSet>& applied, const BatchKey& key) {
+  const auto epoch = applied.find(key.epoch);
+  if (epoch == applied.end()) return Held::kNothing;
+  if (epoch->second.Covers(key.begin, key.end)) return Held::kAll;
+  const auto gaps = epoch->second.Gaps(key.begin, key.end);
+  const bool nothing = gaps.size() == 1 && gaps[0] == Interval{key.begin, key.end};
+  return nothing ? Held::kNothing : Held::kPart;
+}
+
+// Names the first value that is not finite, for the message.
+std::string FirstNotFinite(absl::Span<const float> values) {
+  const auto it =
+      std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+  return absl::StrCat(std::isnan(*it) ? "NaN" : "infinity", " at element ", it - values.begin());
+}
+
+}  // namespace
+
+Shard::Shard(Memory& memory, ShardOptions options) : memory_(memory), options_(options) {
+  const auto owned = PartitionMap::Even(options.servers).PartitionsOf(options.server).Intervals();
+  RUBATO_CHECK(owned.size() == 1);
+  partitions_ = owned[0];
+}
+
+absl::Status Shard::Declare(absl::string_view body, RecordSink* log) {
+  RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(body));
+  if (declaration_.has_value()) return SameDeclaration(*declaration_, declaration);
+  RUBATO_RETURN_IF_ERROR(MakeTables(declaration));
+  if (absl::Status status =
+          log == nullptr ? absl::OkStatus() : log->Append(RecordKind::kDeclare, body);
+      !status.ok()) {
+    tables_.clear();
+    return status;
+  }
+  dense_size_ = declaration.dense.size();
+  dense_ = std::move(declaration.dense);
+  declaration.dense.clear();
+  dense_.resize(optimizer_->row_floats(dense_size_));
+  optimizer_->InitializeState(dense_.data(), dense_size_);
+  declaration_bytes_ = EncodeDeclaration(declaration, {0, 0});
+  declaration_ = std::move(declaration);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::MakeTables(const Declaration& declaration) {
+  const Interval slice =
+      DenseSlice(declaration.signature.dense_size, options_.server, options_.servers);
+  if (static_cast<int64_t>(declaration.dense.size()) != slice.end - slice.begin) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("%d dense weights declared, but server %d of %d holds %d of %d",
+                        declaration.dense.size(), options_.server, options_.servers,
+                        slice.end - slice.begin, declaration.signature.dense_size));
+  }
+  if (!AllFinite(declaration.dense)) {
+    return absl::InvalidArgumentError("initial dense weights: " +
+                                      FirstNotFinite(declaration.dense));
+  }
+  RUBATO_ASSIGN_OR_RETURN(optimizer_, Optimizer::Make(declaration.optimizer));
+  std::vector<std::unique_ptr<EmbeddingTable>> tables;
+  for (const TableSpec& spec : declaration.signature.tables) {
+    EmbeddingTableOptions options;
+    options.spec = spec;
+    options.optimizer = declaration.optimizer;
+    options.seed = declaration.seed;
+    options.partitions = partitions_;
+    options.rows_max = options_.rows_max;
+    RUBATO_ASSIGN_OR_RETURN(auto table, EmbeddingTable::Make(memory_, options));
+    tables.push_back(std::move(table));
+  }
+  tables_ = std::move(tables);
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Pull(absl::string_view body, Buffer* reply) {
+  if (!declared()) return absl::FailedPreconditionError("pull before the model was declared");
+  RUBATO_RETURN_IF_ERROR(DecodePull(body, &pull_));
+  if (!pull_.tables.empty() && pull_.tables.size() != tables_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pull of ", pull_.tables.size(), " tables, but there are ", tables_.size()));
+  }
+  for (size_t t = 0; t < pull_.tables.size(); ++t) {
+    const TableIds& part = pull_.tables[t];
+    if (part.ids.empty() || part.dim == tables_[t]->dim()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("pull of table ", tables_[t]->name(), ": dim ",
+                                                   part.dim, ", not ", tables_[t]->dim()));
+  }
+  const uint64_t dense = pull_.want_dense ? dense_size_ : 0;
+  reply->Put<uint64_t>(dense);
+  reply->Append(dense_.data(), dense * sizeof(float));
+  reply->Pad();
+  for (size_t t = 0; t < pull_.tables.size(); ++t) {
+    const auto ids = pull_.tables[t].ids;
+    char* out = reply->Extend(ids.size() * tables_[t]->dim() * sizeof(float));
+    tables_[t]->Gather(ids, reinterpret_cast<float*>(out));
+    reply->Pad();
+  }
+  ++counters_.pulls;
+  return absl::OkStatus();
+}
+
+bool Shard::Fenced(const PushRequest& request) const {
+  if (std::binary_search(workers_.begin(), workers_.end(), request.worker)) return false;
+  // A newcomer may have heard of a view that has not reached us; a name from the past has not.
+  return request.view <= view_;
+}
+
+absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log) {
+  if (!declared()) return absl::FailedPreconditionError("push before the model was declared");
+  RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
+  const PushRequest& request = push_.request;
+  const BatchKey& key = request.key;
+  if (Fenced(request)) {
+    ++counters_.fenced;
+    return PushOutcome::kFenced;
+  }
+  if (key.begin < 0 || key.begin >= key.end || key.epoch < 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a push for no batch: ", KeyText(key)));
+  }
+  switch (HeldOf(applied_, key)) {
+    case Held::kNothing:
+      break;
+    case Held::kAll:
+      ++counters_.duplicates;
+      return PushOutcome::kDuplicate;
+    case Held::kPart:
+      return absl::FailedPreconditionError(absl::StrCat(
+          request.worker.ToString(), " pushed ", KeyText(key),
+          ", of which part is applied already: batches must be cut the same way every time"));
+  }
+  RUBATO_RETURN_IF_ERROR(CheckParts(push_));
+  if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
+  RUBATO_RETURN_IF_ERROR(Apply(request));
+  ++counters_.pushes;
+  return PushOutcome::kApplied;
+}
+
+// Everything that could go wrong in Apply is found here, before the push is logged.
+absl::Status Shard::CheckParts(const DecodedPush& push) {
+  const PushRequest& request = push.request;
+  const std::string from =
+      absl::StrCat("push of ", request.worker.ToString(), " for ", KeyText(request.key), ": ");
+  if (!request.dense.empty() && request.dense.size() != dense_size_) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(from, request.dense.size(), " dense gradients, not ", dense_size_));
+  }
+  if (!request.tables.empty() && request.tables.size() != tables_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(from, request.tables.size(), " tables, but there are ", tables_.size()));
+  }
+  const auto not_finite = [&](absl::string_view where, absl::Span<const float> values) {
+    ++counters_.not_finite;
+    return absl::InvalidArgumentError(
+        absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values)));
+  };
+  if (!AllFinite(request.dense)) return not_finite("dense weights", request.dense);
+  for (size_t t = 0; t < request.tables.size(); ++t) {
+    const TablePush& part = request.tables[t];
+    const EmbeddingTable& table = *tables_[t];
+    const std::string where = absl::StrCat("table ", table.name());
+    if (!part.ids.empty() && push.dims[t] != table.dim()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(from, where, ": dim ", push.dims[t], ", not ", table.dim()));
+    }
+    if (!AllFinite(part.gradients)) return not_finite(where, part.gradients);
+    RUBATO_RETURN_IF_ERROR(Annotate(table.CheckRoom(part.ids.size()), from));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Apply(const PushRequest& request) {
+  if (!request.dense.empty()) optimizer_->UpdateDense(dense_.data(), request.dense);
+  for (size_t t = 0; t < request.tables.size(); ++t) {
+    const TablePush& part = request.tables[t];
+    RUBATO_RETURN_IF_ERROR(tables_[t]->Update(part.ids, part.gradients.data()));
+  }
+  applied_[request.key.epoch].Add(request.key.begin, request.key.end);
+  return absl::OkStatus();
+}
+
+void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {
+  if (number <= view_) return;
+  view_ = number;
+  workers_ = std::move(workers);
+  std::sort(workers_.begin(), workers_.end());
+}
+
+absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
+  if (kind == RecordKind::kDeclare) return Declare(body, nullptr);
+  if (kind != RecordKind::kPush) {
+    return absl::DataLossError(
+        absl::StrCat("a record of kind ", static_cast<uint32_t>(kind), " in a push log"));
+  }
+  if (!declared()) return absl::DataLossError("a push before the declaration");
+  RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
+  RUBATO_RETURN_IF_ERROR(CheckParts(push_));
+  if (HeldOf(applied_, push_.request.key) != Held::kNothing) {
+    return absl::DataLossError(absl::StrCat("applied twice: ", KeyText(push_.request.key)));
+  }
+  return Apply(push_.request);
+}
+
+int64_t Shard::rows() const {
+  int64_t rows = 0;
+  for (const auto& table : tables_) rows += static_cast<int64_t>(table->rows());
+  return rows;
+}
+
+int64_t Shard::bytes() const {
+  int64_t bytes = static_cast<int64_t>(dense_.size() * sizeof(float));
+  for (const auto& table : tables_) bytes += static_cast<int64_t>(table->bytes());
+  return bytes;
+}
+
+std::string Shard::Export() const {
+  std::string out;
+  ByteWriter writer(out);
+  writer.PutString(declaration_bytes_);
+  writer.PutSpan<float>(dense_);
+  for (const auto& [epoch, set] : applied_) {
+    writer.Put<int64_t>(epoch);
+    writer.PutString(set.ToString());
+  }
+  for (const auto& table : tables_) {
+    std::map<uint64_t, uint32_t> rows;
+    table->Visit(0, UINT64_MAX, [&](uint64_t id, uint32_t number) { rows[id] = number; });
+    writer.Put<uint64_t>(rows.size());
+    for (const auto& [id, number] : rows) {
+      writer.Put<uint64_t>(id);
+      writer.PutSpan<float>({table->row(number), table->row_floats()});
+    }
+  }
+  return out;
+}
+
+}  // namespace rubato

@@ -1,0 +1,117 @@
+// One server's share of the parameters, as a state machine: requests go in as the bytes they came
+// in, replies come out. What it holds is a function of its first declaration and of the pushes it
+// applied, in order, so a log of those two restores it exactly.
+//
+//     push ── known worker? ──no──▶ kFenced
+//               │ yes
+//             batch applied? ─all─▶ kDuplicate     ─partly─▶ error: not a batch of this job
+//               │ no
+//             finite and fitting? ─no─▶ error, counted, naming table and worker
+//               │ yes
+//             append to the log, apply, kApplied
+//
+// Not thread-safe: the server's loop owns it.
+#ifndef RUBATO_PARAMS_SHARD_H_
+#define RUBATO_PARAMS_SHARD_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/base/ids.h"
+#include "rubato/base/interval_set.h"
+#include "rubato/net/buffer.h"
+#include "rubato/params/declaration.h"
+#include "rubato/params/embedding_table.h"
+#include "rubato/params/memory.h"
+#include "rubato/params/record_file.h"
+#include "rubato/params/wire.h"
+
+namespace rubato {
+
+struct ShardOptions {
+  int64_t server = 0;
+  int64_t servers = 1;
+  uint64_t rows_max = uint64_t{1} << 30;  // A table's, on this server.
+};
+
+struct ShardCounters {
+  int64_t pulls = 0;
+  int64_t pushes = 0;  // Applied.
+  int64_t duplicates = 0;
+  int64_t fenced = 0;
+  int64_t not_finite = 0;
+};
+
+class Shard {
+ public:
+  Shard(Memory& memory, ShardOptions options);
+
+  // ---- requests ----
+
+  // The first one makes the tables; a later one must agree, else FAILED_PRECONDITION naming the
+  // difference. The first is appended to `log` before it counts.
+  absl::Status Declare(absl::string_view body, RecordSink* log);
+  // Appends the rows and dense weights asked for. FAILED_PRECONDITION before the first Declare.
+  absl::Status Pull(absl::string_view body, Buffer* reply);
+  // See above. Appended to `log` before it counts; if that fails, nothing has changed.
+  absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log);
+
+  // ---- the master's word ----
+
+  // Who may push. Ignored unless newer than the view it has.
+  void SetView(int64_t number, std::vector<WorkerId> workers);
+  int64_t view() const { return view_; }
+
+  // ---- recovery ----
+
+  // One record of a log, applied as it was then: the live checks of the view do not apply.
+  absl::Status Replay(RecordKind kind, absl::string_view body);
+
+  // ---- state ----
+
+  bool declared() const { return declaration_.has_value(); }
+  const std::map<int64_t, IntervalSet>& applied() const { return applied_; }
+  const ShardCounters& counters() const { return counters_; }
+  const ShardOptions& options() const { return options_; }
+  int64_t rows() const;
+  int64_t bytes() const;
+  // Everything, in one order whatever the history: equal bytes mean equal state. For tests and
+  // small tools; holds it all in memory.
+  std::string Export() const;
+
+ private:
+  friend class CheckpointWriter;
+  friend class CheckpointReader;
+
+  absl::Status MakeTables(const Declaration& declaration);
+  absl::Status CheckParts(const DecodedPush& push);
+  bool Fenced(const PushRequest& request) const;
+  absl::Status Apply(const PushRequest& request);
+
+  Memory& memory_;
+  ShardOptions options_;
+  Interval partitions_;
+  std::optional<Declaration> declaration_;  // Without its dense values.
+  std::string declaration_bytes_;           // As received first, without its dense values.
+  std::optional<Optimizer> optimizer_;
+  std::vector<float> dense_;  // One long row: weights, then state.
+  size_t dense_size_ = 0;     // Weights of it.
+  std::vector<std::unique_ptr<EmbeddingTable>> tables_;
+  std::map<int64_t, IntervalSet> applied_;
+  int64_t view_ = 0;
+  std::vector<WorkerId> workers_;  // Sorted.
+  ShardCounters counters_;
+  DecodedPull pull_;  // Reused.
+  DecodedPush push_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_PARAMS_SHARD_H_

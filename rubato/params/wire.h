@@ -1,0 +1,88 @@
+// The bodies of requests between workers and servers, as bytes. Numbers lie at multiples of their
+// size, so a server reads ids and gradients where they were received, and logs a push as it came.
+//
+//     pull   head | ids of table 0 | ids of table 1 | ...
+//     reply  dense count | dense weights | rows of table 0 | rows of table 1 | ...
+//     push   head | dense gradient | ids, gradients of table 0 | ids, gradients of table 1 | ...
+#ifndef RUBATO_PARAMS_WIRE_H_
+#define RUBATO_PARAMS_WIRE_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/base/interval_set.h"
+#include "rubato/net/buffer.h"
+#include "rubato/params/declaration.h"
+#include "rubato/params/partition.h"
+
+namespace rubato {
+
+enum class ParamsOp : uint16_t { kHello = 0, kDeclare = 1, kPull = 2, kPush = 3 };
+
+// A declaration for one server: all of it but the dense values, of which only `slice`.
+std::string EncodeDeclaration(const Declaration& declaration, Interval slice);
+// `dense` holds the slice. INVALID_ARGUMENT if the bytes are none.
+absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body);
+// OK if the two agree in all but their dense values, else FAILED_PRECONDITION naming the first
+// difference and both values.
+absl::Status SameDeclaration(const Declaration& first, const Declaration& later);
+
+// ---- servers: requests read in place ----
+
+struct TableIds {
+  absl::Span<const uint64_t> ids;
+  uint32_t dim = 0;  // What the client believes; meaningless without ids.
+};
+struct DecodedPull {
+  bool want_dense = false;
+  std::vector<TableIds> tables;
+};
+// INVALID_ARGUMENT if the bytes are no pull. Spans point into `body`, which starts at a multiple
+// of 8. `out` is reused.
+absl::Status DecodePull(absl::string_view body, DecodedPull* out);
+
+struct DecodedPush {
+  PushRequest request;         // Spans point into the body.
+  std::vector<uint32_t> dims;  // By table; meaningless without ids.
+};
+absl::Status DecodePush(absl::string_view body, DecodedPush* out);
+
+// ---- clients: requests split by server ----
+
+// One pull as one body a server, and the answers put back together.
+class PullSplit {
+ public:
+  void Encode(const PullRequest& request, const PartitionMap& map);
+  Buffer& body(int64_t server) { return parts_[static_cast<size_t>(server)].body; }
+  // Copies a server's rows to where the request wants them. INTERNAL if the reply does not fit.
+  absl::Status Scatter(int64_t server, absl::string_view reply) const;
+
+ private:
+  struct Part {
+    Buffer body;
+    std::vector<uint32_t> counts;     // Ids by table.
+    std::vector<uint32_t> positions;  // Of each id within its table's request.
+  };
+  PullRequest request_;
+  std::vector<uint32_t> dims_;
+  std::vector<Part> parts_;
+};
+
+// One push as one body a server; every server gets one, if only to note that the batch is done.
+class PushSplit {
+ public:
+  void Encode(const PushRequest& request, const PartitionMap& map);
+  Buffer& body(int64_t server) { return bodies_[static_cast<size_t>(server)]; }
+
+ private:
+  std::vector<Buffer> bodies_;
+  std::vector<uint16_t> owners_;  // Of each id of the table at hand.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_PARAMS_WIRE_H_
