@@ -107,7 +107,7 @@ absl::Status SharedSlots::Enter(const View& view, int rank, MemberId self) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   sched_getaffinity(0, sizeof(cpus), &cpus);
-  spins_ = view.size() <= CPU_COUNT(&cpus) ? 2000 : 0;  // Spinning takes a core from the others.
+  spins_ = view.size() <= CPU_COUNT(&cpus) ? 200 : 0;  // Spinning takes a core from the others.
   return absl::OkStatus();
 }
 

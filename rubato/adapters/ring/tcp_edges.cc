@@ -17,16 +17,14 @@
 namespace rubato {
 namespace {
 
-constexpr int64_t kChunkBytes = 128 << 10;
-constexpr int kSocketBytes = 1 << 20;
+constexpr int64_t kChunkBytes = 256 << 10;
 
 absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
 
 void Tune(int socket) {
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &kSocketBytes, sizeof(kSocketBytes));
-  setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kSocketBytes, sizeof(kSocketBytes));
+  // The buffers are left to the kernel, which may grow them past what a process may ask for.
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
