@@ -6,8 +6,9 @@
 namespace rubato {
 namespace {
 
-constexpr int kSplits = 4;
-constexpr double kWorkSlack = 1e-9;  // Relative: what rounding may cost.
+constexpr int kSplits = 4;             // Tries at where the upper stair begins.
+constexpr double kWorthAStair = 0.99;  // GPU time it must save to be worth a resize.
+constexpr double kWorkSlack = 1e-9;    // Relative: what rounding may cost.
 
 // The last of sizes[0..level] that fits in `gpus`; null if none does.
 const Size* Fitting(const Runner& runner, size_t level, int gpus) {
@@ -130,7 +131,7 @@ void Refine(const Runner& runner, const Profile& free, size_t level, Promise& wa
   double late_s = split_s;
   for (int round = 0; round < kSplits && late_s > sound_s; ++round) {
     if (walk.Run(level, level - 1, split_s)) {
-      if (GpuSeconds(trial) >= spent) return;
+      if (GpuSeconds(trial) > kWorthAStair * spent) return;
       spent = GpuSeconds(trial);
       way = trial;
       if (round == 0) return;
