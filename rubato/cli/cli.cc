@@ -16,6 +16,7 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kDataLoss:
       return kExitBadInput;
     default:
       return kExitFailed;

@@ -39,7 +39,7 @@ class Cli {
 
   // Parses, runs the chosen command and answers with the exit code; errors are printed as
   // "rubato NAME: message". INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE,
-  // FAILED_PRECONDITION and UNIMPLEMENTED are the user's to mend, so they exit with 2.
+  // FAILED_PRECONDITION, UNIMPLEMENTED and DATA_LOSS are the user's to mend: they exit with 2.
   int Main(int argc, const char* const* argv);
 
  private:

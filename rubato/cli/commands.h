@@ -4,6 +4,15 @@
 
 #include "rubato/cli/cli.h"
 
-namespace rubato {}  // namespace rubato
+namespace rubato {
+
+void AddTrain(Cli& cli);
+void AddScale(Cli& cli);
+void AddShow(Cli& cli);
+void AddRoles(Cli& cli);  // master, server, worker
+void AddGenerate(Cli& cli);
+void AddSimulate(Cli& cli);
+
+}  // namespace rubato
 
 #endif  // RUBATO_CLI_COMMANDS_H_

@@ -1,9 +1,7 @@
-// The version of this binary. Everything it writes for a later process to read carries it.
+// The version of this binary.
 #ifndef RUBATO_CLI_VERSION_H_
 #define RUBATO_CLI_VERSION_H_
 
-namespace rubato {
-constexpr char kVersion[] = "0.1.0";
-}  // namespace rubato
+#include "rubato/base/version.h"  // IWYU pragma: export
 
 #endif  // RUBATO_CLI_VERSION_H_

@@ -15,28 +15,31 @@ namespace rubato {
 
 // Where records come from and how a row is read.
 struct DataSpec {
-  std::vector<std::string> train;       // Files or globs; .gz is inflated on the way.
-  std::vector<std::string> validation;  // Empty: the job is never evaluated.
-  std::string format = "criteo";        // criteo, csv, tsv or idx.
-  std::string label;                    // csv, tsv: the label's column; default the first.
-  std::vector<std::string> numeric;     // csv, tsv: columns read as numbers.
+  std::vector<std::string> train;        // Files or globs; .gz is inflated on the way.
+  std::vector<std::string> validation;   // Empty: the job is never evaluated.
+  std::string format = "criteo";         // criteo, csv, tsv or idx.
+  std::string label;                     // csv, tsv: the label's column; default the first.
+  std::vector<std::string> numeric;      // csv, tsv: columns read as numbers.
   std::vector<std::string> categorical;  // csv, tsv: columns read as text, hashed to ids.
-  bool header = true;                    // csv, tsv: the first line of every file names its columns.
-  std::string bad_rows = "fail";         // fail, or skip up to bad_rows_max in the whole job.
+  // csv, tsv: the first line of every file names its columns; without it they are 1, 2, ...
+  bool header = true;
+  std::string bad_rows = "fail";  // fail, or skip up to bad_rows_max in the whole job.
   int64_t bad_rows_max = 1000;
+  friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
 // How many workers the job may have. `rubato scale` moves the target between min and max.
 struct WorkersSpec {
-  int64_t min = 1;    // Below this many live workers the job waits for relaunches.
+  int64_t min = 1;  // Below this many live workers the job waits for relaunches.
   int64_t max = 1;
   int64_t start = 0;  // The first target; 0 means max.
+  friend bool operator==(const WorkersSpec&, const WorkersSpec&) = default;
 };
 
 struct OptimizerSpec {
   std::string name = "adagrad";  // sgd, adagrad.
-  double learning_rate = 0.05;
-  double epsilon = 1e-10;              // adagrad
+  double learning_rate = 0.01;
+  double epsilon = 1e-10;            // adagrad
   double initial_accumulator = 0.0;  // adagrad
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
@@ -44,29 +47,33 @@ struct OptimizerSpec {
 struct EvaluateSpec {
   int64_t every_steps = 0;        // 0: only at the end.
   int64_t stop_after_stalls = 0;  // 0: never stop early.
+  friend bool operator==(const EvaluateSpec&, const EvaluateSpec&) = default;
 };
 
 struct CheckpointSpec {
   int64_t every_steps = 0;  // 0: only at the end and on Ctrl-C.
   int64_t keep = 3;         // How many complete ones stay; at least 1.
+  friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
 
 struct ShuffleSpec {
   bool tasks = true;      // The order of tasks within an epoch, by seed and epoch.
   int64_t buffer = 8192;  // Records shuffled together within a task; 0 keeps file order.
+  friend bool operator==(const ShuffleSpec&, const ShuffleSpec&) = default;
 };
 
 // Knobs of survival. The defaults suit one machine.
 struct ElasticSpec {
-  absl::Duration lease = absl::Seconds(3);       // Silent this long: a worker loses its tasks.
+  absl::Duration lease = absl::Seconds(3);  // Silent this long: a worker loses its tasks.
   absl::Duration heartbeat = absl::Milliseconds(100);
-  int64_t task_failures_max = 3;                 // Different workers a task may fail on.
-  int64_t crash_loop_max = 5;                    // Crashes in a row without any progress.
+  int64_t task_failures_max = 3;  // Different workers a task may fail on.
+  int64_t crash_loop_max = 5;     // Crashes in a row without any progress.
+  friend bool operator==(const ElasticSpec&, const ElasticSpec&) = default;
 };
 
 struct JobSpec {
   std::string name;
-  std::string model;  // A zoo name, or the path of a plug-in (.so).
+  std::string model;                                 // A zoo name, or the path of a plug-in (.so).
   std::map<std::string, std::string> model_options;  // As the model documents: dim, hidden, ...
   DataSpec data;
   std::string strategy = "ps";
@@ -88,8 +95,10 @@ struct JobSpec {
   std::string priority = "normal";                     // low, normal, high. Used by submit.
   uint64_t seed = 7;
 
-  // INVALID_ARGUMENT that names the key, its value and the remedy.
+  // INVALID_ARGUMENT that names the key, its value and the remedy: "workers.max: 2 is less than
+  // workers.min, 3". UNIMPLEMENTED for what Rubato cannot do yet.
   absl::Status Validate() const;
+  friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
 
 }  // namespace rubato

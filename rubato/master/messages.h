@@ -12,6 +12,8 @@
 #include "absl/time/time.h"
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
+#include "rubato/metrics/evaluation.h"
+#include "rubato/tasks/task.h"
 
 namespace rubato {
 
@@ -35,31 +37,10 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-// ---- tasks -------------------------------------------------------------------------------------
-
-enum class TaskKind { kTrain, kEvaluate };
-
-// A range of positions of one epoch (or of the validation set) that one worker holds at a time.
-struct Task {
-  TaskId id;
-  TaskKind kind = TaskKind::kTrain;
-  int64_t epoch = 0;       // Training: the epoch. Evaluation: the number of the evaluation.
-  int64_t begin = 0;       // Positions [begin, end) = record numbers; within a task, the order of
-  int64_t end = 0;         // records is a permutation seeded by (job seed, epoch, begin).
-  int64_t committed = 0;   // The first position not yet committed: where to go on.
-  friend bool operator==(const Task&, const Task&) = default;
-};
-
-// Partial sums of an evaluation, small enough to send: AUC by a histogram of scores.
-struct EvaluationSums {
-  int64_t records = 0;
-  double loss_sum = 0;
-  int64_t correct = 0;
-  // Binary models: bin of the score -> (negatives, positives); see worker/metrics.h for the bins.
-  std::map<int32_t, std::pair<int64_t, int64_t>> histogram;
-  std::map<std::string, double> user_sums;
-  void Add(const EvaluationSums& other);
-};
+// Whether a server whose newest view is `newest` takes a push of `worker`, which knew view
+// `number`: it does while the worker is in its view, or joined by one the server has yet to hear
+// of. Rests on a worker never adopting a view from which it is missing.
+bool Admits(const View& newest, WorkerId worker, int64_t number);
 
 // ---- workers to master -------------------------------------------------------------------------
 
@@ -73,17 +54,17 @@ struct TimeSpent {
   double checkpoint = 0;
   double other = 0;
   double total() const { return useful + read + wait + rebuild + redo + checkpoint + other; }
-  void Add(const TimeSpent& other);
+  void Add(const TimeSpent& more);
 };
 
 // The first word of a process, repeated when a new master answers with UNKNOWN. Idempotent.
 struct RegisterRequest {
   Role role = Role::kWorker;
-  int64_t id = -1;         // WorkerId or ServerId, as given on its command line.
-  int64_t incarnation = 0; // Servers: life count, as given on the command line.
+  int64_t id = -1;          // WorkerId or ServerId, as given on its command line.
+  int64_t incarnation = 0;  // Servers: life count, as given on the command line.
   int64_t pid = 0;
-  std::string version;     // Must equal the master's.
-  std::string address;     // Servers: where the data plane listens.
+  std::string version;  // Must equal the master's.
+  std::string address;  // Servers: where the data plane listens.
   // Servers: what is already applied (recovered), by epoch.
   std::map<int64_t, IntervalSet> applied;
 };
@@ -100,11 +81,11 @@ enum class Directive {
 
 struct WorkerHeartbeat {
   WorkerId worker;
-  int64_t view = 0;        // The newest view it knows.
-  double loss = 0;         // Mean loss of the batches since the last heartbeat.
+  int64_t view = 0;  // The newest view it knows.
+  double loss = 0;   // Mean loss of the batches since the last heartbeat.
   int64_t loss_batches = 0;
   TimeSpent spent;
-  int64_t bad_rows = 0;    // Rows skipped, in all since it started.
+  int64_t bad_rows = 0;  // Rows skipped, in all since it started.
 };
 struct ServerHeartbeat {
   ServerId server;
@@ -114,9 +95,9 @@ struct ServerHeartbeat {
   int64_t rows = 0;
   int64_t bytes = 0;
   int64_t pushes = 0;
-  int64_t duplicates = 0;     // Pushes recognised as already applied.
-  int64_t fenced = 0;         // Pushes refused for their view.
-  int64_t checkpointed = 0;   // The newest checkpoint version wholly on disk here.
+  int64_t duplicates = 0;    // Pushes recognised as already applied.
+  int64_t fenced = 0;        // Pushes refused for their view.
+  int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
 };
 struct HeartbeatReply {
   bool known = false;  // False: register again (a new master), or leave if that is refused.
@@ -130,6 +111,9 @@ struct HeartbeatReply {
 
 struct LeaseRequest {
   WorkerId worker;
+  // What it has in hand. A task the master leased to it and that is missing here was lost with
+  // its reply, and is given again: so a lease asked twice is granted once.
+  std::vector<TaskId> holding;
 };
 struct LeaseReply {
   enum class Verdict { kTask, kWait, kDone, kUnknown };  // kUnknown: not registered here.
@@ -153,6 +137,7 @@ struct CommitReply {
 struct FailRequest {
   WorkerId worker;
   TaskId task;
+  int64_t lease = 0;  // Task::lease: a late word about an earlier lease is ignored. 0: any.
   std::string error;  // "train.tsv:1204: column 3, 'abc', is not an integer"
 };
 
@@ -218,8 +203,8 @@ struct ExitNotice {
   Role role = Role::kWorker;
   int64_t id = 0;
   int64_t incarnation = 0;
-  int exit_code = 0;  // If it exited.
-  int signal = 0;     // If it was killed: SIGKILL is a loss, other signals are crashes.
+  int exit_code = 0;       // If it exited.
+  int signal = 0;          // If it was killed: SIGKILL is a loss, other signals are crashes.
   std::string last_words;  // The end of its log, for the first cause.
 };
 

@@ -61,9 +61,9 @@ struct StepInput {
 };
 
 struct StepOutput {
-  double loss = 0;                                   // Mean over the batch.
-  std::vector<float> dense_gradient;                 // As `dense`.
-  std::vector<std::vector<float>> table_gradients;   // As each table's `rows`.
+  double loss = 0;                                  // Mean over the batch.
+  std::vector<float> dense_gradient;                // As `dense`.
+  std::vector<std::vector<float>> table_gradients;  // As each table's `rows`.
 };
 
 // One model with its loss, optimizer and parser: the user's four functions. One thread uses it.
@@ -72,6 +72,8 @@ class Trainer {
   virtual ~Trainer() = default;
 
   virtual const ModelSignature& signature() const = 0;
+  // What computes: library, BLAS and its measured speed. For the log.
+  virtual std::string engine() const { return "unknown"; }
   // The model's own optimizer, if it insists on one; otherwise the job's.
   virtual OptimizerSpec optimizer(const OptimizerSpec& job) const { return job; }
   // The model's own parser, or null to use the format's.

@@ -21,38 +21,9 @@
 #include "rubato/net/frame.h"
 
 namespace rubato {
-namespace {
-
-absl::Status FromErrno(int error, absl::string_view what) {
-  const std::string message = absl::StrCat(what, ": ", std::strerror(error));
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
-    return absl::ResourceExhaustedError(message);
-  }
-  if (error == ENOENT) return absl::NotFoundError(message);
-  return absl::UnavailableError(message);
-}
-
-absl::StatusOr<FileDescriptor> Open(const std::string& path, int flags) {
-  const int fd = open(path.c_str(), flags | O_CLOEXEC, 0644);
-  if (fd < 0) return FromErrno(errno, path);
-  return FileDescriptor(fd);
-}
-
-}  // namespace
-
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) close(fd_);
-}
-
-absl::Status MakeDirectories(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  return error ? FromErrno(error.value(), path) : absl::OkStatus();
-}
-
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& directory) {
   RUBATO_ASSIGN_OR_RETURN(FileDescriptor fd,
-                          Open(absl::StrCat(directory, "/lock"), O_RDWR | O_CREAT));
+                          OpenFile(absl::StrCat(directory, "/lock"), O_RDWR | O_CREAT));
   if (flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(
         absl::StrCat(directory, " is in use by another server process"));
@@ -65,7 +36,7 @@ absl::StatusOr<FileDescriptor> LockDirectory(const std::string& directory) {
 absl::StatusOr<std::unique_ptr<RecordFile>> RecordFile::Create(const std::string& path) {
   auto file = std::make_unique<RecordFile>();
   file->path_ = path;
-  RUBATO_ASSIGN_OR_RETURN(file->fd_, Open(path, O_WRONLY | O_CREAT | O_TRUNC));
+  RUBATO_ASSIGN_OR_RETURN(file->fd_, OpenFile(path, O_WRONLY | O_CREAT | O_TRUNC));
   const FileHeaderBytes header = EncodeFileHeader();
   RUBATO_RETURN_IF_ERROR(file->WriteAll({header.data(), header.size()}, ""));
   return file;
@@ -88,9 +59,9 @@ absl::Status RecordFile::WriteAll(absl::string_view header, absl::string_view bo
         pwritev(fd_.get(), parts + first, static_cast<int>(std::size(parts) - first), at);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
-      const absl::Status status = FromErrno(errno, path_);
+      const absl::Status status = PathError(errno, "write", path_);
       // Half a record would read as damage once another follows it.
-      if (ftruncate(fd_.get(), bytes_) != 0) return FromErrno(errno, path_);
+      if (ftruncate(fd_.get(), bytes_) != 0) return PathError(errno, "write", path_);
       return status;
     }
     at += written;
@@ -108,20 +79,20 @@ absl::Status RecordFile::WriteAll(absl::string_view header, absl::string_view bo
 }
 
 absl::Status RecordFile::Sync() {
-  return fdatasync(fd_.get()) == 0 ? absl::OkStatus() : FromErrno(errno, path_);
+  return fdatasync(fd_.get()) == 0 ? absl::OkStatus() : PathError(errno, "write", path_);
 }
 
 // ---- MappedFile ----
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
-  RUBATO_ASSIGN_OR_RETURN(const FileDescriptor fd, rubato::Open(path, O_RDONLY));
+  RUBATO_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(path, O_RDONLY));
   struct stat stat {};
-  if (fstat(fd.get(), &stat) != 0) return FromErrno(errno, path);
+  if (fstat(fd.get(), &stat) != 0) return PathError(errno, "read", path);
   MappedFile file;
   if (stat.st_size == 0) return file;
   const auto size = static_cast<size_t>(stat.st_size);
   void* bytes = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (bytes == MAP_FAILED) return FromErrno(errno, path);
+  if (bytes == MAP_FAILED) return PathError(errno, "read", path);
   madvise(bytes, size, MADV_SEQUENTIAL);
   file.bytes_ = {static_cast<const char*>(bytes), size};
   return file;
@@ -134,10 +105,10 @@ MappedFile::~MappedFile() {
 // ---- names ----
 
 absl::Status Publish(const std::string& temporary, const std::string& path) {
-  if (rename(temporary.c_str(), path.c_str()) != 0) return FromErrno(errno, path);
+  if (rename(temporary.c_str(), path.c_str()) != 0) return PathError(errno, "read", path);
   const std::string parent = std::filesystem::path(path).parent_path().string();
-  RUBATO_ASSIGN_OR_RETURN(const FileDescriptor fd, Open(parent, O_RDONLY | O_DIRECTORY));
-  return fsync(fd.get()) == 0 ? absl::OkStatus() : FromErrno(errno, parent);
+  RUBATO_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(parent, O_RDONLY | O_DIRECTORY));
+  return fsync(fd.get()) == 0 ? absl::OkStatus() : PathError(errno, "sync", parent);
 }
 
 std::string SegmentPath(const std::string& directory, int64_t segment) {
@@ -158,7 +129,7 @@ absl::StatusOr<std::map<int64_t, int64_t>> ListSegments(const std::string& direc
     }
     segments[segment] = static_cast<int64_t>(it->file_size(error));
   }
-  if (error) return FromErrno(error.value(), directory);
+  if (error) return PathError(error.value(), "list", directory);
   return segments;
 }
 
@@ -178,7 +149,7 @@ absl::StatusOr<std::vector<int64_t>> ListCheckpoints(const std::string& checkpoi
       versions.push_back(version);
     }
   }
-  if (error) return FromErrno(error.value(), checkpoints);
+  if (error) return PathError(error.value(), "list", checkpoints);
   std::sort(versions.begin(), versions.end());
   return versions;
 }

@@ -15,29 +15,10 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "rubato/adapters/files/files.h"
 #include "rubato/params/record_file.h"
 
 namespace rubato {
-
-// A file descriptor that closes itself.
-class FileDescriptor {
- public:
-  FileDescriptor() = default;
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~FileDescriptor();
-  int get() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
-
-// Makes `path` and its parents.
-absl::Status MakeDirectories(const std::string& path);
 
 // Holds DIRECTORY/lock until destroyed or until the process dies. FAILED_PRECONDITION if another
 // process holds it.

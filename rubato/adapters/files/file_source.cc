@@ -1,0 +1,164 @@
+#include "rubato/adapters/files/file_source.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/byte_stream.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/files/idx_source.h"
+#include "rubato/adapters/files/record_scanner.h"
+#include "rubato/base/status.h"
+#include "rubato/data/formats.h"
+#include "rubato/data/record_index.h"
+
+namespace rubato {
+namespace {
+
+using Visit = absl::FunctionRef<absl::Status(int64_t record, absl::string_view bytes)>;
+
+// Records of text files, one after another.
+class FileSource : public RecordSource {
+ public:
+  FileSource(RecordIndex index, RecordRule rule, size_t chunk_bytes)
+      : index_(std::move(index)), rule_(rule), chunk_bytes_(chunk_bytes) {
+    for (const IndexedFile& file : index_.files) {
+      first_.push_back(records_);
+      records_ += file.records;
+    }
+  }
+
+  int64_t records() const override { return records_; }
+
+  absl::Status Read(int64_t begin, int64_t end, Visit visit) override {
+    RUBATO_CHECK(0 <= begin && begin <= end && end <= records_);
+    while (begin < end) {
+      const size_t file = FileOf(begin);
+      const int64_t file_end = first_[file] + index_.files[file].records;
+      RUBATO_RETURN_IF_ERROR(MoveTo(file, begin - first_[file]));
+      for (; begin < std::min(end, file_end); ++begin) {
+        RUBATO_RETURN_IF_ERROR(Step());
+        RUBATO_RETURN_IF_ERROR(visit(begin, scanner_->record()));
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::string Locate(int64_t record) const override {
+    const IndexedFile& file = index_.files[FileOf(record)];
+    const int64_t local = record - first_[FileOf(record)];
+    // Lines and records need not march in step, so the line is counted from the mark before.
+    absl::StatusOr<std::unique_ptr<RecordScanner>> scanner = ScanFrom(file, local);
+    if (scanner.ok()) {
+      bool found = true;
+      for (int64_t i = local / kRecordsPerMark * kRecordsPerMark; i <= local && found; ++i) {
+        found = (*scanner)->Next().value_or(false);
+      }
+      if (found) return absl::StrCat(file.path, ":", (*scanner)->mark().line);
+    }
+    return absl::StrCat(file.path, ", record ", local);
+  }
+
+ private:
+  size_t FileOf(int64_t record) const {
+    // Empty files are refused, so every first is larger than the one before.
+    return static_cast<size_t>(std::upper_bound(first_.begin(), first_.end(), record) -
+                               first_.begin() - 1);
+  }
+
+  // A scanner at the last mark at or before record `local` of `file`.
+  absl::StatusOr<std::unique_ptr<RecordScanner>> ScanFrom(const IndexedFile& file,
+                                                          int64_t local) const {
+    const RecordMark& mark = file.marks[static_cast<size_t>(local / kRecordsPerMark)];
+    RUBATO_ASSIGN_OR_RETURN(auto stream, OpenStream(file, mark.offset));
+    return std::make_unique<RecordScanner>(file.path, std::move(stream), mark, rule_, chunk_bytes_);
+  }
+
+  // Whether walking on to record `local` beats starting again at its mark.
+  bool CanWalkTo(size_t file, int64_t local) const {
+    if (scanner_ == nullptr || file != file_ || local < next_) return false;
+    const std::vector<GzipPoint>& points = index_.files[file].points;
+    const int64_t here = scanner_->mark().offset;
+    const int64_t there =
+        index_.files[file].marks[static_cast<size_t>(local / kRecordsPerMark)].offset;
+    if (!index_.files[file].gzip) return local == next_ || there <= here;
+    // Inflating cannot jump, except to a point.
+    return std::none_of(points.begin(), points.end(), [&](const GzipPoint& point) {
+      return point.output > here && point.output <= there;
+    });
+  }
+
+  absl::Status MoveTo(size_t file, int64_t local) {
+    if (CanWalkTo(file, local)) {
+      RUBATO_RETURN_IF_ERROR(scanner_->stream().CheckUnchanged());
+    } else {
+      scanner_ = nullptr;
+      RUBATO_ASSIGN_OR_RETURN(scanner_, ScanFrom(index_.files[file], local));
+      file_ = file;
+      next_ = local / kRecordsPerMark * kRecordsPerMark;
+    }
+    while (next_ < local) RUBATO_RETURN_IF_ERROR(Step());
+    return absl::OkStatus();
+  }
+
+  absl::Status Step() {
+    absl::StatusOr<bool> found = scanner_->Next();
+    if (found.ok() && *found) {
+      ++next_;
+      return absl::OkStatus();
+    }
+    scanner_ = nullptr;
+    if (!found.ok()) return found.status();
+    return absl::DataLossError(absl::StrCat(index_.files[file_].path, ": holds fewer than the ",
+                                            index_.files[file_].records, " records counted"));
+  }
+
+  const RecordIndex index_;
+  const RecordRule rule_;
+  const size_t chunk_bytes_;
+  std::vector<int64_t> first_;  // Record of each file.
+  int64_t records_ = 0;
+  std::unique_ptr<RecordScanner> scanner_;  // In file_, before its record next_; or null.
+  size_t file_ = 0;
+  int64_t next_ = 0;
+};
+
+absl::StatusOr<RecordIndex> LoadIndex(const DataSpec& data, const std::string& path) {
+  RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+  absl::StatusOr<RecordIndex> index = RecordIndex::Decode(bytes);
+  if (!index.ok()) return Annotate(index.status(), path);
+  if (index->format != FormatName(data)) {
+    return absl::DataLossError(
+        absl::StrCat(path, ": an index for ", index->format, ", not for ", FormatName(data)));
+  }
+  return index;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const DataSpec& data,
+                                                         const std::string& index_path,
+                                                         const FileSourceOptions& options) {
+  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenData(data, index_path, options));
+  return std::move(opened.source);
+}
+
+absl::StatusOr<OpenedData> OpenData(const DataSpec& data, const std::string& index_path,
+                                    const FileSourceOptions& options) {
+  RUBATO_ASSIGN_OR_RETURN(RecordIndex index, LoadIndex(data, index_path));
+  // Opening a stream compares the file with the index.
+  for (const IndexedFile& file : index.files) {
+    RUBATO_RETURN_IF_ERROR(OpenStream(file, 0).status());
+  }
+  OpenedData opened;
+  opened.schema = index.schema;
+  RUBATO_ASSIGN_OR_RETURN(opened.parser, MakeParser(data, index.schema));
+  if (data.format == "idx") {
+    RUBATO_ASSIGN_OR_RETURN(opened.source, OpenIdxSource(std::move(index)));
+  } else {
+    opened.source =
+        std::make_unique<FileSource>(std::move(index), RuleOf(data), options.chunk_bytes);
+  }
+  return opened;
+}
+
+}  // namespace rubato

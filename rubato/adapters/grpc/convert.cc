@@ -1,0 +1,549 @@
+#include "rubato/adapters/grpc/convert.h"
+
+namespace rubato {
+namespace {
+
+void AppliedToWire(const std::map<int64_t, IntervalSet>& in,
+                   google::protobuf::Map<int64_t, wire::IntervalSet>& out) {
+  for (const auto& [epoch, set] : in) {
+    for (const Interval& interval : set.Intervals()) {
+      wire::Interval* added = out[epoch].add_intervals();
+      added->set_begin(interval.begin);
+      added->set_end(interval.end);
+    }
+  }
+}
+
+std::map<int64_t, IntervalSet> AppliedFromWire(
+    const google::protobuf::Map<int64_t, wire::IntervalSet>& in) {
+  std::map<int64_t, IntervalSet> out;
+  for (const auto& [epoch, set] : in) {
+    for (const wire::Interval& interval : set.intervals()) {
+      out[epoch].Add(interval.begin(), interval.end());
+    }
+  }
+  return out;
+}
+
+wire::EvaluationSums ToWire(const EvaluationSums& in) {
+  wire::EvaluationSums out;
+  out.set_records(in.records);
+  out.set_loss_sum(in.loss_sum);
+  out.set_correct(in.correct);
+  for (const auto& [bin, counts] : in.histogram) {
+    wire::Bin* added = out.add_histogram();
+    added->set_bin(bin);
+    added->set_negatives(counts.first);
+    added->set_positives(counts.second);
+  }
+  out.mutable_user_sums()->insert(in.user_sums.begin(), in.user_sums.end());
+  return out;
+}
+
+EvaluationSums FromWire(const wire::EvaluationSums& in) {
+  EvaluationSums out;
+  out.records = in.records();
+  out.loss_sum = in.loss_sum();
+  out.correct = in.correct();
+  for (const wire::Bin& bin : in.histogram()) {
+    out.histogram[bin.bin()] = {bin.negatives(), bin.positives()};
+  }
+  out.user_sums = {in.user_sums().begin(), in.user_sums().end()};
+  return out;
+}
+
+wire::Task ToWire(const Task& in) {
+  wire::Task out;
+  out.set_id(in.id.value());
+  out.set_kind(static_cast<int32_t>(in.kind));
+  out.set_epoch(in.epoch);
+  out.set_begin(in.begin);
+  out.set_end(in.end);
+  out.set_committed(in.committed);
+  out.set_lease(in.lease);
+  return out;
+}
+
+Task FromWire(const wire::Task& in) {
+  Task out;
+  out.id = TaskId(in.id());
+  out.kind = static_cast<TaskKind>(in.kind());
+  out.epoch = in.epoch();
+  out.begin = in.begin();
+  out.end = in.end();
+  out.committed = in.committed();
+  out.lease = in.lease();
+  return out;
+}
+
+wire::TimeSpent ToWire(const TimeSpent& in) {
+  wire::TimeSpent out;
+  out.set_useful(in.useful);
+  out.set_read(in.read);
+  out.set_wait(in.wait);
+  out.set_rebuild(in.rebuild);
+  out.set_redo(in.redo);
+  out.set_checkpoint(in.checkpoint);
+  out.set_other(in.other);
+  return out;
+}
+
+TimeSpent FromWire(const wire::TimeSpent& in) {
+  TimeSpent out;
+  out.useful = in.useful();
+  out.read = in.read();
+  out.wait = in.wait();
+  out.rebuild = in.rebuild();
+  out.redo = in.redo();
+  out.checkpoint = in.checkpoint();
+  out.other = in.other();
+  return out;
+}
+
+wire::ServerPlace ToWire(const ServerPlace& in) {
+  wire::ServerPlace out;
+  out.set_id(in.id.value());
+  out.set_incarnation(in.incarnation);
+  out.set_address(in.address);
+  return out;
+}
+
+ServerPlace FromWire(const wire::ServerPlace& in) {
+  ServerPlace out;
+  out.id = ServerId(in.id());
+  out.incarnation = in.incarnation();
+  out.address = in.address();
+  return out;
+}
+
+wire::ExitNotice ToWire(const ExitNotice& in) {
+  wire::ExitNotice out;
+  out.set_role(static_cast<int32_t>(in.role));
+  out.set_id(in.id);
+  out.set_incarnation(in.incarnation);
+  out.set_exit_code(in.exit_code);
+  out.set_signal(in.signal);
+  out.set_last_words(in.last_words);
+  return out;
+}
+
+ExitNotice FromWire(const wire::ExitNotice& in) {
+  ExitNotice out;
+  out.role = static_cast<Role>(in.role());
+  out.id = in.id();
+  out.incarnation = in.incarnation();
+  out.exit_code = in.exit_code();
+  out.signal = in.signal();
+  out.last_words = in.last_words();
+  return out;
+}
+
+wire::ProcessKey ToWire(const ProcessKey& in) {
+  wire::ProcessKey out;
+  out.set_role(static_cast<int32_t>(in.role));
+  out.set_id(in.id);
+  out.set_incarnation(in.incarnation);
+  return out;
+}
+
+ProcessKey FromWire(const wire::ProcessKey& in) {
+  ProcessKey out;
+  out.role = static_cast<Role>(in.role());
+  out.id = in.id();
+  out.incarnation = in.incarnation();
+  return out;
+}
+
+wire::Order ToWire(const Order& in) {
+  wire::Order out;
+  out.set_number(in.number);
+  out.set_kind(static_cast<int32_t>(in.kind));
+  *out.mutable_process() = ToWire(in.process);
+  return out;
+}
+
+Order FromWire(const wire::Order& in) {
+  Order out;
+  out.number = in.number();
+  out.kind = static_cast<OrderKind>(in.kind());
+  out.process = FromWire(in.process());
+  return out;
+}
+
+wire::ProcessStatus ToWire(const ProcessStatus& in) {
+  wire::ProcessStatus out;
+  out.set_role(static_cast<int32_t>(in.role));
+  out.set_id(in.id);
+  out.set_incarnation(in.incarnation);
+  out.set_pid(in.pid);
+  out.set_address(in.address);
+  out.set_state(in.state);
+  return out;
+}
+
+ProcessStatus FromWire(const wire::ProcessStatus& in) {
+  ProcessStatus out;
+  out.role = static_cast<Role>(in.role());
+  out.id = in.id();
+  out.incarnation = in.incarnation();
+  out.pid = in.pid();
+  out.address = in.address();
+  out.state = in.state();
+  return out;
+}
+
+wire::EvaluationResult ToWire(const EvaluationResult& in) {
+  wire::EvaluationResult out;
+  out.set_number(in.number);
+  out.set_step(in.step);
+  out.set_records(in.records);
+  out.mutable_metrics()->insert(in.metrics.begin(), in.metrics.end());
+  return out;
+}
+
+EvaluationResult FromWire(const wire::EvaluationResult& in) {
+  EvaluationResult out;
+  out.number = in.number();
+  out.step = in.step();
+  out.records = in.records();
+  out.metrics = {in.metrics().begin(), in.metrics().end()};
+  return out;
+}
+
+}  // namespace
+
+wire::View ToWire(const View& in) {
+  wire::View out;
+  out.set_number(in.number);
+  for (WorkerId worker : in.workers) out.add_workers(worker.value());
+  for (const ServerPlace& server : in.servers) *out.add_servers() = ToWire(server);
+  return out;
+}
+
+View FromWire(const wire::View& in) {
+  View out;
+  out.number = in.number();
+  for (int64_t worker : in.workers()) out.workers.push_back(WorkerId(worker));
+  for (const wire::ServerPlace& server : in.servers()) out.servers.push_back(FromWire(server));
+  return out;
+}
+
+wire::CommitRequest ToWire(const CommitRequest& in) {
+  wire::CommitRequest out;
+  out.set_worker(in.worker.value());
+  out.set_task(in.task.value());
+  out.set_upto(in.upto);
+  out.set_release(in.release);
+  if (in.sums.has_value()) *out.mutable_sums() = ToWire(*in.sums);
+  return out;
+}
+
+CommitRequest FromWire(const wire::CommitRequest& in) {
+  CommitRequest out;
+  out.worker = WorkerId(in.worker());
+  out.task = TaskId(in.task());
+  out.upto = in.upto();
+  out.release = in.release();
+  if (in.has_sums()) out.sums = FromWire(in.sums());
+  return out;
+}
+
+wire::RegisterReply ToWire(const RegisterReply& in) {
+  wire::RegisterReply out;
+  out.set_accepted(in.accepted);
+  out.set_reason(in.reason);
+  *out.mutable_view() = ToWire(in.view);
+  return out;
+}
+
+RegisterReply FromWire(const wire::RegisterReply& in) {
+  RegisterReply out;
+  out.accepted = in.accepted();
+  out.reason = in.reason();
+  out.view = FromWire(in.view());
+  return out;
+}
+
+wire::HeartbeatReply ToWire(const HeartbeatReply& in) {
+  wire::HeartbeatReply out;
+  out.set_known(in.known);
+  out.set_directive(static_cast<int32_t>(in.directive));
+  *out.mutable_view() = ToWire(in.view);
+  out.set_checkpoint_wanted(in.checkpoint_wanted);
+  out.set_checkpoint_complete(in.checkpoint_complete);
+  return out;
+}
+
+HeartbeatReply FromWire(const wire::HeartbeatReply& in) {
+  HeartbeatReply out;
+  out.known = in.known();
+  out.directive = static_cast<Directive>(in.directive());
+  out.view = FromWire(in.view());
+  out.checkpoint_wanted = in.checkpoint_wanted();
+  out.checkpoint_complete = in.checkpoint_complete();
+  return out;
+}
+
+wire::LeaseRequest ToWire(const LeaseRequest& in) {
+  wire::LeaseRequest out;
+  out.set_worker(in.worker.value());
+  for (TaskId task : in.holding) out.add_holding(task.value());
+  return out;
+}
+
+LeaseRequest FromWire(const wire::LeaseRequest& in) {
+  LeaseRequest out;
+  out.worker = WorkerId(in.worker());
+  for (int64_t task : in.holding()) out.holding.push_back(TaskId(task));
+  return out;
+}
+
+wire::LeaseReply ToWire(const LeaseReply& in) {
+  wire::LeaseReply out;
+  out.set_verdict(static_cast<int32_t>(in.verdict));
+  *out.mutable_task() = ToWire(in.task);
+  return out;
+}
+
+LeaseReply FromWire(const wire::LeaseReply& in) {
+  LeaseReply out;
+  out.verdict = static_cast<LeaseReply::Verdict>(in.verdict());
+  out.task = FromWire(in.task());
+  return out;
+}
+
+wire::CommitReply ToWire(const CommitReply& in) {
+  wire::CommitReply out;
+  out.set_held(in.held);
+  out.set_unknown(in.unknown);
+  return out;
+}
+
+CommitReply FromWire(const wire::CommitReply& in) {
+  CommitReply out;
+  out.held = in.held();
+  out.unknown = in.unknown();
+  return out;
+}
+
+wire::FailRequest ToWire(const FailRequest& in) {
+  wire::FailRequest out;
+  out.set_worker(in.worker.value());
+  out.set_task(in.task.value());
+  out.set_error(in.error);
+  out.set_lease(in.lease);
+  return out;
+}
+
+FailRequest FromWire(const wire::FailRequest& in) {
+  FailRequest out;
+  out.worker = WorkerId(in.worker());
+  out.task = TaskId(in.task());
+  out.error = in.error();
+  out.lease = in.lease();
+  return out;
+}
+
+wire::ScaleRequest ToWire(const ScaleRequest& in) {
+  wire::ScaleRequest out;
+  out.set_workers(in.workers);
+  return out;
+}
+
+ScaleRequest FromWire(const wire::ScaleRequest& in) {
+  ScaleRequest out;
+  out.workers = in.workers();
+  return out;
+}
+
+wire::ScaleReply ToWire(const ScaleReply& in) {
+  wire::ScaleReply out;
+  out.set_accepted(in.accepted);
+  out.set_reason(in.reason);
+  out.set_workers_target(in.workers_target);
+  return out;
+}
+
+ScaleReply FromWire(const wire::ScaleReply& in) {
+  ScaleReply out;
+  out.accepted = in.accepted();
+  out.reason = in.reason();
+  out.workers_target = in.workers_target();
+  return out;
+}
+
+wire::WorkerHeartbeat ToWire(const WorkerHeartbeat& in) {
+  wire::WorkerHeartbeat out;
+  out.set_worker(in.worker.value());
+  out.set_view(in.view);
+  out.set_loss(in.loss);
+  out.set_loss_batches(in.loss_batches);
+  *out.mutable_spent() = ToWire(in.spent);
+  out.set_bad_rows(in.bad_rows);
+  return out;
+}
+
+WorkerHeartbeat FromWire(const wire::WorkerHeartbeat& in) {
+  WorkerHeartbeat out;
+  out.worker = WorkerId(in.worker());
+  out.view = in.view();
+  out.loss = in.loss();
+  out.loss_batches = in.loss_batches();
+  out.spent = FromWire(in.spent());
+  out.bad_rows = in.bad_rows();
+  return out;
+}
+
+wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
+  wire::ServerHeartbeat out;
+  out.set_server(in.server.value());
+  out.set_incarnation(in.incarnation);
+  out.set_view(in.view);
+  AppliedToWire(in.applied, *out.mutable_applied());
+  out.set_rows(in.rows);
+  out.set_bytes(in.bytes);
+  out.set_pushes(in.pushes);
+  out.set_duplicates(in.duplicates);
+  out.set_fenced(in.fenced);
+  out.set_checkpointed(in.checkpointed);
+  return out;
+}
+
+ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
+  ServerHeartbeat out;
+  out.server = ServerId(in.server());
+  out.incarnation = in.incarnation();
+  out.view = in.view();
+  out.applied = AppliedFromWire(in.applied());
+  out.rows = in.rows();
+  out.bytes = in.bytes();
+  out.pushes = in.pushes();
+  out.duplicates = in.duplicates();
+  out.fenced = in.fenced();
+  out.checkpointed = in.checkpointed();
+  return out;
+}
+
+wire::RegisterRequest ToWire(const RegisterRequest& in) {
+  wire::RegisterRequest out;
+  out.set_role(static_cast<int32_t>(in.role));
+  out.set_id(in.id);
+  out.set_incarnation(in.incarnation);
+  out.set_pid(in.pid);
+  out.set_version(in.version);
+  out.set_address(in.address);
+  AppliedToWire(in.applied, *out.mutable_applied());
+  return out;
+}
+
+RegisterRequest FromWire(const wire::RegisterRequest& in) {
+  RegisterRequest out;
+  out.role = static_cast<Role>(in.role());
+  out.id = in.id();
+  out.incarnation = in.incarnation();
+  out.pid = in.pid();
+  out.version = in.version();
+  out.address = in.address();
+  out.applied = AppliedFromWire(in.applied());
+  return out;
+}
+
+wire::AttendRequest ToWire(const AttendRequest& in) {
+  wire::AttendRequest out;
+  for (const auto& item : in.exits) *out.add_exits() = ToWire(item);
+  out.set_wait_ms(in.wait_ms);
+  out.set_orders_done(in.orders_done);
+  return out;
+}
+
+AttendRequest FromWire(const wire::AttendRequest& in) {
+  AttendRequest out;
+  for (const auto& item : in.exits()) out.exits.push_back(FromWire(item));
+  out.wait_ms = in.wait_ms();
+  out.orders_done = in.orders_done();
+  return out;
+}
+
+wire::AttendReply ToWire(const AttendReply& in) {
+  wire::AttendReply out;
+  for (const auto& item : in.orders) *out.add_orders() = ToWire(item);
+  *out.mutable_snapshot() = ToWire(in.snapshot);
+  out.set_finished(in.finished);
+  return out;
+}
+
+AttendReply FromWire(const wire::AttendReply& in) {
+  AttendReply out;
+  for (const auto& item : in.orders()) out.orders.push_back(FromWire(item));
+  out.snapshot = FromWire(in.snapshot());
+  out.finished = in.finished();
+  return out;
+}
+
+wire::Snapshot ToWire(const Snapshot& in) {
+  wire::Snapshot out;
+  out.set_state(static_cast<int32_t>(in.state));
+  out.set_error(in.error);
+  out.set_view(in.view);
+  out.set_epoch(in.epoch);
+  out.set_steps(in.steps);
+  out.set_records_committed(in.records_committed);
+  out.set_records_expected(in.records_expected);
+  out.set_records_repeated(in.records_repeated);
+  out.set_records_recomputed(in.records_recomputed);
+  out.set_workers_target(in.workers_target);
+  out.set_workers_started(in.workers_started);
+  out.set_workers_lost(in.workers_lost);
+  out.set_workers_joined(in.workers_joined);
+  out.set_workers_max(in.workers_max);
+  out.set_workers_alive(in.workers_alive);
+  out.set_servers_started(in.servers_started);
+  out.set_servers_lost(in.servers_lost);
+  out.set_servers_alive(in.servers_alive);
+  out.set_master_restarts(in.master_restarts);
+  out.set_fenced_pushes(in.fenced_pushes);
+  out.set_bad_rows(in.bad_rows);
+  out.set_rows(in.rows);
+  out.set_bytes(in.bytes);
+  out.set_checkpoint(in.checkpoint);
+  out.set_loss(in.loss);
+  *out.mutable_spent() = ToWire(in.spent);
+  for (const auto& item : in.evaluations) *out.add_evaluations() = ToWire(item);
+  for (const auto& item : in.processes) *out.add_processes() = ToWire(item);
+  return out;
+}
+
+Snapshot FromWire(const wire::Snapshot& in) {
+  Snapshot out;
+  out.state = static_cast<JobState>(in.state());
+  out.error = in.error();
+  out.view = in.view();
+  out.epoch = in.epoch();
+  out.steps = in.steps();
+  out.records_committed = in.records_committed();
+  out.records_expected = in.records_expected();
+  out.records_repeated = in.records_repeated();
+  out.records_recomputed = in.records_recomputed();
+  out.workers_target = in.workers_target();
+  out.workers_started = in.workers_started();
+  out.workers_lost = in.workers_lost();
+  out.workers_joined = in.workers_joined();
+  out.workers_max = in.workers_max();
+  out.workers_alive = in.workers_alive();
+  out.servers_started = in.servers_started();
+  out.servers_lost = in.servers_lost();
+  out.servers_alive = in.servers_alive();
+  out.master_restarts = in.master_restarts();
+  out.fenced_pushes = in.fenced_pushes();
+  out.bad_rows = in.bad_rows();
+  out.rows = in.rows();
+  out.bytes = in.bytes();
+  out.checkpoint = in.checkpoint();
+  out.loss = in.loss();
+  out.spent = FromWire(in.spent());
+  for (const auto& item : in.evaluations()) out.evaluations.push_back(FromWire(item));
+  for (const auto& item : in.processes()) out.processes.push_back(FromWire(item));
+  return out;
+}
+
+}  // namespace rubato

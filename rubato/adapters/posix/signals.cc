@@ -1,0 +1,24 @@
+#include "rubato/adapters/posix/signals.h"
+
+#include <csignal>
+
+namespace rubato {
+namespace {
+
+volatile std::sig_atomic_t stops = 0;
+
+void CountStop(int) { stops = stops + 1; }
+
+}  // namespace
+
+void CatchStopSignals() {
+  struct sigaction action = {};
+  action.sa_handler = CountStop;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+}
+
+int StopSignals() { return stops; }
+
+}  // namespace rubato

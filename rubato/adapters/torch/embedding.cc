@@ -1,0 +1,60 @@
+#include "rubato/adapters/torch/embedding.h"
+
+#include "rubato/base/status.h"
+#include "rubato/params/initializer.h"
+
+namespace rubato {
+
+EmbeddingImpl::EmbeddingImpl(std::string name, int64_t dim, std::vector<int64_t> fields,
+                             InitializerSpec initializer) {
+  spec_.name = std::move(name);
+  spec_.dim = dim;
+  spec_.initializer = std::move(initializer);
+  spec_.fields = std::move(fields);
+}
+
+PulledRows EmbeddingImpl::Pull(const ModelInput& in) {
+  return in.tables.empty() ? PullAlone(in) : in.tables[index_];
+}
+
+PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
+  const absl::StatusOr<Initializer> initializer =
+      Initializer::Make(spec_.initializer, /*seed=*/0, spec_.name);
+  TORCH_CHECK(initializer.ok(), initializer.status().ToString());
+  const int64_t fields = static_cast<int64_t>(spec_.fields.size());
+  torch::Tensor position = torch::empty({in.rows, fields}, torch::kInt32);
+  const auto ids = in.ids.accessor<int64_t, 2>();
+  auto at = position.accessor<int32_t, 2>();
+  std::unordered_map<uint64_t, int32_t> seen;
+  alone_ids_.clear();
+  for (int64_t row = 0; row < in.rows; ++row) {
+    for (int64_t f = 0; f < fields; ++f) {
+      const uint64_t id = static_cast<uint64_t>(ids[row][spec_.fields[f]]);
+      const auto [it, is_new] = seen.try_emplace(id, static_cast<int32_t>(alone_ids_.size()));
+      if (is_new) alone_ids_.push_back(id);
+      at[row][f] = it->second;
+    }
+  }
+  alone_rows_ = torch::empty({static_cast<int64_t>(alone_ids_.size()), spec_.dim});
+  float* to = alone_rows_.data_ptr<float>();
+  for (const uint64_t id : alone_ids_) {
+    const auto [it, is_new] = alone_.try_emplace(id, spec_.dim, 0.0f);
+    if (is_new) initializer->Fill(id, absl::MakeSpan(it->second));
+    to = std::copy(it->second.begin(), it->second.end(), to);
+  }
+  alone_rows_.set_requires_grad(true);
+  return {alone_rows_, position, torch::Tensor()};
+}
+
+void EmbeddingImpl::UpdateAlone(double learning_rate) {
+  if (!alone_rows_.defined() || !alone_rows_.grad().defined()) return;
+  const torch::Tensor moved =
+      (alone_rows_.detach() - learning_rate * alone_rows_.grad()).contiguous();
+  const float* from = moved.data_ptr<float>();
+  for (const uint64_t id : alone_ids_) {
+    std::copy(from, from + spec_.dim, alone_[id].begin());
+    from += spec_.dim;
+  }
+}
+
+}  // namespace rubato

@@ -1,0 +1,322 @@
+#include "rubato/adapters/torch/torch_trainer.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+// The user's Parse as a RecordParser.
+class ModelParser : public RecordParser {
+ public:
+  ModelParser(std::shared_ptr<const TorchModel> model, BatchShape shape)
+      : model_(std::move(model)), shape_(std::move(shape)) {}
+  const BatchShape& shape() const override { return shape_; }
+  absl::Status Parse(absl::string_view record, Batch* batch) const override {
+    return model_->Parse(record, batch);
+  }
+
+ private:
+  const std::shared_ptr<const TorchModel> model_;
+  const BatchShape shape_;
+};
+
+// libtorch and users' models throw; Rubato does not. Runs `body`, which returns a Status.
+template <typename Body>
+absl::Status Caught(absl::string_view doing, Body body) {
+  try {
+    return body();
+  } catch (const c10::Error& error) {
+    return absl::InternalError(absl::StrCat(doing, ": ", error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    return absl::InternalError(absl::StrCat(doing, ": ", error.what()));
+  }
+}
+
+// For what has no Status to go through: the process ends as a failed role does, with the reason as
+// its last words.
+void OrExit(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  std::fflush(stderr);
+  std::_Exit(1);
+}
+
+// Tensors over memory we do not own. libtorch has no const tensors; nothing writes to these.
+torch::Tensor View(const float* data, at::IntArrayRef shape) {
+  return torch::from_blob(const_cast<float*>(data), shape, torch::kFloat32);
+}
+
+// While it lives the model's parameters are the given weights; after that, nothing.
+class BoundWeights {
+ public:
+  BoundWeights(std::vector<torch::Tensor>& parameters, const ModelSignature& signature,
+               absl::Span<const float> dense)
+      : parameters_(parameters) {
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      const DenseParameter& spec = signature.dense[i];
+      parameters_[i].set_data(View(dense.data() + spec.offset, spec.shape));
+    }
+  }
+  ~BoundWeights() {
+    for (torch::Tensor& parameter : parameters_) parameter.set_data(torch::empty({0}));
+  }
+  BoundWeights(const BoundWeights&) = delete;
+  BoundWeights& operator=(const BoundWeights&) = delete;
+
+ private:
+  std::vector<torch::Tensor>& parameters_;
+};
+
+// True if a value is infinite or not a number. Integer arithmetic, so that it vectorizes.
+bool AnyNotFinite(const float* values, size_t n) {
+  uint32_t bad = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t exponent = std::bit_cast<uint32_t>(values[i]) & 0x7f800000u;
+    bad |= static_cast<uint32_t>(exponent == 0x7f800000u);
+  }
+  return bad != 0;
+}
+
+}  // namespace
+
+TorchTrainer::TorchTrainer(ModelFactory factory, const ModelSetup& setup, std::string engine)
+    : factory_(std::move(factory)), setup_(setup), engine_(std::move(engine)) {}
+
+TorchTrainer::~TorchTrainer() = default;
+
+absl::StatusOr<std::unique_ptr<TorchTrainer>> TorchTrainer::Make(ModelFactory factory,
+                                                                 const ModelSetup& setup,
+                                                                 std::string engine) {
+  std::unique_ptr<TorchTrainer> trainer(
+      new TorchTrainer(std::move(factory), setup, std::move(engine)));
+  RUBATO_RETURN_IF_ERROR(Caught("making the model", [&] { return trainer->Describe(); }));
+  return trainer;
+}
+
+absl::Status TorchTrainer::Describe() {
+  ModelSetup setup = setup_;
+  model_.reset(factory_(setup));
+  RUBATO_RETURN_IF_ERROR(setup.options.Check());
+  shape_ = setup_.shape;
+  if (std::optional<BatchShape> columns = model_->Columns()) {
+    shape_ = *columns;
+    parser_ = std::make_unique<ModelParser>(model_, *columns);
+  }
+  for (const auto& buffer : model_->named_buffers()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the model keeps a buffer, ", buffer.key(),
+                     ", which no server would hold; use layers without one (LayerNorm for "
+                     "BatchNorm)"));
+  }
+  for (const auto& parameter : model_->named_parameters()) {
+    const torch::Tensor& value = parameter.value();
+    if (value.scalar_type() != torch::kFloat32) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("parameter ", parameter.key(), " is not 32-bit float"));
+    }
+    signature_.dense.push_back({.name = parameter.key(),
+                                .shape = value.sizes().vec(),
+                                .size = value.numel(),
+                                .offset = signature_.dense_size});
+    signature_.dense_size += value.numel();
+    parameters_.push_back(value);
+  }
+  std::set<std::string> names;
+  for (const std::shared_ptr<torch::nn::Module>& module : model_->modules()) {
+    auto* table = dynamic_cast<EmbeddingImpl*>(module.get());
+    if (table == nullptr) continue;
+    const TableSpec& spec = table->spec();
+    if (!names.insert(spec.name).second) {
+      return absl::InvalidArgumentError(absl::StrCat("two embeddings are named ", spec.name));
+    }
+    if (spec.dim <= 0 || spec.fields.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("embedding ", spec.name, " needs a dim above 0 and at least one field"));
+    }
+    for (const int64_t field : spec.fields) {
+      if (field >= 0 && field < static_cast<int64_t>(shape_.ids.size())) continue;
+      return absl::InvalidArgumentError(absl::StrCat("embedding ", spec.name, " looks up field ",
+                                                     field, ", and the data has ",
+                                                     shape_.ids.size(), " id columns"));
+    }
+    table->set_index(signature_.tables.size());
+    signature_.tables.push_back(spec);
+  }
+  return absl::OkStatus();
+}
+
+OptimizerSpec TorchTrainer::optimizer(const OptimizerSpec& job) const {
+  return model_->Optimizer(job);
+}
+
+std::vector<float> TorchTrainer::InitialDense(uint64_t seed) {
+  std::vector<float> dense(static_cast<size_t>(signature_.dense_size));
+  OrExit(Caught("making the starting weights", [&] {
+    torch::manual_seed(seed);
+    ModelSetup setup = setup_;
+    const std::shared_ptr<TorchModel> fresh(factory_(setup));
+    float* to = dense.data();
+    for (const torch::Tensor& parameter : fresh->parameters()) {
+      const torch::Tensor value = parameter.detach().contiguous();
+      to = std::copy_n(value.data_ptr<float>(), value.numel(), to);
+    }
+    return absl::OkStatus();
+  }));
+  return dense;
+}
+
+absl::Status TorchTrainer::CheckInput(const StepInput& in) const {
+  RUBATO_CHECK(in.batch != nullptr);
+  RUBATO_CHECK(in.dense.size() == static_cast<size_t>(signature_.dense_size));
+  RUBATO_CHECK(in.tables.size() == signature_.tables.size());
+  const Batch& batch = *in.batch;
+  const size_t rows = static_cast<size_t>(batch.rows);
+  if (batch.labels.size() != rows || batch.dense.size() != rows * shape_.dense.size() ||
+      batch.ids.size() != rows * shape_.ids.size()) {
+    return absl::InternalError(
+        absl::StrCat("a batch of ", rows, " rows has ", batch.labels.size(), " labels, ",
+                     batch.dense.size(), " numbers and ", batch.ids.size(), " ids; the model has ",
+                     shape_.dense.size(), " number and ", shape_.ids.size(), " id columns"));
+  }
+  return absl::OkStatus();
+}
+
+ModelInput TorchTrainer::Wrap(const Batch& batch) const {
+  ModelInput input;
+  input.rows = batch.rows;
+  input.labels = View(batch.labels.data(), {batch.rows});
+  input.dense = View(batch.dense.data(), {batch.rows, static_cast<int64_t>(shape_.dense.size())});
+  input.ids =
+      torch::from_blob(const_cast<uint64_t*>(batch.ids.data()),
+                       {batch.rows, static_cast<int64_t>(shape_.ids.size())}, torch::kInt64);
+  return input;
+}
+
+ModelInput TorchTrainer::Wrap(const StepInput& in, StepOutput* out) const {
+  ModelInput input = Wrap(*in.batch);
+  for (size_t t = 0; t < in.tables.size(); ++t) {
+    const TableSpec& spec = signature_.tables[t];
+    const TableRows& table = in.tables[t];
+    RUBATO_CHECK(table.rows.size() % static_cast<size_t>(spec.dim) == 0);
+    RUBATO_CHECK(table.position.size() == spec.fields.size() * static_cast<size_t>(input.rows));
+    const int64_t distinct = static_cast<int64_t>(table.rows.size()) / spec.dim;
+    const int64_t fields = static_cast<int64_t>(spec.fields.size());
+    PulledRows pulled;
+    pulled.rows = View(table.rows.data(), {distinct, spec.dim});
+    pulled.position = torch::from_blob(const_cast<uint32_t*>(table.position.data()),
+                                       {input.rows, fields}, torch::kInt32);
+    if (out != nullptr) {
+      std::vector<float>& gradient = out->table_gradients[t];
+      gradient.assign(table.rows.size(), 0.0f);
+      pulled.rows.set_requires_grad(true);
+      pulled.gradient = View(gradient.data(), {distinct, spec.dim});
+    }
+    input.tables.push_back(std::move(pulled));
+  }
+  return input;
+}
+
+absl::Status TorchTrainer::Step(const StepInput& in, StepOutput* out) {
+  RUBATO_RETURN_IF_ERROR(CheckInput(in));
+  out->table_gradients.resize(in.tables.size());
+  out->dense_gradient.resize(static_cast<size_t>(signature_.dense_size));
+  return Caught("training step", [&]() -> absl::Status {
+    torch::manual_seed(in.seed);
+    const BoundWeights bound(parameters_, signature_, in.dense);
+    for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    const ModelInput input = Wrap(in, out);
+    if (!model_->is_training()) model_->train();
+    const torch::Tensor loss = model_->Loss(model_->Forward(input), input);
+    out->loss = loss.item<double>();
+    if (!std::isfinite(out->loss)) {
+      return absl::InternalError(absl::StrCat("the loss is ", out->loss));
+    }
+    loss.backward();
+    return CollectGradients(out);
+  });
+}
+
+absl::Status TorchTrainer::CollectGradients(StepOutput* out) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const DenseParameter& spec = signature_.dense[i];
+    float* to = out->dense_gradient.data() + spec.offset;
+    const size_t size = static_cast<size_t>(spec.size);
+    torch::Tensor& grad = parameters_[i].mutable_grad();
+    if (grad.defined()) {
+      const torch::Tensor from = grad.contiguous();
+      std::memcpy(to, from.data_ptr<float>(), size * sizeof(float));
+      grad.reset();
+    } else {
+      std::fill_n(to, size, 0.0f);
+    }
+    if (AnyNotFinite(to, size)) {
+      return absl::InternalError(absl::StrCat("the gradient of ", spec.name, " is not finite"));
+    }
+  }
+  for (size_t t = 0; t < out->table_gradients.size(); ++t) {
+    const std::vector<float>& gradient = out->table_gradients[t];
+    if (AnyNotFinite(gradient.data(), gradient.size())) {
+      return absl::InternalError(
+          absl::StrCat("the gradient of embedding ", signature_.tables[t].name, " is not finite"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TorchTrainer::Predict(const StepInput& in, std::vector<float>* scores) {
+  RUBATO_RETURN_IF_ERROR(CheckInput(in));
+  return Caught("predicting", [&]() -> absl::Status {
+    torch::NoGradGuard no_gradients;
+    const BoundWeights bound(parameters_, signature_, in.dense);
+    if (model_->is_training()) model_->eval();
+    const ModelInput input = Wrap(in, nullptr);
+    torch::Tensor output = model_->Forward(input).contiguous();
+    if (score_width() == 1) output = output.sigmoid();
+    if (output.numel() != input.rows * score_width()) {
+      return absl::InternalError(absl::StrCat("Forward gave ", output.numel(), " scores for ",
+                                              input.rows, " rows of ", score_width()));
+    }
+    scores->assign(output.data_ptr<float>(), output.data_ptr<float>() + output.numel());
+    return absl::OkStatus();
+  });
+}
+
+int64_t TorchTrainer::score_width() const { return model_->score_width(); }
+
+std::map<std::string, double> TorchTrainer::Metrics(const Batch& batch,
+                                                    absl::Span<const float> scores) {
+  std::map<std::string, double> metrics;
+  OrExit(Caught("the model's metrics", [&] {
+    torch::NoGradGuard no_gradients;
+    torch::Tensor tensor = View(scores.data(), {batch.rows, score_width()});
+    if (score_width() == 1) tensor = tensor.squeeze(1);
+    metrics = model_->Metrics(Wrap(batch), tensor);
+    return absl::OkStatus();
+  }));
+  return metrics;
+}
+
+void TorchTrainer::OnTaskBegin(int64_t epoch) {
+  OrExit(Caught("the model's OnTaskBegin", [&] {
+    model_->OnTaskBegin(epoch);
+    return absl::OkStatus();
+  }));
+}
+
+void TorchTrainer::OnTrainEnd() {
+  OrExit(Caught("the model's OnTrainEnd", [&] {
+    model_->OnTrainEnd();
+    return absl::OkStatus();
+  }));
+}
+
+}  // namespace rubato

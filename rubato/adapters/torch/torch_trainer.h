@@ -1,0 +1,65 @@
+// A TorchModel seen as a Trainer: plain memory in, plain memory out, and no exception passes.
+#ifndef RUBATO_ADAPTERS_TORCH_TORCH_TRAINER_H_
+#define RUBATO_ADAPTERS_TORCH_TORCH_TRAINER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "rubato/adapters/torch/model.h"
+#include "rubato/model/trainer.h"
+
+namespace rubato {
+
+// Makes the same model again and again; its starting weights follow libtorch's seed.
+using ModelFactory = std::function<TorchModel*(ModelSetup&)>;
+
+// During a step the model's parameters are views of the weights handed in, its embeddings read the
+// rows handed in, and their gradients are added straight into the step's output. One thread.
+class TorchTrainer : public Trainer {
+ public:
+  // INVALID_ARGUMENT if the model refuses its options or columns, looks up a column that is not
+  // there, or holds something no server can: buffers, weights that are not float.
+  static absl::StatusOr<std::unique_ptr<TorchTrainer>> Make(ModelFactory factory,
+                                                            const ModelSetup& setup,
+                                                            std::string engine);
+  ~TorchTrainer() override;
+
+  const ModelSignature& signature() const override { return signature_; }
+  std::string engine() const override { return engine_; }
+  OptimizerSpec optimizer(const OptimizerSpec& job) const override;
+  const RecordParser* parser() const override { return parser_.get(); }
+  std::vector<float> InitialDense(uint64_t seed) override;
+  absl::Status Step(const StepInput& in, StepOutput* out) override;
+  absl::Status Predict(const StepInput& in, std::vector<float>* scores) override;
+  int64_t score_width() const override;
+  std::map<std::string, double> Metrics(const Batch& batch,
+                                        absl::Span<const float> scores) override;
+  void OnTaskBegin(int64_t epoch) override;
+  void OnTrainEnd() override;
+
+ private:
+  TorchTrainer(ModelFactory factory, const ModelSetup& setup, std::string engine);
+  absl::Status Describe();
+  absl::Status CheckInput(const StepInput& in) const;
+  // The batch and its rows as tensors over the same memory; `out` null when only predicting.
+  ModelInput Wrap(const StepInput& in, StepOutput* out) const;
+  ModelInput Wrap(const Batch& batch) const;
+  absl::Status CollectGradients(StepOutput* out);
+
+  const ModelFactory factory_;
+  ModelSetup setup_;  // As given: a copy is handed to every model made.
+  const std::string engine_;
+  BatchShape shape_;
+  std::unique_ptr<RecordParser> parser_;
+  std::shared_ptr<TorchModel> model_;
+  std::vector<torch::Tensor> parameters_;  // In the order of the signature.
+  ModelSignature signature_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_TORCH_TORCH_TRAINER_H_

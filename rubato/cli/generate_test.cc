@@ -1,0 +1,108 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "absl/strings/match.h"
+#include "rubato/adapters/files/file_source.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/files/testing.h"
+#include "rubato/cli/commands.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// What one command line answered.
+struct Answer {
+  int code = 0;
+  std::string out, err;
+};
+
+Answer RunRubato(std::vector<std::string> arguments) {
+  std::ostringstream out, err;
+  Cli cli({.out = out, .err = err});
+  AddGenerate(cli);
+  std::vector<const char*> argv = {"rubato"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  const int code = cli.Main(static_cast<int>(argv.size()), argv.data());
+  return {code, out.str(), err.str()};
+}
+
+// Every record of the files that match, as the reader sees them.
+std::vector<std::string> ReadAll(const TestFolder& folder, const std::string& pattern) {
+  DataSpec data;
+  const auto no_progress = [](int64_t, int64_t) { return absl::OkStatus(); };
+  RUBATO_CHECK_OK(
+      BuildIndex(data, {folder.File(pattern)}, folder.File("index"), no_progress).status());
+  const OpenedData opened = *OpenData(data, folder.File("index"));
+  std::vector<std::string> records;
+  Batch batch;
+  RUBATO_CHECK_OK(
+      opened.source->Read(0, opened.source->records(), [&](int64_t, absl::string_view record) {
+        records.emplace_back(record);
+        return opened.parser->Parse(record, &batch);
+      }));
+  return records;
+}
+
+TEST(GenerateCriteoTest, WritesFilesAndTheTruth) {
+  const TestFolder folder;
+  const Answer answer = RunRubato({"generate", "criteo", "--rows", "3000", "--validation-rows",
+                                   "2000", "--out", folder.File("deep/data"), "--json"});
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  EXPECT_THAT(*ListDirectory(folder.File("deep/data")),
+              ElementsAre("train.tsv", "truth.json", "valid.tsv"));
+  EXPECT_THAT(answer.err, HasSubstr("best reachable AUC 0."));
+  const auto truth = nlohmann::json::parse(*ReadWholeFile(folder.File("deep/data/truth.json")));
+  EXPECT_NEAR(truth["best_auc"].get<double>(), 0.8, 0.04);
+  EXPECT_NEAR(truth["positive_rate"].get<double>(), 0.25, 0.05);
+  EXPECT_GT(truth["best_logloss"].get<double>(), 0.3);
+  EXPECT_EQ(truth["rows"], 3000);
+  EXPECT_EQ(truth["seed"], 7);
+  EXPECT_EQ(truth["cardinalities"]["C1"], 1460);
+  EXPECT_EQ(nlohmann::json::parse(answer.out)["files"].size(), 2u);
+  EXPECT_EQ(ReadAll(folder, "deep/data/train.tsv").size(), 3000u);
+}
+
+// However they are packed, the rows of a seed are the same.
+TEST(GenerateCriteoTest, FilesAndGzipDoNotChangeTheRows) {
+  const TestFolder folder;
+  const std::vector<std::string> base = {"generate",          "criteo", "--rows", "1001",
+                                         "--validation-rows", "10",     "--seed", "3"};
+  std::vector<std::string> plain = base, spread = base;
+  plain.insert(plain.end(), {"--out", folder.File("plain")});
+  spread.insert(spread.end(), {"--out", folder.File("spread"), "--files", "4", "--gzip"});
+  ASSERT_EQ(RunRubato(plain).code, 0);
+  ASSERT_EQ(RunRubato(spread).code, 0);
+  EXPECT_EQ(ReadAll(folder, "plain/train.tsv"), ReadAll(folder, "spread/train-*.tsv.gz"));
+  EXPECT_EQ(ReadAll(folder, "plain/valid.tsv"), ReadAll(folder, "spread/valid.tsv.gz"));
+  EXPECT_EQ(ListDirectory(folder.File("spread"))->size(), 6u);
+}
+
+TEST(GenerateCriteoTest, BadUsageExitsWithTwo) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"generate"},
+      {"generate", "nothing"},
+      {"generate", "criteo", "--rows", "0", "--out", "/nowhere/at/all"},
+      {"generate", "criteo", "--rows", "many"},
+      {"generate", "criteo", "--rows", "5", "--files", "6"},
+      {"generate", "criteo", "--validation-rows", "0"}};
+  for (const std::vector<std::string>& arguments : cases) {
+    const Answer answer = RunRubato(arguments);
+    EXPECT_EQ(answer.code, kExitBadInput) << answer.err;
+    EXPECT_FALSE(answer.err.empty());
+  }
+}
+
+TEST(GenerateCriteoTest, AFolderThatCannotBeMadeIsNamed) {
+  const Answer answer = RunRubato({"generate", "criteo", "--rows", "5", "--out", "/proc/data"});
+  EXPECT_NE(answer.code, 0);
+  EXPECT_THAT(answer.err, HasSubstr("/proc/data: cannot make folder"));
+}
+
+}  // namespace
+}  // namespace rubato

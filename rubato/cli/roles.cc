@@ -1,0 +1,140 @@
+// rubato master, server, worker: the roles of a job, started by `rubato train`, usable by hand.
+#include <cstdio>
+#include <memory>
+
+#include "absl/time/clock.h"
+#include "rubato/adapters/grpc/master_service.h"
+#include "rubato/adapters/posix/real_clock.h"
+#include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/torch_loader/load_trainer.h"
+#include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/status.h"
+#include "rubato/cli/commands.h"
+#include "rubato/cli/version.h"
+#include "rubato/roles/data_set.h"
+#include "rubato/roles/exit_codes.h"
+#include "rubato/roles/master_host.h"
+#include "rubato/roles/server_host.h"
+#include "rubato/roles/worker_loop.h"
+
+namespace rubato {
+namespace {
+
+struct RoleFlags {
+  std::string job_dir;
+  std::string listen;
+  std::string master;
+  int64_t id = 0;
+  int64_t incarnation = 1;
+  bool resume = false;
+  bool check = false;
+};
+
+bool AskedToStop() { return StopSignals() > 0; }
+
+absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
+  CatchStopSignals();
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
+  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
+  RUBATO_ASSIGN_OR_RETURN(const DataShape shape, ReadDataShape(spec, directory));
+  const RealClock clock;
+  RUBATO_ASSIGN_OR_RETURN(
+      const std::unique_ptr<MasterHost> host,
+      MasterHost::Open(directory,
+                       {.job = spec, .data = shape, .version = kVersion, .resume = flags.resume},
+                       &clock));
+  RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<MasterService> service,
+                          MasterService::Start(flags.listen, host.get()));
+  std::fprintf(stderr, "the master of %s listens on %s\n", spec.name.c_str(),
+               service->address().c_str());
+  while (!AskedToStop()) absl::SleepFor(absl::Milliseconds(50));
+  return kRoleDone;
+}
+
+absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
+  CatchStopSignals();
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
+  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
+  return RunServer({.job = spec,
+                    .job_dir = directory.path(),
+                    .master = flags.master,
+                    .listen = flags.listen,
+                    .id = ServerId(flags.id),
+                    .incarnation = flags.incarnation,
+                    .version = kVersion,
+                    .stop = AskedToStop});
+}
+
+absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
+  CatchStopSignals();
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
+  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
+  RUBATO_ASSIGN_OR_RETURN(const DataSet data, OpenDataSet(spec, directory));
+  RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
+                          LoadTrainer(spec, data.parser->shape()));
+  if (flags.check) return kRoleDone;
+  const RecordParser* own = trainer->parser();
+  const RealClock clock;
+  const WorkerLoopOptions options = {.job = spec,
+                                     .master = flags.master,
+                                     .id = WorkerId(flags.id),
+                                     .version = kVersion,
+                                     .stop = AskedToStop,
+                                     .clock = &clock};
+  WorkerLoop loop(options, *trainer, own != nullptr ? *own : *data.parser, *data.train,
+                  data.validation.get());
+  return loop.Run();
+}
+
+void AddJobDir(CLI::App* command, RoleFlags& flags) {
+  command->add_option("--job-dir", flags.job_dir, "The job directory.")->required();
+}
+
+void AddMaster(Cli& cli) {
+  auto flags = std::make_shared<RoleFlags>();
+  CLI::App* command =
+      cli.Command("master", "Conduct one job: leases, views, journal. Started by `rubato train`.",
+                  "  rubato master --job-dir rubato-jobs/ctr-1 --listen unix:/tmp/master.sock",
+                  [flags] { return RunMaster(*flags); });
+  AddJobDir(command, *flags);
+  command->add_option("--listen", flags->listen, "unix:/path or host:port.")->required();
+  command->add_flag("--resume", flags->resume, "Nobody of an earlier run is alive.");
+}
+
+void AddServer(Cli& cli) {
+  auto flags = std::make_shared<RoleFlags>();
+  CLI::App* command =
+      cli.Command("server", "Hold a shard of a job's parameters. Started by `rubato train`.",
+                  "  rubato server --job-dir rubato-jobs/ctr-1 --master unix:/tmp/master.sock "
+                  "--id 0 --listen 127.0.0.1:0",
+                  [flags] { return RunServerRole(*flags); });
+  AddJobDir(command, *flags);
+  command->add_option("--master", flags->master, "The master's address.")->required();
+  command
+      ->add_option("--listen", flags->listen, "unix:/path or host:port; port 0 takes a free one.")
+      ->required();
+  command->add_option("--id", flags->id, "Which of the job's servers this is, from 0.")->required();
+  command->add_option("--incarnation", flags->incarnation, "Which life of that server.");
+}
+
+void AddWorker(Cli& cli) {
+  auto flags = std::make_shared<RoleFlags>();
+  CLI::App* command = cli.Command(
+      "worker", "Compute batches of a job. Started by `rubato train`.",
+      "  rubato worker --job-dir rubato-jobs/ctr-1 --master unix:/tmp/master.sock --id 3",
+      [flags] { return RunWorker(*flags); });
+  AddJobDir(command, *flags);
+  command->add_option("--master", flags->master, "The master's address.");
+  command->add_option("--id", flags->id, "The worker's number, as the master gave it.");
+  command->add_flag("--check", flags->check, "Only load the job's data set and model, and leave.");
+}
+
+}  // namespace
+
+void AddRoles(Cli& cli) {
+  AddMaster(cli);
+  AddServer(cli);
+  AddWorker(cli);
+}
+
+}  // namespace rubato

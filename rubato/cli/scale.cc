@@ -1,0 +1,96 @@
+// rubato scale JOBDIR --workers N: resizes a running job. rubato show JOBDIR: how it stands.
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/grpc/master_client.h"
+#include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/status.h"
+#include "rubato/cli/commands.h"
+#include "rubato/cli/summary.h"
+#include "rubato/roles/job_directory.h"
+
+namespace rubato {
+namespace {
+
+struct JobFlags {
+  std::string job_dir;
+  int64_t workers = 0;
+  bool json = false;
+};
+
+// Asks a running job's master, patient enough to outlast its restart.
+template <typename Reply>
+absl::StatusOr<Reply> Ask(const std::string& job_dir,
+                          const std::function<absl::StatusOr<Reply>(MasterClient&)>& question) {
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(job_dir));
+  RUBATO_ASSIGN_OR_RETURN(const std::string address, directory.MasterAddress());
+  const std::unique_ptr<MasterClient> client = MasterClient::Dial(address);
+  const absl::Time until = absl::Now() + absl::Seconds(5);
+  while (true) {
+    absl::StatusOr<Reply> reply = question(*client);
+    if (reply.ok() || absl::Now() > until) {
+      return reply.ok() ? reply
+                        : Annotate(reply.status(), absl::StrCat(job_dir,
+                                                                ": its master does not "
+                                                                "answer"));
+    }
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+}
+
+absl::StatusOr<int> RunScale(const JobFlags& flags, Console& console) {
+  RUBATO_ASSIGN_OR_RETURN(const ScaleReply reply,
+                          Ask<ScaleReply>(flags.job_dir, [&](MasterClient& client) {
+                            return client.Scale({.workers = flags.workers});
+                          }));
+  if (!reply.accepted) return absl::InvalidArgumentError(reply.reason);
+  if (flags.json) {
+    console.out << nlohmann::json{{"workers_target", reply.workers_target}}.dump() << "\n";
+  } else {
+    console.err << "the job will have " << reply.workers_target << " workers\n";
+  }
+  return kExitDone;
+}
+
+absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
+  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
+  RUBATO_ASSIGN_OR_RETURN(
+      const Snapshot snapshot,
+      Ask<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
+  const double seconds = snapshot.spent.total() / std::max<double>(1, snapshot.workers_max);
+  const auto summary = SummaryJson(spec, snapshot, absl::Seconds(seconds), directory.path());
+  if (flags.json) {
+    console.out << summary.dump() << "\n";
+  } else {
+    console.err << SummaryTable(summary);
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddScale(Cli& cli) {
+  auto flags = std::make_shared<JobFlags>();
+  Console& console = cli.console();
+  CLI::App* command =
+      cli.Command("scale", "Resize a running job.", "  rubato scale rubato-jobs/ctr-1 --workers 3",
+                  [flags, &console] { return RunScale(*flags, console); });
+  command->add_option("job_dir", flags->job_dir, "The job directory.")->required();
+  command->add_option("--workers", flags->workers, "How many workers it shall have.")->required();
+  command->add_flag("--json", flags->json, "Print the answer as one JSON object.");
+}
+
+void AddShow(Cli& cli) {
+  auto flags = std::make_shared<JobFlags>();
+  Console& console = cli.console();
+  CLI::App* command = cli.Command("show", "Show how a running job stands.",
+                                  "  rubato show rubato-jobs/ctr-1 --json",
+                                  [flags, &console] { return RunShow(*flags, console); });
+  command->add_option("job_dir", flags->job_dir, "The job directory.")->required();
+  command->add_flag("--json", flags->json, "Print it as one JSON object.");
+}
+
+}  // namespace rubato

@@ -1,0 +1,125 @@
+#include "rubato/cli/summary.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rubato/cli/progress.h"
+
+namespace rubato {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Fractions of all workers' time; they sum to 1, since every second is in exactly one part.
+Json Goodput(const TimeSpent& spent) {
+  const double total = std::max(spent.total(), 1e-9);
+  return {{"useful", spent.useful / total},
+          {"read", spent.read / total},
+          {"wait", spent.wait / total},
+          {"rebuild", spent.rebuild / total},
+          {"redo", spent.redo / total},
+          {"checkpoint", spent.checkpoint / total},
+          {"other", spent.total() > 0 ? spent.other / total : 1.0}};
+}
+
+void AddLine(std::string& table, absl::string_view name, absl::string_view value) {
+  absl::StrAppendFormat(&table, "  %-12s %s\n", name, value);
+}
+
+std::string Grouped(int64_t number) {
+  std::string digits = absl::StrCat(number);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
+}  // namespace
+
+Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration elapsed,
+                 const std::string& job_dir) {
+  const double seconds = absl::ToDoubleSeconds(elapsed);
+  Json metrics = Json::object();
+  if (!snapshot.evaluations.empty()) metrics = snapshot.evaluations.back().metrics;
+  Json evaluations = Json::array();
+  for (const EvaluationResult& result : snapshot.evaluations) {
+    evaluations.push_back(
+        {{"step", result.step}, {"records", result.records}, {"metrics", result.metrics}});
+  }
+  Json summary = {
+      {"job", spec.name},
+      {"state", std::string(JobStateName(snapshot.state))},
+      {"strategy", spec.strategy},
+      {"seconds", seconds},
+      {"epochs", spec.epochs},
+      {"steps", snapshot.steps},
+      {"records_committed", snapshot.records_committed},
+      {"records_expected", snapshot.records_expected},
+      {"records_repeated", snapshot.records_repeated},
+      {"records_recomputed", snapshot.records_recomputed},
+      {"bad_rows", snapshot.bad_rows},
+      {"workers",
+       {{"started", snapshot.workers_started},
+        {"lost", snapshot.workers_lost},
+        {"joined", snapshot.workers_joined},
+        {"max", snapshot.workers_max}}},
+      {"servers", {{"started", snapshot.servers_started}, {"lost", snapshot.servers_lost}}},
+      {"master_restarts", snapshot.master_restarts},
+      {"fenced_pushes", snapshot.fenced_pushes},
+      {"throughput_records_per_second",
+       static_cast<double>(snapshot.records_committed) / std::max(seconds, 1e-9)},
+      {"loss", snapshot.loss},
+      {"metrics", metrics},
+      {"evaluations", evaluations},
+      {"goodput", Goodput(snapshot.spent)},
+      {"rows", snapshot.rows},
+      {"bytes", snapshot.bytes},
+      {"checkpoint", snapshot.checkpoint > 0
+                         ? Json(absl::StrCat(job_dir, "/checkpoints/", snapshot.checkpoint))
+                         : Json(nullptr)},
+      {"job_dir", job_dir}};
+  if (!snapshot.error.empty()) summary["error"] = snapshot.error;
+  return summary;
+}
+
+std::string SummaryTable(const Json& summary) {
+  const auto count = [&](const char* key) { return summary[key].get<int64_t>(); };
+  std::string table = absl::StrFormat(
+      "\n%s: %s after %s\n", summary["job"].get<std::string>(), summary["state"].get<std::string>(),
+      ShortDuration(absl::Seconds(summary["seconds"].get<double>())));
+  AddLine(table, "records",
+          absl::StrCat(Grouped(count("records_committed")), " committed of ",
+                       Grouped(count("records_expected")), ", ", count("records_repeated"),
+                       " counted twice, ", count("records_recomputed"), " computed again"));
+  AddLine(table, "steps", Grouped(count("steps")));
+  AddLine(table, "speed",
+          absl::StrCat(ShortCount(summary["throughput_records_per_second"].get<double>()),
+                       " records/s"));
+  std::string metrics;
+  for (const auto& [name, value] : summary["metrics"].items()) {
+    absl::StrAppendFormat(&metrics, "%s%s %.4f", metrics.empty() ? "" : ", ", name,
+                          value.get<double>());
+  }
+  if (!metrics.empty()) AddLine(table, "validation", metrics);
+  const Json& workers = summary["workers"];
+  const Json& servers = summary["servers"];
+  AddLine(
+      table, "workers",
+      absl::StrFormat("%d started, %d lost, at most %d at once", workers["started"].get<int64_t>(),
+                      workers["lost"].get<int64_t>(), workers["max"].get<int64_t>()));
+  AddLine(table, "servers",
+          absl::StrFormat("%d started, %d lost; master restarted %d times",
+                          servers["started"].get<int64_t>(), servers["lost"].get<int64_t>(),
+                          count("master_restarts")));
+  std::string goodput;
+  for (const auto& [name, value] : summary["goodput"].items()) {
+    if (value.get<double>() < 0.0005) continue;
+    absl::StrAppendFormat(&goodput, "%s%s %.1f%%", goodput.empty() ? "" : ", ", name,
+                          100 * value.get<double>());
+  }
+  AddLine(table, "goodput", goodput);
+  AddLine(table, "directory", summary["job_dir"].get<std::string>());
+  if (summary.contains("error")) AddLine(table, "error", summary["error"].get<std::string>());
+  return table;
+}
+
+}  // namespace rubato

@@ -1,0 +1,189 @@
+// rubato train JOB.yaml: runs one job here, elastically, as local processes.
+#include <stdlib.h>
+#include <sys/wait.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/process_table.h"
+#include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/status.h"
+#include "rubato/cli/commands.h"
+#include "rubato/cli/progress.h"
+#include "rubato/cli/summary.h"
+#include "rubato/cli/train_watch.h"
+#include "rubato/job/job_keys.h"
+#include "rubato/roles/data_set.h"
+#include "rubato/roles/job_directory.h"
+#include "rubato/roles/supervisor.h"
+
+namespace rubato {
+namespace {
+
+struct TrainFlags {
+  std::string job;
+  std::string resume;
+  std::string job_dir;
+  std::vector<std::string> set;
+  bool json = false;
+};
+
+// A short folder for sockets, gone when the run is.
+class RunDirectory {
+ public:
+  static absl::StatusOr<std::unique_ptr<RunDirectory>> Make() {
+    std::string path = std::filesystem::temp_directory_path().string() + "/rubato.XXXXXX";
+    if (mkdtemp(path.data()) == nullptr) return PathError(errno, "make a folder like", path);
+    return std::unique_ptr<RunDirectory>(new RunDirectory(path));
+  }
+  ~RunDirectory() { (void)RemoveTree(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec) {
+  if (!flags.resume.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(
+        const std::string path,
+        absl::StatusOr<std::string>(std::filesystem::absolute(flags.resume).lexically_normal()));
+    RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Open(path));
+    RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file(), flags.set));
+    return directory;
+  }
+  RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(flags.job, flags.set));
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory made, flags.job_dir.empty()
+                                                       ? JobDirectory::CreateNext(spec->name)
+                                                       : JobDirectory::Create(flags.job_dir));
+  const JobDirectory directory(std::filesystem::absolute(made.path()).lexically_normal());
+  RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), *spec));
+  return directory;
+}
+
+absl::Status BuildIndexes(const JobSpec& spec, const JobDirectory& directory, Console& console) {
+  std::unique_ptr<Progress> progress;
+  const auto show = [&](int64_t done, int64_t total) {
+    if (!progress) progress = std::make_unique<Progress>(console, "indexing", total, "bytes");
+    progress->Update(done);
+    if (done >= total) progress.reset();
+    return StopSignals() > 0 ? absl::CancelledError("stopped while indexing") : absl::OkStatus();
+  };
+  RUBATO_ASSIGN_OR_RETURN(const int64_t records,
+                          IndexDataSet(spec, DataPart::kTrain, directory, show));
+  if (records == 0) return absl::InvalidArgumentError("data.train: there is no record in it");
+  if (spec.data.validation.empty()) return absl::OkStatus();
+  return IndexDataSet(spec, DataPart::kValidation, directory, show).status();
+}
+
+// A model that cannot be loaded is the user's to mend now, not after five crashed workers.
+absl::Status CheckModel(const JobDirectory& directory) {
+  ProcessTable table;
+  const std::string log = directory.path() + "/logs/check.log";
+  RUBATO_ASSIGN_OR_RETURN(
+      const pid_t pid,
+      table.Start({.arguments = {ProgramPath(), "worker", "--check", "--job-dir", directory.path()},
+                   .log_path = log}));
+  while (table.alive(pid)) {
+    for (const ChildExit& exit : table.Reap()) {
+      if (exit.exit_code == 0 && exit.signal == 0) return absl::OkStatus();
+      return absl::InvalidArgumentError(absl::StrCat(
+          exit.signal != 0 ? absl::StrCat("the model crashed with signal ", exit.signal, ": ") : "",
+          LastLines(log, 1)));
+    }
+    absl::SleepFor(absl::Milliseconds(2));
+  }
+  return absl::OkStatus();
+}
+
+// Runs the job to its end; the snapshot is what the master last said.
+absl::StatusOr<Snapshot> Supervise(const TrainFlags& flags, const JobSpec& spec,
+                                   const JobDirectory& directory, Console& console) {
+  RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<RunDirectory> run, RunDirectory::Make());
+  Supervisor supervisor({.program = ProgramPath(),
+                         .job_dir = directory.path(),
+                         .run_dir = run->path(),
+                         .resume = !flags.resume.empty()});
+  TrainWatch watch(console, spec, directory);
+  RUBATO_RETURN_IF_ERROR(supervisor.Start());
+  int stops_heard = 0;
+  while (!supervisor.finished()) {
+    RUBATO_RETURN_IF_ERROR(supervisor.Turn(absl::Milliseconds(50)));
+    watch.Show(supervisor.snapshot(), absl::Now());
+    const int stops = StopSignals();
+    if (stops == stops_heard) continue;
+    stops_heard = stops;
+    if (stops > 1) {
+      Snapshot snapshot = supervisor.snapshot();
+      snapshot.state = JobState::kStopped;
+      return snapshot;  // The supervisor kills what is left.
+    }
+    watch.Say("stopping with a checkpoint; press Ctrl-C again to stop at once");
+    supervisor.RequestStop();
+  }
+  supervisor.EndAll(absl::Seconds(5));
+  return supervisor.snapshot();
+}
+
+int ExitCodeOf(JobState state) {
+  if (state == JobState::kDone) return kExitDone;
+  return state == JobState::kStopped ? kExitInterrupted : kExitFailed;
+}
+
+absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
+  if (flags.job.empty() == flags.resume.empty()) {
+    return absl::InvalidArgumentError("give a job file, or --resume JOBDIR");
+  }
+  CatchStopSignals();
+  const absl::Time start = absl::Now();
+  JobSpec spec;
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, OpenDirectory(flags, &spec));
+  RUBATO_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock, directory.Lock());
+  console.err << "job directory: " << directory.path() << "\n";
+  // A job that has begun goes on with the records it began with, or not at all.
+  if (!PathExists(directory.journal())) {
+    RUBATO_RETURN_IF_ERROR(BuildIndexes(spec, directory, console));
+  }
+  RUBATO_RETURN_IF_ERROR(OpenDataSet(spec, directory).status());
+  RUBATO_RETURN_IF_ERROR(CheckModel(directory));
+  RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, Supervise(flags, spec, directory, console));
+
+  const nlohmann::ordered_json summary =
+      SummaryJson(spec, snapshot, absl::Now() - start, directory.path());
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(directory.summary(), summary.dump(1) + "\n"));
+  console.err << SummaryTable(summary);
+  if (flags.json) console.out << summary.dump() << "\n";
+  if (snapshot.state == JobState::kStopped) {
+    console.err << "go on with: rubato train --resume " << directory.path() << "\n";
+  }
+  return ExitCodeOf(snapshot.state);
+}
+
+}  // namespace
+
+void AddTrain(Cli& cli) {
+  auto flags = std::make_shared<TrainFlags>();
+  Console& console = cli.console();
+  CLI::App* command =
+      cli.Command("train", "Run one job here, elastically, as local processes.",
+                  "  rubato train job.yaml\n"
+                  "  rubato train job.yaml --set workers.max=4 --set optimizer.learning_rate=0.1\n"
+                  "  rubato train --resume rubato-jobs/ctr-1\n\nJob file keys:\n" +
+                      JobKeysHelp(),
+                  [flags, &console] { return RunTrain(*flags, console); });
+  command->add_option("job", flags->job, "The job file (YAML).");
+  command->add_option("--set", flags->set, "Override a key of the job file: KEY=VALUE.")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--job-dir", flags->job_dir,
+                      "Where the job lives; default ./rubato-jobs/NAME-N.");
+  command->add_option("--resume", flags->resume, "Go on with the job in this job directory.");
+  command->add_flag("--json", flags->json, "Print the summary as one JSON object.");
+}
+
+}  // namespace rubato

@@ -1,0 +1,130 @@
+#include "rubato/cli/train_watch.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rubato/cli/progress.h"
+
+namespace rubato {
+namespace {
+
+constexpr absl::Duration kRateWindow = absl::Seconds(5);
+
+// "worker_lost  worker 3, task 7: killed by signal 9"
+std::string Sentence(const nlohmann::ordered_json& event) {
+  std::string text = event.value("event", "");
+  std::replace(text.begin(), text.end(), '_', ' ');
+  std::string fields;
+  for (const auto& [name, value] : event.items()) {
+    if (name == "event" || name == "time" || name == "cause") continue;
+    absl::StrAppend(&fields, fields.empty() ? "" : ", ", name, " ",
+                    value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  if (!fields.empty()) absl::StrAppend(&text, ": ", fields);
+  const std::string cause = event.value("cause", "");
+  if (!cause.empty()) absl::StrAppend(&text, " (", cause, ")");
+  return text;
+}
+
+}  // namespace
+
+TrainWatch::TrainWatch(Console& console, const JobSpec& spec, const JobDirectory& directory)
+    : console_(console), spec_(spec) {
+  std::ofstream(directory.events(), std::ios::app);  // The master may not have made it yet.
+  events_.open(directory.events());
+  events_.seekg(0, std::ios::end);
+  if (auto board = TensorBoard::Open(directory.metrics(), absl::Now()); board.ok()) {
+    board_ = *std::move(board);
+  }
+}
+
+TrainWatch::~TrainWatch() {
+  TellEvents();
+  if (line_open_) console_.err << "\n";
+}
+
+void TrainWatch::Say(const std::string& text) {
+  console_.err << (line_open_ ? "\r\x1b[K" : "") << text << "\n";
+  line_open_ = false;
+}
+
+void TrainWatch::Show(const Snapshot& snapshot, absl::Time now) {
+  TellEvents();
+  DrawCurves(snapshot, now);
+  if (now - drawn_ < (console_.terminal ? absl::Milliseconds(100) : absl::Seconds(5))) return;
+  drawn_ = now;
+  const std::string line = Line(snapshot, now);
+  if (console_.terminal) {
+    console_.err << "\r" << line << "\x1b[K" << std::flush;
+    line_open_ = true;
+  } else {
+    console_.err << line << "\n";
+  }
+}
+
+void TrainWatch::TellEvents() {
+  events_.clear();
+  for (char c; events_.get(c);) {
+    if (c != '\n') {
+      partial_.push_back(c);
+      continue;
+    }
+    const auto event = nlohmann::ordered_json::parse(partial_, nullptr, false);
+    partial_.clear();
+    if (!event.is_discarded() && event.is_object()) {
+      Say(console_.terminal ? absl::StrCat("\x1b[2m", Sentence(event), "\x1b[0m")
+                            : Sentence(event));
+    }
+  }
+}
+
+double TrainWatch::Rate(const Snapshot& snapshot, absl::Time now) {
+  history_.emplace_back(now, snapshot.records_committed);
+  while (now - history_.front().first > kRateWindow) history_.pop_front();
+  const double seconds = absl::ToDoubleSeconds(now - history_.front().first);
+  if (seconds < 0.2) return 0;
+  return static_cast<double>(snapshot.records_committed - history_.front().second) / seconds;
+}
+
+std::string TrainWatch::Line(const Snapshot& snapshot, absl::Time now) {
+  const double rate = Rate(snapshot, now);
+  const double fraction = static_cast<double>(snapshot.records_committed) /
+                          static_cast<double>(std::max<int64_t>(1, snapshot.records_expected));
+  std::string line = absl::StrFormat("%s %s %3.0f%%  epoch %d/%d  %s rec/s  loss %.4f",
+                                     JobStateName(snapshot.state), Bar(fraction, 16),
+                                     100 * fraction, std::min(snapshot.epoch + 1, spec_.epochs),
+                                     spec_.epochs, ShortCount(rate), snapshot.loss);
+  if (!snapshot.evaluations.empty()) {
+    const auto& metrics = snapshot.evaluations.back().metrics;
+    if (const auto auc = metrics.find("auc"); auc != metrics.end()) {
+      absl::StrAppendFormat(&line, "  auc %.4f", auc->second);
+    }
+  }
+  absl::StrAppendFormat(&line, "  workers %d/%d  servers %d/%d", snapshot.workers_alive,
+                        snapshot.workers_target, snapshot.servers_alive, spec_.servers);
+  if (rate > 0 && snapshot.records_expected > snapshot.records_committed) {
+    const double left = static_cast<double>(snapshot.records_expected - snapshot.records_committed);
+    absl::StrAppend(&line, "  ", ShortDuration(absl::Seconds(left / rate)), " left");
+  }
+  return line;
+}
+
+void TrainWatch::DrawCurves(const Snapshot& snapshot, absl::Time now) {
+  if (!board_) return;
+  for (; evaluations_ < snapshot.evaluations.size(); ++evaluations_) {
+    const EvaluationResult& result = snapshot.evaluations[evaluations_];
+    for (const auto& [name, value] : result.metrics) {
+      board_->Scalar(now, result.step, absl::StrCat("validation/", name), value);
+    }
+  }
+  if (now - charted_ < absl::Seconds(1) || snapshot.steps == 0) return;
+  charted_ = now;
+  board_->Scalar(now, snapshot.steps, "train/loss", snapshot.loss);
+  board_->Scalar(now, snapshot.steps, "train/records_per_second", Rate(snapshot, now));
+  board_->Scalar(now, snapshot.steps, "elastic/workers",
+                 static_cast<double>(snapshot.workers_alive));
+}
+
+}  // namespace rubato

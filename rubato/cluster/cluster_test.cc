@@ -1,0 +1,94 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rubato/cluster/cluster_spec.h"
+#include "rubato/cluster/curve.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kSpecHeader[] =
+    "num_switch,num_node_p_switch,num_gpu_p_node,num_cpu_p_node,mem_p_node\n";
+
+TEST(ClusterSpecTest, ReadsTheCommonForm) {
+  const auto spec = ParseClusterCsv(std::string(kSpecHeader) + "2,32,8,64,256", "n64g8.csv");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->gpus(), 512);
+  EXPECT_EQ(spec->racks, 2);
+  EXPECT_EQ(spec->nodes.size(), 64u);
+  EXPECT_EQ(spec->nodes[32].rack, 1);
+  EXPECT_EQ(spec->nodes[63].first_gpu, 504);
+  EXPECT_EQ(spec->nodes[0].cpus, 64);
+}
+
+TEST(ClusterSpecTest, GpuTypesBecomePoolsOfNeighbours) {
+  const auto spec = ParseClusterShorthand("n2g8:A100+n4g4:T4+n1g8:A100");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_EQ(spec->pools.size(), 2u);
+  EXPECT_EQ(spec->pools[0].gpus, 24);
+  EXPECT_EQ(spec->pools[1].gpu_type, "T4");
+  EXPECT_EQ(spec->pools[1].first_gpu, 24);
+  EXPECT_EQ(spec->pools[1].nodes, 4);
+}
+
+TEST(ClusterSpecTest, SaysWhereASpecIsWrong) {
+  struct Case {
+    std::string text, message;
+  };
+  for (const Case& c : {
+           Case{"", "spec.csv:1: the file is empty"},
+           Case{"num_switch\n1", "spec.csv:1: no column \"num_node_p_switch\""},
+           Case{std::string(kSpecHeader) + "1,x,8,1,1", "spec.csv:2: num_node_p_switch is \"x\""},
+           Case{std::string(kSpecHeader) + "1,0,8,1,1", "spec.csv:2: num_node_p_switch is 0"},
+           Case{std::string(kSpecHeader) + "1,1,8", "spec.csv:2: 3 fields where the header has 5"},
+           Case{kSpecHeader, "the cluster has no nodes"},
+       }) {
+    const auto spec = ParseClusterCsv(c.text, "spec.csv");
+    ASSERT_FALSE(spec.ok()) << c.text;
+    EXPECT_THAT(spec.status().message(), HasSubstr(c.message));
+  }
+  EXPECT_THAT(ParseClusterShorthand("n4h8").status().message(), HasSubstr("n16g8"));
+}
+
+TEST(CurveTest, FallsAndGapsAreNotUseful) {
+  const Curve curve({{1, 46.9}, {2, 37.6}, {4, 56.3}, {8, 23.2}, {16, 0}});
+  EXPECT_EQ(curve.points().size(), 4u);
+  EXPECT_THAT(curve.useful(), ElementsAre(CurvePoint{1, 46.9}, CurvePoint{4, 56.3}));
+  EXPECT_EQ(curve.peak_gpus(), 4);
+  EXPECT_EQ(curve.max_gpus(), 8);
+  EXPECT_EQ(curve.UsefulAtMost(3), 1);
+  EXPECT_EQ(curve.LegalAtMost(3), 2);
+  EXPECT_EQ(curve.UsefulAfter(1), 4);
+  EXPECT_EQ(curve.UsefulAfter(4), 4);
+  EXPECT_FALSE(curve.Legal(16));
+  EXPECT_FALSE(curve.Legal(0));
+  EXPECT_FALSE(curve.Legal(-1));
+}
+
+TEST(CurveBookTest, ReadsProfilesWithHoles) {
+  CurveBook book;
+  ASSERT_TRUE(
+      book.AddCsv("global_batch_size,1,2,4\n32,3.0,,nan\n64,1.5,2.5,0\n", "ds2.csv", "ds2", "A100")
+          .ok());
+  EXPECT_EQ(book.Find("ds2", 32, "A100")->max_gpus(), 1);
+  EXPECT_EQ(book.Find("ds2", 64, "A100")->Rate(2), 2.5);
+  EXPECT_EQ(book.Find("ds2", 64, "T4"), nullptr);
+  EXPECT_EQ(book.Known("A100"), "ds2: 32 64");
+  EXPECT_TRUE(book.Knows("A100"));
+  EXPECT_FALSE(book.Knows("T4"));
+}
+
+TEST(CurveBookTest, SaysWhereAProfileIsWrong) {
+  CurveBook book;
+  EXPECT_THAT(book.AddCsv("global_batch_size,one\n1,1", "p.csv", "m", "t").message(),
+              HasSubstr("p.csv:1: column \"one\""));
+  EXPECT_THAT(book.AddCsv("global_batch_size,1\n8,fast", "p.csv", "m", "t").message(),
+              HasSubstr("p.csv:2: 1 is \"fast\""));
+  EXPECT_THAT(book.AddCsv("global_batch_size,1\n8,nan", "p.csv", "m", "t").message(),
+              HasSubstr("p.csv:2: no GPU count"));
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,111 @@
+#include "rubato/cluster/curve.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/cluster/csv.h"
+
+namespace rubato {
+namespace {
+
+constexpr int kCountMax = 1 << 16;
+
+// The last point of at most `gpus`, or 0.
+int AtMost(const std::vector<CurvePoint>& points, int gpus) {
+  const auto after =
+      std::upper_bound(points.begin(), points.end(), gpus,
+                       [](int count, const CurvePoint& point) { return count < point.gpus; });
+  return after == points.begin() ? 0 : std::prev(after)->gpus;
+}
+
+}  // namespace
+
+Curve::Curve(std::vector<CurvePoint> points) : points_(std::move(points)) {
+  std::erase_if(points_, [](const CurvePoint& p) { return !(p.rate > 0) || p.gpus <= 0; });
+  std::sort(points_.begin(), points_.end(),
+            [](const CurvePoint& a, const CurvePoint& b) { return a.gpus < b.gpus; });
+  rates_.assign(static_cast<size_t>(max_gpus()) + 1, 0);
+  for (const CurvePoint& point : points_) {
+    rates_[static_cast<size_t>(point.gpus)] = point.rate;
+    if (useful_.empty() || point.rate > useful_.back().rate) useful_.push_back(point);
+  }
+}
+
+Curve Curve::Linear(double rate_per_gpu, int gpus_max) {
+  std::vector<CurvePoint> points;
+  for (int gpus = 1; gpus <= gpus_max; ++gpus) points.push_back({gpus, rate_per_gpu * gpus});
+  return Curve(std::move(points));
+}
+
+int Curve::UsefulAtMost(int gpus) const { return AtMost(useful_, gpus); }
+int Curve::LegalAtMost(int gpus) const { return AtMost(points_, gpus); }
+
+int Curve::UsefulAfter(int gpus) const {
+  for (const CurvePoint& point : useful_) {
+    if (point.gpus > gpus) return point.gpus;
+  }
+  return gpus;
+}
+
+void CurveBook::Add(absl::string_view model, int batch_size, absl::string_view gpu_type,
+                    Curve curve) {
+  curves_[{std::string(gpu_type), std::string(model), batch_size}] = std::move(curve);
+}
+
+const Curve* CurveBook::Find(absl::string_view model, int batch_size,
+                             absl::string_view gpu_type) const {
+  const auto at = curves_.find({std::string(gpu_type), std::string(model), batch_size});
+  return at == curves_.end() ? nullptr : &at->second;
+}
+
+bool CurveBook::Knows(absl::string_view gpu_type) const {
+  const auto at = curves_.lower_bound({std::string(gpu_type), "", 0});
+  return at != curves_.end() && std::get<0>(at->first) == gpu_type;
+}
+
+std::string CurveBook::Known(absl::string_view gpu_type) const {
+  std::string text, last;
+  for (const auto& [key, curve] : curves_) {
+    const auto& [type, model, batch] = key;
+    if (type != gpu_type) continue;
+    if (model != last) absl::StrAppend(&text, text.empty() ? "" : "; ", model, ":");
+    absl::StrAppend(&text, " ", batch);
+    last = model;
+  }
+  return text;
+}
+
+absl::Status CurveBook::AddCsv(absl::string_view text, absl::string_view name,
+                               absl::string_view model, absl::string_view gpu_type) {
+  RUBATO_ASSIGN_OR_RETURN(const CsvTable table, ParseCsv(text, name));
+  RUBATO_ASSIGN_OR_RETURN(const size_t batch_column, table.Require({"global_batch_size"}));
+  std::vector<std::pair<size_t, int>> counts;
+  for (size_t i = 0; i < table.header.size(); ++i) {
+    if (i == batch_column) continue;
+    int gpus = 0;
+    if (!absl::SimpleAtoi(table.header[i], &gpus) || gpus < 1 || gpus > kCountMax) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ":1: column \"", table.header[i], "\" should be a number of GPUs"));
+    }
+    counts.push_back({i, gpus});
+  }
+  for (const CsvTable::Row& row : table.rows) {
+    RUBATO_ASSIGN_OR_RETURN(const int64_t batch, table.Whole(row, batch_column, 1, INT32_MAX));
+    std::vector<CurvePoint> points;
+    for (const auto& [column, gpus] : counts) {
+      if (IsEmptyCell(row.cells[column])) continue;
+      RUBATO_ASSIGN_OR_RETURN(const double rate, table.Number(row, column));
+      if (rate < 0) return table.Error(row, "a throughput below zero");
+      points.push_back({gpus, rate});
+    }
+    Curve curve(std::move(points));
+    if (curve.empty()) return table.Error(row, "no GPU count at which this batch size runs");
+    Add(model, static_cast<int>(batch), gpu_type, std::move(curve));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rubato

@@ -1,0 +1,94 @@
+// How fast a job runs: iterations per second as a function of its GPUs.
+#ifndef RUBATO_CLUSTER_CURVE_H_
+#define RUBATO_CLUSTER_CURVE_H_
+
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace rubato {
+
+// How far a set of GPUs reaches: the smallest part of the topology tree that holds them all.
+enum class Span { kGpu, kSocket, kNode, kRack, kCluster };
+
+struct CurvePoint {
+  int gpus = 0;
+  double rate = 0;  // Iterations per second, at the tightest placement.
+  friend bool operator==(const CurvePoint&, const CurvePoint&) = default;
+};
+
+// Immutable. The counts it knows are the job's legal sizes.
+class Curve {
+ public:
+  Curve() = default;
+  // Points in any order; those with a rate that is not positive are left out, since they mean
+  // "does not run".
+  explicit Curve(std::vector<CurvePoint> points);
+  // gpus x `rate_per_gpu` for 1..gpus_max: work that scales without loss.
+  static Curve Linear(double rate_per_gpu, int gpus_max);
+
+  // All legal sizes, ascending.
+  const std::vector<CurvePoint>& points() const { return points_; }
+  // The sizes worth having: each faster than all smaller ones. Ends at the peak.
+  const std::vector<CurvePoint>& useful() const { return useful_; }
+  bool empty() const { return points_.empty(); }
+
+  // 0 if `gpus` is not a legal size; so also for 0.
+  double Rate(int gpus) const {
+    return gpus > 0 && gpus < static_cast<int>(rates_.size()) ? rates_[static_cast<size_t>(gpus)]
+                                                              : 0;
+  }
+  // The rate when the GPUs reach as far as `span`: Rate() x the factor for it.
+  double Rate(int gpus, Span span) const {
+    return Rate(gpus) * span_factor_[static_cast<size_t>(span)];
+  }
+  // At most 1; all 1 until set. Profiles are taken at the tightest placement.
+  void SetSpanFactor(Span span, double factor) { span_factor_[static_cast<size_t>(span)] = factor; }
+  bool Legal(int gpus) const { return Rate(gpus) > 0; }
+
+  int min_gpus() const { return points_.empty() ? 0 : points_.front().gpus; }
+  int max_gpus() const { return points_.empty() ? 0 : points_.back().gpus; }
+  // Where it is fastest; the smallest such size.
+  int peak_gpus() const { return useful_.empty() ? 0 : useful_.back().gpus; }
+  double peak_rate() const { return useful_.empty() ? 0 : useful_.back().rate; }
+
+  // The largest useful size of at most `gpus`; 0 if none.
+  int UsefulAtMost(int gpus) const;
+  // The largest legal size of at most `gpus`, useful or not; 0 if none.
+  int LegalAtMost(int gpus) const;
+  // The next larger useful size; `gpus` itself at or past the peak.
+  int UsefulAfter(int gpus) const;
+
+ private:
+  std::vector<CurvePoint> points_;
+  std::vector<CurvePoint> useful_;
+  std::vector<double> rates_;  // By count; 0 where not legal.
+  double span_factor_[5] = {1, 1, 1, 1, 1};
+};
+
+// All known curves, by model, global batch size and GPU type.
+class CurveBook {
+ public:
+  void Add(absl::string_view model, int batch_size, absl::string_view gpu_type, Curve curve);
+  // Null if never profiled. Stays valid while the book lives.
+  const Curve* Find(absl::string_view model, int batch_size, absl::string_view gpu_type) const;
+  // "bert: 64 128; vgg16: 64", for messages.
+  std::string Known(absl::string_view gpu_type) const;
+  bool Knows(absl::string_view gpu_type) const;
+
+  // Adds the rows of one profile: a CSV with `global_batch_size` and one column a GPU count. Cells
+  // that are empty, nan or 0 mean that this count does not run.
+  absl::Status AddCsv(absl::string_view text, absl::string_view name, absl::string_view model,
+                      absl::string_view gpu_type);
+
+ private:
+  std::map<std::tuple<std::string, std::string, int>, Curve> curves_;  // (type, model, batch)
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_CLUSTER_CURVE_H_

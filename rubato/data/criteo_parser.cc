@@ -1,0 +1,148 @@
+#include "rubato/data/criteo_parser.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/data/ids.h"
+#include "rubato/data/quote.h"
+
+namespace rubato {
+namespace {
+
+constexpr int kColumns = 1 + kCriteoIds;
+constexpr int64_t kTabled = 1024;
+
+int64_t BinOfLarge(int64_t value) {
+  const double log = std::log(static_cast<double>(value));
+  return static_cast<int64_t>(log * log);
+}
+
+// Most values are small, and a look-up is ten times cheaper than a logarithm.
+struct Tables {
+  std::array<uint64_t, kTabled> bin_hash;
+  std::array<float, kTabled> dense;
+
+  Tables() {
+    for (int64_t v = 0; v < kTabled; ++v) {
+      bin_hash[v] = Mix(static_cast<uint64_t>(v <= 2 ? v : BinOfLarge(v)));
+      dense[v] = static_cast<float>(std::log1p(static_cast<double>(v)));
+    }
+  }
+};
+
+const Tables& GetTables() {
+  static const Tables& tables = *new Tables();
+  return tables;
+}
+
+// The first tab at or after `at`, or `end`. Criteo's texts are eight bytes, so those are looked
+// at as one word.
+const char* FindTab(const char* at, const char* end) {
+  constexpr uint64_t kOnes = 0x0101010101010101u;
+  if (end - at > 8) {
+    uint64_t word;
+    std::memcpy(&word, at, 8);
+    word ^= kOnes * '\t';
+    const uint64_t zeros = (word - kOnes) & ~word & (kOnes << 7);
+    if (zeros != 0) return at + std::countr_zero(zeros) / 8;
+    if (at[8] == '\t') return at + 8;
+  }
+  const void* tab = at == end ? nullptr : std::memchr(at, '\t', static_cast<size_t>(end - at));
+  return tab == nullptr ? end : static_cast<const char*>(tab);
+}
+
+// False if [at, end) is not an integer of at most 18 digits.
+bool ParseInteger(const char* at, const char* end, int64_t* value) {
+  const bool negative = *at == '-';
+  at += negative;
+  if (at == end || end - at > 18) return false;
+  int64_t result = 0;
+  for (; at != end; ++at) {
+    const unsigned digit = static_cast<unsigned char>(*at) - '0';
+    if (digit > 9) return false;
+    result = 10 * result + static_cast<int64_t>(digit);
+  }
+  *value = negative ? -result : result;
+  return true;
+}
+
+absl::Status WrongColumns(absl::string_view record) {
+  const auto tabs = std::count(record.begin(), record.end(), '\t');
+  return absl::InvalidArgumentError(
+      absl::StrCat("has ", tabs + 1, " columns, not the ", kColumns, " of criteo"));
+}
+
+absl::Status WrongValue(int column, absl::string_view text, absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("column ", column, ", ", Quote(text), ", is not ", what));
+}
+
+}  // namespace
+
+int64_t CriteoBin(int64_t value) { return value <= 2 ? value : BinOfLarge(value); }
+
+float CriteoDense(int64_t value) {
+  const double size = std::log1p(std::abs(static_cast<double>(value)));
+  return static_cast<float>(value < 0 ? -size : size);
+}
+
+CriteoParser::CriteoParser() {
+  for (int i = 1; i <= kCriteoIntegers; ++i) shape_.dense.push_back(absl::StrCat("I", i));
+  shape_.ids = shape_.dense;
+  for (int i = 1; i <= kCriteoTexts; ++i) shape_.ids.push_back(absl::StrCat("C", i));
+}
+
+absl::Status CriteoParser::Parse(absl::string_view record, Batch* batch) const {
+  const Tables& tables = GetTables();
+  const char* at = record.data();
+  const char* const end = at + record.size();
+  const bool has_label = record.size() >= 2 && at[1] == '\t' && (at[0] == '0' || at[0] == '1');
+  if (!has_label) {
+    const char* tab = FindTab(at, end);
+    if (tab == end) return WrongColumns(record);
+    return WrongValue(1, record.substr(0, static_cast<size_t>(tab - at)), "a label, 0 or 1");
+  }
+  const float label = static_cast<float>(at[0] - '0');
+
+  float dense[kCriteoIntegers];
+  uint64_t ids[kCriteoIds];
+  at += 1;  // The tab before the next field, as at every turn below.
+  for (int i = 0; i < kCriteoIntegers; ++i) {
+    if (at == end) return WrongColumns(record);
+    const char* const begin = at + 1;
+    at = FindTab(begin, end);
+    int64_t value = 0;
+    if (begin == at) {
+      dense[i] = 0;
+      ids[i] = FieldIdOfText(i, "");
+    } else if (!ParseInteger(begin, at, &value)) {
+      return WrongValue(i + 2, {begin, static_cast<size_t>(at - begin)}, "an integer");
+    } else if (value >= 0 && value < kTabled) {
+      dense[i] = tables.dense[value];
+      ids[i] = FieldId(i, tables.bin_hash[value]);
+    } else {
+      dense[i] = CriteoDense(value);
+      ids[i] = FieldIdOfInteger(i, CriteoBin(value));
+    }
+  }
+  for (int i = kCriteoIntegers; i < kCriteoIds; ++i) {
+    if (at == end) return WrongColumns(record);
+    const char* const begin = at + 1;
+    at = FindTab(begin, end);
+    ids[i] = FieldIdOfText(i, {begin, static_cast<size_t>(at - begin)});
+  }
+  if (at != end) return WrongColumns(record);
+
+  batch->labels.push_back(label);
+  batch->dense.insert(batch->dense.end(), dense, dense + kCriteoIntegers);
+  batch->ids.insert(batch->ids.end(), ids, ids + kCriteoIds);
+  ++batch->rows;
+  return absl::OkStatus();
+}
+
+}  // namespace rubato

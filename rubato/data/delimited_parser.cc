@@ -1,0 +1,176 @@
+#include "rubato/data/delimited_parser.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/data/ids.h"
+#include "rubato/data/quote.h"
+#include "rubato/job/suggest.h"
+
+namespace rubato {
+namespace {
+
+// The quoted field at the start of `text`, its doubled quotes made single, and whatever stands
+// between the closing quote and the delimiter. Returns the bytes it took.
+size_t Unquote(absl::string_view text, char delimiter, std::string* field) {
+  field->clear();
+  size_t i = 1;
+  for (; i < text.size(); ++i) {
+    if (text[i] == '"') {
+      if (i + 1 >= text.size() || text[i + 1] != '"') break;
+      ++i;
+    }
+    field->push_back(text[i]);
+  }
+  const size_t after = std::min(i + 1, text.size());
+  const size_t end = std::min(text.find(delimiter, after), text.size());
+  const absl::string_view rest = absl::StripAsciiWhitespace(text.substr(after, end - after));
+  field->append(rest.data(), rest.size());
+  return end;
+}
+
+// A name as the header has it, or INVALID_ARGUMENT with the nearest.
+absl::StatusOr<size_t> FindColumn(absl::string_view key, const std::string& name,
+                                  const std::vector<std::string>& columns) {
+  const auto found = std::find(columns.begin(), columns.end(), name);
+  if (found == columns.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, ": the data has no column '", name, "'", DidYouMean(name, columns)));
+  }
+  if (std::find(found + 1, columns.end(), name) != columns.end()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(key, ": the data has more than one column '", name, "'"));
+  }
+  return static_cast<size_t>(found - columns.begin());
+}
+
+}  // namespace
+
+void VisitFields(absl::string_view record, char delimiter,
+                 absl::FunctionRef<bool(absl::string_view field)> visit) {
+  std::string unquoted;
+  while (true) {
+    size_t end;
+    if (!record.empty() && record[0] == '"') {
+      end = Unquote(record, delimiter, &unquoted);
+      if (!visit(unquoted)) return;
+    } else {
+      end = std::min(record.find(delimiter), record.size());
+      if (!visit(absl::StripAsciiWhitespace(record.substr(0, end)))) return;
+    }
+    if (end == record.size()) return;
+    record.remove_prefix(end + 1);
+  }
+}
+
+std::vector<std::string> SplitFields(absl::string_view record, char delimiter) {
+  std::vector<std::string> fields;
+  VisitFields(record, delimiter, [&](absl::string_view field) {
+    fields.emplace_back(field);
+    return true;
+  });
+  return fields;
+}
+
+absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
+    const DataSpec& data, const std::vector<std::string>& columns) {
+  std::vector<Column> plan;
+  for (const std::string& name : columns) plan.push_back({.name = name});
+  if (plan.empty()) return absl::InvalidArgumentError("the data has no columns");
+
+  const auto assign = [&](absl::string_view key, const std::string& name,
+                          Role role) -> absl::Status {
+    RUBATO_ASSIGN_OR_RETURN(const size_t column, FindColumn(key, name, columns));
+    if (plan[column].role != Role::kIgnored) {
+      return absl::InvalidArgumentError(absl::StrCat(key, ": column '", name, "' is used twice"));
+    }
+    plan[column].role = role;
+    return absl::OkStatus();
+  };
+  if (data.label.empty()) {
+    plan[0].role = Role::kLabel;
+  } else {
+    RUBATO_RETURN_IF_ERROR(assign("data.label", data.label, Role::kLabel));
+  }
+  for (const std::string& name : data.numeric) {
+    RUBATO_RETURN_IF_ERROR(assign("data.numeric", name, Role::kNumeric));
+  }
+  for (const std::string& name : data.categorical) {
+    RUBATO_RETURN_IF_ERROR(assign("data.categorical", name, Role::kCategorical));
+  }
+  if (data.numeric.empty() && data.categorical.empty()) {
+    for (Column& column : plan) {
+      if (column.role == Role::kIgnored) column.role = Role::kCategorical;
+    }
+  }
+  std::unique_ptr<DelimitedParser> parser(
+      new DelimitedParser(data.format == "csv" ? ',' : '\t', std::move(plan)));
+  if (parser->shape_.ids.size() > kIdFieldsMax) {
+    return absl::InvalidArgumentError(absl::StrCat("data.categorical: ", parser->shape_.ids.size(),
+                                                   " columns, more than ", kIdFieldsMax));
+  }
+  return parser;
+}
+
+DelimitedParser::DelimitedParser(char delimiter, std::vector<Column> columns)
+    : delimiter_(delimiter), columns_(std::move(columns)) {
+  for (Column& column : columns_) {
+    if (column.role != Role::kNumeric && column.role != Role::kCategorical) continue;
+    std::vector<std::string>& names = column.role == Role::kNumeric ? shape_.dense : shape_.ids;
+    column.slot = static_cast<int>(names.size());
+    names.push_back(column.name);
+  }
+}
+
+absl::Status DelimitedParser::Place(const Column& column, absl::string_view field, float* label,
+                                    float* dense, uint64_t* ids) const {
+  if (column.role == Role::kIgnored) return absl::OkStatus();
+  if (column.role == Role::kCategorical) {
+    ids[column.slot] = FieldIdOfText(column.slot, field);
+    return absl::OkStatus();
+  }
+  float value = 0;
+  const bool is_missing = field.empty() && column.role == Role::kNumeric;
+  if (!is_missing && (!absl::SimpleAtof(field, &value) || !std::isfinite(value))) {
+    return absl::InvalidArgumentError(absl::StrCat("column ", Quote(column.name), ", ",
+                                                   Quote(field), ", is not a finite number"));
+  }
+  (column.role == Role::kLabel ? *label : dense[column.slot]) = value;
+  return absl::OkStatus();
+}
+
+absl::Status DelimitedParser::Parse(absl::string_view record, Batch* batch) const {
+  const size_t labels = batch->labels.size(), dense = batch->dense.size(), ids = batch->ids.size();
+  batch->labels.resize(labels + 1);
+  batch->dense.resize(dense + shape_.dense.size());
+  batch->ids.resize(ids + shape_.ids.size());
+  size_t count = 0;
+  absl::Status status;
+  VisitFields(record, delimiter_, [&](absl::string_view field) {
+    if (count < columns_.size()) {
+      status = Place(columns_[count], field, &batch->labels[labels], batch->dense.data() + dense,
+                     batch->ids.data() + ids);
+    }
+    ++count;
+    return status.ok();
+  });
+  if (status.ok() && count != columns_.size()) {
+    status =
+        absl::InvalidArgumentError(absl::StrCat("has ", count, " columns, not ", columns_.size()));
+  }
+  if (!status.ok()) {
+    batch->labels.resize(labels);
+    batch->dense.resize(dense);
+    batch->ids.resize(ids);
+    return status;
+  }
+  ++batch->rows;
+  return absl::OkStatus();
+}
+
+}  // namespace rubato

@@ -1,0 +1,53 @@
+// Tables of text, csv and tsv: columns by name, as DataSpec picks them.
+#ifndef RUBATO_DATA_DELIMITED_PARSER_H_
+#define RUBATO_DATA_DELIMITED_PARSER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "rubato/data/source.h"
+#include "rubato/job/job_spec.h"
+
+namespace rubato {
+
+// Calls `visit` with every field of `record`: without the quotes around it if it has some, else
+// without the blanks around it. Stops early if `visit` answers false.
+void VisitFields(absl::string_view record, char delimiter,
+                 absl::FunctionRef<bool(absl::string_view field)> visit);
+std::vector<std::string> SplitFields(absl::string_view record, char delimiter);
+
+// The label and `data.numeric` must be finite numbers, a missing number of data.numeric being 0;
+// `data.categorical` is any text.
+class DelimitedParser : public RecordParser {
+ public:
+  // INVALID_ARGUMENT if a column of `data` is not among `columns`, or if one's name is there twice.
+  static absl::StatusOr<std::unique_ptr<DelimitedParser>> Create(
+      const DataSpec& data, const std::vector<std::string>& columns);
+
+  const BatchShape& shape() const override { return shape_; }
+  absl::Status Parse(absl::string_view record, Batch* batch) const override;
+
+ private:
+  enum class Role { kIgnored, kLabel, kNumeric, kCategorical };
+  struct Column {
+    std::string name;
+    Role role = Role::kIgnored;
+    int slot = 0;  // Among the batch's dense or id columns.
+  };
+
+  DelimitedParser(char delimiter, std::vector<Column> columns);
+  // Puts one field where it belongs in the row that starts at `dense` and `ids`.
+  absl::Status Place(const Column& column, absl::string_view field, float* label, float* dense,
+                     uint64_t* ids) const;
+
+  char delimiter_;
+  std::vector<Column> columns_;
+  BatchShape shape_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_DATA_DELIMITED_PARSER_H_

@@ -1,0 +1,58 @@
+#include "rubato/data/formats.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/data/criteo_parser.h"
+#include "rubato/data/delimited_parser.h"
+#include "rubato/data/idx.h"
+
+namespace rubato {
+namespace {
+
+bool IsDelimited(const DataSpec& data) { return data.format == "csv" || data.format == "tsv"; }
+
+char DelimiterOf(const DataSpec& data) { return data.format == "csv" ? ',' : '\t'; }
+
+}  // namespace
+
+std::string FormatName(const DataSpec& data) {
+  return absl::StrCat(data.format, HasHeader(data) ? " with header" : "");
+}
+
+RecordRule RuleOf(const DataSpec& data) {
+  return data.format == "csv" ? RecordRule::kQuoted : RecordRule::kLines;
+}
+
+bool HasHeader(const DataSpec& data) { return IsDelimited(data) && data.header; }
+
+std::string SchemaOf(const DataSpec& data, absl::string_view first_record) {
+  if (!IsDelimited(data)) return "";
+  if (data.header) return std::string(first_record);
+  std::string names;
+  const size_t columns = SplitFields(first_record, DelimiterOf(data)).size();
+  for (size_t i = 1; i <= columns; ++i) {
+    if (i > 1) names.push_back(DelimiterOf(data));
+    absl::StrAppend(&names, i);
+  }
+  return names;
+}
+
+absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
+                                                         absl::string_view schema) {
+  if (data.format == "criteo") return std::make_unique<CriteoParser>();
+  if (data.format == "idx") {
+    int64_t pixels = 0;
+    if (!absl::SimpleAtoi(schema, &pixels) || pixels <= 0) {
+      return absl::InvalidArgumentError(absl::StrCat("'", schema, "' is no number of pixels"));
+    }
+    return std::make_unique<IdxParser>(pixels);
+  }
+  if (IsDelimited(data)) {
+    return DelimitedParser::Create(data, SplitFields(schema, DelimiterOf(data)));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.format: '", data.format, "' is not one of criteo, csv, tsv, idx"));
+}
+
+}  // namespace rubato

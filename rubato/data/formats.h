@@ -1,0 +1,31 @@
+// What DataSpec::format means: how records are cut, and who parses them.
+#ifndef RUBATO_DATA_FORMATS_H_
+#define RUBATO_DATA_FORMATS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "rubato/data/record_splitter.h"
+#include "rubato/data/source.h"
+#include "rubato/job/job_spec.h"
+
+namespace rubato {
+
+// Everything of `data` that moves the border between records: "csv with header". An index holds
+// for the format it was built for.
+std::string FormatName(const DataSpec& data);
+// Not for idx.
+RecordRule RuleOf(const DataSpec& data);
+// Whether the first record of every file names the columns.
+bool HasHeader(const DataSpec& data);
+// What a parser must know of a data set whose first record is this: for csv and tsv a line of
+// column names, "1", "2", ... if the record is no header; nothing for criteo. For idx the schema is
+// the number of pixels, in decimal.
+std::string SchemaOf(const DataSpec& data, absl::string_view first_record);
+absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
+                                                         absl::string_view schema);
+
+}  // namespace rubato
+
+#endif  // RUBATO_DATA_FORMATS_H_

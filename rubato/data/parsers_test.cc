@@ -1,0 +1,223 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/base/rng.h"
+#include "rubato/data/criteo_parser.h"
+#include "rubato/data/delimited_parser.h"
+#include "rubato/data/formats.h"
+#include "rubato/data/ids.h"
+#include "rubato/data/idx.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// A criteo row from its parts, missing ones empty.
+std::string CriteoRow(const std::string& label, std::vector<std::string> fields) {
+  fields.resize(kCriteoIds);
+  return absl::StrCat(label, "\t", absl::StrJoin(fields, "\t"));
+}
+
+TEST(CriteoParserTest, ReadsARow) {
+  const CriteoParser parser;
+  std::vector<std::string> fields(kCriteoIds);
+  fields[0] = "0";
+  fields[1] = "-1";
+  fields[2] = "5";
+  fields[3] = "123456";
+  fields[13] = "68fd1e64";
+  fields[38] = "x";
+  Batch batch;
+  ASSERT_TRUE(parser.Parse(CriteoRow("1", fields), &batch).ok());
+  ASSERT_TRUE(parser.Parse(CriteoRow("0", {}), &batch).ok());
+  EXPECT_EQ(batch.rows, 2);
+  EXPECT_THAT(batch.labels, ElementsAre(1, 0));
+  ASSERT_EQ(batch.dense.size(), 2u * kCriteoIntegers);
+  ASSERT_EQ(batch.ids.size(), 2u * kCriteoIds);
+  EXPECT_EQ(batch.dense[0], 0);
+  EXPECT_FLOAT_EQ(batch.dense[1], -std::log(2.0f));
+  EXPECT_FLOAT_EQ(batch.dense[2], std::log(6.0f));
+  EXPECT_FLOAT_EQ(batch.dense[3], std::log(123457.0f));
+  EXPECT_EQ(batch.ids[0], FieldIdOfInteger(0, 0));
+  EXPECT_EQ(batch.ids[1], FieldIdOfInteger(1, -1));
+  EXPECT_EQ(batch.ids[2], FieldIdOfInteger(2, 2));    // ln(5)^2 = 2.59
+  EXPECT_EQ(batch.ids[3], FieldIdOfInteger(3, 137));  // ln(123456)^2 = 137.4
+  EXPECT_EQ(batch.ids[4], FieldIdOfText(4, ""));
+  EXPECT_EQ(batch.ids[13], FieldIdOfText(13, "68fd1e64"));
+  EXPECT_EQ(batch.ids[38], FieldIdOfText(38, "x"));
+  EXPECT_EQ(batch.ids[39], FieldIdOfText(0, ""));  // Missing is not zero.
+  for (int i = 0; i < kCriteoIds; ++i) EXPECT_EQ(batch.ids[i] >> 56, i + 1u);
+}
+
+TEST(CriteoParserTest, TheSameTextInTwoFieldsIsTwoIds) {
+  EXPECT_NE(FieldIdOfText(0, "a"), FieldIdOfText(1, "a"));
+  EXPECT_EQ(CriteoParser().shape().ids[13], "C1");
+  EXPECT_EQ(CriteoParser().shape().dense.size(), 13u);
+}
+
+TEST(CriteoParserTest, SaysWhatIsWrongAndLeavesTheBatch) {
+  const CriteoParser parser;
+  Batch batch;
+  ASSERT_TRUE(parser.Parse(CriteoRow("1", {"7"}), &batch).ok());
+  const Batch before = batch;
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "has 1 columns, not the 40 of criteo"},
+      {"1\t2", "has 2 columns, not the 40 of criteo"},
+      {CriteoRow("1", {}) + "\t", "has 41 columns, not the 40 of criteo"},
+      {CriteoRow("2", {}), "column 1, '2', is not a label, 0 or 1"},
+      {CriteoRow("", {}), "column 1, '', is not a label, 0 or 1"},
+      {CriteoRow("1", {"", "abc"}), "column 3, 'abc', is not an integer"},
+      {CriteoRow("1", {"-"}), "column 2, '-', is not an integer"},
+      {CriteoRow("1", {"12345678901234567890"}),
+       "column 2, '12345678901234567890', is not an integer"},
+      {CriteoRow("1", {std::string(50, 'z')}),
+       absl::StrCat("column 2, '", std::string(40, 'z'), "...', is not an integer")},
+      {CriteoRow("1", {"\x01"}), "column 2, '\\x01', is not an integer"},
+  };
+  for (const auto& [row, message] : cases) {
+    EXPECT_EQ(parser.Parse(row, &batch), absl::InvalidArgumentError(message));
+    EXPECT_EQ(batch.rows, before.rows);
+    EXPECT_EQ(batch.labels, before.labels);
+    EXPECT_EQ(batch.dense, before.dense);
+    EXPECT_EQ(batch.ids, before.ids);
+  }
+}
+
+TEST(CriteoParserTest, BinsGrowSlowly) {
+  const std::pair<int64_t, int64_t> cases[] = {{-3, -3}, {0, 0},     {2, 2},     {3, 1},
+                                               {10, 5},  {1023, 48}, {1024, 48}, {1000000, 190}};
+  for (const auto& [value, bin] : cases) EXPECT_EQ(CriteoBin(value), bin) << value;
+}
+
+std::unique_ptr<RecordParser> Parser(const DataSpec& data, absl::string_view header) {
+  auto parser = MakeParser(data, SchemaOf(data, header));
+  EXPECT_TRUE(parser.ok()) << parser.status();
+  return *std::move(parser);
+}
+
+TEST(DelimitedParserTest, PicksColumnsByName) {
+  const DataSpec data = {
+      .format = "csv", .label = "y", .numeric = {"age"}, .categorical = {"city"}};
+  const auto parser = Parser(data, "city,unused,\"age\",y");
+  Batch batch;
+  ASSERT_TRUE(parser->Parse("\"Ulm, \"\"old\"\"\",zzz, 3.5 ,1", &batch).ok());
+  ASSERT_TRUE(parser->Parse(",,,0", &batch).ok());
+  EXPECT_THAT(parser->shape().dense, ElementsAre("age"));
+  EXPECT_THAT(parser->shape().ids, ElementsAre("city"));
+  EXPECT_THAT(batch.labels, ElementsAre(1, 0));
+  EXPECT_THAT(batch.dense, ElementsAre(3.5f, 0));
+  EXPECT_THAT(batch.ids, ElementsAre(FieldIdOfText(0, "Ulm, \"old\""), FieldIdOfText(0, "")));
+}
+
+TEST(DelimitedParserTest, WithoutListsAllButTheFirstAreCategories) {
+  const auto parser = Parser({.format = "tsv"}, "y\ta\tb");
+  EXPECT_THAT(parser->shape().ids, ElementsAre("a", "b"));
+  Batch batch;
+  ASSERT_TRUE(parser->Parse("1\tp\tq", &batch).ok());
+  EXPECT_THAT(batch.ids, ElementsAre(FieldIdOfText(0, "p"), FieldIdOfText(1, "q")));
+}
+
+TEST(DelimitedParserTest, WithoutAHeaderColumnsAreNumbered) {
+  const auto parser = Parser({.format = "csv", .numeric = {"3"}, .header = false}, "1,x,2.5");
+  EXPECT_THAT(parser->shape().dense, ElementsAre("3"));
+}
+
+TEST(DelimitedParserTest, UnknownColumnsComeWithASuggestion) {
+  const std::pair<DataSpec, std::string> cases[] = {
+      {{.format = "csv", .numeric = {"aeg"}},
+       "data.numeric: the data has no column 'aeg'; did you mean 'age'?"},
+      {{.format = "csv", .label = "zzz"}, "data.label: the data has no column 'zzz'"},
+      {{.format = "csv", .label = "b"}, "data.label: the data has more than one column 'b'"},
+      {{.format = "csv", .categorical = {"y"}}, "data.categorical: column 'y' is used twice"},
+  };
+  for (const auto& [data, message] : cases) {
+    EXPECT_EQ(MakeParser(data, "y,age,b,b").status(), absl::InvalidArgumentError(message));
+  }
+}
+
+TEST(DelimitedParserTest, SaysWhatIsWrongAndLeavesTheBatch) {
+  const auto parser = Parser({.format = "csv", .numeric = {"a"}, .categorical = {"c"}}, "y,c,a");
+  const std::pair<std::string, std::string> cases[] = {
+      {"1,x", "has 2 columns, not 3"},
+      {"1,x,2,3", "has 4 columns, not 3"},
+      {"1,x,abc", "column 'a', 'abc', is not a finite number"},
+      {"1,x,nan", "column 'a', 'nan', is not a finite number"},
+      {"1,x,1e60", "column 'a', '1e60', is not a finite number"},
+      {",x,1", "column 'y', '', is not a finite number"},
+  };
+  Batch batch;
+  for (const auto& [row, message] : cases) {
+    EXPECT_EQ(parser->Parse(row, &batch), absl::InvalidArgumentError(message));
+    EXPECT_TRUE(batch.rows == 0 && batch.labels.empty() && batch.dense.empty() &&
+                batch.ids.empty());
+  }
+}
+
+TEST(DelimitedParserTest, TooManyFieldsAreRefused) {
+  std::string header = "y";
+  for (int i = 0; i < 256; ++i) absl::StrAppend(&header, ",c", i);
+  EXPECT_EQ(MakeParser({.format = "csv"}, header).status(),
+            absl::InvalidArgumentError("data.categorical: 256 columns, more than 255"));
+}
+
+TEST(IdxTest, HeaderAndRecord) {
+  const std::string images("\0\0\x08\x03\0\0\0\x05\0\0\0\x02\0\0\0\x03", 16);
+  const absl::StatusOr<IdxHeader> header = ParseIdxHeader(images);
+  ASSERT_TRUE(header.ok()) << header.status();
+  EXPECT_EQ(header->items, 5);
+  EXPECT_EQ(header->item_bytes, 6);
+  EXPECT_EQ(header->bytes, 16);
+  EXPECT_THAT(header->shape, ElementsAre(2, 3));
+  EXPECT_FALSE(ParseIdxHeader(images.substr(0, 15)).ok());
+  EXPECT_FALSE(ParseIdxHeader("1,2,3,4,5").ok());
+  EXPECT_FALSE(MakeParser({.format = "idx"}, "no number").ok());
+}
+
+TEST(IdxTest, PixelsAreBetweenZeroAndOne) {
+  const auto parser = MakeParser({.format = "idx"}, "3");
+  ASSERT_TRUE(parser.ok()) << parser.status();
+  Batch batch;
+  ASSERT_TRUE((*parser)->Parse(std::string("\x00\xff\x33\x07", 4), &batch).ok());
+  EXPECT_THAT(batch.dense, ElementsAre(0, 1, 0.2f));
+  EXPECT_THAT(batch.labels, ElementsAre(7));
+  EXPECT_EQ((*parser)->Parse("ab", &batch),
+            absl::InvalidArgumentError("has 2 bytes, not 3 pixels and a label"));
+}
+
+// Whatever the bytes, a parser answers, and a refusal leaves nothing behind.
+TEST(ParsersTest, RandomBytesNeverCrash) {
+  Rng rng(5);
+  const auto csv = Parser({.format = "csv", .numeric = {"a"}, .categorical = {"c"}}, "y,c,a");
+  const CriteoParser criteo;
+  const IdxParser idx(7);
+  const std::vector<const RecordParser*> parsers = {csv.get(), &criteo, &idx};
+  const std::string alphabet = "01\t\t\t\t-9,\"\n\r x\xff" + std::string(1, '\0');
+  int64_t accepted = 0;
+  for (int round = 0; round < 100000; ++round) {
+    std::string record;
+    for (uint64_t n = rng.Below(90); n > 0; --n) record += alphabet[rng.Below(alphabet.size())];
+    // An exact-size copy, so that a sanitizer sees every byte too far.
+    const std::vector<char> exact(record.begin(), record.end());
+    for (const RecordParser* parser : parsers) {
+      Batch batch;
+      const absl::Status status = parser->Parse({exact.data(), exact.size()}, &batch);
+      const size_t rows = status.ok() ? 1 : 0;
+      accepted += status.ok();
+      ASSERT_EQ(batch.labels.size(), rows);
+      ASSERT_EQ(batch.dense.size(), rows * parser->shape().dense.size());
+      ASSERT_EQ(batch.ids.size(), rows * parser->shape().ids.size());
+    }
+    (void)ParseIdxHeader({exact.data(), exact.size()});
+  }
+  EXPECT_GT(accepted, 0);
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,65 @@
+#include "rubato/data/record_splitter.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rubato {
+namespace {
+
+constexpr size_t kNone = absl::string_view::npos;
+
+size_t Find(absl::string_view text, char c, size_t from = 0) {
+  const void* found = std::memchr(text.data() + from, c, text.size() - from);
+  return found == nullptr ? kNone
+                          : static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+// The record whose line break is at `end`, or that is all of `text` if `end` is kNone.
+SplitRecord Cut(absl::string_view text, size_t end) {
+  absl::string_view bytes = text.substr(0, end);
+  if (!bytes.empty() && bytes.back() == '\r') bytes.remove_suffix(1);
+  return {.bytes = bytes, .size = end == kNone ? text.size() : end + 1};
+}
+
+struct QuotedEnd {
+  size_t end = kNone;       // Of the line break outside quotes.
+  bool open_quote = false;  // The text ended within quotes.
+};
+
+// Quotes count only at the start of a field; inside, two of them stand for one.
+QuotedEnd FindQuotedEnd(absl::string_view text) {
+  bool field_start = true;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n') return {.end = i};
+    if (text[i] == '"' && field_start) {
+      do {
+        i = i + 1 < text.size() ? Find(text, '"', i + 1) : kNone;
+        if (i == kNone) return {.open_quote = true};
+        ++i;
+      } while (i < text.size() && text[i] == '"');
+      --i;  // The closing quote.
+    }
+    field_start = text[i] == ',';
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<SplitRecord> FirstRecord(absl::string_view text, bool at_end, RecordRule rule) {
+  if (text.empty()) return std::nullopt;
+  const size_t line_end = Find(text, '\n');
+  const bool is_plain = rule == RecordRule::kLines || Find(text.substr(0, line_end), '"') == kNone;
+  if (is_plain) {
+    if (line_end == kNone && !at_end) return std::nullopt;
+    return Cut(text, line_end);
+  }
+  const QuotedEnd quoted = FindQuotedEnd(text);
+  if (quoted.end == kNone && !at_end) return std::nullopt;
+  SplitRecord record = Cut(text, quoted.end);
+  record.open_quote = quoted.open_quote;
+  record.lines = 1 + std::count(record.bytes.begin(), record.bytes.end(), '\n');
+  return record;
+}
+
+}  // namespace rubato

@@ -1,0 +1,31 @@
+// Where one record ends and the next begins, over plain memory.
+#ifndef RUBATO_DATA_RECORD_SPLITTER_H_
+#define RUBATO_DATA_RECORD_SPLITTER_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "absl/strings/string_view.h"
+
+namespace rubato {
+
+enum class RecordRule {
+  kLines,   // A record ends with its line: criteo, tsv.
+  kQuoted,  // As csv: a field in double quotes may hold line breaks.
+};
+
+struct SplitRecord {
+  absl::string_view bytes;  // Without the line break, "\n" or "\r\n". Empty: a blank line.
+  size_t size = 0;          // Of the text it takes up, line break included.
+  int64_t lines = 1;        // It takes up; more than one if line breaks are quoted.
+  bool open_quote = false;  // The text ends within quotes: something is wrong with this record.
+};
+
+// The first record of `text`, or nothing if it may go on after the end. With `at_end` nothing
+// follows: a last line needs no line break, and the answer is nothing only if `text` is empty.
+std::optional<SplitRecord> FirstRecord(absl::string_view text, bool at_end, RecordRule rule);
+
+}  // namespace rubato
+
+#endif  // RUBATO_DATA_RECORD_SPLITTER_H_

@@ -1,0 +1,149 @@
+#include "rubato/job/job_keys.h"
+
+#include <charconv>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace rubato {
+namespace {
+
+// Names of the alternatives of JobField, in their order.
+constexpr const char* kTypes[] = {"a text",
+                                  "an integer",
+                                  "a non-negative integer",
+                                  "a number",
+                                  "true or false",
+                                  "a duration such as 90s or 2h",
+                                  "a text or a list of texts",
+                                  "a map of options"};
+static_assert(std::size(kTypes) == std::variant_size_v<JobField>);
+
+// The member at `path` of a spec, as a function for the table below.
+#define AT(path) [](JobSpec& s) -> JobField { return &s.path; }
+
+std::vector<JobKey> MakeJobKeys() {
+  return {
+      {"name", "what the job is called; by default the job file's name", AT(name)},
+      {"model", "a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in (.so)", AT(model)},
+      {"model_options", "options of the model, as it documents them", AT(model_options)},
+      {"data.train", "files or globs to train on; gzip is inflated on the way", AT(data.train)},
+      {"data.validation", "files or globs to evaluate on; none: no evaluation",
+       AT(data.validation)},
+      {"data.format", "criteo, csv, tsv or idx (images, then labels)", AT(data.format)},
+      {"data.label", "csv, tsv: the label's column; by default the first", AT(data.label)},
+      {"data.numeric", "csv, tsv: columns read as numbers", AT(data.numeric)},
+      {"data.categorical", "csv, tsv: columns read as categories; with no list, all columns",
+       AT(data.categorical)},
+      {"data.header", "csv, tsv: the first line of every file names its columns", AT(data.header)},
+      {"data.bad_rows", "fail, or skip malformed rows up to data.bad_rows_max", AT(data.bad_rows)},
+      {"data.bad_rows_max", "malformed rows the whole job may skip", AT(data.bad_rows_max)},
+      {"strategy", "how weights are shared: ps (parameter servers)", AT(strategy)},
+      {"workers.min", "below this many live workers the job waits", AT(workers.min)},
+      {"workers.max", "never more workers than this", AT(workers.max)},
+      {"workers.start", "workers at the start; 0: workers.max", AT(workers.start)},
+      {"servers", "parameter servers", AT(servers)},
+      {"batch_size", "records of one step", AT(batch_size)},
+      {"epochs", "passes over the training data", AT(epochs)},
+      {"max_steps", "the job ends after exactly this many steps; 0: no limit", AT(max_steps)},
+      {"epoch_barrier", "finish every record of an epoch before the next begins",
+       AT(epoch_barrier)},
+      {"batches_per_task", "steps of one lease; 0: chosen from the size of the data",
+       AT(batches_per_task)},
+      {"max_inflight", "batches pulled ahead of the last push: the bound on staleness",
+       AT(max_inflight)},
+      {"optimizer.name", "sgd or adagrad", AT(optimizer.name)},
+      {"optimizer.learning_rate", "the size of a step", AT(optimizer.learning_rate)},
+      {"optimizer.epsilon", "adagrad: added to the root of the accumulator", AT(optimizer.epsilon)},
+      {"optimizer.initial_accumulator", "adagrad: where accumulators start",
+       AT(optimizer.initial_accumulator)},
+      {"evaluate.every_steps", "steps between evaluations; 0: only at the end",
+       AT(evaluate.every_steps)},
+      {"evaluate.stop_after_stalls", "evaluations without gain before stopping; 0: never stop",
+       AT(evaluate.stop_after_stalls)},
+      {"checkpoint.every_steps", "steps between checkpoints; 0: at the end and on Ctrl-C",
+       AT(checkpoint.every_steps)},
+      {"checkpoint.keep", "complete checkpoints that stay", AT(checkpoint.keep)},
+      {"shuffle.tasks", "shuffle the order of tasks in every epoch", AT(shuffle.tasks)},
+      {"shuffle.buffer", "records shuffled together within a task; 0: file order",
+       AT(shuffle.buffer)},
+      {"elastic.lease", "a worker silent this long loses its tasks", AT(elastic.lease)},
+      {"elastic.heartbeat", "how often processes report to the master", AT(elastic.heartbeat)},
+      {"elastic.task_failures_max", "workers a task may fail on before the job fails",
+       AT(elastic.task_failures_max)},
+      {"elastic.crash_loop_max", "crashes in a row without progress before the job fails",
+       AT(elastic.crash_loop_max)},
+      {"deadline", "when the job must be done, counted from submission; used by submit",
+       AT(deadline)},
+      {"priority", "low, normal or high; used by submit", AT(priority)},
+      {"seed", "the same seed gives the same start, order and dropout", AT(seed)},
+  };
+}
+#undef AT
+
+// The shortest text that reads back as the same number.
+std::string FormatDouble(double value) {
+  char text[32];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+struct Formatter {
+  std::string operator()(const std::string* v) const { return *v; }
+  std::string operator()(const int64_t* v) const { return absl::StrCat(*v); }
+  std::string operator()(const uint64_t* v) const { return absl::StrCat(*v); }
+  std::string operator()(const double* v) const { return FormatDouble(*v); }
+  std::string operator()(const bool* v) const { return *v ? "true" : "false"; }
+  std::string operator()(const absl::Duration* v) const { return FormatJobDuration(*v); }
+  std::string operator()(const std::vector<std::string>* v) const {
+    return absl::StrCat("[", absl::StrJoin(*v, ", "), "]");
+  }
+  std::string operator()(const std::map<std::string, std::string>* v) const {
+    return absl::StrCat("{", absl::StrJoin(*v, ", ", absl::PairFormatter(": ")), "}");
+  }
+};
+
+}  // namespace
+
+std::string JobKey::Type() const {
+  JobSpec spec;
+  return kTypes[field(spec).index()];
+}
+
+std::string JobKey::Default() const {
+  if (name == "model" || name == "data.train") return "required";
+  JobSpec spec;
+  return FormatJobField(field(spec));
+}
+
+const std::vector<JobKey>& JobKeys() {
+  static const std::vector<JobKey>& keys = *new std::vector<JobKey>(MakeJobKeys());
+  return keys;
+}
+
+std::string JobKeysHelp() {
+  std::string help;
+  for (const JobKey& key : JobKeys()) {
+    const std::string shown = key.Default().empty() ? "" : absl::StrCat("(", key.Default(), ")");
+    absl::StrAppendFormat(&help, "  %-29s %-11s %s\n", key.name, shown, key.doc);
+  }
+  return help;
+}
+
+std::string JobKeysMarkdown() {
+  std::string table = "| key | default | type | meaning |\n|---|---|---|---|\n";
+  for (const JobKey& key : JobKeys()) {
+    const std::string shown = key.Default().empty() ? "" : absl::StrCat("`", key.Default(), "`");
+    absl::StrAppend(&table, "| `", key.name, "` | ", shown, " | ", key.Type(), " | ", key.doc,
+                    " |\n");
+  }
+  return table;
+}
+
+std::string FormatJobField(const JobField& field) { return std::visit(Formatter(), field); }
+
+std::string FormatJobDuration(absl::Duration duration) {
+  return duration == absl::InfiniteDuration() ? "none" : absl::FormatDuration(duration);
+}
+
+}  // namespace rubato

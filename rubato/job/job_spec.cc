@@ -1,0 +1,182 @@
+#include "rubato/job/job_spec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/base/status.h"
+#include "rubato/job/job_keys.h"
+#include "rubato/job/suggest.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+// Keeps batch_size * batches_per_task, and what memory they need, far from overflow.
+constexpr int64_t kBatchSizeMax = 1 << 24;
+constexpr int64_t kBatchesPerTaskMax = 1 << 24;
+constexpr int64_t kProcessesMax = 4096;
+
+template <typename... Parts>
+absl::Status Invalid(absl::string_view key, const Parts&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(key, ": ", parts...));
+}
+
+absl::Status CheckOneOf(absl::string_view key, const std::string& value,
+                        const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
+  return Invalid(key, "'", value, "' is not one of ", absl::StrJoin(choices, ", "),
+                 DidYouMean(value, choices));
+}
+
+absl::Status CheckRange(absl::string_view key, int64_t value, int64_t low,
+                        int64_t high = kUnbounded) {
+  if (value < low) return Invalid(key, value, " is less than ", low);
+  if (value > high) return Invalid(key, value, " is more than ", high);
+  return absl::OkStatus();
+}
+
+absl::Status CheckNumber(absl::string_view key, double value, bool zero_allowed) {
+  if (std::isfinite(value) && (value > 0 || (zero_allowed && value == 0))) return absl::OkStatus();
+  return Invalid(key, value, " is not a finite number ", zero_allowed ? "of 0 or more" : "above 0");
+}
+
+absl::Status CheckName(const std::string& name) {
+  const auto is_plain = [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_' || c == '.';
+  };
+  if (name.empty()) return Invalid("name", "a job needs a name");
+  if (name[0] == '.' || !std::all_of(name.begin(), name.end(), is_plain) || name.size() > 100) {
+    return Invalid("name", "'", name,
+                   "' names a folder: use up to 100 letters, digits, '-', '_' and '.', and "
+                   "no '.' in front");
+  }
+  return absl::OkStatus();
+}
+
+// The columns of csv and tsv: none twice, and none for the formats that bring their own.
+absl::Status CheckColumns(const DataSpec& data) {
+  const bool has_columns = data.format == "csv" || data.format == "tsv";
+  if (!has_columns) {
+    const char* key = !data.label.empty()         ? "data.label"
+                      : !data.numeric.empty()     ? "data.numeric"
+                      : !data.categorical.empty() ? "data.categorical"
+                                                  : nullptr;
+    if (key == nullptr) return absl::OkStatus();
+    return Invalid(key, "only csv and tsv have named columns; data.format is ", data.format);
+  }
+  std::vector<std::string> columns = {data.label};
+  for (const auto& [key, names] : {std::pair("data.numeric", &data.numeric),
+                                   std::pair("data.categorical", &data.categorical)}) {
+    for (const std::string& name : *names) {
+      if (name.empty()) return Invalid(key, "a column's name is empty");
+      if (std::find(columns.begin(), columns.end(), name) != columns.end()) {
+        return Invalid(key, "column '", name, "' is used twice");
+      }
+      columns.push_back(name);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckData(const DataSpec& data) {
+  if (data.train.empty()) return Invalid("data.train", "name the files to train on");
+  for (const auto& [key, files] :
+       {std::pair("data.train", &data.train), std::pair("data.validation", &data.validation)}) {
+    for (const std::string& file : *files) {
+      if (file.empty()) return Invalid(key, "a file's name is empty");
+    }
+  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format, {"criteo", "csv", "tsv", "idx"}));
+  if (data.format == "idx" && data.train.size() != 2) {
+    return Invalid("data.train", "idx needs two files, images and then labels, not ",
+                   data.train.size());
+  }
+  if (data.format == "idx" && !data.validation.empty() && data.validation.size() != 2) {
+    return Invalid("data.validation", "idx needs two files, images and then labels, not ",
+                   data.validation.size());
+  }
+  RUBATO_RETURN_IF_ERROR(CheckColumns(data));
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
+  return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
+}
+
+absl::Status CheckWorkers(const WorkersSpec& workers) {
+  RUBATO_RETURN_IF_ERROR(CheckRange("workers.min", workers.min, 1, kProcessesMax));
+  RUBATO_RETURN_IF_ERROR(CheckRange("workers.max", workers.max, 1, kProcessesMax));
+  if (workers.max < workers.min) {
+    return Invalid("workers.max", workers.max, " is less than workers.min, ", workers.min);
+  }
+  if (workers.start == 0) return absl::OkStatus();
+  if (workers.start < workers.min || workers.start > workers.max) {
+    return Invalid("workers.start", workers.start, " is not between workers.min, ", workers.min,
+                   ", and workers.max, ", workers.max, " (0 means workers.max)");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckOptimizer(const OptimizerSpec& optimizer) {
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("optimizer.name", optimizer.name, {"sgd", "adagrad"}));
+  RUBATO_RETURN_IF_ERROR(
+      CheckNumber("optimizer.learning_rate", optimizer.learning_rate, /*zero_allowed=*/false));
+  RUBATO_RETURN_IF_ERROR(
+      CheckNumber("optimizer.epsilon", optimizer.epsilon, /*zero_allowed=*/true));
+  RUBATO_RETURN_IF_ERROR(CheckNumber("optimizer.initial_accumulator", optimizer.initial_accumulator,
+                                     /*zero_allowed=*/true));
+  if (optimizer.epsilon == 0 && optimizer.initial_accumulator == 0) {
+    return Invalid("optimizer.epsilon",
+                   "0 with optimizer.initial_accumulator 0 divides by zero; make one positive");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckElastic(const ElasticSpec& elastic) {
+  if (elastic.heartbeat < absl::Milliseconds(1)) {
+    return Invalid("elastic.heartbeat", FormatJobDuration(elastic.heartbeat), " is less than 1ms");
+  }
+  if (elastic.lease < 3 * elastic.heartbeat || elastic.lease == absl::InfiniteDuration()) {
+    return Invalid("elastic.lease", FormatJobDuration(elastic.lease),
+                   " is not finite and at least three times elastic.heartbeat, ",
+                   FormatJobDuration(elastic.heartbeat),
+                   "; one lost message would cost a worker its tasks");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckRange("elastic.task_failures_max", elastic.task_failures_max, 1));
+  return CheckRange("elastic.crash_loop_max", elastic.crash_loop_max, 1);
+}
+
+}  // namespace
+
+absl::Status JobSpec::Validate() const {
+  RUBATO_RETURN_IF_ERROR(CheckName(name));
+  if (model.empty()) {
+    return Invalid("model", "name a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckData(data));
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
+  if (strategy == "allreduce") {
+    return absl::UnimplementedError("strategy: allreduce is not there yet; use ps");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
+  RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kProcessesMax));
+  RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));
+  RUBATO_RETURN_IF_ERROR(CheckRange("epochs", epochs, 1));
+  RUBATO_RETURN_IF_ERROR(CheckRange("max_steps", max_steps, 0));
+  RUBATO_RETURN_IF_ERROR(CheckRange("batches_per_task", batches_per_task, 0, kBatchesPerTaskMax));
+  RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
+  RUBATO_RETURN_IF_ERROR(CheckOptimizer(optimizer));
+  RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", evaluate.every_steps, 0));
+  RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", evaluate.stop_after_stalls, 0));
+  RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));
+  RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.keep", checkpoint.keep, 1));
+  RUBATO_RETURN_IF_ERROR(CheckRange("shuffle.buffer", shuffle.buffer, 0, kBatchSizeMax));
+  RUBATO_RETURN_IF_ERROR(CheckElastic(elastic));
+  if (deadline <= absl::ZeroDuration()) {
+    return Invalid("deadline", FormatJobDuration(deadline), " is not in the future");
+  }
+  return CheckOneOf("priority", priority, {"low", "normal", "high"});
+}
+
+}  // namespace rubato

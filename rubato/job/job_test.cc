@@ -1,0 +1,132 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "rubato/job/job_keys.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/job/suggest.h"
+
+namespace rubato {
+namespace {
+
+JobSpec GoodJob() {
+  JobSpec spec;
+  spec.name = "ctr";
+  spec.model = "deepfm";
+  spec.data.train = {"train.tsv"};
+  return spec;
+}
+
+TEST(ValidateTest, TheDefaultsAreValidOnceModelAndDataAreNamed) {
+  EXPECT_TRUE(GoodJob().Validate().ok()) << GoodJob().Validate();
+}
+
+struct BadJob {
+  std::function<void(JobSpec&)> spoil;
+  std::string message;
+};
+
+// Each message names the key, the value and the remedy.
+TEST(ValidateTest, WhatIsWrongIsNamed) {
+  const BadJob cases[] = {
+      {[](JobSpec& s) { s.name = ""; }, "name: a job needs a name"},
+      {[](JobSpec& s) { s.name = "a/b"; },
+       "name: 'a/b' names a folder: use up to 100 letters, digits, '-', '_' and '.', and no '.' "
+       "in front"},
+      {[](JobSpec& s) { s.model = ""; },
+       "model: name a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in"},
+      {[](JobSpec& s) { s.data.train.clear(); }, "data.train: name the files to train on"},
+      {[](JobSpec& s) { s.data.validation = {""}; }, "data.validation: a file's name is empty"},
+      {[](JobSpec& s) { s.data.format = "cvs"; },
+       "data.format: 'cvs' is not one of criteo, csv, tsv, idx; did you mean 'csv'?"},
+      {[](JobSpec& s) { s.data.format = "idx"; },
+       "data.train: idx needs two files, images and then labels, not 1"},
+      {[](JobSpec& s) { s.data.label = "click"; },
+       "data.label: only csv and tsv have named columns; data.format is criteo"},
+      {[](JobSpec& s) {
+         s.data.format = "csv";
+         s.data.numeric = {"age"};
+         s.data.categorical = {"city", "age"};
+       },
+       "data.categorical: column 'age' is used twice"},
+      {[](JobSpec& s) { s.data.bad_rows = "ignore"; },
+       "data.bad_rows: 'ignore' is not one of fail, skip"},
+      {[](JobSpec& s) { s.data.bad_rows_max = -1; }, "data.bad_rows_max: -1 is less than 0"},
+      {[](JobSpec& s) { s.strategy = "pss"; },
+       "strategy: 'pss' is not one of ps, allreduce; did you mean 'ps'?"},
+      {[](JobSpec& s) { s.workers.min = 0; }, "workers.min: 0 is less than 1"},
+      {[](JobSpec& s) { s.workers = {.min = 3, .max = 2}; },
+       "workers.max: 2 is less than workers.min, 3"},
+      {[](JobSpec& s) { s.workers = {.min = 2, .max = 4, .start = 1}; },
+       "workers.start: 1 is not between workers.min, 2, and workers.max, 4 (0 means workers.max)"},
+      {[](JobSpec& s) { s.servers = 0; }, "servers: 0 is less than 1"},
+      {[](JobSpec& s) { s.batch_size = 1 << 30; }, "batch_size: 1073741824 is more than 16777216"},
+      {[](JobSpec& s) { s.epochs = 0; }, "epochs: 0 is less than 1"},
+      {[](JobSpec& s) { s.max_steps = -1; }, "max_steps: -1 is less than 0"},
+      {[](JobSpec& s) { s.optimizer.name = "adagard"; },
+       "optimizer.name: 'adagard' is not one of sgd, adagrad; did you mean 'adagrad'?"},
+      {[](JobSpec& s) { s.optimizer.learning_rate = 0; },
+       "optimizer.learning_rate: 0 is not a finite number above 0"},
+      {[](JobSpec& s) { s.optimizer.epsilon = -1; },
+       "optimizer.epsilon: -1 is not a finite number of 0 or more"},
+      {[](JobSpec& s) { s.optimizer.epsilon = 0; },
+       "optimizer.epsilon: 0 with optimizer.initial_accumulator 0 divides by zero; make one "
+       "positive"},
+      {[](JobSpec& s) { s.checkpoint.keep = 0; }, "checkpoint.keep: 0 is less than 1"},
+      {[](JobSpec& s) { s.elastic.heartbeat = absl::ZeroDuration(); },
+       "elastic.heartbeat: 0 is less than 1ms"},
+      {[](JobSpec& s) { s.elastic.lease = absl::Milliseconds(200); },
+       "elastic.lease: 200ms is not finite and at least three times elastic.heartbeat, 100ms; one "
+       "lost message would cost a worker its tasks"},
+      {[](JobSpec& s) { s.deadline = absl::Seconds(-1); }, "deadline: -1s is not in the future"},
+      {[](JobSpec& s) { s.priority = "hihg"; },
+       "priority: 'hihg' is not one of low, normal, high; did you mean 'high'?"},
+  };
+  for (const BadJob& bad : cases) {
+    JobSpec spec = GoodJob();
+    bad.spoil(spec);
+    EXPECT_EQ(spec.Validate(), absl::InvalidArgumentError(bad.message));
+  }
+}
+
+TEST(ValidateTest, WhatComesLaterSaysSo) {
+  JobSpec spec = GoodJob();
+  spec.strategy = "allreduce";
+  EXPECT_EQ(spec.Validate().code(), absl::StatusCode::kUnimplemented);
+}
+
+// No two keys share a name or a place, so none can overwrite another.
+TEST(JobKeysTest, NamesAndPlacesAreDistinct) {
+  JobSpec spec;
+  std::set<std::string> names;
+  std::set<JobField> places;
+  for (const JobKey& key : JobKeys()) {
+    EXPECT_TRUE(names.insert(key.name).second) << key.name;
+    EXPECT_TRUE(places.insert(key.field(spec)).second) << key.name;
+    EXPECT_FALSE(key.doc.empty());
+  }
+}
+
+TEST(JobKeysTest, DefaultsAreShownAsInAJobFile) {
+  std::map<std::string, std::string> defaults;
+  for (const JobKey& key : JobKeys()) defaults[key.name] = key.Default();
+  EXPECT_EQ(defaults["data.train"], "required");
+  EXPECT_EQ(defaults["data.validation"], "[]");
+  EXPECT_EQ(defaults["optimizer.epsilon"], "1e-10");
+  EXPECT_EQ(defaults["elastic.heartbeat"], "100ms");
+  EXPECT_EQ(defaults["deadline"], "none");
+  EXPECT_EQ(defaults["shuffle.tasks"], "true");
+}
+
+TEST(DidYouMeanTest, OnlyWhatIsNear) {
+  const std::vector<std::string> words = {"optimizer", "servers", "seed"};
+  EXPECT_EQ(DidYouMean("optimzer", words), "; did you mean 'optimizer'?");
+  EXPECT_EQ(DidYouMean("Sede", words), "; did you mean 'seed'?");
+  EXPECT_EQ(DidYouMean("banana", words), "");
+  EXPECT_EQ(DidYouMean("", words), "");
+}
+
+}  // namespace
+}  // namespace rubato

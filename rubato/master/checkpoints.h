@@ -1,0 +1,46 @@
+// Which checkpoint the servers should write, which are complete, which may go.
+#ifndef RUBATO_MASTER_CHECKPOINTS_H_
+#define RUBATO_MASTER_CHECKPOINTS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "rubato/job/job_spec.h"
+
+namespace rubato {
+
+class Checkpoints {
+ public:
+  explicit Checkpoints(const CheckpointSpec& spec);
+
+  // One is written at a time: every `every_steps`, and a last one, after which nothing changes.
+  bool DueInTraining(int64_t steps) const;
+  bool running() const { return wanted_ > complete(); }
+  bool LastBegun() const { return last_begun_; }
+  bool LastDone() const { return last_begun_ && !running(); }
+  int64_t wanted() const { return wanted_; }  // The newest version asked for.
+  int64_t step() const { return step_; }      // Committed when it was.
+  // The newest version all servers have; 0 for none.
+  int64_t complete() const { return kept_.empty() ? 0 : kept_.back(); }
+  // The newest version that was dropped for having more than `keep`; 0 for none.
+  int64_t dropped() const { return dropped_; }
+
+  void Begin(int64_t version, int64_t step, bool last);
+  // Returns whether an old version is to be removed: dropped().
+  bool Complete(int64_t version);
+  // The job goes on after all: what was the last is just one more.
+  void Resume() { last_begun_ = false; }
+
+ private:
+  CheckpointSpec spec_;
+  int64_t wanted_ = 0;
+  int64_t step_ = 0;
+  int64_t next_at_ = 0;  // The step at which the next is due.
+  bool last_begun_ = false;
+  std::vector<int64_t> kept_;  // Complete, oldest first.
+  int64_t dropped_ = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MASTER_CHECKPOINTS_H_

@@ -1,0 +1,60 @@
+// One decision of the master, as its journal keeps it. Small: most are a dozen bytes.
+#ifndef RUBATO_MASTER_ENTRY_H_
+#define RUBATO_MASTER_ENTRY_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/base/ids.h"
+#include "rubato/master/messages.h"
+
+namespace rubato {
+
+// The numbers are in files: never change one, only add.
+enum class EntryKind : uint8_t {
+  kCreated = 1,              // text: the job's shape.
+  kRestarted = 2,            // value: 1 if resumed, everybody being gone.
+  kLaunched = 3,             // role, id, incarnation; value: a worker's slot.
+  kRegistered = 4,           // role, id; value: pid, text: address.
+  kLeaving = 5,              // A worker is asked to leave.
+  kEvicted = 6,              // A worker was silent; its tasks are fenced off.
+  kFenced = 7,               // Every server refuses that worker: its tasks are open again.
+  kExited = 8,               // role, id; value: ExitKind, text: last words, numbers: totals.
+  kLeased = 9,               // id: worker, task.
+  kCommitted = 10,           // id: worker, task, value: upto; sums for evaluations.
+  kReleased = 11,            // task.
+  kTaskFailed = 12,          // id: worker, task, text: error.
+  kScaled = 13,              // value: the new target.
+  kStopRequested = 14,       // value: 1 with a checkpoint.
+  kEvaluationBegan = 15,     // value: number; incarnation: 1 if over the final weights.
+  kEndedEarly = 16,          // Training stops: the model gets no better.
+  kCheckpointBegan = 17,     // value: version; incarnation: 1 if the last one.
+  kCheckpointComplete = 18,  // value: version.
+  kClosed = 19,              // value: JobState, text: error.
+};
+
+enum class ExitKind : int64_t { kLeft, kLost, kCrashed, kFenced };
+
+struct JournalEntry {
+  EntryKind kind = EntryKind::kCreated;
+  Role role = Role::kWorker;
+  int64_t id = 0;
+  int64_t incarnation = 0;
+  TaskId task;
+  int64_t value = 0;
+  std::string text;
+  std::vector<double> numbers;
+  std::optional<EvaluationSums> sums;
+};
+
+std::string EncodeEntry(const JournalEntry& entry);
+// DATA_LOSS if the bytes are none of ours.
+absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes);
+
+}  // namespace rubato
+
+#endif  // RUBATO_MASTER_ENTRY_H_

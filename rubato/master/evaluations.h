@@ -1,0 +1,56 @@
+// When the model is evaluated, what came of it, and whether it still gets better.
+#ifndef RUBATO_MASTER_EVALUATIONS_H_
+#define RUBATO_MASTER_EVALUATIONS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "rubato/job/job_spec.h"
+#include "rubato/master/messages.h"
+
+namespace rubato {
+
+class Evaluations {
+ public:
+  // `validation`: whether there is anything to evaluate on; if not, none is ever due.
+  Evaluations(const EvaluateSpec& spec, bool validation);
+
+  // One is running at a time. During training one is due every `every_steps`; after it, one more
+  // over the final weights.
+  bool DueInTraining(int64_t steps) const;
+  bool DueAtTheEnd() const;
+  bool FinalDone() const { return !validation_ || (final_begun_ && !running_.has_value()); }
+  bool running() const { return running_.has_value(); }
+  int64_t next_number() const { return next_number_; }
+  const std::vector<EvaluationResult>& results() const { return results_; }
+  // No better than the best before, `stop_after_stalls` times in a row.
+  bool Stalled() const;
+
+  void Begin(int64_t number, int64_t step, bool final);
+  void Add(TaskId task, EvaluationSums sums);
+  // All tasks are in.
+  void End();
+
+ private:
+  struct Running {
+    int64_t number = 0;
+    int64_t step = 0;
+    std::map<TaskId, EvaluationSums> sums;  // Added up in this order, whoever came first.
+  };
+
+  EvaluateSpec spec_;
+  bool validation_;
+  std::optional<Running> running_;
+  bool final_begun_ = false;
+  int64_t next_number_ = 1;
+  int64_t next_at_ = 0;  // The step at which the next is due.
+  int64_t stalls_ = 0;
+  std::optional<double> best_;
+  std::vector<EvaluationResult> results_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MASTER_EVALUATIONS_H_

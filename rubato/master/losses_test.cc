@@ -1,0 +1,268 @@
+// What a job survives, and what it does not.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rubato/master/fake_job.h"
+#include "rubato/master/master.h"
+
+namespace rubato {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Verdict = LeaseReply::Verdict;
+
+TEST(RelaunchTest, TheFirstTimeAtOnceThenSlowerAndSlower) {
+  const double seconds[] = {0, 0, 0.25, 0.5, 1, 2, 4, 8, 10, 10};
+  for (int64_t i = 1; i < 10; ++i) {
+    EXPECT_EQ(RelaunchWait(i), absl::Seconds(seconds[i])) << i;
+  }
+  EXPECT_EQ(RelaunchWait(1000), absl::Seconds(10));
+}
+
+TEST(LossesTest, ADeadWorkersTaskIsOpenAtOnce) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const Task task = job.Lease(0).task;
+  job.Commit(0, task, task.begin + 5);
+  job.launched.clear();
+  job.KillWorker(0);
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(1));
+  const Task rest = job.Lease(1).task;
+  EXPECT_EQ(rest.id, task.id);
+  EXPECT_EQ(rest.committed, task.begin + 5);
+  EXPECT_EQ(job.master->snapshot().workers_lost, 1);
+  EXPECT_THAT(job.JoinWorker(0).reason, HasSubstr("known to be dead"));
+}
+
+TEST(LossesTest, AFrozenWorkersTaskIsOpenOnceEveryServerRefusesIt) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  job.BeatServers();
+  const Task task = job.Lease(0).task;
+  job.launched.clear();
+  for (int i = 0; i < 7; ++i) {  // 3.5 s: worker 0 says nothing, the lease is 3 s.
+    job.Pass(absl::Milliseconds(500));
+    job.Beat(1);
+    job.BeatServer(0);
+  }
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(1));
+  EXPECT_FALSE(job.Beat(0).known);
+  EXPECT_FALSE(job.JoinWorker(0).accepted);
+  EXPECT_FALSE(job.Commit(0, task, task.end).held);
+  EXPECT_EQ(job.master->ledger().Find(task.id)->place, LiveTask::Place::kFencing);
+
+  // Server 0 has refused it for long; server 1 has yet to hear, and to say that it did.
+  const View seen = job.BeatServer(1).view;
+  EXPECT_FALSE(Admits(seen, WorkerId(0), seen.number - 1));
+  EXPECT_NE(job.Lease(1).task.id, task.id);
+  job.BeatServer(1);
+  job.BeatServer(0);
+  EXPECT_EQ(job.master->ledger().Find(task.id)->place, LiveTask::Place::kOpen);
+}
+
+TEST(LossesTest, AMasterThatWasAwayBlamesNobodyForSilence) {
+  FakeJob job;
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  job.now += absl::Minutes(5);  // The machine slept.
+  job.master->Tick(job.now);
+  EXPECT_TRUE(job.Beat(0).known);
+  EXPECT_EQ(job.master->snapshot().workers_lost, 0);
+}
+
+TEST(LossesTest, ARestartedMasterKeepsLeasesAndGivesEverybodyTime) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const Task task = job.Lease(0).task;
+  job.Commit(0, task, task.begin + 5);
+  const View before = job.master->view();
+  job.now += absl::Minutes(1);
+  job.launched.clear();
+  job.Open();
+  EXPECT_EQ(job.master->view(), before);
+  EXPECT_EQ(job.master->snapshot().master_restarts, 1);
+  EXPECT_THAT(job.launched, SizeIs(4));  // Repeated, should they have been lost on the way.
+  job.Pass(absl::Seconds(2));
+  EXPECT_TRUE(job.Commit(0, task, task.end).held);
+  EXPECT_TRUE(job.Beat(1).known);
+  EXPECT_EQ(job.master->snapshot().workers_lost, 0);
+}
+
+TEST(LossesTest, ATaskThatFailsEverywhereFailsTheJobAndIsNamed) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const Task good = job.Lease(0).task, alright = job.Lease(1).task;
+  job.Commit(0, good, good.end);
+  job.Commit(1, alright, alright.end);
+  const Task bad = job.Lease(0).task;  // Records 20 to 29: five of a.tsv, five of b.tsv.
+  job.Fail(0, bad, "a.tsv:22: column 3, 'abc', is not an integer");
+  EXPECT_NE(job.Lease(0).task.id, bad.id);  // Somebody else should try.
+  EXPECT_EQ(job.Lease(1).task.id, bad.id);
+  job.CrashWorker(1, "out of cheese");
+  EXPECT_NE(job.master->state(), JobState::kFailed);
+  job.JoinWorker(2);
+  EXPECT_EQ(job.Lease(2).task.id, bad.id);
+  job.Fail(2, bad, "a.tsv:22: still not");
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+  EXPECT_THAT(job.master->snapshot().error,
+              AllOf(HasSubstr("records [20, 25) of a.tsv and records [0, 5) of b.tsv"),
+                    HasSubstr("failed 3 times, on 3 workers"),
+                    HasSubstr("the first error: a.tsv:22: column 3, 'abc'")));
+  EXPECT_EQ(job.Beat(0).directive, Directive::kLeave);
+}
+
+TEST(LossesTest, ALoneWorkerMayTryAgainButNotForEver) {
+  MasterOptions options = SmallJob();
+  options.job.workers = {.min = 1, .max = 1};
+  FakeJob job(options);
+  job.JoinServers();
+  job.JoinWorker(0);
+  for (int i = 0; i < 3; ++i) job.Fail(0, job.Lease(0).task, "no");
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+}
+
+TEST(LossesTest, WorkersThatCrashAtStartFailTheJobWithTheFirstError) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id = 0; id < 5; ++id) {
+    EXPECT_NE(job.master->state(), JobState::kFailed);
+    job.CrashWorker(id, id == 0 ? "the model has no such layer" : "later");
+    job.Pass(absl::Seconds(1));
+  }
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+  EXPECT_THAT(job.master->snapshot().error,
+              AllOf(HasSubstr("workers crashed 5 times in a row"),
+                    HasSubstr("worker-0: exit code 1: the model has no such layer")));
+}
+
+TEST(LossesTest, KilledWorkersAreNoCrashLoop) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id = 0; id < 20; ++id) {
+    job.KillWorker(id);
+    job.Pass(absl::Seconds(10));
+  }
+  EXPECT_NE(job.master->state(), JobState::kFailed);
+  EXPECT_EQ(job.master->snapshot().workers_lost, 20);
+}
+
+TEST(LossesTest, ACommittedBatchBreaksACrashLoop) {
+  FakeJob job;
+  job.JoinServers();
+  int64_t id = 0;
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 3; ++i) {
+      job.CrashWorker(id++, "no");
+      job.Pass(absl::Seconds(10));
+    }
+    job.JoinWorker(id);
+    const Task task = job.Lease(id).task;
+    job.Commit(id, task, task.end);
+  }
+  EXPECT_NE(job.master->state(), JobState::kFailed);
+}
+
+TEST(LossesTest, APlaceThatKeepsDyingWaitsWhileOthersAreStartedAtOnce) {
+  FakeJob job;
+  job.JoinServers();
+  job.launched.clear();
+  job.KillWorker(0);
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(1));  // The first time at once.
+  job.KillWorker(2);
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), IsEmpty());
+  job.KillWorker(1);
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(1));  // The other place: its first.
+  job.Pass(absl::Milliseconds(300));
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(1));
+}
+
+TEST(LossesTest, AServerComesBackInItsPlace) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  const Task task = job.Lease(0).task;
+  job.Commit(0, task, task.end);
+  job.launched.clear();
+  job.Exit(Role::kServer, 1, 1, 0, SIGKILL);
+  EXPECT_EQ(job.Beat(0).view.servers[1].address, "");
+  const std::vector<LaunchProcess> launched = job.TakeLaunched(Role::kServer);
+  ASSERT_THAT(launched, SizeIs(1));
+  EXPECT_EQ(launched[0].id, 1);
+  EXPECT_EQ(launched[0].incarnation, 2);
+  EXPECT_FALSE(job.JoinServer(1, 1).accepted);
+  EXPECT_TRUE(job.JoinServer(1, 2).accepted);
+  EXPECT_EQ(job.Beat(0).view.servers[1].address, "unix:/s");
+  EXPECT_EQ(job.master->snapshot().servers_lost, 1);
+  job.Exit(Role::kServer, 1, 1, 0, SIGKILL);  // Reported again: of a past life.
+  EXPECT_EQ(job.master->snapshot().servers_alive, 2);
+}
+
+TEST(LossesTest, AServerThatLostItsLogFailsTheJob) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  const Task task = job.Lease(0).task;
+  job.Commit(0, task, task.end);
+  job.Exit(Role::kServer, 1, 1, 0, SIGKILL);
+  job.disks[1].clear();
+  EXPECT_FALSE(job.JoinServer(1, 2).accepted);
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+  EXPECT_THAT(job.master->snapshot().error, HasSubstr("without 10 committed records of epoch 0"));
+}
+
+TEST(LossesTest, OneThatNeverStartsIsKilledAndCountsAsACrash) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(1);
+  for (int i = 0; i < 61; ++i) {
+    job.Beat(1);
+    job.BeatServers();
+    job.Pass(absl::Seconds(1));
+  }
+  ASSERT_THAT(job.signalled, SizeIs(1));
+  EXPECT_EQ(job.signalled[0].id, 0);
+  EXPECT_EQ(job.signalled[0].kind, SignalProcess::Kind::kKill);
+  job.KillWorker(0);
+  EXPECT_THAT(job.events.back(), "worker_launched");
+}
+
+TEST(LossesTest, AHungServerIsKilled) {
+  FakeJob job;
+  job.JoinServers();
+  for (int i = 0; i < 31; ++i) {
+    job.BeatServer(0);
+    job.Pass(absl::Seconds(1));
+  }
+  ASSERT_THAT(job.signalled, SizeIs(1));
+  EXPECT_EQ(job.signalled[0].role, Role::kServer);
+  EXPECT_EQ(job.signalled[0].id, 1);
+}
+
+TEST(LossesTest, ACommitWhereNoBatchEndsIsAFailure) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  const Task task = job.Lease(0).task;
+  EXPECT_FALSE(job.Commit(0, task, task.begin + 3).held);
+  EXPECT_THAT(job.master->ledger().Find(task.id)->failures, SizeIs(1));
+  EXPECT_EQ(job.master->ledger().records_committed(), 0);
+}
+
+TEST(LossesTest, TooManyBadRowsFailTheJob) {
+  MasterOptions options = SmallJob();
+  options.job.data.bad_rows_max = 10;
+  FakeJob job(options);
+  job.JoinWorker(0);
+  job.Done(job.master->Heartbeat(WorkerHeartbeat{.worker = WorkerId(0), .bad_rows = 10}, job.now));
+  EXPECT_NE(job.master->state(), JobState::kFailed);
+  job.Done(job.master->Heartbeat(WorkerHeartbeat{.worker = WorkerId(0), .bad_rows = 11}, job.now));
+  EXPECT_THAT(job.master->snapshot().error, HasSubstr("data.bad_rows_max, 10"));
+}
+
+}  // namespace
+}  // namespace rubato

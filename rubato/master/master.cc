@@ -1,0 +1,251 @@
+#include "rubato/master/master.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+using State = Member::State;
+
+// A worker may hold one task ahead of the one in hand, to read on without a pause.
+constexpr size_t kTasksAheadMax = 2;
+
+}  // namespace
+
+// ---- membership --------------------------------------------------------------------------------
+
+RegisterReply Master::Register(const RegisterRequest& request, absl::Time now) {
+  if (request.version != options_.version) {
+    return {.reason = absl::StrCat("it is of version ", request.version, ", the master of ",
+                                   options_.version)};
+  }
+  RegisterReply reply =
+      request.role == Role::kServer ? RegisterServer(request, now) : RegisterWorker(request, now);
+  Advance(now);
+  if (reply.accepted) reply.view = members_.view();
+  return reply;
+}
+
+RegisterReply Master::RegisterWorker(const RegisterRequest& request, absl::Time now) {
+  const WorkerId id(request.id);
+  WorkerMember* worker = members_.FindWorker(id);
+  if (worker == nullptr) {
+    const bool past = id.valid() && id < members_.NextWorker();
+    return {.reason = absl::StrCat(id.ToString(), past ? " is known to be dead" : " is unknown")};
+  }
+  if (worker->state == State::kEvicted) {
+    return {.reason = absl::StrCat(id.ToString(), " was silent too long: it is not in view ",
+                                   worker->evicted_view, " or later")};
+  }
+  worker->heard = now;
+  if (!worker->registered) {
+    Record({.kind = EntryKind::kRegistered, .id = request.id, .value = request.pid}, now);
+    Say(now, "worker_joined", {{"worker", request.id}, {"pid", request.pid}});
+  }
+  return {.accepted = true};
+}
+
+RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time now) {
+  if (request.id < 0 || request.id >= static_cast<int64_t>(members_.servers().size())) {
+    return {.reason = absl::StrCat("server-", request.id, " is unknown: there are ",
+                                   members_.servers().size())};
+  }
+  ServerMember& server = members_.servers()[static_cast<size_t>(request.id)];
+  if (server.state == State::kGone || server.incarnation != request.incarnation) {
+    return {.reason = absl::StrCat("server-", request.id, " is in life ", server.incarnation,
+                                   " now, not ", request.incarnation)};
+  }
+  server.heard = now;
+  if (server.registered) return {.accepted = true};
+  for (int64_t epoch = 0; epoch < ledger_.plan().epochs(); ++epoch) {
+    const IntervalSet committed = ledger_.Committed(epoch);
+    const auto it = request.applied.find(epoch);
+    const IntervalSet applied = it == request.applied.end() ? IntervalSet() : it->second;
+    const int64_t lost = committed.size() - applied.Intersect(committed).size();
+    if (lost == 0) continue;
+    Close(JobState::kFailed,
+          absl::StrCat("server-", request.id, " came back without ", lost,
+                       " committed records of epoch ", epoch, ": its log or checkpoint is damaged"),
+          now);
+    return {.reason = "it lost what was committed"};
+  }
+  Record({.kind = EntryKind::kRegistered,
+          .role = Role::kServer,
+          .id = request.id,
+          .incarnation = request.incarnation,
+          .value = request.pid,
+          .text = request.address},
+         now);
+  Say(now, "server_joined",
+      {{"server", request.id}, {"incarnation", request.incarnation}, {"pid", request.pid}});
+  return {.accepted = true};
+}
+
+WorkerMember* Master::Hear(WorkerId id, absl::Time now) {
+  WorkerMember* worker = members_.FindWorker(id);
+  if (worker == nullptr || !worker->registered || worker->state == State::kEvicted) return nullptr;
+  worker->heard = now;
+  return worker;
+}
+
+HeartbeatReply Master::Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time now) {
+  WorkerMember* worker = Hear(heartbeat.worker, now);
+  if (worker == nullptr) return {};
+  worker->spent = heartbeat.spent;
+  worker->bad_rows = std::max(worker->bad_rows, heartbeat.bad_rows);
+  if (heartbeat.loss_batches > 0 && std::isfinite(heartbeat.loss)) {
+    // A mean over the last hundred batches or so.
+    const double keep = std::pow(0.99, static_cast<double>(heartbeat.loss_batches));
+    loss_weight_ = keep * loss_weight_ + (1 - keep);
+    loss_ += (heartbeat.loss - loss_) * (1 - keep) / loss_weight_;
+  }
+  int64_t bad_rows = members_.totals().bad_rows;
+  for (const auto& [id, other] : members_.workers()) bad_rows += other.bad_rows;
+  if (bad_rows > options_.job.data.bad_rows_max && !verdict_.has_value()) {
+    Close(JobState::kFailed,
+          absl::StrCat(bad_rows, " rows could not be read, more than data.bad_rows_max, ",
+                       options_.job.data.bad_rows_max),
+          now);
+  }
+  Advance(now);
+  const bool leave = verdict_.has_value() || worker->state == State::kLeaving;
+  return {.known = true,
+          .directive = leave ? Directive::kLeave : Directive::kContinue,
+          .view = members_.view()};
+}
+
+HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time now) {
+  const int64_t id = heartbeat.server.value();
+  if (id < 0 || id >= static_cast<int64_t>(members_.servers().size())) return {};
+  ServerMember& server = members_.servers()[static_cast<size_t>(id)];
+  if (!server.registered || server.incarnation != heartbeat.incarnation) return {};
+  server.heard = now;
+  // Heartbeats may overtake each other; within one life nothing a server tells goes back.
+  const int64_t view = std::max(server.last.view, heartbeat.view);
+  if (heartbeat.pushes >= server.last.pushes) server.last = heartbeat;
+  server.last.view = view;
+  server.checkpointed = std::max(server.checkpointed, heartbeat.checkpointed);
+  Advance(now);
+  return {.known = true,
+          .directive = verdict_.has_value() ? Directive::kLeave : Directive::kContinue,
+          .view = members_.view(),
+          .checkpoint_wanted = checkpoints_.wanted(),
+          .checkpoint_complete = checkpoints_.complete()};
+}
+
+// ---- tasks -------------------------------------------------------------------------------------
+
+LeaseReply Master::Lease(const LeaseRequest& request, absl::Time now) {
+  using Verdict = LeaseReply::Verdict;
+  const WorkerMember* worker = Hear(request.worker, now);
+  if (worker == nullptr) return {.verdict = Verdict::kUnknown};
+  Advance(now);
+  if (verdict_.has_value()) return {.verdict = Verdict::kDone};
+  if (stop_requested_ || worker->state == State::kLeaving) return {.verdict = Verdict::kWait};
+
+  const std::vector<Task> held = ledger_.HeldBy(request.worker);
+  for (const Task& task : held) {
+    const auto& known = request.holding;
+    if (std::find(known.begin(), known.end(), task.id) == known.end()) {
+      return {.verdict = Verdict::kTask, .task = task};
+    }
+  }
+  const std::vector<WorkerId> alive = members_.Running();
+  // Reading ahead must not take the last tasks from those who have none.
+  const bool scarce = ledger_.available() <= static_cast<int64_t>(alive.size());
+  if (held.size() >= kTasksAheadMax || (!held.empty() && scarce)) {
+    return {.verdict = Verdict::kWait};
+  }
+  const std::optional<Task> task = ledger_.NextFor(request.worker, alive);
+  if (!task.has_value()) return {.verdict = Verdict::kWait};
+  Record({.kind = EntryKind::kLeased, .id = request.worker.value(), .task = task->id}, now);
+  return {.verdict = Verdict::kTask, .task = ledger_.Find(task->id)->task};
+}
+
+CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
+  const WorkerMember* worker = Hear(request.worker, now);
+  if (worker == nullptr) {
+    const WorkerMember* known = members_.FindWorker(request.worker);
+    return {.unknown = known != nullptr && !known->registered};
+  }
+  if (!ledger_.Holds(request.worker, request.task)) return {.held = false};
+  const Task task = ledger_.Find(request.task)->task;
+  const bool evaluation = task.kind == TaskKind::kEvaluate;
+  if (!ledger_.IsBatchEnd(task, request.upto)) {
+    FailTask(request.worker, task.id,
+             absl::StrCat("a commit up to position ", request.upto, ", where no batch ends"), now);
+    return {.held = false};
+  }
+  if (evaluation ? request.upto == task.end && request.sums.has_value()
+                 : request.upto > task.committed) {
+    Record({.kind = EntryKind::kCommitted,
+            .id = request.worker.value(),
+            .task = task.id,
+            .value = request.upto,
+            .sums = evaluation ? request.sums : std::nullopt},
+           now);
+  }
+  if (request.release && ledger_.Holds(request.worker, task.id)) {
+    Record({.kind = EntryKind::kReleased, .id = request.worker.value(), .task = task.id}, now);
+  }
+  Advance(now);
+  return {.held = true};
+}
+
+void Master::Fail(const FailRequest& request, absl::Time now) {
+  if (Hear(request.worker, now) == nullptr) return;
+  if (!ledger_.Holds(request.worker, request.task)) return;
+  if (request.lease != 0 && request.lease != ledger_.Find(request.task)->task.lease) return;
+  FailTask(request.worker, request.task, request.error, now);
+  Advance(now);
+}
+
+// ---- users -------------------------------------------------------------------------------------
+
+ScaleReply Master::Scale(const ScaleRequest& request, absl::Time now) {
+  const WorkersSpec& workers = options_.job.workers;
+  ScaleReply reply = {.workers_target = target_};
+  if (verdict_.has_value() || stop_requested_) {
+    reply.reason = absl::StrCat("the job is ", std::string(JobStateName(state())));
+  } else if (request.workers < workers.min || request.workers > workers.max) {
+    reply.reason = absl::StrCat(request.workers,
+                                " workers are outside what the job allows: ", "workers.min is ",
+                                workers.min, ", workers.max ", workers.max);
+  } else {
+    reply.accepted = true;
+    reply.workers_target = request.workers;
+    if (request.workers != target_) {
+      Say(now, "scaled", {{"from", target_}, {"to", request.workers}}, "rubato scale");
+      Record({.kind = EntryKind::kScaled, .value = request.workers}, now);
+    }
+    Advance(now);
+  }
+  return reply;
+}
+
+void Master::Stop(bool checkpoint, absl::Time now) {
+  if (verdict_.has_value()) return;
+  if (!stop_requested_ || (stop_checkpoint_ && !checkpoint)) {
+    Say(now, "stopping", {{"checkpoint", checkpoint ? 1 : 0}}, "asked to stop");
+    Record({.kind = EntryKind::kStopRequested, .value = checkpoint ? 1 : 0}, now);
+  }
+  Advance(now);
+}
+
+void Master::Tick(absl::Time now) {
+  // Away for long (stopped, or the machine slept): the silence was the master's own.
+  if (now - last_tick_ > options_.job.elastic.lease / 2) members_.FreshLeases(now);
+  last_tick_ = now;
+  EvictSilent(now);
+  KillStuck(now);
+  Advance(now);
+}
+
+std::vector<Effect> Master::TakeEffects() { return std::exchange(effects_, {}); }
+
+}  // namespace rubato

@@ -1,0 +1,181 @@
+// One job's conductor: who is alive, who holds which task, what is committed, what must be
+// started again, and when the job is over.
+//
+//     starting ─▶ training ─▶ evaluating ─▶ done        Stop: ─▶ stopping ─▶ stopped
+//                     └───────── an error that will not go away ─▶ failed
+//
+// A request and the time go in; a reply comes out, and TakeEffects() gives what must be done in
+// the world before that reply is sent. Every change of state is one entry, journaled and then
+// applied; replaying the entries applies them again, so a restarted master is the old one with
+// fresh leases. Not thread-safe: one loop owns it. Never blocks, never reads a clock.
+#ifndef RUBATO_MASTER_MASTER_H_
+#define RUBATO_MASTER_MASTER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/master/checkpoints.h"
+#include "rubato/master/effect.h"
+#include "rubato/master/entry.h"
+#include "rubato/master/evaluations.h"
+#include "rubato/master/members.h"
+#include "rubato/master/messages.h"
+#include "rubato/master/relaunch.h"
+#include "rubato/tasks/ledger.h"
+
+namespace rubato {
+
+struct DataFile {
+  std::string name;
+  int64_t records = 0;
+};
+
+// The data as the reader indexed it, files in the order of record numbers.
+struct DataShape {
+  std::vector<DataFile> train;
+  std::vector<DataFile> validation;
+  int64_t train_records() const;
+  int64_t validation_records() const;
+  // "records [1024, 2048) of train.tsv", counted within each file from 0.
+  static std::string Describe(const std::vector<DataFile>& files, Interval range);
+};
+
+struct MasterOptions {
+  JobSpec job;
+  DataShape data;
+  std::string version;  // Of this binary; processes of another are refused.
+  // Go on with a job that was stopped, failed or lost its supervisor: whoever the journal
+  // believes alive is dead, and a verdict of stopped or failed is lifted. To be set as long as
+  // the supervisor has launched nobody, even if the first resumed master dies.
+  bool resume = false;
+  absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
+  absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
+  absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
+};
+
+class Master {
+ public:
+  // A new job if `records` is empty, else the job they tell of. DATA_LOSS naming the record that
+  // makes no sense; FAILED_PRECONDITION if the journal is of a job of another shape (records,
+  // batch size, seed, ...), naming both, or if the job is done already.
+  static absl::StatusOr<std::unique_ptr<Master>> Open(MasterOptions options,
+                                                      const std::vector<std::string>& records,
+                                                      absl::Time now);
+
+  RegisterReply Register(const RegisterRequest& request, absl::Time now);
+  HeartbeatReply Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time now);
+  HeartbeatReply Heartbeat(const ServerHeartbeat& heartbeat, absl::Time now);
+  LeaseReply Lease(const LeaseRequest& request, absl::Time now);
+  CommitReply Commit(const CommitRequest& request, absl::Time now);
+  // The worker gives the task up, having waited for its pushes. Enough of these fail the job.
+  void Fail(const FailRequest& request, absl::Time now);
+
+  ScaleReply Scale(const ScaleRequest& request, absl::Time now);
+  // Ends the job early: workers leave, the servers write a checkpoint if `checkpoint`, and the
+  // state becomes kStopped. Stop(false) after Stop(true) does not wait for the checkpoint.
+  void Stop(bool checkpoint, absl::Time now);
+  // Idempotent; an exit of a life that is not the current one is ignored.
+  void Exit(const ExitNotice& notice, absl::Time now);
+  // Whatever follows from time passing. Call it every 50 ms or so.
+  void Tick(absl::Time now);
+
+  // What the calls since the last one want done, in order. See effect.h.
+  std::vector<Effect> TakeEffects();
+  Snapshot snapshot() const;
+  JobState state() const;
+  const Ledger& ledger() const { return ledger_; }
+  const Members& members() const { return members_; }
+  const View& view() const { return members_.view(); }
+
+ private:
+  using Fields = std::vector<std::pair<std::string, JobEvent::Value>>;
+  struct Verdict {
+    JobState state = JobState::kDone;
+    std::string error;
+  };
+
+  Master(MasterOptions options, const TaskPlanOptions& plan, absl::Time now);
+  absl::Status Replay(const std::vector<std::string>& records, absl::Time now);
+
+  // ---- entries: the only way state changes (master_entries.cc) ----
+  void Record(const JournalEntry& entry, absl::Time now);
+  absl::Status Apply(const JournalEntry& entry, absl::Time now);
+  absl::Status ApplyToMembers(const JournalEntry& entry, absl::Time now);
+  absl::Status ApplyToTasks(const JournalEntry& entry);
+  void ApplyExit(const JournalEntry& entry, absl::Time now);
+  void ApplyResume();
+
+  // ---- what follows, after every call (master_advance.cc) ----
+  void Advance(absl::Time now);
+  void ReopenFenced(absl::Time now);
+  void ReportEvaluation(absl::Time now);
+  void EndIfStalled(absl::Time now);
+  void AdvanceEvaluation(absl::Time now);
+  void AdvanceCheckpoint(absl::Time now);
+  void EndIfOver(absl::Time now);
+  void BeginCheckpoint(bool last, absl::Time now);
+  void Staff(absl::Time now);
+  void StaffWorkers(absl::Time now);
+  void Dismiss(absl::Time now);
+  void Close(JobState state, const std::string& error, absl::Time now,
+             int64_t records_repeated = 0);
+  // Whether every server has told, in this life, what it holds with the last checkpoint.
+  bool ServersSettled() const;
+  // Whether every server applied exactly what the ledger committed, and that is everything.
+  absl::Status Audit(int64_t* records_repeated) const;
+
+  // ---- losses (master_losses.cc) ----
+  void ExitWorker(const ExitNotice& notice, absl::Time now);
+  void ExitServer(const ExitNotice& notice, absl::Time now);
+  void FailTask(WorkerId worker, TaskId task, const std::string& error, absl::Time now);
+  void FailIfHopeless(Role role, absl::Time now);
+  void EvictSilent(absl::Time now);
+  void KillStuck(absl::Time now);
+
+  // ---- words (master_report.cc) ----
+  RegisterReply RegisterWorker(const RegisterRequest& request, absl::Time now);
+  RegisterReply RegisterServer(const RegisterRequest& request, absl::Time now);
+  // Null unless it is registered and not evicted; counts as a sign of life.
+  WorkerMember* Hear(WorkerId id, absl::Time now);
+  void RepeatEffects(absl::Time now);
+  void Say(absl::Time now, std::string kind, Fields fields, std::string cause = "");
+  void Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incarnation);
+  std::string Manifest() const;
+  std::string Describe(const Task& task) const;
+
+  MasterOptions options_;
+  // Journaled:
+  Ledger ledger_;
+  Members members_;
+  Evaluations evaluations_;
+  Checkpoints checkpoints_;
+  std::vector<LaunchPlace> worker_places_;
+  std::vector<LaunchPlace> server_places_;
+  CrashLoop worker_crashes_, server_crashes_;
+  int64_t target_ = 0;
+  int64_t restarts_ = 0;
+  bool stop_requested_ = false;
+  bool stop_checkpoint_ = false;
+  std::optional<Verdict> verdict_;
+  int64_t records_repeated_ = 0;
+  // Of this life only:
+  std::vector<Effect> effects_;
+  absl::Time last_tick_;
+  std::optional<absl::Time> dismissed_;  // When everyone was told to go.
+  bool finished_ = false;
+  size_t reported_ = 0;  // Evaluations whose end was told.
+  double loss_ = 0;
+  double loss_weight_ = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MASTER_MASTER_H_

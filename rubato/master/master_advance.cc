@@ -1,0 +1,229 @@
+// What follows from the state: called after every request, it takes each step that has become
+// possible. Each step is an entry, so asking again finds it done.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/master/master.h"
+
+namespace rubato {
+namespace {
+
+using State = Member::State;
+
+int64_t Missing(const IntervalSet& from, const IntervalSet& wanted) {
+  return wanted.size() - wanted.Intersect(from).size();
+}
+
+}  // namespace
+
+void Master::Advance(absl::Time now) {
+  if (!verdict_.has_value()) {
+    ReopenFenced(now);
+    ReportEvaluation(now);
+    EndIfStalled(now);
+    AdvanceEvaluation(now);
+    AdvanceCheckpoint(now);
+    EndIfOver(now);
+  }
+  if (verdict_.has_value()) {
+    Dismiss(now);
+  } else {
+    Staff(now);
+  }
+}
+
+void Master::ReopenFenced(absl::Time now) {
+  for (const auto& [id, worker] : members_.workers()) {
+    if (worker.state != State::kEvicted || !ledger_.Fencing(id)) continue;
+    if (!members_.FencedEverywhere(worker.evicted_view)) continue;
+    Record({.kind = EntryKind::kFenced, .id = id.value()}, now);
+    Say(now, "tasks_reopened", {{"worker", id.value()}, {"view", worker.evicted_view}},
+        "every server refuses the evicted worker");
+  }
+}
+
+void Master::AdvanceEvaluation(absl::Time now) {
+  if (stop_requested_) return;
+  const bool trained = ledger_.finished();
+  if (trained ? !evaluations_.DueAtTheEnd() : !evaluations_.DueInTraining(ledger_.steps())) return;
+  const int64_t number = evaluations_.next_number();
+  Record({.kind = EntryKind::kEvaluationBegan, .incarnation = trained ? 1 : 0, .value = number},
+         now);
+  Say(now, "evaluation_began", {{"number", number}, {"step", ledger_.steps()}},
+      trained ? "training is over" : "evaluate.every_steps");
+}
+
+void Master::ReportEvaluation(absl::Time now) {
+  if (evaluations_.running() || reported_ >= evaluations_.results().size()) return;
+  const EvaluationResult& result = evaluations_.results().back();
+  reported_ = evaluations_.results().size();
+  Fields fields = {{"number", result.number}, {"step", result.step}, {"records", result.records}};
+  for (const auto& [name, value] : result.metrics) fields.emplace_back(name, value);
+  Say(now, "evaluation_ended", std::move(fields));
+}
+
+void Master::EndIfStalled(absl::Time now) {
+  if (ledger_.finished() || ledger_.ended_early() || !evaluations_.Stalled()) return;
+  Say(now, "ended_early", {{"step", ledger_.steps()}},
+      absl::StrCat(options_.job.evaluate.stop_after_stalls, " evaluations brought nothing better"));
+  Record({.kind = EntryKind::kEndedEarly}, now);
+}
+
+void Master::AdvanceCheckpoint(absl::Time now) {
+  if (checkpoints_.running()) {
+    const int64_t version = checkpoints_.wanted();
+    for (const ServerMember& server : members_.servers()) {
+      if (server.checkpointed < version) return;
+    }
+    const int64_t dropped = checkpoints_.dropped();
+    Record({.kind = EntryKind::kCheckpointComplete, .value = version}, now);
+    effects_.push_back(WriteManifest{.version = version, .contents = Manifest()});
+    if (checkpoints_.dropped() != dropped) {
+      effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
+    }
+    Say(now, "checkpoint_complete", {{"version", version}, {"step", checkpoints_.step()}});
+    return;
+  }
+  const bool due =
+      !stop_requested_ && !ledger_.finished() && checkpoints_.DueInTraining(ledger_.steps());
+  if (due) BeginCheckpoint(/*last=*/false, now);
+}
+
+void Master::BeginCheckpoint(bool last, absl::Time now) {
+  Record({.kind = EntryKind::kCheckpointBegan,
+          .incarnation = last ? 1 : 0,
+          .value = checkpoints_.wanted() + 1},
+         now);
+}
+
+// Trained: the last evaluation and the last checkpoint run side by side. What each server says
+// it applied, when it says that it wrote the last checkpoint, is what it will ever have applied.
+void Master::EndIfOver(absl::Time now) {
+  const bool stopping = stop_requested_;
+  if (stopping ? !members_.WorkersGone() : !ledger_.finished()) return;
+  const bool checkpoint = !stopping || stop_checkpoint_;
+  if (checkpoint && !checkpoints_.LastBegun() && !checkpoints_.running()) {
+    BeginCheckpoint(/*last=*/true, now);
+  }
+  if (checkpoint && !checkpoints_.LastDone()) return;
+  if (stopping) {
+    Close(JobState::kStopped, "", now);
+  } else if (evaluations_.FinalDone() && ServersSettled()) {
+    int64_t repeated = 0;
+    const absl::Status exact = Audit(&repeated);
+    Close(exact.ok() ? JobState::kDone : JobState::kFailed, std::string(exact.message()), now,
+          repeated);
+  }
+}
+
+bool Master::ServersSettled() const {
+  const auto& servers = members_.servers();
+  return std::all_of(servers.begin(), servers.end(), [&](const ServerMember& server) {
+    return server.registered && server.last.checkpointed >= checkpoints_.wanted();
+  });
+}
+
+absl::Status Master::Audit(int64_t* records_repeated) const {
+  std::string wrong;
+  for (int64_t epoch = 0; epoch < ledger_.plan().epochs(); ++epoch) {
+    const IntervalSet expected = ledger_.Expected(epoch);
+    const IntervalSet committed = ledger_.Committed(epoch);
+    if (committed != expected) {
+      absl::StrAppend(&wrong, "; epoch ", epoch, ": ", Missing(committed, expected),
+                      " records were never committed");
+    }
+    for (const ServerMember& server : members_.servers()) {
+      const auto it = server.last.applied.find(epoch);
+      const IntervalSet applied = it == server.last.applied.end() ? IntervalSet() : it->second;
+      if (applied == expected) continue;
+      const int64_t missing = Missing(applied, expected), extra = Missing(expected, applied);
+      *records_repeated += missing + extra;
+      absl::StrAppend(&wrong, "; epoch ", epoch, ": ", server.last.server.ToString(), " lacks ",
+                      missing, " records and has ", extra, " it should not");
+    }
+  }
+  if (wrong.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("not every record was trained exactly once", wrong));
+}
+
+void Master::Close(JobState state, const std::string& error, absl::Time now,
+                   int64_t records_repeated) {
+  if (verdict_.has_value()) return;
+  Record({.kind = EntryKind::kClosed,
+          .id = records_repeated,
+          .value = static_cast<int64_t>(state),
+          .text = error},
+         now);
+  Say(now, std::string(JobStateName(state)),
+      {{"steps", ledger_.steps()}, {"records", ledger_.records_committed()}}, error);
+}
+
+// ---- processes ---------------------------------------------------------------------------------
+
+void Master::Staff(absl::Time now) {
+  for (size_t i = 0; i < members_.servers().size(); ++i) {
+    const ServerMember& server = members_.servers()[i];
+    if (server.state != State::kGone || server_places_[i].not_before > now) continue;
+    const int64_t id = static_cast<int64_t>(i);
+    const int64_t incarnation = server.incarnation + 1;
+    Record(
+        {.kind = EntryKind::kLaunched, .role = Role::kServer, .id = id, .incarnation = incarnation},
+        now);
+    effects_.push_back(LaunchProcess{.role = Role::kServer, .id = id, .incarnation = incarnation});
+    Say(now, "server_launched", {{"server", id}, {"incarnation", incarnation}});
+  }
+  StaffWorkers(now);
+}
+
+void Master::StaffWorkers(absl::Time now) {
+  const int64_t target = stop_requested_ ? 0 : target_;
+  std::vector<WorkerId> staying = members_.Staying();
+  while (static_cast<int64_t>(staying.size()) > target) {
+    const WorkerId newest = staying.back();
+    staying.pop_back();
+    Record({.kind = EntryKind::kLeaving, .id = newest.value()}, now);
+    Send(SignalProcess::Kind::kTerminate, Role::kWorker, newest.value(), 1);
+    Say(now, "worker_leaving", {{"worker", newest.value()}},
+        stop_requested_ ? "the job stops" : "fewer workers are wanted");
+  }
+  // A place that backs off keeps its turn, while those after it are filled.
+  std::vector<int64_t> taken;
+  for (const WorkerId id : staying) taken.push_back(members_.FindWorker(id)->slot);
+  int64_t wanted = target - static_cast<int64_t>(staying.size());
+  for (int64_t slot = 0; slot < options_.job.workers.max && wanted > 0; ++slot) {
+    if (std::find(taken.begin(), taken.end(), slot) != taken.end()) continue;
+    --wanted;
+    if (worker_places_[static_cast<size_t>(slot)].not_before > now) continue;
+    const int64_t id = members_.NextWorker().value();
+    Record({.kind = EntryKind::kLaunched, .id = id, .incarnation = 1, .value = slot}, now);
+    effects_.push_back(LaunchProcess{.role = Role::kWorker, .id = id, .incarnation = 1});
+    Say(now, "worker_launched", {{"worker", id}});
+  }
+}
+
+void Master::Dismiss(absl::Time now) {
+  if (!dismissed_.has_value()) {
+    dismissed_ = now;
+    for (auto& [id, worker] : members_.workers()) {
+      // A frozen one would not hear anything milder.
+      const bool evicted = worker.state == State::kEvicted;
+      Send(evicted ? SignalProcess::Kind::kKill : SignalProcess::Kind::kTerminate, Role::kWorker,
+           id.value(), 1);
+      worker.asked_to_leave = now;
+    }
+    for (size_t i = 0; i < members_.servers().size(); ++i) {
+      ServerMember& server = members_.servers()[i];
+      if (server.state == State::kGone) continue;
+      Send(SignalProcess::Kind::kTerminate, Role::kServer, static_cast<int64_t>(i),
+           server.incarnation);
+      server.asked_to_leave = now;
+    }
+  }
+  // A launch that never happened has no exit to wait for.
+  const bool waited = now - *dismissed_ > 3 * options_.leave_grace;
+  if (finished_ || (!members_.EveryoneGone() && !waited)) return;
+  finished_ = true;
+  effects_.push_back(JobFinished{.state = verdict_->state, .error = verdict_->error});
+}
+
+}  // namespace rubato

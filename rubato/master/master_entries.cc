@@ -1,0 +1,255 @@
+// How a master begins, and how entries change it: live and in replay alike.
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/master/journal.h"
+#include "rubato/master/master.h"
+
+namespace rubato {
+namespace {
+
+int64_t StartTarget(const WorkersSpec& workers) {
+  return workers.start > 0 ? workers.start : workers.max;
+}
+
+TaskPlanOptions PlanOf(const MasterOptions& options) {
+  const JobSpec& job = options.job;
+  const int64_t records = options.data.train_records();
+  const int64_t validation = options.data.validation_records();
+  return {.records = records,
+          .validation_records = validation,
+          .batch_size = job.batch_size,
+          .batches_per_task = job.batches_per_task > 0
+                                  ? job.batches_per_task
+                                  : ChooseBatchesPerTask(records, job.batch_size, job.workers.max),
+          .evaluation_batches_per_task =
+              ChooseBatchesPerTask(validation, job.batch_size, job.workers.max),
+          .epochs = job.epochs,
+          .max_steps = job.max_steps,
+          .shuffle_tasks = job.shuffle.tasks,
+          .epoch_barrier = job.epoch_barrier,
+          .seed = job.seed};
+}
+
+// What must be the same for a journal to make sense. The sizes of tasks are not in it: they
+// follow workers.max, which may change, so the journal's own are kept.
+std::string ShapeOf(const MasterOptions& options) {
+  const JobSpec& job = options.job;
+  return absl::StrCat("train records ", options.data.train_records(), ", validation records ",
+                      options.data.validation_records(), ", batch_size ", job.batch_size,
+                      ", epochs ", job.epochs, ", max_steps ", job.max_steps, ", seed ", job.seed,
+                      ", shuffle.tasks ", job.shuffle.tasks, ", shuffle.buffer ",
+                      job.shuffle.buffer, ", servers ", job.servers);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
+                                                     const std::vector<std::string>& records,
+                                                     absl::Time now) {
+  if (options.data.train_records() == 0) {
+    return absl::InvalidArgumentError("data.train: there is no record to train on");
+  }
+  TaskPlanOptions plan = PlanOf(options);
+  const std::string shape = ShapeOf(options);
+  JournalEntry created = {.kind = EntryKind::kCreated,
+                          .id = plan.batches_per_task,
+                          .incarnation = plan.evaluation_batches_per_task,
+                          .text = shape};
+  if (!records.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(created, DecodeEntry(records.front()));
+    if (created.kind != EntryKind::kCreated || created.id < 1 || created.incarnation < 1) {
+      return absl::DataLossError("journal: record 0 does not say which job this is");
+    }
+    if (created.text != shape) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the journal is of another job: ", created.text, "; this one has ", shape));
+    }
+    plan.batches_per_task = created.id;
+    plan.evaluation_batches_per_task = created.incarnation;
+  }
+  const bool resume = options.resume;
+  std::unique_ptr<Master> master(new Master(std::move(options), plan, now));
+  if (records.empty()) {
+    master->effects_.push_back(AppendJournal{JournalHeader(master->options_.version)});
+    master->Record(created, now);
+  } else {
+    RUBATO_RETURN_IF_ERROR(master->Replay(records, now));
+    if (resume && master->verdict_.has_value() && master->verdict_->state == JobState::kDone) {
+      return absl::FailedPreconditionError("the job is done already");
+    }
+    master->Record({.kind = EntryKind::kRestarted, .value = resume ? 1 : 0}, now);
+    master->RepeatEffects(now);
+  }
+  master->Advance(now);
+  return master;
+}
+
+Master::Master(MasterOptions options, const TaskPlanOptions& plan, absl::Time now)
+    : options_(std::move(options)),
+      ledger_(plan),
+      members_(options_.job.servers),
+      evaluations_(options_.job.evaluate, plan.validation_records > 0),
+      checkpoints_(options_.job.checkpoint),
+      worker_places_(static_cast<size_t>(options_.job.workers.max)),
+      server_places_(static_cast<size_t>(options_.job.servers)),
+      target_(StartTarget(options_.job.workers)),
+      last_tick_(now) {}
+
+absl::Status Master::Replay(const std::vector<std::string>& records, absl::Time now) {
+  for (size_t i = 0; i < records.size(); ++i) {
+    const std::string where = absl::StrCat("journal: record ", i);
+    const absl::StatusOr<JournalEntry> entry = DecodeEntry(records[i]);
+    if (!entry.ok()) return Annotate(entry.status(), where);
+    if (const absl::Status status = Apply(*entry, now); !status.ok()) {
+      return absl::DataLossError(
+          absl::StrCat(where, " does not follow from those before: ", status.message().data()));
+    }
+  }
+  members_.FreshLeases(now);
+  return absl::OkStatus();
+}
+
+void Master::Record(const JournalEntry& entry, absl::Time now) {
+  effects_.push_back(AppendJournal{FrameRecord(EncodeEntry(entry))});
+  RUBATO_CHECK_OK(Apply(entry, now));
+}
+
+absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
+  switch (entry.kind) {
+    case EntryKind::kCreated:
+      return absl::OkStatus();
+    case EntryKind::kRestarted:
+      ++restarts_;
+      if (entry.value == 1) ApplyResume();
+      return absl::OkStatus();
+    case EntryKind::kLaunched:
+    case EntryKind::kRegistered:
+    case EntryKind::kLeaving:
+    case EntryKind::kEvicted:
+    case EntryKind::kFenced:
+    case EntryKind::kExited:
+      return ApplyToMembers(entry, now);
+    case EntryKind::kLeased:
+    case EntryKind::kCommitted:
+    case EntryKind::kReleased:
+    case EntryKind::kTaskFailed:
+      return ApplyToTasks(entry);
+    case EntryKind::kScaled:
+      target_ = entry.value;
+      return absl::OkStatus();
+    case EntryKind::kStopRequested:
+      stop_requested_ = true;
+      stop_checkpoint_ = entry.value == 1;
+      return absl::OkStatus();
+    case EntryKind::kEvaluationBegan:
+      evaluations_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1);
+      ledger_.BeginEvaluation(entry.value);
+      return absl::OkStatus();
+    case EntryKind::kEndedEarly:
+      ledger_.EndEarly();
+      return absl::OkStatus();
+    case EntryKind::kCheckpointBegan:
+      checkpoints_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1);
+      return absl::OkStatus();
+    case EntryKind::kCheckpointComplete:
+      checkpoints_.Complete(entry.value);
+      return absl::OkStatus();
+    case EntryKind::kClosed:
+      verdict_ = {.state = static_cast<JobState>(entry.value), .error = entry.text};
+      records_repeated_ = entry.id;
+      return absl::OkStatus();
+  }
+  return absl::DataLossError("an entry of unknown kind");
+}
+
+absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
+  const WorkerId worker(entry.id);
+  const bool is_server = entry.role == Role::kServer;
+  const bool launch = entry.kind == EntryKind::kLaunched;
+  const bool known = is_server
+                         ? entry.id >= 0 && entry.id < options_.job.servers
+                         : (members_.FindWorker(worker) != nullptr) != launch && worker.valid();
+  if (!known || (launch && entry.value < 0)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("nothing known of ", std::string(RoleName(entry.role)), "-", entry.id));
+  }
+  switch (entry.kind) {
+    case EntryKind::kLaunched:
+      if (is_server) members_.LaunchServer(entry.id, entry.incarnation, ledger_.steps(), now);
+      if (!is_server) members_.LaunchWorker(worker, entry.value, now);
+      break;
+    case EntryKind::kRegistered:
+      if (is_server) members_.RegisterServer(entry.id, entry.value, entry.text, now);
+      if (!is_server) members_.RegisterWorker(worker, entry.value, ledger_.steps() > 0, now);
+      break;
+    case EntryKind::kLeaving:
+      members_.Leave(worker, now);
+      break;
+    case EntryKind::kEvicted:
+      members_.Evict(worker);
+      ledger_.Fence(worker);
+      break;
+    case EntryKind::kFenced:
+      ledger_.Reopen(worker);
+      break;
+    default:
+      ApplyExit(entry, now);
+  }
+  return absl::OkStatus();
+}
+
+void Master::ApplyExit(const JournalEntry& entry, absl::Time now) {
+  const ExitKind kind = static_cast<ExitKind>(entry.value);
+  const bool lost = kind != ExitKind::kLeft;
+  if (entry.role == Role::kServer) {
+    const ServerMember& server = members_.servers()[static_cast<size_t>(entry.id)];
+    const bool progress = ledger_.steps() > server.steps_at_launch;
+    server_places_[static_cast<size_t>(entry.id)].Exited(progress, now);
+    if (kind == ExitKind::kCrashed) server_crashes_.Crashed(entry.text);
+    members_.RemoveServer(entry.id, lost, entry.numbers);
+    return;
+  }
+  const WorkerMember& worker = *members_.FindWorker(WorkerId(entry.id));
+  const size_t slot = static_cast<size_t>(worker.slot);
+  // One that was leaving or evicted had given up its place before.
+  const bool had_place =
+      worker.state == Member::State::kStarting || worker.state == Member::State::kRunning;
+  if (had_place && slot < worker_places_.size()) {
+    worker_places_[slot].Exited(worker.commits > 0, now);
+  }
+  if (kind == ExitKind::kCrashed) worker_crashes_.Crashed(entry.text);
+  ledger_.Reopen(WorkerId(entry.id));
+  members_.RemoveWorker(WorkerId(entry.id), lost, entry.numbers);
+}
+
+absl::Status Master::ApplyToTasks(const JournalEntry& entry) {
+  const WorkerId worker(entry.id);
+  if (entry.kind == EntryKind::kLeased) return ledger_.Lease(entry.task, worker);
+  if (entry.kind == EntryKind::kReleased) return ledger_.Release(entry.task);
+  if (entry.kind == EntryKind::kTaskFailed) {
+    RUBATO_RETURN_IF_ERROR(ledger_.AddFailure(entry.task, {worker, entry.text}));
+    return ledger_.Release(entry.task);
+  }
+  RUBATO_RETURN_IF_ERROR(ledger_.Commit(entry.task, entry.value));
+  if (WorkerMember* member = members_.FindWorker(worker)) ++member->commits;
+  worker_crashes_.Progress();
+  server_crashes_.Progress();
+  if (entry.sums.has_value()) {
+    evaluations_.Add(entry.task, *entry.sums);
+    if (!ledger_.evaluating()) evaluations_.End();
+  }
+  return absl::OkStatus();
+}
+
+void Master::ApplyResume() {
+  for (const auto& [id, worker] : members_.workers()) ledger_.Reopen(id);
+  members_.RemoveAll();
+  ledger_.ForgetFailures();
+  worker_crashes_.Progress();
+  server_crashes_.Progress();
+  checkpoints_.Resume();
+  stop_requested_ = false;
+  verdict_.reset();
+}
+
+}  // namespace rubato

@@ -1,0 +1,163 @@
+// Who died, who went silent, what must be given up.
+#include <csignal>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/master/master.h"
+
+namespace rubato {
+namespace {
+
+using State = Member::State;
+
+constexpr int kExitFenced = 4;
+
+// `told`: it was asked to leave, so however it went is fine. `killed`: by us, for hanging.
+ExitKind KindOf(const ExitNotice& notice, bool told, bool killed) {
+  if (told) return ExitKind::kLeft;
+  if (killed) return ExitKind::kCrashed;
+  if (notice.signal == SIGKILL || notice.signal == SIGTERM) return ExitKind::kLost;
+  if (notice.signal != 0) return ExitKind::kCrashed;
+  if (notice.exit_code == kExitFenced) return ExitKind::kFenced;
+  return notice.exit_code == 0 ? ExitKind::kLeft : ExitKind::kCrashed;
+}
+
+std::string Verb(ExitKind kind) {
+  switch (kind) {
+    case ExitKind::kLeft:
+      return "left";
+    case ExitKind::kLost:
+      return "lost";
+    case ExitKind::kCrashed:
+      return "crashed";
+    case ExitKind::kFenced:
+      return "fenced";
+  }
+  return "gone";
+}
+
+std::string CauseOf(const ExitNotice& notice, bool killed) {
+  std::string cause = notice.signal != 0 ? absl::StrCat("killed by signal ", notice.signal)
+                                         : absl::StrCat("exit code ", notice.exit_code);
+  if (killed) cause = "it did not answer and was killed";
+  if (!notice.last_words.empty()) absl::StrAppend(&cause, ": ", notice.last_words);
+  return cause;
+}
+
+}  // namespace
+
+void Master::Exit(const ExitNotice& notice, absl::Time now) {
+  if (notice.role == Role::kServer) ExitServer(notice, now);
+  if (notice.role == Role::kWorker) ExitWorker(notice, now);
+  Advance(now);
+}
+
+void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
+  const WorkerId id(notice.id);
+  const WorkerMember* worker = members_.FindWorker(id);
+  if (worker == nullptr) return;
+  const bool told = verdict_.has_value() || worker->state == State::kLeaving;
+  const bool hung = worker->killed && worker->state == State::kStarting;
+  const ExitKind kind = KindOf(notice, told, hung);
+  const std::string cause = absl::StrCat(id.ToString(), ": ", CauseOf(notice, hung));
+  Say(now, absl::StrCat("worker_", Verb(kind)), {{"worker", notice.id}}, CauseOf(notice, hung));
+  const std::vector<Task> held = ledger_.HeldBy(id);
+  if (kind == ExitKind::kCrashed && !held.empty()) {
+    FailTask(id, held.front().id, cause, now);
+  }
+  Record({.kind = EntryKind::kExited,
+          .id = notice.id,
+          .incarnation = 1,
+          .value = static_cast<int64_t>(kind),
+          .text = cause,
+          .numbers = Members::Numbers(*members_.FindWorker(id))},
+         now);
+  FailIfHopeless(Role::kWorker, now);
+}
+
+void Master::ExitServer(const ExitNotice& notice, absl::Time now) {
+  if (notice.id < 0 || notice.id >= static_cast<int64_t>(members_.servers().size())) return;
+  const ServerMember& server = members_.servers()[static_cast<size_t>(notice.id)];
+  if (server.state == State::kGone || server.incarnation != notice.incarnation) return;
+  const bool hung = server.killed && server.state == State::kStarting;
+  const ExitKind kind = KindOf(notice, verdict_.has_value(), hung);
+  const std::string cause = CauseOf(notice, hung);
+  Say(now, absl::StrCat("server_", Verb(kind)),
+      {{"server", notice.id}, {"incarnation", notice.incarnation}}, cause);
+  Record({.kind = EntryKind::kExited,
+          .role = Role::kServer,
+          .id = notice.id,
+          .incarnation = notice.incarnation,
+          .value = static_cast<int64_t>(kind),
+          .text = absl::StrCat("server-", notice.id, ": ", cause),
+          .numbers = Members::Numbers(server)},
+         now);
+  FailIfHopeless(Role::kServer, now);
+}
+
+void Master::FailTask(WorkerId worker, TaskId task, const std::string& error, absl::Time now) {
+  Record({.kind = EntryKind::kTaskFailed, .id = worker.value(), .task = task, .text = error}, now);
+  const LiveTask& live = *ledger_.Find(task);
+  Say(now, "task_failed",
+      {{"task", task.value()}, {"worker", worker.value()}, {"what", Describe(live.task)}}, error);
+  const int64_t failures = static_cast<int64_t>(live.failures.size());
+  if (failures < options_.job.elastic.task_failures_max) return;
+  std::set<WorkerId> workers;
+  for (const TaskFailure& failure : live.failures) workers.insert(failure.worker);
+  Close(JobState::kFailed,
+        absl::StrCat(task.ToString(), " (", Describe(live.task), ") failed ", failures,
+                     " times, on ", workers.size(), workers.size() == 1 ? " worker" : " workers",
+                     "; the first error: ", live.failures.front().error),
+        now);
+}
+
+void Master::FailIfHopeless(Role role, absl::Time now) {
+  const CrashLoop& loop = role == Role::kServer ? server_crashes_ : worker_crashes_;
+  if (loop.crashes < options_.job.elastic.crash_loop_max) return;
+  Close(
+      JobState::kFailed,
+      absl::StrCat(std::string(RoleName(role)), "s crashed ", loop.crashes,
+                   " times in a row with no batch committed; the first error: ", loop.first_error),
+      now);
+}
+
+void Master::EvictSilent(absl::Time now) {
+  if (verdict_.has_value()) return;
+  std::vector<WorkerId> silent;
+  for (const auto& [id, worker] : members_.workers()) {
+    const bool bound = worker.registered && worker.state != State::kEvicted;
+    if (bound && now - worker.heard > options_.job.elastic.lease) silent.push_back(id);
+  }
+  for (const WorkerId id : silent) {
+    const absl::Duration silence = now - members_.FindWorker(id)->heard;
+    Record({.kind = EntryKind::kEvicted, .id = id.value()}, now);
+    Say(now, "worker_evicted", {{"worker", id.value()}, {"view", members_.view().number}},
+        absl::StrCat("silent for ", absl::FormatDuration(silence)));
+  }
+}
+
+// Kills are repeated until the exit is reported: the signal may have been lost with a master.
+void Master::KillStuck(absl::Time now) {
+  const auto kill_if = [&](Role role, int64_t id, Member& member, absl::Duration silence_max) {
+    const bool deaf = now - member.heard > silence_max;
+    const bool lingers = now - member.asked_to_leave > options_.leave_grace;
+    if (!deaf && !lingers) return;
+    Send(SignalProcess::Kind::kKill, role, id, member.incarnation);
+    member.killed = true;
+    member.heard = now;
+    if (lingers) member.asked_to_leave = now;
+  };
+  for (auto& [id, worker] : members_.workers()) {
+    // The silence of one that registered is a matter of its lease.
+    kill_if(Role::kWorker, id.value(), worker,
+            worker.registered ? absl::InfiniteDuration() : options_.start_grace);
+  }
+  for (size_t i = 0; i < members_.servers().size(); ++i) {
+    ServerMember& server = members_.servers()[i];
+    if (server.state == State::kGone) continue;
+    kill_if(Role::kServer, static_cast<int64_t>(i), server,
+            server.registered ? options_.server_silence : options_.start_grace);
+  }
+}
+
+}  // namespace rubato

@@ -1,0 +1,143 @@
+// What the master tells: events, manifests, the snapshot, and what it repeats after a restart.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/master/master.h"
+
+namespace rubato {
+namespace {
+
+using State = Member::State;
+
+int64_t Sum(const std::vector<DataFile>& files) {
+  int64_t records = 0;
+  for (const DataFile& file : files) records += file.records;
+  return records;
+}
+
+}  // namespace
+
+int64_t DataShape::train_records() const { return Sum(train); }
+int64_t DataShape::validation_records() const { return Sum(validation); }
+
+std::string DataShape::Describe(const std::vector<DataFile>& files, Interval range) {
+  std::vector<std::string> parts;
+  int64_t first = 0;  // Of the file at hand.
+  for (const DataFile& file : files) {
+    const int64_t begin = std::max(range.begin - first, int64_t{0});
+    const int64_t end = std::min(range.end - first, file.records);
+    if (begin < end) {
+      parts.push_back(absl::StrCat("records [", begin, ", ", end, ") of ", file.name));
+    }
+    first += file.records;
+  }
+  return absl::StrJoin(parts, " and ");
+}
+
+std::string Master::Describe(const Task& task) const {
+  const bool training = task.kind == TaskKind::kTrain;
+  return absl::StrCat(training ? "epoch " : "evaluation ", task.epoch, ", ",
+                      DataShape::Describe(training ? options_.data.train : options_.data.validation,
+                                          {task.begin, task.end}));
+}
+
+void Master::Say(absl::Time now, std::string kind, Fields fields, std::string cause) {
+  effects_.push_back(JobEvent{.time = now,
+                              .kind = std::move(kind),
+                              .fields = std::move(fields),
+                              .cause = std::move(cause)});
+}
+
+void Master::Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incarnation) {
+  effects_.push_back(
+      SignalProcess{.role = role, .id = id, .incarnation = incarnation, .kind = kind});
+}
+
+// The old master may have died between its journal and the rest of what it wanted done.
+void Master::RepeatEffects(absl::Time now) {
+  Say(now, options_.resume ? "resumed" : "master_restarted",
+      {{"restarts", restarts_}, {"steps", ledger_.steps()}});
+  reported_ = evaluations_.results().size();
+  if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
+    effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = Manifest()});
+    if (checkpoints_.dropped() > 0) effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
+  }
+  if (verdict_.has_value()) return;  // Everyone is signalled anyway.
+  for (const auto& [id, worker] : members_.workers()) {
+    effects_.push_back(LaunchProcess{.role = Role::kWorker, .id = id.value(), .incarnation = 1});
+    if (worker.state != State::kLeaving) continue;
+    Send(SignalProcess::Kind::kTerminate, Role::kWorker, id.value(), 1);
+  }
+  for (size_t i = 0; i < members_.servers().size(); ++i) {
+    const ServerMember& server = members_.servers()[i];
+    if (server.state == State::kGone) continue;
+    effects_.push_back(LaunchProcess{
+        .role = Role::kServer, .id = static_cast<int64_t>(i), .incarnation = server.incarnation});
+  }
+}
+
+std::string Master::Manifest() const {
+  std::vector<std::string> epochs;
+  for (int64_t epoch = 0; epoch < ledger_.plan().epochs(); ++epoch) {
+    const IntervalSet committed = ledger_.Committed(epoch);
+    if (!committed.empty()) epochs.push_back(absl::StrCat("\"", epoch, "\": ", committed.size()));
+  }
+  return absl::StrCat("{\"version\": ", checkpoints_.complete(), ", \"rubato\": \"",
+                      options_.version, "\", \"step\": ", checkpoints_.step(),
+                      ", \"servers\": ", options_.job.servers, ", \"committed\": {",
+                      absl::StrJoin(epochs, ", "), "}}\n");
+}
+
+JobState Master::state() const {
+  if (verdict_.has_value()) return verdict_->state;
+  if (stop_requested_) return JobState::kStopping;
+  if (ledger_.finished()) return JobState::kEvaluating;
+  return ledger_.steps() > 0 || ledger_.AnyLeased() ? JobState::kTraining : JobState::kStarting;
+}
+
+Snapshot Master::snapshot() const {
+  const MemberTotals& totals = members_.totals();
+  Snapshot snapshot = {.state = state(),
+                       .error = verdict_.has_value() ? verdict_->error : "",
+                       .view = members_.view().number,
+                       .epoch = ledger_.epoch(),
+                       .steps = ledger_.steps(),
+                       .records_committed = ledger_.records_committed(),
+                       .records_expected = ledger_.records_expected(),
+                       .records_repeated = records_repeated_,
+                       .workers_target = target_,
+                       .workers_started = totals.workers_started,
+                       .workers_lost = totals.workers_lost,
+                       .workers_joined = totals.workers_joined,
+                       .workers_max = totals.workers_max,
+                       .workers_alive = static_cast<int64_t>(members_.Running().size()),
+                       .servers_started = totals.servers_started,
+                       .servers_lost = totals.servers_lost,
+                       .master_restarts = restarts_,
+                       .fenced_pushes = totals.fenced,
+                       .bad_rows = totals.bad_rows,
+                       .checkpoint = checkpoints_.complete(),
+                       .loss = loss_,
+                       .spent = totals.spent,
+                       .evaluations = evaluations_.results(),
+                       .processes = members_.Processes()};
+  int64_t duplicates = 0;
+  for (const ServerMember& server : members_.servers()) {
+    snapshot.servers_alive += server.state == State::kRunning;
+    snapshot.fenced_pushes += server.last.fenced;
+    snapshot.rows += server.last.rows;
+    snapshot.bytes += server.last.bytes;
+    // Every server sees every push, so the one with most duplicates saw them all.
+    duplicates = std::max(duplicates, server.last.duplicates);
+  }
+  snapshot.records_recomputed =
+      (totals.duplicates + duplicates) * ledger_.plan().options().batch_size;
+  for (const auto& [id, worker] : members_.workers()) {
+    snapshot.spent.Add(worker.spent);
+    snapshot.bad_rows += worker.bad_rows;
+  }
+  return snapshot;
+}
+
+}  // namespace rubato

@@ -1,0 +1,292 @@
+// The life of a job: it starts, is scaled, evaluated, checkpointed, stopped, and ends.
+#include "rubato/master/master.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rubato/master/fake_job.h"
+
+namespace rubato {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Verdict = LeaseReply::Verdict;
+
+TEST(MasterTest, AJobRunsFromLaunchToDone) {
+  FakeJob job;
+  EXPECT_EQ(job.master->state(), JobState::kStarting);
+  EXPECT_THAT(job.TakeLaunched(Role::kServer), SizeIs(2));
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(2));
+  job.JoinServers();
+  EXPECT_TRUE(job.JoinWorker(0).accepted);
+  EXPECT_TRUE(job.JoinWorker(1).accepted);
+
+  for (int64_t i = 0; i < 4; ++i) {
+    const LeaseReply lease = job.Lease(i % 2);
+    ASSERT_EQ(lease.verdict, Verdict::kTask);
+    EXPECT_TRUE(job.Commit(i % 2, lease.task, lease.task.begin + 5).held);
+    EXPECT_TRUE(job.Commit(i % 2, lease.task, lease.task.end).held);
+    EXPECT_FALSE(job.Commit(i % 2, lease.task, lease.task.end).held);  // Asked twice.
+  }
+  EXPECT_EQ(job.Lease(0).verdict, Verdict::kWait);  // Until the last checkpoint is written.
+  job.WriteCheckpoint();
+  EXPECT_EQ(job.master->state(), JobState::kDone);
+  EXPECT_THAT(job.manifests, SizeIs(1));
+  EXPECT_THAT(job.manifests[0].contents, HasSubstr("\"step\": 8"));
+  EXPECT_EQ(job.Lease(0).verdict, Verdict::kDone);
+  EXPECT_EQ(job.Beat(1).directive, Directive::kLeave);
+  EXPECT_THAT(job.signalled, SizeIs(4));
+
+  EXPECT_FALSE(job.finished.has_value());
+  for (int64_t id : {0, 1}) job.Exit(Role::kWorker, id, 1, 0, 0);
+  for (int64_t id : {0, 1}) job.Exit(Role::kServer, id, 1, 0, 0);
+  ASSERT_TRUE(job.finished.has_value());
+  EXPECT_EQ(job.finished->state, JobState::kDone);
+  const Snapshot result = job.master->snapshot();
+  EXPECT_EQ(result.steps, 8);
+  EXPECT_EQ(result.records_committed, 40);
+  EXPECT_EQ(result.records_expected, 40);
+  EXPECT_EQ(result.records_repeated, 0);
+  EXPECT_EQ(result.workers_lost + result.servers_lost, 0);
+}
+
+TEST(MasterTest, TheJobFailsIfAServerDoesNotHaveWhatWasCommitted) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.WorkOff(0);
+  job.disks[1][0] = IntervalSet();
+  job.disks[1][0].Add(0, 35);
+  job.WriteCheckpoint();
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+  EXPECT_THAT(job.master->snapshot().error, HasSubstr("server-1 lacks 5 records"));
+  EXPECT_EQ(job.master->snapshot().records_repeated, 5);
+}
+
+TEST(MasterTest, AnswersThatWereLostAreGivenAgain) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  const LeaseReply first = job.Lease(0);
+  const LeaseReply again = job.Lease(0);  // The worker never saw the first answer.
+  EXPECT_EQ(again.task, first.task);
+  const LeaseReply ahead = job.Lease(0, {first.task.id});  // It did, and reads ahead.
+  EXPECT_EQ(ahead.verdict, Verdict::kTask);
+  EXPECT_NE(ahead.task.id, first.task.id);
+  EXPECT_EQ(job.Lease(0, {first.task.id, ahead.task.id}).verdict, Verdict::kWait);
+}
+
+TEST(MasterTest, NobodyReadsAheadWhileOthersHaveNothing) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.JoinWorker(1);
+  const Task first = job.Lease(0).task;
+  job.Lease(0, {first.id});
+  EXPECT_EQ(job.master->ledger().available(), 2);  // One for each of the two workers.
+  const Task other = job.Lease(1).task;
+  EXPECT_EQ(job.Lease(1, {other.id}).verdict, Verdict::kWait);
+}
+
+TEST(MasterTest, ScalingStaysWithinMinAndMaxAndSaysWhy) {
+  FakeJob job;
+  job.TakeLaunched(Role::kWorker);
+  EXPECT_FALSE(job.Done(job.master->Scale({.workers = 4}, job.now)).accepted);
+  const ScaleReply reply = job.Done(job.master->Scale({.workers = 0}, job.now));
+  EXPECT_THAT(reply.reason, HasSubstr("workers.min is 1, workers.max 3"));
+  EXPECT_EQ(reply.workers_target, 2);
+  EXPECT_TRUE(job.Done(job.master->Scale({.workers = 3}, job.now)).accepted);
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(1));
+}
+
+TEST(MasterTest, TheNewestLeaveFirstAndHandBackWhatTheyHold) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const Task kept = job.Lease(0).task;
+  const Task given = job.Lease(1).task;
+  job.Done(job.master->Scale({.workers = 1}, job.now));
+  ASSERT_THAT(job.signalled, SizeIs(1));
+  EXPECT_EQ(job.signalled[0].id, 1);
+  EXPECT_EQ(job.Beat(0).directive, Directive::kContinue);
+  EXPECT_EQ(job.Beat(1).directive, Directive::kLeave);
+  EXPECT_EQ(job.Lease(1, {given.id}).verdict, Verdict::kWait);
+
+  job.Commit(1, given, given.begin + 5, /*release=*/true);
+  const Task rest = job.Lease(0, {kept.id}).task;
+  EXPECT_EQ(rest.id, given.id);
+  EXPECT_EQ(rest.committed, given.begin + 5);
+  job.launched.clear();
+  job.Exit(Role::kWorker, 1, 1, 0, 0);
+  EXPECT_THAT(job.launched, IsEmpty());
+  EXPECT_EQ(job.master->snapshot().workers_lost, 0);
+}
+
+TEST(MasterTest, OneThatWillNotLeaveIsKilled) {
+  FakeJob job;
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  job.Done(job.master->Scale({.workers = 1}, job.now));
+  job.signalled.clear();
+  for (int i = 0; i < 11; ++i) {
+    for (int64_t id : {0, 1}) job.Beat(id);
+    job.Pass(absl::Seconds(1));
+  }
+  ASSERT_THAT(job.signalled, SizeIs(1));
+  EXPECT_EQ(job.signalled[0].kind, SignalProcess::Kind::kKill);
+  EXPECT_EQ(job.signalled[0].id, 1);
+}
+
+TEST(MasterTest, OtherVersionsAndStrangersAreRefused) {
+  FakeJob job;
+  const RegisterReply other =
+      job.Done(job.master->Register({.id = 0, .pid = 1, .version = "2"}, job.now));
+  EXPECT_THAT(other.reason, HasSubstr("version 2"));
+  EXPECT_THAT(job.JoinWorker(77).reason, HasSubstr("worker-77 is unknown"));
+  EXPECT_THAT(job.JoinServer(0, 9).reason, HasSubstr("life 1 now, not 9"));
+  EXPECT_FALSE(job.Beat(77).known);
+  EXPECT_EQ(job.Lease(1).verdict, Verdict::kUnknown);  // Launched, but not registered yet.
+}
+
+TEST(MasterTest, TheEndDoesNotWaitForEverForThoseWhoNeverWere) {
+  FakeJob job;
+  job.master->Stop(/*checkpoint=*/false, job.now);
+  job.Perform();
+  for (int64_t id : {0, 1}) job.Exit(Role::kWorker, id, 1, 0, SIGTERM);
+  EXPECT_EQ(job.master->state(), JobState::kStopped);
+  job.Pass(absl::Seconds(29));  // Of the servers nobody ever hears.
+  EXPECT_FALSE(job.finished.has_value());
+  job.Pass(absl::Seconds(2));
+  EXPECT_TRUE(job.finished.has_value());
+}
+
+// ---- evaluation and checkpoints ----------------------------------------------------------------
+
+MasterOptions EvaluatedJob() {
+  MasterOptions options = SmallJob();
+  options.data.validation = {{"v.tsv", 5}};
+  options.job.evaluate.every_steps = 2;
+  return options;
+}
+
+TEST(MasterTest, EvaluationComesEverySoManyStepsAndAtTheEnd) {
+  FakeJob job(EvaluatedJob());
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.sums.AddBinary(0.9, true);
+  job.sums.AddBinary(0.2, false);
+  job.WorkOff(0);
+  job.WriteCheckpoint();
+  const Snapshot result = job.master->snapshot();
+  EXPECT_EQ(result.state, JobState::kDone);
+  std::vector<int64_t> steps;
+  for (const EvaluationResult& evaluation : result.evaluations) steps.push_back(evaluation.step);
+  EXPECT_THAT(steps, ElementsAre(2, 4, 6, 8));
+  EXPECT_EQ(result.evaluations.back().metrics.at("auc"), 1.0);
+}
+
+TEST(MasterTest, TrainingGoesOnWhileOthersEvaluate) {
+  FakeJob job(EvaluatedJob());
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const Task train = job.Lease(0).task;
+  job.Commit(0, train, train.end);
+  EXPECT_EQ(job.Lease(1).task.kind, TaskKind::kEvaluate);
+  EXPECT_EQ(job.Lease(0).task.kind, TaskKind::kTrain);
+}
+
+TEST(MasterTest, AModelThatGetsNoBetterEndsTheJobEarly) {
+  MasterOptions options = EvaluatedJob();
+  options.job.evaluate.stop_after_stalls = 1;
+  options.job.epochs = 10;
+  FakeJob job(options);
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.sums.AddBinary(0.5, true);
+  job.WorkOff(0);
+  job.WriteCheckpoint();
+  const Snapshot result = job.master->snapshot();
+  EXPECT_EQ(result.state, JobState::kDone) << result.error;
+  EXPECT_EQ(result.steps, 4);  // Two evaluations, the second no better; what was begun is done.
+  EXPECT_EQ(result.records_committed, result.records_expected);
+  EXPECT_THAT(job.events, Contains("ended_early"));
+}
+
+TEST(MasterTest, CheckpointsCompleteWhenEveryServerHasThemAndOldOnesGo) {
+  MasterOptions options = SmallJob();
+  options.job.checkpoint = {.every_steps = 2, .keep = 2};
+  FakeJob job(options);
+  job.JoinServers();
+  job.JoinWorker(0);
+  for (int64_t version = 1; version <= 3; ++version) {
+    const Task task = job.Lease(0).task;
+    job.Commit(0, task, task.end);
+    EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, version);
+    job.checkpointed = version;
+    EXPECT_EQ(job.BeatServer(0).checkpoint_complete, version - 1);  // One of two has it.
+    EXPECT_EQ(job.BeatServer(1).checkpoint_complete, version);
+  }
+  EXPECT_THAT(job.manifests, SizeIs(3));
+  EXPECT_THAT(job.removed, ElementsAre(1));
+}
+
+TEST(MasterTest, AStoppedJobGoesOnWhereItWas) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const Task task = job.Lease(0).task;
+  job.Commit(0, task, task.begin + 5);
+  job.master->Stop(/*checkpoint=*/true, job.now);
+  job.Perform();
+  EXPECT_EQ(job.master->state(), JobState::kStopping);
+  EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, 0);  // Not while somebody may still push.
+  job.Commit(0, task, task.begin + 5, /*release=*/true);
+  for (int64_t id : {0, 1}) job.Exit(Role::kWorker, id, 1, 0, 0);
+  job.WriteCheckpoint();
+  EXPECT_EQ(job.master->state(), JobState::kStopped);
+  for (int64_t id : {0, 1}) job.Exit(Role::kServer, id, 1, 0, 0);
+  EXPECT_EQ(job.finished->state, JobState::kStopped);
+
+  job.options.resume = true;
+  job.launched.clear();
+  job.Open();
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(2));
+  EXPECT_EQ(job.TakeLaunched(Role::kServer).front().incarnation, 2);
+  for (int64_t id : {0, 1}) EXPECT_TRUE(job.JoinServer(id, 2).accepted);
+  job.JoinWorker(2);
+  const Task rest = job.Lease(2).task;
+  EXPECT_EQ(rest.id, task.id);
+  EXPECT_EQ(rest.committed, task.begin + 5);
+}
+
+TEST(MasterTest, AJobThatIsDoneIsNotResumed) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.WorkOff(0);
+  job.WriteCheckpoint();
+  job.options.resume = true;
+  const auto records = DecodeJournal(job.journal, "1")->records;
+  const auto again = Master::Open(job.options, records, job.now);
+  EXPECT_THAT(std::string(again.status().message()), HasSubstr("done already"));
+}
+
+TEST(MasterTest, AJournalOfAnotherJobIsRefused) {
+  FakeJob job;
+  const auto records = DecodeJournal(job.journal, "1")->records;
+  job.options.job.batch_size = 6;
+  const auto other = Master::Open(job.options, records, job.now);
+  EXPECT_TRUE(absl::IsFailedPrecondition(other.status()));
+  EXPECT_THAT(std::string(other.status().message()), HasSubstr("batch_size 6"));
+}
+
+TEST(MasterTest, WithoutRecordsThereIsNoJob) {
+  MasterOptions options = SmallJob();
+  options.data.train = {{"empty.tsv", 0}};
+  EXPECT_TRUE(absl::IsInvalidArgument(Master::Open(options, {}, absl::UnixEpoch()).status()));
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,235 @@
+#include "rubato/master/members.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace rubato {
+namespace {
+
+using State = Member::State;
+
+constexpr size_t kPastMax = 64;
+
+const char* StateName(State state) {
+  switch (state) {
+    case State::kGone:
+      return "lost";
+    case State::kStarting:
+      return "starting";
+    case State::kRunning:
+      return "running";
+    case State::kLeaving:
+      return "leaving";
+    case State::kEvicted:
+      return "evicted";
+  }
+  return "unknown";
+}
+
+ProcessStatus StatusOf(Role role, int64_t id, const Member& member, std::string state) {
+  return {.role = role,
+          .id = id,
+          .incarnation = member.incarnation,
+          .pid = member.pid,
+          .address = member.address,
+          .state = std::move(state)};
+}
+
+double At(const std::vector<double>& numbers, size_t i) {
+  return i < numbers.size() ? numbers[i] : 0;
+}
+
+}  // namespace
+
+Members::Members(int64_t servers) : servers_(static_cast<size_t>(servers)) { ChangeView(); }
+
+WorkerMember* Members::FindWorker(WorkerId id) {
+  const auto it = workers_.find(id);
+  return it == workers_.end() ? nullptr : &it->second;
+}
+
+const WorkerMember* Members::FindWorker(WorkerId id) const {
+  const auto it = workers_.find(id);
+  return it == workers_.end() ? nullptr : &it->second;
+}
+
+std::vector<WorkerId> Members::Staying() const {
+  std::vector<WorkerId> ids;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.state == State::kStarting || worker.state == State::kRunning) ids.push_back(id);
+  }
+  return ids;
+}
+
+std::vector<WorkerId> Members::Running() const {
+  std::vector<WorkerId> ids;
+  for (const auto& [id, worker] : workers_) {
+    if (worker.state == State::kRunning) ids.push_back(id);
+  }
+  return ids;
+}
+
+bool Members::WorkersGone() const {
+  return std::all_of(workers_.begin(), workers_.end(),
+                     [](const auto& entry) { return entry.second.state == State::kEvicted; });
+}
+
+bool Members::EveryoneGone() const {
+  return workers_.empty() &&
+         std::all_of(servers_.begin(), servers_.end(),
+                     [](const ServerMember& server) { return server.state == State::kGone; });
+}
+
+bool Members::FencedEverywhere(int64_t number) const {
+  // A server that is not running has yet to register, and gets the newest view before it serves.
+  return std::all_of(servers_.begin(), servers_.end(), [&](const ServerMember& server) {
+    return server.state != State::kRunning || server.last.view >= number;
+  });
+}
+
+std::vector<ProcessStatus> Members::Processes() const {
+  std::vector<ProcessStatus> processes;
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    processes.push_back(StatusOf(Role::kServer, static_cast<int64_t>(i), servers_[i],
+                                 StateName(servers_[i].state)));
+  }
+  for (const auto& [id, worker] : workers_) {
+    processes.push_back(StatusOf(Role::kWorker, id.value(), worker, StateName(worker.state)));
+  }
+  processes.insert(processes.end(), past_.begin(), past_.end());
+  return processes;
+}
+
+void Members::LaunchWorker(WorkerId id, int64_t slot, absl::Time now) {
+  WorkerMember worker;
+  worker.state = State::kStarting;
+  worker.incarnation = 1;
+  worker.heard = now;
+  worker.slot = slot;
+  workers_.emplace(id, std::move(worker));
+  next_worker_ = std::max(next_worker_, id.value() + 1);
+  ++totals_.workers_started;
+}
+
+void Members::LaunchServer(int64_t id, int64_t incarnation, int64_t steps, absl::Time now) {
+  ServerMember server;
+  server.state = State::kStarting;
+  server.incarnation = incarnation;
+  server.heard = now;
+  server.steps_at_launch = steps;
+  server.checkpointed = servers_[static_cast<size_t>(id)].checkpointed;
+  servers_[static_cast<size_t>(id)] = std::move(server);
+  ++totals_.servers_started;
+}
+
+void Members::RegisterWorker(WorkerId id, int64_t pid, bool newcomer, absl::Time now) {
+  WorkerMember& worker = workers_.at(id);
+  if (worker.state == State::kStarting) worker.state = State::kRunning;
+  worker.registered = true;
+  worker.pid = pid;
+  worker.heard = now;
+  totals_.workers_joined += newcomer;
+  totals_.workers_max = std::max(totals_.workers_max, static_cast<int64_t>(Running().size()));
+  ChangeView();
+}
+
+void Members::RegisterServer(int64_t id, int64_t pid, std::string address, absl::Time now) {
+  ServerMember& server = servers_[static_cast<size_t>(id)];
+  server.state = State::kRunning;
+  server.registered = true;
+  server.pid = pid;
+  server.address = std::move(address);
+  server.heard = now;
+  ChangeView();
+}
+
+void Members::Leave(WorkerId id, absl::Time now) {
+  WorkerMember& worker = workers_.at(id);
+  // One that has not registered may do so yet; it then hears that it should leave.
+  worker.state = State::kLeaving;
+  worker.asked_to_leave = now;
+}
+
+void Members::Evict(WorkerId id) {
+  WorkerMember& worker = workers_.at(id);
+  worker.state = State::kEvicted;
+  ++totals_.workers_lost;
+  ChangeView();
+  worker.evicted_view = view_.number;
+}
+
+void Members::RemoveWorker(WorkerId id, bool lost, const std::vector<double>& numbers) {
+  const WorkerMember& worker = workers_.at(id);
+  totals_.spent.Add({.useful = At(numbers, 0),
+                     .read = At(numbers, 1),
+                     .wait = At(numbers, 2),
+                     .rebuild = At(numbers, 3),
+                     .redo = At(numbers, 4),
+                     .checkpoint = At(numbers, 5),
+                     .other = At(numbers, 6)});
+  totals_.bad_rows += static_cast<int64_t>(At(numbers, 7));
+  totals_.workers_lost += lost && worker.state != State::kEvicted;  // Counted when evicted.
+  Bury(Role::kWorker, id.value(), worker, lost ? "lost" : "exited");
+  workers_.erase(id);
+  ChangeView();
+}
+
+void Members::RemoveServer(int64_t id, bool lost, const std::vector<double>& numbers) {
+  ServerMember& server = servers_[static_cast<size_t>(id)];
+  totals_.fenced += static_cast<int64_t>(At(numbers, 0));
+  totals_.duplicates += static_cast<int64_t>(At(numbers, 1));
+  totals_.servers_lost += lost;
+  server.state = State::kGone;
+  server.registered = false;
+  server.address.clear();
+  server.last = ServerHeartbeat();
+  ChangeView();
+}
+
+void Members::RemoveAll() {
+  workers_.clear();
+  for (ServerMember& server : servers_) {
+    server.state = State::kGone;
+    server.registered = false;
+    server.registered = false;
+    server.address.clear();
+    server.last = ServerHeartbeat();
+  }
+  ChangeView();
+}
+
+std::vector<double> Members::Numbers(const WorkerMember& worker) {
+  const TimeSpent& s = worker.spent;
+  return {s.useful, s.read,       s.wait,  s.rebuild,
+          s.redo,   s.checkpoint, s.other, static_cast<double>(worker.bad_rows)};
+}
+
+std::vector<double> Members::Numbers(const ServerMember& server) {
+  return {static_cast<double>(server.last.fenced), static_cast<double>(server.last.duplicates)};
+}
+
+void Members::FreshLeases(absl::Time now) {
+  for (auto& [id, worker] : workers_) worker.heard = now;
+  for (ServerMember& server : servers_) server.heard = now;
+}
+
+void Members::ChangeView() {
+  ++view_.number;
+  view_.workers.clear();
+  for (const auto& [id, worker] : workers_) {
+    if (worker.registered && worker.state != State::kEvicted) view_.workers.push_back(id);
+  }
+  view_.servers.clear();
+  for (size_t i = 0; i < servers_.size(); ++i) {
+    view_.servers.push_back({.id = ServerId(static_cast<int64_t>(i)),
+                             .incarnation = servers_[i].incarnation,
+                             .address = servers_[i].address});
+  }
+}
+
+void Members::Bury(Role role, int64_t id, const Member& member, std::string state) {
+  past_.push_back(StatusOf(role, id, member, std::move(state)));
+  if (past_.size() > kPastMax) past_.erase(past_.begin());
+}
+
+}  // namespace rubato

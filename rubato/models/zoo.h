@@ -1,0 +1,22 @@
+// The models that come with Rubato, by the name a job file gives.
+#ifndef RUBATO_MODELS_ZOO_H_
+#define RUBATO_MODELS_ZOO_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "rubato/adapters/torch/torch_trainer.h"
+
+namespace rubato {
+
+// NOT_FOUND lists the names there are, the nearest first.
+absl::StatusOr<ModelFactory> FindZooModel(const std::string& name);
+
+// One a model file. Options and columns are described there.
+TorchModel* MakeDeepFm(ModelSetup& setup);
+TorchModel* MakeLogistic(ModelSetup& setup);
+TorchModel* MakeMnistCnn(ModelSetup& setup);
+
+}  // namespace rubato
+
+#endif  // RUBATO_MODELS_ZOO_H_

@@ -1,0 +1,67 @@
+#include "rubato/roles/data_set.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/file_source.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/base/status.h"
+#include "rubato/data/record_index.h"
+
+namespace rubato {
+namespace {
+
+absl::StatusOr<std::vector<DataFile>> FilesOf(const std::string& index_path) {
+  RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(index_path));
+  absl::StatusOr<RecordIndex> index = RecordIndex::Decode(bytes);
+  if (!index.ok()) return Annotate(index.status(), index_path);
+  std::vector<DataFile> files;
+  for (const IndexedFile& file : index->files) {
+    if (file.records > 0) files.push_back({.name = file.path, .records = file.records});
+  }
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> IndexDataSet(
+    const JobSpec& spec, DataPart part, const JobDirectory& directory,
+    const std::function<absl::Status(int64_t done, int64_t total)>& show) {
+  const bool train = part == DataPart::kTrain;
+  absl::StatusOr<int64_t> records =
+      BuildIndex(spec.data, train ? spec.data.train : spec.data.validation,
+                 train ? directory.train_index() : directory.validation_index(), show);
+  if (!records.ok()) {
+    return Annotate(records.status(), train ? "data.train" : "data.validation");
+  }
+  return records;
+}
+
+absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory& directory) {
+  DataShape shape;
+  RUBATO_ASSIGN_OR_RETURN(shape.train, FilesOf(directory.train_index()));
+  if (!spec.data.validation.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(shape.validation, FilesOf(directory.validation_index()));
+  }
+  return shape;
+}
+
+absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory) {
+  RUBATO_ASSIGN_OR_RETURN(OpenedData train, OpenData(spec.data, directory.train_index()));
+  DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
+  if (!spec.data.validation.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
+                            OpenData(spec.data, directory.validation_index()));
+    // One parser reads both, so their columns must be the same, in the same order.
+    if (validation.schema != train.schema) {
+      return absl::InvalidArgumentError(absl::StrCat("data.validation has the columns '",
+                                                     validation.schema, "', but data.train has '",
+                                                     train.schema, "'"));
+    }
+    set.validation = std::move(validation.source);
+  }
+  return set;
+}
+
+}  // namespace rubato

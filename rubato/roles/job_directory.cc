@@ -1,0 +1,118 @@
+#include "rubato/roles/job_directory.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+
+absl::StatusOr<JobDirectory> JobDirectory::Create(const std::string& path) {
+  const JobDirectory directory(path);
+  if (PathExists(directory.job_file())) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, ": a job lives there already; go on with it by `rubato train --resume ",
+                     path, "`, or choose another --job-dir"));
+  }
+  for (const char* folder : {"/index", "/checkpoints", "/servers", "/metrics", "/logs"}) {
+    RUBATO_RETURN_IF_ERROR(MakeDirectories(path + folder));
+  }
+  return directory;
+}
+
+absl::StatusOr<JobDirectory> JobDirectory::CreateNext(const std::string& name) {
+  RUBATO_RETURN_IF_ERROR(MakeDirectories("rubato-jobs"));
+  for (int n = 1;; ++n) {
+    const std::string path = absl::StrCat("rubato-jobs/", name, "-", n);
+    // mkdir decides between two submitters of one name.
+    if (mkdir(path.c_str(), 0755) == 0) return Create(path);
+    if (errno != EEXIST) return PathError(errno, "make the folder", path);
+  }
+}
+
+absl::StatusOr<JobDirectory> JobDirectory::Open(const std::string& path) {
+  const JobDirectory directory(path);
+  if (!PathExists(directory.job_file())) {
+    return absl::NotFoundError(absl::StrCat(path, ": not a job directory (it has no job.yaml)"));
+  }
+  return directory;
+}
+
+std::string JobDirectory::server(ServerId id) const {
+  return absl::StrCat(path_, "/servers/", id.value());
+}
+
+std::string JobDirectory::log(Role role, int64_t id) const {
+  if (role == Role::kMaster) return path_ + "/logs/master.log";
+  return absl::StrCat(path_, "/logs/", RoleName(role), "-", id, ".log");
+}
+
+absl::StatusOr<std::shared_ptr<void>> JobDirectory::Lock() const {
+  const std::string path = path_ + "/lock";
+  RUBATO_ASSIGN_OR_RETURN(FileDescriptor file, OpenFile(path, O_RDWR | O_CREAT));
+  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    const absl::StatusOr<std::string> holder = ReadWholeFile(path);
+    return absl::FailedPreconditionError(
+        absl::StrCat(path_, ": the job is already running here, under process ",
+                     holder.ok() && !holder->empty() ? *holder : std::string("unknown")));
+  }
+  if (ftruncate(file.get(), 0) != 0) return PathError(errno, "truncate", path);
+  RUBATO_RETURN_IF_ERROR(WriteAll(file.get(), absl::StrCat(getpid()), path));
+  return std::shared_ptr<void>(std::make_shared<FileDescriptor>(std::move(file)));
+}
+
+std::string JobDirectory::ProcessesText(const std::vector<ProcessStatus>& processes,
+                                        const std::string& master_address) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const ProcessStatus& process : processes) {
+    all.push_back({{"role", std::string(RoleName(process.role))},
+                   {"id", process.id},
+                   {"incarnation", process.incarnation},
+                   {"pid", process.pid},
+                   {"address", process.address},
+                   {"state", process.state}});
+  }
+  const nlohmann::ordered_json document = {{"master", master_address}, {"processes", all}};
+  return document.dump(1) + "\n";
+}
+
+absl::Status JobDirectory::WriteProcesses(const std::string& text) const {
+  return WriteFileAtomically(processes_path(), text, Durability::kProcess);
+}
+
+absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
+  const absl::Status not_running =
+      absl::FailedPreconditionError(absl::StrCat(path_, ": the job is not running"));
+  const absl::StatusOr<std::string> text = ReadWholeFile(processes_path());
+  if (!text.ok()) return not_running;
+  const auto document = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded() || !document.is_object()) return not_running;
+  const std::string address = document.value("master", "");
+  if (address.empty()) return not_running;
+  return address;
+}
+
+absl::StatusOr<std::unique_ptr<EventLog>> EventLog::Open(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0) return PathError(errno, "open", path);
+  return std::unique_ptr<EventLog>(new EventLog(file));
+}
+
+EventLog::~EventLog() { close(file_); }
+
+void EventLog::Write(absl::Time now, absl::string_view kind, absl::string_view fields) {
+  const std::string line = absl::StrCat(
+      "{\"time\":\"", absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", now, absl::UTCTimeZone()),
+      "\",\"event\":\"", kind, "\"", fields.empty() ? "" : ",", fields, "}\n");
+  // A story of what happened: worth a try, never worth stopping the job for.
+  [[maybe_unused]] const ssize_t written = write(file_, line.data(), line.size());
+}
+
+}  // namespace rubato

@@ -1,0 +1,77 @@
+// The job directory: everything about one job that outlives its processes.
+//
+//   job.yaml        the job as resolved              journal         the master's append-only log
+//   events.jsonl    what happened, a line each       processes.json  role, id, pid, address, state
+//   index/          byte offsets of the data         checkpoints/V/  one folder a version
+//   servers/S/      a server's push log              metrics/        TensorBoard event files
+//   logs/           ROLE-ID.log                      summary.json    written at the end
+#ifndef RUBATO_ROLES_JOB_DIRECTORY_H_
+#define RUBATO_ROLES_JOB_DIRECTORY_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "rubato/master/messages.h"
+
+namespace rubato {
+
+class JobDirectory {
+ public:
+  explicit JobDirectory(std::string path) : path_(std::move(path)) {}
+
+  // Makes the folder and its children. ALREADY_EXISTS if a job already lives there.
+  static absl::StatusOr<JobDirectory> Create(const std::string& path);
+  // `./rubato-jobs/NAME-N` with the first free N.
+  static absl::StatusOr<JobDirectory> CreateNext(const std::string& name);
+  // NOT_FOUND, with what is missing, if `path` holds no job.
+  static absl::StatusOr<JobDirectory> Open(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  std::string job_file() const { return path_ + "/job.yaml"; }
+  std::string journal() const { return path_ + "/journal"; }
+  std::string events() const { return path_ + "/events.jsonl"; }
+  std::string processes_path() const { return path_ + "/processes.json"; }
+  std::string summary() const { return path_ + "/summary.json"; }
+  std::string checkpoints() const { return path_ + "/checkpoints"; }
+  std::string metrics() const { return path_ + "/metrics"; }
+  std::string train_index() const { return path_ + "/index/train"; }
+  std::string validation_index() const { return path_ + "/index/validation"; }
+  std::string server(ServerId id) const;
+  std::string log(Role role, int64_t id) const;
+
+  // One supervisor at a time: FAILED_PRECONDITION, naming its pid, while another holds it. The
+  // lock goes with the returned object, and with the process.
+  absl::StatusOr<std::shared_ptr<void>> Lock() const;
+
+  // What processes.json says, and replacing it atomically.
+  static std::string ProcessesText(const std::vector<ProcessStatus>& processes,
+                                   const std::string& master_address);
+  absl::Status WriteProcesses(const std::string& text) const;
+  // The master's address from processes.json of a running job; FAILED_PRECONDITION if the job
+  // is not running.
+  absl::StatusOr<std::string> MasterAddress() const;
+
+ private:
+  std::string path_;
+};
+
+// Appends lines to events.jsonl; each is one write, so several processes may share the file.
+class EventLog {
+ public:
+  static absl::StatusOr<std::unique_ptr<EventLog>> Open(const std::string& path);
+  ~EventLog();
+  // `fields` are JSON members without braces ("\"worker\":3"), or empty.
+  void Write(absl::Time now, absl::string_view kind, absl::string_view fields);
+
+ private:
+  explicit EventLog(int file) : file_(file) {}
+  int file_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ROLES_JOB_DIRECTORY_H_

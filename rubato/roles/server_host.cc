@@ -1,0 +1,132 @@
+#include "rubato/roles/server_host.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdio>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/grpc/master_client.h"
+#include "rubato/adapters/posix/params_server.h"
+#include "rubato/base/status.h"
+#include "rubato/roles/exit_codes.h"
+
+namespace rubato {
+namespace {
+
+class ServerHost {
+ public:
+  ServerHost(const ServerHostOptions& options, std::unique_ptr<ParamsServer> server)
+      : options_(options),
+        server_(std::move(server)),
+        client_(MasterClient::Dial(options.master)) {}
+
+  int Run() {
+    while (!options_.stop()) {
+      if (!registered_ && !Register()) {
+        if (refused_) return kRoleFenced;
+        absl::SleepFor(absl::Milliseconds(10));
+        continue;
+      }
+      if (!Beat()) return kRoleDone;
+      absl::SleepFor(options_.job.elastic.heartbeat);
+    }
+    return kRoleDone;
+  }
+
+ private:
+  bool Register() {
+    const absl::StatusOr<RegisterReply> reply =
+        client_->Register({.role = Role::kServer,
+                           .id = options_.id.value(),
+                           .incarnation = options_.incarnation,
+                           .pid = getpid(),
+                           .version = options_.version,
+                           .address = server_->address(),
+                           .applied = server_->Stats().applied});
+    if (!reply.ok()) return false;
+    if (!reply->accepted) {
+      std::fprintf(stderr, "the master does not want this server: %s\n", reply->reason.c_str());
+      refused_ = true;
+      return false;
+    }
+    server_->SetView(reply->view.number, reply->view.workers);
+    return registered_ = true;
+  }
+
+  // False when it is time to leave.
+  bool Beat() {
+    const ParamsServerStats stats = server_->Stats();
+    const absl::StatusOr<HeartbeatReply> reply =
+        client_->Beat(ServerHeartbeat{.server = options_.id,
+                                      .incarnation = options_.incarnation,
+                                      .view = stats.view,
+                                      .applied = stats.applied,
+                                      .rows = stats.rows,
+                                      .bytes = stats.bytes,
+                                      .pushes = stats.pushes,
+                                      .duplicates = stats.duplicates,
+                                      .fenced = stats.fenced,
+                                      .checkpointed = stats.checkpointed});
+    if (!reply.ok()) return true;  // No master just now; serving goes on without one.
+    if (!reply->known) {
+      registered_ = false;
+      return true;
+    }
+    server_->SetView(reply->view.number, reply->view.workers);
+    if (reply->checkpoint_complete > dropped_) {
+      dropped_ = reply->checkpoint_complete;
+      server_->DropLogBefore(dropped_);
+    }
+    if (reply->checkpoint_wanted > stats.checkpointed) Checkpoint(reply->checkpoint_wanted);
+    return reply->directive != Directive::kLeave;
+  }
+
+  void Checkpoint(int64_t version) {
+    if (writing_.exchange(true)) return;
+    if (absl::Now() < retry_) {
+      writing_ = false;
+      return;
+    }
+    server_->StartCheckpoint(version, [this, version](const absl::Status& status) {
+      if (!status.ok()) {
+        // A full disk, say. The push log still holds everything, so training goes on and the
+        // checkpoint is tried again.
+        std::fprintf(stderr, "checkpoint %lld: %s\n", static_cast<long long>(version),
+                     status.ToString().c_str());
+        retry_ = absl::Now() + absl::Seconds(1);
+      }
+      writing_ = false;
+    });
+  }
+
+  const ServerHostOptions& options_;
+  // Set by the server's thread, before `writing_` is cleared, and read here after that.
+  absl::Time retry_ = absl::InfinitePast();
+  std::atomic<bool> writing_ = false;
+  const std::unique_ptr<ParamsServer> server_;
+  const std::unique_ptr<MasterClient> client_;
+  bool registered_ = false;
+  bool refused_ = false;
+  int64_t dropped_ = 0;
+};
+
+}  // namespace
+
+absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
+  const JobDirectory directory(options.job_dir);
+  RUBATO_ASSIGN_OR_RETURN(std::unique_ptr<ParamsServer> server,
+                          ParamsServer::Start({.address = options.listen,
+                                               .directory = directory.server(options.id),
+                                               .checkpoints = directory.checkpoints(),
+                                               .job = options.job.name,
+                                               .server = options.id,
+                                               .servers = options.job.servers}));
+  std::fprintf(stderr, "%s serves at %s\n", options.id.ToString().c_str(),
+               server->address().c_str());
+  return ServerHost(options, std::move(server)).Run();
+}
+
+}  // namespace rubato

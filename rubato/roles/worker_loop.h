@@ -1,0 +1,127 @@
+// A worker as a process: read, pull, compute, push, with the next batches under way meanwhile.
+//
+//     reader thread        compute thread                     client's thread     control thread
+//     task ─▶ batches ─▶  open (pull) ─▶ compute ─▶ push  ─▶  acknowledged  ─▶    commit
+//
+// The compute thread owns the model; everything the threads share sits behind one lock. At most
+// max_inflight + 1 batches are between pull and acknowledgement, so with 0 a run of one worker is
+// repeatable to the bit.
+#ifndef RUBATO_ROLES_WORKER_LOOP_H_
+#define RUBATO_ROLES_WORKER_LOOP_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rubato/adapters/posix/params_client.h"
+#include "rubato/base/clock.h"
+#include "rubato/base/mutex.h"
+#include "rubato/data/source.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/master/messages.h"
+#include "rubato/model/trainer.h"
+#include "rubato/roles/worker_control.h"
+#include "rubato/worker/evaluation.h"
+#include "rubato/worker/push_window.h"
+#include "rubato/worker/task_reader.h"
+#include "rubato/worker/time_ledger.h"
+#include "rubato/worker/unique.h"
+
+namespace rubato {
+
+struct WorkerLoopOptions {
+  JobSpec job;
+  std::string master;
+  WorkerId id;
+  std::string version;
+  std::function<bool()> stop;  // True once this process was asked to end.
+  const Clock* clock = nullptr;
+};
+
+class WorkerLoop {
+ public:
+  // `validation` may be null. All must outlive the loop.
+  WorkerLoop(const WorkerLoopOptions& options, Trainer& trainer, const RecordParser& parser,
+             RecordSource& train, RecordSource* validation);
+  ~WorkerLoop();
+
+  // Works until told to leave; answers with the exit code. An error is for the log's last line.
+  absl::StatusOr<int> Run();
+
+ private:
+  // A batch on its way from the reader to its acknowledgement.
+  struct Work {
+    Task task;
+    BatchKey key;
+    Batch batch;
+    std::vector<UniqueIds> ids;            // By table.
+    std::vector<std::vector<float>> rows;  // By table, as pulled.
+    std::vector<float> dense;
+    absl::Status status;  // Why the task cannot be read on; the batch is void.
+    bool pulled = false;  // Guarded by mu_, as `status` once the pull is out.
+    absl::Duration compute;
+  };
+
+  absl::Status Connect();
+  void Read();
+  void ReadTask(const Task& task, TaskReader& reader);
+  bool Prepared(std::shared_ptr<Work> work);  // False if the task was lost meanwhile.
+  void OpenBatches();
+  std::shared_ptr<Work> NextPulled();
+  void Handle(Work& work);
+  void Train(Work& work);
+  void Evaluate(Work& work);
+  StepInput InputOf(const Work& work) const;
+  void Push(Work& work);
+  void Acknowledged(const BatchKey& key, absl::Duration compute,
+                    const absl::StatusOr<PushOutcome>& outcome);
+  void SendCommits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Drop(TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void GiveUp(TaskId task, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void FlushFailures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Leave();
+  void Enter(Activity activity) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WaitAs(Activity activity, absl::Duration patience) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  WorkerHeartbeat Describe();
+
+  const WorkerLoopOptions& options_;
+  Trainer& trainer_;
+  const RecordParser& parser_;
+  RecordSource& train_;
+  RecordSource* const validation_;
+  const int64_t id_columns_;
+  std::unique_ptr<ParamsClient> client_;
+  std::unique_ptr<WorkerControl> control_;
+  std::thread reader_;
+  StepOutput out_;
+
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<std::shared_ptr<Work>> ready_ ABSL_GUARDED_BY(mu_);   // Read, not yet opened.
+  std::deque<std::shared_ptr<Work>> opened_ ABSL_GUARDED_BY(mu_);  // Pull sent, not computed.
+  PushWindow window_ ABSL_GUARDED_BY(mu_);
+  TimeLedger time_ ABSL_GUARDED_BY(mu_);
+  std::map<TaskId, Evaluation> evaluations_ ABSL_GUARDED_BY(mu_);
+  std::map<TaskId, absl::Status> failing_ ABSL_GUARDED_BY(mu_);  // Given up; pushes still out.
+  std::map<TaskId, int> pushing_ ABSL_GUARDED_BY(mu_);           // Pushes not yet answered.
+  std::map<TaskId, int64_t> leases_ ABSL_GUARDED_BY(mu_);        // Task read -> its lease.
+  std::set<int64_t> lost_ ABSL_GUARDED_BY(mu_);                  // Leases gone: drop on sight.
+  double loss_sum_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t loss_batches_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t bad_rows_ ABSL_GUARDED_BY(mu_) = 0;
+  bool leaving_ ABSL_GUARDED_BY(mu_) = false;
+  bool fenced_ ABSL_GUARDED_BY(mu_) = false;
+  bool reading_ ABSL_GUARDED_BY(mu_) = false;  // The reader has a task in hand.
+  std::string why_ ABSL_GUARDED_BY(mu_);       // Fenced: what the master or a server said.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ROLES_WORKER_LOOP_H_

@@ -1,0 +1,28 @@
+// fifo-elastic: in order of arrival, everyone gets what it asked for or what is left of it. Nobody
+// waits while a GPU is free; a job that started small grows as others end.
+#include "rubato/schedule/budget.h"
+#include "rubato/schedule/policies.h"
+
+namespace rubato {
+namespace {
+
+class FifoElastic : public Policy {
+ public:
+  absl::string_view name() const override { return "fifo-elastic"; }
+
+  Plan Decide(const ClusterView& view) const override {
+    Plan plan;
+    Budget budget(view);
+    for (const JobView& job : view.jobs) {
+      plan.shares.push_back(budget.UpTo(job, job.asked_gpus));
+      budget.Take(plan.shares.back());
+    }
+    return plan;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Policy> MakeFifoElastic() { return std::make_unique<FifoElastic>(); }
+
+}  // namespace rubato

@@ -1,0 +1,79 @@
+#include "rubato/schedule/profile.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_format.h"
+#include "rubato/schedule/policy.h"
+
+namespace rubato {
+
+Profile::Profile(double start_s, int gpus) : steps_{{start_s, gpus}} {}
+
+void Profile::Reset(double start_s, int gpus) {
+  steps_.assign(1, {start_s, gpus});
+  log_.clear();
+}
+
+double Profile::EndOf(size_t i) const {
+  return i + 1 < steps_.size() ? steps_[i + 1].from_s : kNever;
+}
+
+size_t Profile::Find(double at_s) const {
+  const auto after = std::upper_bound(steps_.begin() + 1, steps_.end(), at_s,
+                                      [](double t, const Step& step) { return t < step.from_s; });
+  return static_cast<size_t>(after - steps_.begin()) - 1;
+}
+
+int Profile::Min(double from_s, double to_s) const {
+  size_t i = Find(from_s);
+  int least = steps_[i].free;
+  for (++i; i < steps_.size() && steps_[i].from_s < to_s; ++i) {
+    least = std::min(least, steps_[i].free);
+  }
+  return least;
+}
+
+size_t Profile::Cut(double at_s) {
+  if (at_s == kNever) return steps_.size();
+  const size_t i = Find(at_s);
+  if (steps_[i].from_s >= at_s) return i;
+  steps_.insert(steps_.begin() + static_cast<ptrdiff_t>(i) + 1, {at_s, steps_[i].free});
+  return i + 1;
+}
+
+void Profile::Merge(size_t i) {
+  if (i == 0 || i >= steps_.size() || steps_[i].free != steps_[i - 1].free) return;
+  steps_.erase(steps_.begin() + static_cast<ptrdiff_t>(i));
+}
+
+void Profile::Apply(double from_s, double to_s, int gpus) {
+  const size_t first = Cut(from_s);
+  const size_t last = Cut(to_s);
+  for (size_t i = first; i < last; ++i) steps_[i].free += gpus;
+  Merge(last);
+  Merge(first);
+}
+
+void Profile::Add(double from_s, double to_s, int gpus) {
+  from_s = std::max(from_s, start_s());
+  if (gpus == 0 || !(from_s < to_s)) return;
+  Apply(from_s, to_s, gpus);
+  log_.push_back({from_s, to_s, gpus});
+}
+
+void Profile::Undo(MarkT mark) {
+  while (log_.size() > mark) {
+    Apply(log_.back().from_s, log_.back().to_s, -log_.back().gpus);
+    log_.pop_back();
+  }
+}
+
+std::string Profile::ToString() const {
+  std::string text;
+  for (const Step& step : steps_) {
+    absl::StrAppendFormat(&text, "%s%g:%d", text.empty() ? "" : " ", step.from_s, step.free);
+  }
+  return text;
+}
+
+}  // namespace rubato

@@ -1,0 +1,79 @@
+// Free GPUs of one pool over time: the planner's one data structure.
+//
+//   free
+//    64 |            ________
+//    32 |____   ____|        |______ ... for ever
+//     0 |    |_|
+//       +------------------------------ t
+//      start
+//
+// A sorted step function in one flat array, so that walking back from a deadline is a walk over
+// neighbours, and a tentative change is undone instead of copied:
+//
+//     const auto mark = profile.Mark();
+//     profile.Add(from_s, to_s, -4);
+//     if (!good) profile.Undo(mark);
+//
+// Neighbouring steps with the same value are one step. O(log n) to find, O(n) memmove to change,
+// n being at most twice the planned pieces. Not thread-safe.
+#ifndef RUBATO_SCHEDULE_PROFILE_H_
+#define RUBATO_SCHEDULE_PROFILE_H_
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace rubato {
+
+class Profile {
+ public:
+  struct Step {
+    double from_s = 0;
+    int free = 0;
+    friend bool operator==(const Step&, const Step&) = default;
+  };
+
+  Profile(double start_s, int gpus);
+  // Forgets everything, keeping the memory.
+  void Reset(double start_s, int gpus);
+
+  double start_s() const { return steps_.front().from_s; }
+  size_t size() const { return steps_.size(); }
+  const std::vector<Step>& steps() const { return steps_; }
+  // Where step i ends: the next one's start, or kNever.
+  double EndOf(size_t i) const;
+  // The step that holds `at_s`; the first if it lies before the start.
+  size_t Find(double at_s) const;
+
+  int At(double at_s) const { return steps_[Find(at_s)].free; }
+  // The least free in [from_s, to_s); of an empty range, the value at from_s.
+  int Min(double from_s, double to_s) const;
+  // Adds `gpus` in [from_s, to_s), which may reach to kNever. What lies before the start is cut.
+  void Add(double from_s, double to_s, int gpus);
+
+  using MarkT = size_t;
+  MarkT Mark() const { return log_.size(); }
+  // Takes back every Add since `mark`, newest first.
+  void Undo(MarkT mark);
+  // Forgets how to undo; call it between decisions so that the log does not grow.
+  void ForgetLog() { log_.clear(); }
+
+  std::string ToString() const;  // "0:32 60:0 90:32", for tests and messages.
+
+ private:
+  struct Change {
+    double from_s, to_s;
+    int gpus;
+  };
+  void Apply(double from_s, double to_s, int gpus);
+  // Makes a step begin at `at_s` and returns it; size() if at_s is kNever.
+  size_t Cut(double at_s);
+  void Merge(size_t i);  // Drops step i if it equals its left neighbour.
+
+  std::vector<Step> steps_;  // Never empty.
+  std::vector<Change> log_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_SCHEDULE_PROFILE_H_

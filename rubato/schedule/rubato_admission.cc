@@ -1,0 +1,241 @@
+#include "rubato/schedule/rubato_admission.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "rubato/schedule/rubato_repair.h"
+
+namespace rubato {
+namespace {
+
+// When so much of the cluster is promised until its deadline, a newcomer is refused that would
+// take more than kLionShare of it while being kGiant times the size of a usual job. Jobs count
+// alike, so where not all can be had the many small ones are worth more. In doubt it is admitted:
+// the three together are rare where there is no overload.
+constexpr double kCrowded = 0.6;
+constexpr double kLionShare = 0.125;
+constexpr double kGiant = 8;
+
+// GPU-seconds of the whole job where it uses them best.
+double Demand(const Roster& roster, size_t job) {
+  double least = kNever;
+  for (int pool = 0; pool < roster.pools(); ++pool) {
+    for (const Size& size : roster.sizes(job, pool)) least = std::min(least, size.gpus / size.rate);
+  }
+  return least * roster.job(job).iterations;
+}
+
+// What four in five of the jobs submitted lately do not exceed, as far as those here tell. A job
+// is seen the more often the longer it stays, so each counts by the inverse of its time.
+double UsualDemand(const Roster& roster, const Book& book, size_t newcomer) {
+  std::vector<std::pair<double, double>> demands;  // With their weights.
+  double all = 0;
+  for (size_t i = 0; i < roster.view().jobs.size(); ++i) {
+    if (i == newcomer || !book.has(i)) continue;
+    const JobView& job = roster.job(i);
+    demands.push_back({Demand(roster, i), 1 / std::max(60.0, job.deadline_s - job.submitted_s)});
+    all += demands.back().second;
+  }
+  if (demands.size() < 3) return kNever;  // Too few to tell.
+  std::sort(demands.begin(), demands.end());
+  double sum = 0;
+  for (const auto& [demand, weight] : demands) {
+    sum += weight;
+    if (sum >= 0.8 * all) return demand;
+  }
+  return demands.back().first;
+}
+
+// The share of the pools promised until `due_s`.
+double Crowding(const Roster& roster, const Book& book, double due_s) {
+  double free = 0, all = 0;
+  for (int pool = 0; pool < roster.pools(); ++pool) {
+    const Profile& profile = book.free(pool);
+    for (size_t i = 0; i < profile.size() && profile.steps()[i].from_s < due_s; ++i) {
+      const double to_s = std::min(profile.EndOf(i), due_s);
+      free += profile.steps()[i].free * (to_s - profile.steps()[i].from_s);
+    }
+    all += book.capacity(pool) * (due_s - roster.view().now_s);
+  }
+  return all > 0 ? 1 - free / all : 1;
+}
+
+// Whether the job, which is in the book, asks for too much in a full cluster.
+bool Overbearing(const Roster& roster, const Book& book, size_t job) {
+  const double due_s = roster.job(job).deadline_s;
+  const double spent = GpuSeconds(book.way(job));
+  const double window_s = due_s - roster.view().now_s;
+  if (spent < kLionShare * window_s * book.capacity(book.way(job).front().pool)) return false;
+  if (Crowding(roster, book, due_s) < kCrowded) return false;
+  return spent > kGiant * UsualDemand(roster, book, job);
+}
+
+std::vector<size_t> WithWays(const Roster& roster, const Book& book) {
+  std::vector<size_t> jobs;
+  for (size_t i = 0; i < roster.view().jobs.size(); ++i) {
+    if (book.has(i)) jobs.push_back(i);
+  }
+  return jobs;
+}
+
+enum class Answer { kYes, kNoRoom, kOverbearing };
+
+// Admits the job into what the others leave, or by planning them all anew.
+Answer TryAdmit(const Roster& roster, size_t job, Book& book) {
+  if (book.Place(job)) {
+    if (!Overbearing(roster, book, job)) return Answer::kYes;
+    book.Remove(job);
+    return Answer::kOverbearing;
+  }
+  std::vector<size_t> all = WithWays(roster, book);
+  all.push_back(job);
+  SortByDeadline(roster, all);
+  Book fresh = book.Emptied();
+  if (!PlaceWithRepair(std::move(all), fresh)) return Answer::kNoRoom;
+  if (Overbearing(roster, fresh, job)) return Answer::kOverbearing;
+  book = std::move(fresh);
+  return Answer::kYes;
+}
+
+// The next smaller number of GPUs that has at most four significant bits; 0 after 1.
+int NextSmaller(int gpus) {
+  --gpus;
+  const int shift = std::max(0, static_cast<int>(std::bit_width(static_cast<unsigned>(gpus))) - 4);
+  return gpus >> shift << shift;
+}
+
+// Whether all would fit into `gpus` if GPUs were all that counts; cheap, and mostly false where
+// admission into fewer GPUs is hopeless.
+bool MightFit(const Roster& roster, const std::vector<size_t>& by_deadline, int gpus) {
+  double sum = 0;
+  for (size_t job : by_deadline) {
+    const JobView& view = roster.job(job);
+    sum += Demand(roster, job) * (view.remaining / view.iterations);
+    if (sum > gpus * (view.deadline_s - roster.view().now_s)) return false;
+  }
+  return true;
+}
+
+// Whether a cluster of fewer GPUs would have admitted it. A larger one then must not refuse: where
+// a heuristic does better with less, less is what it gets.
+bool TryWithFewer(const Roster& roster, size_t job, Book& book) {
+  std::vector<size_t> promised = WithWays(roster, book);
+  SortByDeadline(roster, promised);
+  std::vector<size_t> all = promised;
+  all.push_back(job);
+  SortByDeadline(roster, all);
+  int gpus = 0;
+  for (int pool = 0; pool < roster.pools(); ++pool) gpus = std::max(gpus, book.capacity(pool));
+  for (gpus = NextSmaller(gpus); gpus > 0; gpus = NextSmaller(gpus)) {
+    if (!MightFit(roster, all, gpus * roster.pools())) return false;
+    Book fewer(roster, gpus);
+    if (!PlaceOrKeep(roster, promised, book, fewer)) continue;
+    if (TryAdmit(roster, job, fewer) != Answer::kYes) continue;
+    book = std::move(fewer);
+    return true;
+  }
+  return false;
+}
+
+// A deadline that would be accepted now, near the earliest.
+std::optional<double> Offer(const Roster& roster, const Book& book, size_t job) {
+  double end_s = kNever;
+  for (int pool = 0; pool < roster.pools(); ++pool) {
+    end_s = std::min(end_s, EarliestEnd(roster.As(job, pool), book.free(pool)));
+  }
+  if (end_s == kNever) return std::nullopt;
+  double wait_s = end_s - roster.view().now_s + 1;
+  for (int round = 0; round < 12; ++round, wait_s *= 1.25) {
+    const double due_s = std::max(roster.view().now_s + wait_s, roster.job(job).deadline_s);
+    if (book.CouldPlace(job, due_s)) return due_s;
+  }
+  return std::nullopt;
+}
+
+Refusal Refuse(const Roster& roster, const Book& book, size_t job, Answer answer) {
+  const JobView& view = roster.job(job);
+  Refusal refusal{.job = view.id, .offer_deadline_s = Offer(roster, book, job)};
+  const Book empty(roster);
+  double alone_s = kNever;
+  for (int pool = 0; pool < roster.pools(); ++pool) {
+    alone_s = std::min(alone_s, EarliestEnd(roster.As(job, pool), empty.free(pool)));
+  }
+  if (alone_s == kNever) {
+    refusal.reason = "none of its sizes fits into what can be promised";
+  } else if (alone_s > view.deadline_s) {
+    refusal.reason =
+        absl::StrFormat("alone on the cluster it would end %.0f s late", alone_s - view.deadline_s);
+  } else if (answer == Answer::kOverbearing) {
+    refusal.reason = "the cluster is crowded, and it would take the place of many smaller jobs";
+  } else {
+    refusal.reason = "what others are promised leaves too few GPUs before its deadline";
+  }
+  return refusal;
+}
+
+bool IsHard(const JobView& job) { return job.deadline == DeadlineKind::kHard; }
+
+// Not even alone on the cluster; most refusals are of this kind, and cheap.
+bool Hopeless(const Roster& roster, size_t job) { return !Book(roster).Place(job); }
+
+}  // namespace
+
+void KeepPromises(const Roster& roster, Book& book) {
+  std::vector<size_t> promised, forlorn;
+  for (size_t i = 0; i < roster.view().jobs.size(); ++i) {
+    const JobView& job = roster.job(i);
+    if (!job.admitted || !IsHard(job)) continue;
+    (job.promise.empty() ? forlorn : promised).push_back(i);
+  }
+  SortByDeadline(roster, promised);
+  SortByDeadline(roster, forlorn);
+  if (!PlaceOrKeep(roster, promised, book, book)) {
+    // Wronged. Those whose promise still holds keep it, the others take what they find.
+    for (size_t job : promised) {
+      if (!book.Keep(job, roster.job(job).promise)) forlorn.push_back(job);
+    }
+  }
+  for (size_t job : forlorn) book.Place(job);
+}
+
+std::vector<Refusal> AdmitNewcomers(const Roster& roster, Book& book) {
+  std::vector<size_t> newcomers;
+  for (size_t i = 0; i < roster.view().jobs.size(); ++i) {
+    if (!roster.job(i).admitted && IsHard(roster.job(i))) newcomers.push_back(i);
+  }
+  SortByDeadline(roster, newcomers);
+  std::stable_sort(newcomers.begin(), newcomers.end(), [&](size_t a, size_t b) {
+    return roster.job(a).priority > roster.job(b).priority;
+  });
+  std::vector<Refusal> refusals;
+  for (size_t job : newcomers) {
+    Answer answer = Answer::kNoRoom;
+    if (!Hopeless(roster, job)) {
+      answer = TryAdmit(roster, job, book);
+      if (answer != Answer::kYes && TryWithFewer(roster, job, book)) answer = Answer::kYes;
+    }
+    if (answer != Answer::kYes) refusals.push_back(Refuse(roster, book, job, answer));
+  }
+  std::sort(refusals.begin(), refusals.end(),
+            [](const Refusal& a, const Refusal& b) { return a.job < b.job; });
+  return refusals;
+}
+
+void PlaceSoft(const Roster& roster, Book& book) {
+  std::vector<size_t> soft;
+  for (size_t i = 0; i < roster.view().jobs.size(); ++i) {
+    const JobView& job = roster.job(i);
+    if (book.has(i) || job.deadline == DeadlineKind::kNone) continue;
+    if (!IsHard(job) || job.admitted) soft.push_back(i);
+  }
+  SortByDeadline(roster, soft);
+  std::stable_sort(soft.begin(), soft.end(), [&](size_t a, size_t b) {
+    return roster.job(a).priority > roster.job(b).priority;
+  });
+  for (size_t job : soft) book.Place(job);
+}
+
+}  // namespace rubato

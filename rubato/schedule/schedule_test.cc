@@ -1,0 +1,107 @@
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rubato/base/rng.h"
+#include "rubato/schedule/fake_view.h"
+#include "rubato/schedule/policy.h"
+#include "rubato/schedule/profile.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const Curve& Falling() {
+  static const Curve curve({{1, 1}, {2, 1.5}, {4, 2}, {8, 1.8}});
+  return curve;
+}
+
+TEST(FifoTest, WaitsForTheWholeGangAndLetsNobodyPast) {
+  FakeView world(8);
+  world.Add(Falling()).asked_gpus = 4;
+  world.Add(Falling()).asked_gpus = 8;
+  world.Add(Falling()).asked_gpus = 1;
+  EXPECT_THAT(world.Gpus("fifo"), ElementsAre(4, 0, 0));
+}
+
+TEST(EdfTest, TheFirstDeadlineTakesAllItCanScaleTo) {
+  FakeView world(8);
+  world.Add(Falling()).deadline_s = 20;
+  world.Add(Falling()).deadline_s = 10;
+  world.Add(Falling());
+  EXPECT_THAT(world.Gpus("edf"), ElementsAre(0, 8, 0));
+  EXPECT_THAT(world.Gpus("edf-capped"), ElementsAre(4, 4, 0));
+}
+
+TEST(CheckPlanTest, NamesTheBrokenPromise) {
+  FakeView world(8);
+  world.Add(Falling()).floor_gpus = 2;
+  JobView& second = world.Add(Falling());
+  second.gpus = 1;
+  second.last_resize_s = -5;
+  second.admitted = true;
+  world.raw().cooldown_s = 30;
+  struct Case {
+    Plan plan;
+    std::string message;
+  };
+  for (const Case& c : {
+           Case{{.shares = {{4, 0}}}, "1 shares for 2 jobs"},
+           Case{{.shares = {{8, 0}, {1, 0}}}, "9 GPUs are planned in pool 0 of 8"},
+           Case{{.shares = {{3, 0}, {1, 0}}}, "not a legal size"},
+           Case{{.shares = {{1, 0}, {1, 0}}}, "below its floor"},
+           Case{{.shares = {{2, 1}, {1, 0}}}, "no such pool"},
+           Case{{.shares = {{2, 0}, {2, 0}}}, "grown within the cooldown"},
+           Case{{.shares = {{2, 0}, {0, 0}}, .refusals = {{JobId(1)}}}, "refused but admitted"},
+       }) {
+    EXPECT_THAT(CheckPlan(world.view(), c.plan).message(), HasSubstr(c.message));
+  }
+  EXPECT_TRUE(CheckPlan(world.view(), {.shares = {{0, 0}, {1, 0}}}).ok());
+}
+
+TEST(PolicyTest, AnUnknownNameListsTheKnown) {
+  EXPECT_THAT(MakePolicy("lifo").status().message(), HasSubstr("fifo"));
+  for (const std::string& name : PolicyNames()) EXPECT_EQ((*MakePolicy(name))->name(), name);
+}
+
+TEST(ProfileTest, AddsMergesAndUndoes) {
+  Profile profile(0, 8);
+  profile.Add(10, 20, -3);
+  profile.Add(15, kNever, -2);
+  EXPECT_EQ(profile.ToString(), "0:8 10:5 15:3 20:6");
+  EXPECT_EQ(profile.Min(0, 100), 3);
+  EXPECT_EQ(profile.Min(0, 15), 5);
+  EXPECT_EQ(profile.At(20), 6);
+  const auto mark = profile.Mark();
+  profile.Add(-5, 12, -1);
+  EXPECT_EQ(profile.ToString(), "0:7 10:4 12:5 15:3 20:6");
+  profile.Undo(mark);
+  EXPECT_EQ(profile.ToString(), "0:8 10:5 15:3 20:6");
+  profile.Undo(0);
+  EXPECT_EQ(profile.ToString(), "0:8");
+}
+
+// Whatever is added, the profile says what a plain array of seconds says, and undoing all of it
+// leaves nothing.
+TEST(ProfileTest, AgreesWithAnArray) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    Rng rng(seed);
+    Profile profile(0, 100);
+    std::vector<int> plain(64, 100);
+    for (int step = 0; step < 40; ++step) {
+      const int from = static_cast<int>(rng.Below(64)), to = static_cast<int>(rng.Below(65));
+      const int gpus = static_cast<int>(rng.Below(5)) - 2;
+      profile.Add(from, to, gpus);
+      for (int t = from; t < to; ++t) plain[static_cast<size_t>(t)] += gpus;
+    }
+    for (int t = 0; t < 64; ++t) ASSERT_EQ(profile.At(t), plain[static_cast<size_t>(t)]);
+    for (size_t i = 1; i < profile.size(); ++i) {
+      ASSERT_NE(profile.steps()[i].free, profile.steps()[i - 1].free);
+    }
+    profile.Undo(0);
+    ASSERT_EQ(profile.ToString(), "0:100");
+  }
+}
+
+}  // namespace
+}  // namespace rubato

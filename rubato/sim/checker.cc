@@ -1,0 +1,117 @@
+#include "rubato/sim/checker.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+std::string Name(const BatchKey& batch) {
+  return absl::StrCat("epoch ", batch.epoch, " task ", batch.task, " [", batch.begin, ",",
+                      batch.end, ")");
+}
+
+}  // namespace
+
+std::string Checker::Applied(int64_t server, const BatchKey& batch, WorkerId worker) {
+  Counts& counts = applied_[static_cast<size_t>(server)];
+  counts.set[batch.epoch].Add(batch.begin, batch.end);
+  for (int64_t position = batch.begin; position < batch.end; ++position) {
+    if (++counts.times[{batch.epoch, position}] > 1) {
+      return absl::StrCat("server-", server, " applied ", Name(batch), " twice");
+    }
+  }
+  const auto it = live_.find(TaskId(batch.task));
+  const bool holds = it != live_.end() && it->second.place != LiveTask::Place::kOpen &&
+                     it->second.worker == worker;
+  const bool dead = std::find(present_.begin(), present_.end(), worker) == present_.end();
+  if (!holds && !dead) {
+    return absl::StrCat("server-", server, " applied ", Name(batch), " of ", worker.ToString(),
+                        ", which had lost the task");
+  }
+  return "";
+}
+
+std::string Checker::CommittedIsApplied(const Ledger& ledger) const {
+  for (int64_t epoch = 0; epoch < ledger.plan().epochs(); ++epoch) {
+    const IntervalSet committed = ledger.Committed(epoch);
+    for (size_t i = 0; i < applied_.size(); ++i) {
+      const auto it = applied_[i].set.find(epoch);
+      const IntervalSet applied = it == applied_[i].set.end() ? IntervalSet() : it->second;
+      if (applied.Intersect(committed) != committed) {
+        return absl::StrCat("epoch ", epoch, ": committed ", committed.ToString(), ", but server-",
+                            i, " applied ", applied.ToString());
+      }
+    }
+  }
+  return "";
+}
+
+std::string Checker::Answered(const Master& master) {
+  const Ledger& ledger = master.ledger();
+  if (ledger.steps() > ledger.plan().steps()) {
+    return absl::StrCat(ledger.steps(), " steps of ", ledger.plan().steps());
+  }
+  if (ledger.steps() < steps_) return absl::StrCat("steps went back to ", ledger.steps());
+  if (master.view().number < view_) {
+    return absl::StrCat("the view went back to ", master.view().number);
+  }
+  const bool grew = ledger.steps() > steps_;
+  steps_ = ledger.steps();
+  view_ = master.view().number;
+  live_ = ledger.live();
+  present_.clear();
+  for (const auto& [id, worker] : master.members().workers()) present_.push_back(id);
+  return grew ? CommittedIsApplied(ledger) : "";
+}
+
+std::string Checker::Replayed(const Master& master) {
+  const Ledger& ledger = master.ledger();
+  if (ledger.steps() < steps_) {
+    return absl::StrCat("a restarted master knows of ", ledger.steps(), " steps, not ", steps_);
+  }
+  if (master.view().number < view_) {
+    return absl::StrCat("a restarted master is at view ", master.view().number, ", not ", view_);
+  }
+  if (!clean_death_) return CommittedIsApplied(ledger);
+  for (const auto& [id, live] : live_) {
+    const LiveTask* now = ledger.Find(id);
+    if (now == nullptr || now->task != live.task) {
+      return absl::StrCat("a restarted master lost the state of ", id.ToString());
+    }
+  }
+  return "";
+}
+
+std::string Checker::Finished(const Master& master, const Snapshot& result) {
+  if (result.state != JobState::kDone) {
+    return absl::StrCat("the job ended ", std::string(JobStateName(result.state)), ": ",
+                        result.error);
+  }
+  const Ledger& ledger = master.ledger();
+  if (!ledger.ended_early() && result.steps != ledger.plan().steps()) {
+    return absl::StrCat("done after ", result.steps, " steps, not ", ledger.plan().steps());
+  }
+  if (result.records_committed != result.records_expected) {
+    return absl::StrCat(result.records_committed, " records committed of ",
+                        result.records_expected);
+  }
+  for (size_t i = 0; i < applied_.size(); ++i) {
+    for (int64_t epoch = 0; epoch < ledger.plan().epochs(); ++epoch) {
+      if (applied_[i].set[epoch] != ledger.Expected(epoch)) {
+        return absl::StrCat("server-", i, " ended with ", applied_[i].set[epoch].ToString(),
+                            " of epoch ", epoch);
+      }
+    }
+  }
+  for (const EvaluationResult& evaluation : result.evaluations) {
+    if (evaluation.records != ledger.plan().options().validation_records) {
+      return absl::StrCat("evaluation ", evaluation.number, " saw ", evaluation.records,
+                          " records");
+    }
+  }
+  return "";
+}
+
+}  // namespace rubato

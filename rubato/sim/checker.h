@@ -1,0 +1,54 @@
+// What must hold at every moment of a job, seen from outside with eyes that miss nothing.
+//
+// - On each server every position of every epoch is applied at most once.
+// - What the ledger calls committed is applied on every server.
+// - A push is applied only from the worker that holds its task, unless that worker is known to
+//   be dead: nobody frozen writes behind the back of its successor.
+// - What a master promised before it died is known to the next.
+// - In the end everything is applied exactly once, in exactly the steps that were asked for.
+#ifndef RUBATO_SIM_CHECKER_H_
+#define RUBATO_SIM_CHECKER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rubato/data/batch.h"
+#include "rubato/master/master.h"
+
+namespace rubato {
+
+// Methods return what is wrong, or nothing.
+class Checker {
+ public:
+  explicit Checker(int64_t servers) : applied_(static_cast<size_t>(servers)) {}
+
+  // A server applied a batch of `worker`.
+  std::string Applied(int64_t server, const BatchKey& batch, WorkerId worker);
+  // A call of the master is over, and all its effects are out.
+  std::string Answered(const Master& master);
+  // The master died in between calls, or was replayed from what it journaled.
+  void Died(bool in_call) { clean_death_ = !in_call; }
+  std::string Replayed(const Master& master);
+  std::string Finished(const Master& master, const Snapshot& result);
+
+ private:
+  struct Counts {
+    std::map<std::pair<int64_t, int64_t>, int> times;  // (epoch, position)
+    std::map<int64_t, IntervalSet> set;
+  };
+  std::string CommittedIsApplied(const Ledger& ledger) const;
+
+  std::vector<Counts> applied_;
+  std::map<TaskId, LiveTask> live_;  // As of the last answer.
+  std::vector<WorkerId> present_;    // Workers the master does not know to be dead.
+  int64_t steps_ = 0;
+  int64_t view_ = 0;
+  bool clean_death_ = false;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_SIM_CHECKER_H_

@@ -1,0 +1,151 @@
+// What befalls the processes of a world, and the random jobs it befalls.
+#include <csignal>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/sim/sim_server.h"
+#include "rubato/sim/sim_worker.h"
+#include "rubato/sim/world.h"
+
+namespace rubato {
+
+void World::ScheduleFaults() {
+  for (int64_t i = 0; i < options_.faults; ++i) {
+    queue_.After(options_.faults_for * rng_.Uniform(), [this] { OneFault(); });
+  }
+  if (options_.stop_and_resume) {
+    const bool checkpoint = rng_.Chance(0.7);
+    queue_.After(options_.faults_for * rng_.Uniform(), [this, checkpoint] {
+      InMaster([&](Master& master) { master.Stop(checkpoint, queue_.now()); });
+    });
+  }
+  queue_.After(options_.faults_for, [this] { EndFaults(); });
+}
+
+void World::OneFault() {
+  switch (rng_.Below(10)) {
+    case 0:
+    case 1:
+      return KillOne(/*server=*/false, 0, SIGKILL);
+    case 2:
+      return KillOne(/*server=*/true, 0, SIGKILL);
+    case 3:
+      return KillOne(/*server=*/false, 1, 0);
+    case 4:
+      return PauseOne(/*server=*/rng_.Chance(0.3));
+    case 5:
+      return PauseOne(/*server=*/false);
+    case 6:
+      if (master_ != nullptr) {
+        checker_.Died(/*in_call=*/false);
+        KillMaster();
+      }
+      return;
+    case 7:
+      return CutOne();
+    case 8:
+      InMaster([&](Master& master) {
+        const int64_t most = options_.master.job.workers.max;
+        const int64_t wanted = 1 + static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(most)));
+        master.Scale({.workers = wanted}, queue_.now());
+      });
+      return;
+    case 9:
+      for (const auto& [key, process] : processes_) {
+        auto* worker = dynamic_cast<SimWorker*>(process);
+        if (worker != nullptr && rng_.Chance(0.5)) worker->Stumble();
+      }
+      master_paused_ = rng_.Chance(0.5);
+      Tell(master_paused_ ? "fault: stumble, pause the master" : "fault: stumble");
+      queue_.After(absl::Milliseconds(rng_.Uniform(50, 900)), [this] { master_paused_ = false; });
+  }
+}
+
+void World::KillOne(bool server, int code, int signal) {
+  std::vector<ProcessKey> keys;
+  for (const auto& [key, process] : processes_) {
+    if ((std::get<0>(key) == Role::kServer) == server) keys.push_back(key);
+  }
+  if (keys.empty()) return;
+  const ProcessKey key = keys[rng_.Below(keys.size())];
+  Tell(absl::StrCat("fault: kill ", processes_.at(key)->name()));
+  Exit(*processes_.at(key), std::get<0>(key), std::get<1>(key), std::get<2>(key), code, signal);
+}
+
+void World::PauseOne(bool server) {
+  std::vector<SimProcess*> running;
+  for (const auto& [key, process] : processes_) {
+    if ((std::get<0>(key) == Role::kServer) == server && !process->paused()) {
+      running.push_back(process);
+    }
+  }
+  if (running.empty()) return;
+  SimProcess* process = running[rng_.Below(running.size())];
+  process->Pause();
+  Tell(absl::StrCat("fault: pause ", process->name()));
+  if (!server && rng_.Chance(0.2)) return;  // Frozen for good: the job must do without it.
+  queue_.After(absl::Milliseconds(rng_.Uniform(50, 1500)), [process] { process->Resume(); });
+}
+
+void World::CutOne() {
+  if (processes_.empty()) return;
+  auto it = processes_.begin();
+  std::advance(it, rng_.Below(processes_.size()));
+  const std::string name = it->second->name();
+  Tell(absl::StrCat("fault: cut off ", name));
+  if (rng_.Chance(0.7)) network_.Cut(name, "master");
+  for (int64_t s = 0; s < options_.master.job.servers; ++s) {
+    if (rng_.Chance(0.4)) network_.Cut(name, absl::StrCat("server-", s));
+  }
+  queue_.After(absl::Milliseconds(rng_.Uniform(50, 1200)), [this] { network_.Heal(); });
+}
+
+void World::EndFaults() {
+  Tell("the faults are over");
+  faults_over_ = true;
+  master_paused_ = false;
+  network_.Heal();
+  network_.SetWeather(Weather());
+}
+
+WorldOptions RandomSchedule(uint64_t seed) {
+  Rng rng(Mix(seed, 3));
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(rng.Below(static_cast<uint64_t>(high - low + 1)));
+  };
+  WorldOptions options = {.seed = seed};
+  JobSpec& job = options.master.job;
+  job.name = "simulated";
+  job.seed = seed;
+  job.batch_size = pick(1, 4);
+  job.batches_per_task = pick(0, 4);
+  job.epochs = pick(1, 2);
+  job.epoch_barrier = rng.Chance(0.3);
+  job.servers = pick(1, 3);
+  job.workers = {.min = 1, .max = pick(1, 4)};
+  job.evaluate = {.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0,
+                  .stop_after_stalls = rng.Chance(0.2) ? pick(1, 3) : 0};
+  job.checkpoint = {.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0, .keep = pick(1, 3)};
+  job.max_steps = rng.Chance(0.4) ? pick(1, 40) : 0;
+  job.elastic = {.lease = absl::Milliseconds(400),
+                 .heartbeat = absl::Milliseconds(60),
+                 .task_failures_max = 1000,
+                 .crash_loop_max = 1000};
+  options.master.data = {.train = {{"train.tsv", pick(1, 80)}}};
+  if (rng.Chance(0.7)) options.master.data.validation = {{"valid.tsv", pick(1, 12)}};
+  options.master.version = "sim";
+  options.master.start_grace = absl::Seconds(2);
+  options.master.leave_grace = absl::Seconds(1);
+  options.master.server_silence = absl::Seconds(2);
+  const bool storm = rng.Chance(0.5);
+  options.weather = {.loss = storm ? rng.Uniform(0, 0.2) : 0,
+                     .duplication = storm ? rng.Uniform(0, 0.2) : 0,
+                     .straggling = storm ? rng.Uniform(0, 0.1) : 0,
+                     .usual = absl::Milliseconds(pick(1, 8))};
+  options.faults = pick(0, 10);
+  options.faults_for = absl::Milliseconds(pick(300, 2000));
+  options.master_dies_in_call = rng.Chance(0.3) ? rng.Uniform(0, 0.05) : 0;
+  options.stop_and_resume = rng.Chance(0.15);
+  return options;
+}
+
+}  // namespace rubato

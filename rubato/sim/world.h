@@ -1,0 +1,154 @@
+// A whole job in a world that obeys a seed: the real Master, simulated workers and servers that
+// speak its messages, a supervisor, a network, disks, and the faults that befall them.
+//
+// After every event the world checks what must always hold (see checker.h); the first thing that
+// does not is kept in violation(). The same options give the same history, event by event.
+#ifndef RUBATO_SIM_WORLD_H_
+#define RUBATO_SIM_WORLD_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "rubato/base/rng.h"
+#include "rubato/data/batch.h"
+#include "rubato/master/master.h"
+#include "rubato/sim/checker.h"
+#include "rubato/sim/event_queue.h"
+#include "rubato/sim/network.h"
+
+namespace rubato {
+
+class SimServer;
+class SimWorker;
+
+// Mistakes a simulated process can be told to make, to see that the checker notices.
+enum class PlantedBug {
+  kNone,
+  kServerAppliesTwice,     // No set of applied positions: a repeated push counts again.
+  kServerForgetsItsLog,    // After a crash only the checkpoint is left.
+  kServerIgnoresFencing,   // Reports the newest view, and takes pushes of the evicted.
+  kWorkerCommitsTooEarly,  // Before every server has acknowledged.
+  kDiskLosesJournal,       // A crash takes journal records whose effects were seen.
+};
+
+struct WorldOptions {
+  uint64_t seed = 0;
+  MasterOptions master;
+  Weather weather;     // Until the faults end.
+  int64_t faults = 0;  // Kills, pauses, partitions, crashes, scalings.
+  absl::Duration faults_for = absl::Seconds(2);
+  double master_dies_in_call = 0;               // The chance, a call, of dying in its midst.
+  bool stop_and_resume = false;                 // Ctrl-C on the way, then `--resume`.
+  absl::Duration give_up = absl::Seconds(300);  // Not finished by then: stuck.
+  PlantedBug bug = PlantedBug::kNone;
+  bool narrate = false;  // Keep story().
+};
+
+// A small job with everything about it chosen by the seed.
+WorldOptions RandomSchedule(uint64_t seed);
+
+// What a server keeps through a crash.
+struct SimDisk {
+  std::map<int64_t, IntervalSet> log;         // Applied, as its log and checkpoint tell.
+  std::map<int64_t, IntervalSet> checkpoint;  // Applied, as its newest checkpoint tells.
+  int64_t version = 0;
+};
+
+class World {
+ public:
+  explicit World(WorldOptions options);
+  ~World();
+
+  // Runs until the job is over, something is violated, or nothing more will come of it.
+  void Run();
+  // Empty if all went as it must.
+  const std::string& violation() const { return violation_; }
+  const Snapshot& result() const { return result_; }
+  int64_t events() const { return queue_.steps(); }
+  // What happened, a line each: the master's events and the faults.
+  const std::vector<std::string>& story() const { return story_; }
+
+  // ---- for the processes ----
+  const WorldOptions& options() const { return options_; }
+  Rng& rng() { return rng_; }
+  EventQueue& queue() { return queue_; }
+  Network& network() { return network_; }
+  Checker& checker() { return checker_; }
+  SimDisk& disk(int64_t server) { return disks_[static_cast<size_t>(server)]; }
+  SimServer* FindServer(int64_t id, int64_t incarnation);
+  void Violate(const std::string& what);
+  // `process` is over, as the supervisor will see.
+  void Exit(SimProcess& process, Role role, int64_t id, int64_t incarnation, int code, int signal);
+
+  // Sends `ask`, a call of the master, over the network; its reply, if it ever comes, goes to
+  // `then` in `from`.
+  template <typename Reply>
+  void CallMaster(SimProcess& from, std::function<Reply(Master&, absl::Time)> ask,
+                  std::function<void(const Reply&)> then) {
+    network_.Send(from.name(), "master", [this, &from, ask, then] {
+      Reply reply;
+      const bool answered = InMaster([&](Master& master) { reply = ask(master, queue_.now()); });
+      if (!answered) return;
+      network_.Send("master", from.name(),
+                    [&from, reply, then] { from.Run([reply, then] { then(reply); }); });
+    });
+  }
+
+ private:
+  using ProcessKey = std::tuple<Role, int64_t, int64_t>;
+
+  // ---- the supervisor and the master's host (supervisor.cc) ----
+  // False if the master is down, or died before its effects were out.
+  bool InMaster(const std::function<void(Master&)>& call);
+  bool Perform(const std::vector<Effect>& effects, std::optional<size_t> die_at);
+  void PerformOne(const Effect& effect);
+  void StartMaster(bool resume);
+  void KillMaster();
+  void TickMaster();
+  void Launch(const LaunchProcess& launch);
+  void Signal(const SignalProcess& signal);
+  void ReportExits();
+  void Finish(const JobFinished& finished);
+
+  void Tell(const JobEvent& event);
+  void Tell(const std::string& what);
+
+  // ---- faults (faults.cc) ----
+  void ScheduleFaults();
+  void OneFault();
+  void KillOne(bool server, int code, int signal);
+  void PauseOne(bool server);
+  void CutOne();
+  void EndFaults();
+
+  WorldOptions options_;
+  Rng rng_;
+  EventQueue queue_;
+  Network network_;
+  Checker checker_;
+  std::vector<SimDisk> disks_;
+  std::string journal_;
+  std::unique_ptr<Master> master_;
+  bool master_paused_ = false;
+  int64_t master_life_ = 0;
+  bool faults_over_ = false;
+  bool resume_next_ = false;
+  std::map<ProcessKey, SimProcess*> processes_;
+  std::map<ProcessKey, ExitNotice> exits_;
+  std::vector<ProcessKey> unreported_;
+  std::vector<std::unique_ptr<SimProcess>> all_;  // Kept to the end: messages may point at them.
+  bool over_ = false;
+  Snapshot result_;
+  std::string violation_;
+  std::vector<std::string> story_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_SIM_WORLD_H_

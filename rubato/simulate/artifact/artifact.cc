@@ -1,0 +1,73 @@
+#include "rubato/simulate/artifact/artifact.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/simulate/artifact/loop.h"
+
+namespace rubato {
+namespace {
+
+using artifact::Cap;
+using artifact::Loop;
+
+std::unique_ptr<Loop> MakeLoop(const Workload& workload, absl::string_view policy,
+                               const SimulateOptions& options) {
+  if (policy == "elasticflow-artifact") return artifact::MakeElasticflowLoop(workload, options, {});
+  if (policy == "elasticflow") {
+    return artifact::MakeElasticflowLoop(workload, options,
+                                         {.one_by_one = true, .late_tolerant = true, .sign = true});
+  }
+  if (policy == "edf") return artifact::MakeEdfLoop(workload, options, Cap::kWidest, false);
+  if (policy == "edf-capped") return artifact::MakeEdfLoop(workload, options, Cap::kPeak, true);
+  if (policy == "edf-admission")
+    return artifact::MakeEdfAdmissionLoop(workload, options, Cap::kWidest);
+  if (policy == "edf-capped-admission")
+    return artifact::MakeEdfAdmissionLoop(workload, options, Cap::kPeak);
+  if (policy == "tiresias") return artifact::MakeTiresiasLoop(workload, options);
+  if (policy == "gandiva") return artifact::MakeGandivaLoop(workload, options);
+  return nullptr;
+}
+
+}  // namespace
+
+bool InArtifact(absl::string_view policy) {
+  constexpr absl::string_view kNames[] = {
+      "elasticflow-artifact", "elasticflow",          "edf",      "edf-capped",
+      "edf-admission",        "edf-capped-admission", "tiresias", "gandiva",
+  };
+  return std::find(std::begin(kNames), std::end(kNames), policy) != std::end(kNames);
+}
+
+absl::StatusOr<SimulationResult> SimulateArtifact(const Workload& workload,
+                                                  absl::string_view policy,
+                                                  const SimulateOptions& options) {
+  RUBATO_RETURN_IF_ERROR(options.Validate());
+  const ClusterSpec& cluster = workload.cluster;
+  const bool even = std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const Node& node) {
+    return node.gpus == cluster.nodes[0].gpus;
+  });
+  if (cluster.pools.size() != 1 || !even || options.failures_per_node_day > 0) {
+    return absl::UnimplementedError(absl::StrCat(
+        policy,
+        " with --overhead elasticflow follows the public code, which knows one GPU type, "
+        "like nodes and no failures; use --overhead moved"));
+  }
+  const std::unique_ptr<Loop> loop = MakeLoop(workload, policy, options);
+  if (loop == nullptr) {
+    return absl::NotFoundError(absl::StrCat("the public code has no policy \"", policy, "\""));
+  }
+  return loop->Run(policy);
+}
+
+absl::StatusOr<SimulationResult> SimulateAsAsked(const Workload& workload, const Policy& policy,
+                                                 const SimulateOptions& options) {
+  if (options.overhead == Overhead::kElasticflow && InArtifact(policy.name())) {
+    return SimulateArtifact(workload, policy.name(), options);
+  }
+  return Simulate(workload, policy, options);
+}
+
+}  // namespace rubato

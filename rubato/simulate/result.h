@@ -1,0 +1,78 @@
+// What a simulation has to tell of one policy.
+#ifndef RUBATO_SIMULATE_RESULT_H_
+#define RUBATO_SIMULATE_RESULT_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rubato/schedule/policy.h"
+
+namespace rubato {
+
+// One job's fate.
+struct JobResult {
+  JobId id;  // Its place in the trace.
+  double submit_s = 0;
+  double deadline_s = kNever;
+  bool best_effort = false;
+  bool admitted = false;
+  std::string refusal;               // Why not, if not admitted,
+  double offer_deadline_s = kNever;  // and the earliest deadline that would have been accepted.
+  double start_s = kNever;
+  double end_s = kNever;  // kNever if it never ended.
+  bool met = false;       // Ended by its deadline.
+  int resizes = 0;
+};
+
+// A job held `gpus` GPUs of `pool` during [from_s, to_s).
+struct Piece {
+  JobId job;
+  double from_s = 0;
+  double to_s = 0;
+  int gpus = 0;
+  int pool = 0;
+};
+
+struct Percentiles {
+  double mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;
+};
+// Nearest rank; zeros for no values.
+Percentiles Summarize(std::vector<double> values);
+
+struct SimulationResult {
+  std::string policy;
+  int jobs = 0;
+  int deadline_jobs = 0;
+  int admitted = 0;
+  int refused = 0;
+  int completed = 0;
+  int met = 0;                    // Of those with deadlines.
+  int late_admitted = 0;          // With a deadline, admitted, and missed.
+  double deadline_ratio = 0;      // met / deadline_jobs; 1 if there are none.
+  Percentiles jct_s;              // Of all that ended,
+  Percentiles best_effort_jct_s;  // and of those without a deadline.
+  double makespan_s = 0;          // From the first submission to the last end.
+  double gpu_hours_used = 0;
+  double gpu_hours_offered = 0;
+  double utilisation = 0;
+  int64_t migrations = 0;  // Jobs moved though their size did not ask for it.
+  int64_t rescales = 0;
+  double rescale_seconds = 0;
+  int64_t decisions = 0;
+  int64_t failures = 0;         // Nodes lost.
+  double mean_active_jobs = 0;  // At decisions,
+  int max_active_jobs = 0;
+  Percentiles decision_us;
+  double wall_seconds = 0;
+
+  std::vector<JobResult> job_results;  // In the trace's order.
+  std::vector<Piece> pieces;           // By end, if options.record_pieces.
+};
+
+// Fills in all that follows from job_results: counts, ratios, JCTs, makespan.
+void TallyJobs(SimulationResult& result);
+
+}  // namespace rubato
+
+#endif  // RUBATO_SIMULATE_RESULT_H_

@@ -1,0 +1,147 @@
+#include "rubato/simulate/simulator.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rubato/base/rng.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+// One iteration a second on one GPU, without loss up to 16; and one that stops gaining at 4.
+class SimulatorTest : public testing::Test {
+ protected:
+  SimulatorTest() {
+    book_.Add("linear", 1024, "A100", Curve({{1, 1}, {2, 2}, {4, 4}, {8, 8}, {16, 16}}));
+    book_.Add("curved", 1024, "A100", Curve({{1, 1}, {2, 1.5}, {4, 2}}));
+  }
+  void Job(double submit_s, double iterations, double deadline_s, int gpus,
+           const std::string& model = "linear") {
+    TraceJob job{.name = std::to_string(trace_.jobs.size()),
+                 .submit_s = submit_s,
+                 .iterations = iterations,
+                 .model = model,
+                 .batch_size = 1024,
+                 .deadline_s = deadline_s,
+                 .asked_gpus = gpus};
+    if (deadline_s < kNever) job.deadline = DeadlineKind::kHard;
+    trace_.jobs.push_back(job);
+  }
+  SimulationResult Run(absl::string_view policy, absl::string_view cluster,
+                       SimulateOptions options = {}) {
+    const auto workload = Bind(trace_, *ParseClusterShorthand(cluster), book_, "A100");
+    EXPECT_TRUE(workload.ok()) << workload.status();
+    auto result = Simulate(*workload, **MakePolicy(policy), options);
+    EXPECT_TRUE(result.ok()) << result.status();
+    return *std::move(result);
+  }
+
+  CurveBook book_;
+  Trace trace_{.name = "test"};
+};
+
+TEST_F(SimulatorTest, EndsAreExactWithoutOverhead) {
+  Job(0, 100, kNever, 4);
+  Job(10, 100, kNever, 4);
+  Job(10, 30, kNever, 8);
+  const SimulationResult r = Run("fifo", "n1g8", {.overhead = Overhead::kNone});
+  EXPECT_DOUBLE_EQ(r.job_results[0].end_s, 25);
+  EXPECT_DOUBLE_EQ(r.job_results[1].end_s, 35);
+  EXPECT_DOUBLE_EQ(r.job_results[2].start_s, 35);  // The gang waits for both.
+  EXPECT_DOUBLE_EQ(r.job_results[2].end_s, 38.75);
+  EXPECT_DOUBLE_EQ(r.makespan_s, 38.75);
+  EXPECT_NEAR(r.gpu_hours_used * 3600, 100 + 100 + 30, 1e-9);
+  EXPECT_EQ(r.rescale_seconds, 0);
+}
+
+// 8 GPUs, so a first start costs 2 + 2 x (log2 n + 1) seconds; the second job of the same size
+// finds the same GPUs known to each other, and pays only the base.
+TEST_F(SimulatorTest, MovedJobsPayTheFormulaAndKnownSetsLess) {
+  Job(0, 80, kNever, 8);
+  Job(0, 80, kNever, 8);
+  const SimulationResult r = Run("fifo", "n1g8");
+  EXPECT_DOUBLE_EQ(r.job_results[0].end_s, 10 + 10);
+  EXPECT_DOUBLE_EQ(r.job_results[1].end_s, 20 + 2 + 10);
+  EXPECT_DOUBLE_EQ(r.rescale_seconds, 12);
+}
+
+TEST_F(SimulatorTest, EdfPreemptsAndAnArrivalIsSeenAtOnce) {
+  Job(0, 80, 100, 8);
+  Job(5, 40, 50, 8);
+  const SimulationResult r = Run("edf", "n1g8", {.overhead = Overhead::kNone});
+  EXPECT_DOUBLE_EQ(r.job_results[1].end_s, 10);
+  EXPECT_DOUBLE_EQ(r.job_results[0].end_s, 15);
+  EXPECT_EQ(r.met, 2);
+  EXPECT_EQ(r.deadline_ratio, 1);
+  EXPECT_EQ(r.late_admitted, 0);
+}
+
+TEST_F(SimulatorTest, ElasticflowOverheadChargesTheUntouchedToo) {
+  Job(0, 80, kNever, 4);
+  Job(5, 4, kNever, 4);
+  const SimulationResult moved = Run("fifo", "n1g8");
+  const SimulationResult charged = Run("fifo", "n1g8", {.overhead = Overhead::kElasticflow});
+  EXPECT_DOUBLE_EQ(moved.job_results[0].end_s, 8 + 20);
+  EXPECT_GT(charged.job_results[0].end_s, moved.job_results[0].end_s);
+}
+
+TEST_F(SimulatorTest, FailedNodesDelayButLoseNothing) {
+  for (int i = 0; i < 20; ++i) Job(i * 100, 20000, kNever, 8);
+  const SimulationResult calm = Run("fifo", "n4g8");
+  const SimulationResult rough =
+      Run("fifo", "n4g8", {.failures_per_node_day = 5, .repair_s = 1800, .seed = 3});
+  EXPECT_EQ(rough.completed, 20);
+  EXPECT_GT(rough.failures, 0);
+  EXPECT_GT(rough.makespan_s, calm.makespan_s);
+  const SimulationResult again =
+      Run("fifo", "n4g8", {.failures_per_node_day = 5, .repair_s = 1800, .seed = 3});
+  EXPECT_EQ(again.makespan_s, rough.makespan_s);
+}
+
+TEST_F(SimulatorTest, UnknownModelsAndBadOptionsAreRefusedClearly) {
+  Job(0, 1, kNever, 1, "gpt9");
+  const auto bound = Bind(trace_, *ParseClusterShorthand("n1g8"), book_, "A100");
+  EXPECT_THAT(bound.status().message(),
+              HasSubstr("job 0: no profile of gpt9 with batch size 1024"));
+  trace_.jobs.clear();
+  Job(0, 1, kNever, 1);
+  trace_.jobs[0].floor_gpus = 16;
+  trace_.jobs[0].line = 7;
+  EXPECT_THAT(Bind(trace_, *ParseClusterShorthand("n1g8"), book_, "A100").status().message(),
+              HasSubstr("test:7: job 0: linear runs on no number of GPUs"));
+  trace_.jobs[0].floor_gpus = 0;
+  const auto workload = Bind(trace_, *ParseClusterShorthand("n1g8"), book_, "A100");
+  EXPECT_THAT(Simulate(*workload, **MakePolicy("fifo"), {.slot_s = 0}).status().message(),
+              HasSubstr("slot"));
+}
+
+// Random jobs under every policy, with failures and a cooldown: no plan breaks a promise, and
+// nobody uses more than there is.
+TEST_F(SimulatorTest, EveryPolicyKeepsEveryPromise) {
+  for (const std::string& policy : PolicyNames()) {
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      Rng rng(seed);
+      trace_.jobs.clear();
+      double t = 0;
+      for (int i = 0; i < 150; ++i) {
+        t += rng.Chance(0.2) ? 0 : rng.Exponential(40);
+        const double work = rng.Uniform(10, 3000);
+        Job(t, work, rng.Chance(0.2) ? kNever : t + work * rng.Uniform(0.05, 1.5),
+            1 << rng.Below(5), rng.Chance(0.5) ? "linear" : "curved");
+      }
+      const SimulationResult r = Run(policy, "n4g8",
+                                     {.slot_s = 240,
+                                      .cooldown_s = seed == 1 ? 60.0 : 0.0,
+                                      .failures_per_node_day = seed == 2 ? 20.0 : 0.0,
+                                      .repair_s = 600,
+                                      .seed = seed});
+      EXPECT_EQ(r.admitted + r.refused, 150) << policy;
+      EXPECT_EQ(r.completed, r.admitted) << policy;
+      EXPECT_LE(r.utilisation, 1) << policy;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rubato

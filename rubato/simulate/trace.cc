@@ -1,0 +1,134 @@
+#include "rubato/simulate/trace.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rubato/base/status.h"
+#include "rubato/cluster/csv.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kGpusMax = 1 << 20;
+
+struct Columns {
+  size_t name, submit, iterations, model, batch, gpus;
+  std::optional<size_t> deadline, duration, best_effort, soft, priority, floor, max;
+};
+
+absl::StatusOr<Columns> FindColumns(const CsvTable& table) {
+  Columns c{};
+  RUBATO_ASSIGN_OR_RETURN(c.name, table.Require({"job_id"}));
+  RUBATO_ASSIGN_OR_RETURN(c.submit, table.Require({"submit_time", "submission_time"}));
+  RUBATO_ASSIGN_OR_RETURN(c.iterations, table.Require({"iteration", "num_iteration"}));
+  RUBATO_ASSIGN_OR_RETURN(c.model, table.Require({"model_name"}));
+  RUBATO_ASSIGN_OR_RETURN(c.batch, table.Require({"batch_size"}));
+  RUBATO_ASSIGN_OR_RETURN(c.gpus, table.Require({"num_gpu"}));
+  c.deadline = table.Find({"ddl", "deadline"});
+  c.duration = table.Find({"duration"});
+  c.best_effort = table.Find({"best_effort"});
+  c.soft = table.Find({"soft"});
+  c.priority = table.Find({"priority"});
+  c.floor = table.Find({"min_gpu"});
+  c.max = table.Find({"max_gpu"});
+  return c;
+}
+
+bool IsNothing(absl::string_view cell) { return IsEmptyCell(cell) || cell == "0"; }
+
+// An optional whole number; `absent` if there is no column or the cell is empty.
+absl::StatusOr<int> Optional(const CsvTable& table, const CsvTable::Row& row,
+                             std::optional<size_t> column, int low, int high, int absent) {
+  if (!column || IsEmptyCell(row.cells[*column])) return absent;
+  RUBATO_ASSIGN_OR_RETURN(const int64_t value, table.Whole(row, *column, low, high));
+  return static_cast<int>(value);
+}
+
+absl::Status ReadDeadline(const CsvTable& table, const CsvTable::Row& row, const Columns& c,
+                          TraceJob& job) {
+  RUBATO_ASSIGN_OR_RETURN(const int best_effort, Optional(table, row, c.best_effort, 0, 1, 0));
+  RUBATO_ASSIGN_OR_RETURN(const int soft, Optional(table, row, c.soft, 0, 1, 0));
+  if (best_effort == 1 || !c.deadline || IsNothing(row.cells[*c.deadline])) {
+    return absl::OkStatus();
+  }
+  RUBATO_ASSIGN_OR_RETURN(job.deadline_s, table.Number(row, *c.deadline));
+  if (job.deadline_s < job.submit_s) {
+    return table.Error(row, absl::StrFormat("the deadline, %s, lies before the submission, %s",
+                                            row.cells[*c.deadline], row.cells[c.submit]));
+  }
+  job.deadline = soft == 1 ? DeadlineKind::kSoft : DeadlineKind::kHard;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TraceJob> ReadJob(const CsvTable& table, const CsvTable::Row& row,
+                                 const Columns& c) {
+  TraceJob job;
+  job.line = row.line;
+  job.name = std::string(row.cells[c.name]);
+  if (job.name.empty()) return table.Error(row, "job_id is empty");
+  RUBATO_ASSIGN_OR_RETURN(job.submit_s, table.Number(row, c.submit));
+  if (job.submit_s < 0) return table.Error(row, "a submission before time zero");
+  RUBATO_ASSIGN_OR_RETURN(job.iterations, table.Number(row, c.iterations));
+  if (job.iterations <= 0) {
+    return table.Error(row, absl::StrCat("iterations are ", row.cells[c.iterations],
+                                         "; a job needs at least a part of one"));
+  }
+  job.model = std::string(row.cells[c.model]);
+  RUBATO_ASSIGN_OR_RETURN(job.batch_size, table.Whole(row, c.batch, 1, INT32_MAX));
+  RUBATO_ASSIGN_OR_RETURN(job.asked_gpus, table.Whole(row, c.gpus, 1, kGpusMax));
+  if (c.duration && !IsEmptyCell(row.cells[*c.duration])) {
+    RUBATO_ASSIGN_OR_RETURN(job.duration_s, table.Number(row, *c.duration));
+  }
+  RUBATO_ASSIGN_OR_RETURN(job.priority, Optional(table, row, c.priority, -1000, 1000, 0));
+  RUBATO_ASSIGN_OR_RETURN(job.floor_gpus, Optional(table, row, c.floor, 0, kGpusMax, 0));
+  RUBATO_ASSIGN_OR_RETURN(job.max_gpus, Optional(table, row, c.max, 0, kGpusMax, 0));
+  if (job.max_gpus > 0 && job.max_gpus < job.floor_gpus) {
+    return table.Error(row, "max_gpu is below min_gpu");
+  }
+  RUBATO_RETURN_IF_ERROR(ReadDeadline(table, row, c, job));
+  return job;
+}
+
+}  // namespace
+
+absl::StatusOr<Trace> ParseTrace(absl::string_view text, absl::string_view name) {
+  RUBATO_ASSIGN_OR_RETURN(const CsvTable table, ParseCsv(text, name));
+  RUBATO_ASSIGN_OR_RETURN(const Columns columns, FindColumns(table));
+  Trace trace;
+  trace.name = std::string(name);
+  trace.jobs.reserve(table.rows.size());
+  absl::flat_hash_set<absl::string_view> seen;
+  for (const CsvTable::Row& row : table.rows) {
+    RUBATO_ASSIGN_OR_RETURN(TraceJob job, ReadJob(table, row, columns));
+    if (!seen.insert(row.cells[columns.name]).second) {
+      return table.Error(row, absl::StrCat("job_id ", job.name, " appears twice"));
+    }
+    trace.jobs.push_back(std::move(job));
+  }
+  if (trace.jobs.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(name, ": the trace has no jobs"));
+  }
+  std::stable_sort(trace.jobs.begin(), trace.jobs.end(),
+                   [](const TraceJob& a, const TraceJob& b) { return a.submit_s < b.submit_s; });
+  return trace;
+}
+
+std::string FormatTrace(const Trace& trace) {
+  std::string text =
+      "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort,soft,"
+      "priority\n";
+  for (const TraceJob& job : trace.jobs) {
+    const bool none = job.deadline == DeadlineKind::kNone;
+    absl::StrAppendFormat(&text, "%s,%.10g,%.10g,%s,%s,%d,%d,%.10g,%d,%d,%d\n", job.name,
+                          job.submit_s, job.iterations, job.model,
+                          none ? "" : absl::StrFormat("%.10g", job.deadline_s), job.batch_size,
+                          job.asked_gpus, job.duration_s, none ? 1 : 0,
+                          job.deadline == DeadlineKind::kSoft ? 1 : 0, job.priority);
+  }
+  return text;
+}
+
+}  // namespace rubato

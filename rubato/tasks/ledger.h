@@ -1,0 +1,112 @@
+// Which record is committed, and who works on which of the rest.
+//
+//     fresh ──Lease──▶ leased ──Commit up to its end──▶ finished
+//     open  ──Lease──▲  │  │
+//      ▲                │  └──Fence──▶ fencing ──Reopen──┐
+//      └──────────── Release, Reopen ◀───────────────────┘
+//
+// A task is in exactly one of these places and leased to one worker at most. Committed positions
+// only grow, batch by batch; an open task goes on from its last committed batch. A task is
+// fencing while its worker, given up for dead, might still push: nobody else may have it yet.
+// Not thread-safe: the master owns it. What comes next is asked with const methods and then done
+// with the others, which refuse (FAILED_PRECONDITION) what cannot be, so that a journal replays.
+#ifndef RUBATO_TASKS_LEDGER_H_
+#define RUBATO_TASKS_LEDGER_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "rubato/base/ids.h"
+#include "rubato/base/interval_set.h"
+#include "rubato/tasks/task.h"
+#include "rubato/tasks/task_plan.h"
+
+namespace rubato {
+
+// A task was given up by a worker, or took it down.
+struct TaskFailure {
+  WorkerId worker;
+  std::string error;
+};
+
+// A task that has been leased once and is not finished.
+struct LiveTask {
+  enum class Place { kOpen, kLeased, kFencing };
+  Task task;
+  Place place = Place::kOpen;
+  WorkerId worker;  // Unless open: who holds or held it.
+  std::vector<TaskFailure> failures;
+};
+
+class Ledger {
+ public:
+  explicit Ledger(const TaskPlanOptions& options);
+  const TaskPlan& plan() const { return plan_; }
+
+  // ---- what could be done ----
+  // What `worker` should get: evaluation first, then what was lost, then the next fresh task. A
+  // task that failed on `worker` goes to others as long as any of `alive` has not failed it.
+  std::optional<Task> NextFor(WorkerId worker, const std::vector<WorkerId>& alive) const;
+  // Tasks that could be leased right now.
+  int64_t available() const;
+  // Null once finished or if never leased.
+  const LiveTask* Find(TaskId id) const;
+  bool Holds(WorkerId worker, TaskId id) const;
+  // The tasks leased to `worker`, the longest held first.
+  std::vector<Task> HeldBy(WorkerId worker) const;
+  // Whether a task of `worker` is fencing.
+  bool Fencing(WorkerId worker) const;
+  bool AnyLeased() const;
+  // Whether a batch of `task` ends at `position`.
+  bool IsBatchEnd(const Task& task, int64_t position) const;
+
+  // ---- doing it ----
+  absl::Status Lease(TaskId id, WorkerId worker);
+  // Training: everything before `upto` is applied. Finishes the task at its end; evaluation tasks
+  // know no other commit. Going back is ignored, for commits may overtake each other.
+  absl::Status Commit(TaskId id, int64_t upto);
+  absl::Status Release(TaskId id);
+  absl::Status AddFailure(TaskId id, TaskFailure failure);
+  void Fence(WorkerId worker);   // All its leases.
+  void Reopen(WorkerId worker);  // All it held, leased or fencing.
+  void ForgetFailures();         // The user says that what was wrong is mended.
+  void BeginEvaluation(int64_t number);
+  // No fresh tasks from now on; those begun are still finished, since a batch of theirs may be
+  // on some servers already.
+  void EndEarly() { ended_early_ = true; }
+
+  // ---- where it stands ----
+  bool finished() const;  // Training: every task committed.
+  bool ended_early() const { return ended_early_; }
+  bool evaluating() const;
+  int64_t epoch() const;  // The oldest that is not finished.
+  int64_t steps() const { return steps_; }
+  int64_t records_committed() const { return records_committed_; }
+  int64_t records_expected() const;
+  IntervalSet Committed(int64_t epoch) const;
+  IntervalSet Expected(int64_t epoch) const;
+  const std::map<TaskId, LiveTask>& live() const { return live_; }
+
+ private:
+  const Task* Fresh() const;
+  void TakeFresh();
+
+  TaskPlan plan_;
+  std::map<TaskId, LiveTask> live_;  // Ordered: older epochs first, evaluations last.
+  int64_t fresh_epoch_ = 0;
+  size_t fresh_next_ = 0;          // Into fresh_tasks_.
+  std::vector<Task> fresh_tasks_;  // Of fresh_epoch_.
+  bool ended_early_ = false;
+  std::map<int64_t, IntervalSet> committed_;
+  int64_t steps_ = 0;
+  int64_t records_committed_ = 0;
+  int64_t leases_ = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_TASKS_LEDGER_H_

@@ -1,0 +1,134 @@
+#include "rubato/tasks/ledger.h"
+
+#include "gtest/gtest.h"
+
+namespace rubato {
+namespace {
+
+const WorkerId kAnn(1), kBob(2);
+
+// Leases the next task for `worker`, as the master does.
+Task LeaseNext(Ledger& ledger, WorkerId worker, std::vector<WorkerId> alive = {kAnn, kBob}) {
+  const std::optional<Task> task = ledger.NextFor(worker, alive);
+  EXPECT_TRUE(task.has_value());
+  if (!task.has_value()) return {};
+  EXPECT_TRUE(ledger.Lease(task->id, worker).ok());
+  return *task;
+}
+
+TaskPlanOptions TwoTasks() { return {.records = 40, .batch_size = 10, .batches_per_task = 2}; }
+
+TEST(LedgerTest, ALostTaskGoesOnFromItsLastCommittedBatch) {
+  Ledger ledger(TwoTasks());
+  const Task first = LeaseNext(ledger, kAnn);
+  EXPECT_TRUE(ledger.Commit(first.id, first.begin + 10).ok());
+  ledger.Reopen(kAnn);
+  const Task again = LeaseNext(ledger, kBob);
+  EXPECT_EQ(again.id, first.id);
+  EXPECT_EQ(again.committed, first.begin + 10);
+  EXPECT_FALSE(ledger.Holds(kAnn, first.id));
+  EXPECT_EQ(ledger.steps(), 1);
+}
+
+TEST(LedgerTest, EveryRecordIsCommittedOnce) {
+  Ledger ledger(TwoTasks());
+  for (int i = 0; i < 2; ++i) {
+    const Task task = LeaseNext(ledger, kAnn);
+    EXPECT_TRUE(ledger.Commit(task.id, task.begin + 10).ok());
+    EXPECT_TRUE(ledger.Commit(task.id, task.begin).ok());  // A late one: no step back.
+    EXPECT_TRUE(ledger.Commit(task.id, task.end).ok());
+    EXPECT_FALSE(ledger.Commit(task.id, task.end).ok());  // Finished: not live any more.
+  }
+  EXPECT_TRUE(ledger.finished());
+  EXPECT_EQ(ledger.steps(), 4);
+  EXPECT_EQ(ledger.records_committed(), 40);
+  EXPECT_EQ(ledger.Committed(0), ledger.Expected(0));
+}
+
+TEST(LedgerTest, OnlyBatchesCanBeCommitted) {
+  Ledger ledger(TwoTasks());
+  const Task task = LeaseNext(ledger, kAnn);
+  for (const int64_t upto : {task.begin + 3, task.begin - 10, task.end + 10}) {
+    EXPECT_FALSE(ledger.Commit(task.id, upto).ok()) << upto;
+  }
+  EXPECT_EQ(ledger.records_committed(), 0);
+}
+
+TEST(LedgerTest, AFencingTaskIsNobodysUntilReopened) {
+  TaskPlanOptions options = TwoTasks();
+  options.max_steps = 2;
+  Ledger ledger(options);
+  const Task task = LeaseNext(ledger, kAnn);
+  ledger.Fence(kAnn);
+  EXPECT_TRUE(ledger.Fencing(kAnn));
+  EXPECT_FALSE(ledger.Holds(kAnn, task.id));
+  EXPECT_FALSE(ledger.NextFor(kBob, {kBob}).has_value());
+  EXPECT_FALSE(ledger.Commit(task.id, task.end).ok());
+  ledger.Reopen(kAnn);
+  EXPECT_EQ(LeaseNext(ledger, kBob).id, task.id);
+}
+
+TEST(LedgerTest, TheBarrierHoldsTheNextEpochBack) {
+  for (const bool barrier : {true, false}) {
+    TaskPlanOptions options = TwoTasks();
+    options.epochs = 2;
+    options.epoch_barrier = barrier;
+    Ledger ledger(options);
+    const Task slow = LeaseNext(ledger, kAnn);
+    const Task quick = LeaseNext(ledger, kBob);
+    EXPECT_TRUE(ledger.Commit(quick.id, quick.end).ok());
+    EXPECT_EQ(ledger.NextFor(kBob, {kAnn, kBob}).has_value(), !barrier);
+    EXPECT_TRUE(ledger.Commit(slow.id, slow.end).ok());
+    EXPECT_EQ(LeaseNext(ledger, kBob).epoch, 1);
+    EXPECT_FALSE(ledger.finished());
+  }
+}
+
+TEST(LedgerTest, EvaluationComesFirstAndCommitsAsAWhole) {
+  TaskPlanOptions options = TwoTasks();
+  options.validation_records = 30;
+  Ledger ledger(options);
+  LeaseNext(ledger, kAnn);
+  ledger.BeginEvaluation(1);
+  EXPECT_TRUE(ledger.evaluating());
+  for (int i = 0; i < 3; ++i) {
+    const Task task = LeaseNext(ledger, kBob);
+    EXPECT_EQ(task.kind, TaskKind::kEvaluate);
+    EXPECT_TRUE(ledger.Commit(task.id, task.end).ok());
+    EXPECT_FALSE(ledger.Commit(task.id, task.end).ok());
+  }
+  EXPECT_FALSE(ledger.evaluating());
+  EXPECT_EQ(ledger.records_committed(), 0);  // Evaluated records are not trained ones.
+  EXPECT_EQ(LeaseNext(ledger, kBob).kind, TaskKind::kTrain);
+}
+
+TEST(LedgerTest, AFailedTaskGoesToSomebodyElseIfThereIsOne) {
+  Ledger ledger(TwoTasks());
+  const Task bad = LeaseNext(ledger, kAnn);
+  EXPECT_TRUE(ledger.AddFailure(bad.id, {kAnn, "row 3 is no row"}).ok());
+  EXPECT_TRUE(ledger.Release(bad.id).ok());
+  EXPECT_NE(ledger.NextFor(kAnn, {kAnn, kBob})->id, bad.id);
+  EXPECT_EQ(ledger.NextFor(kAnn, {kAnn})->id, bad.id);
+  EXPECT_EQ(ledger.NextFor(kBob, {kAnn, kBob})->id, bad.id);
+  EXPECT_EQ(ledger.Find(bad.id)->failures.front().error, "row 3 is no row");
+}
+
+TEST(LedgerTest, EndingEarlyFinishesWhatWasBegun) {
+  TaskPlanOptions options = {.records = 100, .batch_size = 10, .batches_per_task = 2, .epochs = 2};
+  Ledger ledger(options);
+  const Task begun = LeaseNext(ledger, kAnn);
+  const Task lost = LeaseNext(ledger, kBob);
+  ledger.EndEarly();
+  ledger.Reopen(kBob);
+  EXPECT_TRUE(ledger.Commit(begun.id, begun.end).ok());
+  EXPECT_FALSE(ledger.finished());
+  EXPECT_EQ(LeaseNext(ledger, kAnn).id, lost.id);
+  EXPECT_TRUE(ledger.Commit(lost.id, lost.end).ok());
+  EXPECT_TRUE(ledger.finished());
+  EXPECT_EQ(ledger.records_expected(), 40);
+  EXPECT_EQ(ledger.Committed(0), ledger.Expected(0));
+  EXPECT_TRUE(ledger.Expected(1).empty());
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,85 @@
+#include "rubato/worker/task_reader.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/tasks/order.h"
+
+namespace rubato {
+
+TaskReader::TaskReader(RecordSource& source, const RecordParser& parser, Options options)
+    : source_(source), parser_(parser), options_(options) {}
+
+void TaskReader::Start(const Task& task) {
+  task_ = task;
+  at_ = task.committed;
+  block_ = {};
+}
+
+absl::StatusOr<bool> TaskReader::Next(BatchKey* key, Batch* batch) {
+  batch->Clear();
+  if (at_ >= task_.end) return false;
+  // A task goes on from a commit, which is where a batch ends.
+  const int64_t end = BatchAt(task_, at_, options_.batch_size).end;
+  *key = {.epoch = task_.epoch, .task = task_.id.value(), .begin = at_, .end = end};
+  while (at_ < end) {
+    if (at_ < block_.begin || at_ >= block_.end) RUBATO_RETURN_IF_ERROR(LoadBlock(at_));
+    const int64_t upto = std::min(end, block_.end);
+    Deal(at_, upto, batch);
+    at_ = upto;
+  }
+  return true;
+}
+
+absl::Status TaskReader::LoadBlock(int64_t position) {
+  block_ = BlockAt(task_, position, options_.shuffle_buffer);
+  // An unshuffled task is one block: take it a batch at a time.
+  const bool shuffled = task_.kind == TaskKind::kTrain && options_.shuffle_buffer > 1;
+  if (!shuffled) block_ = BatchAt(task_, position, options_.batch_size);
+  rows_.Clear();
+  row_of_.assign(static_cast<size_t>(block_.end - block_.begin), -1);
+  absl::Status status = source_.Read(
+      block_.begin, block_.end, [&](int64_t record, absl::string_view bytes) -> absl::Status {
+        const int64_t row = rows_.rows;
+        if (absl::Status parsed = parser_.Parse(bytes, &rows_); !parsed.ok()) {
+          return Skip(record, parsed);
+        }
+        row_of_[static_cast<size_t>(record - block_.begin)] = row;
+        return absl::OkStatus();
+      });
+  if (!status.ok()) {
+    block_ = {};
+    return status;
+  }
+  order_ = BlockOrder(task_, block_, options_.seed, options_.shuffle_buffer);
+  return absl::OkStatus();
+}
+
+absl::Status TaskReader::Skip(int64_t record, const absl::Status& why) {
+  const std::string place = source_.Locate(record);
+  if (!options_.skip_bad_rows) return Annotate(why, place);
+  if (++bad_rows_ <= options_.bad_rows_max) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(place, ": ", why.message(), "; this is bad row ", bad_rows_,
+                   " of this worker, and data.bad_rows_max is ", options_.bad_rows_max));
+}
+
+void TaskReader::Deal(int64_t begin, int64_t end, Batch* batch) const {
+  const size_t dense = parser_.shape().dense.size();
+  const size_t ids = parser_.shape().ids.size();
+  for (int64_t position = begin; position < end; ++position) {
+    const int64_t record = order_[static_cast<size_t>(position - block_.begin)];
+    const int64_t row = row_of_[static_cast<size_t>(record - block_.begin)];
+    if (row < 0) continue;
+    const auto r = static_cast<size_t>(row);
+    batch->labels.push_back(rows_.labels[r]);
+    batch->dense.insert(batch->dense.end(), rows_.dense.begin() + r * dense,
+                        rows_.dense.begin() + (r + 1) * dense);
+    batch->ids.insert(batch->ids.end(), rows_.ids.begin() + r * ids,
+                      rows_.ids.begin() + (r + 1) * ids);
+    ++batch->rows;
+  }
+}
+
+}  // namespace rubato

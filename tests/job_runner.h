@@ -1,0 +1,96 @@
+// Runs the real `rubato` binary for a test: a job in a folder of its own, its processes in plain
+// sight, and the means to kill them.
+#ifndef RUBATO_TESTS_JOB_RUNNER_H_
+#define RUBATO_TESTS_JOB_RUNNER_H_
+
+#include <sys/types.h>
+
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace rubato {
+
+// What a finished command left behind.
+struct CommandResult {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+// A scratch folder that goes with the object (kept if RUBATO_KEEP is set, to look at).
+class ScratchFolder {
+ public:
+  ScratchFolder();
+  ~ScratchFolder();
+  const std::string& path() const { return path_; }
+  std::string Write(const std::string& name, const std::string& text) const;
+
+ private:
+  std::string path_;
+};
+
+// Runs `rubato ARGUMENTS` in `folder` to its end.
+CommandResult RunRubato(const std::vector<std::string>& arguments, const std::string& folder);
+
+// The same with a limit on the size of every file written, as a full disk would set.
+CommandResult RunWithFileLimit(int64_t bytes, const std::vector<std::string>& arguments,
+                               const std::string& folder);
+
+// A file's bytes; empty if there is none.
+std::string ReadText(const std::string& path);
+
+// Waits until `condition` holds, looking every few milliseconds; false after `patience`.
+bool Eventually(const std::function<bool()>& condition,
+                absl::Duration patience = absl::Seconds(60));
+
+// One `rubato train` in the background.
+class TrainingJob {
+ public:
+  // `arguments` follow `rubato train`; the job directory is FOLDER/job.
+  TrainingJob(const std::string& folder, const std::vector<std::string>& arguments);
+  ~TrainingJob();
+
+  struct Process {
+    std::string role;
+    int64_t id = 0;
+    pid_t pid = 0;
+    std::string state;
+  };
+  // From processes.json; those still alive in the kernel's eyes.
+  std::vector<Process> Alive(const std::string& role = "") const;
+  // The snapshot by `rubato show --json`; null while no master answers.
+  nlohmann::json Show() const;
+  // Lines of events.jsonl of one kind.
+  std::vector<nlohmann::json> Events(const std::string& kind) const;
+  // Waits until at least this many steps are committed.
+  bool ReachStep(int64_t step);
+  bool running();
+
+  pid_t pid() const { return pid_; }
+  std::string job_dir() const { return folder_ + "/job"; }
+  // Waits for the end.
+  CommandResult Wait();
+  // summary.json.
+  nlohmann::json Summary() const;
+
+ private:
+  std::string folder_;
+  pid_t pid_ = 0;
+  bool ended_ = false;
+  int status_ = 0;
+};
+
+// Criteo-shaped data and a job file over it: FOLDER/train.tsv, valid.tsv, job.yaml. `extra` is
+// appended to the job file. Data is generated once a (rows, seed) and copied by link.
+std::string WriteCriteoJob(const ScratchFolder& folder, int64_t rows, const std::string& extra);
+// The best reachable AUC on that data, from truth.json.
+double BestAuc(const ScratchFolder& folder);
+
+}  // namespace rubato
+
+#endif  // RUBATO_TESTS_JOB_RUNNER_H_

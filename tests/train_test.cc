@@ -1,0 +1,146 @@
+// `rubato train` from the outside: a job that runs, grows, shrinks, is stopped and goes on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+
+std::set<pid_t> Pids(const std::vector<TrainingJob::Process>& processes) {
+  std::set<pid_t> pids;
+  for (const auto& process : processes) pids.insert(process.pid);
+  return pids;
+}
+
+void ExpectEveryRecordOnce(const nlohmann::json& summary) {
+  EXPECT_EQ(summary["records_committed"], summary["records_expected"]);
+  EXPECT_EQ(summary["records_repeated"], 0);
+  double sum = 0;
+  for (const auto& [name, part] : summary["goodput"].items()) sum += part.get<double>();
+  EXPECT_NEAR(sum, 1, 1e-9);
+}
+
+// Two servers, two workers, one epoch: every record once, an AUC near the best, all in one JSON
+// object, and a job directory that holds what DESIGN promises.
+TEST(TrainTest, TrainsAndTellsTheWholeStory) {
+  ScratchFolder folder;
+  const std::string job = WriteCriteoJob(folder, 40000, "servers: 2\nworkers: {max: 2}\n");
+  TrainingJob training(folder.path(), {job, "--json"});
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto summary = nlohmann::json::parse(result.out);
+  EXPECT_EQ(summary, training.Summary());
+  EXPECT_EQ(summary["state"], "done");
+  EXPECT_EQ(summary["records_expected"], 40000);
+  EXPECT_EQ(summary["steps"], (40000 + 255) / 256);
+  ExpectEveryRecordOnce(summary);
+  EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.65);
+  EXPECT_GT(summary["metrics"]["logloss"].get<double>(), 0.3);
+  for (const char* name : {"job.yaml", "journal", "events.jsonl", "processes.json", "summary.json",
+                           "logs/master.log", "logs/worker-1.log", "checkpoints/1/manifest.json"}) {
+    EXPECT_TRUE(std::filesystem::exists(training.job_dir() + "/" + name)) << name;
+  }
+  EXPECT_FALSE(std::filesystem::is_empty(training.job_dir() + "/metrics"));
+  EXPECT_THAT(result.err, HasSubstr("40,000 committed of 40,000"));
+}
+
+// Growing and shrinking while it trains: those who stay keep their process ids.
+TEST(TrainTest, ScalesWithoutRestartingAnyone) {
+  ScratchFolder folder;
+  const std::string job = WriteCriteoJob(
+      folder, 100000, "servers: 1\nworkers: {min: 1, max: 3, start: 1}\nepochs: 400\n");
+  TrainingJob training(folder.path(), {job});
+  ASSERT_TRUE(training.ReachStep(20));
+  const std::set<pid_t> before = Pids(training.Alive());
+
+  EXPECT_EQ(RunRubato({"scale", training.job_dir(), "--workers", "3"}, folder.path()).exit_code, 0);
+  ASSERT_TRUE(Eventually([&] { return training.Alive("worker").size() == 3; }));
+  EXPECT_THAT(Pids(training.Alive()), IsSupersetOf(before));
+
+  EXPECT_EQ(RunRubato({"scale", training.job_dir(), "--workers", "1"}, folder.path()).exit_code, 0);
+  ASSERT_TRUE(Eventually([&] { return training.Alive("worker").size() == 1; }));
+  EXPECT_EQ(Pids(training.Alive()), before);
+
+  // Outside of min and max the answer is no, with the reason.
+  const CommandResult refused =
+      RunRubato({"scale", training.job_dir(), "--workers", "4"}, folder.path());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("workers.max"));
+}
+
+// Ctrl-C ends the job with a checkpoint; --resume goes on from there and counts nothing twice.
+TEST(TrainTest, CtrlCAndResume) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 60000, "servers: 2\nworkers: {max: 2}\nepochs: 8\n");
+  TrainingJob first(folder.path(), {job});
+  ASSERT_TRUE(first.ReachStep(30));
+  kill(first.pid(), SIGINT);
+  const CommandResult stopped = first.Wait();
+  EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
+  EXPECT_THAT(stopped.err, HasSubstr("rubato train --resume"));
+  EXPECT_EQ(first.Summary()["state"], "stopped");
+  EXPECT_FALSE(first.Summary()["checkpoint"].is_null());
+  EXPECT_LT(first.Summary()["records_committed"], 480000);
+
+  TrainingJob second(folder.path(), {"--resume", first.job_dir()});
+  const CommandResult done = second.Wait();
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(second.Summary()["records_expected"], 480000);
+  ExpectEveryRecordOnce(second.Summary());
+}
+
+// The supervisor itself dies with SIGKILL: its children go with it, and --resume goes on.
+TEST(TrainTest, SurvivesItsSupervisor) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 60000, "servers: 2\nworkers: {max: 2}\nepochs: 6\n");
+  TrainingJob first(folder.path(), {job});
+  ASSERT_TRUE(first.ReachStep(30));
+  kill(first.pid(), SIGKILL);
+  first.Wait();
+  ASSERT_TRUE(Eventually([&] { return first.Alive().empty(); }));
+  TrainingJob second(folder.path(), {"--resume", first.job_dir()});
+  const CommandResult done = second.Wait();
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  ExpectEveryRecordOnce(second.Summary());
+}
+
+// max_steps is exact, whatever the number of workers.
+TEST(TrainTest, MaxStepsIsExact) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 20000, "servers: 2\nworkers: {max: 3}\nepochs: 5\nmax_steps: 101\n");
+  TrainingJob training(folder.path(), {job});
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training.Summary()["steps"], 101);
+  ExpectEveryRecordOnce(training.Summary());
+}
+
+// Evaluations along the way, and one at the end over the final weights.
+TEST(TrainTest, EvaluatesAlongTheWay) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 30000, "servers: 1\nevaluate: {every_steps: 40}\n");
+  TrainingJob training(folder.path(), {job});
+  ASSERT_EQ(training.Wait().exit_code, 0);
+  const auto evaluations = training.Summary()["evaluations"];
+  ASSERT_GE(evaluations.size(), 3u);
+  EXPECT_EQ(evaluations.back()["step"], training.Summary()["steps"]);
+  EXPECT_GT(evaluations.back()["metrics"]["auc"], evaluations.front()["metrics"]["auc"]);
+}
+
+}  // namespace
+}  // namespace rubato
