@@ -65,16 +65,19 @@ class Group : public ElasticGroup {
   bool learning() const override { return learning_; }
   std::string address() const override { return absl::StrCat(self_.host, ":", self_.port); }
   ChangeTimes last_change() const override { return change_; }
-  absl::Status Leave(absl::Duration timeout) override;
+  void Leave() override;
 
  private:
-  using Gradients = std::vector<std::vector<float>>;
+  struct Kept {  // A buffer of the training loop, and what was in it.
+    absl::Span<float> buffer;
+    std::vector<float> sum;
+  };
 
   void Greet(const Hello& hello, Fd socket);
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
   void EnterView(const Peer::Event& event);
-  bool AwaitVerdict();
+  absl::StatusOr<bool> AwaitVerdict();
   void Finish(int64_t step);
   void AtBoundary();
   void StartCopy();
@@ -104,7 +107,7 @@ class Group : public ElasticGroup {
   SpeedMeter meter_;
   std::vector<float> speeds_;
 
-  std::map<int64_t, Gradients> log_;  // Sums kept while the state is copied.
+  std::map<int64_t, std::vector<Kept>> log_;  // Sums kept while the state is copied.
   std::unique_ptr<StateFetcher> fetcher_;
   MemberId source_;
   StateServer server_;
@@ -229,6 +232,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
   while (true) {
     while (TakeEvent(absl::ZeroDuration())) {
     }
+    if (fenced_ && leaving_) return absl::CancelledError("this member has left the group");
     if (entered_) {
       AtBoundary();
       const bool may = control_->Call([&](Peer& peer, absl::Time now) {
@@ -243,7 +247,6 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
                                                       "; the last was ", view_.ToString()));
     }
     TakeEvent(std::min(left, absl::Milliseconds(200)));
-    if (fenced_ && leaving_) return absl::CancelledError("this member has left the group");
   }
   buffers_.clear();
   decided_ = false;
@@ -279,8 +282,14 @@ absl::StatusOr<bool> Group::Commit() {
 }
 
 // The view ended with the step half done: the next one says whether it counts.
-bool Group::AwaitVerdict() {
-  while (!TakeEvent(absl::Seconds(1))) {
+absl::StatusOr<bool> Group::AwaitVerdict() {
+  const absl::Time deadline = ControlLoop::Now() + options_.verdict_timeout;
+  while (!TakeEvent(absl::Milliseconds(200))) {
+    if (ControlLoop::Now() < deadline) continue;
+    return absl::DeadlineExceededError(
+        absl::StrCat("whether step ", finished_ + 1, " counts is not known after ",
+                     absl::FormatDuration(options_.verdict_timeout), ": too few members of ",
+                     view_.ToString(), " can be reached"));
   }
   return std::exchange(decided_, false);
 }
@@ -292,9 +301,9 @@ void Group::Finish(int64_t step) {
     if (options_.apply) options_.apply();
     return;
   }
-  Gradients& gradients = log_[step];
+  std::vector<Kept>& kept = log_[step];
   for (const absl::Span<float> buffer : buffers_) {
-    gradients.emplace_back(buffer.begin(), buffer.end());
+    kept.push_back({buffer, {buffer.begin(), buffer.end()}});
   }
 }
 
@@ -338,11 +347,9 @@ void Group::UseSnapshot() {
   const int64_t step = fetcher_->step();
   Restore(fetcher_->TakeSnapshot());
   fetcher_.reset();
-  for (const auto& [logged, gradients] : log_) {
+  for (const auto& [logged, kept] : log_) {
     if (logged <= step) continue;
-    for (size_t i = 0; i < gradients.size() && i < buffers_.size(); ++i) {
-      std::copy(gradients[i].begin(), gradients[i].end(), buffers_[i].begin());
-    }
+    for (const Kept& one : kept) std::copy(one.sum.begin(), one.sum.end(), one.buffer.begin());
     if (options_.apply) options_.apply();
   }
   log_.clear();
@@ -369,20 +376,12 @@ void Group::Restore(const std::string& snapshot) {
   }
 }
 
-absl::Status Group::Leave(absl::Duration timeout) {
+void Group::Leave() {
   leaving_ = true;
   control_->Call([](Peer& peer, absl::Time now) {
     peer.Leave(now);
     return 0;
   });
-  const absl::Time deadline = ControlLoop::Now() + timeout;
-  while (!fenced_) {
-    if (ControlLoop::Now() >= deadline) {
-      return absl::DeadlineExceededError("the others have not let this member go");
-    }
-    TakeEvent(absl::Milliseconds(50));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace

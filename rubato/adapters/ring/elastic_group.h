@@ -49,8 +49,9 @@ struct GroupOptions {
   Quorum quorum = Quorum::kMajority;
   WireFormat wire = WireFormat::kFp32;
   bool shared_memory = true;
-  int microbatches = 1;    // Of one step, in all: the global batch.
-  int64_t first_step = 0;  // A founder's state is that after this step.
+  int microbatches = 1;                                // Of one step, in all: the global batch.
+  int64_t first_step = 0;                              // A founder's state is that after this step.
+  absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
   std::vector<absl::Span<char>> state;
   // Applies the buffers last given to Allreduce to the state. Called by Commit, and for the steps
@@ -83,7 +84,7 @@ class ElasticGroup {
   virtual ~ElasticGroup() = default;
 
   // Waits for a view, and says what to compute. DEADLINE_EXCEEDED if there is none within
-  // `timeout`, as when a majority is gone.
+  // `timeout`, as when a majority is gone; CANCELLED after Leave().
   virtual absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout = absl::Seconds(60)) = 0;
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
@@ -93,7 +94,8 @@ class ElasticGroup {
   // All have come here. ABORTED if the view ended first.
   virtual absl::Status Barrier() = 0;
   // Ends the step: true if all members of the view apply it, and `apply` has run here; false if
-  // none does, and it must begin again.
+  // none does, and it must begin again. DEADLINE_EXCEEDED if that cannot be known: call it again to
+  // wait longer, or give up and start from a checkpoint.
   virtual absl::StatusOr<bool> Commit() = 0;
 
   // The last step that Commit applied here; any later view begins at it or after.
@@ -105,8 +107,9 @@ class ElasticGroup {
   virtual std::string address() const = 0;  // For others to join.
   virtual ChangeTimes last_change() const = 0;
 
-  // Goes at the end of the running step, without costing the others one. Returns when it may exit.
-  virtual absl::Status Leave(absl::Duration timeout = absl::Seconds(10)) = 0;
+  // Asks to go. The others still need this member for the running step: go on training until
+  // BeginStep returns CANCELLED. Nobody loses a step by it.
+  virtual void Leave() = 0;
 };
 
 }  // namespace rubato

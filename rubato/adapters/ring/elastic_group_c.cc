@@ -19,6 +19,7 @@ thread_local std::string open_error;
 int Report(rubato_group* group, const absl::Status& status) {
   if (status.ok()) return 0;
   group->error = status.ToString();
+  if (absl::IsCancelled(status)) return RUBATO_LEFT;
   return absl::IsAborted(status) ? RUBATO_AGAIN : RUBATO_FAILED;
 }
 
@@ -81,9 +82,7 @@ int rubato_group_commit(rubato_group* group) {
   return *committed ? 0 : RUBATO_AGAIN;
 }
 
-int rubato_group_leave(rubato_group* group, double timeout_seconds) {
-  return Report(group, group->group->Leave(absl::Seconds(timeout_seconds)));
-}
+void rubato_group_leave(rubato_group* group) { group->group->Leave(); }
 
 int64_t rubato_group_step(const rubato_group* group) { return group->group->step(); }
 int64_t rubato_group_committed(const rubato_group* group) { return group->group->committed(); }

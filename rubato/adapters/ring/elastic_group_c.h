@@ -14,6 +14,7 @@ extern "C" {
 
 #define RUBATO_AGAIN (-1) /* The view ended. */
 #define RUBATO_FAILED (-2)
+#define RUBATO_LEFT (-3) /* After rubato_group_leave: the loop may end. */
 
 typedef struct rubato_group rubato_group;
 
@@ -49,7 +50,8 @@ int rubato_group_allreduce(rubato_group* group, float* values, size_t count);
 int rubato_group_broadcast(rubato_group* group, void* bytes, size_t count, int root);
 int rubato_group_barrier(rubato_group* group);
 int rubato_group_commit(rubato_group* group); /* 0: applied at all; RUBATO_AGAIN: at none */
-int rubato_group_leave(rubato_group* group, double timeout_seconds);
+/* Asks to go; train on until begin_step returns RUBATO_LEFT. */
+void rubato_group_leave(rubato_group* group);
 
 int64_t rubato_group_step(const rubato_group* group);
 int64_t rubato_group_committed(const rubato_group* group);

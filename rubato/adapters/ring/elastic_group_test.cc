@@ -116,8 +116,12 @@ class Processes {
              .ok()) {
       return 2;
     }
-    while (!told_to_stop) {
-      if (!worker.Step().ok()) return 3;
+    for (bool leaving = false;;) {
+      if (told_to_stop && !leaving) worker.group->Leave();
+      leaving = leaving || told_to_stop;
+      const absl::Status status = worker.Step();
+      if (absl::IsCancelled(status)) break;
+      if (!status.ok()) return 3;
     }
     if (worker.group->learning()) return 5;
     return worker.weights == Expected(worker.group->step()) ? 0 : 4;

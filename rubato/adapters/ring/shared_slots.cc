@@ -43,6 +43,12 @@ void FutexWake(std::atomic<uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
 }
 
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
 
 }  // namespace
@@ -129,7 +135,7 @@ absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
     const uint64_t theirs = slot.mark.load(std::memory_order_acquire);
     if (theirs >= mark && theirs >> 32 == view_) return absl::OkStatus();
     if (spin < spins_) {
-      __builtin_ia32_pause();
+      Pause();
       continue;
     }
     if (attention_.live_view.load(std::memory_order_acquire) != view_) return Aborted();
