@@ -74,7 +74,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(BadUsageTest, UnknownFlagsAndCommandsExitWithTwo) {
   ScratchFolder folder;
-  EXPECT_EQ(RunRubato({"trian"}, folder.path()).exit_code, 2);
+  const CommandResult misspelt = RunRubato({"trian"}, folder.path());
+  EXPECT_EQ(misspelt.exit_code, 2);
+  EXPECT_THAT(misspelt.err, HasSubstr("did you mean 'train'"));
   EXPECT_EQ(RunRubato({"train", "job.yaml", "--wrokers", "3"}, folder.path()).exit_code, 2);
   EXPECT_EQ(RunRubato({"train"}, folder.path()).exit_code, 2);
   const CommandResult missing = RunRubato({"train", "nowhere.yaml"}, folder.path());
@@ -82,6 +84,25 @@ TEST(BadUsageTest, UnknownFlagsAndCommandsExitWithTwo) {
   EXPECT_THAT(missing.err, HasSubstr("nowhere.yaml"));
   EXPECT_EQ(RunRubato({"scale", "nowhere", "--workers", "2"}, folder.path()).exit_code, 2);
   EXPECT_EQ(RunRubato({"train", "--resume", "nowhere"}, folder.path()).exit_code, 2);
+}
+
+// A job that is refused leaves nothing behind: mended, it may have the same directory.
+TEST(BadUsageTest, ARefusedJobLeavesNothingBehind) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const std::string dir = folder.path() + "/job";
+  EXPECT_EQ(
+      RunRubato({"train", job, "--set", "data.train=[no.csv]", "--job-dir", dir}, folder.path())
+          .exit_code,
+      2);
+  EXPECT_FALSE(std::filesystem::exists(dir));
+  EXPECT_EQ(Train(folder, job).exit_code, 0);
+  // And a job that is done is not gone on with, nor touched.
+  const std::string before = ReadText(dir + "/processes.json");
+  const CommandResult again = RunRubato({"train", "--resume", dir}, folder.path());
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("done already"));
+  EXPECT_EQ(ReadText(dir + "/processes.json"), before);
 }
 
 TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {
@@ -219,6 +240,13 @@ TEST_F(DamagedJobTest, ChangedDataIsNoticed) {
   const CommandResult result = Resume();
   EXPECT_EQ(result.exit_code, 2) << result.err;
   EXPECT_THAT(result.err, AllOf(HasSubstr("train.tsv"), HasSubstr("changed")));
+}
+
+TEST_F(DamagedJobTest, ResumeTakesTheJobAsItWas) {
+  const CommandResult result =
+      RunRubato({"train", "--resume", dir_, "--set", "epochs=1"}, folder_.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--set"));
 }
 
 TEST_F(DamagedJobTest, TheDirectoryIsNotTakenForANewJob) {

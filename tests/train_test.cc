@@ -47,6 +47,7 @@ TEST(TrainTest, TrainsAndTellsTheWholeStory) {
   ExpectEveryRecordOnce(summary);
   EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.65);
   EXPECT_GT(summary["metrics"]["logloss"].get<double>(), 0.3);
+  EXPECT_GT(summary["rows"].get<int64_t>(), 1000);
   for (const char* name : {"job.yaml", "journal", "events.jsonl", "processes.json", "summary.json",
                            "logs/master.log", "logs/worker-1.log", "checkpoints/1/manifest.json"}) {
     EXPECT_TRUE(std::filesystem::exists(training.job_dir() + "/" + name)) << name;

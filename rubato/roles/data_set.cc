@@ -23,6 +23,14 @@ absl::StatusOr<std::vector<DataFile>> FilesOf(const std::string& index_path) {
   return files;
 }
 
+absl::Status ParseFirst(RecordSource& source, const RecordParser& parser) {
+  if (source.records() == 0) return absl::OkStatus();
+  return source.Read(0, 1, [&](int64_t record, absl::string_view bytes) {
+    Batch batch;
+    return Annotate(parser.Parse(bytes, &batch), source.Locate(record));
+  });
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> IndexDataSet(
@@ -62,6 +70,11 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
     set.validation = std::move(validation.source);
   }
   return set;
+}
+
+absl::Status CheckFirstRecords(const DataSet& set, const RecordParser& parser) {
+  RUBATO_RETURN_IF_ERROR(ParseFirst(*set.train, parser));
+  return set.validation ? ParseFirst(*set.validation, parser) : absl::OkStatus();
 }
 
 }  // namespace rubato

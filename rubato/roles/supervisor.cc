@@ -119,8 +119,9 @@ absl::Status Supervisor::TellProcesses() {
 }
 
 void Supervisor::Absorb(const AttendReply& reply) {
+  if (!heard_) records_before_ = reply.snapshot.records_committed;
+  heard_ = true;
   snapshot_ = reply.snapshot;
-  snapshot_.master_restarts = std::max(snapshot_.master_restarts, master_lives_ - 1);
   finished_ = finished_ || reply.finished;
 }
 

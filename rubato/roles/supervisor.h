@@ -40,6 +40,8 @@ class Supervisor {
   // What the master last said.
   const Snapshot& snapshot() const { return snapshot_; }
   bool finished() const { return finished_; }
+  // Records that were committed before this run: more than none after a resume.
+  int64_t records_before() const { return records_before_; }
   int64_t master_lives() const { return master_lives_; }
   // Every child known, dead ones included, for processes.json.
   std::vector<ProcessStatus> Processes() const;
@@ -84,6 +86,8 @@ class Supervisor {
   bool fresh_master_ = true;
   bool stop_wanted_ = false;
   bool finished_ = false;
+  bool heard_ = false;  // A master has spoken.
+  int64_t records_before_ = 0;
   Snapshot snapshot_;
 
   Mutex mu_;
