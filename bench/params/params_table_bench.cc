@@ -100,6 +100,18 @@ class Absl {
   std::vector<uint32_t> places_;
 };
 
+// Grows the table to `rows` as training would, and watches the slowest batch.
+void Grow(EmbeddingTable& table, uint64_t rows, const std::vector<float>& values, double* slowest) {
+  std::vector<uint64_t> ids;
+  for (uint64_t rank = 0; rank < rows;) {
+    ids.clear();
+    for (; ids.size() < kBatch && rank < rows; ++rank) ids.push_back(IdOfRank(rank));
+    const double began = ThreadCpu();
+    RUBATO_CHECK_OK(table.Update(ids, values.data()));
+    *slowest = std::max(*slowest, ThreadCpu() - began);
+  }
+}
+
 int Main(int argc, char** argv) {
   const auto rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6));
   const auto dim = static_cast<size_t>(Flag(argc, argv, "dim", 16));
@@ -115,18 +127,10 @@ int Main(int argc, char** argv) {
   options.rows_max = 2 * rows;
   auto table = *EmbeddingTable::Make(memory, options);
 
-  // Grow it as training would, and watch the slowest batch.
-  std::vector<float> values(kBatch * dim, 0.01f);
-  std::vector<uint64_t> ids;
   double slowest = 0;
+  std::vector<float> values(kBatch * dim, 0.01f);
   const double growth_began = ThreadCpu();
-  for (uint64_t rank = 0; rank < rows;) {
-    ids.clear();
-    for (; ids.size() < kBatch && rank < rows; ++rank) ids.push_back(IdOfRank(rank));
-    const double began = ThreadCpu();
-    RUBATO_CHECK_OK(table->Update(ids, values.data()));
-    slowest = std::max(slowest, ThreadCpu() - began);
-  }
+  Grow(*table, rows, values, &slowest);
   const double growth = ThreadCpu() - growth_began;
   Flat flat(memory, rows, dim, *optimizer);
   Absl hashed(memory, rows, dim, *optimizer);
