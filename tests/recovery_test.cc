@@ -28,6 +28,7 @@ class RecoveryTest : public testing::Test {
   void Start(const std::string& extra = "") {
     training_.emplace(folder_.path(), std::vector<std::string>{WriteCriteoJob(
                                           folder_, 50000, absl::StrCat(kLongJob, extra))});
+    ASSERT_TRUE(Eventually([&] { return training_->Events("worker_joined").size() == 2; }));
     ASSERT_TRUE(training_->ReachStep(30));
   }
   // The processes but `role`, which must all survive.
