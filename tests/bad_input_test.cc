@@ -74,7 +74,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(BadUsageTest, UnknownFlagsAndCommandsExitWithTwo) {
   ScratchFolder folder;
-  EXPECT_EQ(RunRubato({"trian"}, folder.path()).exit_code, 2);
+  const CommandResult misspelt = RunRubato({"trian"}, folder.path());
+  EXPECT_EQ(misspelt.exit_code, 2);
+  EXPECT_THAT(misspelt.err, HasSubstr("did you mean 'train'"));
   EXPECT_EQ(RunRubato({"train", "job.yaml", "--wrokers", "3"}, folder.path()).exit_code, 2);
   EXPECT_EQ(RunRubato({"train"}, folder.path()).exit_code, 2);
   const CommandResult missing = RunRubato({"train", "nowhere.yaml"}, folder.path());
@@ -84,6 +86,25 @@ TEST(BadUsageTest, UnknownFlagsAndCommandsExitWithTwo) {
   EXPECT_EQ(RunRubato({"train", "--resume", "nowhere"}, folder.path()).exit_code, 2);
 }
 
+// A job that is refused leaves nothing behind: mended, it may have the same directory.
+TEST(BadUsageTest, ARefusedJobLeavesNothingBehind) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const std::string dir = folder.path() + "/job";
+  EXPECT_EQ(
+      RunRubato({"train", job, "--set", "data.train=[no.csv]", "--job-dir", dir}, folder.path())
+          .exit_code,
+      2);
+  EXPECT_FALSE(std::filesystem::exists(dir));
+  EXPECT_EQ(Train(folder, job).exit_code, 0);
+  // And a job that is done is not gone on with, nor touched.
+  const std::string before = ReadText(dir + "/processes.json");
+  const CommandResult again = RunRubato({"train", "--resume", dir}, folder.path());
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("done already"));
+  EXPECT_EQ(ReadText(dir + "/processes.json"), before);
+}
+
 TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {
   ScratchFolder folder;
   const std::string job = WriteCsvJob(folder, "", "}\n");
@@ -91,6 +112,15 @@ TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {
       {"train", job, "--set", "model=depfm", "--job-dir", folder.path() + "/job"}, folder.path());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, AllOf(HasSubstr("depfm"), HasSubstr("deepfm")));
+}
+
+TEST(BadColumnsTest, ValidationMustHaveTheColumnsOfTraining) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", ", validation: valid.csv}\n");
+  folder.Write("valid.csv", "click,site,price\n1,site1,3\n");
+  const CommandResult result = Train(folder, job);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("data.validation"), HasSubstr("click,site,price")));
 }
 
 // A malformed row fails the job by default, naming file and line; nothing is dropped silently.
@@ -126,11 +156,10 @@ TEST(BadRowTest, TooManySkippedFailTheJob) {
 // A learning rate that explodes: the job ends, and says which value was not finite.
 TEST(NanTest, EndsTheJobWithTheReason) {
   ScratchFolder folder;
-  const std::string job = WriteCsvJob(
-      folder, "", "}\noptimizer: {name: sgd, learning_rate: 1e30}\nepochs: 3\n");
-  const CommandResult result =
-      RunRubato({"train", job, "--set", "model=deepfm", "--job-dir", folder.path() + "/job"},
-                folder.path());
+  const std::string job =
+      WriteCsvJob(folder, "", "}\noptimizer: {name: sgd, learning_rate: 1e30}\nepochs: 3\n");
+  const CommandResult result = RunRubato(
+      {"train", job, "--set", "model=deepfm", "--job-dir", folder.path() + "/job"}, folder.path());
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, HasSubstr("the loss is nan"));
 }
@@ -141,7 +170,7 @@ class DamagedJobTest : public testing::Test {
   // Stops a job halfway, so that it has a journal, logs and a checkpoint.
   void SetUp() override {
     const std::string job =
-        WriteCriteoJob(folder_, 50000, "servers: 1\nworkers: {max: 1}\nepochs: 20\n");
+        WriteCriteoJob(folder_, 50000, "servers: 1\nworkers: {max: 1}\nepochs: 400\n");
     TrainingJob training(folder_.path(), {job});
     ASSERT_TRUE(training.ReachStep(20));
     kill(training.pid(), SIGINT);
@@ -210,6 +239,14 @@ TEST_F(DamagedJobTest, ChangedDataIsNoticed) {
   std::ofstream(folder_.path() + "/train.tsv", std::ios::app) << "0\n";
   const CommandResult result = Resume();
   EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("train.tsv"), HasSubstr("changed")));
+}
+
+TEST_F(DamagedJobTest, ResumeTakesTheJobAsItWas) {
+  const CommandResult result =
+      RunRubato({"train", "--resume", dir_, "--set", "epochs=1"}, folder_.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--set"));
 }
 
 TEST_F(DamagedJobTest, TheDirectoryIsNotTakenForANewJob) {

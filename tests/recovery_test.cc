@@ -16,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kLongJob[] = "servers: 2\nworkers: {max: 2}\nepochs: 40\n";
+constexpr char kLongJob[] = "servers: 2\nworkers: {max: 2}\nepochs: 400\n";
 
 int64_t Steps(const TrainingJob& training) {
   const nlohmann::json shown = training.Show();

@@ -22,6 +22,7 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool terminal = false;  // `err` is a terminal: colours and live lines are welcome.
+  int columns = 80;       // Of that terminal: a live line must fit, or it cannot be redrawn.
 };
 
 // The command line under construction. Each AddX() of commands.h calls Command() once.
@@ -43,6 +44,9 @@ class Cli {
   int Main(int argc, const char* const* argv);
 
  private:
+  // INVALID_ARGUMENT with the nearest command if the first word is none.
+  absl::Status CheckCommand(int argc, const char* const* argv) const;
+
   Console console_;
   CLI::App app_;
   std::string chosen_;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "rubato/adapters/files/files.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/generate.h"
 #include "rubato/cli/progress.h"
@@ -30,7 +31,7 @@ absl::StatusOr<int> RunGenerateTrace(const TraceFlags& flags, Console& console) 
     options.progress = [&](int64_t drawn) { progress.Update(drawn); };
     RUBATO_ASSIGN_OR_RETURN(trace, GenerateTrace(options, BuiltinModels(), BuiltinCurves()));
     progress.Update(options.jobs, "writing");
-    RUBATO_RETURN_IF_ERROR(WriteTextFile(flags.out, FormatTrace(trace)));
+    RUBATO_RETURN_IF_ERROR(WriteFileAtomically(flags.out, FormatTrace(trace)));
   }
   const double days = trace.jobs.back().submit_s / 86400;
   console.err << absl::StrFormat("%s: %d jobs over %.1f days, %.0f%% of %d GPUs asked for\n",
@@ -51,8 +52,8 @@ absl::StatusOr<int> RunGenerateProfiles(const std::string& out, Console& console
           absl::StrCat("cannot make ", folder.string(), ": ", error.message()));
     }
     for (const std::string& model : models) {
-      RUBATO_RETURN_IF_ERROR(WriteTextFile((folder / absl::StrCat(model, ".csv")).string(),
-                                           FormatBuiltinProfile(model, type)));
+      RUBATO_RETURN_IF_ERROR(WriteFileAtomically((folder / absl::StrCat(model, ".csv")).string(),
+                                                 FormatBuiltinProfile(model, type)));
     }
   }
   console.err << out << ": " << models.size() << " models on " << BuiltinGpuTypes().size()

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "rubato/adapters/files/files.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
@@ -38,7 +39,7 @@ struct SimulateFlags {
   bool json = false, per_job = false, list_policies = false;
 };
 
-constexpr char kDefaultPolicies[] = "fifo,edf-capped,elasticflow";
+constexpr char kDefaultPolicies[] = "fifo,edf-capped,elasticflow,rubato";
 
 absl::StatusOr<Overhead> ParseOverhead(absl::string_view text) {
   if (text == "moved") return Overhead::kMoved;
@@ -146,7 +147,7 @@ absl::Status WriteReport(const SimulateFlags& flags, const Workload& workload,
     options.group_by_model = scenario->group_by_model;
     options.compare = true;
   }
-  return WriteTextFile(flags.out, FormatReport(workload, results, options));
+  return WriteFileAtomically(flags.out, FormatReport(workload, results, options));
 }
 
 absl::Status CheckFlags(const SimulateFlags& flags) {

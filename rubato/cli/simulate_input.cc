@@ -1,7 +1,5 @@
 #include "rubato/cli/simulate_input.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -12,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rubato/adapters/files/text_file.h"
 #include "rubato/base/status.h"
 #include "rubato/simulate/builtin_profiles.h"
 
@@ -73,31 +72,6 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& cluster) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
-  if (fs::is_directory(path)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is a folder, not a file"));
-  }
-  gzFile file = gzopen(path.c_str(), "rb");  // Plain files pass through unchanged.
-  if (file == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", path));
-  std::string text;
-  std::vector<char> buffer(1 << 16);
-  int n = 0;
-  while ((n = gzread(file, buffer.data(), static_cast<unsigned>(buffer.size()))) > 0) {
-    text.append(buffer.data(), static_cast<size_t>(n));
-  }
-  const int closed = gzclose(file);
-  if (n < 0 || closed != Z_OK) return absl::DataLossError(absl::StrCat("cannot read ", path));
-  return text;
-}
-
-absl::Status WriteTextFile(const std::string& path, absl::string_view text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  if (file) return absl::OkStatus();
-  return absl::NotFoundError(absl::StrCat("cannot write ", path, ": ", std::strerror(errno)));
-}
 
 absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
   RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(files.trace));

@@ -25,12 +25,6 @@ struct SimulateInput {
 // NOT_FOUND or INVALID_ARGUMENT naming the file, and the line where it has one.
 absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files);
 
-// The whole file; gzip is undone. NOT_FOUND if it cannot be opened, DATA_LOSS if it is broken.
-absl::StatusOr<std::string> ReadTextFile(const std::string& path);
-
-// Replaces the file. NOT_FOUND with the system's reason if it cannot be written.
-absl::Status WriteTextFile(const std::string& path, absl::string_view text);
-
 }  // namespace rubato
 
 #endif  // RUBATO_CLI_SIMULATE_INPUT_H_

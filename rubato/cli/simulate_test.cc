@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "nlohmann/json.hpp"
+#include "rubato/adapters/files/text_file.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/simulate_input.h"
 
@@ -108,7 +109,7 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
            Case{"simulate --trace " + good + " --cluster n1g8 --profiles " + At("no"),
                 "is not a folder"},
            Case{"simulate --trace " + good + " --cluster n1g8 --out " + At("no/report.html"),
-                "cannot write"},
+                "cannot create"},
            Case{"generate trace --load -1 --out " + At("t.csv"), "load is -1"},
            Case{"generate trace --gpu-types H900 --out " + At("t.csv"), "of type \"H900\""},
        }) {

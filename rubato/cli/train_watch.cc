@@ -57,7 +57,8 @@ void TrainWatch::Show(const Snapshot& snapshot, absl::Time now) {
   drawn_ = now;
   const std::string line = Line(snapshot, now);
   if (console_.terminal) {
-    console_.err << "\r" << line << "\x1b[K" << std::flush;
+    console_.err << "\r" << line.substr(0, static_cast<size_t>(console_.columns - 1)) << "\x1b[K"
+                 << std::flush;
     line_open_ = true;
   } else {
     console_.err << line << "\n";

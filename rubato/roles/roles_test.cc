@@ -45,16 +45,15 @@ TEST_F(JobDirectoryTest, OneSupervisorAtATime) {
 TEST_F(JobDirectoryTest, ProcessesTellWhereTheMasterIs) {
   const JobDirectory directory = *JobDirectory::Create(scratch_.path() + "/job");
   EXPECT_TRUE(absl::IsFailedPrecondition(directory.MasterAddress().status()));
-  ASSERT_TRUE(directory
-                  .WriteProcesses({{.role = Role::kWorker, .id = 3, .pid = 17, .state = "running"}},
-                                  "unix:/m")
-                  .ok());
+  const std::string text = JobDirectory::ProcessesText(
+      {{.role = Role::kWorker, .id = 3, .pid = 17, .state = "running"}}, "unix:/m");
+  ASSERT_TRUE(directory.WriteProcesses(text).ok());
   EXPECT_EQ(*directory.MasterAddress(), "unix:/m");
   const auto document =
       nlohmann::json::parse(*ReadWholeFile(directory.processes_path()))["processes"];
   EXPECT_EQ(document[0]["role"], "worker");
   EXPECT_EQ(document[0]["pid"], 17);
-  ASSERT_TRUE(directory.WriteProcesses({}, "").ok());
+  ASSERT_TRUE(directory.WriteProcesses(JobDirectory::ProcessesText({}, "")).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(directory.MasterAddress().status()));
 }
 

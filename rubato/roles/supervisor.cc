@@ -105,13 +105,23 @@ absl::Status Supervisor::Turn(absl::Duration patience) {
     asking_.orders_done = orders_done_;
     if (finished_ || absl::Now() >= until) break;
   }
-  const std::vector<ProcessStatus> processes = Processes();
-  return directory_.WriteProcesses(processes, finished_ ? "" : master_address_);
+  return TellProcesses();
+}
+
+// Only news is written: replacing a file waits for the disk while a checkpoint is being synced,
+// and whoever dies meanwhile would wait for this thread.
+absl::Status Supervisor::TellProcesses() {
+  std::string text = JobDirectory::ProcessesText(Processes(), finished_ ? "" : master_address_);
+  if (text == processes_written_) return absl::OkStatus();
+  RUBATO_RETURN_IF_ERROR(directory_.WriteProcesses(text));
+  processes_written_ = std::move(text);
+  return absl::OkStatus();
 }
 
 void Supervisor::Absorb(const AttendReply& reply) {
+  if (!heard_) records_before_ = reply.snapshot.records_committed;
+  heard_ = true;
   snapshot_ = reply.snapshot;
-  snapshot_.master_restarts = std::max(snapshot_.master_restarts, master_lives_ - 1);
   finished_ = finished_ || reply.finished;
 }
 
@@ -263,7 +273,7 @@ void Supervisor::EndAll(absl::Duration grace) {
     (void)Reap();
     absl::SleepFor(absl::Milliseconds(1));
   }
-  (void)directory_.WriteProcesses(Processes(), "");
+  (void)TellProcesses();
 }
 
 }  // namespace rubato

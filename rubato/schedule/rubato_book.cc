@@ -30,9 +30,13 @@ absl::Span<const Size> Roster::sizes(size_t job, int pool) const {
 Runner Roster::As(size_t i, int pool) const {
   const JobView& job = view_.jobs[i];
   const bool here = job.gpus > 0 && job.pool == pool;
-  return {.sizes = sizes(i, pool),
+  const absl::Span<const Size> all = sizes(i, pool);
+  // Where nodes are expected to fail, every way has room for a restart.
+  const bool may_fail = view_.reserve_gpus > 0 && !all.empty();
+  return {.sizes = all,
           .pool = pool,
           .work = job.remaining,
+          .spare = may_fail ? all.back().rate * all.back().pause_s : 0,
           .due_s = job.deadline_s - kGuardS,
           .held = here ? job.gpus : 0,
           .ready_s = std::max(view_.now_s, job.paused_until_s),
@@ -146,7 +150,7 @@ bool Book::Keep(size_t job, absl::Span<const Reserved> old) {
   const double now_s = roster_->view().now_s;
   Promise way;
   for (Reserved piece : old) {
-    if (piece.to_s <= now_s + kTickS) continue;
+    if (piece.to_s <= now_s) continue;
     piece.from_s = std::max(piece.from_s, now_s);
     if (free(piece.pool).Min(piece.from_s, piece.to_s) < piece.gpus) return false;
     way.push_back(piece);

@@ -6,8 +6,9 @@
 namespace rubato {
 namespace {
 
-constexpr int kSplits = 4;
-constexpr double kWorkSlack = 1e-9;  // Relative: what rounding may cost.
+constexpr int kSplits = 4;             // Tries at where the upper stair begins.
+constexpr double kWorthAStair = 0.99;  // GPU time it must save to be worth a resize.
+constexpr double kWorkSlack = 1e-9;    // Relative: what rounding may cost.
 
 // The last of sizes[0..level] that fits in `gpus`; null if none does.
 const Size* Fitting(const Runner& runner, size_t level, int gpus) {
@@ -35,7 +36,7 @@ class BackwardWalk {
   // At sizes[level] from `split_s` on, at sizes[early] before.
   bool Run(size_t level, size_t early, double split_s) {
     way_.clear();
-    need_ = runner_.work * (1 + kWorkSlack);
+    need_ = (runner_.work + runner_.spare) * (1 + kWorkSlack);
     size_ = nullptr;
     if (runner_.due_s <= free_.start_s()) return false;
     size_t i = free_.Find(runner_.due_s);
@@ -120,7 +121,8 @@ void Refine(const Runner& runner, const Profile& free, size_t level, Promise& wa
   const Size &high = runner.sizes[level], &low = runner.sizes[level - 1];
   const double window_s = runner.due_s - free.start_s();
   const double high_s =
-      (runner.work - low.rate * (window_s - low.pause_s - high.pause_s)) / (high.rate - low.rate);
+      (runner.work + runner.spare - low.rate * (window_s - low.pause_s - high.pause_s)) /
+      (high.rate - low.rate);
   double sound_s = way.front().from_s,
          split_s = runner.due_s - std::max(0.0, high_s) - high.pause_s;
   double spent = GpuSeconds(way);
@@ -129,7 +131,7 @@ void Refine(const Runner& runner, const Profile& free, size_t level, Promise& wa
   double late_s = split_s;
   for (int round = 0; round < kSplits && late_s > sound_s; ++round) {
     if (walk.Run(level, level - 1, split_s)) {
-      if (GpuSeconds(trial) >= spent) return;
+      if (GpuSeconds(trial) > kWorthAStair * spent) return;
       spent = GpuSeconds(trial);
       way = trial;
       if (round == 0) return;
@@ -166,7 +168,9 @@ const Size* Runner::Find(int gpus) const {
 bool FindWay(const Runner& runner, const Profile& free, Promise& way) {
   const double window_s = runner.due_s - free.start_s();
   size_t level = 0;
-  while (level < runner.sizes.size() && runner.sizes[level].rate * window_s < runner.work) ++level;
+  while (level < runner.sizes.size() &&
+         runner.sizes[level].rate * window_s < runner.work + runner.spare)
+    ++level;
   BackwardWalk walk(runner, free, way);
   const size_t first = level;
   // Curves of every count from 1 to hundreds are tried in growing strides.
@@ -196,7 +200,7 @@ double WorkIn(const Runner& runner, absl::Span<const Reserved> way, double now_s
 double EarliestEnd(const Runner& runner, const Profile& free) {
   double best = kNever;
   for (const Size& size : runner.sizes) {
-    double need = runner.work;
+    double need = runner.work + runner.spare;
     double run_from = kNever;  // Since when so many are free without a break.
     for (size_t i = 0; i < free.size(); ++i) {
       const double from_s = std::max(free.steps()[i].from_s, EarliestStart(runner, size));

@@ -38,6 +38,7 @@ struct Runner {
   absl::Span<const Size> sizes;  // Ascending.
   int pool = 0;
   double work = 0;         // Iterations to do,
+  double spare = 0;        // room for so many more to be planned,
   double due_s = 0;        // and by when.
   int held = 0;            // GPUs held now in this pool.
   double ready_s = 0;      // If it goes on with those, it makes progress from here on.
