@@ -70,13 +70,13 @@ struct ViewMessage {
     kPromise,  // `accepted` and `view`, if something was accepted; `applied`, `voted`.
     kAccept,   // `view` is the proposal for N+1.
     kAccepted,
-    kReject,    // `ballot` is the higher one promised.
-    kDecide,    // `view`, in use from now on.
-    kQuery,     // Send me the view you have.
-    kCaughtUp,  // A learner has applied what the holders have.
-    kLeaving,   // The sender wants to go at the end of the step.
-    kEvicted,   // The receiver was in a view, perhaps unknown to it, and is out again.
-    kComplaint, // A connection of the view broke though both ends live: a new view mends it.
+    kReject,     // `ballot` is the higher one promised.
+    kDecide,     // `view`, in use from now on.
+    kQuery,      // Send me the view you have.
+    kCaughtUp,   // A learner has applied what the holders have.
+    kLeaving,    // The sender wants to go at the end of the step.
+    kEvicted,    // The receiver was in a view, perhaps unknown to it, and is out again.
+    kComplaint,  // A connection of the view broke though both ends live: a new view mends it.
   };
   Kind kind = Kind::kQuery;
   Member from;
