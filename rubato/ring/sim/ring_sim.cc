@@ -1,5 +1,5 @@
-// ring_sim [SEEDS [FIRST [BUG]]]: runs that many simulated groups, prints one line of JSON, and
-// exits 1 at the first seed whose run breaks a rule.
+// ring_sim [SEEDS [FIRST [BUG [any]]]]: runs that many simulated groups, prints one line of JSON,
+// and exits 1 at the first seed whose run breaks a rule.
 #include <cstdio>
 #include <cstdlib>
 
@@ -10,11 +10,13 @@ int main(int argc, char** argv) {
   const uint64_t seeds = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
   const uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const int bug = argc > 3 ? std::atoi(argv[3]) : 0;
+  // Known to fail: `ring_sim 1 12855 0 any`, halves that trained apart and meet again.
+  const bool any = argc > 4;
   int64_t committed = 0, views = 0, events = 0, lost = 0;
   double slowest_s = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     rubato::World world({.seed = seed,
-                         .quorum = seed % 8 == 7 ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
+                         .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
                          .bug = static_cast<rubato::PlantedBug>(bug)});
     const rubato::WorldResult result = world.Run();
     if (!result.violation.empty()) {
