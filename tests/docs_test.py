@@ -27,7 +27,7 @@ INSTEAD = {
     './demo': './demo --rows 60000',  # The same, smaller.
     './check': './check --help',      # It runs this very test.
 }
-PATIENCE_S = 300
+PATIENCE_S = 600
 
 
 def blocks(page):
