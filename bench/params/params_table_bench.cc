@@ -100,23 +100,9 @@ class Absl {
   std::vector<uint32_t> places_;
 };
 
-int Main(int argc, char** argv) {
-  const auto rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6));
-  const auto dim = static_cast<size_t>(Flag(argc, argv, "dim", 16));
-  const auto rounds = static_cast<int>(Flag(argc, argv, "rounds", 7));
-  SystemMemory memory;
-  OptimizerSpec spec;
-  spec.name = "adagrad";
-  const auto optimizer = Optimizer::Make(spec);
-  EmbeddingTableOptions options;
-  options.spec.name = "deep";
-  options.spec.dim = static_cast<int64_t>(dim);
-  options.optimizer = spec;
-  options.rows_max = 2 * rows;
-  auto table = *EmbeddingTable::Make(memory, options);
-
-  // Grow it as training would, and watch the slowest batch.
-  std::vector<float> values(kBatch * dim, 0.01f);
+// Makes every row as training would, and watches the slowest batch.
+void Grow(EmbeddingTable& table, uint64_t rows, Json* report) {
+  const std::vector<float> gradients(kBatch * table.dim(), 0.01f);
   std::vector<uint64_t> ids;
   double slowest = 0;
   const double growth_began = ThreadCpu();
@@ -124,55 +110,75 @@ int Main(int argc, char** argv) {
     ids.clear();
     for (; ids.size() < kBatch && rank < rows; ++rank) ids.push_back(IdOfRank(rank));
     const double began = ThreadCpu();
-    RUBATO_CHECK_OK(table->Update(ids, values.data()));
+    RUBATO_CHECK_OK(table.Update(ids, gradients.data()));
     slowest = std::max(slowest, ThreadCpu() - began);
   }
   const double growth = ThreadCpu() - growth_began;
-  Flat flat(memory, rows, dim, *optimizer);
-  Absl hashed(memory, rows, dim, *optimizer);
+  report->Number("bytes_per_row", static_cast<double>(table.bytes()) / static_cast<double>(rows));
+  report->Number("payload_bytes", static_cast<double>(table.row_floats() * sizeof(float)));
+  report->Number("make_row_ns", growth / static_cast<double>(rows) * 1e9);
+  report->Number("slowest_growing_batch_ms", slowest * 1e3);
+}
 
+// Runs all of `work` in turn, `rounds` times over all batches; rates in million rows a second.
+Json Compare(const std::map<std::string, std::function<void(size_t)>>& work, int rounds) {
+  std::map<std::string, std::vector<double>> seconds;
+  for (int round = 0; round < rounds; ++round) {
+    for (const auto& [name, run] : work) {
+      const double began = ThreadCpu();
+      for (size_t b = 0; b < kBatches; ++b) run(b);
+      seconds[name].push_back(ThreadCpu() - began);
+    }
+  }
+  std::map<std::string, double> rate;
+  Json part;
+  for (const auto& [name, times] : seconds) {
+    rate[name] = kBatch * kBatches / Median(times) / 1e6;
+    part.Number(name + "_mrows_s", rate[name]);
+  }
+  part.Number("gather_of_limit", rate["gather_rubato"] / rate["gather_flat"]);
+  part.Number("update_of_limit", rate["update_rubato"] / rate["update_flat"]);
+  part.Number("gather_over_absl", rate["gather_rubato"] / rate["gather_absl"]);
+  part.Number("update_over_absl", rate["update_rubato"] / rate["update_absl"]);
+  return part;
+}
+
+int Main(int argc, char** argv) {
+  const auto rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6));
+  const auto dim = static_cast<size_t>(Flag(argc, argv, "dim", 16));
+  const auto rounds = static_cast<int>(Flag(argc, argv, "rounds", 7));
+  SystemMemory memory;
+  EmbeddingTableOptions options;
+  options.spec.name = "deep";
+  options.spec.dim = static_cast<int64_t>(dim);
+  options.optimizer.name = "adagrad";
+  options.rows_max = 2 * rows;
+  const auto optimizer = Optimizer::Make(options.optimizer);
+  const auto table = *EmbeddingTable::Make(memory, options);
   Json report;
   report.Number("rows", static_cast<double>(rows)).Number("dim", static_cast<double>(dim));
-  report.Number("bytes_per_row", static_cast<double>(table->bytes()) / static_cast<double>(rows));
-  report.Number("payload_bytes", static_cast<double>(optimizer->row_floats(dim) * sizeof(float)));
-  report.Number("make_row_ns", growth / static_cast<double>(rows) * 1e9);
-  report.Number("slowest_growing_batch_ms", slowest * 1e3);
-  std::vector<float> out(kBatch * dim);
+  Grow(*table, rows, &report);
+  Flat flat(memory, rows, dim, *optimizer);
+  Absl hashed(memory, rows, dim, *optimizer);
+  std::vector<float> out(kBatch * dim), gradients(kBatch * dim, 0.01f);
   for (const bool zipf : {false, true}) {
     const Keys keys = Draw(rows, zipf);
-    const auto id_batch = [&](size_t b) {
+    const auto ids = [&](size_t b) {
       return absl::MakeConstSpan(keys.ids).subspan(b * kBatch, kBatch);
     };
-    const auto place_batch = [&](size_t b) {
+    const auto places = [&](size_t b) {
       return absl::MakeConstSpan(keys.places).subspan(b * kBatch, kBatch);
     };
-    const std::map<std::string, std::function<void(size_t)>> work = {
-        {"gather_flat", [&](size_t b) { flat.Gather(place_batch(b), out.data()); }},
-        {"gather_rubato", [&](size_t b) { table->Gather(id_batch(b), out.data()); }},
-        {"gather_absl", [&](size_t b) { hashed.Gather(id_batch(b), out.data()); }},
-        {"update_flat", [&](size_t b) { flat.Update(place_batch(b), values.data()); }},
-        {"update_rubato",
-         [&](size_t b) { RUBATO_CHECK_OK(table->Update(id_batch(b), values.data())); }},
-        {"update_absl", [&](size_t b) { hashed.Update(id_batch(b), values.data()); }}};
-    std::map<std::string, std::vector<double>> seconds;
-    for (int round = 0; round < rounds; ++round) {
-      for (const auto& [name, run] : work) {
-        const double began = ThreadCpu();
-        for (size_t b = 0; b < kBatches; ++b) run(b);
-        seconds[name].push_back(ThreadCpu() - began);
-      }
-    }
-    std::map<std::string, double> rate;
-    Json part;
-    for (const auto& [name, times] : seconds) {
-      rate[name] = kBatch * kBatches / Median(times) / 1e6;
-      part.Number(name + "_mrows_s", rate[name]);
-    }
-    part.Number("gather_of_limit", rate["gather_rubato"] / rate["gather_flat"]);
-    part.Number("update_of_limit", rate["update_rubato"] / rate["update_flat"]);
-    part.Number("gather_over_absl", rate["gather_rubato"] / rate["gather_absl"]);
-    part.Number("update_over_absl", rate["update_rubato"] / rate["update_absl"]);
-    report.Object(zipf ? "zipf" : "uniform", part);
+    report.Object(
+        zipf ? "zipf" : "uniform",
+        Compare({{"gather_flat", [&](size_t b) { flat.Gather(places(b), out.data()); }},
+                 {"gather_rubato", [&](size_t b) { table->Gather(ids(b), out.data()); }},
+                 {"gather_absl", [&](size_t b) { hashed.Gather(ids(b), out.data()); }},
+                 {"update_flat", [&](size_t b) { flat.Update(places(b), gradients.data()); }},
+                 {"update_rubato",
+                  [&](size_t b) { RUBATO_CHECK_OK(table->Update(ids(b), gradients.data())); }},
+                 {"update_absl", [&](size_t b) { hashed.Update(ids(b), gradients.data()); }}},
+                rounds));
   }
   std::printf("%s\n", report.Text().c_str());
   return 0;
