@@ -21,7 +21,7 @@ constexpr char kJob[] =
     "optimizer: {learning_rate: 0.003}\n"
     "checkpoint: {every_steps: 300}\n"
     "elastic: {lease: 1s}\n";
-constexpr int64_t kRows = 240000;
+constexpr int64_t kRows = 400000;
 
 struct Strikes {
   int kills = 0;
@@ -40,7 +40,7 @@ Strikes Strike(TrainingJob& training, Rng& rng, int strikes) {
   absl::Time next = absl::Now();
   while (done.kills + done.freezes < strikes && training.running()) {
     Eventually([&] { return absl::Now() >= next || !training.running(); });
-    next = absl::Now() + absl::Milliseconds(50 + rng.Below(350));
+    next = absl::Now() + absl::Milliseconds(20 + rng.Below(160));
     thaw(absl::Now());
     const std::vector<TrainingJob::Process> alive = training.Alive();
     if (alive.empty()) continue;
@@ -92,7 +92,8 @@ TEST(ChaosTest, EveryRecordOnceAndTheModelAsGood) {
                 calm.back(), struck.back(), summary["records_recomputed"].get<int>());
   }
   const auto [low, high] = std::minmax_element(calm.begin(), calm.end());
-  const double spread = std::max(*high - *low, 0.002);  // Three runs alone tell little of it.
+  // Three runs tell little of the spread; single seeds were seen 0.004 apart undisturbed.
+  const double spread = std::max(*high - *low, 0.005);
   for (double auc : struck) {
     EXPECT_GT(auc, *low - spread);
     EXPECT_LT(auc, *high + spread);
