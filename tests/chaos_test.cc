@@ -40,7 +40,7 @@ Strikes Strike(TrainingJob& training, Rng& rng, int strikes) {
   absl::Time next = absl::Now();
   while (done.kills + done.freezes < strikes && training.running()) {
     Eventually([&] { return absl::Now() >= next || !training.running(); });
-    next = absl::Now() + absl::Milliseconds(20 + rng.Below(160));
+    next = absl::Now() + absl::Milliseconds(50 + rng.Below(350));
     thaw(absl::Now());
     const std::vector<TrainingJob::Process> alive = training.Alive();
     if (alive.empty()) continue;
