@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rubato/job/optimizer_spec.h"
 
 namespace rubato {
 
@@ -34,14 +35,6 @@ struct WorkersSpec {
   int64_t max = 1;
   int64_t start = 0;  // The first target; 0 means max.
   friend bool operator==(const WorkersSpec&, const WorkersSpec&) = default;
-};
-
-struct OptimizerSpec {
-  std::string name = "adagrad";  // sgd, adagrad.
-  double learning_rate = 0.01;
-  double epsilon = 1e-10;            // adagrad
-  double initial_accumulator = 0.0;  // adagrad
-  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
 };
 
 struct EvaluateSpec {

@@ -221,7 +221,7 @@ TEST(EmbeddingTableTest, WhatCannotBeIsRefused) {
   };
   EXPECT_THAT(refusal(Options(8, "sgd", {.name = "zero"})),
               HasSubstr("table deep: unknown initializer 'zero'; there are zeros"));
-  EXPECT_THAT(refusal(Options(8, "adagard")), HasSubstr("unknown optimizer 'adagard'"));
+  EXPECT_THAT(refusal(Options(8, "adagard")), HasSubstr("'adagard' is not one of sgd"));
   EXPECT_THAT(refusal(Options(0)), HasSubstr("dim is 0"));
 }
 

@@ -55,8 +55,10 @@ absl::Status Shard::Declare(absl::string_view body, RecordSink* log) {
   dense_size_ = declaration.dense.size();
   dense_ = std::move(declaration.dense);
   declaration.dense.clear();
-  dense_.resize(optimizer_->row_floats(dense_size_));
-  optimizer_->InitializeState(dense_.data(), dense_size_);
+  dense_.resize(dense_size_ + optimizer_->dense_state_floats(dense_size_));
+  const auto dense = absl::MakeSpan(dense_);
+  optimizer_->StartDense(dense.subspan(0, dense_size_), dense.subspan(dense_size_));
+  BeginStep();
   declaration_bytes_ = EncodeDeclaration(declaration, {0, 0});
   declaration_ = std::move(declaration);
   return absl::OkStatus();
@@ -188,13 +190,28 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
 }
 
 absl::Status Shard::Apply(const PushRequest& request) {
-  if (!request.dense.empty()) optimizer_->UpdateDense(dense_.data(), request.dense);
+  if (!request.dense.empty()) {
+    const auto dense = absl::MakeSpan(dense_);
+    optimizer_->UpdateDense(dense.subspan(0, dense_size_), dense.subspan(dense_size_),
+                            request.dense, NextStep());
+  }
   for (size_t t = 0; t < request.tables.size(); ++t) {
     const TablePush& part = request.tables[t];
     RUBATO_RETURN_IF_ERROR(tables_[t]->Update(part.ids, part.gradients.data()));
   }
   applied_[request.key.epoch].Add(request.key.begin, request.key.end);
+  ++steps_;
+  BeginStep();
   return absl::OkStatus();
+}
+
+OptimizerStep Shard::NextStep() const {
+  return {.number = static_cast<uint32_t>(steps_ + 1),
+          .learning_rate = optimizer_->spec().learning_rate};
+}
+
+void Shard::BeginStep() {
+  for (const auto& table : tables_) table->BeginStep(NextStep());
 }
 
 void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {
@@ -236,6 +253,7 @@ std::string Shard::Export() const {
   ByteWriter writer(out);
   writer.PutString(declaration_bytes_);
   writer.PutSpan<float>(dense_);
+  writer.Put<int64_t>(steps_);
   for (const auto& [epoch, set] : applied_) {
     writer.Put<int64_t>(epoch);
     writer.PutString(set.ToString());

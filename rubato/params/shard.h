@@ -94,6 +94,8 @@ class Shard {
   absl::Status CheckParts(const DecodedPush& push);
   bool Fenced(const PushRequest& request) const;
   absl::Status Apply(const PushRequest& request);
+  OptimizerStep NextStep() const;
+  void BeginStep();  // Tells the tables.
 
   Memory& memory_;
   ShardOptions options_;
@@ -101,10 +103,11 @@ class Shard {
   std::optional<Declaration> declaration_;  // Without its dense values.
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;
-  std::vector<float> dense_;  // One long row: weights, then state.
+  std::vector<float> dense_;  // Weights, then their state.
   size_t dense_size_ = 0;     // Weights of it.
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
   std::map<int64_t, IntervalSet> applied_;
+  int64_t steps_ = 0;  // Pushes applied.
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;
