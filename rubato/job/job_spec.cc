@@ -100,6 +100,7 @@ absl::Status CheckElastic(const ElasticSpec& elastic) {
                    "; one lost message would cost a worker its tasks");
   }
   RUBATO_RETURN_IF_ERROR(CheckRange("elastic.task_failures_max", elastic.task_failures_max, 1));
+  RUBATO_RETURN_IF_ERROR(CheckRange("elastic.not_finite_max", elastic.not_finite_max, 0));
   return CheckRange("elastic.crash_loop_max", elastic.crash_loop_max, 1);
 }
 

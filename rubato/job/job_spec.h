@@ -60,6 +60,7 @@ struct ElasticSpec {
   absl::Duration lease = absl::Seconds(3);  // Silent this long: a worker loses its tasks.
   absl::Duration heartbeat = absl::Milliseconds(100);
   int64_t task_failures_max = 3;  // Different workers a task may fail on.
+  int64_t not_finite_max = 10;    // Batches in all that may fail for a NaN or an infinity.
   int64_t crash_loop_max = 5;     // Crashes in a row without any progress.
   friend bool operator==(const ElasticSpec&, const ElasticSpec&) = default;
 };

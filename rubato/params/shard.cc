@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
 
 namespace rubato {
 namespace {
@@ -171,7 +172,7 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
   }
   const auto not_finite = [&](absl::string_view where, absl::Span<const float> values) {
     ++counters_.not_finite;
-    return absl::InvalidArgumentError(
+    return absl::OutOfRangeError(
         absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values)));
   };
   if (!AllFinite(request.dense)) return not_finite("dense weights", request.dense);
@@ -193,7 +194,7 @@ absl::Status Shard::Apply(const PushRequest& request) {
   if (!request.dense.empty()) {
     const auto dense = absl::MakeSpan(dense_);
     optimizer_->UpdateDense(dense.subspan(0, dense_size_), dense.subspan(dense_size_),
-                            request.dense, NextStep());
+                            request.dense, next_);
   }
   for (size_t t = 0; t < request.tables.size(); ++t) {
     const TablePush& part = request.tables[t];
@@ -205,13 +206,13 @@ absl::Status Shard::Apply(const PushRequest& request) {
   return absl::OkStatus();
 }
 
-OptimizerStep Shard::NextStep() const {
-  return {.number = static_cast<uint32_t>(steps_ + 1),
-          .learning_rate = optimizer_->spec().learning_rate};
-}
-
+// Both the number and the rate follow from what was applied, so a replay comes to the same ones.
 void Shard::BeginStep() {
-  for (const auto& table : tables_) table->BeginStep(NextStep());
+  int64_t samples = 0;
+  for (const auto& [epoch, set] : applied_) samples += set.size();
+  next_ = {.number = static_cast<uint32_t>(steps_ + 1),
+           .learning_rate = LearningRateAt(optimizer_->spec(), samples)};
+  for (const auto& table : tables_) table->BeginStep(next_);
 }
 
 void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {

@@ -2,6 +2,7 @@
 
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
 
 namespace rubato {
 
@@ -31,7 +32,7 @@ int64_t LocalRun::rows() const {
 }
 
 OptimizerStep LocalRun::NextStep() const {
-  return {.number = steps_ + 1, .learning_rate = optimizer_.spec().learning_rate};
+  return {.number = steps_ + 1, .learning_rate = LearningRateAt(optimizer_.spec(), samples_)};
 }
 
 StepInput LocalRun::Gather(const Batch& batch) {
@@ -49,6 +50,9 @@ StepInput LocalRun::Gather(const Batch& batch) {
 
 absl::StatusOr<double> LocalRun::Step(const Batch& batch) {
   RUBATO_RETURN_IF_ERROR(trainer_.Step(Gather(batch), &out_));
+  std::vector<absl::Span<float>> parts = {absl::MakeSpan(out_.dense_gradient)};
+  for (auto& gradient : out_.table_gradients) parts.push_back(absl::MakeSpan(gradient));
+  ClipGradient(optimizer_.spec(), parts);
   optimizer_.UpdateDense(absl::MakeSpan(dense_), absl::MakeSpan(dense_state_), out_.dense_gradient,
                          NextStep());
   for (size_t t = 0; t < tables_.size(); ++t) {
@@ -56,6 +60,7 @@ absl::StatusOr<double> LocalRun::Step(const Batch& batch) {
     RUBATO_RETURN_IF_ERROR(table.rows->Update(table.unique.ids, out_.table_gradients[t].data()));
   }
   ++steps_;
+  samples_ += batch.rows;
   return out_.loss;
 }
 

@@ -53,6 +53,7 @@ class LocalRun {
   Optimizer optimizer_;
   SystemMemory memory_{/*huge_pages=*/false};
   uint32_t steps_ = 0;
+  int64_t samples_ = 0;
   Unique unique_;
   std::vector<float> dense_, dense_state_;
   std::vector<Table> tables_;

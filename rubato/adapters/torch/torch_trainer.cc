@@ -238,7 +238,7 @@ absl::Status TorchTrainer::Step(const StepInput& in, StepOutput* out) {
     const torch::Tensor loss = model_->Loss(model_->Forward(input), input);
     out->loss = loss.item<double>();
     if (!std::isfinite(out->loss)) {
-      return absl::InternalError(absl::StrCat("the loss is ", out->loss));
+      return absl::OutOfRangeError(absl::StrCat("the loss is ", out->loss));
     }
     loss.backward();
     return CollectGradients(out);
@@ -259,13 +259,13 @@ absl::Status TorchTrainer::CollectGradients(StepOutput* out) {
       std::fill_n(to, size, 0.0f);
     }
     if (AnyNotFinite(to, size)) {
-      return absl::InternalError(absl::StrCat("the gradient of ", spec.name, " is not finite"));
+      return absl::OutOfRangeError(absl::StrCat("the gradient of ", spec.name, " is not finite"));
     }
   }
   for (size_t t = 0; t < out->table_gradients.size(); ++t) {
     const std::vector<float>& gradient = out->table_gradients[t];
     if (AnyNotFinite(gradient.data(), gradient.size())) {
-      return absl::InternalError(
+      return absl::OutOfRangeError(
           absl::StrCat("the gradient of embedding ", signature_.tables[t].name, " is not finite"));
     }
   }
