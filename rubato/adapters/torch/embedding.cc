@@ -18,8 +18,7 @@ PulledRows EmbeddingImpl::Pull(const ModelInput& in) {
 }
 
 PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
-  const absl::StatusOr<Initializer> initializer =
-      Initializer::Make(spec_.initializer, /*seed=*/0, spec_.name);
+  const absl::StatusOr<RowInitializer> initializer = RowInitializer::Make(spec_, /*seed=*/0);
   TORCH_CHECK(initializer.ok(), initializer.status().ToString());
   const int64_t fields = static_cast<int64_t>(spec_.fields.size());
   torch::Tensor position = torch::empty({in.rows, fields}, torch::kInt32);
@@ -39,7 +38,7 @@ PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
   float* to = alone_rows_.data_ptr<float>();
   for (const uint64_t id : alone_ids_) {
     const auto [it, is_new] = alone_.try_emplace(id, spec_.dim, 0.0f);
-    if (is_new) initializer->Fill(id, absl::MakeSpan(it->second));
+    if (is_new) initializer->Fill(id, it->second.data());
     to = std::copy(it->second.begin(), it->second.end(), to);
   }
   alone_rows_.set_requires_grad(true);
