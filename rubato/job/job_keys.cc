@@ -25,13 +25,13 @@ static_assert(std::size(kTypes) == std::variant_size_v<JobField>);
 
 std::vector<JobKey> MakeJobKeys() {
   return {
-      {"name", "what the job is called; by default the job file's name", AT(name)},
-      {"model", "a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in (.so)", AT(model)},
+      {"name", "what the job is called; by default after the job file", AT(name)},
+      {"model", "a model of the zoo, as docs/models.md lists them, or a plug-in (.so)", AT(model)},
       {"model_options", "options of the model, as it documents them", AT(model_options)},
       {"data.train", "files or globs to train on; gzip is inflated on the way", AT(data.train)},
       {"data.validation", "files or globs to evaluate on; none: no evaluation",
        AT(data.validation)},
-      {"data.format", "criteo, csv, tsv or idx (images, then labels)", AT(data.format)},
+      {"data.format", "criteo, csv, tsv or idx (MNIST)", AT(data.format)},
       {"data.label", "csv, tsv: the label's column; by default the first", AT(data.label)},
       {"data.numeric", "csv, tsv: columns read as numbers", AT(data.numeric)},
       {"data.categorical", "csv, tsv: columns read as categories; with no list, all columns",

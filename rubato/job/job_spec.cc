@@ -89,16 +89,12 @@ absl::Status CheckData(const DataSpec& data) {
     for (const std::string& file : *files) {
       if (file.empty()) return Invalid(key, "a file's name is empty");
     }
+    if (data.format == "idx" && files->size() > 2) {
+      return Invalid(key, "idx needs a folder, or a file of images and one of labels, not ",
+                     files->size(), " files");
+    }
   }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format, {"criteo", "csv", "tsv", "idx"}));
-  if (data.format == "idx" && data.train.size() != 2) {
-    return Invalid("data.train", "idx needs two files, images and then labels, not ",
-                   data.train.size());
-  }
-  if (data.format == "idx" && !data.validation.empty() && data.validation.size() != 2) {
-    return Invalid("data.validation", "idx needs two files, images and then labels, not ",
-                   data.validation.size());
-  }
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
@@ -152,7 +148,7 @@ absl::Status CheckElastic(const ElasticSpec& elastic) {
 absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckName(name));
   if (model.empty()) {
-    return Invalid("model", "name a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in");
+    return Invalid("model", "name a model of the zoo such as deepfm or resnet, or a plug-in");
   }
   RUBATO_RETURN_IF_ERROR(CheckData(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
