@@ -176,6 +176,26 @@ Refusal Refuse(const Roster& roster, const Book& book, size_t job, Answer answer
   return refusal;
 }
 
+// Planning all anew at every decision grows with the square of the jobs. Past this many, the ways
+// stand, and only those that reserve most beyond what their jobs still need are sought anew.
+constexpr size_t kAllAnew = 128;
+constexpr size_t kRefreshed = 32;
+
+void RefreshSome(const Roster& roster, const std::vector<size_t>& promised, Book& book) {
+  std::vector<std::pair<double, size_t>> stale;  // GPU-seconds too many, negated; and whose.
+  for (size_t job : promised) {
+    const Promise& way = book.way(job);
+    const Runner runner = roster.As(job, way.front().pool);
+    const double work = WorkIn(runner, way, roster.view().now_s);
+    if (work > runner.work) {
+      stale.push_back({-GpuSeconds(way) * (1 - runner.work / work), job});
+    }
+  }
+  const size_t count = std::min(kRefreshed, stale.size());
+  std::partial_sort(stale.begin(), stale.begin() + static_cast<ptrdiff_t>(count), stale.end());
+  for (size_t k = 0; k < count; ++k) book.Refresh(stale[k].second);
+}
+
 bool IsHard(const JobView& job) { return job.deadline == DeadlineKind::kHard; }
 
 // Not even alone on the cluster; most refusals are of this kind, and cheap.
@@ -192,7 +212,9 @@ void KeepPromises(const Roster& roster, Book& book) {
   }
   SortByDeadline(roster, promised);
   SortByDeadline(roster, forlorn);
-  if (!PlaceOrKeep(roster, promised, book, book)) {
+  if (promised.size() > kAllAnew && book.KeepAll(promised)) {
+    RefreshSome(roster, promised, book);
+  } else if (!PlaceOrKeep(roster, promised, book, book)) {
     // Wronged. Those whose promise still holds keep it, the others take what they find.
     for (size_t job : promised) {
       if (!book.Keep(job, roster.job(job).promise)) forlorn.push_back(job);
