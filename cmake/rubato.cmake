@@ -38,6 +38,12 @@ find_package(absl REQUIRED CONFIG)
 find_package(GTest REQUIRED)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json REQUIRED)
+if(RUBATO_TORCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # clang instantiates constexpr functions at once, and in C++20 std::vector's are: libtorch 1.13
+  # uses a vector of a type that it defines later.
+  message(STATUS "libtorch 1.13 does not compile with clang in C++20: building without it")
+  set(RUBATO_TORCH OFF)
+endif()
 if(RUBATO_TORCH)
   find_package(Torch REQUIRED)
 endif()

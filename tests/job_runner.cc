@@ -1,6 +1,7 @@
 #include "tests/job_runner.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,15 +22,8 @@ namespace fs = std::filesystem;
 
 std::string Binary() { return RUBATO_BINARY; }
 
-std::string Slurp(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::stringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 pid_t Spawn(const std::vector<std::string>& arguments, const std::string& folder,
-            const std::string& out, const std::string& err) {
+            const std::string& out, const std::string& err, int64_t file_limit = 0) {
   std::vector<std::string> words = {Binary()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
@@ -38,6 +32,12 @@ pid_t Spawn(const std::vector<std::string>& arguments, const std::string& folder
   const pid_t pid = fork();
   RUBATO_CHECK(pid >= 0);
   if (pid != 0) return pid;
+  if (file_limit > 0) {
+    const auto bytes = static_cast<rlim_t>(file_limit);
+    const rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    signal(SIGXFSZ, SIG_IGN);  // Writing past it is an error, not a death.
+  }
   if (chdir(folder.c_str()) != 0) _exit(126);
   dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
@@ -67,12 +67,24 @@ std::string ScratchFolder::Write(const std::string& name, const std::string& tex
   return path;
 }
 
-CommandResult RunRubato(const std::vector<std::string>& arguments, const std::string& folder) {
+std::string ReadText(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+CommandResult RunWithFileLimit(int64_t bytes, const std::vector<std::string>& arguments,
+                               const std::string& folder) {
   const std::string out = folder + "/command.out";
   const std::string err = folder + "/command.err";
   int status = 0;
-  waitpid(Spawn(arguments, folder, out, err), &status, 0);
-  return {.exit_code = ExitCode(status), .out = Slurp(out), .err = Slurp(err)};
+  waitpid(Spawn(arguments, folder, out, err, bytes), &status, 0);
+  return {.exit_code = ExitCode(status), .out = ReadText(out), .err = ReadText(err)};
+}
+
+CommandResult RunRubato(const std::vector<std::string>& arguments, const std::string& folder) {
+  return RunWithFileLimit(0, arguments, folder);
 }
 
 bool Eventually(const std::function<bool()>& condition, absl::Duration patience) {
@@ -100,7 +112,8 @@ TrainingJob::~TrainingJob() {
 
 std::vector<TrainingJob::Process> TrainingJob::Alive(const std::string& role) const {
   std::vector<Process> all;
-  const auto document = nlohmann::json::parse(Slurp(job_dir() + "/processes.json"), nullptr, false);
+  const auto document =
+      nlohmann::json::parse(ReadText(job_dir() + "/processes.json"), nullptr, false);
   if (document.is_discarded()) return all;
   for (const auto& entry : document["processes"]) {
     Process process = {.role = entry["role"],
@@ -109,7 +122,7 @@ std::vector<TrainingJob::Process> TrainingJob::Alive(const std::string& role) co
                        .state = entry["state"]};
     if (!role.empty() && process.role != role) continue;
     // A zombie's command line is empty: dead, though the kernel still knows its name.
-    if (process.pid > 0 && !Slurp(absl::StrCat("/proc/", process.pid, "/cmdline")).empty()) {
+    if (process.pid > 0 && !ReadText(absl::StrCat("/proc/", process.pid, "/cmdline")).empty()) {
       all.push_back(process);
     }
   }
@@ -134,10 +147,11 @@ std::vector<nlohmann::json> TrainingJob::Events(const std::string& kind) const {
 
 bool TrainingJob::ReachStep(int64_t step) {
   return Eventually([&] {
-    if (!running()) return true;
-    const nlohmann::json shown = Show();
-    return shown.is_object() && shown["steps"].get<int64_t>() >= step;
-  }) && running();
+           if (!running()) return true;
+           const nlohmann::json shown = Show();
+           return shown.is_object() && shown["steps"].get<int64_t>() >= step;
+         }) &&
+         running();
 }
 
 bool TrainingJob::running() {
@@ -149,12 +163,12 @@ CommandResult TrainingJob::Wait() {
   if (!ended_) waitpid(pid_, &status_, 0);
   ended_ = true;
   return {.exit_code = ExitCode(status_),
-          .out = Slurp(folder_ + "/train.out"),
-          .err = Slurp(folder_ + "/train.err")};
+          .out = ReadText(folder_ + "/train.out"),
+          .err = ReadText(folder_ + "/train.err")};
 }
 
 nlohmann::json TrainingJob::Summary() const {
-  return nlohmann::json::parse(Slurp(job_dir() + "/summary.json"), nullptr, false);
+  return nlohmann::json::parse(ReadText(job_dir() + "/summary.json"), nullptr, false);
 }
 
 std::string WriteCriteoJob(const ScratchFolder& folder, int64_t rows, const std::string& extra) {
@@ -171,7 +185,7 @@ std::string WriteCriteoJob(const ScratchFolder& folder, int64_t rows, const std:
 }
 
 double BestAuc(const ScratchFolder& folder) {
-  return nlohmann::json::parse(Slurp(folder.path() + "/truth.json"))["auc"].get<double>();
+  return nlohmann::json::parse(ReadText(folder.path() + "/truth.json"))["best_auc"].get<double>();
 }
 
 }  // namespace rubato

@@ -37,6 +37,13 @@ class ScratchFolder {
 // Runs `rubato ARGUMENTS` in `folder` to its end.
 CommandResult RunRubato(const std::vector<std::string>& arguments, const std::string& folder);
 
+// The same with a limit on the size of every file written, as a full disk would set.
+CommandResult RunWithFileLimit(int64_t bytes, const std::vector<std::string>& arguments,
+                               const std::string& folder);
+
+// A file's bytes; empty if there is none.
+std::string ReadText(const std::string& path);
+
 // Waits until `condition` holds, looking every few milliseconds; false after `patience`.
 bool Eventually(const std::function<bool()>& condition,
                 absl::Duration patience = absl::Seconds(60));

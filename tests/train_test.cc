@@ -47,6 +47,7 @@ TEST(TrainTest, TrainsAndTellsTheWholeStory) {
   ExpectEveryRecordOnce(summary);
   EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.65);
   EXPECT_GT(summary["metrics"]["logloss"].get<double>(), 0.3);
+  EXPECT_GT(summary["rows"].get<int64_t>(), 1000);
   for (const char* name : {"job.yaml", "journal", "events.jsonl", "processes.json", "summary.json",
                            "logs/master.log", "logs/worker-1.log", "checkpoints/1/manifest.json"}) {
     EXPECT_TRUE(std::filesystem::exists(training.job_dir() + "/" + name)) << name;
@@ -59,7 +60,7 @@ TEST(TrainTest, TrainsAndTellsTheWholeStory) {
 TEST(TrainTest, ScalesWithoutRestartingAnyone) {
   ScratchFolder folder;
   const std::string job = WriteCriteoJob(
-      folder, 100000, "servers: 1\nworkers: {min: 1, max: 3, start: 1}\nepochs: 20\n");
+      folder, 100000, "servers: 1\nworkers: {min: 1, max: 3, start: 1}\nepochs: 400\n");
   TrainingJob training(folder.path(), {job});
   ASSERT_TRUE(training.ReachStep(20));
   const std::set<pid_t> before = Pids(training.Alive());
@@ -83,7 +84,7 @@ TEST(TrainTest, ScalesWithoutRestartingAnyone) {
 TEST(TrainTest, CtrlCAndResume) {
   ScratchFolder folder;
   const std::string job =
-      WriteCriteoJob(folder, 60000, "servers: 2\nworkers: {max: 2}\nepochs: 3\n");
+      WriteCriteoJob(folder, 60000, "servers: 2\nworkers: {max: 2}\nepochs: 8\n");
   TrainingJob first(folder.path(), {job});
   ASSERT_TRUE(first.ReachStep(30));
   kill(first.pid(), SIGINT);
@@ -92,12 +93,12 @@ TEST(TrainTest, CtrlCAndResume) {
   EXPECT_THAT(stopped.err, HasSubstr("rubato train --resume"));
   EXPECT_EQ(first.Summary()["state"], "stopped");
   EXPECT_FALSE(first.Summary()["checkpoint"].is_null());
-  EXPECT_LT(first.Summary()["records_committed"], 180000);
+  EXPECT_LT(first.Summary()["records_committed"], 480000);
 
   TrainingJob second(folder.path(), {"--resume", first.job_dir()});
   const CommandResult done = second.Wait();
   ASSERT_EQ(done.exit_code, 0) << done.err;
-  EXPECT_EQ(second.Summary()["records_expected"], 180000);
+  EXPECT_EQ(second.Summary()["records_expected"], 480000);
   ExpectEveryRecordOnce(second.Summary());
 }
 
@@ -105,7 +106,7 @@ TEST(TrainTest, CtrlCAndResume) {
 TEST(TrainTest, SurvivesItsSupervisor) {
   ScratchFolder folder;
   const std::string job =
-      WriteCriteoJob(folder, 60000, "servers: 2\nworkers: {max: 2}\nepochs: 2\n");
+      WriteCriteoJob(folder, 60000, "servers: 2\nworkers: {max: 2}\nepochs: 6\n");
   TrainingJob first(folder.path(), {job});
   ASSERT_TRUE(first.ReachStep(30));
   kill(first.pid(), SIGKILL);
@@ -120,8 +121,8 @@ TEST(TrainTest, SurvivesItsSupervisor) {
 // max_steps is exact, whatever the number of workers.
 TEST(TrainTest, MaxStepsIsExact) {
   ScratchFolder folder;
-  const std::string job = WriteCriteoJob(
-      folder, 20000, "servers: 2\nworkers: {max: 3}\nepochs: 5\nmax_steps: 101\n");
+  const std::string job =
+      WriteCriteoJob(folder, 20000, "servers: 2\nworkers: {max: 3}\nepochs: 5\nmax_steps: 101\n");
   TrainingJob training(folder.path(), {job});
   const CommandResult result = training.Wait();
   ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -1,9 +1,12 @@
 #include "rubato/cli/cli.h"
 
 #include <utility>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/version.h"
+#include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
@@ -16,6 +19,7 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kDataLoss:
       return kExitBadInput;
     default:
       return kExitFailed;
@@ -43,7 +47,22 @@ CLI::App* Cli::Command(const std::string& name, const std::string& description,
   return command;
 }
 
+absl::Status Cli::CheckCommand(int argc, const char* const* argv) const {
+  if (argc < 2 || argv[1][0] == '-') return absl::OkStatus();
+  std::vector<std::string> names;
+  for (const CLI::App* command : app_.get_subcommands(nullptr)) {
+    if (command->get_name() == argv[1]) return absl::OkStatus();
+    names.push_back(command->get_name());
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("no command '", argv[1], "'", DidYouMean(argv[1], names)));
+}
+
 int Cli::Main(int argc, const char* const* argv) {
+  if (const absl::Status status = CheckCommand(argc, argv); !status.ok()) {
+    console_.err << "rubato: " << status.message() << "\nRun with --help for all commands.\n";
+    return kExitBadInput;
+  }
   try {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -22,6 +22,7 @@ struct Console {
   std::ostream& out;
   std::ostream& err;
   bool terminal = false;  // `err` is a terminal: colours and live lines are welcome.
+  int columns = 80;       // Of that terminal: a live line must fit, or it cannot be redrawn.
 };
 
 // The command line under construction. Each AddX() of commands.h calls Command() once.
@@ -39,10 +40,13 @@ class Cli {
 
   // Parses, runs the chosen command and answers with the exit code; errors are printed as
   // "rubato NAME: message". INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE,
-  // FAILED_PRECONDITION and UNIMPLEMENTED are the user's to mend, so they exit with 2.
+  // FAILED_PRECONDITION, UNIMPLEMENTED and DATA_LOSS are the user's to mend: they exit with 2.
   int Main(int argc, const char* const* argv);
 
  private:
+  // INVALID_ARGUMENT with the nearest command if the first word is none.
+  absl::Status CheckCommand(int argc, const char* const* argv) const;
+
   Console console_;
   CLI::App app_;
   std::string chosen_;

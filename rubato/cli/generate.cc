@@ -11,10 +11,13 @@ void AddGenerate(Cli& cli) {
   const auto chosen = std::make_shared<GenerateRun>();
   CLI::App* generate =
       cli.Command("generate", "Writes data with a known structure, for demos and tests.",
-                  "  rubato generate criteo --rows 200000 --seed 7 --out data",
+                  "  rubato generate criteo --rows 200000 --seed 7 --out data\n"
+                  "  rubato generate trace --jobs 1000 --gpus 128 --out jobs.csv",
                   [chosen] { return (*chosen)(); });
   generate->require_subcommand(1);
   AddGenerateCriteo(cli.console(), *generate, *chosen);
+  AddGenerateTrace(cli.console(), *generate, *chosen);
+  AddGenerateProfiles(cli.console(), *generate, *chosen);
 }
 
 }  // namespace rubato

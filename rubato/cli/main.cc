@@ -1,4 +1,5 @@
 // rubato: elastic training on whatever is there.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <iostream>
@@ -6,7 +7,13 @@
 #include "rubato/cli/commands.h"
 
 int main(int argc, char** argv) {
-  rubato::Cli cli({.out = std::cout, .err = std::cerr, .terminal = isatty(STDERR_FILENO) == 1});
+  winsize window = {};
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  if (terminal) ioctl(STDERR_FILENO, TIOCGWINSZ, &window);
+  rubato::Cli cli({.out = std::cout,
+                   .err = std::cerr,
+                   .terminal = terminal,
+                   .columns = window.ws_col > 0 ? window.ws_col : 80});
   rubato::AddTrain(cli);
   rubato::AddScale(cli);
   rubato::AddShow(cli);

@@ -47,7 +47,8 @@ void Progress::Draw(absl::Time now, absl::string_view note) {
   }
   if (!note.empty()) absl::StrAppend(&line, "  ", note);
   if (console_.terminal) {
-    console_.err << "\r" << line << "\x1b[K" << std::flush;
+    console_.err << "\r" << line.substr(0, static_cast<size_t>(console_.columns - 1)) << "\x1b[K"
+                 << std::flush;
   } else {
     console_.err << line << "\n";
   }

@@ -72,8 +72,13 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   RUBATO_ASSIGN_OR_RETURN(const DataSet data, OpenDataSet(spec, directory));
   RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                           LoadTrainer(spec, data.parser->shape()));
-  if (flags.check) return kRoleDone;
   const RecordParser* own = trainer->parser();
+  if (flags.check) {
+    if (spec.data.bad_rows == "fail") {
+      RUBATO_RETURN_IF_ERROR(CheckFirstRecords(data, own != nullptr ? *own : *data.parser));
+    }
+    return kRoleDone;
+  }
   const RealClock clock;
   const WorkerLoopOptions options = {.job = spec,
                                      .master = flags.master,

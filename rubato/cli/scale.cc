@@ -1,4 +1,5 @@
 // rubato scale JOBDIR --workers N: resizes a running job. rubato show JOBDIR: how it stands.
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -60,8 +61,12 @@ absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(
       const Snapshot snapshot,
       Ask<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
-  const double seconds = snapshot.spent.total() / std::max<double>(1, snapshot.workers_max);
-  const auto summary = SummaryJson(spec, snapshot, absl::Seconds(seconds), directory.path());
+  // The job file is written once, when the job begins.
+  std::error_code ignored;
+  const auto age = std::filesystem::file_time_type::clock::now() -
+                   std::filesystem::last_write_time(directory.job_file(), ignored);
+  const auto summary =
+      SummaryJson(spec, snapshot, absl::FromChrono(age), /*records_before=*/0, directory.path());
   if (flags.json) {
     console.out << summary.dump() << "\n";
   } else {

@@ -1,19 +1,26 @@
 // rubato simulate: runs a trace of jobs through one or more policies and reports what each made
 // of it.
+#include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
+#include "rubato/adapters/files/files.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
 #include "rubato/cli/simulate_input.h"
 #include "rubato/simulate/artifact/artifact.h"
+#include "rubato/simulate/report.h"
+#include "rubato/simulate/scenario.h"
 
 namespace rubato {
 namespace {
@@ -24,12 +31,15 @@ class WallClock : public Clock {
 };
 
 struct SimulateFlags {
-  std::string trace, cluster, profiles, gpu_type, policies = "fifo,edf", overhead = "moved";
+  std::string trace, cluster, profiles, gpu_type, policies, overhead = "moved";
+  std::string scenario, out;
   double slot_s = 60, cooldown_s = 0, failures = 0, repair_s = 3600;
   int reserve_gpus = 0;
   uint64_t seed = 0;
-  bool json = false, per_job = false;
+  bool json = false, per_job = false, list_policies = false;
 };
+
+constexpr char kDefaultPolicies[] = "fifo,edf-capped,elasticflow,rubato";
 
 absl::StatusOr<Overhead> ParseOverhead(absl::string_view text) {
   if (text == "moved") return Overhead::kMoved;
@@ -99,16 +109,81 @@ void PrintTable(const std::vector<SimulationResult>& results, std::ostream& out)
   }
 }
 
+// Its plot for every policy, on one axis of time, and what the scenario is about.
+void PrintScenario(const Scenario& scenario, const std::vector<SimulationResult>& results,
+                   std::ostream& out) {
+  PlotOptions plot{.group_by_model = scenario.group_by_model};
+  for (const SimulationResult& r : results) {
+    const double end_s = MeasureScenario(scenario, r).end_s;
+    if (end_s < kNever) plot.end_s = std::max(plot.end_s, end_s);
+  }
+  out << scenario.title << "\n";
+  for (const SimulationResult& r : results) {
+    const ScenarioFigures figures = MeasureScenario(scenario, r);
+    out << absl::StrFormat(
+        "\n%s: training done at %.0f s, waited %.0f s, %.1f%% of the %ss used until then\n",
+        r.policy, figures.end_s, figures.waited_s, 100 * figures.utilisation, scenario.unit);
+    out << PlotUtilisation(scenario.workload, r, plot);
+  }
+}
+
+nlohmann::ordered_json ScenarioToJson(const ScenarioFigures& figures) {
+  return {{"training_ends", figures.end_s},
+          {"training_waited", figures.waited_s},
+          {"utilisation_while_training", figures.utilisation}};
+}
+
+absl::Status WriteReport(const SimulateFlags& flags, const Workload& workload,
+                         const Scenario* scenario, const std::vector<SimulationResult>& results) {
+  ReportOptions options;
+  options.title =
+      scenario ? scenario->title : std::filesystem::path(flags.trace).filename().string();
+  options.subtitle =
+      absl::StrFormat("%d jobs on %d %ss%s; overhead: %s", workload.trace.jobs.size(),
+                      workload.cluster.gpus(), scenario ? scenario->unit : "GPU",
+                      scenario ? "" : absl::StrCat(" (", flags.cluster, ")"), flags.overhead);
+  if (scenario) {
+    options.unit = scenario->unit;
+    options.group_by_model = scenario->group_by_model;
+    options.compare = true;
+  }
+  return WriteFileAtomically(flags.out, FormatReport(workload, results, options));
+}
+
+absl::Status CheckFlags(const SimulateFlags& flags) {
+  if (flags.scenario.empty() && (flags.trace.empty() || flags.cluster.empty())) {
+    return absl::InvalidArgumentError("give --trace and --cluster, or a --scenario");
+  }
+  if (!flags.scenario.empty() && !(flags.trace + flags.cluster + flags.profiles).empty()) {
+    return absl::InvalidArgumentError(
+        "a --scenario brings its own trace, cluster and profiles; leave those flags out");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
+  if (flags.list_policies) {
+    console.out << absl::StrJoin(PolicyNames(), "\n") << "\n";
+    return kExitDone;
+  }
+  RUBATO_RETURN_IF_ERROR(CheckFlags(flags));
   RUBATO_ASSIGN_OR_RETURN(const Overhead overhead, ParseOverhead(flags.overhead));
+  SimulateInput input;
+  std::optional<Scenario> scenario;
+  std::vector<std::string> names = absl::StrSplit(kDefaultPolicies, ',');
+  if (flags.scenario.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(
+        input, LoadSimulateInput({flags.trace, flags.cluster, flags.profiles, flags.gpu_type}));
+  } else {
+    RUBATO_ASSIGN_OR_RETURN(scenario, MakeScenario(flags.scenario));
+    names = scenario->policies;
+  }
+  if (!flags.policies.empty()) names = absl::StrSplit(flags.policies, ',');
   std::vector<std::unique_ptr<Policy>> policies;
-  for (absl::string_view name : absl::StrSplit(flags.policies, ',')) {
+  for (const std::string& name : names) {
     RUBATO_ASSIGN_OR_RETURN(policies.emplace_back(), MakePolicy(name));
   }
-  RUBATO_ASSIGN_OR_RETURN(
-      const SimulateInput input,
-      LoadSimulateInput({flags.trace, flags.cluster, flags.profiles, flags.gpu_type}));
-  const Workload& workload = input.workload;
+  const Workload& workload = scenario ? scenario->workload : input.workload;
   const WallClock clock;
   std::vector<SimulationResult> results;
   auto json = nlohmann::ordered_json::array();
@@ -124,13 +199,21 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
     options.repair_s = flags.repair_s;
     options.seed = flags.seed;
     options.clock = &clock;
+    options.record_pieces = scenario || !flags.out.empty();
     options.progress = [&](int64_t done) { progress.Update(done); };
     RUBATO_ASSIGN_OR_RETURN(results.emplace_back(), SimulateAsAsked(workload, *policy, options));
     json.push_back(ToJson(results.back()));
     if (flags.per_job) json.back()["job_results"] = JobsToJson(workload, results.back());
+    if (scenario) {
+      json.back()["scenario"] = ScenarioToJson(MeasureScenario(*scenario, results.back()));
+    }
+  }
+  if (!flags.out.empty()) {
+    RUBATO_RETURN_IF_ERROR(WriteReport(flags, workload, scenario ? &*scenario : nullptr, results));
+    console.err << "report written to " << flags.out << "\n";
   }
   if (flags.json) {
-    const nlohmann::ordered_json all = {{"trace", flags.trace},
+    const nlohmann::ordered_json all = {{"trace", workload.trace.name},
                                         {"cluster", flags.cluster},
                                         {"gpus", workload.cluster.gpus()},
                                         {"jobs", workload.trace.jobs.size()},
@@ -138,6 +221,8 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
                                         {"slot", flags.slot_s},
                                         {"policies", json}};
     console.out << all.dump(2) << "\n";
+  } else if (scenario) {
+    PrintScenario(*scenario, results, console.out);
   } else {
     PrintTable(results, console.out);
   }
@@ -153,20 +238,21 @@ void AddSimulate(Cli& cli) {
       "  rubato simulate --trace jobs.csv --cluster n16g8 --profiles throughput/A100 "
       "--policy edf,elasticflow,rubato\n"
       "  rubato simulate --trace jobs.csv --cluster spec.csv --profiles throughput --gpu-type T4 "
-      "--json\n",
+      "--json\n"
+      "  rubato simulate --scenario two-jobs --out two-jobs.html\n",
       [flags, &cli] { return RunSimulate(*flags, cli.console()); });
-  app->add_option("--trace", flags->trace, "Jobs, a CSV (or .csv.gz); see docs/simulate.md")
-      ->required();
+  app->add_option("--trace", flags->trace, "Jobs, a CSV (or .csv.gz); see docs/simulate.md");
   app->add_option("--cluster", flags->cluster,
-                  "A cluster spec (CSV), or nNgG[:TYPE][+...]: N nodes of G GPUs")
-      ->required();
+                  "A cluster spec (CSV), or nNgG[:TYPE][+...]: N nodes of G GPUs");
   app->add_option("--profiles", flags->profiles,
-                  "Throughput profiles: a folder of MODEL.csv, or of TYPE/MODEL.csv")
-      ->required();
+                  "Throughput profiles: a folder of MODEL.csv, or of TYPE/MODEL.csv "
+                  "(default: built in, for generated traces)");
+  app->add_option("--scenario", flags->scenario,
+                  "Instead of a trace: two-jobs or colocate, gang against elastic");
   app->add_option("--gpu-type", flags->gpu_type,
                   "The type of nodes that name none (default: the only one profiled)");
   app->add_option("--policy", flags->policies, "Policies, separated by commas")
-      ->capture_default_str();
+      ->default_str(kDefaultPolicies);
   app->add_option("--overhead", flags->overhead, "moved, elasticflow or none")
       ->capture_default_str();
   app->add_option("--slot", flags->slot_s, "Seconds a slot, for policies that cut time so")
@@ -179,7 +265,9 @@ void AddSimulate(Cli& cli) {
   app->add_option("--repair", flags->repair_s, "Seconds until a failed node is back")
       ->capture_default_str();
   app->add_option("--seed", flags->seed, "Of the failures")->capture_default_str();
+  app->add_option("--out", flags->out, "Write charts and figures to this HTML file");
   app->add_flag("--json", flags->json, "Print one JSON object");
+  app->add_flag("--list-policies", flags->list_policies, "Print the names of all policies");
   app->add_flag("--per-job", flags->per_job, "With --json: what became of every job");
 }
 

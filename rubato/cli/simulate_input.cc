@@ -1,15 +1,18 @@
 #include "rubato/cli/simulate_input.h"
 
-#include <zlib.h>
-
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rubato/adapters/files/text_file.h"
 #include "rubato/base/status.h"
+#include "rubato/simulate/builtin_profiles.h"
 
 namespace rubato {
 namespace {
@@ -70,31 +73,18 @@ absl::StatusOr<ClusterSpec> LoadCluster(const std::string& cluster) {
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
-  if (fs::is_directory(path)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, " is a folder, not a file"));
-  }
-  gzFile file = gzopen(path.c_str(), "rb");  // Plain files pass through unchanged.
-  if (file == nullptr) return absl::NotFoundError(absl::StrCat("cannot open ", path));
-  std::string text;
-  std::vector<char> buffer(1 << 16);
-  int n = 0;
-  while ((n = gzread(file, buffer.data(), static_cast<unsigned>(buffer.size()))) > 0) {
-    text.append(buffer.data(), static_cast<size_t>(n));
-  }
-  const int closed = gzclose(file);
-  if (n < 0 || closed != Z_OK) return absl::DataLossError(absl::StrCat("cannot read ", path));
-  return text;
-}
-
 absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
   RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(files.trace));
   RUBATO_ASSIGN_OR_RETURN(Trace trace, ParseTrace(text, files.trace));
   RUBATO_ASSIGN_OR_RETURN(ClusterSpec cluster, LoadCluster(files.cluster));
   SimulateInput input;
   input.book = std::make_unique<CurveBook>();
-  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> types,
-                          LoadProfiles(files.profiles, *input.book));
+  std::vector<std::string> types = {BuiltinGpuTypes().front()};
+  if (files.profiles.empty()) {
+    *input.book = BuiltinCurves();
+  } else {
+    RUBATO_ASSIGN_OR_RETURN(types, LoadProfiles(files.profiles, *input.book));
+  }
   std::string type = files.gpu_type;
   const bool unnamed = std::any_of(cluster.pools.begin(), cluster.pools.end(),
                                    [](const Pool& pool) { return pool.gpu_type.empty(); });
@@ -107,8 +97,13 @@ absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
     }
     type = types.front();
   }
-  RUBATO_ASSIGN_OR_RETURN(input.workload,
-                          Bind(std::move(trace), std::move(cluster), *input.book, type));
+  absl::StatusOr<Workload> bound = Bind(std::move(trace), std::move(cluster), *input.book, type);
+  if (!bound.ok() && files.profiles.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(bound.status().message(),
+                     " (built in; give the trace's own throughput profiles with --profiles)"));
+  }
+  RUBATO_ASSIGN_OR_RETURN(input.workload, std::move(bound));
   return input;
 }
 

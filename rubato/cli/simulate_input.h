@@ -13,7 +13,7 @@ namespace rubato {
 struct SimulateFiles {
   std::string trace;     // CSV, plain or gzip.
   std::string cluster;   // CSV, or short: n16g8:A100.
-  std::string profiles;  // A folder of MODEL.csv, or of TYPE/MODEL.csv.
+  std::string profiles;  // A folder of MODEL.csv, or of TYPE/MODEL.csv; empty: built in.
   std::string gpu_type;  // Of nodes that name none; empty: the only one profiled.
 };
 
@@ -24,9 +24,6 @@ struct SimulateInput {
 
 // NOT_FOUND or INVALID_ARGUMENT naming the file, and the line where it has one.
 absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files);
-
-// The whole file; gzip is undone. NOT_FOUND if it cannot be opened, DATA_LOSS if it is broken.
-absl::StatusOr<std::string> ReadTextFile(const std::string& path);
 
 }  // namespace rubato
 

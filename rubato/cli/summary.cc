@@ -36,7 +36,7 @@ std::string Grouped(int64_t number) {
 }  // namespace
 
 Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration elapsed,
-                 const std::string& job_dir) {
+                 int64_t records_before, const std::string& job_dir) {
   const double seconds = absl::ToDoubleSeconds(elapsed);
   Json metrics = Json::object();
   if (!snapshot.evaluations.empty()) metrics = snapshot.evaluations.back().metrics;
@@ -66,7 +66,7 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
       {"master_restarts", snapshot.master_restarts},
       {"fenced_pushes", snapshot.fenced_pushes},
       {"throughput_records_per_second",
-       static_cast<double>(snapshot.records_committed) / std::max(seconds, 1e-9)},
+       static_cast<double>(snapshot.records_committed - records_before) / std::max(seconds, 1e-9)},
       {"loss", snapshot.loss},
       {"metrics", metrics},
       {"evaluations", evaluations},

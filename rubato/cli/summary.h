@@ -11,8 +11,10 @@
 
 namespace rubato {
 
+// `elapsed` is the time of this run, which began with `records_before` records committed.
 nlohmann::ordered_json SummaryJson(const JobSpec& spec, const Snapshot& snapshot,
-                                   absl::Duration elapsed, const std::string& job_dir);
+                                   absl::Duration elapsed, int64_t records_before,
+                                   const std::string& job_dir);
 // A few lines for people, drawn from the same object.
 std::string SummaryTable(const nlohmann::ordered_json& summary);
 

@@ -48,13 +48,24 @@ class RunDirectory {
   std::string path_;
 };
 
+// A job that is done has nothing to go on with, and its directory is left as it is.
+absl::Status CheckNotDone(const JobDirectory& directory) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(directory.summary());
+  if (!text.ok()) return absl::OkStatus();
+  const auto summary = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object() || summary.value("state", "") != "done") return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(directory.path(), ": the job is done already; see its summary.json"));
+}
+
 absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec) {
   if (!flags.resume.empty()) {
     RUBATO_ASSIGN_OR_RETURN(
         const std::string path,
         absl::StatusOr<std::string>(std::filesystem::absolute(flags.resume).lexically_normal()));
     RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Open(path));
-    RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file(), flags.set));
+    RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file()));
+    RUBATO_RETURN_IF_ERROR(CheckNotDone(directory));
     return directory;
   }
   RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(flags.job, flags.set));
@@ -68,10 +79,11 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
 
 absl::Status BuildIndexes(const JobSpec& spec, const JobDirectory& directory, Console& console) {
   std::unique_ptr<Progress> progress;
+  int64_t all = 0;  // Of the part being read: a new bar for each.
   const auto show = [&](int64_t done, int64_t total) {
-    if (!progress) progress = std::make_unique<Progress>(console, "indexing", total, "bytes");
+    if (total != all) progress = std::make_unique<Progress>(console, "indexing", total, "bytes");
+    all = total;
     progress->Update(done);
-    if (done >= total) progress.reset();
     return StopSignals() > 0 ? absl::CancelledError("stopped while indexing") : absl::OkStatus();
   };
   RUBATO_ASSIGN_OR_RETURN(const int64_t records,
@@ -101,9 +113,15 @@ absl::Status CheckModel(const JobDirectory& directory) {
   return absl::OkStatus();
 }
 
-// Runs the job to its end; the snapshot is what the master last said.
-absl::StatusOr<Snapshot> Supervise(const TrainFlags& flags, const JobSpec& spec,
-                                   const JobDirectory& directory, Console& console) {
+// How a run ended, as the master last said, and where it began.
+struct Outcome {
+  Snapshot snapshot;
+  int64_t records_before = 0;
+};
+
+// Runs the job to its end.
+absl::StatusOr<Outcome> Supervise(const TrainFlags& flags, const JobSpec& spec,
+                                  const JobDirectory& directory, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<RunDirectory> run, RunDirectory::Make());
   Supervisor supervisor({.program = ProgramPath(),
                          .job_dir = directory.path(),
@@ -113,21 +131,35 @@ absl::StatusOr<Snapshot> Supervise(const TrainFlags& flags, const JobSpec& spec,
   RUBATO_RETURN_IF_ERROR(supervisor.Start());
   int stops_heard = 0;
   while (!supervisor.finished()) {
-    RUBATO_RETURN_IF_ERROR(supervisor.Turn(absl::Milliseconds(50)));
+    if (absl::Status status = supervisor.Turn(absl::Milliseconds(50)); !status.ok()) {
+      supervisor.EndAll(absl::Seconds(1));
+      return status;
+    }
     watch.Show(supervisor.snapshot(), absl::Now());
     const int stops = StopSignals();
     if (stops == stops_heard) continue;
     stops_heard = stops;
     if (stops > 1) {
-      Snapshot snapshot = supervisor.snapshot();
-      snapshot.state = JobState::kStopped;
-      return snapshot;  // The supervisor kills what is left.
+      supervisor.EndAll(absl::ZeroDuration());
+      Outcome outcome = {supervisor.snapshot(), supervisor.records_before()};
+      outcome.snapshot.state = JobState::kStopped;
+      return outcome;
     }
     watch.Say("stopping with a checkpoint; press Ctrl-C again to stop at once");
     supervisor.RequestStop();
   }
   supervisor.EndAll(absl::Seconds(5));
-  return supervisor.snapshot();
+  return Outcome{supervisor.snapshot(), supervisor.records_before()};
+}
+
+// What can be known to be wrong before anything starts.
+absl::Status Prepare(const JobSpec& spec, const JobDirectory& directory, Console& console) {
+  // A job that has begun goes on with the records it began with, or not at all.
+  if (!PathExists(directory.journal())) {
+    RUBATO_RETURN_IF_ERROR(BuildIndexes(spec, directory, console));
+  }
+  RUBATO_RETURN_IF_ERROR(OpenDataSet(spec, directory).status());
+  return CheckModel(directory);
 }
 
 int ExitCodeOf(JobState state) {
@@ -139,18 +171,26 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   if (flags.job.empty() == flags.resume.empty()) {
     return absl::InvalidArgumentError("give a job file, or --resume JOBDIR");
   }
+  if (!flags.resume.empty() && !(flags.set.empty() && flags.job_dir.empty())) {
+    return absl::InvalidArgumentError(
+        "--resume goes on with the job as it was: neither --set nor --job-dir goes with it");
+  }
   CatchStopSignals();
   const absl::Time start = absl::Now();
   JobSpec spec;
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, OpenDirectory(flags, &spec));
   RUBATO_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock, directory.Lock());
   console.err << "job directory: " << directory.path() << "\n";
-  RUBATO_RETURN_IF_ERROR(BuildIndexes(spec, directory, console));
-  RUBATO_RETURN_IF_ERROR(CheckModel(directory));
-  RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, Supervise(flags, spec, directory, console));
+  if (absl::Status status = Prepare(spec, directory, console); !status.ok()) {
+    // Nothing has begun: a second try with a mended job file may have the same directory.
+    if (flags.resume.empty()) (void)RemoveTree(directory.path());
+    return status;
+  }
+  RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, Supervise(flags, spec, directory, console));
 
+  const Snapshot& snapshot = outcome.snapshot;
   const nlohmann::ordered_json summary =
-      SummaryJson(spec, snapshot, absl::Now() - start, directory.path());
+      SummaryJson(spec, snapshot, absl::Now() - start, outcome.records_before, directory.path());
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(directory.summary(), summary.dump(1) + "\n"));
   console.err << SummaryTable(summary);
   if (flags.json) console.out << summary.dump() << "\n";

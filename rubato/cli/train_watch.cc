@@ -32,8 +32,9 @@ std::string Sentence(const nlohmann::ordered_json& event) {
 
 TrainWatch::TrainWatch(Console& console, const JobSpec& spec, const JobDirectory& directory)
     : console_(console), spec_(spec) {
+  std::ofstream(directory.events(), std::ios::app);  // The master may not have made it yet.
   events_.open(directory.events());
-  if (events_) events_.seekg(0, std::ios::end);
+  events_.seekg(0, std::ios::end);
   if (auto board = TensorBoard::Open(directory.metrics(), absl::Now()); board.ok()) {
     board_ = *std::move(board);
   }
@@ -56,7 +57,8 @@ void TrainWatch::Show(const Snapshot& snapshot, absl::Time now) {
   drawn_ = now;
   const std::string line = Line(snapshot, now);
   if (console_.terminal) {
-    console_.err << "\r" << line << "\x1b[K" << std::flush;
+    console_.err << "\r" << line.substr(0, static_cast<size_t>(console_.columns - 1)) << "\x1b[K"
+                 << std::flush;
     line_open_ = true;
   } else {
     console_.err << line << "\n";

@@ -20,6 +20,15 @@ std::vector<absl::string_view> SplitCells(absl::string_view line) {
   return cells;
 }
 
+// A column given twice could be read either way.
+absl::Status CheckHeader(std::vector<absl::string_view> header, absl::string_view name, int line) {
+  std::sort(header.begin(), header.end());
+  const auto twice = std::adjacent_find(header.begin(), header.end());
+  if (twice == header.end()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("%s:%d: the column \"%s\" appears twice", name, line, *twice));
+}
+
 }  // namespace
 
 std::optional<size_t> CsvTable::Find(std::initializer_list<absl::string_view> names) const {
@@ -71,6 +80,7 @@ absl::StatusOr<CsvTable> ParseCsv(absl::string_view text, absl::string_view name
     std::vector<absl::string_view> cells = SplitCells(raw);
     if (table.header.empty()) {
       table.header = std::move(cells);
+      RUBATO_RETURN_IF_ERROR(CheckHeader(table.header, name, line));
       continue;
     }
     if (cells.size() != table.header.size()) {

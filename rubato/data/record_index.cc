@@ -79,8 +79,6 @@ IndexedFile GetFile(ByteReader& in) {
 
 int64_t RecordIndex::records() const {
   int64_t records = 0;
-  // The files of idx, images and labels, hold the same records.
-  if (format == "idx") return files.empty() ? 0 : files[0].records;
   for (const IndexedFile& file : files) records += file.records;
   return records;
 }

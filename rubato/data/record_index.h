@@ -41,7 +41,7 @@ struct IndexedFile {
   int64_t size = 0;         // On disk, in bytes.
   int64_t modified_ns = 0;  // Since 1970.
   bool gzip = false;
-  int64_t records = 0;
+  int64_t records = 0;            // 0 for the labels of idx, whose records are the images.
   std::vector<RecordMark> marks;  // Of records 0, 1024, 2048, ... of this file.
   std::vector<GzipPoint> points;  // By growing output. The file's start is not among them.
   friend bool operator==(const IndexedFile&, const IndexedFile&) = default;

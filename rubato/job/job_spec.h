@@ -38,7 +38,7 @@ struct WorkersSpec {
 
 struct OptimizerSpec {
   std::string name = "adagrad";  // sgd, adagrad.
-  double learning_rate = 0.05;
+  double learning_rate = 0.01;
   double epsilon = 1e-10;            // adagrad
   double initial_accumulator = 0.0;  // adagrad
   friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;

@@ -53,7 +53,8 @@ struct MasterOptions {
   DataShape data;
   std::string version;  // Of this binary; processes of another are refused.
   // Go on with a job that was stopped, failed or lost its supervisor: whoever the journal
-  // believes alive is dead, and a verdict of stopped or failed is lifted.
+  // believes alive is dead, and a verdict of stopped or failed is lifted. To be set as long as
+  // the supervisor has launched nobody, even if the first resumed master dies.
   bool resume = false;
   absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.

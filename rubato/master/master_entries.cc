@@ -119,8 +119,11 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
     case EntryKind::kCreated:
       return absl::OkStatus();
     case EntryKind::kRestarted:
-      ++restarts_;
-      if (entry.value == 1) ApplyResume();
+      if (entry.value == 1) {
+        ApplyResume();  // A new run of the job, by its user's wish: nobody died.
+      } else {
+        ++restarts_;
+      }
       return absl::OkStatus();
     case EntryKind::kLaunched:
     case EntryKind::kRegistered:

@@ -182,7 +182,8 @@ void Members::RemoveServer(int64_t id, bool lost, const std::vector<double>& num
   server.state = State::kGone;
   server.registered = false;
   server.address.clear();
-  server.last = ServerHeartbeat();
+  // How much it held stays known; what is added up over its lives starts anew.
+  server.last = {.rows = server.last.rows, .bytes = server.last.bytes};
   ChangeView();
 }
 

@@ -65,10 +65,9 @@ absl::Status ModelOptions::Check() const {
   if (!error_.ok()) return error_;
   for (const auto& [name, value] : values_) {
     if (std::find(known_.begin(), known_.end(), name) != known_.end()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("model_options.", name, ": this model knows ",
-                     known_.empty() ? "no options" : absl::StrJoin(known_, ", "),
-                     DidYouMean(name, known_)));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model_options.", name, ": this model knows ",
+        known_.empty() ? "no options" : absl::StrJoin(known_, ", "), DidYouMean(name, known_)));
   }
   return absl::OkStatus();
 }

@@ -12,8 +12,6 @@ namespace {
 
 constexpr size_t kLine = 64;
 constexpr int64_t kDimMax = 65536;
-// Rows resolved before any is updated: enough to overlap their misses, few enough to stay cached.
-constexpr size_t kBlock = 256;
 
 // Small rows fill a power of two, so that none straddles a line; larger ones start on a line if
 // that wastes at most an eighth, else on a quarter of one.
@@ -46,6 +44,10 @@ inline void CopyRow(const float* from, float* to, size_t dim) {
   }
 }
 
+// How far ahead of its use memory is asked for, in rows. Asking steadily beats asking in bursts,
+// which takes twice as long.
+constexpr size_t kAhead = 32;
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Make(
@@ -71,38 +73,48 @@ absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Make(
   return table;
 }
 
-void EmbeddingTable::PrefetchRow(const float* row, size_t bytes) const {
-  const char* at = reinterpret_cast<const char*>(row);
-  for (size_t offset = 0; offset < bytes; offset += kLine) __builtin_prefetch(at + offset);
+// Finds the rows of all ids that lie in the first group they may lie in, which is most of them, and
+// lists the others.
+void EmbeddingTable::Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) const {
+  const size_t n = ids.size();
+  for (size_t i = 0; i < std::min(kAhead, n); ++i) {
+    index_.Fetch(lookup->keys[i] = KeyOf(ids[i]));
+  }
+  lookup->open_count = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (i + kAhead < n) index_.Fetch(lookup->keys[i + kAhead] = KeyOf(ids[i + kAhead]));
+    const uint32_t number = index_.Probe(lookup->keys[i]);
+    lookup->numbers[i] = number;
+    lookup->open[lookup->open_count] = static_cast<uint32_t>(i);
+    lookup->open_count += number >= RowIndex::kElsewhere;
+  }
 }
 
-// Three things happen in one loop, each for a later id than the next: fetch the index line, look
-// the row up and fetch it, copy it. So dozens of cache misses are always under way.
+// Row i is wanted now: fetches those some way behind it.
+void EmbeddingTable::FetchRows(const Lookup& lookup, size_t i, size_t n, size_t bytes) const {
+  const size_t first = i == 0 ? 0 : i + kAhead;
+  for (size_t j = first; j <= i + kAhead && j < n; ++j) {
+    if (lookup.numbers[j] == RowIndex::kAbsent) continue;  // Nothing there: a page walk in vain.
+    const char* row = reinterpret_cast<const char*>(Row(lookup.numbers[j]));
+    for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
+  }
+}
+
 void EmbeddingTable::Gather(absl::Span<const uint64_t> ids, float* out) const {
-  constexpr size_t kAhead = 32;  // Ids between one stage and the next.
-  constexpr size_t kRing = 64;
-  uint64_t keys[kRing];
-  uint32_t numbers[kRing];
-  const size_t weight_bytes = dim_ * sizeof(float);
-  for (size_t i = 0; i < ids.size() + 2 * kAhead; ++i) {
-    if (i < ids.size()) {
-      const uint64_t key = KeyOf(ids[i]);
-      keys[i % kRing] = key;
-      index_.Prefetch(key);
+  Lookup lookup;
+  for (size_t begin = 0; begin < ids.size(); begin += kLookup) {
+    const auto part = ids.subspan(begin, kLookup);
+    Resolve(part, &lookup);
+    for (size_t k = 0; k < lookup.open_count; ++k) {
+      const uint32_t i = lookup.open[k];
+      lookup.numbers[i] = index_.Find(lookup.keys[i]);
     }
-    if (i >= kAhead && i - kAhead < ids.size()) {
-      const size_t at = (i - kAhead) % kRing;
-      numbers[at] = index_.Find(keys[at]);
-      if (numbers[at] != RowIndex::kAbsent) PrefetchRow(Row(numbers[at]), weight_bytes);
-    }
-    if (i >= 2 * kAhead) {
-      const size_t done = i - 2 * kAhead;
-      float* to = out + done * dim_;
-      const uint32_t number = numbers[done % kRing];
-      if (number == RowIndex::kAbsent) [[unlikely]] {
-        initializer_.Fill(ids[done], absl::MakeSpan(to, dim_));
+    for (size_t i = 0; i < part.size(); ++i, out += dim_) {
+      FetchRows(lookup, i, part.size(), dim_ * sizeof(float));
+      if (lookup.numbers[i] == RowIndex::kAbsent) {
+        initializer_.Fill(part[i], absl::MakeSpan(out, dim_));
       } else {
-        CopyRow(Row(number), to, dim_);
+        CopyRow(Row(lookup.numbers[i]), out, dim_);
       }
     }
   }
@@ -117,32 +129,39 @@ absl::Status EmbeddingTable::CheckRoom(size_t rows) const {
 
 absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float* gradients) {
   RUBATO_RETURN_IF_ERROR(CheckRoom(ids.size()));
-  for (size_t begin = 0; begin < ids.size(); begin += kBlock) {
-    UpdateBlock(ids.subspan(begin, kBlock), gradients + begin * dim_);
+  for (size_t begin = 0; begin < ids.size(); begin += kLookup) {
+    UpdatePart(ids.subspan(begin, kLookup), gradients + begin * dim_);
   }
   return absl::OkStatus();
 }
 
-// Resolves all rows of the block, then moves them: a store whose address hangs on a look-up would
-// keep the next look-ups from overlapping.
-void EmbeddingTable::UpdateBlock(absl::Span<const uint64_t> ids, const float* gradients) {
-  uint64_t keys[kBlock];
-  float* rows[kBlock];
-  for (size_t i = 0; i < ids.size(); ++i) {
-    keys[i] = KeyOf(ids[i]);
-    index_.Prefetch(keys[i]);
+// All rows are found before any is moved: a store whose address hangs on a look-up would keep the
+// next look-ups from overlapping.
+void EmbeddingTable::UpdatePart(absl::Span<const uint64_t> ids, const float* gradients) {
+  constexpr size_t kTogether = 8;  // Rows in one call of the optimizer.
+  Lookup lookup;
+  Resolve(ids, &lookup);
+  for (size_t k = 0; k < lookup.open_count; ++k) {
+    const uint32_t i = lookup.open[k];
+    lookup.numbers[i] = FindOrMake(ids[i], lookup.keys[i]);
   }
-  for (size_t i = 0; i < ids.size(); ++i) {
-    uint32_t number = index_.Find(keys[i]);
-    if (number == RowIndex::kAbsent) number = MakeRow(ids[i], keys[i]);
-    if (observer_ != nullptr) observer_->BeforeUpdate({ids[i], keys[i], number});
-    rows[i] = Row(number);
-    PrefetchRow(rows[i], row_floats_ * sizeof(float));
+  for (size_t i = 0; observer_ != nullptr && i < ids.size(); ++i) {
+    observer_->BeforeUpdate({ids[i], lookup.keys[i], lookup.numbers[i]});
   }
-  optimizer_.UpdateRows(absl::MakeConstSpan(rows, ids.size()), gradients, dim_);
+  float* rows[kTogether];
+  for (size_t begin = 0; begin < ids.size(); begin += kTogether) {
+    const size_t count = std::min(kTogether, ids.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      FetchRows(lookup, begin + i, ids.size(), row_floats_ * sizeof(float));
+      rows[i] = Row(lookup.numbers[begin + i]);
+    }
+    optimizer_.UpdateRows({rows, count}, gradients + begin * dim_, dim_);
+  }
 }
 
-uint32_t EmbeddingTable::MakeRow(uint64_t id, uint64_t key) {
+// An id may have been made since it was probed, if it occurs twice.
+uint32_t EmbeddingTable::FindOrMake(uint64_t id, uint64_t key) {
+  if (const uint32_t number = index_.Find(key); number != RowIndex::kAbsent) return number;
   const uint32_t number = next_row_++;
   float* row = Row(number);
   initializer_.Fill(id, absl::MakeSpan(row, dim_));

@@ -8,6 +8,7 @@
 #ifndef RUBATO_PARAMS_EMBEDDING_TABLE_H_
 #define RUBATO_PARAMS_EMBEDDING_TABLE_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -96,9 +97,18 @@ class EmbeddingTable {
   float* Row(uint32_t number) const {
     return reinterpret_cast<float*>(rows_.data() + uint64_t{number} * stride_);
   }
-  uint32_t MakeRow(uint64_t id, uint64_t key);
-  void PrefetchRow(const float* row, size_t bytes) const;
-  void UpdateBlock(absl::Span<const uint64_t> ids, const float* gradients);
+  // Ids looked up in one go: few enough for the index lines they touch to stay in the cache.
+  static constexpr size_t kLookup = 1024;
+  struct Lookup {
+    std::array<uint64_t, kLookup> keys;
+    std::array<uint32_t, kLookup> numbers;
+    std::array<uint32_t, kLookup + 1> open;  // Which are not found yet.
+    size_t open_count = 0;
+  };
+  void Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) const;
+  void FetchRows(const Lookup& lookup, size_t i, size_t n, size_t bytes) const;
+  uint32_t FindOrMake(uint64_t id, uint64_t key);
+  void UpdatePart(absl::Span<const uint64_t> ids, const float* gradients);
 
   EmbeddingTableOptions options_;
   size_t dim_ = 0;

@@ -119,8 +119,8 @@ TEST(RowIndexTest, MemoryStaysNearWhatEntriesNeed) {
     sum += per_row;
     ++samples;
   }
-  EXPECT_LT(worst, 21);
-  EXPECT_LT(sum / samples, 19);  // A row of 64 bytes then takes 1.30 times itself.
+  EXPECT_LT(worst, 22);
+  EXPECT_LT(sum / samples, 20);  // A row of 64 bytes then takes 1.31 times itself.
 }
 
 // ---- EmbeddingTable ----

@@ -8,9 +8,9 @@
 namespace rubato {
 namespace {
 
-// Stretching begins at this load, and goes on to kGrowth times the groups: entries then take
-// between 12.8 / 0.78 and 12.8 / 0.65 bytes. Fuller would spill more often into a second line.
-constexpr double kLoadMax = 0.78;
+// Stretching begins at this load, and goes on to kGrowth times the groups: an entry takes between
+// 12.8 / 0.72 and 12.8 / 0.6 bytes. Fuller would spill more often into a second line.
+constexpr double kLoadMax = 0.72;
 constexpr double kGrowth = 1.2;
 // Groups moved with every insertion while stretching. Four would do to be in time.
 constexpr uint64_t kGroupsPerInsert = 8;
@@ -20,7 +20,7 @@ constexpr uint64_t kTailGroups = 4096;
 }  // namespace
 
 absl::StatusOr<RowIndex> RowIndex::Make(Memory& memory, uint64_t rows_max, double share) {
-  RUBATO_CHECK(rows_max < kAbsent && share > 0 && share <= 1);
+  RUBATO_CHECK(rows_max < kElsewhere && share > 0 && share <= 1);
   RowIndex index;
   index.share_ = share;
   index.rows_max_ = rows_max;

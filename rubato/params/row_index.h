@@ -36,9 +36,6 @@ class RowIndex {
   // For at most `rows_max` keys from the lowest `share` (0 to 1) of all keys.
   static absl::StatusOr<RowIndex> Make(Memory& memory, uint64_t rows_max, double share);
 
-  // Fetches the line that Find will read first.
-  void Prefetch(uint64_t key) const { __builtin_prefetch(&groups_[Home(key)]); }
-
   uint32_t Find(uint64_t key) const {
     for (const Group* group = &groups_[Home(key)];; ++group) {
       const uint32_t match = group->Match(key);
@@ -46,6 +43,22 @@ class RowIndex {
         return group->rows[std::countr_zero(match)];
       if (group->count < kSlots) return kAbsent;
     }
+  }
+
+  // Find in steps, for many keys at once: fetch all, probe all, then find those that were
+  // kElsewhere. No step waits for memory if the one before it was long enough ago.
+  static constexpr uint32_t kElsewhere = UINT32_MAX - 1;
+  void Fetch(uint64_t key) const { __builtin_prefetch(&groups_[Home(key)]); }
+  // What Find would say, unless it would have to look beyond the first group: then fetches the
+  // next.
+  uint32_t Probe(uint64_t key) const {
+    const Group& group = groups_[Home(key)];
+    const uint32_t match = group.Match(key);
+    if (match != 0) [[likely]]
+      return group.rows[std::countr_zero(match)];
+    if (group.count < kSlots) return kAbsent;
+    __builtin_prefetch(&group + 1);
+    return kElsewhere;
   }
 
   // `key` must be absent, and size() below rows_max.

@@ -61,7 +61,7 @@ class ShardTest : public testing::Test {
     return model;
   }
   ShardOptions Options(int64_t server = 0, int64_t servers = 1) {
-    return {.server = server, .servers = servers, .rows_max = 1 << 20};
+    return {.server = server, .servers = servers, .rows_max = rows_max_};
   }
   std::string DeclarationFor(const Shard& shard, const Declaration& model) {
     return EncodeDeclaration(model,
@@ -109,6 +109,7 @@ class ShardTest : public testing::Test {
     });
   }
 
+  uint64_t rows_max_ = 4096;
   SystemMemory memory_{/*huge_pages=*/false};
 };
 
@@ -253,7 +254,7 @@ TEST_F(ShardTest, ALogCutAnywhereGivesAPrefix) {
     ASSERT_TRUE(Push(*shard, {.key = {.epoch = 0, .begin = begin, .end = begin + 32}}, &log).ok());
     states.push_back(shard->Export());
   }
-  for (size_t n = 0; n <= log.bytes().size(); n += 7) {
+  for (size_t n = 0; n <= log.bytes().size(); n += 13) {
     const std::string cut = log.bytes().substr(0, n);
     const auto& ends = log.ends();
     const auto whole =
@@ -270,7 +271,7 @@ TEST_F(ShardTest, AFlippedBitAnywhereInTheLogIsFound) {
   StringSink log;
   const auto shard = Ready(Options(), &log);
   ASSERT_TRUE(Push(*shard, {.key = {.epoch = 0, .begin = 0, .end = 32}}, &log).ok());
-  for (size_t at = 0; at < log.bytes().size(); ++at) {
+  for (size_t at = 0; at < log.bytes().size(); at += at < 100 ? 1 : 7) {
     std::string flipped = log.bytes();
     flipped[at] ^= static_cast<char>(1 << (at % 8));
     Shard replayed(memory_, Options());
@@ -343,13 +344,14 @@ TEST_F(CheckpointTest, CheckpointAndLogGiveTheLiveState) {
 
 // A table too large for one step is written in many, while every row of it changes.
 TEST_F(CheckpointTest, ALargeTableIsCutAtOneInstantToo) {
+  rows_max_ = 1 << 16;
   Declaration model = Model();
   model.signature.tables[0].dim = 64;
   Shard shard(memory_, Options());
   shard.SetView(1, {WorkerId(1)});
   ASSERT_TRUE(shard.Declare(DeclarationFor(shard, model), nullptr).ok());
   std::vector<uint64_t> ids;
-  for (uint64_t id = 0; id < 20000; ++id) ids.push_back(id);
+  for (uint64_t id = 0; id < 10000; ++id) ids.push_back(id);
   int64_t begin = 0;
   const auto push = [&](size_t first, size_t count) {
     const std::vector<float> gradients(count * 64, 0.25f);
@@ -361,17 +363,17 @@ TEST_F(CheckpointTest, ALargeTableIsCutAtOneInstantToo) {
     ASSERT_EQ(*shard.Push(split.body(0).view(), nullptr), PushOutcome::kApplied);
     ++begin;
   };
-  push(0, 15000);
+  push(0, 9000);
   const std::string cut = shard.Export();
   StringSink file;
   CheckpointWriter writer(shard, {.version = 1});
   int steps = 0;
   do {
-    if (steps == 3) push(0, 20000);  // Changes all rows and makes more.
-    if (steps == 5) push(7, 9000);
+    if (steps == 3) push(0, 10000);  // Changes all rows and makes more.
+    if (steps == 5) push(7, 5000);
     ++steps;
   } while (!*writer.Step(file));
-  EXPECT_GT(steps, 8);
+  EXPECT_GT(steps, 6);
   Shard restored(memory_, Options());
   ASSERT_TRUE(Restore(restored, file.bytes()).ok());
   EXPECT_TRUE(restored.Export() == cut);
@@ -381,13 +383,13 @@ TEST_F(CheckpointTest, DamageAnywhereIsFound) {
   const auto shard = Ready(Options());
   ASSERT_TRUE(Push(*shard, {.key = {.epoch = 0, .begin = 0, .end = 32}}).ok());
   const std::string file = Written(*shard);
-  for (size_t at = 0; at < file.size(); ++at) {
+  for (size_t at = 0; at < file.size(); at += at < 100 ? 1 : 7) {
     std::string flipped = file;
     flipped[at] ^= static_cast<char>(1 << (at % 8));
     Shard restored(memory_, Options());
     ASSERT_FALSE(Restore(restored, flipped).ok()) << at;
   }
-  for (size_t n = 0; n < file.size(); n += 3) {
+  for (size_t n = 0; n < file.size(); n += 17) {
     Shard restored(memory_, Options());
     ASSERT_TRUE(absl::IsDataLoss(Restore(restored, file.substr(0, n)))) << n;
   }

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/base/status.h"
@@ -20,6 +21,14 @@ absl::StatusOr<std::vector<DataFile>> FilesOf(const std::string& index_path) {
     if (file.records > 0) files.push_back({.name = file.path, .records = file.records});
   }
   return files;
+}
+
+absl::Status ParseFirst(RecordSource& source, const RecordParser& parser) {
+  if (source.records() == 0) return absl::OkStatus();
+  return source.Read(0, 1, [&](int64_t record, absl::string_view bytes) {
+    Batch batch;
+    return Annotate(parser.Parse(bytes, &batch), source.Locate(record));
+  });
 }
 
 }  // namespace
@@ -50,9 +59,22 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   RUBATO_ASSIGN_OR_RETURN(OpenedData train, OpenData(spec.data, directory.train_index()));
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
   if (!spec.data.validation.empty()) {
-    RUBATO_ASSIGN_OR_RETURN(set.validation, OpenSource(spec.data, directory.validation_index()));
+    RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
+                            OpenData(spec.data, directory.validation_index()));
+    // One parser reads both, so their columns must be the same, in the same order.
+    if (validation.schema != train.schema) {
+      return absl::InvalidArgumentError(absl::StrCat("data.validation has the columns '",
+                                                     validation.schema, "', but data.train has '",
+                                                     train.schema, "'"));
+    }
+    set.validation = std::move(validation.source);
   }
   return set;
+}
+
+absl::Status CheckFirstRecords(const DataSet& set, const RecordParser& parser) {
+  RUBATO_RETURN_IF_ERROR(ParseFirst(*set.train, parser));
+  return set.validation ? ParseFirst(*set.validation, parser) : absl::OkStatus();
 }
 
 }  // namespace rubato

@@ -32,6 +32,9 @@ struct DataSet {
 };
 absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory);
 
+// A file of another shape should be found before the first step, not after an epoch.
+absl::Status CheckFirstRecords(const DataSet& set, const RecordParser& parser);
+
 }  // namespace rubato
 
 #endif  // RUBATO_ROLES_DATA_SET_H_

@@ -68,8 +68,8 @@ absl::StatusOr<std::shared_ptr<void>> JobDirectory::Lock() const {
   return std::shared_ptr<void>(std::make_shared<FileDescriptor>(std::move(file)));
 }
 
-absl::Status JobDirectory::WriteProcesses(const std::vector<ProcessStatus>& processes,
-                                          const std::string& master_address) const {
+std::string JobDirectory::ProcessesText(const std::vector<ProcessStatus>& processes,
+                                        const std::string& master_address) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const ProcessStatus& process : processes) {
     all.push_back({{"role", std::string(RoleName(process.role))},
@@ -80,7 +80,11 @@ absl::Status JobDirectory::WriteProcesses(const std::vector<ProcessStatus>& proc
                    {"state", process.state}});
   }
   const nlohmann::ordered_json document = {{"master", master_address}, {"processes", all}};
-  return WriteFileAtomically(processes_path(), document.dump(1) + "\n", Durability::kProcess);
+  return document.dump(1) + "\n";
+}
+
+absl::Status JobDirectory::WriteProcesses(const std::string& text) const {
+  return WriteFileAtomically(processes_path(), text, Durability::kProcess);
 }
 
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {

@@ -47,9 +47,10 @@ class JobDirectory {
   // lock goes with the returned object, and with the process.
   absl::StatusOr<std::shared_ptr<void>> Lock() const;
 
-  // Replaces processes.json atomically.
-  absl::Status WriteProcesses(const std::vector<ProcessStatus>& processes,
-                              const std::string& master_address) const;
+  // What processes.json says, and replacing it atomically.
+  static std::string ProcessesText(const std::vector<ProcessStatus>& processes,
+                                   const std::string& master_address);
+  absl::Status WriteProcesses(const std::string& text) const;
   // The master's address from processes.json of a running job; FAILED_PRECONDITION if the job
   // is not running.
   absl::StatusOr<std::string> MasterAddress() const;

@@ -70,6 +70,7 @@ MasterHost::MasterHost(const JobDirectory& directory, AppendFile journal,
     PerformAll();
   }
   ticker_ = std::thread([this] { Tick(); });
+  filer_ = std::thread([this] { RunFileWork(); });
 }
 
 MasterHost::~MasterHost() {
@@ -77,8 +78,10 @@ MasterHost::~MasterHost() {
     MutexLock lock(mu_);
     closing_ = true;
     ordered_.NotifyAll();
+    file_work_added_.NotifyAll();
   }
   ticker_.join();
+  filer_.join();
 }
 
 void MasterHost::Tick() {
@@ -92,6 +95,25 @@ void MasterHost::Tick() {
     }
     ordered_.WaitFor(mu_, next - clock_.Now());
   }
+}
+
+void MasterHost::RunFileWork() {
+  while (true) {
+    std::function<void()> work;
+    {
+      MutexLock lock(mu_);
+      while (file_work_.empty() && !closing_) file_work_added_.Wait(mu_);
+      if (file_work_.empty()) return;  // Closing, and all is done.
+      work = std::move(file_work_.front());
+      file_work_.pop_front();
+    }
+    work();
+  }
+}
+
+void MasterHost::AddFileWork(std::function<void()> work) {
+  file_work_.push_back(std::move(work));
+  file_work_added_.NotifyAll();
 }
 
 RegisterReply MasterHost::Register(const RegisterRequest& request) {
@@ -197,20 +219,30 @@ void MasterHost::Perform(const JobEvent& effect) {
 
 void MasterHost::Perform(const WriteManifest& effect) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);
-  DieUnless(MakeDirectories(folder));
-  DieUnless(WriteFileAtomically(folder + "/manifest.json", effect.contents));
+  AddFileWork([folder, contents = effect.contents] {
+    const std::string path = folder + "/manifest.json";
+    // A restarted master cannot know whether the one before it came this far.
+    if (const auto there = ReadWholeFile(path); there.ok() && *there == contents) return;
+    DieUnless(MakeDirectories(folder));
+    DieUnless(WriteFileAtomically(path, contents));
+  });
 }
 
 void MasterHost::Perform(const RemoveCheckpoint& effect) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);
-  // Without its manifest a half-removed checkpoint is not taken for a whole one.
-  const absl::Status status = RemoveTree(folder + "/manifest.json");
-  DieUnless(status.ok() ? RemoveTree(folder) : status);
+  AddFileWork([folder] {
+    // Without its manifest a half-removed checkpoint is not taken for a whole one.
+    const absl::Status status = RemoveTree(folder + "/manifest.json");
+    DieUnless(status.ok() ? RemoveTree(folder) : status);
+  });
 }
 
 void MasterHost::Perform(const JobFinished& effect) {
-  finished_ = true;
-  ordered_.NotifyAll();
+  AddFileWork([this] {
+    MutexLock lock(mu_);
+    finished_ = true;
+    ordered_.NotifyAll();
+  });
 }
 
 }  // namespace rubato

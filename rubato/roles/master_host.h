@@ -4,6 +4,7 @@
 #define RUBATO_ROLES_MASTER_HOST_H_
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -19,7 +20,9 @@
 
 namespace rubato {
 
-// Called by the service's threads and by its own ticking one; one lock orders them all.
+// Called by the service's threads and by its own ticking one; one lock orders them all. What must
+// reach the disk itself (manifests) or may take long (removals) is done by a thread of its own, in
+// order, so that no commit waits for it; the job is finished when that is done too.
 class MasterHost final : public MasterHandler {
  public:
   // Reads the journal, cuts a torn tail off, and goes on from there. Errors of Master::Open and
@@ -53,20 +56,25 @@ class MasterHost final : public MasterHandler {
   void Perform(const WriteManifest& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const RemoveCheckpoint& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const JobFinished& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void RunFileWork();
+  void AddFileWork(std::function<void()> work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AddOrder(OrderKind kind, const ProcessKey& process) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const JobDirectory directory_;
   const Clock& clock_;
   Mutex mu_;
   CondVar ordered_;
+  CondVar file_work_added_;
   AppendFile journal_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<EventLog> events_ ABSL_GUARDED_BY(mu_);
   std::unique_ptr<Master> master_ ABSL_GUARDED_BY(mu_);
   std::deque<Order> orders_ ABSL_GUARDED_BY(mu_);  // Not yet carried out.
   int64_t next_order_ ABSL_GUARDED_BY(mu_);
+  std::deque<std::function<void()>> file_work_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   std::thread ticker_;
+  std::thread filer_;
 };
 
 }  // namespace rubato

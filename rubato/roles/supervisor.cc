@@ -12,6 +12,8 @@ namespace {
 
 constexpr absl::Duration kListen = absl::Milliseconds(200);
 constexpr absl::Duration kReapEvery = absl::Milliseconds(5);
+// The main thread also restarts the master, so it never waits long for one.
+constexpr absl::Duration kAskPatience = absl::Milliseconds(50);
 // A master that dies this often this fast will not come up by itself.
 constexpr size_t kMasterDeathsMax = 8;
 constexpr absl::Duration kMasterDeathsWindow = absl::Seconds(5);
@@ -40,7 +42,7 @@ Supervisor::~Supervisor() {
 }
 
 absl::Status Supervisor::Start() {
-  client_ = MasterClient::Dial(master_address_);
+  client_ = MasterClient::Dial(master_address_, kAskPatience);
   RUBATO_RETURN_IF_ERROR(StartMaster());
   listener_ = std::thread([this] { PollOrders(); });
   return absl::OkStatus();
@@ -49,8 +51,8 @@ absl::Status Supervisor::Start() {
 absl::Status Supervisor::StartMaster() {
   std::vector<std::string> arguments = {options_.program, "master",   "--job-dir",
                                         options_.job_dir, "--listen", master_address_};
-  // Only the first master of this supervisor knows that nobody of before is alive.
-  if (options_.resume && master_lives_ == 0) arguments.push_back("--resume");
+  // As long as this supervisor has started nobody, nobody of before is alive.
+  if (options_.resume && children_.empty()) arguments.push_back("--resume");
   RUBATO_ASSIGN_OR_RETURN(
       master_pid_,
       table_.Start({.arguments = arguments, .log_path = directory_.log(Role::kMaster, 0)}));
@@ -103,13 +105,23 @@ absl::Status Supervisor::Turn(absl::Duration patience) {
     asking_.orders_done = orders_done_;
     if (finished_ || absl::Now() >= until) break;
   }
-  const std::vector<ProcessStatus> processes = Processes();
-  return directory_.WriteProcesses(processes, finished_ ? "" : master_address_);
+  return TellProcesses();
+}
+
+// Only news is written: replacing a file waits for the disk while a checkpoint is being synced,
+// and whoever dies meanwhile would wait for this thread.
+absl::Status Supervisor::TellProcesses() {
+  std::string text = JobDirectory::ProcessesText(Processes(), finished_ ? "" : master_address_);
+  if (text == processes_written_) return absl::OkStatus();
+  RUBATO_RETURN_IF_ERROR(directory_.WriteProcesses(text));
+  processes_written_ = std::move(text);
+  return absl::OkStatus();
 }
 
 void Supervisor::Absorb(const AttendReply& reply) {
+  if (!heard_) records_before_ = reply.snapshot.records_committed;
+  heard_ = true;
   snapshot_ = reply.snapshot;
-  snapshot_.master_restarts = std::max(snapshot_.master_restarts, master_lives_ - 1);
   finished_ = finished_ || reply.finished;
 }
 
@@ -177,7 +189,12 @@ absl::Status Supervisor::CarryOut(const Order& order) {
   orders_done_ = order.number;
   const auto child = children_.find(order.process);
   if (child == children_.end()) {
-    return order.kind == OrderKind::kLaunch ? Launch(order.process) : absl::OkStatus();
+    if (order.kind == OrderKind::kLaunch) return Launch(order.process);
+    unreported_.push_back({.role = order.process.role,
+                           .id = order.process.id,
+                           .incarnation = order.process.incarnation,
+                           .signal = SIGKILL});  // Never started here: as good as killed.
+    return absl::OkStatus();
   }
   if (!child->second.alive) {
     unreported_.push_back(child->second.exit);  // A new master does not know yet that it is gone.
@@ -256,7 +273,7 @@ void Supervisor::EndAll(absl::Duration grace) {
     (void)Reap();
     absl::SleepFor(absl::Milliseconds(1));
   }
-  (void)directory_.WriteProcesses(Processes(), "");
+  (void)TellProcesses();
 }
 
 }  // namespace rubato

@@ -40,6 +40,8 @@ class Supervisor {
   // What the master last said.
   const Snapshot& snapshot() const { return snapshot_; }
   bool finished() const { return finished_; }
+  // Records that were committed before this run: more than none after a resume.
+  int64_t records_before() const { return records_before_; }
   int64_t master_lives() const { return master_lives_; }
   // Every child known, dead ones included, for processes.json.
   std::vector<ProcessStatus> Processes() const;
@@ -66,6 +68,7 @@ class Supervisor {
   void Report();
   void Absorb(const AttendReply& reply);
   AttendRequest Describe() const;
+  absl::Status TellProcesses();
   void PollOrders();  // The thread that listens for orders.
 
   const Options options_;
@@ -78,11 +81,13 @@ class Supervisor {
   std::deque<absl::Time> master_deaths_;  // Recent ones, to notice a crash loop.
   std::map<ProcessKey, Child> children_;
   std::vector<ExitNotice> unreported_;
-  std::string processes_written_;
+  std::string processes_written_;  // The text last put into processes.json.
   int64_t orders_done_ = 0;
   bool fresh_master_ = true;
   bool stop_wanted_ = false;
   bool finished_ = false;
+  bool heard_ = false;  // A master has spoken.
+  int64_t records_before_ = 0;
   Snapshot snapshot_;
 
   Mutex mu_;

@@ -168,7 +168,8 @@ void WorkerControl::AskForTask() {
     Release(reply->task.id, reply->task.committed);
     return;
   }
-  holding_[reply->task.id] = {.end = reply->task.end, .committed = reply->task.committed};
+  holding_[reply->task.id] = {
+      .end = reply->task.end, .committed = reply->task.committed, .lease = reply->task.lease};
   leased_.push_back(reply->task);
   changed_.NotifyAll();
 }
@@ -203,6 +204,9 @@ void WorkerControl::Commit(CommitRequest request) {
 void WorkerControl::Fail(FailRequest request) {
   request.worker = options_.id;
   MutexLock lock(mu_);
+  if (const auto held = holding_.find(request.task); held != holding_.end()) {
+    request.lease = held->second.lease;
+  }
   reports_.push_back({.fail = std::move(request)});
   changed_.NotifyAll();
 }

@@ -65,6 +65,7 @@ class WorkerControl {
   struct Held {
     int64_t end = 0;
     int64_t committed = 0;  // As reported, heard or not.
+    int64_t lease = 0;
   };
 
   bool Register(std::string* refused);

@@ -64,10 +64,7 @@ absl::Status WorkerLoop::Connect() {
                              .on_lost =
                                  [this](TaskId task) {
                                    MutexLock lock(mu_);
-                                   lost_.insert(task);
-                                   window_.Drop(task);
-                                   evaluations_.erase(task);
-                                   changed_.NotifyAll();
+                                   Drop(task);
                                  },
                              .on_leave =
                                  [this] {
@@ -160,7 +157,7 @@ void WorkerLoop::ReadTask(const Task& task, TaskReader& reader) {
   {
     MutexLock lock(mu_);
     reading_ = true;
-    lost_.erase(task.id);  // Leased anew.
+    leases_[task.id] = task.lease;
     window_.Begin(task);
     if (task.kind == TaskKind::kEvaluate) {
       evaluations_.emplace(task.id, Evaluation(trainer_.score_width()));
@@ -189,7 +186,7 @@ bool WorkerLoop::Prepared(std::shared_ptr<Work> work) {
   MutexLock lock(mu_);
   const size_t room = static_cast<size_t>(options_.job.max_inflight) + 2;
   while (ready_.size() >= room && !leaving_ && !fenced_) changed_.WaitFor(mu_, kPatience);
-  if (leaving_ || fenced_ || lost_.contains(work->task.id)) return false;
+  if (leaving_ || fenced_ || lost_.contains(work->task.lease)) return false;
   ready_.push_back(std::move(work));
   changed_.NotifyAll();
   return true;
@@ -202,7 +199,7 @@ void WorkerLoop::OpenBatches() {
     std::shared_ptr<Work> work;
     {
       MutexLock lock(mu_);
-      while (!ready_.empty() && lost_.contains(ready_.front()->task.id)) ready_.pop_front();
+      while (!ready_.empty() && lost_.contains(ready_.front()->task.lease)) ready_.pop_front();
       if (ready_.empty() || !window_.HasRoom()) return;
       work = ready_.front();
       ready_.pop_front();
@@ -251,7 +248,7 @@ std::shared_ptr<WorkerLoop::Work> WorkerLoop::NextPulled() {
 void WorkerLoop::Handle(Work& work) {
   {
     MutexLock lock(mu_);
-    if (lost_.contains(work.task.id) || failing_.contains(work.task.id)) return;
+    if (lost_.contains(work.task.lease) || failing_.contains(work.task.id)) return;
     if (!work.status.ok()) {
       if (!absl::IsCancelled(work.status)) GiveUp(work.task.id, work.status);
       return;
@@ -367,6 +364,14 @@ void WorkerLoop::SendCommits() {
   }
 }
 
+void WorkerLoop::Drop(TaskId task) {
+  // By lease, so that the same task leased anew is not taken for the lost one.
+  if (const auto lease = leases_.find(task); lease != leases_.end()) lost_.insert(lease->second);
+  window_.Drop(task);
+  evaluations_.erase(task);
+  changed_.NotifyAll();
+}
+
 void WorkerLoop::GiveUp(TaskId task, const absl::Status& why) {
   failing_.emplace(task, why);
   changed_.NotifyAll();
@@ -381,9 +386,7 @@ void WorkerLoop::FlushFailures() {
     }
     std::fprintf(stderr, "%s failed: %s\n", task.ToString().c_str(),
                  std::string(it->second.message()).c_str());
-    window_.Drop(task);
-    lost_.insert(task);
-    evaluations_.erase(task);
+    Drop(task);
     control_->Fail({.task = task, .error = std::string(it->second.message())});
     it = failing_.erase(it);
   }

@@ -66,7 +66,6 @@ class WorkerLoop {
     std::vector<float> dense;
     absl::Status status;  // Why the task cannot be read on; the batch is void.
     bool pulled = false;  // Guarded by mu_, as `status` once the pull is out.
-    bool computed = false;
     absl::Duration compute;
   };
 
@@ -79,12 +78,12 @@ class WorkerLoop {
   void Handle(Work& work);
   void Train(Work& work);
   void Evaluate(Work& work);
-  absl::Status Compute(Work& work, std::vector<float>* scores);
   StepInput InputOf(const Work& work) const;
   void Push(Work& work);
   void Acknowledged(const BatchKey& key, absl::Duration compute,
                     const absl::StatusOr<PushOutcome>& outcome);
   void SendCommits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Drop(TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveUp(TaskId task, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FlushFailures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Leave();
@@ -112,15 +111,15 @@ class WorkerLoop {
   std::map<TaskId, Evaluation> evaluations_ ABSL_GUARDED_BY(mu_);
   std::map<TaskId, absl::Status> failing_ ABSL_GUARDED_BY(mu_);  // Given up; pushes still out.
   std::map<TaskId, int> pushing_ ABSL_GUARDED_BY(mu_);           // Pushes not yet answered.
-  std::set<TaskId> lost_ ABSL_GUARDED_BY(mu_);                   // No longer ours: drop on sight.
-  View view_ ABSL_GUARDED_BY(mu_);
+  std::map<TaskId, int64_t> leases_ ABSL_GUARDED_BY(mu_);        // Task read -> its lease.
+  std::set<int64_t> lost_ ABSL_GUARDED_BY(mu_);                  // Leases gone: drop on sight.
   double loss_sum_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t loss_batches_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t bad_rows_ ABSL_GUARDED_BY(mu_) = 0;
   bool leaving_ ABSL_GUARDED_BY(mu_) = false;
   bool fenced_ ABSL_GUARDED_BY(mu_) = false;
   bool reading_ ABSL_GUARDED_BY(mu_) = false;  // The reader has a task in hand.
-  std::string why_;                            // Fenced: what the master or a server said.
+  std::string why_ ABSL_GUARDED_BY(mu_);       // Fenced: what the master or a server said.
 };
 
 }  // namespace rubato

@@ -118,15 +118,12 @@ class Planner {
       for (size_t i : newcomers) states_[i].in = view_.jobs[i].deadline != DeadlineKind::kHard;
       return;
     }
-    size_t late = FillAll();
     for (size_t i : newcomers) {
       states_[i].in = true;
-      const size_t with = FillAll();
-      if (with > late && view_.jobs[i].deadline == DeadlineKind::kHard) {
-        states_[i].in = false;
-      } else {
-        late = with;
-      }
+      const size_t late = FillAll();
+      if (late == 0 || view_.jobs[i].deadline != DeadlineKind::kHard) continue;
+      states_[i].in = false;  // Someone is late; but would they be without it?
+      states_[i].in = late <= FillAll();
     }
   }
 

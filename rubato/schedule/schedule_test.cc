@@ -1,6 +1,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rubato/base/rng.h"
+#include "rubato/schedule/fake_view.h"
 #include "rubato/schedule/policy.h"
 #include "rubato/schedule/profile.h"
 
@@ -10,63 +11,30 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A view of one pool with jobs of one curve; small enough to read.
-class World {
- public:
-  explicit World(int gpus) { view_.pools = {{.gpus = gpus, .gpus_per_node = 8}}; }
-
-  JobView& Add(const Curve& curve) {
-    curves_.push_back({&curve});
-    JobView job;
-    job.id = JobId(static_cast<int64_t>(jobs_.size()));
-    job.iterations = job.remaining = 100;
-    jobs_.push_back(job);
-    return jobs_.back();
-  }
-  const ClusterView& view() {
-    for (size_t i = 0; i < jobs_.size(); ++i) jobs_[i].curves = curves_[i];
-    view_.jobs = jobs_;
-    return view_;
-  }
-  std::vector<int> Decide(absl::string_view policy) {
-    const Plan plan = (*MakePolicy(policy))->Decide(view());
-    EXPECT_TRUE(CheckPlan(view_, plan).ok());
-    std::vector<int> gpus;
-    for (const Share& share : plan.shares) gpus.push_back(share.gpus);
-    return gpus;
-  }
-  ClusterView& raw() { return view_; }
-
- private:
-  std::vector<std::vector<const Curve*>> curves_;
-  std::vector<JobView> jobs_;
-  ClusterView view_;
-};
-
 const Curve& Falling() {
   static const Curve curve({{1, 1}, {2, 1.5}, {4, 2}, {8, 1.8}});
   return curve;
 }
 
 TEST(FifoTest, WaitsForTheWholeGangAndLetsNobodyPast) {
-  World world(8);
+  FakeView world(8);
   world.Add(Falling()).asked_gpus = 4;
   world.Add(Falling()).asked_gpus = 8;
   world.Add(Falling()).asked_gpus = 1;
-  EXPECT_THAT(world.Decide("fifo"), ElementsAre(4, 0, 0));
+  EXPECT_THAT(world.Gpus("fifo"), ElementsAre(4, 0, 0));
 }
 
 TEST(EdfTest, TheFirstDeadlineTakesAllItCanScaleTo) {
-  World world(8);
+  FakeView world(8);
   world.Add(Falling()).deadline_s = 20;
   world.Add(Falling()).deadline_s = 10;
   world.Add(Falling());
-  EXPECT_THAT(world.Decide("edf"), ElementsAre(0, 8, 0));
-  EXPECT_THAT(world.Decide("edf-capped"), ElementsAre(4, 4, 0));
+  EXPECT_THAT(world.Gpus("edf"), ElementsAre(0, 8, 0));
+  EXPECT_THAT(world.Gpus("edf-capped"), ElementsAre(4, 4, 0));
 }
 
 TEST(CheckPlanTest, NamesTheBrokenPromise) {
-  World world(8);
+  FakeView world(8);
   world.Add(Falling()).floor_gpus = 2;
   JobView& second = world.Add(Falling());
   second.gpus = 1;

@@ -13,7 +13,8 @@ void World::ScheduleFaults() {
     queue_.After(options_.faults_for * rng_.Uniform(), [this] { OneFault(); });
   }
   if (options_.stop_and_resume) {
-    queue_.After(options_.faults_for * rng_.Uniform(), [this, checkpoint = rng_.Chance(0.7)] {
+    const bool checkpoint = rng_.Chance(0.7);
+    queue_.After(options_.faults_for * rng_.Uniform(), [this, checkpoint] {
       InMaster([&](Master& master) { master.Stop(checkpoint, queue_.now()); });
     });
   }

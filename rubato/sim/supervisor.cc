@@ -84,7 +84,6 @@ void World::StartMaster(bool resume) {
   const int64_t life = ++master_life_;
   if (life > 1 && !resume) Violate(checker_.Replayed(*master_));
   if (!InMaster([](Master&) {})) return;
-  resume_next_ = false;
   TickMaster();
 }
 
@@ -108,6 +107,8 @@ void World::Launch(const LaunchProcess& launch) {
   const ProcessKey key(launch.role, launch.id, launch.incarnation);
   if (exits_.contains(key)) unreported_.push_back(key);
   if (processes_.contains(key) || exits_.contains(key)) return;
+  // From here on somebody is alive: a master that dies now is restarted, not resumed again.
+  resume_next_ = false;
   const absl::Duration start = absl::Milliseconds(rng_.Uniform(5, 120));
   if (launch.role == Role::kServer) {
     auto server = std::make_unique<SimServer>(*this, launch.id, launch.incarnation);
@@ -170,8 +171,8 @@ void World::ReportExits() {
 void World::Finish(const JobFinished& finished) {
   if (finished.state == JobState::kStopped && options_.stop_and_resume) {
     // The user comes back later; not from within this call.
-    queue_.After(absl::Milliseconds(50), [this] {
-      if (resume_next_ || over_) return;
+    queue_.After(absl::Milliseconds(50), [this, life = master_life_] {
+      if (life != master_life_) return;  // A restarted master will say it again.
       resume_next_ = true;
       if (master_ != nullptr) KillMaster();
     });

@@ -23,6 +23,23 @@ absl::Status SimulateOptions::Validate() const {
   return absl::OkStatus();
 }
 
+namespace {
+
+// Whether some size suits the job, its curve and a pool of `gpus`.
+bool HasLegalSize(const TraceJob& job, const Curve& curve, int gpus) {
+  const int most = job.max_gpus > 0 ? std::min(job.max_gpus, gpus) : gpus;
+  const int size = curve.LegalAtMost(most);
+  return size > 0 && size >= job.floor_gpus;
+}
+
+absl::Status JobError(const Trace& trace, const TraceJob& job, absl::string_view message) {
+  const std::string line = job.line > 0 ? absl::StrCat(":", job.line) : "";
+  return absl::InvalidArgumentError(
+      absl::StrCat(trace.name, line, ": job ", job.name, ": ", message));
+}
+
+}  // namespace
+
 absl::StatusOr<Workload> Bind(Trace trace, ClusterSpec cluster, const CurveBook& book,
                               absl::string_view default_type) {
   for (Pool& pool : cluster.pools) {
@@ -31,19 +48,26 @@ absl::StatusOr<Workload> Bind(Trace trace, ClusterSpec cluster, const CurveBook&
   Workload workload;
   for (const TraceJob& job : trace.jobs) {
     std::vector<const Curve*> curves;
-    bool runs = false;
+    bool known = false, runs = false;
     for (const Pool& pool : cluster.pools) {
       const Curve* curve = book.Find(job.model, job.batch_size, pool.gpu_type);
-      if (curve != nullptr && curve->min_gpus() > pool.gpus) curve = nullptr;
+      known = known || curve != nullptr;
+      if (curve != nullptr && !HasLegalSize(job, *curve, pool.gpus)) curve = nullptr;
       runs = runs || curve != nullptr;
       curves.push_back(curve);
     }
-    if (!runs) {
+    if (!known) {
       const std::string& type = cluster.pools.front().gpu_type;
-      return absl::InvalidArgumentError(absl::StrFormat(
-          "%s: job %s: no profile of %s with batch size %d that runs on this cluster; on \"%s\" "
-          "there are %s",
-          trace.name, job.name, job.model, job.batch_size, type, book.Known(type)));
+      return JobError(trace, job,
+                      absl::StrFormat("no profile of %s with batch size %d that runs on this "
+                                      "cluster; on \"%s\" there are %s",
+                                      job.model, job.batch_size, type, book.Known(type)));
+    }
+    if (!runs) {
+      return JobError(trace, job,
+                      absl::StrFormat("%s runs on no number of GPUs that is at least min_gpu (%d), "
+                                      "at most max_gpu (%d; 0: any) and within a pool",
+                                      job.model, job.floor_gpus, job.max_gpus));
     }
     workload.curves.push_back(std::move(curves));
   }

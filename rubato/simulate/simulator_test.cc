@@ -106,6 +106,11 @@ TEST_F(SimulatorTest, UnknownModelsAndBadOptionsAreRefusedClearly) {
               HasSubstr("job 0: no profile of gpt9 with batch size 1024"));
   trace_.jobs.clear();
   Job(0, 1, kNever, 1);
+  trace_.jobs[0].floor_gpus = 16;
+  trace_.jobs[0].line = 7;
+  EXPECT_THAT(Bind(trace_, *ParseClusterShorthand("n1g8"), book_, "A100").status().message(),
+              HasSubstr("test:7: job 0: linear runs on no number of GPUs"));
+  trace_.jobs[0].floor_gpus = 0;
   const auto workload = Bind(trace_, *ParseClusterShorthand("n1g8"), book_, "A100");
   EXPECT_THAT(Simulate(*workload, **MakePolicy("fifo"), {.slot_s = 0}).status().message(),
               HasSubstr("slot"));
@@ -126,7 +131,7 @@ TEST_F(SimulatorTest, EveryPolicyKeepsEveryPromise) {
             1 << rng.Below(5), rng.Chance(0.5) ? "linear" : "curved");
       }
       const SimulationResult r = Run(policy, "n4g8",
-                                     {.slot_s = 30,
+                                     {.slot_s = 240,
                                       .cooldown_s = seed == 1 ? 60.0 : 0.0,
                                       .failures_per_node_day = seed == 2 ? 20.0 : 0.0,
                                       .repair_s = 600,

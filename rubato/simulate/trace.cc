@@ -66,6 +66,7 @@ absl::Status ReadDeadline(const CsvTable& table, const CsvTable::Row& row, const
 absl::StatusOr<TraceJob> ReadJob(const CsvTable& table, const CsvTable::Row& row,
                                  const Columns& c) {
   TraceJob job;
+  job.line = row.line;
   job.name = std::string(row.cells[c.name]);
   if (job.name.empty()) return table.Error(row, "job_id is empty");
   RUBATO_ASSIGN_OR_RETURN(job.submit_s, table.Number(row, c.submit));

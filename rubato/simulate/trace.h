@@ -13,6 +13,7 @@ namespace rubato {
 
 struct TraceJob {
   std::string name;  // The trace's own id.
+  int line = 0;      // Where it stands in the file; 0 if it comes from none.
   double submit_s = 0;
   double iterations = 0;
   std::string model;

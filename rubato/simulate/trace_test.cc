@@ -60,11 +60,48 @@ TEST(TraceTest, SaysWhereATraceIsWrong) {
            Case{header + "a,50,1,m,9,1,1\n", "t.csv:2: the deadline, 9, lies before"},
            Case{header + "a,0,1,m,9,1,1\na,0,1,m,9,1,1\n", "t.csv:3: job_id a appears twice"},
            Case{header + ",0,1,m,9,1,1\n", "t.csv:2: job_id is empty"},
+           Case{header + "a,nan,1,m,9,1,1\n", "t.csv:2: submit_time is \"nan\""},
+           Case{header + "a,0,1,m,-9,1,1\n", "t.csv:2: the deadline, -9, lies before"},
+           Case{header + "a,0,1,m,never,1,1\n", "t.csv:2: ddl is \"never\""},
+           Case{header + "a,0,1,m,9,1,1,1\n", "t.csv:2: 8 fields where the header has 7"},
+           Case{header + "a,0,1,m,9,1,2000000\n", "t.csv:2: num_gpu is 2000000"},
+           Case{header + "a,0,1,\"m,m\",9,1,1\n", "t.csv:2: 8 fields"},
+           Case{"job_id,job_id\n", "t.csv:1: the column \"job_id\" appears twice"},
        }) {
     const auto trace = ParseTrace(c.text, "t.csv");
     ASSERT_FALSE(trace.ok()) << c.text;
     EXPECT_THAT(trace.status().message(), HasSubstr(c.message));
   }
+}
+
+TEST(TraceTest, OptionalColumnsAreCheckedToo) {
+  const std::string header =
+      "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,best_effort,soft,priority,"
+      "min_gpu,max_gpu\n";
+  struct Case {
+    std::string row, message;
+  };
+  for (const Case& c : {
+           Case{"a,0,1,m,9,1,1,2,0,0,0,0", "t.csv:2: best_effort is 2"},
+           Case{"a,0,1,m,9,1,1,0,yes,0,0,0", "t.csv:2: soft is \"yes\""},
+           Case{"a,0,1,m,9,1,1,0,0,5000,0,0", "t.csv:2: priority is 5000"},
+           Case{"a,0,1,m,9,1,1,0,0,0,-1,0", "t.csv:2: min_gpu is -1"},
+           Case{"a,0,1,m,9,1,1,0,0,0,8,4", "t.csv:2: max_gpu is below min_gpu"},
+       }) {
+    const auto trace = ParseTrace(header + c.row, "t.csv");
+    ASSERT_FALSE(trace.ok()) << c.row;
+    EXPECT_THAT(trace.status().message(), HasSubstr(c.message));
+  }
+}
+
+TEST(TraceTest, SpreadsheetsAreForgivenTheirLineEnds) {
+  const auto trace = ParseTrace(
+      "\xef\xbb\xbfjob_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu\r\n"
+      "a, 0 ,1,m,,1,1\r\n\r\n",
+      "t.csv");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->jobs[0].model, "m");
+  EXPECT_EQ(trace->jobs[0].deadline, DeadlineKind::kNone);
 }
 
 TEST(TraceTest, WrittenTracesReadBack) {

@@ -150,6 +150,7 @@ absl::StatusOr<OpenedData> OpenData(const DataSpec& data, const std::string& ind
     RUBATO_RETURN_IF_ERROR(OpenStream(file, 0).status());
   }
   OpenedData opened;
+  opened.schema = index.schema;
   RUBATO_ASSIGN_OR_RETURN(opened.parser, MakeParser(data, index.schema));
   if (data.format == "idx") {
     RUBATO_ASSIGN_OR_RETURN(opened.source, OpenIdxSource(std::move(index)));

@@ -43,6 +43,8 @@ absl::StatusOr<int64_t> BuildIndex(
 struct OpenedData {
   std::unique_ptr<RecordSource> source;
   std::unique_ptr<const RecordParser> parser;
+  // Columns in their order. One parser fits two data sets only if this is the same for both.
+  std::string schema;
 };
 
 // NOT_FOUND if there is no index; DATA_LOSS if it is damaged, or if a file is no longer what it was

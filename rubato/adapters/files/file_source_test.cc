@@ -295,6 +295,8 @@ TEST_F(FileSourceTest, IdxImagesComeWithTheirLabels) {
   data_.format = "idx";
   data_.train = {Put("images", images), Put("labels.gz", GzipBytes(labels))};
   const auto source = Open();
+  ASSERT_EQ(source->records(), 3);
+  ASSERT_EQ(*Build(), 3);
   EXPECT_THAT(Read(*source, 0, 3), ElementsAre("aaaa\x07", "bbbb\x08", "cccc\x09"));
   EXPECT_THAT(Read(*source, 1, 2), ElementsAre("bbbb\x08"));
   EXPECT_EQ(source->Locate(2), data_.train[0] + ", image 2");

@@ -96,7 +96,6 @@ absl::StatusOr<RecordIndex> BuildIdxIndex(std::vector<IndexedFile> files) {
     if (header.items == 0) {
       return absl::InvalidArgumentError(absl::StrCat(file.path, ": holds no records"));
     }
-    file.records = header.items;
     // One pass, to find places to begin at, and to know that the end is there.
     RUBATO_ASSIGN_OR_RETURN(const auto stream, OpenStreamForIndexing(file));
     int64_t rest = header.bytes + header.items * header.item_bytes;
@@ -118,6 +117,7 @@ absl::StatusOr<RecordIndex> BuildIdxIndex(std::vector<IndexedFile> files) {
                                                    " images, but ", files[1].path, " holds ",
                                                    headers[1].items, " labels"));
   }
+  files[0].records = headers[0].items;  // The labels belong to these, and are no records of theirs.
   index.schema = absl::StrCat(headers[0].item_bytes);
   index.files = std::move(files);
   return index;

@@ -60,6 +60,7 @@ wire::Task ToWire(const Task& in) {
   out.set_begin(in.begin);
   out.set_end(in.end);
   out.set_committed(in.committed);
+  out.set_lease(in.lease);
   return out;
 }
 
@@ -71,6 +72,7 @@ Task FromWire(const wire::Task& in) {
   out.begin = in.begin();
   out.end = in.end();
   out.committed = in.committed();
+  out.lease = in.lease();
   return out;
 }
 
@@ -329,6 +331,7 @@ wire::FailRequest ToWire(const FailRequest& in) {
   out.set_worker(in.worker.value());
   out.set_task(in.task.value());
   out.set_error(in.error);
+  out.set_lease(in.lease);
   return out;
 }
 
@@ -337,6 +340,7 @@ FailRequest FromWire(const wire::FailRequest& in) {
   out.worker = WorkerId(in.worker());
   out.task = TaskId(in.task());
   out.error = in.error();
+  out.lease = in.lease();
   return out;
 }
 

@@ -18,8 +18,10 @@ class GrpcMasterClient final : public MasterClient {
     grpc::ChannelArguments arguments;
     // The defaults wait seconds before they look for a restarted master again.
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 20);
-    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20);
-    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 100);
+    arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 50);
+    // Despite its name how long one attempt may take: a master that has just started on a busy
+    // machine greets late, and giving up on it only makes it later.
+    arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 2000);
     // A channel of our own: one client's back-off is not another's.
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     stub_ = wire::Master::NewStub(
@@ -64,6 +66,9 @@ class GrpcMasterClient final : public MasterClient {
                                      const WireRequest& request) {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(absl::Now() + timeout_));
+    // A call that waits also drives the reconnection. Calls that fail at once leave it to gRPC's
+    // backup poller, which looks every five seconds.
+    context.set_wait_for_ready(true);
     WireReply reply;
     const grpc::Status status = (stub_.get()->*method)(&context, request, &reply);
     if (!status.ok()) return FromGrpc(status);

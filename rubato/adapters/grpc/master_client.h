@@ -13,8 +13,9 @@
 
 namespace rubato {
 
-// Thread-safe. Every call answers within `timeout`: UNAVAILABLE while no master is there (the
-// channel looks again every few tens of milliseconds), DEADLINE_EXCEEDED if it does not answer.
+// Thread-safe. A call waits for a master to be there (the channel looks every few tens of
+// milliseconds) and answers within `timeout`: DEADLINE_EXCEEDED if none was, or it was silent;
+// UNAVAILABLE if it died in the middle of the call.
 class MasterClient {
  public:
   static std::unique_ptr<MasterClient> Dial(const std::string& address,

@@ -70,7 +70,8 @@ class GrpcMasterService final : public MasterService {
  public:
   explicit GrpcMasterService(MasterHandler* handler) : ear_(handler) {}
   ~GrpcMasterService() override {
-    if (server_) server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    if (server_)
+      server_->Shutdown(std::chrono::system_clock::now() + std::chrono::milliseconds(50));
   }
 
   absl::Status Listen(const std::string& address) {

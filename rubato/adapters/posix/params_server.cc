@@ -22,6 +22,10 @@
 namespace rubato {
 namespace {
 
+// Checkpoints are synced in pieces: a process killed while it syncs does not die before the disk is
+// done, and nobody can take its place.
+constexpr int64_t kSyncBytes = int64_t{4} << 20;
+
 // Replies are built in buffers that keep their room; as many as were ever in flight at once.
 class BufferPool : public std::enable_shared_from_this<BufferPool> {
  public:
@@ -92,7 +96,8 @@ class AsioParamsServer : public ParamsServer {
   struct Checkpoint {
     CheckpointName name;
     std::unique_ptr<CheckpointWriter> writer;
-    std::unique_ptr<RecordFile> file;  // Touched by the file thread alone, once made.
+    std::unique_ptr<RecordFile> file;  // Touched by the file thread alone, once made,
+    int64_t synced = 0;                // as is how much of it is on disk.
     std::string path;
     std::function<void(absl::Status)> done;
   };
@@ -258,11 +263,14 @@ void AsioParamsServer::StepCheckpoint() {
   auto records = std::make_shared<HeldRecords>();
   const absl::StatusOr<bool> last = checkpoint_->writer->Step(*records);
   if (!last.ok()) return FinishCheckpoint(last.status());
-  asio::post(files_, [this, records, last = *last, file = checkpoint_->file.get(),
-                      path = checkpoint_->path] {
-    absl::Status status = records->WriteTo(*file);
-    if (status.ok() && last) status = file->Sync();
-    if (status.ok() && last) status = Publish(path + ".tmp", path);
+  asio::post(files_, [this, records, last = *last, checkpoint = checkpoint_.get()] {
+    RecordFile& file = *checkpoint->file;
+    absl::Status status = records->WriteTo(file);
+    if (status.ok() && (last || file.bytes() - checkpoint->synced >= kSyncBytes)) {
+      status = file.Sync();
+      checkpoint->synced = file.bytes();
+    }
+    if (status.ok() && last) status = Publish(checkpoint->path + ".tmp", checkpoint->path);
     asio::post(io_, [this, status, last] {
       if (!status.ok() || last) return FinishCheckpoint(status);
       StepCheckpoint();

@@ -17,6 +17,8 @@ void CatchStopSignals() {
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ,
+              SIG_IGN);  // A file over its limit is an error like a full disk, not a death.
 }
 
 int StopSignals() { return stops; }

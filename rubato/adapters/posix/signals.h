@@ -4,7 +4,8 @@
 
 namespace rubato {
 
-// Installs handlers for SIGTERM and SIGINT that only count; ignores SIGPIPE. Call once, first.
+// Installs handlers for SIGTERM and SIGINT that only count; ignores SIGPIPE and SIGXFSZ,
+// whose errors are looked at where they happen. Call once, first.
 void CatchStopSignals();
 // How many stop signals have come so far. The second one means "now".
 int StopSignals();

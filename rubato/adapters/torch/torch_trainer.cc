@@ -1,8 +1,9 @@
 #include "rubato/adapters/torch/torch_trainer.h"
 
-#include <malloc.h>
-
 #include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <utility>
@@ -38,6 +39,15 @@ absl::Status Caught(absl::string_view doing, Body body) {
   } catch (const std::exception& error) {
     return absl::InternalError(absl::StrCat(doing, ": ", error.what()));
   }
+}
+
+// For what has no Status to go through: the process ends as a failed role does, with the reason as
+// its last words.
+void OrExit(const absl::Status& status) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  std::fflush(stderr);
+  std::_Exit(1);
 }
 
 // Tensors over memory we do not own. libtorch has no const tensors; nothing writes to these.
@@ -150,7 +160,7 @@ OptimizerSpec TorchTrainer::optimizer(const OptimizerSpec& job) const {
 
 std::vector<float> TorchTrainer::InitialDense(uint64_t seed) {
   std::vector<float> dense(static_cast<size_t>(signature_.dense_size));
-  RUBATO_CHECK_OK(Caught("making the starting weights", [&] {
+  OrExit(Caught("making the starting weights", [&] {
     torch::manual_seed(seed);
     ModelSetup setup = setup_;
     const std::shared_ptr<TorchModel> fresh(factory_(setup));
@@ -196,6 +206,8 @@ ModelInput TorchTrainer::Wrap(const StepInput& in, StepOutput* out) const {
   for (size_t t = 0; t < in.tables.size(); ++t) {
     const TableSpec& spec = signature_.tables[t];
     const TableRows& table = in.tables[t];
+    RUBATO_CHECK(table.rows.size() % static_cast<size_t>(spec.dim) == 0);
+    RUBATO_CHECK(table.position.size() == spec.fields.size() * static_cast<size_t>(input.rows));
     const int64_t distinct = static_cast<int64_t>(table.rows.size()) / spec.dim;
     const int64_t fields = static_cast<int64_t>(spec.fields.size());
     PulledRows pulled;
@@ -283,7 +295,7 @@ int64_t TorchTrainer::score_width() const { return model_->score_width(); }
 std::map<std::string, double> TorchTrainer::Metrics(const Batch& batch,
                                                     absl::Span<const float> scores) {
   std::map<std::string, double> metrics;
-  RUBATO_CHECK_OK(Caught("the model's metrics", [&] {
+  OrExit(Caught("the model's metrics", [&] {
     torch::NoGradGuard no_gradients;
     torch::Tensor tensor = View(scores.data(), {batch.rows, score_width()});
     if (score_width() == 1) tensor = tensor.squeeze(1);
@@ -293,8 +305,18 @@ std::map<std::string, double> TorchTrainer::Metrics(const Batch& batch,
   return metrics;
 }
 
-void TorchTrainer::OnTaskBegin(int64_t epoch) { model_->OnTaskBegin(epoch); }
+void TorchTrainer::OnTaskBegin(int64_t epoch) {
+  OrExit(Caught("the model's OnTaskBegin", [&] {
+    model_->OnTaskBegin(epoch);
+    return absl::OkStatus();
+  }));
+}
 
-void TorchTrainer::OnTrainEnd() { model_->OnTrainEnd(); }
+void TorchTrainer::OnTrainEnd() {
+  OrExit(Caught("the model's OnTrainEnd", [&] {
+    model_->OnTrainEnd();
+    return absl::OkStatus();
+  }));
+}
 
 }  // namespace rubato

@@ -45,7 +45,6 @@ class TorchTrainer : public Trainer {
   TorchTrainer(ModelFactory factory, const ModelSetup& setup, std::string engine);
   absl::Status Describe();
   absl::Status CheckInput(const StepInput& in) const;
-  void StepOrThrow(const StepInput& in, StepOutput* out, absl::Status* status);
   // The batch and its rows as tensors over the same memory; `out` null when only predicting.
   ModelInput Wrap(const StepInput& in, StepOutput* out) const;
   ModelInput Wrap(const Batch& batch) const;

@@ -224,6 +224,23 @@ TEST(TorchTrainerTest, WhatLibtorchThrowsBecomesAStatus) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("training step: mat1 and mat2 shapes"));
 }
 
+class BadMetrics : public Small {
+ public:
+  using Small::Small;
+  std::map<std::string, double> Metrics(const ModelInput& in,
+                                        const torch::Tensor& scores) override {
+    return {{"far", scores[1000].item<double>()}};
+  }
+};
+
+// Metrics have no Status to return: the worker ends with the reason as its last words.
+TEST(TorchTrainerDeathTest, AMetricThatThrowsEndsTheWorkerAndSaysWhy) {
+  auto trainer = MakeTrainer<BadMetrics>().value();
+  const std::vector<float> scores(kRows, 0.5f);
+  EXPECT_EXIT(trainer->Metrics(MakeBatch(), scores), testing::ExitedWithCode(1),
+              "the model's metrics: .*index 1000");
+}
+
 class WithBatchNorm : public Small {
  public:
   explicit WithBatchNorm(ModelSetup& setup) : Small(setup) {

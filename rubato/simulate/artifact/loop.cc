@@ -162,7 +162,12 @@ void Loop::EndDecision(size_t active) {
 }
 
 void Loop::CountGpuSeconds(const std::vector<Job*>& jobs, double seconds) {
-  for (const Job* job : jobs) result_.gpu_hours_used += job->gpus * seconds / 3600;
+  for (const Job* job : jobs) {
+    result_.gpu_hours_used += job->gpus * seconds / 3600;
+    if (!options_.record_pieces || job->gpus == 0 || seconds <= 0) continue;
+    const JobId id(static_cast<int64_t>(job->index));
+    result_.pieces.push_back({id, now_ - seconds, now_, job->gpus, 0});
+  }
 }
 
 }  // namespace rubato::artifact

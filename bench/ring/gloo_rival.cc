@@ -1,0 +1,47 @@
+// Gloo's allreduce algorithms, as a yardstick.
+#include <gloo/allreduce_bcube.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/allreduce_ring.h>
+#include <gloo/allreduce_ring_chunked.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+
+#include <memory>
+
+#include "bench/ring/fleet.h"
+#include "bench/ring/rivals.h"
+
+namespace rubato {
+
+std::vector<double> RunGloo(const std::string& algorithm, int rank, int size, int64_t elements,
+                            int runs, const std::string& meeting) {
+  gloo::transport::tcp::attr attr;
+  attr.hostname = "127.0.0.1";
+  auto device = gloo::transport::tcp::CreateDevice(attr);
+  auto store = std::make_shared<gloo::rendezvous::FileStore>(meeting);
+  auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+  context->connectFullMesh(*store, device);
+  std::vector<float> values(elements, 1.0f);
+  const std::vector<float*> pointers = {values.data()};
+  const int count = static_cast<int>(elements);
+  std::unique_ptr<gloo::Algorithm> reduce;
+  if (algorithm == "ring") {
+    reduce = std::make_unique<gloo::AllreduceRing<float>>(context, pointers, count);
+  } else if (algorithm == "ring_chunked") {
+    reduce = std::make_unique<gloo::AllreduceRingChunked<float>>(context, pointers, count);
+  } else if (algorithm == "halving_doubling") {
+    reduce = std::make_unique<gloo::AllreduceHalvingDoubling<float>>(context, pointers, count);
+  } else {
+    reduce = std::make_unique<gloo::AllreduceBcube<float>>(context, pointers, count);
+  }
+  std::vector<double> micros;
+  for (int i = 0; i < runs + 2; ++i) {
+    const int64_t begin = NowNanos();
+    reduce->run();
+    if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);
+  }
+  return micros;
+}
+
+}  // namespace rubato

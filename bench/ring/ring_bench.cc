@@ -1,0 +1,18 @@
+// ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS]
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "bench/ring/rivals.h"
+
+int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "allreduce") == 0) {
+    return rubato::RunAllreduceBench(argc > 2 ? std::atoi(argv[2]) : 0,
+                                     argc > 3 ? std::atoll(argv[3]) : 0);
+  }
+  if (argc > 1 && std::strcmp(argv[1], "kill") == 0) {
+    return rubato::RunKillBench(argc > 2 ? std::atoi(argv[2]) : 20);
+  }
+  std::fprintf(stderr, "usage: ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS]\n");
+  return 2;
+}

@@ -1,0 +1,82 @@
+/* ring_line [ADDRESS]: fits y = 3x + 1 with whoever is there. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rubato/adapters/ring/elastic_group_c.h"
+
+enum { kMicrobatches = 16, kSamples = 64 };
+
+struct Model {
+  float weights[2];
+  float gradients[2];
+};
+
+static void Apply(void* context) {
+  struct Model* model = context;
+  for (int i = 0; i < 2; ++i) {
+    model->weights[i] -= 0.1f * model->gradients[i] / (kMicrobatches * kSamples);
+  }
+}
+
+static void OnChange(void* context, uint64_t view, int size) {
+  (void)context;
+  fprintf(stderr, "view %llu: %d members\n", (unsigned long long)view, size);
+}
+
+/* The sample is a function of its place alone, whoever computes it. */
+static float SampleX(int64_t step, int microbatch, int i) {
+  uint64_t h = (uint64_t)step * 1000003u + (uint64_t)(microbatch * kSamples + i) * 7919u;
+  h = (h ^ (h >> 31)) * 0x9e3779b97f4a7c15u;
+  return (float)(h >> 40) / (float)(1 << 24) * 2 - 1;
+}
+
+static void AddGradients(struct Model* model, const rubato_step* step) {
+  memset(model->gradients, 0, sizeof(model->gradients));
+  for (int m = step->begin; m < step->end; ++m) {
+    for (int i = 0; i < kSamples; ++i) {
+      const float x = SampleX(step->step, m, i);
+      const float error = model->weights[0] * x + model->weights[1] - (3 * x + 1);
+      model->gradients[0] += error * x;
+      model->gradients[1] += error;
+    }
+  }
+}
+
+int main(int argc, char** argv) {
+  struct Model model = {{0, 0}, {0, 0}};
+  void* state[] = {model.weights};
+  const size_t state_bytes[] = {sizeof(model.weights)};
+  const char* join[] = {argc > 1 ? argv[1] : ""};
+  const rubato_group_options options = {.join = join,
+                                        .join_count = argc > 1 ? 1 : 0,
+                                        .quorum_any = 1, /* One machine: train on whoever lives. */
+                                        .microbatches = kMicrobatches,
+                                        .state = state,
+                                        .state_bytes = state_bytes,
+                                        .state_count = 1,
+                                        .apply = Apply,
+                                        .on_change = OnChange,
+                                        .context = &model};
+  rubato_group* group = rubato_group_open(&options);
+  if (group == NULL) {
+    fprintf(stderr, "ring_line: %s\n", rubato_group_error(NULL));
+    return 1;
+  }
+  fprintf(stderr, "address %s\n", rubato_group_address(group));
+  while (rubato_group_step(group) < 300) {
+    rubato_step step;
+    if (rubato_group_begin_step(group, 60, &step) != 0) break;
+    AddGradients(&model, &step);
+    usleep(10000); /* A heavier model. */
+    if (rubato_group_allreduce(group, model.gradients, 2) != 0) continue;
+    if (rubato_group_commit(group) != 0) continue;
+    if (step.step % 50 == 0 && !rubato_group_learning(group)) {
+      printf("step %lld: y = %.6f x + %.6f\n", (long long)step.step, model.weights[0],
+             model.weights[1]);
+      fflush(stdout);
+    }
+  }
+  rubato_group_close(group);
+  return 0;
+}

@@ -1,0 +1,181 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "rubato/adapters/grpc/convert.h"
+#include "rubato/adapters/grpc/master_client.h"
+#include "rubato/adapters/grpc/master_service.h"
+
+namespace rubato {
+namespace {
+
+IntervalSet Set(int64_t begin, int64_t end) {
+  IntervalSet set;
+  set.Add(begin, end);
+  return set;
+}
+
+// Answers with what it was asked, so that a test sees both directions of the wire.
+class Echo : public MasterHandler {
+ public:
+  RegisterReply Register(const RegisterRequest& request) override {
+    registered = request;
+    return {.accepted = true,
+            .reason = request.version,
+            .view = {.number = 7,
+                     .workers = {WorkerId(1), WorkerId(4)},
+                     .servers = {{ServerId(0), 2, "unix:/s"}, {ServerId(1), 1, ""}}}};
+  }
+  HeartbeatReply WorkerBeat(const WorkerHeartbeat& beat) override {
+    worker = beat;
+    return {.known = true, .directive = Directive::kLeave};
+  }
+  HeartbeatReply ServerBeat(const ServerHeartbeat& beat) override {
+    server = beat;
+    return {.known = true, .checkpoint_wanted = 3, .checkpoint_complete = 2};
+  }
+  LeaseReply Lease(const LeaseRequest& request) override {
+    lease = request;
+    return {.verdict = LeaseReply::Verdict::kTask,
+            .task = {.id = TaskId(5),
+                     .kind = TaskKind::kEvaluate,
+                     .epoch = 1,
+                     .begin = 10,
+                     .end = 20,
+                     .committed = 12,
+                     .lease = 99}};
+  }
+  CommitReply Commit(const CommitRequest& request) override {
+    commit = request;
+    return {.held = true};
+  }
+  void Fail(const FailRequest& request) override { fail = request; }
+  AttendReply Attend(const AttendRequest& request) override {
+    attend = request;
+    return {.orders = {{.number = 4, .kind = OrderKind::kKill, .process = {Role::kServer, 1, 3}}},
+            .snapshot = Show(),
+            .finished = true};
+  }
+  Snapshot Show() override {
+    Snapshot snapshot;
+    snapshot.state = JobState::kEvaluating;
+    snapshot.records_committed = 1 << 30;
+    snapshot.spent.useful = 1.5;
+    snapshot.evaluations.push_back({.number = 1, .step = 2, .metrics = {{"auc", 0.75}}});
+    snapshot.processes.push_back({.role = Role::kWorker, .id = 4, .state = "running"});
+    return snapshot;
+  }
+  ScaleReply Scale(const ScaleRequest& request) override {
+    return {.accepted = true, .workers_target = request.workers};
+  }
+  void Stop() override { stopped = true; }
+
+  RegisterRequest registered;
+  WorkerHeartbeat worker;
+  ServerHeartbeat server;
+  LeaseRequest lease;
+  CommitRequest commit;
+  FailRequest fail;
+  AttendRequest attend;
+  bool stopped = false;
+};
+
+class MasterRpcTest : public testing::Test {
+ protected:
+  MasterRpcTest() : folder_(std::filesystem::temp_directory_path() / "rubato-rpc.XXXXXX") {
+    EXPECT_NE(mkdtemp(folder_.data()), nullptr);
+    address_ = "unix:" + folder_ + "/m";
+    service_ = *MasterService::Start(address_, &echo_);
+    client_ = MasterClient::Dial(address_);
+  }
+  ~MasterRpcTest() override {
+    service_.reset();
+    std::filesystem::remove_all(folder_);
+  }
+
+  std::string folder_, address_;
+  Echo echo_;
+  std::unique_ptr<MasterService> service_;
+  std::unique_ptr<MasterClient> client_;
+};
+
+TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
+  const auto registered = client_->Register({.role = Role::kServer,
+                                             .id = 1,
+                                             .incarnation = 2,
+                                             .pid = 3,
+                                             .version = "v",
+                                             .address = "a",
+                                             .applied = {{0, Set(0, 5)}}});
+  ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(registered->view.servers[0].incarnation, 2);
+  EXPECT_EQ(registered->view.workers[1], WorkerId(4));
+  EXPECT_EQ(registered->reason, "v");
+  EXPECT_EQ(echo_.registered.applied, (std::map<int64_t, IntervalSet>{{0, Set(0, 5)}}));
+
+  EXPECT_EQ(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .spent = {.redo = 2}})->directive,
+            Directive::kLeave);
+  EXPECT_EQ(echo_.worker.spent.redo, 2);
+  EXPECT_EQ(client_->Beat(ServerHeartbeat{.server = ServerId(1), .fenced = 6})->checkpoint_wanted,
+            3);
+  EXPECT_EQ(echo_.server.fenced, 6);
+
+  const auto lease = client_->Lease({.worker = WorkerId(9), .holding = {TaskId(1), TaskId(2)}});
+  EXPECT_EQ(lease->task.kind, TaskKind::kEvaluate);
+  EXPECT_EQ(lease->task.committed, 12);
+  EXPECT_EQ(lease->task.lease, 99);
+  EXPECT_THAT(echo_.lease.holding, testing::ElementsAre(TaskId(1), TaskId(2)));
+
+  CommitRequest commit = {.worker = WorkerId(9), .task = TaskId(5), .upto = 20, .release = true};
+  commit.sums = EvaluationSums{.records = 10, .loss_sum = 0.5};
+  commit.sums->histogram[-3] = {4, 6};
+  commit.sums->user_sums["mine"] = 1;
+  EXPECT_TRUE(client_->Commit(commit)->held);
+  ASSERT_TRUE(echo_.commit.sums.has_value());
+  EXPECT_EQ(echo_.commit.sums->histogram, commit.sums->histogram);
+  EXPECT_EQ(echo_.commit.sums->user_sums, commit.sums->user_sums);
+  EXPECT_TRUE(echo_.commit.release);
+
+  EXPECT_TRUE(
+      client_->Fail({.worker = WorkerId(9), .task = TaskId(5), .lease = 8, .error = "x"}).ok());
+  EXPECT_EQ(echo_.fail.lease, 8);
+  EXPECT_EQ(client_->Scale({.workers = 3})->workers_target, 3);
+  EXPECT_TRUE(client_->Stop().ok());
+  EXPECT_TRUE(echo_.stopped);
+}
+
+TEST_F(MasterRpcTest, ExitsGoInAndOrdersComeOut) {
+  const auto reply =
+      client_->Attend({.exits = {{.role = Role::kWorker, .id = 3, .signal = 9, .last_words = "oh"}},
+                       .wait_ms = 1,
+                       .orders_done = 2});
+  ASSERT_TRUE(reply.ok());
+  EXPECT_EQ(echo_.attend.exits[0].last_words, "oh");
+  EXPECT_EQ(echo_.attend.orders_done, 2);
+  EXPECT_EQ(reply->orders[0].kind, OrderKind::kKill);
+  EXPECT_EQ(reply->orders[0].process.incarnation, 3);
+  EXPECT_EQ(reply->snapshot.evaluations[0].metrics.at("auc"), 0.75);
+  EXPECT_EQ(reply->snapshot.processes[0].state, "running");
+  EXPECT_TRUE(reply->finished);
+}
+
+// A client that called while no master was there finds the next one within the same call.
+TEST_F(MasterRpcTest, FindsARestartedMaster) {
+  service_.reset();
+  const auto impatient = MasterClient::Dial(address_, absl::Milliseconds(30));
+  EXPECT_FALSE(impatient->Show().ok());
+  service_ = *MasterService::Start(address_, &echo_);
+  EXPECT_TRUE(client_->Show().ok());
+}
+
+TEST_F(MasterRpcTest, ATakenPortIsSaid) {
+  const auto first = MasterService::Start("127.0.0.1:0", &echo_);
+  ASSERT_TRUE(first.ok());
+  const auto second = MasterService::Start((*first)->address(), &echo_);
+  EXPECT_TRUE(absl::IsUnavailable(second.status())) << second.status();
+}
+
+}  // namespace
+}  // namespace rubato

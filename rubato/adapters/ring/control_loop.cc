@@ -1,0 +1,221 @@
+#include "rubato/adapters/ring/control_loop.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+namespace rubato {
+namespace {
+
+constexpr absl::Duration kGreetingTime = absl::Seconds(2);
+constexpr size_t kGreetingsMax = 256;
+
+void Signal(const Fd& event) {
+  const uint64_t one = 1;
+  if (write(event.get(), &one, sizeof(one)) < 0) return;  // Full means signalled already.
+}
+
+void Clear(const Fd& event) {
+  uint64_t count;
+  if (read(event.get(), &count, sizeof(count)) < 0) return;
+}
+
+}  // namespace
+
+ControlLoop::ControlLoop(Options options, Sockets sockets)
+    : options_(std::move(options)),
+      sockets_(std::move(sockets)),
+      wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
+      attention_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
+  attention_.event_fd = attention_fd_.get();
+  self_ = options_.prepare(attention_);
+  {
+    MutexLock lock(mu_);
+    Begin();
+    if (options_.join.empty()) {
+      peer_->Found(options_.step, Now());
+    } else {
+      peer_->Join(options_.join, Now());
+    }
+    Flush();
+  }
+  thread_ = std::thread([this] { Run(); });
+}
+
+ControlLoop::~ControlLoop() {
+  {
+    MutexLock lock(mu_);
+    peer_->Farewell(Now());
+    Flush();
+    stopping_ = true;
+  }
+  Signal(wake_fd_);
+  thread_.join();
+}
+
+// The real clock may be set; a detector must not see that.
+absl::Time ControlLoop::Now() {
+  return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
+}
+
+void ControlLoop::Begin() {
+  const MemberId id(static_cast<int64_t>(Mix(options_.seed, ++lives_) >> 1));
+  peer_ = std::make_unique<Peer>(Member{id, self_.ToString()}, options_.peer,
+                                 Mix(options_.seed, lives_ + 1000));
+}
+
+MemberId ControlLoop::StartNewLife() {
+  MutexLock lock(mu_);
+  std::vector<std::string> addresses = options_.join;
+  for (const Member& member : peer_->swim().Living()) addresses.push_back(member.address);
+  for (const Member& member : peer_->view().members) addresses.push_back(member.address);
+  Begin();
+  events_.clear();
+  peer_->Join(std::move(addresses), Now());
+  Flush();
+  Signal(wake_fd_);
+  return peer_->self().id;
+}
+
+std::optional<Peer::Event> ControlLoop::NextEvent(absl::Duration timeout) {
+  const absl::Time deadline = Now() + timeout;
+  MutexLock lock(mu_);
+  while (events_.empty()) {
+    const absl::Duration left = deadline - Now();
+    if (left <= absl::ZeroDuration()) return std::nullopt;
+    changed_.WaitFor(mu_, left);
+  }
+  Peer::Event event = std::move(events_.front());
+  events_.pop_front();
+  if (events_.empty() && event.kind == Peer::Event::Kind::kView) Show(event.view.number);
+  return event;
+}
+
+void ControlLoop::Wake() { Signal(wake_fd_); }
+
+void ControlLoop::Show(uint64_t live_view) {
+  attention_.live_view.store(live_view, std::memory_order_release);
+  if (live_view == 0) {
+    Signal(attention_fd_);
+  } else {
+    Clear(attention_fd_);
+  }
+}
+
+void ControlLoop::Flush() {
+  for (Peer::Event& event : peer_->TakeEvents()) {
+    const bool view = event.kind == Peer::Event::Kind::kView;
+    if (view) WatchProcesses(event.view);
+    // The training thread must not touch a new view before it has taken this event.
+    Show(0);
+    events_.push_back(std::move(event));
+    changed_.NotifyAll();
+  }
+  for (const Peer::Send& send : peer_->TakeSends()) {
+    auto it = addresses_.find(send.to);
+    if (it == addresses_.end()) {
+      const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(send.to);
+      if (!endpoint.ok()) continue;
+      const absl::StatusOr<sockaddr_in> address = Resolve(*endpoint);
+      if (!address.ok()) continue;
+      it = addresses_.emplace(send.to, *address).first;
+    }
+    const std::string bytes = EncodePacket(send.packet);
+    // A full buffer or a dead host loses a packet, which the protocol expects.
+    sendto(sockets_.packets.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+           reinterpret_cast<const sockaddr*>(&it->second), sizeof(it->second));
+  }
+}
+
+void ControlLoop::WatchProcesses(const View& view) {
+  std::erase_if(processes_, [&](const auto& entry) { return !view.Contains(entry.first); });
+  for (const Member& member : view.members) {
+    const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
+    if (member.id == peer_->self().id || processes_.contains(member.id) || !endpoint.ok()) continue;
+    if (endpoint->node != self_.node || endpoint->pid <= 0) continue;
+    Fd process(static_cast<int>(syscall(SYS_pidfd_open, endpoint->pid, 0)));
+    if (process.valid()) processes_[member.id] = std::move(process);
+  }
+}
+
+void ControlLoop::Run() {
+  std::vector<pollfd> fds;
+  std::vector<MemberId> watched;
+  while (true) {
+    absl::Duration sleep;
+    fds = {{sockets_.packets.get(), POLLIN, 0},
+           {sockets_.listener.get(), POLLIN, 0},
+           {wake_fd_.get(), POLLIN, 0}};
+    watched.clear();
+    {
+      MutexLock lock(mu_);
+      if (stopping_) return;
+      sleep = std::max(absl::ZeroDuration(), peer_->next_wake() - Now());
+      for (const auto& [id, process] : processes_) {
+        fds.push_back({process.get(), POLLIN, 0});
+        watched.push_back(id);
+      }
+    }
+    for (const Greeting& greeting : greetings_) fds.push_back({greeting.socket.get(), POLLIN, 0});
+    const int64_t sleep_ms = absl::ToInt64Milliseconds(sleep) + 1;
+    poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(sleep_ms, 1000)));
+    Clear(wake_fd_);
+    AcceptConnections();
+    ReadGreetings(Now());
+    MutexLock lock(mu_);
+    for (size_t i = 0; i < watched.size(); ++i) {
+      if (fds[3 + i].revents == 0) continue;
+      processes_.erase(watched[i]);
+      peer_->ReportLost(watched[i], /*proven=*/true, Now());
+    }
+    ReadPackets();
+    if (Now() >= peer_->next_wake()) peer_->Tick(Now());
+    Flush();
+  }
+}
+
+void ControlLoop::ReadPackets() {
+  char buffer[65536];
+  for (int i = 0; i < 256; ++i) {
+    const ssize_t n = recv(sockets_.packets.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+    if (n <= 0) return;
+    const auto packet = DecodePacket(absl::string_view(buffer, static_cast<size_t>(n)));
+    if (packet.ok()) peer_->Receive(*packet, Now());
+  }
+}
+
+void ControlLoop::AcceptConnections() {
+  while (true) {
+    Fd socket(accept4(sockets_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid()) return;
+    if (greetings_.size() >= kGreetingsMax) greetings_.erase(greetings_.begin());
+    greetings_.push_back({std::move(socket), Hello(), 0, Now() + kGreetingTime});
+  }
+}
+
+void ControlLoop::ReadGreetings(absl::Time now) {
+  for (auto it = greetings_.begin(); it != greetings_.end();) {
+    char* const bytes = reinterpret_cast<char*>(&it->hello);
+    const ssize_t n =
+        recv(it->socket.get(), bytes + it->got, sizeof(Hello) - it->got, MSG_DONTWAIT);
+    const bool waits = n < 0 && (errno == EAGAIN || errno == EINTR) && now < it->give_up;
+    if (n > 0) it->got += static_cast<size_t>(n);
+    if (waits || (n > 0 && it->got < sizeof(Hello))) {
+      ++it;
+      continue;
+    }
+    if (it->got == sizeof(Hello) && it->hello.group == options_.peer.group) {
+      options_.arrived(it->hello, std::move(it->socket));
+    }
+    it = greetings_.erase(it);
+  }
+}
+
+}  // namespace rubato

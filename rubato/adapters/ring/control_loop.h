@@ -1,0 +1,105 @@
+// The thread that keeps a Peer: packets in and out, timers, ended processes, new connections.
+//
+// The training thread calls the peer through Call(), which holds the lock and sends what comes out
+// of it. Whatever the peer decides about views is queued as events, in order, and shown at
+// once through Attention, so that a collective under way stops.
+#ifndef RUBATO_ADAPTERS_RING_CONTROL_LOOP_H_
+#define RUBATO_ADAPTERS_RING_CONTROL_LOOP_H_
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <netinet/in.h>
+
+#include "absl/time/time.h"
+#include "rubato/adapters/ring/data_plane.h"
+#include "rubato/adapters/ring/endpoint.h"
+#include "rubato/adapters/ring/tcp_edges.h"
+#include "rubato/base/mutex.h"
+#include "rubato/ring/peer.h"
+
+namespace rubato {
+
+class ControlLoop {
+ public:
+  struct Options {
+    PeerOptions peer;
+    // Called once, before anything moves: makes the data planes, and says where this member is.
+    std::function<Endpoint(const Attention&)> prepare;
+    std::vector<std::string> join;  // Empty: found a group.
+    int64_t step = 0;               // A founder's.
+    uint64_t seed = 0;
+    // A connection with this greeting came in.
+    std::function<void(const Hello&, Fd)> arrived;
+  };
+
+  ControlLoop(Options options, Sockets sockets);
+  // Says farewell to the others and joins the thread.
+  ~ControlLoop();
+
+  // Runs `what` on the peer under the lock.
+  template <typename F>
+  auto Call(F what) {
+    MutexLock lock(mu_);
+    const absl::Time wake = peer_->next_wake();
+    auto result = what(*peer_, Now());
+    Flush();
+    if (peer_->next_wake() < wake) Wake();
+    return result;
+  }
+
+  // The next event, once there is one; nothing if `timeout` passes first. Taking the last one, if
+  // it is a view, makes that view live.
+  std::optional<Peer::Event> NextEvent(absl::Duration timeout);
+  // Begins a new life after a kFenced event, and joins the group again.
+  MemberId StartNewLife();
+
+  const Attention& attention() const { return attention_; }
+  static absl::Time Now();
+
+ private:
+  struct Greeting {  // A connection that has not yet said what it wants.
+    Fd socket;
+    Hello hello;
+    size_t got = 0;
+    absl::Time give_up;
+  };
+
+  void Wake();
+  void Run();
+  void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Sends packets and queues events.
+  void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Show(uint64_t live_view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WatchProcesses(const View& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReadPackets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void AcceptConnections();
+  void ReadGreetings(absl::Time now);
+
+  const Options options_;
+  Sockets sockets_;
+  Endpoint self_;
+  Fd wake_fd_;
+  Fd attention_fd_;
+  Attention attention_;
+  std::vector<Greeting> greetings_;  // The control thread's own.
+
+  Mutex mu_;
+  CondVar changed_;
+  std::unique_ptr<Peer> peer_ ABSL_GUARDED_BY(mu_);
+  std::deque<Peer::Event> events_ ABSL_GUARDED_BY(mu_);
+  std::map<std::string, sockaddr_in> addresses_ ABSL_GUARDED_BY(mu_);
+  std::map<MemberId, Fd> processes_ ABSL_GUARDED_BY(mu_);  // pidfds of members on this node.
+  uint64_t lives_ ABSL_GUARDED_BY(mu_) = 0;
+  bool stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_CONTROL_LOOP_H_

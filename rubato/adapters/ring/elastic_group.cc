@@ -1,0 +1,395 @@
+#include "rubato/adapters/ring/elastic_group.h"
+
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/ring/control_loop.h"
+#include "rubato/adapters/ring/shared_slots.h"
+#include "rubato/adapters/ring/state_server.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/status.h"
+#include "rubato/ring/state_copy.h"
+
+namespace rubato {
+namespace {
+
+SwimOptions SwimFor(Network network) {
+  switch (network) {
+    case Network::kLoopback:
+      return SwimOptions::Loopback();
+    case Network::kLan:
+      return SwimOptions::Lan();
+    case Network::kWan:
+      return SwimOptions::Wan();
+  }
+  return SwimOptions::Lan();
+}
+
+ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
+  ViewOptions views;
+  views.quorum = options.quorum;
+  views.retry = swim.probe_timeout / 4;
+  views.promise_timeout = swim.probe_timeout * 2;
+  views.takeover = swim.probe_period * 3;
+  views.gather = swim.gossip_period;
+  return views;
+}
+
+class Group : public ElasticGroup {
+ public:
+  explicit Group(GroupOptions options) : options_(std::move(options)) {}
+  ~Group() override { fetcher_.reset(); }
+
+  absl::Status Start();
+  absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout) override;
+  absl::Status Allreduce(absl::Span<float> values) override;
+  absl::Status Broadcast(absl::Span<char> bytes, int root) override {
+    return plane_ ? plane_->Broadcast(bytes, root) : absl::AbortedError("there is no view");
+  }
+  absl::Status Barrier() override {
+    std::vector<float> speeds;
+    return plane_ ? plane_->Vote(0, 0, speeds) : absl::AbortedError("there is no view");
+  }
+  absl::StatusOr<bool> Commit() override;
+  int64_t step() const override { return applied_; }
+  int64_t committed() const override {
+    return control_->Call([](Peer& peer, absl::Time) { return peer.steps().committed(); });
+  }
+  View view() const override { return view_; }
+  bool learning() const override { return learning_; }
+  std::string address() const override { return absl::StrCat(self_.host, ":", self_.port); }
+  ChangeTimes last_change() const override { return change_; }
+  void Leave() override;
+
+ private:
+  struct Kept {  // A buffer of the training loop, and what was in it.
+    absl::Span<float> buffer;
+    std::vector<float> sum;
+  };
+
+  void Greet(const Hello& hello, Fd socket);
+  // Takes one event, if there is one within `timeout`; true if it decided the step under way.
+  bool TakeEvent(absl::Duration timeout);
+  void EnterView(const Peer::Event& event);
+  absl::StatusOr<bool> AwaitVerdict();
+  void Finish(int64_t step);
+  void AtBoundary();
+  void StartCopy();
+  void UseSnapshot();
+  std::string Snapshot() const;
+  void Restore(const std::string& snapshot);
+  bool AllOnThisNode(const View& view) const;
+
+  GroupOptions options_;
+  Endpoint self_;
+  uint64_t group_ = 0;
+  MemberId id_;
+  View view_;
+  int rank_ = 0;
+  bool entered_ = false;
+  bool learning_ = true;
+  bool fenced_ = false;
+  bool leaving_ = false;
+  int64_t applied_ = -1;
+  int64_t finished_ = -1;
+  bool decided_ = false;  // A verdict kFinish arrived for the step under way.
+  ChangeTimes change_;
+
+  std::vector<absl::Span<float>> buffers_;  // Those given to Allreduce in this step.
+  Quota quota_;
+  absl::Time step_began_;
+  SpeedMeter meter_;
+  std::vector<float> speeds_;
+
+  std::map<int64_t, std::vector<Kept>> log_;  // Sums kept while the state is copied.
+  std::unique_ptr<StateFetcher> fetcher_;
+  MemberId source_;
+  StateServer server_;
+  Mutex mu_;
+  std::vector<std::pair<Hello, Fd>> askers_ ABSL_GUARDED_BY(mu_);
+
+  std::unique_ptr<SharedSlots> shared_;
+  std::unique_ptr<TcpEdges> tcp_;
+  DataPlane* plane_ = nullptr;
+  // Last, so that its thread ends first.
+  mutable std::unique_ptr<ControlLoop> control_;
+};
+
+absl::Status Group::Start() {
+  if (options_.microbatches < 1)
+    return absl::InvalidArgumentError("microbatches must be at least 1");
+  RUBATO_ASSIGN_OR_RETURN(self_, ParseEndpoint(options_.listen));
+  for (const std::string& address : options_.join) {
+    RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());
+  }
+  RUBATO_ASSIGN_OR_RETURN(Sockets sockets, OpenSockets(self_));
+  group_ = HashText(options_.name, HashText(options_.secret, 0));
+  ControlLoop::Options control;
+  control.peer.swim = SwimFor(options_.network);
+  control.peer.views = ViewsFor(options_, control.peer.swim);
+  control.peer.group = group_;
+  RUBATO_RETURN_IF_ERROR(control.peer.Validate());
+  std::random_device random;
+  control.seed = Mix(static_cast<uint64_t>(random()) << 32 | random(), getpid());
+  id_ = MemberId(static_cast<int64_t>(Mix(control.seed, 1) >> 1));
+  self_.node = ThisNode();
+  self_.pid = getpid();
+  // The planes look at the attention of a loop that is yet to be made: it is handed over below.
+  learning_ = !options_.join.empty();
+  if (!learning_) applied_ = finished_ = options_.first_step;
+  control.join = options_.join;
+  control.step = options_.first_step;
+  control.arrived = [this](const Hello& hello, Fd socket) { Greet(hello, std::move(socket)); };
+  control.prepare = [this](const Attention& attention) {
+    if (options_.shared_memory) {
+      if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
+    }
+    self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
+    tcp_ = std::make_unique<TcpEdges>(attention, group_, [this](MemberId member, bool refused) {
+      control_->Call([&](Peer& peer, absl::Time now) {
+        peer.ReportLost(member, refused, now);
+        if (!refused) peer.Complain(now);
+        return 0;
+      });
+    });
+    return self_;
+  };
+  control_ = std::make_unique<ControlLoop>(std::move(control), std::move(sockets));
+  return absl::OkStatus();
+}
+
+// On the control thread.
+void Group::Greet(const Hello& hello, Fd socket) {
+  if (hello.kind == Hello::kEdge)
+    return tcp_->Arrive(MemberId(hello.from), MemberId(hello.to), std::move(socket));
+  if (hello.kind != Hello::kState) return;
+  MutexLock lock(mu_);
+  askers_.emplace_back(hello, std::move(socket));
+}
+
+bool Group::AllOnThisNode(const View& view) const {
+  for (const Member& member : view.members) {
+    const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
+    if (!endpoint.ok() || endpoint->node != self_.node || endpoint->memory_fd < 0) return false;
+  }
+  return shared_ != nullptr;
+}
+
+bool Group::TakeEvent(absl::Duration timeout) {
+  const std::optional<Peer::Event> event = control_->NextEvent(timeout);
+  if (!event) return false;
+  switch (event->kind) {
+    case Peer::Event::Kind::kFrozen:
+      change_.noticed = ControlLoop::Now();
+      entered_ = false;
+      return false;
+    case Peer::Event::Kind::kView:
+      EnterView(*event);
+      return true;
+    case Peer::Event::Kind::kFenced:
+      entered_ = false;
+      fenced_ = true;
+      fetcher_.reset();
+      log_.clear();
+      if (leaving_) return true;
+      id_ = control_->StartNewLife();
+      learning_ = true;
+      return true;
+  }
+  return false;
+}
+
+void Group::EnterView(const Peer::Event& event) {
+  change_.view = event.view.number;
+  change_.agreed = ControlLoop::Now();
+  if (!entered_ && change_.noticed < change_.entered) change_.noticed = change_.agreed;
+  view_ = event.view;
+  rank_ = view_.RankOf(id_);
+  fenced_ = false;
+  decided_ = event.verdict == Verdict::kFinish;
+  if (decided_) Finish(view_.step);
+  finished_ = view_.step;
+  if (event.verdict == Verdict::kCopy) learning_ = true;
+  speeds_.assign(view_.size(), 0.0f);
+  plane_ = AllOnThisNode(view_) ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
+  const absl::Status entered = plane_->Enter(view_, rank_, id_);
+  // Whoever cannot be reached has most likely just died: the next view is on its way.
+  entered_ = entered.ok();
+  change_.entered = ControlLoop::Now();
+  const bool source_left = fetcher_ && !view_.Holds(source_);
+  if (event.verdict == Verdict::kCopy || (learning_ && (source_left || !fetcher_))) StartCopy();
+  if (options_.on_change) options_.on_change(view_);
+}
+
+absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
+  const absl::Time deadline = ControlLoop::Now() + timeout;
+  while (true) {
+    while (TakeEvent(absl::ZeroDuration())) {
+    }
+    if (fenced_ && leaving_) return absl::CancelledError("this member has left the group");
+    if (entered_) {
+      AtBoundary();
+      const bool may = control_->Call([&](Peer& peer, absl::Time now) {
+        return peer.StartStep(view_.number, finished_ + 1, now);
+      });
+      if (may) break;
+    }
+    const absl::Duration left = deadline - ControlLoop::Now();
+    if (left <= absl::ZeroDuration()) {
+      return absl::DeadlineExceededError(absl::StrCat("no view to train in after ",
+                                                      absl::FormatDuration(timeout),
+                                                      "; the last was ", view_.ToString()));
+    }
+    TakeEvent(std::min(left, absl::Milliseconds(200)));
+  }
+  buffers_.clear();
+  decided_ = false;
+  quota_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders)[rank_];
+  if (learning_) quota_ = {0, 0};
+  step_began_ = ControlLoop::Now();
+  return StepPlan{finished_ + 1, view_.number, quota_, rank_, view_.size()};
+}
+
+absl::Status Group::Allreduce(absl::Span<float> values) {
+  if (!entered_) return absl::AbortedError("there is no view");
+  if (buffers_.empty()) {
+    meter_.Record(quota_.size(), absl::ToDoubleSeconds(ControlLoop::Now() - step_began_));
+  }
+  buffers_.push_back(values);
+  if (quota_.size() == 0) std::fill(values.begin(), values.end(), 0.0f);
+  return plane_->Allreduce(values, options_.wire);
+}
+
+absl::StatusOr<bool> Group::Commit() {
+  const int64_t step = finished_ + 1;
+  const auto may = [&](auto what) {
+    return entered_ && control_->Call([&](Peer& peer, absl::Time now) {
+      return (peer.*what)(view_.number, step, now);
+    });
+  };
+  if (!may(&Peer::Vote)) return AwaitVerdict();
+  const absl::Status voted = plane_->Vote(step, meter_.microbatches_per_second(), speeds_);
+  if (!voted.ok() && !absl::IsAborted(voted)) return voted;
+  if (!voted.ok() || !may(&Peer::FinishStep)) return AwaitVerdict();
+  Finish(step);
+  return true;
+}
+
+// The view ended with the step half done: the next one says whether it counts.
+absl::StatusOr<bool> Group::AwaitVerdict() {
+  const absl::Time deadline = ControlLoop::Now() + options_.verdict_timeout;
+  while (!TakeEvent(absl::Milliseconds(200))) {
+    if (ControlLoop::Now() < deadline) continue;
+    return absl::DeadlineExceededError(
+        absl::StrCat("whether step ", finished_ + 1, " counts is not known after ",
+                     absl::FormatDuration(options_.verdict_timeout), ": too few members of ",
+                     view_.ToString(), " can be reached"));
+  }
+  return std::exchange(decided_, false);
+}
+
+void Group::Finish(int64_t step) {
+  finished_ = step;
+  if (!learning_) {
+    applied_ = step;
+    if (options_.apply) options_.apply();
+    return;
+  }
+  std::vector<Kept>& kept = log_[step];
+  for (const absl::Span<float> buffer : buffers_) {
+    kept.push_back({buffer, {buffer.begin(), buffer.end()}});
+  }
+}
+
+// Between two steps, when the state is that after finished_.
+void Group::AtBoundary() {
+  if (learning_) return UseSnapshot();
+  std::vector<std::pair<Hello, Fd>> askers;
+  {
+    MutexLock lock(mu_);
+    askers.swap(askers_);
+  }
+  for (auto& [hello, socket] : askers) {
+    const MemberId learner(hello.from);
+    const bool mine = view_.Contains(learner) && !view_.Holds(learner) && view_.Holds(id_) &&
+                      hello.to == id_.value() && applied_ >= hello.min_step;
+    if (mine) server_.Serve(std::move(socket), applied_, Snapshot());
+  }
+}
+
+void Group::StartCopy() {
+  log_.clear();
+  fetcher_.reset();
+  learning_ = true;
+  const int source = SourceRank(view_, rank_);
+  if (source < 0) return;
+  source_ = view_.members[source].id;
+  const Hello hello{Hello::kState, group_, id_.value(), source_.value(), view_.step};
+  fetcher_ = std::make_unique<StateFetcher>(view_.members[source].address, hello);
+}
+
+void Group::UseSnapshot() {
+  if (fetcher_ && fetcher_->failed()) {
+    // Steps up to here are in no log that a later snapshot could need.
+    const Hello hello{Hello::kState, group_, id_.value(), source_.value(), finished_};
+    const int source = view_.RankOf(source_);
+    if (source < 0) return StartCopy();
+    log_.clear();
+    fetcher_ = std::make_unique<StateFetcher>(view_.members[source].address, hello);
+  }
+  if (!fetcher_ || !fetcher_->complete() || fetcher_->step() > finished_) return;
+  const int64_t step = fetcher_->step();
+  Restore(fetcher_->TakeSnapshot());
+  fetcher_.reset();
+  for (const auto& [logged, kept] : log_) {
+    if (logged <= step) continue;
+    for (const Kept& one : kept) std::copy(one.sum.begin(), one.sum.end(), one.buffer.begin());
+    if (options_.apply) options_.apply();
+  }
+  log_.clear();
+  learning_ = false;
+  applied_ = finished_;
+  control_->Call([](Peer& peer, absl::Time now) {
+    peer.CatchUp(now);
+    return 0;
+  });
+}
+
+std::string Group::Snapshot() const {
+  std::string bytes;
+  for (const absl::Span<char> piece : options_.state) bytes.append(piece.data(), piece.size());
+  return bytes;
+}
+
+void Group::Restore(const std::string& snapshot) {
+  size_t at = 0;
+  for (const absl::Span<char> piece : options_.state) {
+    RUBATO_CHECK(at + piece.size() <= snapshot.size());
+    std::memcpy(piece.data(), snapshot.data() + at, piece.size());
+    at += piece.size();
+  }
+}
+
+void Group::Leave() {
+  leaving_ = true;
+  control_->Call([](Peer& peer, absl::Time now) {
+    peer.Leave(now);
+    return 0;
+  });
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ElasticGroup>> ElasticGroup::Open(GroupOptions options) {
+  auto group = std::make_unique<Group>(std::move(options));
+  RUBATO_RETURN_IF_ERROR(group->Start());
+  return group;
+}
+
+}  // namespace rubato

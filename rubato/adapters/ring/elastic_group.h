@@ -1,0 +1,117 @@
+// Data-parallel training whose members may vanish or appear at any moment: the library for a loop
+// of one's own.
+//
+//     auto group = ElasticGroup::Open({.join = {"10.0.0.7:4000"}, .microbatches = 32,
+//                                      .state = {weights, momentum}, .apply = sgd_step});
+//     while ((*group)->step() < steps) {
+//       absl::StatusOr<StepPlan> plan = (*group)->BeginStep();
+//       ... gradients of microbatches [plan->quota.begin, plan->quota.end) of plan->step ...
+//       if (!(*group)->Allreduce(gradients).ok()) continue;   // Someone is gone: again.
+//       (*group)->Commit();                                   // Calls apply, at all or at none.
+//     }
+//
+// Guarantees: all members apply the same bits for the same step or none of them does; a step's
+// microbatches are each counted once, whoever computes them; a newcomer copies state from a member
+// who has it, beside training, and is never copied from before. Members of one machine use
+// shared memory, others TCP.
+//
+// One thread trains and makes all calls; a second, the group's own, keeps the membership.
+#ifndef RUBATO_ADAPTERS_RING_ELASTIC_GROUP_H_
+#define RUBATO_ADAPTERS_RING_ELASTIC_GROUP_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "rubato/membership/view.h"
+#include "rubato/membership/views.h"
+#include "rubato/ring/kernels.h"
+#include "rubato/ring/quota.h"
+
+namespace rubato {
+
+enum class Network : uint8_t { kLoopback, kLan, kWan };
+
+struct GroupOptions {
+  std::string listen = "127.0.0.1:0";  // Port 0: any.
+  // Addresses of members; empty founds a new group. Whoever restarts must join, not found.
+  std::vector<std::string> join;
+  std::string name =
+      "rubato";  // With `secret`, keeps strangers out; both must be the same for all.
+  std::string secret;
+  Network network = Network::kLoopback;
+  Quorum quorum = Quorum::kMajority;
+  WireFormat wire = WireFormat::kFp32;
+  bool shared_memory = true;
+  int microbatches = 1;                                // Of one step, in all: the global batch.
+  int64_t first_step = 0;                              // A founder's state is that after this step.
+  absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
+  // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
+  std::vector<absl::Span<char>> state;
+  // Applies the buffers last given to Allreduce to the state. Called by Commit, and for the steps
+  // that a newcomer makes up for.
+  std::function<void()> apply;
+  // After each change of view, on the training thread, between two steps.
+  std::function<void(const View&)> on_change;
+};
+
+struct StepPlan {
+  int64_t step = 0;
+  uint64_t view = 0;
+  Quota quota;  // This member's microbatches; none while it copies the state.
+  int rank = 0;
+  int size = 0;
+};
+
+// What a change of view cost, for the record.
+struct ChangeTimes {
+  uint64_t view = 0;
+  absl::Time noticed;  // The collective stopped.
+  absl::Time agreed;   // The new view was there.
+  absl::Time entered;  // Its connections were.
+};
+
+class ElasticGroup {
+ public:
+  // UNAVAILABLE if `listen` cannot be had. Does not wait for the group: BeginStep does.
+  static absl::StatusOr<std::unique_ptr<ElasticGroup>> Open(GroupOptions options);
+  virtual ~ElasticGroup() = default;
+
+  // Waits for a view, and says what to compute. DEADLINE_EXCEEDED if there is none within
+  // `timeout`, as when a majority is gone; CANCELLED after Leave().
+  virtual absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout = absl::Seconds(60)) = 0;
+  // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
+  // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
+  virtual absl::Status Allreduce(absl::Span<float> values) = 0;
+  // Rank `root`'s bytes, at everyone.
+  virtual absl::Status Broadcast(absl::Span<char> bytes, int root) = 0;
+  // All have come here. ABORTED if the view ended first.
+  virtual absl::Status Barrier() = 0;
+  // Ends the step: true if all members of the view apply it, and `apply` has run here; false if
+  // none does, and it must begin again. DEADLINE_EXCEEDED if that cannot be known: call it again to
+  // wait longer, or give up and start from a checkpoint.
+  virtual absl::StatusOr<bool> Commit() = 0;
+
+  // The last step that Commit applied here; any later view begins at it or after.
+  virtual int64_t step() const = 0;
+  // The last step that can no longer be undone: what may be written to a checkpoint or a ledger.
+  virtual int64_t committed() const = 0;
+  virtual View view() const = 0;
+  virtual bool learning() const = 0;
+  virtual std::string address() const = 0;  // For others to join.
+  virtual ChangeTimes last_change() const = 0;
+
+  // Asks to go. The others still need this member for the running step: go on training until
+  // BeginStep returns CANCELLED. Nobody loses a step by it.
+  virtual void Leave() = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_ELASTIC_GROUP_H_

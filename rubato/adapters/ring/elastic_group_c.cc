@@ -1,0 +1,106 @@
+#include "rubato/adapters/ring/elastic_group_c.h"
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "rubato/adapters/ring/elastic_group.h"
+
+struct rubato_group {
+  std::unique_ptr<rubato::ElasticGroup> group;
+  std::string error;
+  std::string text;  // What a const char* handed out points to.
+};
+
+namespace {
+
+thread_local std::string open_error;
+
+int Report(rubato_group* group, const absl::Status& status) {
+  if (status.ok()) return 0;
+  group->error = status.ToString();
+  if (absl::IsCancelled(status)) return RUBATO_LEFT;
+  return absl::IsAborted(status) ? RUBATO_AGAIN : RUBATO_FAILED;
+}
+
+rubato::GroupOptions Convert(const rubato_group_options& from) {
+  rubato::GroupOptions to;
+  if (from.listen != nullptr) to.listen = from.listen;
+  for (size_t i = 0; i < from.join_count; ++i) to.join.emplace_back(from.join[i]);
+  if (from.name != nullptr) to.name = from.name;
+  if (from.secret != nullptr) to.secret = from.secret;
+  if (from.quorum_any != 0) to.quorum = rubato::Quorum::kAny;
+  to.microbatches = from.microbatches;
+  for (size_t i = 0; i < from.state_count; ++i) {
+    to.state.push_back(absl::MakeSpan(static_cast<char*>(from.state[i]), from.state_bytes[i]));
+  }
+  if (from.apply != nullptr) {
+    to.apply = [apply = from.apply, context = from.context] { apply(context); };
+  }
+  if (from.on_change != nullptr) {
+    to.on_change = [changed = from.on_change, context = from.context](const rubato::View& view) {
+      changed(context, view.number, view.size());
+    };
+  }
+  return to;
+}
+
+}  // namespace
+
+rubato_group* rubato_group_open(const rubato_group_options* options) {
+  auto opened = rubato::ElasticGroup::Open(Convert(*options));
+  if (!opened.ok()) {
+    open_error = opened.status().ToString();
+    return nullptr;
+  }
+  return new rubato_group{*std::move(opened), {}, {}};
+}
+
+void rubato_group_close(rubato_group* group) { delete group; }
+
+int rubato_group_begin_step(rubato_group* group, double timeout_seconds, rubato_step* step) {
+  const auto plan = group->group->BeginStep(absl::Seconds(timeout_seconds));
+  if (!plan.ok()) return Report(group, plan.status());
+  *step = {plan->step, plan->view, plan->quota.begin, plan->quota.end, plan->rank, plan->size};
+  return 0;
+}
+
+int rubato_group_allreduce(rubato_group* group, float* values, size_t count) {
+  return Report(group, group->group->Allreduce(absl::MakeSpan(values, count)));
+}
+
+int rubato_group_broadcast(rubato_group* group, void* bytes, size_t count, int root) {
+  return Report(group,
+                group->group->Broadcast(absl::MakeSpan(static_cast<char*>(bytes), count), root));
+}
+
+int rubato_group_barrier(rubato_group* group) { return Report(group, group->group->Barrier()); }
+
+int rubato_group_commit(rubato_group* group) {
+  const absl::StatusOr<bool> committed = group->group->Commit();
+  if (!committed.ok()) return Report(group, committed.status());
+  return *committed ? 0 : RUBATO_AGAIN;
+}
+
+void rubato_group_leave(rubato_group* group) { group->group->Leave(); }
+
+int64_t rubato_group_step(const rubato_group* group) { return group->group->step(); }
+int64_t rubato_group_committed(const rubato_group* group) { return group->group->committed(); }
+int rubato_group_size(const rubato_group* group) { return group->group->view().size(); }
+int rubato_group_learning(const rubato_group* group) { return group->group->learning(); }
+
+const char* rubato_group_member(rubato_group* group, int rank) {
+  const rubato::View view = group->group->view();
+  if (rank < 0 || rank >= view.size()) return nullptr;
+  group->text = view.members[rank].address.substr(0, view.members[rank].address.find(';'));
+  return group->text.c_str();
+}
+
+const char* rubato_group_address(rubato_group* group) {
+  group->text = group->group->address();
+  return group->text.c_str();
+}
+
+const char* rubato_group_error(const rubato_group* group) {
+  return group != nullptr ? group->error.c_str() : open_error.c_str();
+}

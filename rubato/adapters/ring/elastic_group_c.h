@@ -1,0 +1,69 @@
+/* Elastic allreduce for training loops in C, or in anything that can call C. What each call
+ * promises is said in elastic_group.h; here every call returns 0, or a negative number after which
+ * rubato_group_error() says what was wrong. RUBATO_AGAIN means that someone is gone: begin the
+ * step again. One thread makes all calls. */
+#ifndef RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_
+#define RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define RUBATO_AGAIN (-1) /* The view ended. */
+#define RUBATO_FAILED (-2)
+#define RUBATO_LEFT (-3) /* After rubato_group_leave: the loop may end. */
+
+typedef struct rubato_group rubato_group;
+
+typedef struct {
+  const char* listen;      /* "127.0.0.1:0" if null */
+  const char* const* join; /* addresses of members; none founds a group */
+  size_t join_count;
+  const char* name; /* with secret, the same for all members */
+  const char* secret;
+  int quorum_any;     /* 0: a majority must agree */
+  int microbatches;   /* of one step, in all */
+  void* const* state; /* what a newcomer copies, piece by piece */
+  const size_t* state_bytes;
+  size_t state_count;
+  void (*apply)(void* context);                              /* the reduced buffers to the state */
+  void (*on_change)(void* context, uint64_t view, int size); /* may be null */
+  void* context;
+} rubato_group_options;
+
+typedef struct {
+  int64_t step;
+  uint64_t view;
+  int begin, end; /* this member's microbatches */
+  int rank, size;
+} rubato_step;
+
+/* Null if it cannot be opened; rubato_group_error(NULL) then says why. */
+rubato_group* rubato_group_open(const rubato_group_options* options);
+void rubato_group_close(rubato_group* group);
+
+int rubato_group_begin_step(rubato_group* group, double timeout_seconds, rubato_step* step);
+int rubato_group_allreduce(rubato_group* group, float* values, size_t count);
+int rubato_group_broadcast(rubato_group* group, void* bytes, size_t count, int root);
+int rubato_group_barrier(rubato_group* group);
+int rubato_group_commit(rubato_group* group); /* 0: applied at all; RUBATO_AGAIN: at none */
+/* Asks to go; train on until begin_step returns RUBATO_LEFT. */
+void rubato_group_leave(rubato_group* group);
+
+int64_t rubato_group_step(const rubato_group* group);
+int64_t rubato_group_committed(const rubato_group* group);
+int rubato_group_size(const rubato_group* group);
+int rubato_group_learning(const rubato_group* group);
+/* The address of member `rank`, valid until the next call; null if there is none. */
+const char* rubato_group_member(rubato_group* group, int rank);
+const char* rubato_group_address(rubato_group* group);
+const char* rubato_group_error(const rubato_group* group);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_ */

@@ -1,0 +1,173 @@
+#include "rubato/adapters/ring/elastic_group.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/rng.h"
+
+namespace rubato {
+namespace {
+
+constexpr int kMicrobatches = 8;
+constexpr int kWeights = 3000;
+
+// A gradient that only its place in training decides, small integers so that sums are exact.
+float GradientAt(int64_t step, int microbatch, int element) {
+  return static_cast<float>(Mix(Mix(step, microbatch), element) % 7);
+}
+
+// One worker: trains the weights until `steps`, and returns what they came to.
+struct Worker {
+  std::vector<float> weights = std::vector<float>(kWeights, 0.0f);
+  std::vector<float> gradients = std::vector<float>(kWeights, 0.0f);
+  std::unique_ptr<ElasticGroup> group;
+
+  absl::Status Open(GroupOptions options) {
+    options.microbatches = kMicrobatches;
+    options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), kWeights * 4)};
+    options.apply = [this] {
+      for (int i = 0; i < kWeights; ++i) weights[i] = weights[i] * 0.5f + gradients[i];
+    };
+    auto opened = ElasticGroup::Open(std::move(options));
+    if (!opened.ok()) return opened.status();
+    group = *std::move(opened);
+    return absl::OkStatus();
+  }
+
+  absl::Status Step() {
+    const absl::StatusOr<StepPlan> plan = group->BeginStep(absl::Seconds(30));
+    if (!plan.ok()) return plan.status();
+    std::fill(gradients.begin(), gradients.end(), 0.0f);
+    for (int m = plan->quota.begin; m < plan->quota.end; ++m) {
+      for (int i = 0; i < kWeights; ++i) gradients[i] += GradientAt(plan->step, m, i);
+    }
+    if (!group->Allreduce(absl::MakeSpan(gradients)).ok()) return absl::OkStatus();
+    return group->Commit().status();
+  }
+};
+
+std::vector<float> Expected(int64_t steps) {
+  std::vector<float> weights(kWeights, 0.0f);
+  for (int64_t step = 1; step <= steps; ++step) {
+    for (int i = 0; i < kWeights; ++i) {
+      float sum = 0;
+      for (int m = 0; m < kMicrobatches; ++m) sum += GradientAt(step, m, i);
+      weights[i] = weights[i] * 0.5f + sum;
+    }
+  }
+  return weights;
+}
+
+volatile sig_atomic_t told_to_stop = 0;
+
+// Worker processes of one test; whoever still runs at its end is killed.
+class Processes {
+ public:
+  ~Processes() {
+    for (pid_t pid : pids_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+  }
+  // A worker that waits for an address to join, trains until SIGTERM, and exits 0 if its weights
+  // are right. Started before the test has threads or sockets of its own to hand down.
+  pid_t Start(bool shared_memory) {
+    int ends[2];
+    if (pipe(ends) != 0) return -1;
+    const pid_t pid = fork();
+    if (pid == 0) {
+      char address[64] = {};
+      close(ends[1]);
+      if (read(ends[0], address, sizeof(address) - 1) <= 0) _exit(1);
+      _exit(Main(address, shared_memory));
+    }
+    close(ends[0]);
+    pids_.push_back(pid);
+    pipes_.push_back(ends[1]);
+    return pid;
+  }
+  void Release(const std::string& address) {
+    for (int end : pipes_) {
+      EXPECT_EQ(write(end, address.data(), address.size()), static_cast<ssize_t>(address.size()));
+      close(end);
+    }
+    pipes_.clear();
+  }
+  // -1 while it runs.
+  int Poll(pid_t pid) {
+    int status = -1;
+    if (waitpid(pid, &status, WNOHANG) != pid) return -1;
+    std::erase(pids_, pid);
+    return status;
+  }
+
+ private:
+  static int Main(const std::string& address, bool shared_memory) {
+    signal(SIGTERM, [](int) { told_to_stop = 1; });
+    Worker worker;
+    if (!worker.Open({.join = {address}, .quorum = Quorum::kAny, .shared_memory = shared_memory})
+             .ok()) {
+      return 2;
+    }
+    for (bool leaving = false;;) {
+      if (told_to_stop && !leaving) worker.group->Leave();
+      leaving = leaving || told_to_stop;
+      const absl::Status status = worker.Step();
+      if (absl::IsCancelled(status)) break;
+      if (!status.ok()) return 3;
+    }
+    if (worker.group->learning()) return 5;
+    return worker.weights == Expected(worker.group->step()) ? 0 : 4;
+  }
+  std::vector<pid_t> pids_;
+  std::vector<int> pipes_;
+};
+
+class ElasticGroupTest : public testing::TestWithParam<bool> {};
+
+// Three more come, one is killed in the midst of it, and everyone ends with the weights of a
+// single undisturbed worker.
+TEST_P(ElasticGroupTest, NoStepIsLostOrCountedTwice) {
+  Processes processes;
+  const pid_t doomed = processes.Start(GetParam());
+  const pid_t b = processes.Start(GetParam());
+  const pid_t c = processes.Start(GetParam());
+  Worker founder;
+  ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny, .shared_memory = GetParam()}).ok());
+  processes.Release(founder.group->address());
+  // One dies when all hold the state; a good while later, all are still level.
+  std::optional<int64_t> killed_at;
+  while (!killed_at || founder.group->step() < *killed_at + 200) {
+    ASSERT_TRUE(founder.Step().ok());
+    if (founder.group->view().holders < 4 || killed_at) continue;
+    kill(doomed, SIGKILL);
+    killed_at = founder.group->step();
+  }
+  EXPECT_EQ(founder.group->view().holders, 3);
+  EXPECT_EQ(founder.weights, Expected(founder.group->step()));
+  for (const pid_t pid : {b, c}) {
+    kill(pid, SIGTERM);
+    // It may be waiting for this member's part of a step.
+    int status = 0;
+    while ((status = processes.Poll(pid)) < 0) ASSERT_TRUE(founder.Step().ok());
+    EXPECT_EQ(status, 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest, testing::Values(true, false),
+                         [](const auto& info) { return info.param ? "SharedMemory" : "Tcp"; });
+
+TEST(ElasticGroupOptionsTest, BadAddressesAreNamed) {
+  const auto group = ElasticGroup::Open({.join = {"nowhere"}});
+  EXPECT_EQ(group.status().message(), "\"nowhere\" is not HOST:PORT");
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,218 @@
+#include "rubato/adapters/ring/shared_slots.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/ring/endpoint.h"
+#include "rubato/base/status.h"
+#include "rubato/ring/plan.h"
+
+namespace rubato {
+
+struct SharedSlots::Slot {
+  // view << 32 | barriers passed. A later view is never taken for this one's barrier.
+  std::atomic<uint64_t> mark;
+  std::atomic<uint32_t> bell;  // Changes with every mark; what waiters sleep on.
+  std::atomic<uint32_t> waiters;
+  float speeds[2];                       // They take turns, as the buffers below do.
+  alignas(4096) char in[2][kPartBytes];  // By the parity of the barrier that ends the writing.
+  char out[kPartBytes];                  // This rank's slice of the sum, at its place.
+};
+
+namespace {
+
+constexpr int64_t kSmallBytes = 8 << 10;
+constexpr timespec kNap = {0, 2'000'000};  // Between looks at whether the view is still live.
+
+void FutexWait(std::atomic<uint32_t>& word, uint32_t value) {
+  syscall(SYS_futex, &word, FUTEX_WAIT, value, &kNap, nullptr, 0);
+}
+
+void FutexWake(std::atomic<uint32_t>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
+}
+
+void Pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<SharedSlots>> SharedSlots::Create(const Attention& attention) {
+  Fd file(memfd_create("rubato-ring", MFD_CLOEXEC));
+  if (!file.valid() || ftruncate(file.get(), sizeof(Slot)) != 0) {
+    return absl::UnavailableError(absl::StrCat("no shared memory: ", std::strerror(errno)));
+  }
+  auto slots = std::unique_ptr<SharedSlots>(new SharedSlots(attention));
+  RUBATO_ASSIGN_OR_RETURN(slots->own_, Map(std::move(file)));
+  return slots;
+}
+
+SharedSlots::~SharedSlots() {
+  for (auto& [id, mapped] : others_) Unmap(mapped);
+  Unmap(own_);
+}
+
+absl::StatusOr<SharedSlots::Mapped> SharedSlots::Map(Fd file) {
+  void* memory = mmap(nullptr, sizeof(Slot), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  if (memory == MAP_FAILED) {
+    return absl::UnavailableError(absl::StrCat("cannot map a slot: ", std::strerror(errno)));
+  }
+  return Mapped{std::move(file), static_cast<Slot*>(memory)};
+}
+
+void SharedSlots::Unmap(Mapped& mapped) {
+  if (mapped.slot != nullptr) munmap(std::exchange(mapped.slot, nullptr), sizeof(Slot));
+}
+
+absl::Status SharedSlots::Enter(const View& view, int rank, MemberId self) {
+  for (auto it = others_.begin(); it != others_.end();) {
+    if (view.Contains(it->first)) {
+      ++it;
+      continue;
+    }
+    Unmap(it->second);
+    it = others_.erase(it);
+  }
+  slots_.assign(view.size(), nullptr);
+  for (int i = 0; i < view.size(); ++i) {
+    const Member& member = view.members[i];
+    if (i == rank) {
+      slots_[i] = own_.slot;
+      continue;
+    }
+    auto it = others_.find(member.id);
+    if (it == others_.end()) {
+      RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(member.address));
+      const std::string path = absl::StrCat("/proc/", endpoint.pid, "/fd/", endpoint.memory_fd);
+      Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
+      if (!file.valid()) return absl::UnavailableError(absl::StrCat(path, " cannot be opened"));
+      RUBATO_ASSIGN_OR_RETURN(Mapped mapped, Map(std::move(file)));
+      it = others_.emplace(member.id, std::move(mapped)).first;
+    }
+    slots_[i] = it->second.slot;
+  }
+  view_ = view.number;
+  count_ = 0;
+  rank_ = rank;
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  sched_getaffinity(0, sizeof(cpus), &cpus);
+  spins_ = view.size() <= CPU_COUNT(&cpus) ? 200 : 0;  // Spinning takes a core from the others.
+  return absl::OkStatus();
+}
+
+absl::Status SharedSlots::Barrier() {
+  const uint64_t mark = view_ << 32 | ++count_;
+  Slot& own = *own_.slot;
+  own.mark.store(mark, std::memory_order_release);
+  own.bell.fetch_add(1, std::memory_order_seq_cst);
+  if (own.waiters.load(std::memory_order_seq_cst) > 0) FutexWake(own.bell);
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (static_cast<int>(i) != rank_) RUBATO_RETURN_IF_ERROR(WaitFor(*slots_[i], mark));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
+  for (int spin = 0;; ++spin) {
+    const uint32_t bell = slot.bell.load(std::memory_order_seq_cst);
+    const uint64_t theirs = slot.mark.load(std::memory_order_acquire);
+    if (theirs >= mark && theirs >> 32 == view_) return absl::OkStatus();
+    if (spin < spins_) {
+      Pause();
+      continue;
+    }
+    if (attention_.live_view.load(std::memory_order_acquire) != view_) return Aborted();
+    slot.waiters.fetch_add(1, std::memory_order_seq_cst);
+    FutexWait(slot.bell, bell);
+    slot.waiters.fetch_sub(1, std::memory_order_seq_cst);
+  }
+}
+
+absl::Status SharedSlots::Allreduce(absl::Span<float> values, WireFormat format) {
+  RoundTo(format, values);  // Memory needs no narrower format; the meaning stays the same.
+  if (static_cast<int64_t>(values.size() * sizeof(float)) <= kSmallBytes) {
+    RUBATO_RETURN_IF_ERROR(ReduceSmall(values));
+    RoundTo(format, values);
+    return absl::OkStatus();
+  }
+  constexpr size_t kPart = kPartBytes / sizeof(float);
+  for (size_t begin = 0; begin < values.size(); begin += kPart) {
+    RUBATO_RETURN_IF_ERROR(ReducePart(values.subspan(begin, kPart)));
+  }
+  RoundTo(format, values);
+  return absl::OkStatus();
+}
+
+absl::Status SharedSlots::ReduceSmall(absl::Span<float> values) {
+  // Everyone leaves the barrier of the next call only after reading this one's: two turns suffice.
+  const int turn = static_cast<int>(count_ & 1);
+  std::memcpy(own_.slot->in[turn], values.data(), values.size() * sizeof(float));
+  RUBATO_RETURN_IF_ERROR(Barrier());
+  std::vector<const float*> parts;
+  for (Slot* slot : slots_) parts.push_back(reinterpret_cast<const float*>(slot->in[turn]));
+  SumOf(values, parts, 0);
+  return absl::OkStatus();
+}
+
+absl::Status SharedSlots::ReducePart(absl::Span<float> values) {
+  const int size = static_cast<int>(slots_.size());
+  const int turn = static_cast<int>(count_ & 1);
+  std::memcpy(own_.slot->in[turn], values.data(), values.size() * sizeof(float));
+  RUBATO_RETURN_IF_ERROR(Barrier());
+  std::vector<const float*> parts;
+  for (Slot* slot : slots_) parts.push_back(reinterpret_cast<const float*>(slot->in[turn]));
+  const auto slice_of = [&](int rank) {
+    return CutSlice(static_cast<int64_t>(values.size()), size, rank);
+  };
+  const Slice mine = slice_of(rank_);
+  float* out = reinterpret_cast<float*>(own_.slot->out);
+  SumOf(absl::MakeSpan(out + mine.begin, mine.size()), parts, mine.begin);
+  RUBATO_RETURN_IF_ERROR(Barrier());
+  for (int i = 0; i < size; ++i) {
+    const int rank = (rank_ + i) % size;  // Not all from the same slot at once.
+    const Slice slice = slice_of(rank);
+    const float* sum = reinterpret_cast<const float*>(slots_[rank]->out);
+    std::memcpy(values.data() + slice.begin, sum + slice.begin, slice.size() * sizeof(float));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SharedSlots::Broadcast(absl::Span<char> bytes, int root) {
+  for (size_t begin = 0; begin < bytes.size(); begin += kPartBytes) {
+    const absl::Span<char> part = bytes.subspan(begin, kPartBytes);
+    const int turn = static_cast<int>(count_ & 1);
+    if (rank_ == root) std::memcpy(own_.slot->in[turn], part.data(), part.size());
+    RUBATO_RETURN_IF_ERROR(Barrier());
+    if (rank_ != root) std::memcpy(part.data(), slots_[root]->in[turn], part.size());
+    RUBATO_RETURN_IF_ERROR(Barrier());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SharedSlots::Vote(int64_t step, float speed, std::vector<float>& speeds) {
+  const int turn = static_cast<int>(count_ & 1);
+  own_.slot->speeds[turn] = speed;
+  RUBATO_RETURN_IF_ERROR(Barrier());
+  speeds.clear();
+  for (Slot* slot : slots_) speeds.push_back(slot->speeds[turn]);
+  return absl::OkStatus();
+}
+
+}  // namespace rubato

@@ -1,0 +1,71 @@
+// Allreduce through shared memory, for members of one machine.
+//
+// Each process owns one slot, an anonymous memory file that the others map through /proc: nothing
+// to name, nothing left behind by a SIGKILL, and a change of view maps the newcomers' slots alone.
+//
+//     copy in ──▶ all in? ──▶ sum my 1/P over all slots ──▶ all summed? ──▶ copy the slices out
+//
+// A slot's `mark` says how far its owner has come, as (view, count of barriers); waiting is a short
+// spin, then a futex on the mark of whoever is behind. Small buffers take one barrier: everyone
+// sums everything, in the order of ranks.
+#ifndef RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_
+#define RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "rubato/adapters/ring/data_plane.h"
+#include "rubato/adapters/ring/fd.h"
+
+namespace rubato {
+
+class SharedSlots : public DataPlane {
+ public:
+  // The biggest part of a buffer that goes through at once. Larger means fewer barriers, smaller
+  // that the slots stay in the cache.
+  static constexpr int64_t kPartBytes = 512 << 10;
+
+  static absl::StatusOr<std::unique_ptr<SharedSlots>> Create(const Attention& attention);
+  ~SharedSlots() override;
+
+  // To be told to the others, within Endpoint.
+  int memory_fd() const { return own_.file.get(); }
+
+  absl::Status Enter(const View& view, int rank, MemberId self) override;
+  absl::Status Allreduce(absl::Span<float> values, WireFormat format) override;
+  absl::Status Broadcast(absl::Span<char> bytes, int root) override;
+  absl::Status Vote(int64_t step, float speed, std::vector<float>& speeds) override;
+
+ private:
+  struct Slot;  // The shared layout.
+  struct Mapped {
+    Fd file;
+    Slot* slot = nullptr;
+  };
+
+  explicit SharedSlots(const Attention& attention) : attention_(attention) {}
+  static absl::StatusOr<Mapped> Map(Fd file);
+  static void Unmap(Mapped& mapped);
+
+  // Says that this member has come to the next barrier, and waits until all have.
+  absl::Status Barrier();
+  absl::Status WaitFor(Slot& slot, uint64_t mark);
+  absl::Status ReduceSmall(absl::Span<float> values);
+  absl::Status ReducePart(absl::Span<float> values);
+
+  const Attention& attention_;
+  Mapped own_;
+  std::map<MemberId, Mapped> others_;
+  uint64_t view_ = 0;
+  uint64_t count_ = 0;  // Barriers of this view.
+  int rank_ = 0;
+  std::vector<Slot*> slots_;  // By rank.
+  int spins_ = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_

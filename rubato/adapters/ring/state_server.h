@@ -1,0 +1,61 @@
+// The state on its way from a holder to a newcomer, each on a thread of its own beside training.
+#ifndef RUBATO_ADAPTERS_RING_STATE_SERVER_H_
+#define RUBATO_ADAPTERS_RING_STATE_SERVER_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rubato/adapters/ring/fd.h"
+#include "rubato/adapters/ring/tcp_edges.h"
+#include "rubato/ring/state_copy.h"
+
+namespace rubato {
+
+inline constexpr uint32_t kStateChunkBytes = 1 << 20;
+
+// Streams snapshots to whoever asked. The training thread owns it.
+class StateServer {
+ public:
+  ~StateServer();
+  // Sends all of `snapshot` over `socket`, chunk by chunk, then closes it.
+  void Serve(Fd socket, int64_t step, std::string snapshot);
+
+ private:
+  struct Stream {
+    Fd socket;
+    std::atomic<bool> done{false};
+    std::thread thread;
+  };
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+// Fetches one snapshot. Begins at once; the destructor gives up.
+class StateFetcher {
+ public:
+  StateFetcher(const std::string& address, const Hello& hello);
+  ~StateFetcher();
+
+  // The socket broke, or what came was not a state; begin another.
+  bool failed() const { return outcome_.load(std::memory_order_acquire) < 0; }
+  bool complete() const { return outcome_.load(std::memory_order_acquire) > 0; }
+  // complete() must hold.
+  int64_t step() const { return sink_.step(); }
+  std::string TakeSnapshot() { return sink_.TakeSnapshot(); }
+
+ private:
+  void Run(const std::string& address, const Hello& hello);
+
+  StateSink sink_;
+  Fd socket_;
+  std::atomic<int> outcome_{0};
+  std::thread thread_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_STATE_SERVER_H_

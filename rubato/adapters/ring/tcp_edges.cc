@@ -1,0 +1,352 @@
+#include "rubato/adapters/ring/tcp_edges.h"
+
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "rubato/adapters/ring/endpoint.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kChunkBytes = 256 << 10;
+
+absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
+
+void Tune(int socket) {
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  // The buffers are left to the kernel, which may grow them past what a process may ask for.
+}
+
+bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+}  // namespace
+
+struct TcpEdges::Operation {
+  absl::Span<float> values;
+  WireFormat format = WireFormat::kFp32;
+  std::vector<SendItem> sends;
+  std::vector<ReceiveItem> receives;
+  size_t sent = 0;
+  size_t received = 0;
+  // The frame under way.
+  Frame frame;
+  const char* payload = nullptr;
+  uint64_t frame_sent = 0;  // Header and payload together.
+  int blocked_out = -1;     // Sockets that a poll should wait for.
+  int blocked_in = -1;
+};
+
+TcpEdges::TcpEdges(const Attention& attention, uint64_t group,
+                   std::function<void(MemberId, bool)> lost)
+    : attention_(attention),
+      group_(group),
+      lost_(std::move(lost)),
+      arrived_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+
+TcpEdges::~TcpEdges() = default;
+
+void TcpEdges::Arrive(MemberId member, MemberId to, Fd socket) {
+  Tune(socket.get());
+  MutexLock lock(mu_);
+  arrivals_[{member, to}] = std::move(socket);
+  has_arrivals_ = true;
+  const uint64_t one = 1;
+  if (write(arrived_fd_.get(), &one, sizeof(one)) < 0) return;  // Full means signalled already.
+}
+
+absl::Status TcpEdges::Enter(const View& view, int rank, MemberId self) {
+  view_ = view;
+  rank_ = rank;
+  self_ = self;
+  operation_ = 0;
+  std::erase_if(out_, [&](const auto& edge) { return !view.Contains(edge.first); });
+  std::erase_if(in_, [&](const auto& edge) { return !view.Contains(edge.first); });
+  return absl::OkStatus();
+}
+
+absl::Status TcpEdges::Allreduce(absl::Span<float> values, WireFormat format) {
+  const int64_t elements = static_cast<int64_t>(values.size());
+  const int wire = WireBytes(format);
+  Operation operation{values, format};
+  Chunk(MakePlan(ChooseAlgorithm(elements * wire, view_.size()), rank_, view_.size(), elements),
+        kChunkBytes / wire, operation.sends, operation.receives);
+  return Run(operation);
+}
+
+absl::Status TcpEdges::Vote(int64_t step, float speed, std::vector<float>& speeds) {
+  // Up the tree and down again: whoever has the sum knows that everyone has called.
+  speeds.assign(view_.size(), 0.0f);
+  speeds[rank_] = speed;
+  Operation operation{absl::MakeSpan(speeds), WireFormat::kFp32};
+  Chunk(MakePlan(Algorithm::kTree, rank_, view_.size(), view_.size()), kChunkBytes, operation.sends,
+        operation.receives);
+  return Run(operation);
+}
+
+absl::Status TcpEdges::Broadcast(absl::Span<char> bytes, int root) {
+  std::vector<float> words((bytes.size() + 3) / 4);
+  if (rank_ == root) std::memcpy(words.data(), bytes.data(), bytes.size());
+  const int size = view_.size();
+  const int place = (rank_ - root + size) % size;  // In the tree whose root is `root`.
+  const auto rank_of = [&](int p) { return (p + root) % size; };
+  Operation operation{absl::MakeSpan(words), WireFormat::kFp32};
+  const int64_t chunk = kChunkBytes / 4;
+  for (int64_t begin = 0; begin < static_cast<int64_t>(words.size()); begin += chunk) {
+    const Slice slice{begin, std::min<int64_t>(begin + chunk, words.size())};
+    if (place > 0) operation.receives.push_back({rank_of(TreeParent(place)), slice, false});
+    for (int child : TreeChildren(place, size)) {
+      operation.sends.push_back({rank_of(child), slice, true, operation.receives.size()});
+    }
+  }
+  RUBATO_RETURN_IF_ERROR(Run(operation));
+  if (rank_ != root) std::memcpy(bytes.data(), words.data(), bytes.size());
+  return absl::OkStatus();
+}
+
+// A stage's chunk may leave when the same chunk of the stage before has come in. All slices are cut
+// into the same number of chunks, so that both ends count alike.
+void TcpEdges::Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vector<SendItem>& sends,
+                     std::vector<ReceiveItem>& receives) {
+  int64_t longest = 1;
+  for (const Exchange& stage : plan) {
+    longest = std::max({longest, stage.send.size(), stage.receive.size()});
+  }
+  const int count = static_cast<int>((longest + chunk - 1) / chunk);
+  size_t begun = 0;  // Receipts before the last stage.
+  for (const Exchange& stage : plan) {
+    const size_t before = std::exchange(begun, receives.size());
+    const bool received_last = begun > before;
+    for (int c = 0; c < count; ++c) {
+      const auto part = [&](const Slice& slice) {
+        const Slice cut = CutSlice(slice.size(), count, c);
+        return Slice{slice.begin + cut.begin, slice.begin + cut.end};
+      };
+      const size_t needs = received_last ? before + c + 1 : begun;
+      if (stage.send_to >= 0) {
+        sends.push_back({stage.send_to, part(stage.send), !stage.reduce, needs});
+      }
+      if (stage.receive_from >= 0) {
+        receives.push_back({stage.receive_from, part(stage.receive), stage.reduce});
+      }
+    }
+  }
+}
+
+absl::Status TcpEdges::Run(Operation& operation) {
+  const absl::Status status = Complete(operation);
+  // A frame that was cut off is filled up before the next one to the same member.
+  if (operation.frame_sent > 0) {
+    const auto out = out_.find(view_.members[operation.sends[operation.sent].to].id);
+    const uint64_t total = sizeof(Frame) + operation.frame.bytes;
+    if (out != out_.end()) out->second.owed = total - operation.frame_sent;
+  }
+  return status;
+}
+
+absl::Status TcpEdges::Complete(Operation& operation) {
+  ++operation_;
+  while (operation.sent < operation.sends.size() ||
+         operation.received < operation.receives.size()) {
+    RUBATO_ASSIGN_OR_RETURN(const bool received, TryReceive(operation));
+    RUBATO_ASSIGN_OR_RETURN(const bool sent, TrySend(operation));
+    if (!received && !sent) RUBATO_RETURN_IF_ERROR(Wait(operation));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TcpEdges::Wait(const Operation& operation) {
+  pollfd fds[4] = {{attention_.event_fd, POLLIN, 0},
+                   {arrived_fd_.get(), POLLIN, 0},
+                   {operation.blocked_out, POLLOUT, 0},
+                   {operation.blocked_in, POLLIN, 0}};
+  if (!Live()) return Aborted();
+  poll(fds, 4, 100);
+  return Live() ? absl::OkStatus() : Aborted();
+}
+
+absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
+  const Member& member = view_.members[rank];
+  const auto it = out_.find(member.id);
+  if (it != out_.end()) return &it->second;
+  RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(member.address));
+  RUBATO_ASSIGN_OR_RETURN(const sockaddr_in address, Resolve(endpoint));
+  Out out;
+  out.socket = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  Tune(out.socket.get());
+  if (connect(out.socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
+          0 &&
+      errno != EINPROGRESS) {
+    return Lose(rank, errno == ECONNREFUSED);
+  }
+  pollfd fds[2] = {{out.socket.get(), POLLOUT, 0}, {attention_.event_fd, POLLIN, 0}};
+  while (poll(fds, 2, 100) >= 0 && fds[0].revents == 0) {
+    if (!Live()) return Aborted();
+  }
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(out.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error != 0) return Lose(rank, error == ECONNREFUSED);
+  const Hello hello{Hello::kEdge, group_, self_.value(), member.id.value(), 0};
+  if (send(out.socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
+    return Lose(rank, false);
+  }
+  return &(out_[member.id] = std::move(out));
+}
+
+TcpEdges::In* TcpEdges::Arrived(int rank) {
+  const MemberId member = view_.members[rank].id;
+  if (has_arrivals_.exchange(false)) {
+    MutexLock lock(mu_);
+    uint64_t count;
+    if (read(arrived_fd_.get(), &count, sizeof(count)) < 0) count = 0;
+    for (auto& [ends, socket] : arrivals_) {
+      if (ends.second == self_) in_[ends.first] = In{std::move(socket)};
+    }
+    arrivals_.clear();
+  }
+  const auto it = in_.find(member);
+  return it == in_.end() ? nullptr : &it->second;
+}
+
+absl::Status TcpEdges::Lose(int rank, bool refused) {
+  const MemberId member = view_.members[rank].id;
+  out_.erase(member);
+  in_.erase(member);
+  lost_(member, refused);
+  while (Live()) {
+    pollfd fd{attention_.event_fd, POLLIN, 0};
+    poll(&fd, 1, 100);
+  }
+  return Aborted();
+}
+
+void TcpEdges::StartFrame(Operation& operation, const SendItem& item) {
+  const absl::Span<float> values = operation.values.subspan(item.slice.begin, item.slice.size());
+  operation.frame = {view_.number, operation_, values.size() * WireBytes(operation.format)};
+  operation.payload = reinterpret_cast<const char*>(values.data());
+  if (operation.format == WireFormat::kFp32) return;
+  packed_.resize(operation.frame.bytes);
+  if (item.final) RoundTo(operation.format, values);
+  Pack(operation.format, values, packed_.data());
+  operation.payload = packed_.data();
+}
+
+bool TcpEdges::FillUp(Out& out) {
+  static const char kFiller[4096] = {};
+  while (out.owed > 0) {
+    const ssize_t n = send(out.socket.get(), kFiller, std::min<uint64_t>(out.owed, sizeof(kFiller)),
+                           MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n < 0 && WouldBlock()) return false;
+    if (n <= 0) break;  // Broken: the frame that follows will find out.
+    out.owed -= n;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
+  operation.blocked_out = -1;
+  if (operation.sent == operation.sends.size()) return false;
+  const SendItem& item = operation.sends[operation.sent];
+  if (item.needs > operation.received) return false;
+  RUBATO_ASSIGN_OR_RETURN(Out* const out, Connected(item.to));
+  if (!FillUp(*out)) {
+    operation.blocked_out = out->socket.get();
+    return false;
+  }
+  if (operation.frame_sent == 0) StartFrame(operation, item);
+  const uint64_t total = sizeof(Frame) + operation.frame.bytes;
+  iovec parts[2];
+  int count = 0;
+  if (operation.frame_sent < sizeof(Frame)) {
+    parts[count++] = {reinterpret_cast<char*>(&operation.frame) + operation.frame_sent,
+                      sizeof(Frame) - operation.frame_sent};
+  }
+  const uint64_t payload_sent =
+      operation.frame_sent > sizeof(Frame) ? operation.frame_sent - sizeof(Frame) : 0;
+  if (payload_sent < operation.frame.bytes) {
+    parts[count++] = {const_cast<char*>(operation.payload) + payload_sent,
+                      operation.frame.bytes - payload_sent};
+  }
+  msghdr message{};
+  message.msg_iov = parts;
+  message.msg_iovlen = count;
+  const ssize_t n = sendmsg(out->socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (n < 0 && WouldBlock()) {
+    operation.blocked_out = out->socket.get();
+    return false;
+  }
+  if (n <= 0) return Lose(item.to, false);
+  operation.frame_sent += n;
+  if (operation.frame_sent == total) {
+    operation.frame_sent = 0;
+    ++operation.sent;
+  }
+  return true;
+}
+
+absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
+  operation.blocked_in = -1;
+  if (operation.received == operation.receives.size()) return false;
+  const ReceiveItem& item = operation.receives[operation.received];
+  In* const in = Arrived(item.from);
+  if (in == nullptr) return false;
+  const auto take = [&](void* to, uint64_t bytes) {
+    return recv(in->socket.get(), to, bytes, MSG_DONTWAIT);
+  };
+  const bool header = in->header_got < sizeof(Frame);
+  const bool old = !header && in->frame.view < view_.number;
+  ssize_t n = 0;
+  const absl::Span<float> values = operation.values.subspan(item.slice.begin, item.slice.size());
+  const bool in_place = !item.reduce && operation.format == WireFormat::kFp32;
+  if (!header && !old && in->frame.view > view_.number) {
+    operation.blocked_in = -1;  // The sender is a view ahead: ours is about to end.
+    return false;
+  }
+  if (!header && !old &&
+      (in->frame.operation != operation_ ||
+       in->frame.bytes != values.size() * WireBytes(operation.format))) {
+    return absl::InternalError("members of the view do not make the same calls");
+  }
+  const uint64_t left = in->frame.bytes - in->payload_got;
+  if (header) {
+    n = take(reinterpret_cast<char*>(&in->frame) + in->header_got, sizeof(Frame) - in->header_got);
+  } else if (left > 0) {
+    scratch_.resize(std::max<size_t>(scratch_.size(), kChunkBytes * 2));
+    char* to = scratch_.data() + (old ? 0 : in->payload_got);
+    if (in_place && !old) to = reinterpret_cast<char*>(values.data()) + in->payload_got;
+    n = take(to, old ? std::min<uint64_t>(left, scratch_.size()) : left);
+  }
+  const bool waiting = header || left > 0;
+  if (waiting && n < 0 && WouldBlock()) {
+    operation.blocked_in = in->socket.get();
+    return false;
+  }
+  if (waiting && n <= 0) return Lose(item.from, false);
+  if (header) {
+    in->header_got += n;
+    return true;
+  }
+  in->payload_got += n;
+  if (in->payload_got < in->frame.bytes) return true;
+  in->header_got = in->payload_got = 0;
+  if (old) return true;
+  if (item.reduce) {
+    UnpackAdd(operation.format, scratch_.data(), values);
+  } else if (!in_place) {
+    Unpack(operation.format, scratch_.data(), values);
+  }
+  ++operation.received;
+  return true;
+}
+
+}  // namespace rubato

@@ -1,0 +1,116 @@
+// Allreduce over TCP. Each socket carries bulk data in one direction only, so that small messages
+// never wait behind an acknowledgement of the other direction.
+//
+// Data goes in frames that name their view and operation. A change of view keeps the sockets to
+// members who stay: a frame cut off by it is filled up by its sender and thrown away by its
+// receiver, who finds the next header where it belongs. Chunks of a slice are passed on as
+// they come in, so that all links of the ring work at once.
+#ifndef RUBATO_ADAPTERS_RING_TCP_EDGES_H_
+#define RUBATO_ADAPTERS_RING_TCP_EDGES_H_
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "rubato/adapters/ring/data_plane.h"
+#include "rubato/adapters/ring/fd.h"
+#include "rubato/base/mutex.h"
+#include "rubato/ring/plan.h"
+
+namespace rubato {
+
+// The first bytes on every connection.
+struct Hello {
+  static constexpr uint64_t kEdge = 0x6567646572756272;   // Bulk data of a view.
+  static constexpr uint64_t kState = 0x7461747372756272;  // A newcomer asks for the state.
+  uint64_t kind = 0;
+  uint64_t group = 0;
+  int64_t from = 0;
+  int64_t to = 0;
+  int64_t min_step = 0;  // kState alone.
+};
+
+class TcpEdges : public DataPlane {
+ public:
+  // `lost` is told of members whose connection broke or was refused.
+  TcpEdges(const Attention& attention, uint64_t group,
+           std::function<void(MemberId, bool refused)> lost);
+  ~TcpEdges() override;
+
+  // A connection from `member` to the life `to` came in. Called by the control thread.
+  void Arrive(MemberId member, MemberId to, Fd socket);
+
+  absl::Status Enter(const View& view, int rank, MemberId self) override;
+  absl::Status Allreduce(absl::Span<float> values, WireFormat format) override;
+  absl::Status Broadcast(absl::Span<char> bytes, int root) override;
+  absl::Status Vote(int64_t step, float speed, std::vector<float>& speeds) override;
+
+ private:
+  struct Frame {
+    uint64_t view = 0;
+    uint64_t operation = 0;
+    uint64_t bytes = 0;
+  };
+  struct Out {
+    Fd socket;
+    uint64_t owed = 0;  // Bytes still missing from a frame that was cut off.
+  };
+  struct In {
+    Fd socket;
+    Frame frame;
+    size_t header_got = 0;
+    uint64_t payload_got = 0;
+  };
+  // What one operation sends and receives, each in order.
+  struct SendItem {
+    int to = 0;
+    Slice slice;
+    bool final = false;
+    size_t needs = 0;  // How many receipts must have come before.
+  };
+  struct ReceiveItem {
+    int from = 0;
+    Slice slice;
+    bool reduce = false;
+  };
+  struct Operation;
+
+  static void Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vector<SendItem>& sends,
+                    std::vector<ReceiveItem>& receives);
+  absl::Status Run(Operation& operation);
+  absl::Status Complete(Operation& operation);
+  void StartFrame(Operation& operation, const SendItem& item);
+  static bool FillUp(Out& out);
+  absl::StatusOr<bool> TrySend(Operation& operation);
+  absl::StatusOr<bool> TryReceive(Operation& operation);
+  absl::Status Wait(const Operation& operation);
+  absl::StatusOr<Out*> Connected(int rank);
+  In* Arrived(int rank);
+  // Waits until the view ends, since `member` is out of reach.
+  absl::Status Lose(int rank, bool refused);
+  bool Live() const { return attention_.live_view.load(std::memory_order_acquire) == view_.number; }
+
+  const Attention& attention_;
+  const uint64_t group_;
+  MemberId self_;
+  const std::function<void(MemberId, bool)> lost_;
+  View view_;
+  int rank_ = 0;
+  uint64_t operation_ = 0;
+  std::map<MemberId, Out> out_;
+  std::map<MemberId, In> in_;
+  std::vector<char> scratch_;
+  std::vector<char> packed_;
+  Fd arrived_fd_;
+  std::atomic<bool> has_arrivals_{false};
+  Mutex mu_;
+  std::map<std::pair<MemberId, MemberId>, Fd> arrivals_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_TCP_EDGES_H_

@@ -1,0 +1,115 @@
+// rubato generate trace: draws the jobs of a cluster from a seed.
+// rubato generate profiles: writes the built-in throughput curves as files, to look at or change.
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/base/status.h"
+#include "rubato/cli/generate.h"
+#include "rubato/cli/progress.h"
+#include "rubato/cli/simulate_input.h"
+#include "rubato/simulate/trace_generator.h"
+
+namespace rubato {
+namespace {
+
+struct TraceFlags {
+  TraceGeneratorOptions options;
+  std::string out, gpu_types = "A100";
+};
+
+absl::StatusOr<int> RunGenerateTrace(const TraceFlags& flags, Console& console) {
+  TraceGeneratorOptions options = flags.options;
+  options.gpu_types = absl::StrSplit(flags.gpu_types, ',');
+  Trace trace;
+  {
+    Progress progress(console, "drawing", options.jobs, "jobs");
+    options.progress = [&](int64_t drawn) { progress.Update(drawn); };
+    RUBATO_ASSIGN_OR_RETURN(trace, GenerateTrace(options, BuiltinModels(), BuiltinCurves()));
+    progress.Update(options.jobs, "writing");
+    RUBATO_RETURN_IF_ERROR(WriteFileAtomically(flags.out, FormatTrace(trace)));
+  }
+  const double days = trace.jobs.back().submit_s / 86400;
+  console.err << absl::StrFormat("%s: %d jobs over %.1f days, %.0f%% of %d GPUs asked for\n",
+                                 flags.out, trace.jobs.size(), days, 100 * options.load,
+                                 options.gpus);
+  return kExitDone;
+}
+
+absl::StatusOr<int> RunGenerateProfiles(const std::string& out, Console& console) {
+  std::set<std::string> models;
+  for (const BuiltinModel& model : BuiltinModels()) models.insert(model.model);
+  for (const std::string& type : BuiltinGpuTypes()) {
+    const std::filesystem::path folder = std::filesystem::path(out) / type;
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) {
+      return absl::NotFoundError(
+          absl::StrCat("cannot make ", folder.string(), ": ", error.message()));
+    }
+    for (const std::string& model : models) {
+      RUBATO_RETURN_IF_ERROR(WriteFileAtomically((folder / absl::StrCat(model, ".csv")).string(),
+                                                 FormatBuiltinProfile(model, type)));
+    }
+  }
+  console.err << out << ": " << models.size() << " models on " << BuiltinGpuTypes().size()
+              << " types of GPU\n";
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddGenerateTrace(Console& console, CLI::App& generate, GenerateRun& chosen) {
+  const auto flags = std::make_shared<TraceFlags>();
+  TraceGeneratorOptions& o = flags->options;
+  CLI::App* app = generate.add_subcommand(
+      "trace", "Draw a trace of jobs, shaped like a real cluster's, from a seed.");
+  app->footer(
+      "Examples:\n  rubato generate trace --jobs 1000 --gpus 128 --out jobs.csv\n  rubato simulate "
+      "--trace jobs.csv --cluster n16g8 --out report.html");
+  app->callback([flags, &console, &chosen] {
+    chosen = [flags, &console] { return RunGenerateTrace(*flags, console); };
+  });
+  app->add_option("--jobs", o.jobs, "How many")->capture_default_str();
+  app->add_option("--gpus", o.gpus, "GPUs of the cluster it is meant for")->capture_default_str();
+  app->add_option("--seed", o.seed, "The same seed and flags give the same trace")
+      ->capture_default_str();
+  app->add_option("--out", flags->out, "The CSV to write")->required();
+  app->add_option("--load", o.load, "GPU time asked for, as a share of what there is")
+      ->capture_default_str();
+  app->add_option("--lambda-low", o.lambda_low, "Deadline = submission + lambda x run time,")
+      ->capture_default_str();
+  app->add_option("--lambda-high", o.lambda_high, "lambda uniform between the two")
+      ->capture_default_str();
+  app->add_option("--best-effort", o.best_effort_share, "Share of jobs without a deadline")
+      ->capture_default_str();
+  app->add_option("--soft", o.soft_share, "Share of deadlines that may be missed at a price")
+      ->capture_default_str();
+  app->add_option("--high-priority", o.high_priority_share, "Share of jobs with priority 1")
+      ->capture_default_str();
+  app->add_option("--sweeps", o.sweep_share, "Share of jobs that come in bursts of like ones")
+      ->capture_default_str();
+  app->add_option("--day-swing", o.day_swing, "0: as many arrivals by night as by day; up to 1")
+      ->capture_default_str();
+  app->add_option("--run-time", o.run_time_median_s, "Median seconds of a job on one GPU")
+      ->capture_default_str();
+  app->add_option("--gpu-types", flags->gpu_types, "Types whose speed run times count on")
+      ->capture_default_str();
+}
+
+void AddGenerateProfiles(Console& console, CLI::App& generate, GenerateRun& chosen) {
+  const auto out = std::make_shared<std::string>();
+  CLI::App* app = generate.add_subcommand(
+      "profiles", "Write the built-in throughput curves as TYPE/MODEL.csv.");
+  app->footer("Examples:\n  rubato generate profiles --out profiles");
+  app->callback([out, &console, &chosen] {
+    chosen = [out, &console] { return RunGenerateProfiles(*out, console); };
+  });
+  app->add_option("--out", *out, "The folder to write to")->required();
+}
+
+}  // namespace rubato

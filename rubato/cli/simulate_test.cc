@@ -1,0 +1,122 @@
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "absl/strings/str_split.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+#include "rubato/adapters/files/text_file.h"
+#include "rubato/cli/commands.h"
+#include "rubato/cli/simulate_input.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class SimulateCommandTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Runs `rubato LINE`; words are split at spaces.
+  int Rubato(const std::string& line) {
+    out_.str("");
+    err_.str("");
+    Cli cli({.out = out_, .err = err_});
+    AddGenerate(cli);
+    AddSimulate(cli);
+    const std::vector<std::string> words = absl::StrSplit("rubato " + line, ' ');
+    std::vector<const char*> argv;
+    for (const std::string& word : words) argv.push_back(word.c_str());
+    return cli.Main(static_cast<int>(argv.size()), argv.data());
+  }
+  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(At(name)) << text;
+    return At(name);
+  }
+
+  std::filesystem::path folder_;
+  std::ostringstream out_, err_;
+};
+
+// What a newcomer types first; no file from elsewhere is needed.
+TEST_F(SimulateCommandTest, ATraceIsDrawnSimulatedAndReportedOn) {
+  ASSERT_EQ(Rubato("generate trace --jobs 50 --gpus 16 --seed 3 --out " + At("jobs.csv")), 0)
+      << err_.str();
+  ASSERT_EQ(Rubato("simulate --trace " + At("jobs.csv") +
+                   " --cluster n2g8 --policy fifo,edf-capped --json --out " + At("report.html")),
+            0)
+      << err_.str();
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_EQ(json["jobs"], 50);
+  EXPECT_EQ(json["policies"][1]["policy"], "edf-capped");
+  EXPECT_EQ(json["policies"][1]["completed"], 50);
+  EXPECT_THAT(*ReadTextFile(At("report.html")), StartsWith("<!doctype html>"));
+}
+
+TEST_F(SimulateCommandTest, BuiltInProfilesMayBeWrittenAndReadBack) {
+  ASSERT_EQ(Rubato("generate trace --jobs 30 --gpus 8 --out " + At("jobs.csv")), 0);
+  ASSERT_EQ(Rubato("generate profiles --out " + At("profiles")), 0);
+  const std::string common = "simulate --policy fifo --cluster n1g8 --trace " + At("jobs.csv");
+  ASSERT_EQ(Rubato(common), 0);
+  // All but the last column, which is how long it took.
+  const auto ratio = [&] { return out_.str().substr(0, out_.str().find('%')); };
+  const std::string built_in = ratio();
+  ASSERT_EQ(Rubato(common + " --gpu-type A100 --profiles " + At("profiles")), 0) << err_.str();
+  EXPECT_EQ(ratio(), built_in);
+}
+
+TEST_F(SimulateCommandTest, AScenarioShowsGangAgainstElastic) {
+  ASSERT_EQ(Rubato("simulate --scenario two-jobs"), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("fifo-elastic: training done at 1022 s, waited 0 s"));
+  EXPECT_THAT(out_.str(), HasSubstr("█ job 1   ▒ job 2"));
+  ASSERT_EQ(Rubato("simulate --scenario colocate --json"), 0);
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_GT(json["policies"][1]["scenario"]["utilisation_while_training"], 0.9);
+}
+
+TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
+  const std::string header = "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu\n";
+  const std::string good = Write("good.csv", header + "a,0,9,deepfm,,4096,1\n");
+  const std::string bad = Write("bad.csv", header + "a,0,9,deepfm,,4096,1\nb,0,x,m,,1,1\n");
+  const std::string other = Write("other.csv", header + "a,0,9,bert,,64,1\n");
+  struct Case {
+    std::string line, message;
+  };
+  for (const Case& c : {
+           Case{"simulate", "give --trace and --cluster, or a --scenario"},
+           Case{"simulate --scenario nine-jobs", "no scenario \"nine-jobs\""},
+           Case{"simulate --scenario two-jobs --cluster n1g8", "brings its own"},
+           Case{"simulate --trace " + At("none.csv") + " --cluster n1g8", "cannot open"},
+           Case{"simulate --trace " + At("") + " --cluster n1g8", "is a folder"},
+           Case{"simulate --trace " + bad + " --cluster n1g8", "bad.csv:3: iteration is \"x\""},
+           Case{"simulate --trace " + other + " --cluster n1g8",
+                "other.csv:2: job a: no profile of bert with batch size 64"},
+           Case{"simulate --trace " + other + " --cluster n1g8", "with --profiles"},
+           Case{"simulate --trace " + good + " --cluster n1g8x", "should read like n16g8"},
+           Case{"simulate --trace " + good + " --cluster n0g8", "must be positive"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --policy best", "no policy \"best\""},
+           Case{"simulate --trace " + good + " --cluster n1g8 --overhead some", "--overhead some"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --slot 0", "the slot is 0 s"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --profiles " + At("no"),
+                "is not a folder"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --out " + At("no/report.html"),
+                "cannot create"},
+           Case{"generate trace --load -1 --out " + At("t.csv"), "load is -1"},
+           Case{"generate trace --gpu-types H900 --out " + At("t.csv"), "of type \"H900\""},
+       }) {
+    EXPECT_EQ(Rubato(c.line), 2) << c.line;
+    EXPECT_THAT(err_.str(), HasSubstr(c.message)) << c.line;
+  }
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,163 @@
+// Who seems to be alive: SWIM with suspicion, as a state machine.
+//
+//              probe unanswered            suspicion runs out
+//     alive ────────────────────▶ suspect ───────────────────▶ dead
+//       ▲                            │                           │
+//       └──── a higher incarnation, which only the member itself can claim
+//                                        gone (it left, or its process is proven to have ended)
+//
+// Each member probes one other a period; an unanswered probe is tried again through others, so
+// that one bad link is not taken for a death. Rumours ride on probes and answers, and a full
+// exchange now and then, also with the dead, mends what was missed. For one incarnation the
+// order alive < suspect < dead decides between rumours; gone is final.
+//
+// Two members may disagree at any moment: this is a detector, and Views agrees on top of it.
+// Not thread-safe: whoever owns the peer owns it.
+#ifndef RUBATO_MEMBERSHIP_SWIM_H_
+#define RUBATO_MEMBERSHIP_SWIM_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "rubato/base/rng.h"
+#include "rubato/membership/member.h"
+#include "rubato/membership/swim_options.h"
+
+namespace rubato {
+
+enum class Health : uint8_t { kAlive, kSuspect, kDead, kGone };
+
+// What one member says about another, or about itself.
+struct Rumour {
+  Member member;
+  Health health = Health::kAlive;
+  uint32_t incarnation = 0;
+};
+
+struct SwimMessage {
+  enum class Kind : uint8_t {
+    kPing,         // Answer me with this sequence number.
+    kAck,          // I am here; answers a ping, or hands on the answer of another.
+    kPingRequest,  // Please ping `target` for me.
+    kGossip,       // Nothing but rumours.
+    kPush,         // All I know; tell me all you know.
+    kPull          // All I know.
+  };
+  Kind kind = Kind::kGossip;
+  Member from;
+  uint64_t sequence = 0;
+  Member target;  // For kPing too, so that whoever took over an address does not answer for it.
+  std::vector<Rumour> rumours;
+};
+
+class Swim {
+ public:
+  // `self.id` must be new. `rng` orders the probes.
+  Swim(Member self, SwimOptions options, Rng rng);
+
+  // Asks these addresses for the group, in turn, until StopSeeking(): those who answer may be
+  // seeking it too. They are also tried now and then later, so that halves find each other.
+  void Join(std::vector<std::string> addresses, absl::Time now);
+  void StopSeeking() { seeking_ = false; }
+
+  // `member` is known from elsewhere, as from a view; alive until shown otherwise.
+  void Introduce(const Member& member, absl::Time now);
+
+  void Receive(const SwimMessage& message, absl::Time now);
+  // Does what is due. Call at `next_wake()`, or whenever convenient.
+  void Tick(absl::Time now);
+  absl::Time next_wake() const;
+
+  // A connection to `member` broke. With `proven`, its process is known to have ended: it is gone
+  // at once, for good. Otherwise it is probed now and suspected.
+  void ReportLost(MemberId member, bool proven, absl::Time now);
+  // Says farewell: others see this member as gone without suspecting it first.
+  void Leave(absl::Time now);
+
+  // kGone for an id never heard of.
+  Health health(MemberId member) const;
+  // Neither dead nor gone, self included, by id.
+  std::vector<Member> Living() const;
+  const Member& self() const { return self_; }
+  // Others say that this life has ended, and will not be told otherwise.
+  bool declared_gone() const { return declared_gone_; }
+
+  struct Send {
+    std::string to;
+    SwimMessage message;
+  };
+  std::vector<Send> TakeSends();
+  // Whether Living() may have changed since the last call.
+  bool TakeChanged();
+
+ private:
+  struct Known {
+    Member member;
+    Health health = Health::kAlive;
+    uint32_t incarnation = 0;
+    absl::Time deadline = absl::InfiniteFuture();  // Of the suspicion, or of the memory.
+  };
+  struct Queued {
+    Rumour rumour;
+    int sent = 0;
+  };
+  struct Probe {
+    Member target;
+    uint64_t sequence = 0;
+    absl::Time ask_others;  // InfiniteFuture once asked.
+    absl::Time give_up;
+  };
+  struct Errand {  // A ping sent for someone else.
+    Member requester;
+    uint64_t sequence = 0;
+  };
+
+  void Hear(const Rumour& rumour, absl::Time now);
+  void HearAboutSelf(const Rumour& rumour);
+  void SetHealth(Known& known, Health health, uint32_t incarnation, absl::Time now);
+  void Spread(const Rumour& rumour);
+  void SendTo(const std::string& address, SwimMessage message);
+  void AttachRumours(SwimMessage& message);
+  std::vector<Rumour> WholeTable() const;
+  void StartProbe(absl::Time now);
+  void BeginProbeOf(const Member& target, absl::Time now);
+  void AskOthers(absl::Time now);
+  void Gossip();
+  void PushPull();
+  void ExpireSuspicions(absl::Time now);
+  void ForgiveOwnSleep(absl::Time now);
+  void MissProbe(const Member& target, absl::Time now);
+  std::vector<Member> Others(bool with_dead) const;
+  absl::Duration SuspicionTime() const;
+
+  const Member self_;
+  const SwimOptions options_;
+  Rng rng_;
+  size_t next_push_;
+  uint32_t incarnation_ = 0;
+  bool leaving_ = false;
+  bool seeking_ = false;
+  bool declared_gone_ = false;
+  bool changed_ = true;
+  std::vector<std::string> seeds_;
+  std::map<MemberId, Known> known_;  // Ordered, so that a seed replays. Self is not in it.
+  std::deque<Queued> queue_;         // News first, worn rumours last.
+  std::vector<MemberId> round_;      // Whom this round of probes has still to visit.
+  std::optional<Probe> probe_;
+  std::map<uint64_t, Errand> errands_;
+  uint64_t next_sequence_ = 1;
+  absl::Time last_tick_ = absl::InfinitePast();
+  absl::Time next_probe_ = absl::InfinitePast();
+  absl::Time next_gossip_ = absl::InfinitePast();
+  absl::Time next_push_pull_ = absl::InfinitePast();
+  std::vector<Send> sends_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MEMBERSHIP_SWIM_H_

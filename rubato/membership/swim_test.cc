@@ -1,0 +1,155 @@
+#include "rubato/membership/swim.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Members that reach each other at once, except over the links that are cut.
+class Village {
+ public:
+  explicit Village(int count, SwimOptions options = SwimOptions::Loopback()) : options_(options) {
+    for (int i = 0; i < count; ++i) Arrive();
+  }
+
+  int Arrive() {
+    const int i = static_cast<int>(swims_.size());
+    const Member self{MemberId(i), absl::StrCat("house-", i)};
+    swims_.push_back(std::make_unique<Swim>(self, options_, Rng(i)));
+    if (i > 0) swims_[i]->Join({"house-0"}, now_);
+    return i;
+  }
+
+  void RunFor(absl::Duration time) {
+    for (const absl::Time end = now_ + time; now_ < end; now_ += absl::Milliseconds(5)) {
+      for (int i = 0; i < static_cast<int>(swims_.size()); ++i) {
+        if (!stopped.contains(i)) swims_[i]->Tick(now_);
+      }
+      Deliver();
+    }
+  }
+
+  // Who is alive in the eyes of `i`.
+  std::vector<int> SeenBy(int i) const {
+    std::vector<int> seen;
+    for (const Member& member : swims_[i]->Living()) seen.push_back(member.id.value());
+    return seen;
+  }
+  Swim& operator[](int i) { return *swims_[i]; }
+  absl::Time now() const { return now_; }
+
+  std::set<int> stopped;
+  std::set<std::pair<int, int>> cut;  // From, to.
+
+ private:
+  void Deliver() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (int from = 0; from < static_cast<int>(swims_.size()); ++from) {
+        for (const Swim::Send& send : swims_[from]->TakeSends()) {
+          const int to = std::stoi(send.to.substr(6));
+          if (stopped.contains(to) || stopped.contains(from) || cut.contains({from, to})) continue;
+          swims_[to]->Receive(send.message, now_);
+          moved = true;
+        }
+      }
+    }
+  }
+
+  SwimOptions options_;
+  absl::Time now_ = absl::UnixEpoch();
+  std::vector<std::unique_ptr<Swim>> swims_;
+};
+
+TEST(SwimTest, EveryoneHearsOfEveryoneThroughOneSeed) {
+  Village village(5);
+  village.RunFor(absl::Seconds(2));
+  for (int i = 0; i < 5; ++i) EXPECT_THAT(village.SeenBy(i), ElementsAre(0, 1, 2, 3, 4));
+}
+
+TEST(SwimTest, ASilentMemberIsDroppedWithinTheStatedTime) {
+  Village village(8);
+  village.RunFor(absl::Seconds(2));
+  village.stopped.insert(3);
+  village.RunFor(absl::Milliseconds(1800));
+  for (int i : {0, 1, 2, 4, 5, 6, 7}) {
+    EXPECT_THAT(village.SeenBy(i), ElementsAre(0, 1, 2, 4, 5, 6, 7)) << "seen by " << i;
+  }
+}
+
+// One bad link between two members is no death: the others vouch for both.
+TEST(SwimTest, ABadLinkIsBridgedByOthers) {
+  Village village(4);
+  village.RunFor(absl::Seconds(2));
+  village.cut = {{0, 1}, {1, 0}};
+  village.RunFor(absl::Seconds(20));
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(village.SeenBy(i), ElementsAre(0, 1, 2, 3));
+}
+
+// Cut in two, both halves drop each other; healed, they find each other again without a restart.
+TEST(SwimTest, HalvesThatMeetAgainMakeUp) {
+  Village village(4);
+  village.RunFor(absl::Seconds(2));
+  for (int a : {0, 1}) {
+    for (int b : {2, 3}) village.cut.insert({{a, b}, {b, a}});
+  }
+  village.RunFor(absl::Seconds(5));
+  EXPECT_THAT(village.SeenBy(0), ElementsAre(0, 1));
+  EXPECT_THAT(village.SeenBy(3), ElementsAre(2, 3));
+  village.cut.clear();
+  village.RunFor(absl::Seconds(10));
+  for (int i = 0; i < 4; ++i) EXPECT_THAT(village.SeenBy(i), ElementsAre(0, 1, 2, 3));
+}
+
+TEST(SwimTest, AProvenDeathNeedsNoSuspicion) {
+  Village village(4);
+  village.RunFor(absl::Seconds(2));
+  village.stopped.insert(2);
+  village[0].ReportLost(MemberId(2), /*proven=*/true, village.now());
+  village.RunFor(absl::Milliseconds(100));
+  for (int i : {0, 1, 3}) EXPECT_THAT(village.SeenBy(i), ElementsAre(0, 1, 3));
+}
+
+// Woken after a long stop, a member blames nobody else for its own silence.
+TEST(SwimTest, ASleeperDoesNotBuryTheOthers) {
+  Village village(3);
+  village.RunFor(absl::Seconds(2));
+  village.stopped.insert(1);
+  village.RunFor(absl::Seconds(60));
+  EXPECT_THAT(village.SeenBy(0), ElementsAre(0, 2));
+  village.stopped.clear();
+  village.RunFor(absl::Milliseconds(5));
+  EXPECT_THAT(village.SeenBy(1), ElementsAre(0, 1, 2));
+  village.RunFor(absl::Seconds(8));
+  EXPECT_THAT(village.SeenBy(0), ElementsAre(0, 1, 2));
+}
+
+TEST(SwimTest, WhoLeavesIsNotSuspectedButGone) {
+  Village village(3);
+  village.RunFor(absl::Seconds(2));
+  village[1].Leave(village.now());
+  village.RunFor(absl::Milliseconds(100));
+  EXPECT_EQ(village[0].health(MemberId(1)), Health::kGone);
+  EXPECT_EQ(village[2].health(MemberId(1)), Health::kGone);
+}
+
+TEST(SwimOptionsTest, PresetsAreValidAndBadOnesAreNamed) {
+  for (const SwimOptions& options :
+       {SwimOptions::Loopback(), SwimOptions::Lan(), SwimOptions::Wan()}) {
+    EXPECT_TRUE(options.Validate().ok());
+  }
+  SwimOptions options;
+  options.probe_timeout = options.probe_period;
+  EXPECT_THAT(std::string(options.Validate().message()), ::testing::HasSubstr("probe_timeout"));
+}
+
+}  // namespace
+}  // namespace rubato

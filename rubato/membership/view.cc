@@ -1,0 +1,78 @@
+#include "rubato/membership/view.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+const Standing* Find(const std::vector<Standing>& standings, MemberId id) {
+  for (const Standing& standing : standings) {
+    if (standing.member.id == id) return &standing;
+  }
+  return nullptr;
+}
+
+bool HasCaughtUp(const Standing* standing, int64_t step) {
+  return standing != nullptr &&
+         (standing->applied == step || (standing->applied == step - 1 && standing->voted == step));
+}
+
+}  // namespace
+
+int View::RankOf(MemberId member) const {
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (members[i].id == member) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+bool View::Holds(MemberId member) const {
+  const int rank = RankOf(member);
+  return rank >= 0 && rank < holders;
+}
+
+std::string View::ToString() const {
+  std::string text = absl::StrCat("view ", number, " after step ", step, ":");
+  for (int i = 0; i < size(); ++i) {
+    absl::StrAppend(&text, i == holders ? " | " : " ", members[i].id.ToString());
+  }
+  return text;
+}
+
+View NextView(const View& old, const ViewChange& change, PlantedBug bug) {
+  View next{.number = old.number + 1, .step = old.step};
+  for (int i = 0; i < old.holders; ++i) {
+    const Standing* standing = Find(change.standings, old.members[i].id);
+    if (standing == nullptr) continue;
+    if (bug == PlantedBug::kSourceIsRankZero) {
+      if (next.members.empty()) next.step = standing->applied;
+    } else {
+      next.step = std::max(next.step, standing->applied);
+    }
+    if (!change.leaving.contains(old.members[i].id)) next.members.push_back(old.members[i]);
+  }
+  std::vector<Member> learners;
+  for (int i = old.holders; i < old.size(); ++i) {
+    const Member& member = old.members[i];
+    if (change.leaving.contains(member.id)) continue;
+    if (HasCaughtUp(Find(change.standings, member.id), next.step)) {
+      next.members.push_back(member);
+    } else if (std::count(change.keep.begin(), change.keep.end(), member) > 0) {
+      learners.push_back(member);
+    }
+  }
+  next.holders = next.size();
+  next.members.insert(next.members.end(), learners.begin(), learners.end());
+  for (const Member& member : change.newcomers) {
+    if (!next.Contains(member.id)) next.members.push_back(member);
+  }
+  if (bug == PlantedBug::kRankByAddress) {
+    std::sort(next.members.begin(), next.members.end(),
+              [](const Member& a, const Member& b) { return a.address < b.address; });
+  }
+  return next;
+}
+
+}  // namespace rubato

@@ -1,0 +1,423 @@
+#include "rubato/membership/views.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+
+namespace rubato {
+
+absl::Status ViewOptions::Validate() const {
+  if (retry <= absl::ZeroDuration() || promise_timeout < retry || takeover < promise_timeout) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "retry (%s) must be above 0 and at most promise_timeout (%s), and that at most takeover "
+        "(%s)",
+        absl::FormatDuration(retry), absl::FormatDuration(promise_timeout),
+        absl::FormatDuration(takeover)));
+  }
+  if (gather < absl::ZeroDuration() || patience < promise_timeout) {
+    return absl::InvalidArgumentError(
+        "gather must not be negative, patience at least promise_timeout");
+  }
+  return absl::OkStatus();
+}
+
+Views::Views(const Swim& swim, ViewOptions options, Rng rng)
+    : swim_(swim), self_(swim.self()), options_(options), rng_(rng) {}
+
+void Views::Found(int64_t step) {
+  view_ = View{.number = 1, .members = {self_}, .holders = 1, .step = step};
+  seen_number_ = 1;
+  progress_ = {.finished = step, .applied = step, .voted = step};
+}
+
+void Views::Receive(const ViewMessage& message, absl::Time now) {
+  using Kind = ViewMessage::Kind;
+  if (fenced_) return;
+  if (message.kind == Kind::kQuery) {
+    if (view_.number > 0) {
+      ViewMessage reply = Make(Kind::kDecide);
+      reply.view = view_;
+      SendTo(message.from, std::move(reply), now);
+    }
+    return;
+  }
+  const bool carries_used_view = message.kind == Kind::kDecide || message.kind == Kind::kPrepare;
+  if (carries_used_view && message.view) Adopt(*message.view, now);
+  if (message.kind == Kind::kEvicted && view_.number == 0) Fence();
+  if (fenced_ || !member()) return;
+  if (message.kind == Kind::kCaughtUp) ready_.insert(message.from.id);
+  if (message.kind == Kind::kLeaving) leaving_.insert(message.from.id);
+  if (message.kind == Kind::kComplaint && message.number == view_.number + 1) Complain();
+  // What belongs to another instance of the agreement is past, or not yet ours to answer.
+  if (message.number == view_.number + 1) {
+    switch (message.kind) {
+      case Kind::kPrepare:
+        return HandlePrepare(message, now);
+      case Kind::kPromise:
+        return HandlePromise(message, now);
+      case Kind::kAccept:
+        return HandleAccept(message, now);
+      case Kind::kAccepted:
+        return HandleAccepted(message, now);
+      case Kind::kReject:
+        return HandleReject(message, now);
+      default:
+        return;
+    }
+  }
+  HearNumber(message.from, message.number - 1, now);
+}
+
+void Views::HearNumber(const Member& from, uint64_t number, absl::Time now) {
+  if (fenced_ || from.id == self_.id) return;
+  if (number > seen_number_) {
+    if (!Recently(absl::StrCat("query ", from.address), now)) {
+      SendTo(from, Make(ViewMessage::Kind::kQuery), now);
+    }
+    return;
+  }
+  const bool in_view = view_.Contains(from.id);
+  // Under `quorum: any` a stranger with our number is the other half of a split.
+  const bool split = options_.quorum == Quorum::kAny && number == view_.number && !in_view;
+  const bool behind = number < view_.number && (number > 0 || in_view);
+  const bool evicted = number == 0 && evicted_.contains(from.id);
+  if (!member() || !(split || behind || evicted)) return;
+  if (Recently(absl::StrCat("decide ", from.address), now)) return;
+  ViewMessage message = Make(evicted ? ViewMessage::Kind::kEvicted : ViewMessage::Kind::kDecide);
+  message.view = view_;
+  SendTo(from, std::move(message), now);
+}
+
+void Views::SetProgress(const Progress& progress, absl::Time now) {
+  progress_ = progress;
+  if (held_ && progress_.finished >= held_->after_step) {
+    const ViewMessage prepare = *std::exchange(held_, {});
+    HandlePrepare(prepare, now);
+  }
+}
+
+void Views::Adopt(const View& view, absl::Time now) {
+  seen_number_ = std::max(seen_number_, view.number);
+  const bool newer = view.number > view_.number;
+  if (fenced_ || !(newer || Loses(view))) return;
+  const bool held_state = view_.Holds(self_.id);
+  if (!view.Contains(self_.id)) {
+    if (view_.Contains(self_.id)) Fence();
+    return;
+  }
+  // A holder stays one, at most one step behind and then with that step's sum in hand. Anything
+  // else means that the group went on without this member, whose state is now a branch of its own.
+  const bool level = progress_.applied == view.step ||
+                     (progress_.applied == view.step - 1 && progress_.voted == view.step);
+  const bool bug = options_.bug != PlantedBug::kNone;
+  if (held_state && !bug && (!newer || !view.Holds(self_.id) || !level)) return Fence();
+  for (const Member& member : view_.members) {
+    if (!view.Contains(member.id)) evicted_.insert(member.id);
+  }
+  view_ = view;
+  // Until the steps report, which a prepare in the same packet does not wait for.
+  const int64_t applied = view.Holds(self_.id) ? view.step : -1;
+  progress_ = {.finished = view.step, .applied = applied, .voted = view.step};
+  frozen_ = complained_ = false;
+  frozen_since_ = planned_since_ = absl::InfiniteFuture();
+  promised_ = accepted_ = Ballot();
+  accepted_view_.reset();
+  held_.reset();
+  proposal_.reset();
+  round_ = 0;
+  ready_.clear();
+  std::erase_if(leaving_, [&](MemberId id) { return !view_.Contains(id); });
+  told_.clear();
+  not_before_ = absl::InfinitePast();
+}
+
+// Two views of one number exist only under `quorum: any`, after a split: the larger one stays.
+bool Views::Loses(const View& other) const {
+  if (options_.quorum != Quorum::kAny || other.number != view_.number || other == view_ ||
+      view_.members.empty() || other.members.empty()) {
+    return false;
+  }
+  if (other.size() != view_.size()) return other.size() > view_.size();
+  return other.members[0].id < view_.members[0].id;
+}
+
+void Views::Fence() {
+  fenced_ = true;
+  frozen_ = true;
+  proposal_.reset();
+  held_.reset();
+}
+
+void Views::Freeze(absl::Time now) {
+  if (options_.bug == PlantedBug::kNoFencing) return;
+  if (!frozen_) frozen_since_ = now;
+  frozen_ = true;
+}
+
+void Views::HandlePrepare(const ViewMessage& message, absl::Time now) {
+  if (!view_.Holds(message.from.id)) return;
+  if (message.ballot < promised_ && options_.bug != PlantedBug::kForgetPromises) {
+    ViewMessage reject = Make(ViewMessage::Kind::kReject);
+    reject.ballot = promised_;
+    return SendTo(message.from, std::move(reject), now);
+  }
+  if (held_ && held_->ballot > message.ballot) return;
+  held_.reset();
+  if (!frozen_ && progress_.finished < message.after_step) {
+    held_ = message;
+    return;
+  }
+  Promise(message, now);
+}
+
+void Views::Promise(const ViewMessage& prepare, absl::Time now) {
+  promised_ = prepare.ballot;
+  Freeze(now);
+  ViewMessage promise = Make(ViewMessage::Kind::kPromise);
+  promise.ballot = prepare.ballot;
+  promise.applied = progress_.applied;
+  promise.voted = progress_.voted;
+  if (accepted_view_ && options_.bug != PlantedBug::kForgetPromises) {
+    promise.accepted = accepted_;
+    promise.view = accepted_view_;
+  }
+  SendTo(prepare.from, std::move(promise), now);
+}
+
+void Views::HandlePromise(const ViewMessage& message, absl::Time now) {
+  if (!proposal_ || proposal_->view || proposal_->ballot != message.ballot) return;
+  proposal_->promises[message.from.id] = message;
+  Advance(now);
+}
+
+void Views::HandleAccept(const ViewMessage& message, absl::Time now) {
+  if (!view_.Holds(message.from.id) || !message.view) return;
+  if (message.ballot < promised_ && options_.bug != PlantedBug::kForgetPromises) {
+    ViewMessage reject = Make(ViewMessage::Kind::kReject);
+    reject.ballot = promised_;
+    return SendTo(message.from, std::move(reject), now);
+  }
+  promised_ = accepted_ = message.ballot;
+  accepted_view_ = message.view;
+  held_.reset();
+  Freeze(now);
+  ViewMessage accepted = Make(ViewMessage::Kind::kAccepted);
+  accepted.ballot = message.ballot;
+  SendTo(message.from, std::move(accepted), now);
+}
+
+void Views::HandleAccepted(const ViewMessage& message, absl::Time now) {
+  if (!proposal_ || !proposal_->view || proposal_->ballot != message.ballot) return;
+  if (!view_.Holds(message.from.id)) return;
+  proposal_->accepted_by.insert(message.from.id);
+  if (static_cast<int>(proposal_->accepted_by.size()) >= QuorumSize()) Decide(now);
+}
+
+void Views::Decide(absl::Time now) {
+  const View next = *proposal_->view;
+  ViewMessage decide = Make(ViewMessage::Kind::kDecide);
+  decide.view = next;
+  for (const Member& member : view_.members) {
+    if (!next.Contains(member.id)) SendTo(member, decide, now);
+  }
+  for (const Member& member : next.members) {
+    if (member.id != self_.id) SendTo(member, decide, now);
+  }
+  Adopt(next, now);
+}
+
+void Views::HandleReject(const ViewMessage& message, absl::Time now) {
+  if (!proposal_ || message.ballot <= proposal_->ballot) return;
+  round_ = std::max(round_, message.ballot.round);
+  proposal_.reset();
+  not_before_ = now + options_.retry * rng_.Uniform(1, 4);
+}
+
+void Views::Tick(absl::Time now) {
+  if (!member()) return;
+  if (leaving_self_ && view_.size() == 1) return Fence();  // Nobody is left to be told.
+  TellWishes(now);
+  if (proposal_) {
+    const bool overtaken = proposal_->planned && !proposal_->view && (complained_ || SomeoneDied());
+    if (overtaken) return Propose(/*planned=*/false, now);
+    Advance(now);
+    if (proposal_ && now >= proposal_->resend) Resend(now);
+    return;
+  }
+  if (!MayPropose(now)) return;
+  if (frozen_ || complained_ || SomeoneDied()) return Propose(/*planned=*/false, now);
+  if (!WantedByPlan()) return;
+  planned_since_ = std::min(planned_since_, now);
+  if (now >= planned_since_ + options_.gather) Propose(/*planned=*/true, now);
+}
+
+absl::Time Views::next_wake() const {
+  if (!member()) return absl::InfiniteFuture();
+  absl::Time wake = absl::InfiniteFuture();
+  if (proposal_) wake = std::min({wake, proposal_->resend, proposal_->deadline});
+  if (planned_since_ < absl::InfiniteFuture()) {
+    wake = std::min(wake, planned_since_ + options_.gather);
+  }
+  if (frozen_) {
+    wake = std::min(wake, frozen_since_ + options_.takeover * (view_.RankOf(self_.id) + 1));
+  }
+  if (not_before_ > absl::InfinitePast()) wake = std::min(wake, not_before_);
+  for (const auto& [what, when] : told_) {
+    if (what == "wish") wake = std::min(wake, when + options_.retry);
+  }
+  return wake;
+}
+
+// A learner that has caught up, or a member that wants to go, says so until it is heard.
+void Views::TellWishes(absl::Time now) {
+  if (leaving_self_) leaving_.insert(self_.id);
+  const bool learned = caught_up_ && !view_.Holds(self_.id);
+  if ((!learned && !leaving_self_ && !complained_) || Recently("wish", now)) return;
+  for (int rank = 0; rank < view_.holders; ++rank) {
+    const Member& holder = view_.members[rank];
+    if (holder.id == self_.id || swim_.health(holder.id) >= Health::kDead) continue;
+    if (leaving_self_) SendTo(holder, Make(ViewMessage::Kind::kLeaving), now);
+    if (learned) SendTo(holder, Make(ViewMessage::Kind::kCaughtUp), now);
+    if (complained_) SendTo(holder, Make(ViewMessage::Kind::kComplaint), now);
+    return;
+  }
+}
+
+bool Views::MayPropose(absl::Time now) const {
+  const int rank = view_.RankOf(self_.id);
+  if (rank < 0 || rank >= view_.holders || now < not_before_) return false;
+  if (frozen_ && now >= frozen_since_ + options_.takeover * (rank + 1)) return true;
+  for (int older = 0; older < rank; ++older) {
+    if (swim_.health(view_.members[older].id) < Health::kDead) return false;
+  }
+  return true;
+}
+
+bool Views::SomeoneDied() const {
+  return std::any_of(view_.members.begin(), view_.members.end(), [&](const Member& member) {
+    return swim_.health(member.id) >= Health::kDead;
+  });
+}
+
+bool Views::WantedByPlan() const {
+  const bool promotion = std::any_of(ready_.begin(), ready_.end(), [&](MemberId id) {
+    return view_.Contains(id) && !view_.Holds(id);
+  });
+  return promotion || (view_.holders > 1 && !leaving_.empty()) || !Newcomers().empty();
+}
+
+std::vector<Member> Views::Newcomers() const {
+  std::vector<Member> newcomers;
+  for (const Member& member : swim_.Living()) {
+    if (view_.Contains(member.id) || evicted_.contains(member.id)) continue;
+    if (swim_.health(member.id) == Health::kAlive) newcomers.push_back(member);
+  }
+  return newcomers;
+}
+
+void Views::Propose(bool planned, absl::Time now) {
+  round_ = std::max({round_, promised_.round, proposal_ ? proposal_->ballot.round : 0}) + 1;
+  proposal_ = Proposal{.ballot = {round_, self_.id}, .planned = planned};
+  proposal_->after_step = planned ? progress_.finished + (progress_.working ? 1 : 0) : 0;
+  proposal_->deadline = now + (planned ? options_.patience : options_.promise_timeout);
+  Resend(now);
+}
+
+void Views::Resend(absl::Time now) {
+  proposal_->resend = now + options_.retry;
+  ViewMessage message =
+      Make(proposal_->view ? ViewMessage::Kind::kAccept : ViewMessage::Kind::kPrepare);
+  message.ballot = proposal_->ballot;
+  message.after_step = proposal_->after_step;
+  message.view = proposal_->view ? *proposal_->view : view_;
+  SendToHolders(std::move(message), now);
+}
+
+// To whoever has not answered yet; to self last, since that answer may end the proposal. A
+// learner need not agree, but its promise says how far it has come.
+void Views::SendToHolders(ViewMessage message, absl::Time now) {
+  const std::vector<Member> members = view_.members;
+  for (const Member& member : members) {
+    const bool answered = proposal_->view ? proposal_->accepted_by.contains(member.id)
+                                          : proposal_->promises.contains(member.id);
+    if (member.id != self_.id && !answered) SendTo(member, message, now);
+  }
+  Receive(message, now);
+}
+
+void Views::Advance(absl::Time now) {
+  if (proposal_->view) {
+    if (now >= proposal_->deadline) Propose(/*planned=*/false, now);
+    return;
+  }
+  const auto promised =
+      std::count_if(proposal_->promises.begin(), proposal_->promises.end(),
+                    [&](const auto& promise) { return view_.Holds(promise.first); });
+  const bool enough = promised >= QuorumSize();
+  const bool late = now >= proposal_->deadline;
+  if (enough && (AllLivingPromised() || (late && !proposal_->planned))) return ProposeValue(now);
+  if (late) Propose(/*planned=*/false, now);
+}
+
+bool Views::AllLivingPromised() const {
+  for (const Member& member : view_.members) {
+    if (proposal_->promises.contains(member.id)) continue;
+    if (!view_.Holds(member.id) && !ready_.contains(member.id)) continue;
+    if (swim_.health(member.id) < Health::kDead) return false;
+  }
+  return true;
+}
+
+void Views::ProposeValue(absl::Time now) {
+  const ViewMessage* bound = nullptr;  // The accepted view of the highest ballot, if any.
+  ViewChange change;
+  for (const auto& [id, promise] : proposal_->promises) {
+    change.standings.push_back({promise.from, promise.applied, promise.voted});
+    if (!view_.Holds(id) || !promise.view) continue;
+    if (bound == nullptr || promise.accepted > bound->accepted) bound = &promise;
+  }
+  for (const Member& member : view_.members) {
+    if (swim_.health(member.id) < Health::kDead) change.keep.push_back(member);
+  }
+  change.newcomers = Newcomers();
+  change.leaving = leaving_;
+  // If all want to go, the oldest sees the others off: the state must not be handed to nobody.
+  const auto stays = [&](const Member& member) {
+    return view_.Holds(member.id) && proposal_->promises.contains(member.id) &&
+           !leaving_.contains(member.id);
+  };
+  if (std::none_of(view_.members.begin(), view_.members.end(), stays)) {
+    for (const Member& member : view_.members) {
+      if (proposal_->promises.contains(member.id) && change.leaving.erase(member.id) > 0) break;
+    }
+  }
+  proposal_->view = bound ? *bound->view : NextView(view_, change, options_.bug);
+  proposal_->deadline = now + options_.promise_timeout;
+  Resend(now);
+}
+
+int Views::QuorumSize() const { return options_.quorum == Quorum::kAny ? 1 : view_.Majority(); }
+
+std::vector<Views::Send> Views::TakeSends() { return std::exchange(sends_, {}); }
+
+// Whether `what` was done within the last `retry`; if not, notes that it is done now.
+bool Views::Recently(const std::string& what, absl::Time now) {
+  const auto [it, is_new] = told_.try_emplace(what, now);
+  if (is_new) return false;
+  if (now < it->second + options_.retry) return true;
+  it->second = now;
+  return false;
+}
+
+ViewMessage Views::Make(ViewMessage::Kind kind) const {
+  return {.kind = kind, .from = self_, .number = view_.number + 1};
+}
+
+void Views::SendTo(const Member& to, ViewMessage message, absl::Time now) {
+  if (to.id == self_.id) return Receive(message, now);
+  sends_.push_back({to.address, std::move(message)});
+}
+
+}  // namespace rubato

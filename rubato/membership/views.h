@@ -1,0 +1,207 @@
+// Agreement on the next view: one instance of single-decree consensus for each view number.
+//
+//     proposer                              every holder of view N
+//       Prepare(N+1, ballot)  ───────────▶  promises: takes no lower ballot, and lets go of view N:
+//                             ◀───────────  Promise(what it accepted, how far it is)
+//       Accept(N+1, ballot, view) ───────▶  accepts, unless it promised a higher ballot
+//                             ◀───────────  Accepted
+//       a majority: decided.  ───────────▶  Decide(view), to the old members and the new
+//
+// The oldest holder that seems to be alive proposes; two who both think so are told apart by their
+// ballots. A proposer that finds an accepted view among its promises must propose that very
+// view, so one who dies half-way is finished by the next, and no number ever gets two views.
+//
+// A promise freezes: from then on the member neither votes nor applies a step of view N, so what
+// it reports stays true. Members of the next view are those who promised (holders) and those who
+// need not (learners, newcomers); a holder whose promise came too late is out and comes back as a
+// newcomer, for it may have applied a step that the others redo.
+//
+// With `quorum: any` a proposer needs nobody but itself: training goes on while one member
+// lives, and a partition may split the group, both halves training; when they meet, the lower
+// (number, size) is fenced and its steps since the split are lost.
+#ifndef RUBATO_MEMBERSHIP_VIEWS_H_
+#define RUBATO_MEMBERSHIP_VIEWS_H_
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "rubato/base/rng.h"
+#include "rubato/membership/swim.h"
+#include "rubato/membership/view.h"
+
+namespace rubato {
+
+enum class Quorum : uint8_t { kMajority, kAny };
+
+struct ViewOptions {
+  Quorum quorum = Quorum::kMajority;
+  // How long a proposer waits for the promises of all who seem to be alive before it goes on with
+  // a majority: longer spares a slow member, shorter resumes sooner when one has just died.
+  absl::Duration promise_timeout = absl::Milliseconds(300);
+  absl::Duration retry = absl::Milliseconds(60);  // Between copies of an unanswered message.
+  // A planned change (a newcomer, one who has caught up) waits this long for the end of the step
+  // that runs; then it interrupts it.
+  absl::Duration patience = absl::Seconds(5);
+  // Newcomers that arrive within this time share one change of view.
+  absl::Duration gather = absl::Milliseconds(100);
+  // Frozen this long, a member proposes in place of whoever should have.
+  absl::Duration takeover = absl::Seconds(1);
+  PlantedBug bug = PlantedBug::kNone;  // Tests only.
+
+  absl::Status Validate() const;
+};
+
+struct Ballot {
+  uint32_t round = 0;
+  MemberId proposer;
+  friend auto operator<=>(const Ballot&, const Ballot&) = default;
+};
+
+struct ViewMessage {
+  enum class Kind : uint8_t {
+    kPrepare,  // `view` is N, for those who have missed it.
+    kPromise,  // `accepted` and `view`, if something was accepted; `applied`, `voted`.
+    kAccept,   // `view` is the proposal for N+1.
+    kAccepted,
+    kReject,     // `ballot` is the higher one promised.
+    kDecide,     // `view`, in use from now on.
+    kQuery,      // Send me the view you have.
+    kCaughtUp,   // A learner has applied what the holders have.
+    kLeaving,    // The sender wants to go at the end of the step.
+    kEvicted,    // The receiver was in a view, perhaps unknown to it, and is out again.
+    kComplaint,  // A connection of the view broke though both ends live: a new view mends it.
+  };
+  Kind kind = Kind::kQuery;
+  Member from;
+  uint64_t number = 0;  // Of the view under agreement.
+  Ballot ballot;
+  Ballot accepted;
+  int64_t applied = 0;
+  int64_t voted = 0;
+  int64_t after_step = 0;  // kPrepare: let this step finish first.
+  std::optional<View> view;
+};
+
+// Where a member's training stands.
+struct Progress {
+  int64_t finished = 0;  // The last step that it saw through, with everyone's vote.
+  int64_t applied = 0;   // The last step in its weights; -1 while it has no usable weights.
+  int64_t voted = 0;     // The last step whose whole sum it holds.
+  bool working = false;  // A step is being computed or reduced.
+};
+
+class Views {
+ public:
+  // `swim` says who seems to be alive; it must outlive this.
+  Views(const Swim& swim, ViewOptions options, Rng rng);
+
+  // The first view, of this member alone. Everyone else joins.
+  void Found(int64_t step);
+  // A view decided elsewhere, as by a master.
+  void Adopt(const View& view, absl::Time now);
+
+  void Receive(const ViewMessage& message, absl::Time now);
+  void Tick(absl::Time now);
+  absl::Time next_wake() const;
+  // A packet of `from` carried this view number: tells the one who is behind.
+  void HearNumber(const Member& from, uint64_t number, absl::Time now);
+
+  void SetProgress(const Progress& progress, absl::Time now);
+  // This learner has applied all that the holders have, and asks to be one of them.
+  void SetCaughtUp(bool caught_up) { caught_up_ = caught_up; }
+  // A connection between living members broke, and with it the step: asks for the next view, with
+  // the same members if they all answer.
+  void Complain() { complained_ = true; }
+  // Asks for a view without this member, at the end of the step; then it is fenced().
+  void SetLeaving() { leaving_self_ = true; }
+
+  const View& view() const { return view_; }
+  bool member() const { return view_.Contains(self_.id) && !fenced_; }
+  // Has let go of its view: nothing of it may be voted or applied any more.
+  bool frozen() const { return frozen_; }
+  // Was a member, and the others went on without it. It must start a new life.
+  bool fenced() const { return fenced_; }
+
+  struct Send {
+    std::string to;
+    ViewMessage message;
+  };
+  std::vector<Send> TakeSends();
+
+ private:
+  struct Proposal {
+    Ballot ballot;
+    bool planned = false;
+    int64_t after_step = 0;
+    absl::Time deadline;
+    absl::Time resend;
+    std::map<MemberId, ViewMessage> promises;
+    std::optional<View> view;  // Set in the second phase.
+    std::set<MemberId> accepted_by;
+  };
+
+  void HandlePrepare(const ViewMessage& message, absl::Time now);
+  void HandlePromise(const ViewMessage& message, absl::Time now);
+  void HandleAccept(const ViewMessage& message, absl::Time now);
+  void HandleAccepted(const ViewMessage& message, absl::Time now);
+  void HandleReject(const ViewMessage& message, absl::Time now);
+  void Decide(absl::Time now);
+  void Promise(const ViewMessage& prepare, absl::Time now);
+  bool MayPropose(absl::Time now) const;
+  bool SomeoneDied() const;
+  bool WantedByPlan() const;
+  std::vector<Member> Newcomers() const;
+  void TellWishes(absl::Time now);
+  void Freeze(absl::Time now);
+  void Propose(bool planned, absl::Time now);
+  void SendToHolders(ViewMessage message, absl::Time now);
+  void Resend(absl::Time now);
+  void Advance(absl::Time now);
+  void ProposeValue(absl::Time now);
+  bool AllLivingPromised() const;
+  int QuorumSize() const;
+  void Fence();
+  bool Loses(const View& other) const;
+  void SendTo(const Member& to, ViewMessage message, absl::Time now);
+  bool Recently(const std::string& what, absl::Time now);
+  ViewMessage Make(ViewMessage::Kind kind) const;
+
+  const Swim& swim_;
+  const Member self_;
+  const ViewOptions options_;
+  Rng rng_;
+  View view_;
+  bool frozen_ = false;
+  bool fenced_ = false;
+  bool caught_up_ = false;
+  bool leaving_self_ = false;
+  bool complained_ = false;
+  Progress progress_;
+  // For number view_.number + 1.
+  Ballot promised_;
+  Ballot accepted_;
+  std::optional<View> accepted_view_;
+  std::optional<ViewMessage> held_;  // A planned prepare that waits for its step.
+  std::optional<Proposal> proposal_;
+  uint32_t round_ = 0;
+  std::set<MemberId> ready_;    // Learners who say that they have caught up.
+  std::set<MemberId> leaving_;  // Members who asked to go.
+  std::set<MemberId> evicted_;  // Once out, an id never comes back.
+  uint64_t seen_number_ = 0;    // The highest number met, member of that view or not.
+  absl::Time planned_since_ = absl::InfiniteFuture();
+  absl::Time frozen_since_ = absl::InfiniteFuture();
+  absl::Time not_before_ = absl::InfinitePast();  // Backing off after a reject.
+  std::map<std::string, absl::Time> told_;        // What was last sent to whom, when.
+  std::vector<Send> sends_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MEMBERSHIP_VIEWS_H_

@@ -1,0 +1,166 @@
+#include "rubato/membership/views.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+Member M(int i) { return {MemberId(i), absl::StrCat("m", i)}; }
+
+View ViewOf(uint64_t number, std::vector<int> ids, int holders, int64_t step) {
+  View view{.number = number, .holders = holders, .step = step};
+  for (int id : ids) view.members.push_back(M(id));
+  return view;
+}
+
+TEST(NextViewTest, KeepsTheOldestFirstAndTheFurthestStep) {
+  const View old = ViewOf(4, {5, 1, 9, 7}, 3, 10);
+  const View next = NextView(
+      old, {.standings = {{M(1), 11, 11}, {M(5), 10, 11}}, .keep = {M(7)}, .newcomers = {M(2)}});
+  EXPECT_EQ(next, ViewOf(5, {5, 1, 7, 2}, 2, 11)) << next.ToString();
+}
+
+TEST(NextViewTest, ALearnerHoldsTheStateOnceItIsLevel) {
+  const View old = ViewOf(4, {5, 7, 8}, 1, 10);
+  const View next = NextView(old, {.standings = {{M(5), 12, 12}, {M(8), 11, 12}, {M(7), -1, 12}},
+                                   .keep = {M(5), M(7), M(8)}});
+  EXPECT_EQ(next, ViewOf(5, {5, 8, 7}, 2, 12)) << next.ToString();
+}
+
+TEST(NextViewTest, WhoLeavesStillTellsHowFarItCame) {
+  const View next = NextView(ViewOf(2, {1, 2}, 2, 3),
+                             {.standings = {{M(1), 4, 4}, {M(2), 3, 4}}, .leaving = {MemberId(1)}});
+  EXPECT_EQ(next, ViewOf(3, {2}, 1, 4)) << next.ToString();
+}
+
+// Views over detectors that believe what the test says; packets wait until the test moves them.
+class Assembly {
+ public:
+  Assembly(int count, ViewOptions options = {}) {
+    View view = ViewOf(1, {}, count, 0);
+    for (int i = 0; i < count; ++i) view.members.push_back(M(i));
+    for (int i = 0; i < count; ++i) {
+      swims_.push_back(std::make_unique<Swim>(M(i), SwimOptions(), Rng(i)));
+      for (int j = 0; j < count; ++j) {
+        if (i != j) swims_[i]->Introduce(M(j), now);
+      }
+      views_.push_back(std::make_unique<Views>(*swims_[i], options, Rng(100 + i)));
+      views_[i]->Adopt(view, now);
+    }
+  }
+
+  void Bury(int dead) {
+    for (auto& swim : swims_) swim->ReportLost(MemberId(dead), /*proven=*/true, now);
+    down.insert(dead);
+  }
+  // Delivers what is under way, once; messages of kinds in `lost` vanish.
+  bool Deliver(std::set<ViewMessage::Kind> lost = {}) {
+    std::vector<Views::Send> all;
+    for (size_t i = 0; i < views_.size(); ++i) {
+      for (Views::Send& send : views_[i]->TakeSends()) {
+        if (!down.contains(i)) all.push_back(std::move(send));
+      }
+    }
+    for (const Views::Send& send : all) {
+      const int to = std::stoi(send.to.substr(1));
+      if (down.contains(to) || lost.contains(send.message.kind)) continue;
+      views_[to]->Receive(send.message, now);
+    }
+    return !all.empty();
+  }
+  void RunFor(absl::Duration time) {
+    for (const absl::Time end = now + time; now < end; now += absl::Milliseconds(10)) {
+      for (size_t i = 0; i < views_.size(); ++i) {
+        if (!down.contains(i)) views_[i]->Tick(now);
+      }
+      while (Deliver()) {
+      }
+    }
+  }
+  Views& operator[](int i) { return *views_[i]; }
+
+  absl::Time now = absl::UnixEpoch();
+  std::set<size_t> down;
+
+ private:
+  std::vector<std::unique_ptr<Swim>> swims_;
+  std::vector<std::unique_ptr<Views>> views_;
+};
+
+TEST(ViewsTest, ADeathMakesANewViewWithinTwoRoundTrips) {
+  Assembly assembly(4);
+  assembly.Bury(2);
+  assembly[0].Tick(assembly.now);
+  for (int i = 0; i < 5; ++i) assembly.Deliver();
+  for (int i : {0, 1, 3}) EXPECT_EQ(assembly[i].view(), ViewOf(2, {0, 1, 3}, 3, 0)) << i;
+}
+
+// The proposer dies when only itself and one other have accepted: whoever comes next must finish
+// the very same view, dead proposer and all, before it can make a better one.
+TEST(ViewsTest, AnAcceptedViewOutlivesItsProposer) {
+  Assembly assembly(5);
+  assembly.Bury(4);
+  assembly[0].Tick(assembly.now);
+  assembly.Deliver();  // Prepares.
+  assembly.Deliver();  // Promises; the proposer now sends its view.
+  assembly.Deliver({ViewMessage::Kind::kAccepted});
+  assembly.Bury(0);
+  std::vector<View> seen;
+  for (int i = 0; i < 200; ++i) {
+    assembly.RunFor(absl::Milliseconds(10));
+    if (seen.empty() || !(seen.back() == assembly[1].view())) seen.push_back(assembly[1].view());
+  }
+  EXPECT_THAT(seen,
+              ::testing::ElementsAre(ViewOf(2, {0, 1, 2, 3}, 4, 0), ViewOf(3, {1, 2, 3}, 3, 0)));
+}
+
+TEST(ViewsTest, AMinorityStandsStill) {
+  Assembly assembly(4);
+  assembly.Bury(0);
+  assembly.Bury(1);
+  assembly.RunFor(absl::Seconds(20));
+  EXPECT_EQ(assembly[2].view().number, 1u);
+  EXPECT_TRUE(assembly[2].frozen());
+}
+
+TEST(ViewsTest, WithQuorumAnyTheLastOneGoesOn) {
+  Assembly assembly(4, {.quorum = Quorum::kAny});
+  for (int i : {0, 1, 2}) assembly.Bury(i);
+  assembly.RunFor(absl::Seconds(2));
+  EXPECT_EQ(assembly[3].view().members, std::vector<Member>{M(3)});
+}
+
+// A planned change lets the running step end; only then does anyone let go of the view.
+TEST(ViewsTest, WhoLeavesWaitsForTheEndOfTheStep) {
+  Assembly assembly(3);
+  const Progress in_step_1{.finished = 0, .applied = 0, .voted = 0, .working = true};
+  for (int i = 0; i < 3; ++i) assembly[i].SetProgress(in_step_1, assembly.now);
+  assembly[1].SetLeaving();
+  assembly.RunFor(absl::Seconds(1));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(assembly[i].frozen());
+  const Progress after_step_1{.finished = 1, .applied = 1, .voted = 1};
+  for (int i = 0; i < 3; ++i) assembly[i].SetProgress(after_step_1, assembly.now);
+  assembly.RunFor(absl::Milliseconds(100));
+  EXPECT_EQ(assembly[0].view(), ViewOf(2, {0, 2}, 2, 1)) << assembly[0].view().ToString();
+  EXPECT_TRUE(assembly[1].fenced());
+}
+
+// A holder that applied a step alone and missed the change cannot go on as if nothing happened.
+TEST(ViewsTest, WhoMissedTheChangeIsFenced) {
+  Assembly assembly(3);
+  assembly.Bury(2);
+  assembly.RunFor(absl::Seconds(1));
+  assembly.down.clear();
+  assembly[2].HearNumber(M(0), 2, assembly.now);
+  for (int i = 0; i < 3; ++i) assembly.Deliver();
+  EXPECT_TRUE(assembly[2].fenced());
+}
+
+}  // namespace
+}  // namespace rubato

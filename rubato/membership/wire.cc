@@ -1,0 +1,170 @@
+#include "rubato/membership/wire.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+constexpr uint16_t kMagic = 0x6272;  // "rb"
+constexpr uint8_t kVersion = 1;
+constexpr uint8_t kSwim = 0;
+constexpr uint8_t kViews = 1;
+
+void PutMember(ByteWriter& out, const Member& member) {
+  out.Put<int64_t>(member.id.value());
+  out.PutString(member.address);
+}
+
+Member GetMember(ByteReader& in) {
+  const MemberId id(in.Get<int64_t>());
+  return {id, std::string(in.GetString())};
+}
+
+void PutBallot(ByteWriter& out, const Ballot& ballot) {
+  out.Put(ballot.round);
+  out.Put(ballot.proposer.value());
+}
+
+Ballot GetBallot(ByteReader& in) {
+  const uint32_t round = in.Get<uint32_t>();
+  return {round, MemberId(in.Get<int64_t>())};
+}
+
+void PutView(ByteWriter& out, const View& view) {
+  out.Put(view.number);
+  out.Put<int32_t>(view.holders);
+  out.Put(view.step);
+  out.Put<uint32_t>(view.members.size());
+  for (const Member& member : view.members) PutMember(out, member);
+}
+
+absl::StatusOr<View> GetView(ByteReader& in) {
+  View view;
+  view.number = in.Get<uint64_t>();
+  view.holders = in.Get<int32_t>();
+  view.step = in.Get<int64_t>();
+  const uint32_t count = in.Get<uint32_t>();
+  if (count > kMembersMax || view.holders < 0 || view.holders > static_cast<int>(count)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("a view of %d members, %d holders", count, view.holders));
+  }
+  for (uint32_t i = 0; i < count && in.ok(); ++i) view.members.push_back(GetMember(in));
+  return view;
+}
+
+template <typename Enum>
+absl::StatusOr<Enum> GetEnum(ByteReader& in, Enum last) {
+  const uint8_t value = in.Get<uint8_t>();
+  if (value > static_cast<uint8_t>(last)) {
+    return absl::InvalidArgumentError(absl::StrFormat("unknown kind %d", value));
+  }
+  return static_cast<Enum>(value);
+}
+
+void PutSwim(ByteWriter& out, const SwimMessage& message) {
+  out.Put(static_cast<uint8_t>(message.kind));
+  out.Put(message.sequence);
+  PutMember(out, message.target);
+  out.Put<uint32_t>(message.rumours.size());
+  for (const Rumour& rumour : message.rumours) {
+    PutMember(out, rumour.member);
+    out.Put(static_cast<uint8_t>(rumour.health));
+    out.Put(rumour.incarnation);
+  }
+}
+
+absl::StatusOr<SwimMessage> GetSwim(ByteReader& in, const Member& from) {
+  SwimMessage message;
+  message.from = from;
+  RUBATO_ASSIGN_OR_RETURN(message.kind, GetEnum(in, SwimMessage::Kind::kPull));
+  message.sequence = in.Get<uint64_t>();
+  message.target = GetMember(in);
+  const uint32_t count = in.Get<uint32_t>();
+  if (count > kMembersMax) {
+    return absl::InvalidArgumentError(absl::StrFormat("%d rumours in one packet", count));
+  }
+  for (uint32_t i = 0; i < count && in.ok(); ++i) {
+    Rumour rumour;
+    rumour.member = GetMember(in);
+    RUBATO_ASSIGN_OR_RETURN(rumour.health, GetEnum(in, Health::kGone));
+    rumour.incarnation = in.Get<uint32_t>();
+    message.rumours.push_back(std::move(rumour));
+  }
+  return message;
+}
+
+void PutViews(ByteWriter& out, const ViewMessage& message) {
+  out.Put(static_cast<uint8_t>(message.kind));
+  out.Put(message.number);
+  PutBallot(out, message.ballot);
+  PutBallot(out, message.accepted);
+  out.Put(message.applied);
+  out.Put(message.voted);
+  out.Put(message.after_step);
+  out.Put<uint8_t>(message.view.has_value());
+  if (message.view) PutView(out, *message.view);
+}
+
+absl::StatusOr<ViewMessage> GetViews(ByteReader& in, const Member& from) {
+  ViewMessage message;
+  message.from = from;
+  RUBATO_ASSIGN_OR_RETURN(message.kind, GetEnum(in, ViewMessage::Kind::kComplaint));
+  message.number = in.Get<uint64_t>();
+  message.ballot = GetBallot(in);
+  message.accepted = GetBallot(in);
+  message.applied = in.Get<int64_t>();
+  message.voted = in.Get<int64_t>();
+  message.after_step = in.Get<int64_t>();
+  if (in.Get<uint8_t>() != 0) {
+    RUBATO_ASSIGN_OR_RETURN(message.view, GetView(in));
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string EncodePacket(const Packet& packet) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  const bool swim = std::holds_alternative<SwimMessage>(packet.body);
+  out.Put(kMagic);
+  out.Put(kVersion);
+  out.Put(swim ? kSwim : kViews);
+  out.Put(packet.group);
+  out.Put(packet.view);
+  PutMember(out, packet.from);
+  if (swim) {
+    PutSwim(out, std::get<SwimMessage>(packet.body));
+  } else {
+    PutViews(out, std::get<ViewMessage>(packet.body));
+  }
+  return bytes;
+}
+
+absl::StatusOr<Packet> DecodePacket(absl::string_view bytes) {
+  ByteReader in(bytes);
+  if (in.Get<uint16_t>() != kMagic || in.Get<uint8_t>() != kVersion) {
+    return absl::InvalidArgumentError("not a packet of a group, or of another version");
+  }
+  const uint8_t kind = in.Get<uint8_t>();
+  Packet packet;
+  packet.group = in.Get<uint64_t>();
+  packet.view = in.Get<uint64_t>();
+  packet.from = GetMember(in);
+  if (kind == kSwim) {
+    RUBATO_ASSIGN_OR_RETURN(packet.body, GetSwim(in, packet.from));
+  } else if (kind == kViews) {
+    RUBATO_ASSIGN_OR_RETURN(packet.body, GetViews(in, packet.from));
+  } else {
+    return absl::InvalidArgumentError(absl::StrFormat("unknown packet kind %d", kind));
+  }
+  RUBATO_RETURN_IF_ERROR(in.Check("packet"));
+  if (in.remaining() > 0) return absl::InvalidArgumentError("bytes behind the packet's end");
+  return packet;
+}
+
+}  // namespace rubato

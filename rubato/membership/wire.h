@@ -1,0 +1,37 @@
+// The control messages of a group as bytes, little-endian, one packet a datagram:
+//
+//     magic u16 · version u8 · kind u8 · group u64 · view u64 · body
+//
+// `group` is a hash of the group's name and secret, so that strangers and other groups are refused
+// before anything of them is believed; `view` is the sender's, the fence of every message.
+#ifndef RUBATO_MEMBERSHIP_WIRE_H_
+#define RUBATO_MEMBERSHIP_WIRE_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/membership/swim.h"
+#include "rubato/membership/views.h"
+
+namespace rubato {
+
+// More members than this are taken for garbage; a packet of that many fits 64 KB.
+inline constexpr int kMembersMax = 1000;
+
+struct Packet {
+  uint64_t group = 0;
+  uint64_t view = 0;  // The sender's view number.
+  Member from;
+  std::variant<SwimMessage, ViewMessage> body;
+};
+
+std::string EncodePacket(const Packet& packet);
+// INVALID_ARGUMENT for bytes that are no packet of this version, DATA_LOSS for one cut short.
+absl::StatusOr<Packet> DecodePacket(absl::string_view bytes);
+
+}  // namespace rubato
+
+#endif  // RUBATO_MEMBERSHIP_WIRE_H_

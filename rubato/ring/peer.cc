@@ -1,0 +1,148 @@
+#include "rubato/ring/peer.h"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+#include "rubato/base/status.h"
+
+namespace rubato {
+
+absl::Status PeerOptions::Validate() const {
+  RUBATO_RETURN_IF_ERROR(swim.Validate());
+  return views.Validate();
+}
+
+Peer::Peer(Member self, PeerOptions options, uint64_t seed)
+    : options_(options),
+      swim_(std::move(self), options.swim, Rng(Mix(seed, 1))),
+      views_(swim_, options.views, Rng(Mix(seed, 2))) {
+  steps_.bug = options.views.bug;
+}
+
+void Peer::Found(int64_t step, absl::Time now) {
+  steps_.Found(step);
+  views_.Found(step);
+  Settle(now);
+}
+
+void Peer::Join(std::vector<std::string> addresses, absl::Time now) {
+  swim_.Join(std::move(addresses), now);
+  Settle(now);
+}
+
+void Peer::Leave(absl::Time now) {
+  views_.SetLeaving();
+  views_.Tick(now);
+  Settle(now);
+}
+
+void Peer::Farewell(absl::Time now) {
+  swim_.Leave(now);
+  swim_.Tick(now);
+  Settle(now);
+}
+
+void Peer::Receive(const Packet& packet, absl::Time now) {
+  if (packet.group != options_.group || packet.from.id == self().id) return;
+  views_.HearNumber(packet.from, packet.view, now);
+  if (const auto* message = std::get_if<SwimMessage>(&packet.body)) {
+    swim_.Receive(*message, now);
+  } else {
+    views_.Receive(std::get<ViewMessage>(packet.body), now);
+  }
+  Settle(now);
+}
+
+void Peer::Tick(absl::Time now) {
+  swim_.Tick(now);
+  Settle(now);
+  views_.Tick(now);
+  Settle(now);
+}
+
+absl::Time Peer::next_wake() const { return std::min(swim_.next_wake(), views_.next_wake()); }
+
+void Peer::ReportLost(MemberId member, bool proven, absl::Time now) {
+  swim_.ReportLost(member, proven, now);
+  Settle(now);
+}
+
+void Peer::Complain(absl::Time now) {
+  views_.Complain();
+  views_.Tick(now);
+  Settle(now);
+}
+
+bool Peer::StartStep(uint64_t view, int64_t step, absl::Time now) {
+  const bool may = steps_.Start(view, step, frozen());
+  views_.SetProgress(steps_.progress(), now);
+  return may;
+}
+
+bool Peer::Vote(uint64_t view, int64_t step, absl::Time now) {
+  const bool may = steps_.Vote(view, step, frozen());
+  views_.SetProgress(steps_.progress(), now);
+  return may;
+}
+
+bool Peer::FinishStep(uint64_t view, int64_t step, absl::Time now) {
+  const bool may = steps_.Finish(view, step, frozen());
+  views_.SetProgress(steps_.progress(), now);
+  Settle(now);  // A planned change may have waited for this.
+  return may;
+}
+
+void Peer::CatchUp(absl::Time now) {
+  steps_.CatchUp();
+  views_.SetProgress(steps_.progress(), now);
+  views_.SetCaughtUp(true);
+  views_.Tick(now);
+  Settle(now);
+}
+
+std::vector<Peer::Event> Peer::TakeEvents() { return std::exchange(events_, {}); }
+
+std::vector<Peer::Send> Peer::TakeSends() { return std::exchange(sends_, {}); }
+
+void Peer::Settle(absl::Time now) {
+  EnterView(now);
+  if (swim_.TakeChanged()) views_.Tick(now);
+  EnterView(now);
+  if (fenced() && !said_fenced_) {
+    said_fenced_ = true;
+    events_.push_back({Event::Kind::kFenced, view()});
+  }
+  if (frozen() && !said_frozen_ && !fenced()) {
+    said_frozen_ = true;
+    events_.push_back({Event::Kind::kFrozen, view()});
+  }
+  for (Swim::Send& send : swim_.TakeSends()) {
+    Post(send.to, {.from = self(), .body = std::move(send.message)});
+  }
+  for (Views::Send& send : views_.TakeSends()) {
+    Post(send.to, {.from = self(), .body = std::move(send.message)});
+  }
+}
+
+void Peer::EnterView(absl::Time now) {
+  if (fenced() || !member() || view().number == entered_) return;
+  entered_ = view().number;
+  said_frozen_ = false;
+  swim_.StopSeeking();
+  for (const Member& member : view().members) {
+    if (member.id != self().id) swim_.Introduce(member, now);
+  }
+  const Verdict verdict = steps_.Enter(view(), self().id);
+  views_.SetProgress(steps_.progress(), now);
+  if (verdict == Verdict::kCopy) views_.SetCaughtUp(false);
+  events_.push_back({Event::Kind::kView, view(), verdict});
+}
+
+void Peer::Post(const std::string& to, Packet packet) {
+  packet.group = options_.group;
+  packet.view = view().number;
+  sends_.push_back({to, std::move(packet)});
+}
+
+}  // namespace rubato

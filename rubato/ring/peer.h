@@ -1,0 +1,106 @@
+// One member of a group without a master: detector, views and steps as one state machine.
+//
+// The owner hands in packets, the time, and what the training loop does; it takes out packets to
+// send and events to act on. Nothing here blocks, sleeps or reads a clock, so the same object
+// runs in ring/sim and over real sockets. Not thread-safe.
+#ifndef RUBATO_RING_PEER_H_
+#define RUBATO_RING_PEER_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "rubato/base/rng.h"
+#include "rubato/membership/swim.h"
+#include "rubato/membership/views.h"
+#include "rubato/membership/wire.h"
+#include "rubato/ring/steps.h"
+
+namespace rubato {
+
+struct PeerOptions {
+  SwimOptions swim;
+  ViewOptions views;
+  uint64_t group = 0;  // Packets of other groups are dropped.
+
+  absl::Status Validate() const;
+};
+
+class Peer {
+ public:
+  Peer(Member self, PeerOptions options, uint64_t seed);
+
+  // Either starts a group of one whose weights are those after `step` ...
+  void Found(int64_t step, absl::Time now);
+  // ... or joins the group that these addresses belong to. Its first event is a view with kCopy.
+  void Join(std::vector<std::string> addresses, absl::Time now);
+  // Asks to go at the end of the running step; a kFenced event says that it may.
+  void Leave(absl::Time now);
+  // Says farewell at once; the others need not find out.
+  void Farewell(absl::Time now);
+
+  void Receive(const Packet& packet, absl::Time now);
+  void Tick(absl::Time now);
+  absl::Time next_wake() const;
+  // See Swim::ReportLost.
+  void ReportLost(MemberId member, bool proven, absl::Time now);
+
+  // See Views::Complain.
+  void Complain(absl::Time now);
+
+  // The training loop's side; each says whether it may go on. See Steps.
+  bool StartStep(uint64_t view, int64_t step, absl::Time now);
+  bool Vote(uint64_t view, int64_t step, absl::Time now);
+  bool FinishStep(uint64_t view, int64_t step, absl::Time now);
+  void CatchUp(absl::Time now);
+
+  const Member& self() const { return swim_.self(); }
+  const View& view() const { return views_.view(); }
+  bool member() const { return views_.member(); }
+  bool holder() const { return member() && view().Holds(self().id); }
+  bool frozen() const { return views_.frozen(); }
+  bool fenced() const { return views_.fenced() || swim_.declared_gone(); }
+  const Steps& steps() const { return steps_; }
+  const Swim& swim() const { return swim_; }
+
+  struct Event {
+    enum class Kind : uint8_t {
+      kFrozen,  // Stop what runs of the view; another is coming.
+      kView,    // A view with this member in it begins; `verdict` on the step under way.
+      kFenced   // The group goes on without this life.
+    };
+    Kind kind = Kind::kView;
+    View view;
+    Verdict verdict = Verdict::kNothing;
+  };
+  std::vector<Event> TakeEvents();
+
+  struct Send {
+    std::string to;
+    Packet packet;
+  };
+  std::vector<Send> TakeSends();
+
+ private:
+  // Brings the parts into line after any of them moved.
+  void Settle(absl::Time now);
+  // If there is a new one: at once, for the steps must not miss any.
+  void EnterView(absl::Time now);
+  void Post(const std::string& to, Packet packet);
+
+  const PeerOptions options_;
+  Swim swim_;
+  Views views_;
+  Steps steps_;
+  uint64_t entered_ = 0;
+  bool said_frozen_ = false;
+  bool said_fenced_ = false;
+  std::vector<Event> events_;
+  std::vector<Send> sends_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_RING_PEER_H_

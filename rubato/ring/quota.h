@@ -1,0 +1,47 @@
+// Who computes how much of the global batch, and what that does to the learning rate.
+#ifndef RUBATO_RING_QUOTA_H_
+#define RUBATO_RING_QUOTA_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+
+namespace rubato {
+
+// The microbatches [begin, end) of a step's `count`, for one rank.
+struct Quota {
+  int begin = 0;
+  int end = 0;
+  int size() const { return end - begin; }
+  friend bool operator==(const Quota&, const Quota&) = default;
+};
+
+// Deals `count` microbatches in runs, in the order of ranks, in proportion to `speeds`
+// (microbatches a second; 0 means not yet measured, and counts as the mean of those that are).
+// Ranks from `holders` on get none. Each holder gets at least one while there are enough, so that
+// its speed is measured again. The sum is always `count`: the global batch does not change with the
+// number of workers. A pure function of its arguments, so all members deal alike.
+std::vector<Quota> DealMicrobatches(int count, absl::Span<const float> speeds, int holders);
+
+// A member's own speed, smoothed over steps: 2x slower shows after about 3 steps.
+class SpeedMeter {
+ public:
+  void Record(int microbatches, double seconds);
+  float microbatches_per_second() const { return static_cast<float>(speed_); }
+
+ private:
+  double speed_ = 0;
+};
+
+// What to do with the learning rate when the global batch itself must change.
+enum class BatchRule : uint8_t { kKeep, kLinear, kSquareRoot };
+
+// The factor on the learning rate for a batch of `batch` where `reference` was asked for, after
+// `samples_since` samples at this batch; a growth is phased in over `warmup_samples`.
+double LearningRateFactor(BatchRule rule, int64_t reference, int64_t batch, int64_t samples_since,
+                          int64_t warmup_samples);
+
+}  // namespace rubato
+
+#endif  // RUBATO_RING_QUOTA_H_

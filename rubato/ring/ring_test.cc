@@ -1,0 +1,199 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <numeric>
+
+#include "rubato/base/rng.h"
+#include "rubato/ring/plan.h"
+#include "rubato/ring/quota.h"
+#include "rubato/ring/state_copy.h"
+#include "rubato/ring/vote_tree.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Runs the plans of all ranks over queues; each stage waits for what it needs.
+std::vector<std::vector<double>> RunPlans(Algorithm algorithm, int size, int64_t elements) {
+  std::vector<std::vector<double>> buffers;
+  std::vector<std::vector<Exchange>> plans;
+  for (int rank = 0; rank < size; ++rank) {
+    buffers.emplace_back(elements, 1 << rank);
+    plans.push_back(MakePlan(algorithm, rank, size, elements));
+  }
+  std::map<std::pair<int, int>, std::deque<std::vector<double>>> wires;
+  std::vector<size_t> at(size, 0);
+  std::vector<bool> sent(size, false);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int rank = 0; rank < size; ++rank) {
+      if (at[rank] == plans[rank].size()) continue;
+      const Exchange& stage = plans[rank][at[rank]];
+      auto& buffer = buffers[rank];
+      if (!sent[rank] && stage.send_to >= 0) {
+        wires[{rank, stage.send_to}].emplace_back(buffer.begin() + stage.send.begin,
+                                                  buffer.begin() + stage.send.end);
+      }
+      sent[rank] = true;
+      if (stage.receive_from >= 0) {
+        auto& wire = wires[{stage.receive_from, rank}];
+        if (wire.empty()) continue;
+        EXPECT_EQ(static_cast<int64_t>(wire.front().size()), stage.receive.size());
+        for (int64_t i = 0; i < stage.receive.size(); ++i) {
+          double& to = buffer[stage.receive.begin + i];
+          to = (stage.reduce ? to : 0) + wire.front()[i];
+        }
+        wire.pop_front();
+      }
+      ++at[rank];
+      sent[rank] = false;
+      moved = true;
+    }
+  }
+  for (int rank = 0; rank < size; ++rank) EXPECT_EQ(at[rank], plans[rank].size()) << "stuck";
+  return buffers;
+}
+
+TEST(PlanTest, EveryRankEndsWithTheWholeSum) {
+  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree}) {
+    for (int size = 1; size <= 9; ++size) {
+      for (int64_t elements : {0, 1, 5, 64}) {
+        for (const auto& buffer : RunPlans(algorithm, size, elements)) {
+          EXPECT_EQ(buffer, std::vector<double>(elements, (1 << size) - 1))
+              << size << " ranks, " << elements << " elements";
+        }
+      }
+    }
+  }
+}
+
+TEST(PlanTest, SmallBuffersTakeTheTree) {
+  EXPECT_EQ(ChooseAlgorithm(1 << 10, 4), Algorithm::kTree);
+  EXPECT_EQ(ChooseAlgorithm(64 << 20, 8), Algorithm::kRing);
+}
+
+// Nobody sees all votes before all have voted, and then everyone does, with everyone's speed.
+TEST(VoteTreeTest, AllOrNobody) {
+  for (int size = 1; size <= 9; ++size) {
+    for (int last = 0; last < size; ++last) {
+      std::vector<VoteTree> trees;
+      for (int rank = 0; rank < size; ++rank) trees.emplace_back(7, 3, rank, size);
+      const auto deliver = [&] {
+        for (bool moved = true; moved;) {
+          moved = false;
+          for (int rank = 0; rank < size; ++rank) {
+            for (const VoteTree::Send& send : trees[rank].TakeSends()) {
+              EXPECT_TRUE(trees[send.to].Hear(rank, send.vote));
+              moved = true;
+            }
+          }
+        }
+      };
+      for (int rank = 0; rank < size; ++rank) {
+        if (rank != last) trees[rank].Cast(static_cast<float>(rank + 1));
+      }
+      deliver();
+      for (const VoteTree& tree : trees) EXPECT_FALSE(tree.complete());
+      trees[last].Cast(static_cast<float>(last + 1));
+      deliver();
+      for (const VoteTree& tree : trees) {
+        EXPECT_TRUE(tree.complete());
+        for (int rank = 0; rank < size; ++rank) EXPECT_EQ(tree.speeds()[rank], rank + 1);
+      }
+    }
+  }
+}
+
+TEST(VoteTreeTest, VotesOfOtherViewsAndStepsAreRefused) {
+  VoteTree tree(7, 3, 0, 2);
+  EXPECT_FALSE(tree.Hear(1, {6, 3, false, {0, 0}}));
+  EXPECT_FALSE(tree.Hear(1, {7, 2, false, {0, 0}}));
+  EXPECT_FALSE(tree.Hear(1, {7, 3, true, {0, 0}})) << "the root has no parent";
+  EXPECT_TRUE(tree.Hear(1, {7, 3, false, {0, 0}}));
+}
+
+TEST(QuotaTest, Deals) {
+  const auto shares = [](int count, std::vector<float> speeds, int holders) {
+    std::vector<int> sizes;
+    for (const Quota& quota : DealMicrobatches(count, speeds, holders)) {
+      sizes.push_back(quota.size());
+    }
+    return sizes;
+  };
+  EXPECT_THAT(shares(8, {0, 0, 0}, 3), ElementsAre(3, 3, 2));
+  EXPECT_THAT(shares(8, {2, 1, 1}, 3), ElementsAre(4, 2, 2));
+  EXPECT_THAT(shares(8, {2, 1, 0}, 3), ElementsAre(3, 2, 3)) << "unmeasured counts as the mean";
+  EXPECT_THAT(shares(8, {5, 5, 9}, 2), ElementsAre(4, 4, 0)) << "a learner gets none";
+  EXPECT_THAT(shares(2, {1, 1, 1}, 3), ElementsAre(1, 1, 0));
+  EXPECT_THAT(shares(4, {1000, 1, 1}, 3), ElementsAre(2, 1, 1)) << "the slowest is still measured";
+  EXPECT_THAT(shares(0, {1}, 1), ElementsAre(0));
+}
+
+TEST(QuotaTest, TheGlobalBatchIsConstant) {
+  Rng rng(1);
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<float> speeds(1 + rng.Below(16));
+    for (float& speed : speeds) speed = rng.Chance(0.2) ? 0 : rng.Exponential(1);
+    const int holders = 1 + static_cast<int>(rng.Below(speeds.size()));
+    const int count = static_cast<int>(rng.Below(100));
+    int next = 0;
+    for (const Quota& quota : DealMicrobatches(count, speeds, holders)) {
+      ASSERT_GE(quota.size(), 0);
+      ASSERT_TRUE(quota.size() == 0 || quota.begin == next);
+      next += quota.size();
+    }
+    ASSERT_EQ(next, count);
+  }
+}
+
+TEST(QuotaTest, LearningRateFollowsTheBatchOnlyWhenAsked) {
+  EXPECT_EQ(LearningRateFactor(BatchRule::kKeep, 256, 1024, 0, 0), 1);
+  EXPECT_EQ(LearningRateFactor(BatchRule::kLinear, 256, 1024, 0, 0), 4);
+  EXPECT_EQ(LearningRateFactor(BatchRule::kSquareRoot, 256, 1024, 0, 0), 2);
+  EXPECT_EQ(LearningRateFactor(BatchRule::kLinear, 256, 512, 500, 1000), 1.5);
+  EXPECT_EQ(LearningRateFactor(BatchRule::kLinear, 256, 128, 0, 1000), 0.5);
+}
+
+// Chunks arrive in any order, some twice, some broken; the state comes out whole or not at all.
+TEST(StateCopyTest, SurvivesABadWire) {
+  Rng rng(9);
+  for (size_t bytes : {0, 1, 99, 100, 101, 1000}) {
+    std::string state(bytes, 0);
+    for (char& c : state) c = static_cast<char>(rng.Next());
+    const StateSource source(12, state, 100);
+    StateSink sink(12, 100);
+    int rounds = 0;
+    while (!sink.complete()) {
+      ASSERT_LT(++rounds, 1000);
+      std::vector<StateRequest> wants = sink.Want(4);
+      rng.Shuffle(wants);
+      for (const StateRequest& want : wants) {
+        StateChunk chunk = *source.Serve(want);
+        if (rng.Chance(0.3)) continue;  // Lost.
+        if (rng.Chance(0.3) && !chunk.bytes.empty()) {
+          chunk.bytes[rng.Below(chunk.bytes.size())] ^= 1;
+          EXPECT_FALSE(sink.Take(chunk).ok());
+        } else {
+          EXPECT_TRUE(sink.Take(chunk).ok());
+        }
+      }
+    }
+    EXPECT_EQ(sink.TakeSnapshot(), state);
+  }
+}
+
+TEST(StateCopyTest, StatesAreNotMixedAndNotTooOld) {
+  const StateSource source(12, "weights", 4);
+  EXPECT_FALSE(source.Serve({13, 0}).ok()) << "too old for who missed step 13";
+  StateSink sink(11, 4);
+  EXPECT_TRUE(sink.Take(*source.Serve({11, 0})).ok());
+  const StateSource later(14, "WEIGHTS", 4);
+  EXPECT_FALSE(sink.Take(*later.Serve({11, 1})).ok()) << "half of one, half of another";
+  EXPECT_FALSE(sink.complete());
+}
+
+}  // namespace
+}  // namespace rubato

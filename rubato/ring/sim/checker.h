@@ -1,0 +1,73 @@
+// What must hold after every event of a simulated group, seen from above.
+//
+//  - No two different views with one number are ever used.
+//  - A step is committed when a majority of its view's holders have applied it. No step is
+//  committed
+//    twice with different weights, and no view begins before a step committed in an earlier one.
+//  - No member takes a step for committed that is not.
+//  - Every applied sum holds each microbatch of the step exactly once, computed from these weights.
+//  - All who hold the state at the beginning of a view hold the same: a newcomer's weights spread
+//    to nobody.
+#ifndef RUBATO_RING_SIM_CHECKER_H_
+#define RUBATO_RING_SIM_CHECKER_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rubato/membership/view.h"
+
+namespace rubato {
+
+// Weights are a hash of everything that went into them, so equal hashes are equal histories.
+using Weights = uint64_t;
+// A reduced gradient: three sums over microbatches, and one element that differs from view to view
+// as the rounding of a real sum does.
+using Sum = std::vector<uint64_t>;
+
+inline constexpr int kMicrobatches = 6;
+inline constexpr int kSumElements = 4;
+
+// The part of microbatch `index` in element `element` of step `step`'s gradient at these weights.
+uint64_t GradientOf(Weights weights, int64_t step, int index, int element);
+Weights ApplySum(Weights weights, const Sum& sum);
+
+class Checker {
+ public:
+  // With `split_allowed` (quorum: any) only what each member does by itself is checked.
+  explicit Checker(bool split_allowed) : split_allowed_(split_allowed) {}
+
+  void ViewUsed(MemberId member, const View& view, Weights weights);
+  // `member` applied `sum`, reduced in `view`, to `before`.
+  void Applied(MemberId member, const View& view, int64_t step, Weights before, const Sum& sum);
+  // `member` believes `step` to be committed, with these weights after it.
+  void Believes(MemberId member, int64_t step, Weights weights);
+
+  // Empty while all is well; then the first thing that was not.
+  const std::string& violation() const { return violation_; }
+  void Fail(std::string what);
+
+  int64_t committed() const { return committed_.empty() ? 0 : committed_.rbegin()->first; }
+  const std::map<uint64_t, View>& views() const { return views_; }
+
+ private:
+  struct Commit {
+    uint64_t view = 0;
+    Weights weights = 0;
+  };
+  void Committed(const View& view, int64_t step, Weights weights);
+
+  const bool split_allowed_;
+  std::string violation_;
+  std::map<uint64_t, View> views_;
+  std::map<uint64_t, Weights> base_;  // The holders' weights at the beginning of each view.
+  std::map<int64_t, Commit> committed_;
+  // Who applied a step, by (step, view, weights after it).
+  std::map<std::tuple<int64_t, uint64_t, Weights>, std::set<MemberId>> applied_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_RING_SIM_CHECKER_H_

@@ -1,0 +1,334 @@
+#include "rubato/ring/sim/node.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/bytes.h"
+#include "rubato/ring/quota.h"
+
+namespace rubato {
+namespace {
+
+constexpr uint32_t kChunkBytes = 3;  // Eight bytes of state: three chunks.
+constexpr absl::Duration kAskAgain = absl::Milliseconds(80);
+
+}  // namespace
+
+Node::Node(int index, uint64_t seed, PeerOptions options, Wires& wires, Checker& checker)
+    : index_(index), options_(options), rng_(seed), wires_(wires), checker_(checker) {}
+
+std::string Node::address() const { return absl::StrCat("n", index_); }
+
+void Node::Begin(std::vector<std::string> seeds) {
+  ++epoch_;
+  const MemberId id(static_cast<int64_t>(rng_.Next() >> 1));
+  peer_ = std::make_unique<Peer>(Member{id, address()}, options_, rng_.Next());
+  timer_ = absl::InfiniteFuture();
+  weights_ = Mix(rng_.Next());  // Worthless until copied.
+  history_.clear();
+  believed_ = -1;
+  work_.reset();
+  parts_.clear();
+  early_votes_.clear();
+  snapshots_.clear();
+  sink_.reset();
+  log_.clear();
+  seeds_ = std::move(seeds);
+}
+
+void Node::Found(std::vector<std::string> others) {
+  Begin(std::move(others));
+  history_[0] = weights_;
+  peer_->Found(0, wires_.now());
+  Settle();
+}
+
+void Node::Join(std::vector<std::string> addresses) {
+  Begin(addresses);
+  peer_->Join(std::move(addresses), wires_.now());
+  Settle();
+}
+
+void Node::Die() {
+  ++epoch_;
+  peer_.reset();
+  leaving_ = false;
+}
+
+void Node::Leave() {
+  leaving_ = true;
+  peer_->Leave(wires_.now());
+  Settle();
+}
+
+void Node::ReportLost(MemberId member, bool proven) {
+  peer_->ReportLost(member, proven, wires_.now());
+  Settle();
+}
+
+void Node::Receive(const Packet& packet) {
+  peer_->Receive(packet, wires_.now());
+  Settle();
+}
+
+void Node::Receive(const Bulk& bulk) {
+  if (const auto* part = std::get_if<Part>(&bulk.body)) {
+    if (FenceOf(part->view) < FenceOf(peer_->view().number)) return;
+    parts_[{FenceOf(part->view), part->step, bulk.from, part->index}] = part->values;
+    Advance();
+  } else if (const auto* vote = std::get_if<Vote>(&bulk.body)) {
+    if (FenceOf(vote->view) < FenceOf(peer_->view().number)) return;
+    early_votes_.emplace_back(bulk.from, *vote);
+    CastVotes();
+  } else if (const auto* request = std::get_if<StateRequest>(&bulk.body)) {
+    ServeState(bulk.from, *request);
+  } else {
+    StateChunk chunk = std::get<StateChunk>(bulk.body);
+    if (rng_.Chance(0.02) && !chunk.bytes.empty()) chunk.bytes[0] ^= 1;  // Bits do flip.
+    if (bulk.from == source_) TakeChunk(chunk);
+  }
+  Settle();
+}
+
+// Without fencing, the view of a message says nothing.
+uint64_t Node::FenceOf(uint64_t view) const {
+  return options_.views.bug == PlantedBug::kNoFencing ? 0 : view;
+}
+
+void Node::Settle() {
+  for (const Peer::Event& event : peer_->TakeEvents()) {
+    Handle(event);
+    if (event.kind == Peer::Event::Kind::kFenced) return;  // This life is over.
+  }
+  for (const Peer::Send& send : peer_->TakeSends()) {
+    wires_.SendPacket(index_, send.to, send.packet);
+  }
+  const int64_t committed = peer_->steps().committed();
+  if (committed > believed_ && history_.contains(committed)) {
+    believed_ = committed;
+    checker_.Believes(life(), committed, history_[committed]);
+  }
+  ArmTimer();
+}
+
+void Node::ArmTimer() {
+  const absl::Time wake = std::max(peer_->next_wake(), wires_.now() + absl::Milliseconds(1));
+  if (wake >= timer_) return;
+  timer_ = wake;
+  wires_.After(index_, wake - wires_.now(), [this, wake, me = life()] {
+    if (!peer_ || life() != me || timer_ != wake) return;
+    timer_ = absl::InfiniteFuture();
+    peer_->Tick(wires_.now());
+    Settle();
+  });
+}
+
+void Node::Handle(const Peer::Event& event) {
+  switch (event.kind) {
+    case Peer::Event::Kind::kFrozen:
+      return;  // Steps refuses from now on; the sum in hand is kept for the verdict.
+    case Peer::Event::Kind::kView:
+      return EnterView(event);
+    case Peer::Event::Kind::kFenced:
+      if (leaving_) return Die();
+      return Join(seeds_);
+  }
+}
+
+void Node::EnterView(const Peer::Event& event) {
+  ++epoch_;
+  if (event.verdict == Verdict::kFinish && work_) {
+    if (!peer_->steps().learning()) {
+      Apply(working_view_, event.view.step, work_->sum);
+    } else {
+      log_[event.view.step] = {working_view_, work_->sum};
+    }
+  }
+  work_.reset();
+  std::erase_if(parts_, [&](const auto& part) {
+    return std::get<0>(part.first) < FenceOf(event.view.number);
+  });
+  std::erase_if(early_votes_, [&](const auto& vote) {
+    return FenceOf(vote.second.view) < FenceOf(event.view.number);
+  });
+  checker_.ViewUsed(life(), event.view, weights_);
+  std::erase_if(snapshots_, [&](const auto& entry) {
+    return !event.view.Contains(entry.first) || event.view.Holds(entry.first);
+  });
+  const bool source_left = sink_ && !event.view.Holds(source_);
+  if (event.verdict == Verdict::kCopy || (peer_->steps().learning() && source_left)) StartCopy();
+  StartStep();
+}
+
+void Node::ServeState(MemberId learner, const StateRequest& request) {
+  if (!peer_->holder() || RankOf(learner) < 0) return;
+  std::unique_ptr<StateSource>& snapshot = snapshots_[learner];
+  if (!snapshot || snapshot->step() < request.min_step) {
+    std::string bytes;
+    ByteWriter(bytes).Put(weights_);
+    snapshot = std::make_unique<StateSource>(peer_->steps().finished(), bytes, kChunkBytes);
+  }
+  absl::StatusOr<StateChunk> chunk = snapshot->Serve(request);
+  if (chunk.ok()) SendTo(RankOf(learner), *std::move(chunk));
+}
+
+void Node::StartStep() {
+  const int64_t step = peer_->steps().finished() + 1;
+  const View& view = peer_->view();
+  if (!peer_->StartStep(view.number, step, wires_.now())) return;
+  working_view_ = view;
+  work_.emplace();
+  work_->step = step;
+  const absl::Duration compute = absl::Milliseconds(20) + absl::Seconds(rng_.Exponential(0.08));
+  wires_.After(index_, compute, [this, epoch = epoch_, step] {
+    if (epoch == epoch_ && peer_ && work_ && work_->step == step) {
+      Compute();
+      Advance();
+      Settle();
+    }
+  });
+}
+
+void Node::Compute() {
+  const View& view = peer_->view();
+  const int rank = RankOf(life());
+  const std::vector<float> speeds(view.size(), 0.0f);
+  work_->sum.assign(kSumElements, 0);
+  if (view.holders > 0) {
+    const Quota quota = DealMicrobatches(kMicrobatches, speeds, view.holders)[rank];
+    for (int i = quota.begin; i < quota.end; ++i) {
+      for (int e = 0; e + 1 < kSumElements; ++e) {
+        work_->sum[e] += GradientOf(weights_, work_->step, i, e);
+      }
+    }
+  }
+  if (rank == 0) work_->sum[kSumElements - 1] = Mix(view.number, work_->step);
+  const Algorithm algorithm = (options_.group & 1) ? Algorithm::kRing : Algorithm::kTree;
+  work_->plan = MakePlan(algorithm, rank, view.size(), kSumElements);
+  work_->votes.emplace(view.number, work_->step, rank, view.size());
+  work_->computed = true;
+}
+
+// Goes through the plan as far as what has arrived allows.
+void Node::Advance() {
+  if (!work_ || !work_->computed || work_->reduced) return;
+  const View& view = peer_->view();
+  while (work_->stage < work_->plan.size()) {
+    const Exchange& stage = work_->plan[work_->stage];
+    if (stage.send_to >= 0 && !work_->sent) {
+      Sum values(work_->sum.begin() + stage.send.begin, work_->sum.begin() + stage.send.end);
+      SendTo(stage.send_to,
+             Part{view.number, work_->step, work_->sent_to[stage.send_to]++, std::move(values)});
+    }
+    work_->sent = true;
+    if (stage.receive_from >= 0) {
+      const MemberId from = view.members[stage.receive_from].id;
+      const auto part = parts_.find(
+          {FenceOf(view.number), work_->step, from, work_->received_from[stage.receive_from]});
+      if (part == parts_.end()) return;
+      for (size_t i = 0; i < part->second.size() && i < work_->sum.size(); ++i) {
+        uint64_t& to = work_->sum[stage.receive.begin + static_cast<int64_t>(i)];
+        to = (stage.reduce ? to : 0) + part->second[i];
+      }
+      ++work_->received_from[stage.receive_from];
+      parts_.erase(part);
+    }
+    ++work_->stage;
+    work_->sent = false;
+  }
+  Reduced();
+}
+
+void Node::Reduced() {
+  if (!peer_->Vote(peer_->view().number, work_->step, wires_.now())) return;
+  work_->reduced = true;
+  work_->votes->Cast(1);
+  CastVotes();
+}
+
+void Node::CastVotes() {
+  if (!work_ || !work_->votes) return;
+  for (auto it = early_votes_.begin(); it != early_votes_.end();) {
+    Vote vote = it->second;
+    const int from = RankOf(it->first);
+    if (options_.views.bug == PlantedBug::kNoFencing) {
+      vote.view = peer_->view().number;
+      vote.speeds.resize(peer_->view().size());
+    }
+    const bool taken = from >= 0 && work_->votes->Hear(from, vote);
+    it = taken ? early_votes_.erase(it) : std::next(it);
+  }
+  for (const VoteTree::Send& send : work_->votes->TakeSends()) SendTo(send.to, send.vote);
+  if (work_->reduced && work_->votes->complete()) FinishStep();
+}
+
+void Node::FinishStep() {
+  const uint64_t number = working_view_.number;
+  const int64_t step = work_->step;
+  const Sum sum = work_->sum;
+  const bool learning = peer_->steps().learning();
+  const View view = working_view_;
+  if (!peer_->FinishStep(number, step, wires_.now())) return;
+  work_.reset();
+  if (learning) {
+    log_[step] = {view, sum};
+    UseSnapshot();
+  } else {
+    Apply(view, step, sum);
+  }
+  if (peer_->view().number == number) StartStep();
+}
+
+void Node::Apply(const View& view, int64_t step, const Sum& sum) {
+  checker_.Applied(life(), view, step, weights_, sum);
+  weights_ = ApplySum(weights_, sum);
+  history_[step] = weights_;
+  if (history_.size() > 16) history_.erase(history_.begin());
+}
+
+void Node::StartCopy() {
+  const View& view = peer_->view();
+  const int source = SourceRank(view, RankOf(life()));
+  log_.clear();
+  history_.clear();
+  sink_.reset();
+  ++copies_;
+  if (source < 0) return;
+  source_ = view.members[source].id;
+  sink_.emplace(view.step, kChunkBytes);
+  AskForState();
+}
+
+void Node::AskForState() {
+  const int source = RankOf(source_);
+  if (!sink_ || source < 0) return;
+  for (const StateRequest& request : sink_->Want(2)) SendTo(source, request);
+  wires_.After(index_, kAskAgain, [this, epoch = copies_] {
+    if (peer_ && epoch == copies_ && sink_) AskForState();
+  });
+}
+
+void Node::TakeChunk(const StateChunk& chunk) {
+  if (sink_ && sink_->Take(chunk).ok()) UseSnapshot();
+}
+
+void Node::UseSnapshot() {
+  if (!sink_ || !sink_->complete() || sink_->step() > peer_->steps().finished()) return;
+  weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
+  history_.clear();
+  history_[sink_->step()] = weights_;
+  for (const auto& [step, entry] : log_) {
+    if (step > sink_->step()) Apply(entry.first, step, entry.second);
+  }
+  sink_.reset();
+  log_.clear();
+  peer_->CatchUp(wires_.now());
+}
+
+void Node::SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body) {
+  const Member& to = peer_->view().members[rank];
+  wires_.SendBulk(index_, to.address, {life(), to.id, std::move(body)});
+}
+
+}  // namespace rubato

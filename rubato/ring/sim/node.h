@@ -1,0 +1,137 @@
+// One simulated process: a Peer, and a training loop around it that computes with hashes.
+#ifndef RUBATO_RING_SIM_NODE_H_
+#define RUBATO_RING_SIM_NODE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "rubato/base/rng.h"
+#include "rubato/ring/peer.h"
+#include "rubato/ring/plan.h"
+#include "rubato/ring/sim/checker.h"
+#include "rubato/ring/state_copy.h"
+#include "rubato/ring/vote_tree.h"
+
+namespace rubato {
+
+// Bytes of an exchange; `index` counts them for one step from one sender to one receiver.
+struct Part {
+  uint64_t view = 0;
+  int64_t step = 0;
+  int index = 0;
+  Sum values;
+};
+
+// What goes over the bulk connections: in order of sending per step, never lost while both ends
+// live, as TCP would have it.
+struct Bulk {
+  MemberId from;
+  MemberId to;  // The life it is meant for.
+  std::variant<Part, Vote, StateRequest, StateChunk> body;
+};
+
+// The world as a node sees it.
+class Wires {
+ public:
+  virtual ~Wires() = default;
+  virtual void SendPacket(int from, const std::string& to, const Packet& packet) = 0;
+  virtual void SendBulk(int from, const std::string& to, const Bulk& bulk) = 0;
+  // Later, unless the node has died by then.
+  virtual void After(int node, absl::Duration delay, std::function<void()> what) = 0;
+  virtual absl::Time now() const = 0;
+};
+
+// A node's step under way.
+struct Work {
+  int64_t step = 0;
+  Sum sum;
+  std::vector<Exchange> plan;
+  size_t stage = 0;
+  bool sent = false;  // The stage's sending half is done.
+  bool computed = false;
+  bool reduced = false;
+  std::map<int, int> sent_to;
+  std::map<int, int> received_from;
+  std::optional<VoteTree> votes;
+};
+
+class Node {
+ public:
+  Node(int index, uint64_t seed, PeerOptions options, Wires& wires, Checker& checker);
+
+  std::string address() const;
+  // Starts the group; `others` are where to look for it should this node ever fall out.
+  void Found(std::vector<std::string> others);
+  void Join(std::vector<std::string> addresses);
+  void Die();
+  void Leave();
+  void Receive(const Packet& packet);
+  void Receive(const Bulk& bulk);
+  void ReportLost(MemberId member, bool proven);
+
+  bool up() const { return peer_ != nullptr; }
+  const Peer& peer() const { return *peer_; }
+  // Null while the node is down.
+  MemberId life() const { return peer_ ? peer_->self().id : MemberId(); }
+  Weights weights() const { return weights_; }
+
+ private:
+  void Begin(std::vector<std::string> seeds);
+  void Settle();
+  void Handle(const Peer::Event& event);
+  void EnterView(const Peer::Event& event);
+  void StartStep();
+  void Compute();
+  void Advance();
+  void Reduced();
+  void CastVotes();
+  void Apply(const View& view, int64_t step, const Sum& sum);
+  void FinishStep();
+  void StartCopy();
+  void AskForState();
+  void TakeChunk(const StateChunk& chunk);
+  void UseSnapshot();
+  void ServeState(MemberId learner, const StateRequest& request);
+  void ArmTimer();
+  void SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body);
+  int RankOf(MemberId member) const { return peer_->view().RankOf(member); }
+  uint64_t FenceOf(uint64_t view) const;
+
+  const int index_;
+  const PeerOptions options_;
+  Rng rng_;
+  Wires& wires_;
+  Checker& checker_;
+  std::vector<std::string> seeds_;
+  std::unique_ptr<Peer> peer_;
+  uint64_t epoch_ = 0;  // Grows with every life and view: timers of the past do nothing.
+  absl::Time timer_ = absl::InfiniteFuture();
+  bool leaving_ = false;
+
+  Weights weights_ = 0;
+  std::map<int64_t, Weights> history_;
+  int64_t believed_ = -1;
+  View working_view_;  // That of `work_`, kept for a verdict.
+  std::optional<Work> work_;
+  std::map<std::tuple<uint64_t, int64_t, MemberId, int>, Sum> parts_;
+  std::vector<std::pair<MemberId, Vote>> early_votes_;
+
+  std::map<MemberId, std::unique_ptr<StateSource>> snapshots_;  // By learner.
+  std::optional<StateSink> sink_;
+  MemberId source_;
+  uint64_t copies_ = 0;                          // Begun so far: timers of earlier ones do nothing.
+  std::map<int64_t, std::pair<View, Sum>> log_;  // Steps taken part in while copying.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_RING_SIM_NODE_H_

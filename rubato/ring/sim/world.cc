@@ -1,0 +1,249 @@
+#include "rubato/ring/sim/world.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+PeerOptions MakePeerOptions(const WorldOptions& options) {
+  PeerOptions peer;
+  peer.group = options.seed;
+  peer.swim.push_pull_period = absl::Seconds(2);
+  peer.views.quorum = options.quorum;
+  peer.views.patience = absl::Seconds(2);
+  peer.views.bug = options.bug;
+  return peer;
+}
+
+}  // namespace
+
+World::World(WorldOptions options)
+    : options_(options), rng_(Mix(options.seed)), checker_(options.quorum == Quorum::kAny) {
+  const int count = options_.nodes > 0 ? options_.nodes : 2 + static_cast<int>(rng_.Below(6));
+  loss_ = rng_.Chance(0.5) ? 0 : rng_.Uniform(0, 0.25);
+  duplication_ = rng_.Chance(0.5) ? 0 : 0.1;
+  slow_ = rng_.Chance(0.5) ? 0 : 0.1;
+  paused_until_.assign(count, absl::InfinitePast());
+  cut_.assign(count, std::vector<bool>(count, false));
+  std::vector<std::string> addresses;
+  for (int i = 0; i < count; ++i) {
+    nodes_.push_back(std::make_unique<Node>(i, Mix(options_.seed, i), MakePeerOptions(options_),
+                                            *this, checker_));
+    addresses.push_back(nodes_[i]->address());
+  }
+  nodes_[0]->Found(addresses);
+  for (int i = 1; i < count; ++i) {
+    At(now_ + absl::Seconds(rng_.Uniform(0, 3)), -1, [this, i, addresses] {
+      if (!nodes_[i]->up()) nodes_[i]->Join(addresses);
+    });
+  }
+  ScheduleFault();
+  At(now_ + options_.faults_for, -1, [this] { EndFaults(); });
+}
+
+World::~World() = default;
+
+WorldResult World::Run() {
+  const absl::Time deadline = now_ + options_.faults_for + options_.agree_within;
+  WorldResult result;
+  while (!queue_.empty() && now_ < deadline && checker_.violation().empty()) {
+    Step();
+    if (faults_over_ && (events_ % 64) == 0 && (Agreed() || QuorumLost(-1))) break;
+  }
+  result.quorum_lost = QuorumLost(-1);
+  if (checker_.violation().empty() && !result.quorum_lost && !Agreed()) {
+    checker_.Fail(
+        absl::StrCat("no agreement within the time allowed after the last fault", Describe()));
+  }
+  result.violation = checker_.violation();
+  result.committed = checker_.committed();
+  result.views = checker_.views().empty() ? 0 : checker_.views().rbegin()->first;
+  result.events = events_;
+  result.agreed_after = now_ - (absl::UnixEpoch() + options_.faults_for);
+  return result;
+}
+
+void World::At(absl::Time time, int node, std::function<void()> what) {
+  queue_.push({time, next_sequence_++, node, std::move(what)});
+}
+
+void World::Step() {
+  // The queue's top is const only to protect its order, which moving the action does not touch.
+  Event event = std::move(const_cast<Event&>(queue_.top()));
+  queue_.pop();
+  now_ = std::max(now_, event.time);
+  if (event.node >= 0 && paused_until_[event.node] > now_) {
+    return At(paused_until_[event.node], event.node, std::move(event.what));
+  }
+  ++events_;
+  event.what();
+}
+
+absl::Duration World::Delay() {
+  const double ms = rng_.Uniform(0.2, 3) + (rng_.Chance(slow_) ? rng_.Exponential(150) : 0);
+  return absl::Milliseconds(ms);
+}
+
+int World::NodeOf(const std::string& address) const { return address[1] - '0'; }
+
+void World::SendPacket(int from, const std::string& to_address, const Packet& packet) {
+  const int to = NodeOf(to_address);
+  const int copies = rng_.Chance(duplication_) ? 2 : 1;
+  for (int i = 0; i < copies; ++i) {
+    if (rng_.Chance(loss_)) continue;
+    At(now_ + Delay(), to, [this, from, to, packet] {
+      if (nodes_[to]->up() && !cut_[from][to]) nodes_[to]->Receive(packet);
+    });
+  }
+}
+
+void World::SendBulk(int from, const std::string& to_address, const Bulk& bulk) {
+  const int to = NodeOf(to_address);
+  At(now_ + Delay(), to, [this, from, to, bulk] { DeliverBulk(from, to, bulk.to, bulk); });
+}
+
+// A silent link holds bulk data back, as TCP does, until it heals or an end dies.
+void World::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
+  if (nodes_[to]->life() != life || nodes_[from]->life() != bulk.from) return;
+  if (cut_[from][to] || cut_[to][from]) {
+    At(now_ + absl::Milliseconds(100), to,
+       [this, from, to, bulk] { DeliverBulk(from, to, bulk.to, bulk); });
+    return;
+  }
+  nodes_[to]->Receive(bulk);
+}
+
+void World::After(int node, absl::Duration delay, std::function<void()> what) {
+  At(now_ + delay, node, std::move(what));
+}
+
+void World::ScheduleFault() {
+  At(now_ + absl::Seconds(rng_.Exponential(0.9)), -1, [this] {
+    if (faults_over_) return;
+    CauseFault();
+    ScheduleFault();
+  });
+}
+
+void World::CauseFault() {
+  const int count = static_cast<int>(nodes_.size());
+  const int node = static_cast<int>(rng_.Below(count));
+  const int other = static_cast<int>(rng_.Below(count));
+  const absl::Time heal = now_ + absl::Seconds(rng_.Exponential(1.5));
+  switch (rng_.Below(8)) {
+    case 0:
+    case 1:
+      // Mostly spare the groups that would end here, or few would live to see more.
+      if (nodes_[node]->up() && (!QuorumLost(node) || rng_.Chance(0.05))) CauseDeath(node);
+      return;
+    case 2:
+    case 3:
+      paused_until_[node] = heal;
+      return;
+    case 4:  // One direction of one link.
+      if (node == other) return;
+      cut_[node][other] = true;
+      return At(heal, -1, [this, node, other] { cut_[node][other] = false; });
+    case 5:
+    case 6: {  // Two sides that do not hear each other.
+      const uint64_t side = rng_.Next();
+      for (int a = 0; a < count; ++a) {
+        for (int b = 0; b < count; ++b) {
+          if (((side >> a) & 1) == ((side >> b) & 1)) continue;
+          cut_[a][b] = true;
+          At(heal, -1, [this, a, b] { cut_[a][b] = false; });
+        }
+      }
+      return;
+    }
+    default:
+      if (nodes_[node]->up() && nodes_[node]->peer().member()) nodes_[node]->Leave();
+  }
+}
+
+void World::CauseDeath(int node) {
+  const MemberId dead = nodes_[node]->life();
+  const bool proven = rng_.Chance(0.5);
+  nodes_[node]->Die();
+  paused_until_[node] = absl::InfinitePast();
+  // Closed sockets: those that are connected notice at once, some with proof.
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (static_cast<int>(i) == node || !rng_.Chance(0.5) || cut_[node][i]) continue;
+    At(now_ + Delay(), static_cast<int>(i), [this, i, dead, proven] {
+      if (nodes_[i]->up()) nodes_[i]->ReportLost(dead, proven);
+    });
+  }
+  const auto revive = [this, node] {
+    if (nodes_[node]->up()) return;
+    std::vector<std::string> addresses;
+    for (const auto& other : nodes_) addresses.push_back(other->address());
+    nodes_[node]->Join(addresses);
+  };
+  At(now_ + absl::Seconds(rng_.Exponential(2)), -1, revive);
+}
+
+void World::EndFaults() {
+  faults_over_ = true;
+  loss_ = std::min(loss_, 0.05);
+  slow_ = 0;
+  for (auto& row : cut_) std::fill(row.begin(), row.end(), false);
+  std::fill(paused_until_.begin(), paused_until_.end(), now_);
+}
+
+std::string World::Describe() const {
+  std::string text;
+  for (const auto& node : nodes_) {
+    absl::StrAppend(&text, "; ", node->address(), " ");
+    if (!node->up()) {
+      absl::StrAppend(&text, "down");
+      continue;
+    }
+    const Peer& peer = node->peer();
+    absl::StrAppend(&text, peer.self().id.ToString(), " ", peer.view().ToString(), ", finished ",
+                    peer.steps().finished(), peer.frozen() ? ", frozen" : "",
+                    peer.fenced() ? ", fenced" : "", peer.steps().learning() ? ", learning" : "",
+                    ", sees ", peer.swim().Living().size());
+  }
+  return text;
+}
+
+// All that are up hold the state in one view, and are within a step of each other.
+bool World::Agreed() const {
+  const Node* first = nullptr;
+  for (const auto& node : nodes_) {
+    if (!node->up()) continue;
+    if (!first) first = node.get();
+    if (!node->peer().holder() || node->peer().frozen()) return false;
+    if (!(node->peer().view() == first->peer().view())) return false;
+    const int64_t ahead = node->peer().steps().finished() - first->peer().steps().finished();
+    if (ahead < -1 || ahead > 1) return false;
+    if (node->peer().steps().finished() < node->peer().view().step + 2) return false;
+  }
+  return first != nullptr;
+}
+
+// Whether some view that a living member sits in, or the newest one used, has lost its majority:
+// then nobody may go on, and nobody can be asked to.
+bool World::QuorumLost(int without) const {
+  std::vector<const View*> views;
+  for (const auto& node : nodes_) {
+    if (node->up() && node->peer().member()) views.push_back(&node->peer().view());
+  }
+  if (!checker_.views().empty()) views.push_back(&checker_.views().rbegin()->second);
+  if (views.empty()) return true;
+  for (const View* view : views) {
+    int alive = 0;
+    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+      const Node& node = *nodes_[i];
+      alive += i != without && node.up() && !node.peer().fenced() && view->Holds(node.life());
+    }
+    const int needed = options_.quorum == Quorum::kAny ? 1 : view->Majority();
+    if (alive < needed) return true;
+  }
+  return false;
+}
+
+}  // namespace rubato

@@ -1,0 +1,100 @@
+// A group of peers in a world that obeys a seed: packets are lost, delayed and doubled, links fall
+// silent in one direction or both, nodes stop for a while, die and come back.
+//
+// Each node runs a real Peer and trains a model of one number: the real plan, vote tree, quotas and
+// state copy run over the world's wires, and a Checker looks on after every event. The same seed
+// gives the same run, to the last packet.
+#ifndef RUBATO_RING_SIM_WORLD_H_
+#define RUBATO_RING_SIM_WORLD_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <queue>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "rubato/base/rng.h"
+#include "rubato/ring/sim/checker.h"
+#include "rubato/ring/sim/node.h"
+
+namespace rubato {
+
+struct WorldOptions {
+  uint64_t seed = 0;
+  int nodes = 0;  // 0: two to seven, by the seed.
+  absl::Duration faults_for = absl::Seconds(14);
+  // After the faults, all must agree and train within this time.
+  absl::Duration agree_within = absl::Seconds(25);
+  Quorum quorum = Quorum::kMajority;
+  PlantedBug bug = PlantedBug::kNone;
+};
+
+struct WorldResult {
+  std::string violation;     // Empty if all was well.
+  bool quorum_lost = false;  // Too many died for anyone to go on, as it must be.
+  int64_t committed = 0;
+  uint64_t views = 0;
+  int64_t events = 0;
+  absl::Duration agreed_after;  // From the last fault.
+};
+
+class World : public Wires {
+ public:
+  explicit World(WorldOptions options);
+  ~World() override;
+
+  // Runs until all is decided: a violation, a quorum lost, or agreement.
+  WorldResult Run();
+
+  // Wires.
+  void SendPacket(int from, const std::string& to, const Packet& packet) override;
+  void SendBulk(int from, const std::string& to, const Bulk& bulk) override;
+  void After(int node, absl::Duration delay, std::function<void()> what) override;
+  absl::Time now() const override { return now_; }
+
+ private:
+  struct Event {
+    absl::Time time;
+    uint64_t sequence = 0;
+    int node = -1;  // Whose pause delays it; -1: nobody's.
+    std::function<void()> what;
+    bool operator>(const Event& other) const {
+      return time != other.time ? time > other.time : sequence > other.sequence;
+    }
+  };
+
+  void At(absl::Time time, int node, std::function<void()> what);
+  void Step();
+  void ScheduleFault();
+  void CauseFault();
+  void CauseDeath(int node);
+  void EndFaults();
+  bool Agreed() const;
+  std::string Describe() const;
+  // Also if node `without` died (-1: nobody).
+  bool QuorumLost(int without) const;
+  void DeliverBulk(int from, int to, MemberId life, const Bulk& bulk);
+  int NodeOf(const std::string& address) const;
+  absl::Duration Delay();
+
+  const WorldOptions options_;
+  Rng rng_;
+  Checker checker_;
+  absl::Time now_ = absl::UnixEpoch();
+  uint64_t next_sequence_ = 0;
+  int64_t events_ = 0;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
+  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<absl::Time> paused_until_;
+  std::vector<std::vector<bool>> cut_;  // [from][to]
+  double loss_ = 0;
+  double duplication_ = 0;
+  double slow_ = 0;  // How many packets take a long way round.
+  bool faults_over_ = false;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_RING_SIM_WORLD_H_

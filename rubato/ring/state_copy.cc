@@ -1,0 +1,82 @@
+#include "rubato/ring/state_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+
+StateSource::StateSource(int64_t step, std::string snapshot, uint32_t chunk_bytes)
+    : step_(step), snapshot_(std::move(snapshot)), chunk_bytes_(chunk_bytes) {}
+
+absl::StatusOr<StateChunk> StateSource::Serve(const StateRequest& request) const {
+  if (step_ < request.min_step) {
+    return absl::NotFoundError(absl::StrFormat("the state kept is after step %d, too old for %d",
+                                               step_, request.min_step));
+  }
+  const uint64_t begin = static_cast<uint64_t>(request.chunk) * chunk_bytes_;
+  if (begin > 0 && begin >= snapshot_.size()) {
+    return absl::OutOfRangeError(
+        absl::StrFormat("chunk %d of a state of %d bytes", request.chunk, snapshot_.size()));
+  }
+  StateChunk chunk{step_, request.chunk, snapshot_.size(), 0, {}};
+  chunk.bytes = snapshot_.substr(begin, chunk_bytes_);
+  chunk.checksum = Checksum(chunk.bytes);
+  return chunk;
+}
+
+std::vector<StateRequest> StateSink::Want(int window) const {
+  if (!total_bytes_) return {{min_step_, 0}};  // The first chunk says how many there are.
+  std::vector<StateRequest> want;
+  for (uint32_t i = 0; i < have_.size() && static_cast<int>(want.size()) < window; ++i) {
+    if (!have_[i]) want.push_back({min_step_, i});
+  }
+  return want;
+}
+
+absl::Status StateSink::Take(const StateChunk& chunk) {
+  if (chunk.step < min_step_ || (step_ >= 0 && chunk.step != step_)) {
+    return absl::FailedPreconditionError(absl::StrFormat("a chunk of step %d, copying step %d",
+                                                         chunk.step, std::max(step_, min_step_)));
+  }
+  if (Checksum(chunk.bytes) != chunk.checksum) {
+    return absl::DataLossError(
+        absl::StrFormat("chunk %d of the state after step %d is broken", chunk.chunk, step_));
+  }
+  if (!total_bytes_) {
+    total_bytes_ = chunk.total_bytes;
+    step_ = chunk.step;
+    snapshot_.resize(chunk.total_bytes);
+    have_.resize(std::max<uint64_t>(1, (chunk.total_bytes + chunk_bytes_ - 1) / chunk_bytes_));
+    missing_ = have_.size();
+  }
+  const uint64_t begin = static_cast<uint64_t>(chunk.chunk) * chunk_bytes_;
+  const bool fits = chunk.chunk < have_.size() && chunk.total_bytes == *total_bytes_ &&
+                    chunk.bytes.size() == std::min<uint64_t>(chunk_bytes_, *total_bytes_ - begin);
+  if (!fits) {
+    return absl::DataLossError(
+        absl::StrFormat("chunk %d does not fit a state of %d bytes", chunk.chunk, *total_bytes_));
+  }
+  if (have_[chunk.chunk]) return absl::OkStatus();
+  if (!chunk.bytes.empty()) {
+    std::memcpy(snapshot_.data() + begin, chunk.bytes.data(), chunk.bytes.size());
+  }
+  have_[chunk.chunk] = true;
+  --missing_;
+  return absl::OkStatus();
+}
+
+std::string StateSink::TakeSnapshot() {
+  RUBATO_CHECK(complete());
+  return std::move(snapshot_);
+}
+
+int SourceRank(const View& view, int learner) {
+  return view.holders > 0 ? (learner - view.holders) % view.holders : -1;
+}
+
+}  // namespace rubato

@@ -1,0 +1,66 @@
+// When a step counts. One member's part of the rule that keeps all copies of the model equal:
+//
+//     finished k-1 ──Start──▶ working on k ──Vote──▶ voted ──Finish──▶ finished k
+//           ▲                      │                   │
+//           └──── redo ◀───────────┴── the view ends ──┴── and its successor begins at k: finished
+//           k
+//
+// - Vote means: I hold the whole sum of step k. A member votes for k only after finishing k-1.
+// - Finish (and with it, applying the sum to the weights) needs the votes of all members of the
+// view.
+// - Neither is possible once the member has let go of the view.
+//
+// So the members of a view are never more than one step apart, whoever is behind has that step's
+// sum in its own memory, and what a change of view learns about a member stays true. A step is
+// *committed*, and may be shown to the world, when a majority has finished it: known here when the
+// next step finishes, or when a view begins at it.
+#ifndef RUBATO_RING_STEPS_H_
+#define RUBATO_RING_STEPS_H_
+
+#include <cstdint>
+
+#include "rubato/membership/view.h"
+#include "rubato/membership/views.h"
+
+namespace rubato {
+
+// What a new view does to the step under way.
+enum class Verdict : uint8_t {
+  kNothing,  // There was none.
+  kFinish,   // It was decided: apply the sum in hand.
+  kRedo,     // It was not: drop what was computed, and start it again in the new view.
+  kCopy      // This member has no usable state: copy that after view.step from a holder.
+};
+
+class Steps {
+ public:
+  // The weights of this member are those after `step`.
+  void Found(int64_t step);
+  // Takes part in `view` from now on.
+  Verdict Enter(const View& view, MemberId self);
+
+  // Each answers whether it may be done; if not, the view has moved on. `step` must be the next.
+  bool Start(uint64_t view, int64_t step, bool frozen);
+  bool Vote(uint64_t view, int64_t step, bool frozen);
+  bool Finish(uint64_t view, int64_t step, bool frozen);
+
+  // A learner has copied the state and made up for the steps since.
+  void CatchUp();
+
+  const Progress& progress() const { return progress_; }
+  int64_t finished() const { return progress_.finished; }
+  // No later than what a majority has finished.
+  int64_t committed() const { return committed_; }
+  bool learning() const { return progress_.applied < 0; }
+
+  PlantedBug bug = PlantedBug::kNone;  // Tests only.
+
+ private:
+  uint64_t view_ = 0;
+  Progress progress_{.finished = -1, .applied = -1, .voted = -1};
+  int64_t committed_ = -1;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_RING_STEPS_H_

@@ -1,0 +1,54 @@
+#include "rubato/schedule/greedy.h"
+
+#include <queue>
+
+#include "rubato/schedule/budget.h"
+#include "rubato/schedule/policies.h"
+
+namespace rubato {
+namespace {
+
+struct Step {
+  double gain_per_gpu;
+  size_t job;
+  int to;
+  bool operator<(const Step& other) const {
+    return gain_per_gpu != other.gain_per_gpu ? gain_per_gpu < other.gain_per_gpu : job > other.job;
+  }
+};
+
+}  // namespace
+
+std::vector<Share> GrowGreedily(const ClusterView& view, const Gain& gain) {
+  std::vector<Share> shares(view.jobs.size());
+  std::priority_queue<Step> queue;
+  Budget budget(view);
+  const auto push = [&](size_t i) {
+    const JobView& job = view.jobs[i];
+    const Share& share = shares[i];
+    int to = job.curve(share.pool)->UsefulAfter(share.gpus);
+    while (to < job.floor_gpus && to < job.curve(share.pool)->UsefulAfter(to)) {
+      to = job.curve(share.pool)->UsefulAfter(to);
+    }
+    if (to == share.gpus || to > job.max_gpus) return;
+    const double worth = gain(job, share.pool, share.gpus, to);
+    if (worth > 0) queue.push({worth / (to - share.gpus), i, to});
+  };
+  for (size_t i = 0; i < view.jobs.size(); ++i) {
+    shares[i].pool = HomePool(view.jobs[i]);
+    push(i);
+  }
+  while (!queue.empty()) {
+    const Step step = queue.top();
+    queue.pop();
+    Share& share = shares[step.job];
+    const int more = step.to - share.gpus;
+    if (more > budget.free(share.pool)) continue;
+    budget.Take({more, share.pool});
+    share.gpus = step.to;
+    push(step.job);
+  }
+  return shares;
+}
+
+}  // namespace rubato

@@ -1,0 +1,294 @@
+// What a user gets wrong, and what the world does wrong: a clear word, the right exit code, and
+// nothing lost.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+// A small csv job; `row` is the last row of the training data.
+std::string WriteCsvJob(const ScratchFolder& folder, const std::string& row,
+                        const std::string& extra) {
+  std::string csv = "click,price,site\n";
+  for (int i = 0; i < 300; ++i) absl::StrAppend(&csv, i % 2, ",", i % 7, ",site", i % 5, "\n");
+  folder.Write("train.csv", csv + row);
+  return folder.Write("job.yaml",
+                      absl::StrCat("name: small\nmodel: logistic\nbatch_size: 32\n"
+                                   "data: {train: train.csv, format: csv, label: click, "
+                                   "numeric: [price], categorical: [site]",
+                                   extra));
+}
+
+CommandResult Train(const ScratchFolder& folder, const std::string& job) {
+  return RunRubato({"train", job, "--job-dir", folder.path() + "/job"}, folder.path());
+}
+
+struct BadJob {
+  const char* name;
+  const char* text;
+  std::vector<std::string> words;
+};
+
+class BadJobFileTest : public testing::TestWithParam<BadJob> {};
+
+TEST_P(BadJobFileTest, IsExplainedWithTwo) {
+  ScratchFolder folder;
+  folder.Write("train.tsv", "");
+  const std::string job = folder.Write("job.yaml", GetParam().text);
+  const CommandResult result = Train(folder, job);
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  for (const std::string& word : GetParam().words) EXPECT_THAT(result.err, HasSubstr(word));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, BadJobFileTest,
+    testing::Values(
+        BadJob{"Misspelt",
+               "model: deepfm\ndata: {train: x.tsv}\noptimzer: {name: sgd}\n",
+               {"job.yaml:3", "optimzer", "did you mean", "optimizer"}},
+        BadJob{"WrongType",
+               "model: deepfm\ndata: {train: x.tsv}\nbatch_size: many\n",
+               {"job.yaml:3", "batch_size", "many"}},
+        BadJob{"MissingFile",
+               "model: deepfm\ndata: {train: nowhere.tsv}\n",
+               {"nowhere.tsv", "data.train"}},
+        BadJob{"EmptyFile", "model: deepfm\ndata: {train: train.tsv}\n", {"train.tsv", "empty"}},
+        BadJob{"NoYaml", "model: [deepfm\n", {"job.yaml"}},
+        BadJob{"BadOptimizer",
+               "model: deepfm\ndata: {train: x}\noptimizer: {name: sdg}\n",
+               {"optimizer.name", "sdg", "sgd"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(BadUsageTest, UnknownFlagsAndCommandsExitWithTwo) {
+  ScratchFolder folder;
+  const CommandResult misspelt = RunRubato({"trian"}, folder.path());
+  EXPECT_EQ(misspelt.exit_code, 2);
+  EXPECT_THAT(misspelt.err, HasSubstr("did you mean 'train'"));
+  EXPECT_EQ(RunRubato({"train", "job.yaml", "--wrokers", "3"}, folder.path()).exit_code, 2);
+  EXPECT_EQ(RunRubato({"train"}, folder.path()).exit_code, 2);
+  const CommandResult missing = RunRubato({"train", "nowhere.yaml"}, folder.path());
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("nowhere.yaml"));
+  EXPECT_EQ(RunRubato({"scale", "nowhere", "--workers", "2"}, folder.path()).exit_code, 2);
+  EXPECT_EQ(RunRubato({"train", "--resume", "nowhere"}, folder.path()).exit_code, 2);
+}
+
+// A job that is refused leaves nothing behind: mended, it may have the same directory.
+TEST(BadUsageTest, ARefusedJobLeavesNothingBehind) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const std::string dir = folder.path() + "/job";
+  EXPECT_EQ(
+      RunRubato({"train", job, "--set", "data.train=[no.csv]", "--job-dir", dir}, folder.path())
+          .exit_code,
+      2);
+  EXPECT_FALSE(std::filesystem::exists(dir));
+  EXPECT_EQ(Train(folder, job).exit_code, 0);
+  // And a job that is done is not gone on with, nor touched.
+  const std::string before = ReadText(dir + "/processes.json");
+  const CommandResult again = RunRubato({"train", "--resume", dir}, folder.path());
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("done already"));
+  EXPECT_EQ(ReadText(dir + "/processes.json"), before);
+}
+
+TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const CommandResult result = RunRubato(
+      {"train", job, "--set", "model=depfm", "--job-dir", folder.path() + "/job"}, folder.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("depfm"), HasSubstr("deepfm")));
+}
+
+TEST(BadColumnsTest, ValidationMustHaveTheColumnsOfTraining) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", ", validation: valid.csv}\n");
+  folder.Write("valid.csv", "click,site,price\n1,site1,3\n");
+  const CommandResult result = Train(folder, job);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("data.validation"), HasSubstr("click,site,price")));
+}
+
+// A malformed row fails the job by default, naming file and line; nothing is dropped silently.
+TEST(BadRowTest, FailsTheJobAndNamesTheLine) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "1,cheap,site1\n", "}\nworkers: {max: 2}\n");
+  const CommandResult result = Train(folder, job);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("train.csv:302"), HasSubstr("cheap")));
+}
+
+TEST(BadRowTest, IsSkippedAndCountedWhereAsked) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCsvJob(folder, "1,cheap,site1\n0,1\n", ", bad_rows: skip, bad_rows_max: 2}\n");
+  const CommandResult result = Train(folder, job);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  std::ifstream file(folder.path() + "/job/summary.json");
+  const auto summary = nlohmann::json::parse(file);
+  EXPECT_EQ(summary["bad_rows"], 2);
+  EXPECT_EQ(summary["records_committed"], 302);
+}
+
+TEST(BadRowTest, TooManySkippedFailTheJob) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCsvJob(folder, "1,a,b\n1,a,b\n1,a,b\n", ", bad_rows: skip, bad_rows_max: 2}\n");
+  const CommandResult result = Train(folder, job);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("bad_rows_max"));
+}
+
+// A learning rate that explodes: the job ends, and says which value was not finite.
+TEST(NanTest, EndsTheJobWithTheReason) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCsvJob(folder, "", "}\noptimizer: {name: sgd, learning_rate: 1e30}\nepochs: 3\n");
+  const CommandResult result = RunRubato(
+      {"train", job, "--set", "model=deepfm", "--job-dir", folder.path() + "/job"}, folder.path());
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("the loss is nan"));
+}
+
+// A job directory with a finished or damaged job in it.
+class DamagedJobTest : public testing::Test {
+ protected:
+  // Stops a job halfway, so that it has a journal, logs and a checkpoint.
+  void SetUp() override {
+    const std::string job =
+        WriteCriteoJob(folder_, 50000, "servers: 1\nworkers: {max: 1}\nepochs: 400\n");
+    TrainingJob training(folder_.path(), {job});
+    ASSERT_TRUE(training.ReachStep(20));
+    kill(training.pid(), SIGINT);
+    ASSERT_EQ(training.Wait().exit_code, 130);
+    dir_ = training.job_dir();
+  }
+  void Flip(const std::string& path, double where) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(file) << path;
+    const auto at =
+        static_cast<std::streamoff>(where * static_cast<double>(std::filesystem::file_size(path)));
+    file.seekg(at);
+    const char c = static_cast<char>(file.get() ^ 0x40);
+    file.seekp(at);
+    file.put(c);
+  }
+  CommandResult Resume() { return RunRubato({"train", "--resume", dir_}, folder_.path()); }
+
+  ScratchFolder folder_;
+  std::string dir_;
+};
+
+TEST_F(DamagedJobTest, ADamagedJournalIsNamed) {
+  Flip(dir_ + "/journal", 0.5);
+  const CommandResult result = Resume();
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("journal"), HasSubstr("byte")));
+}
+
+TEST_F(DamagedJobTest, ATornJournalTailIsForgiven) {
+  std::filesystem::resize_file(dir_ + "/journal",
+                               std::filesystem::file_size(dir_ + "/journal") - 3);
+  TrainingJob training(folder_.path(), {"--resume", dir_});
+  EXPECT_TRUE(training.ReachStep(30));
+}
+
+TEST_F(DamagedJobTest, ADamagedCheckpointIsNamed) {
+  Flip(dir_ + "/checkpoints/1/server-0.ckpt", 0.7);
+  const CommandResult result = Resume();
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("server-0.ckpt"));
+}
+
+TEST_F(DamagedJobTest, ATruncatedCheckpointIsNamed) {
+  const std::string path = dir_ + "/checkpoints/1/server-0.ckpt";
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  const CommandResult result = Resume();
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("server-0.ckpt"));
+}
+
+TEST_F(DamagedJobTest, AnotherVersionsJournalIsRefused) {
+  const std::string path = dir_ + "/journal";
+  std::string bytes = ReadText(path);
+  const size_t at = bytes.find("0.1.0");
+  ASSERT_NE(at, std::string::npos);
+  // The header carries its own checksum, so a changed version shows as damage or as a mismatch.
+  bytes.replace(at, 5, "9.9.9");
+  std::ofstream(path, std::ios::binary) << bytes;
+  const CommandResult result = Resume();
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("journal"));
+}
+
+TEST_F(DamagedJobTest, ChangedDataIsNoticed) {
+  std::ofstream(folder_.path() + "/train.tsv", std::ios::app) << "0\n";
+  const CommandResult result = Resume();
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("train.tsv"), HasSubstr("changed")));
+}
+
+TEST_F(DamagedJobTest, ResumeTakesTheJobAsItWas) {
+  const CommandResult result =
+      RunRubato({"train", "--resume", dir_, "--set", "epochs=1"}, folder_.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--set"));
+}
+
+TEST_F(DamagedJobTest, TheDirectoryIsNotTakenForANewJob) {
+  const CommandResult result = Train(folder_, folder_.path() + "/job.yaml");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--resume"));
+}
+
+// A disk that fills up: a limit on file size stands in for it, since a test cannot fill a disk.
+TEST(DiskFullTest, EndsWithTheReasonAndLosesNothing) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 100000, "servers: 1\nworkers: {max: 1}\nepochs: 5\n");
+  const CommandResult full = RunWithFileLimit(
+      20 << 20, {"train", job, "--job-dir", folder.path() + "/job"}, folder.path());
+  EXPECT_EQ(full.exit_code, 1) << full.err;
+  EXPECT_THAT(full.err, HasSubstr("File too large"));
+  TrainingJob second(folder.path(), {"--resume", folder.path() + "/job"});
+  const CommandResult done = second.Wait();
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_EQ(second.Summary()["records_committed"], 500000);
+  EXPECT_EQ(second.Summary()["records_repeated"], 0);
+}
+
+// A port that is taken, for the roles started by hand.
+TEST(PortTest, AddressInUseIsSaid) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\nworkers: {max: 1}\n");
+  ASSERT_EQ(Train(folder, job).exit_code, 0);
+  const int taken = socket(AF_UNIX, SOCK_STREAM, 0);
+  sockaddr_un address = {.sun_family = AF_UNIX};
+  const std::string path = folder.path() + "/s";
+  path.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  const CommandResult server = RunRubato({"server", "--job-dir", folder.path() + "/job", "--master",
+                                          "unix:/nowhere", "--id", "0", "--listen", "unix:" + path},
+                                         folder.path());
+  EXPECT_NE(server.exit_code, 0);
+  EXPECT_THAT(server.err, HasSubstr("in use"));
+  close(taken);
+}
+
+}  // namespace
+}  // namespace rubato
