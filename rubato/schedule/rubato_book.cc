@@ -179,6 +179,8 @@ bool Book::KeepAll(const std::vector<size_t>& jobs) {
   for (size_t job : jobs) {
     ways_[job] = Rest(job, roster_->job(job).promise);
     good = good && has(job);
+    if (!good) break;
+    TrimFront(roster_->As(job, ways_[job].front().pool), ways_[job]);
     for (const Reserved& piece : ways_[job]) {
       changes[static_cast<size_t>(piece.pool)].push_back({piece.from_s, -piece.gpus});
       changes[static_cast<size_t>(piece.pool)].push_back({piece.to_s, piece.gpus});

@@ -60,8 +60,8 @@ class Book {
   bool Replace(size_t job, const Supposed& supposed);
   // Writes down a way as it is; false if it does not fit or does not suffice.
   bool Keep(size_t job, absl::Span<const Reserved> way);
-  // Keeps the promise of each of `jobs` in the empty book, far faster than one by one; false, and
-  // the book stays empty, if any cannot be kept.
+  // Keeps the promise of each of `jobs` in the empty book, as far as it is still needed: far faster
+  // than one by one. False, and the book stays empty, if any cannot be kept.
   bool KeepAll(const std::vector<size_t>& jobs);
   // Seeks a cheaper way for the job; the old one stays if there is none.
   void Refresh(size_t job);
