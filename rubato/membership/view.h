@@ -15,9 +15,9 @@ namespace rubato {
 // Members stand in the order in which they came by the state: the first is the oldest. The first
 // `holders` hold the model after `step`; the others have just come and copy it from a holder, who
 // is never one of them. A rank is a place in this order.
-struct View {
+struct GroupView {
   uint64_t number = 0;  // 0: no view yet.
-  std::vector<Member> members;
+  std::vector<GroupMember> members;
   int holders = 0;
   int64_t step = 0;  // The last step that the holders have applied when the view begins.
 
@@ -31,21 +31,21 @@ struct View {
   // "view 7 after step 120: member-3 member-9 | member-12", the learners behind the bar.
   std::string ToString() const;
 
-  friend bool operator==(const View&, const View&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const View& view) {
+  friend bool operator==(const GroupView&, const GroupView&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const GroupView& view) {
     return out << view.ToString();
   }
 };
 
 // What a member says when it lets go of a view: from these the next one is made.
 struct Standing {
-  Member member;
+  GroupMember member;
   int64_t applied = 0;  // Steps up to this one are in its weights.
   int64_t voted = 0;    // The last step whose whole sum it holds: `applied` or one more.
 };
 
 // Bugs of other systems, to show that the simulation would find them here. Tests only.
-enum class PlantedBug : uint8_t {
+enum class RingBug : uint8_t {
   kNone,
   kNoFencing,         // Messages of older views are taken, and a promise does not freeze.
   kRankByAddress,     // Members are ordered by address, not by age of state.
@@ -56,15 +56,15 @@ enum class PlantedBug : uint8_t {
 // What the next view is made of.
 struct ViewChange {
   std::vector<Standing> standings;  // Of those who let go of the old view.
-  std::vector<Member> keep;         // Learners that seem to be alive, with or without a standing.
-  std::vector<Member> newcomers;
+  std::vector<GroupMember> keep;    // Learners that seem to be alive, with or without a standing.
+  std::vector<GroupMember> newcomers;
   std::set<MemberId> leaving;  // Their standing counts; they are not in the new view.
 };
 
 // The view after `old`: holders with a standing in their old order, then learners who have
 // caught up, then those still learning, then newcomers. It begins at the furthest applied step,
 // so nothing that a majority applied is lost. A holder without a standing is out.
-View NextView(const View& old, const ViewChange& change, PlantedBug bug = PlantedBug::kNone);
+GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug = RingBug::kNone);
 
 }  // namespace rubato
 

@@ -53,7 +53,7 @@ struct ViewOptions {
   absl::Duration gather = absl::Milliseconds(100);
   // Frozen this long, a member proposes in place of whoever should have.
   absl::Duration takeover = absl::Seconds(1);
-  PlantedBug bug = PlantedBug::kNone;  // Tests only.
+  RingBug bug = RingBug::kNone;  // Tests only.
 
   absl::Status Validate() const;
 };
@@ -79,18 +79,18 @@ struct ViewMessage {
     kComplaint,  // A connection of the view broke though both ends live: a new view mends it.
   };
   Kind kind = Kind::kQuery;
-  Member from;
+  GroupMember from;
   uint64_t number = 0;  // Of the view under agreement.
   Ballot ballot;
   Ballot accepted;
   int64_t applied = 0;
   int64_t voted = 0;
   int64_t after_step = 0;  // kPrepare: let this step finish first.
-  std::optional<View> view;
+  std::optional<GroupView> view;
 };
 
 // Where a member's training stands.
-struct Progress {
+struct StepProgress {
   int64_t finished = 0;  // The last step that it saw through, with everyone's vote.
   int64_t applied = 0;   // The last step in its weights; -1 while it has no usable weights.
   int64_t voted = 0;     // The last step whose whole sum it holds.
@@ -105,15 +105,15 @@ class Views {
   // The first view, of this member alone. Everyone else joins.
   void Found(int64_t step);
   // A view decided elsewhere, as by a master.
-  void Adopt(const View& view, absl::Time now);
+  void Adopt(const GroupView& view, absl::Time now);
 
   void Receive(const ViewMessage& message, absl::Time now);
   void Tick(absl::Time now);
   absl::Time next_wake() const;
   // A packet of `from` carried this view number: tells the one who is behind.
-  void HearNumber(const Member& from, uint64_t number, absl::Time now);
+  void HearNumber(const GroupMember& from, uint64_t number, absl::Time now);
 
-  void SetProgress(const Progress& progress, absl::Time now);
+  void SetProgress(const StepProgress& progress, absl::Time now);
   // This learner has applied all that the holders have, and asks to be one of them.
   void SetCaughtUp(bool caught_up) { caught_up_ = caught_up; }
   // A connection between living members broke, and with it the step: asks for the next view, with
@@ -122,7 +122,7 @@ class Views {
   // Asks for a view without this member, at the end of the step; then it is fenced().
   void SetLeaving() { leaving_self_ = true; }
 
-  const View& view() const { return view_; }
+  const GroupView& view() const { return view_; }
   bool member() const { return view_.Contains(self_.id) && !fenced_; }
   // Has let go of its view: nothing of it may be voted or applied any more.
   bool frozen() const { return frozen_; }
@@ -143,7 +143,7 @@ class Views {
     absl::Time deadline;
     absl::Time resend;
     std::map<MemberId, ViewMessage> promises;
-    std::optional<View> view;  // Set in the second phase.
+    std::optional<GroupView> view;  // Set in the second phase.
     std::set<MemberId> accepted_by;
   };
 
@@ -157,7 +157,7 @@ class Views {
   bool MayPropose(absl::Time now) const;
   bool SomeoneDied() const;
   bool WantedByPlan() const;
-  std::vector<Member> Newcomers() const;
+  std::vector<GroupMember> Newcomers() const;
   void TellWishes(absl::Time now);
   void Freeze(absl::Time now);
   void Propose(bool planned, absl::Time now);
@@ -168,26 +168,26 @@ class Views {
   bool AllLivingPromised() const;
   int QuorumSize() const;
   void Fence();
-  bool Loses(const View& other) const;
-  void SendTo(const Member& to, ViewMessage message, absl::Time now);
+  bool Loses(const GroupView& other) const;
+  void SendTo(const GroupMember& to, ViewMessage message, absl::Time now);
   bool Recently(const std::string& what, absl::Time now);
   ViewMessage Make(ViewMessage::Kind kind) const;
 
   const Swim& swim_;
-  const Member self_;
+  const GroupMember self_;
   const ViewOptions options_;
   Rng rng_;
-  View view_;
+  GroupView view_;
   bool frozen_ = false;
   bool fenced_ = false;
   bool caught_up_ = false;
   bool leaving_self_ = false;
   bool complained_ = false;
-  Progress progress_;
+  StepProgress progress_;
   // For number view_.number + 1.
   Ballot promised_;
   Ballot accepted_;
-  std::optional<View> accepted_view_;
+  std::optional<GroupView> accepted_view_;
   std::optional<ViewMessage> held_;  // A planned prepare that waits for its step.
   std::optional<Proposal> proposal_;
   uint32_t round_ = 0;

@@ -14,12 +14,12 @@ constexpr uint8_t kVersion = 1;
 constexpr uint8_t kSwim = 0;
 constexpr uint8_t kViews = 1;
 
-void PutMember(ByteWriter& out, const Member& member) {
+void PutMember(ByteWriter& out, const GroupMember& member) {
   out.Put<int64_t>(member.id.value());
   out.PutString(member.address);
 }
 
-Member GetMember(ByteReader& in) {
+GroupMember GetMember(ByteReader& in) {
   const MemberId id(in.Get<int64_t>());
   return {id, std::string(in.GetString())};
 }
@@ -34,16 +34,16 @@ Ballot GetBallot(ByteReader& in) {
   return {round, MemberId(in.Get<int64_t>())};
 }
 
-void PutView(ByteWriter& out, const View& view) {
+void PutView(ByteWriter& out, const GroupView& view) {
   out.Put(view.number);
   out.Put<int32_t>(view.holders);
   out.Put(view.step);
   out.Put<uint32_t>(view.members.size());
-  for (const Member& member : view.members) PutMember(out, member);
+  for (const GroupMember& member : view.members) PutMember(out, member);
 }
 
-absl::StatusOr<View> GetView(ByteReader& in) {
-  View view;
+absl::StatusOr<GroupView> GetView(ByteReader& in) {
+  GroupView view;
   view.number = in.Get<uint64_t>();
   view.holders = in.Get<int32_t>();
   view.step = in.Get<int64_t>();
@@ -77,7 +77,7 @@ void PutSwim(ByteWriter& out, const SwimMessage& message) {
   }
 }
 
-absl::StatusOr<SwimMessage> GetSwim(ByteReader& in, const Member& from) {
+absl::StatusOr<SwimMessage> GetSwim(ByteReader& in, const GroupMember& from) {
   SwimMessage message;
   message.from = from;
   RUBATO_ASSIGN_OR_RETURN(message.kind, GetEnum(in, SwimMessage::Kind::kPull));
@@ -109,7 +109,7 @@ void PutViews(ByteWriter& out, const ViewMessage& message) {
   if (message.view) PutView(out, *message.view);
 }
 
-absl::StatusOr<ViewMessage> GetViews(ByteReader& in, const Member& from) {
+absl::StatusOr<ViewMessage> GetViews(ByteReader& in, const GroupMember& from) {
   ViewMessage message;
   message.from = from;
   RUBATO_ASSIGN_OR_RETURN(message.kind, GetEnum(in, ViewMessage::Kind::kComplaint));

@@ -24,7 +24,7 @@ inline constexpr int kMembersMax = 1000;
 struct Packet {
   uint64_t group = 0;
   uint64_t view = 0;  // The sender's view number.
-  Member from;
+  GroupMember from;
   std::variant<SwimMessage, ViewMessage> body;
 };
 

@@ -28,8 +28,12 @@ struct DenseParameter {
 
 // How a new row starts: a function of (seed, table, id) alone.
 struct InitializerSpec {
-  std::string name = "uniform";  // zeros, constant, uniform, normal.
-  double scale = 0.01;           // Half-width, deviation or the constant itself.
+  // zeros, constant, uniform, normal, truncated_normal (at two deviations), xavier_uniform,
+  // xavier_normal, he_uniform, he_normal.
+  std::string name = "uniform";
+  // Half-width, deviation or the constant itself. For xavier_ and he_, whose width follows from
+  // the dim of the row, a factor: 1 for the textbook's.
+  double scale = 0.01;
   friend bool operator==(const InitializerSpec&, const InitializerSpec&) = default;
 };
 
@@ -95,8 +99,8 @@ class Trainer {
 
   // The starting weights: the same for the same seed, in every process.
   virtual std::vector<float> InitialDense(uint64_t seed) = 0;
-  // Forward, loss and backward. Buffers of `out` are reused. INTERNAL if the loss or a gradient
-  // is not finite, with the first culprit named.
+  // Forward, loss and backward. Buffers of `out` are reused. OUT_OF_RANGE if the loss or a
+  // gradient is not finite, with the first culprit named.
   virtual absl::Status Step(const StepInput& in, StepOutput* out) = 0;
   // Scores, rows x score_width: a probability when the width is 1, else logits of the classes.
   virtual absl::Status Predict(const StepInput& in, std::vector<float>* scores) = 0;

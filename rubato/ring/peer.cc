@@ -13,7 +13,7 @@ absl::Status PeerOptions::Validate() const {
   return views.Validate();
 }
 
-Peer::Peer(Member self, PeerOptions options, uint64_t seed)
+Peer::Peer(GroupMember self, PeerOptions options, uint64_t seed)
     : options_(options),
       swim_(std::move(self), options.swim, Rng(Mix(seed, 1))),
       views_(swim_, options.views, Rng(Mix(seed, 2))) {
@@ -130,7 +130,7 @@ void Peer::EnterView(absl::Time now) {
   entered_ = view().number;
   said_frozen_ = false;
   swim_.StopSeeking();
-  for (const Member& member : view().members) {
+  for (const GroupMember& member : view().members) {
     if (member.id != self().id) swim_.Introduce(member, now);
   }
   const Verdict verdict = steps_.Enter(view(), self().id);

@@ -16,7 +16,7 @@
 #include "rubato/membership/swim.h"
 #include "rubato/membership/views.h"
 #include "rubato/membership/wire.h"
-#include "rubato/ring/steps.h"
+#include "rubato/ring/step_gate.h"
 
 namespace rubato {
 
@@ -30,7 +30,7 @@ struct PeerOptions {
 
 class Peer {
  public:
-  Peer(Member self, PeerOptions options, uint64_t seed);
+  Peer(GroupMember self, PeerOptions options, uint64_t seed);
 
   // Either starts a group of one whose weights are those after `step` ...
   void Found(int64_t step, absl::Time now);
@@ -50,19 +50,19 @@ class Peer {
   // See Views::Complain.
   void Complain(absl::Time now);
 
-  // The training loop's side; each says whether it may go on. See Steps.
+  // The training loop's side; each says whether it may go on. See StepGate.
   bool StartStep(uint64_t view, int64_t step, absl::Time now);
   bool Vote(uint64_t view, int64_t step, absl::Time now);
   bool FinishStep(uint64_t view, int64_t step, absl::Time now);
   void CatchUp(absl::Time now);
 
-  const Member& self() const { return swim_.self(); }
-  const View& view() const { return views_.view(); }
+  const GroupMember& self() const { return swim_.self(); }
+  const GroupView& view() const { return views_.view(); }
   bool member() const { return views_.member(); }
   bool holder() const { return member() && view().Holds(self().id); }
   bool frozen() const { return views_.frozen(); }
   bool fenced() const { return views_.fenced() || swim_.declared_gone(); }
-  const Steps& steps() const { return steps_; }
+  const StepGate& steps() const { return steps_; }
   const Swim& swim() const { return swim_; }
 
   struct Event {
@@ -72,7 +72,7 @@ class Peer {
       kFenced   // The group goes on without this life.
     };
     Kind kind = Kind::kView;
-    View view;
+    GroupView view;
     Verdict verdict = Verdict::kNothing;
   };
   std::vector<Event> TakeEvents();
@@ -93,7 +93,7 @@ class Peer {
   const PeerOptions options_;
   Swim swim_;
   Views views_;
-  Steps steps_;
+  StepGate steps_;
   uint64_t entered_ = 0;
   bool said_frozen_ = false;
   bool said_fenced_ = false;

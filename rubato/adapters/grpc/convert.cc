@@ -332,6 +332,7 @@ wire::FailRequest ToWire(const FailRequest& in) {
   out.set_task(in.task.value());
   out.set_error(in.error);
   out.set_lease(in.lease);
+  out.set_not_finite(in.not_finite);
   return out;
 }
 
@@ -341,6 +342,7 @@ FailRequest FromWire(const wire::FailRequest& in) {
   out.task = TaskId(in.task());
   out.error = in.error();
   out.lease = in.lease();
+  out.not_finite = in.not_finite();
   return out;
 }
 

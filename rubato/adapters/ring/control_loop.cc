@@ -67,15 +67,15 @@ absl::Time ControlLoop::Now() {
 
 void ControlLoop::Begin() {
   const MemberId id(static_cast<int64_t>(Mix(options_.seed, ++lives_) >> 1));
-  peer_ = std::make_unique<Peer>(Member{id, self_.ToString()}, options_.peer,
+  peer_ = std::make_unique<Peer>(GroupMember{id, self_.ToString()}, options_.peer,
                                  Mix(options_.seed, lives_ + 1000));
 }
 
 MemberId ControlLoop::StartNewLife() {
   MutexLock lock(mu_);
   std::vector<std::string> addresses = options_.join;
-  for (const Member& member : peer_->swim().Living()) addresses.push_back(member.address);
-  for (const Member& member : peer_->view().members) addresses.push_back(member.address);
+  for (const GroupMember& member : peer_->swim().Living()) addresses.push_back(member.address);
+  for (const GroupMember& member : peer_->view().members) addresses.push_back(member.address);
   Begin();
   events_.clear();
   peer_->Join(std::move(addresses), Now());
@@ -134,9 +134,9 @@ void ControlLoop::Flush() {
   }
 }
 
-void ControlLoop::WatchProcesses(const View& view) {
+void ControlLoop::WatchProcesses(const GroupView& view) {
   std::erase_if(processes_, [&](const auto& entry) { return !view.Contains(entry.first); });
-  for (const Member& member : view.members) {
+  for (const GroupMember& member : view.members) {
     const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
     if (member.id == peer_->self().id || processes_.contains(member.id) || !endpoint.ok()) continue;
     if (endpoint->node != self_.node || endpoint->pid <= 0) continue;
@@ -196,7 +196,7 @@ void ControlLoop::AcceptConnections() {
     Fd socket(accept4(sockets_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) return;
     if (greetings_.size() >= kGreetingsMax) greetings_.erase(greetings_.begin());
-    greetings_.push_back({std::move(socket), Hello(), 0, Now() + kGreetingTime});
+    greetings_.push_back({std::move(socket), EdgeHello(), 0, Now() + kGreetingTime});
   }
 }
 
@@ -204,14 +204,14 @@ void ControlLoop::ReadGreetings(absl::Time now) {
   for (auto it = greetings_.begin(); it != greetings_.end();) {
     char* const bytes = reinterpret_cast<char*>(&it->hello);
     const ssize_t n =
-        recv(it->socket.get(), bytes + it->got, sizeof(Hello) - it->got, MSG_DONTWAIT);
+        recv(it->socket.get(), bytes + it->got, sizeof(EdgeHello) - it->got, MSG_DONTWAIT);
     const bool waits = n < 0 && (errno == EAGAIN || errno == EINTR) && now < it->give_up;
     if (n > 0) it->got += static_cast<size_t>(n);
-    if (waits || (n > 0 && it->got < sizeof(Hello))) {
+    if (waits || (n > 0 && it->got < sizeof(EdgeHello))) {
       ++it;
       continue;
     }
-    if (it->got == sizeof(Hello) && it->hello.group == options_.peer.group) {
+    if (it->got == sizeof(EdgeHello) && it->hello.group == options_.peer.group) {
       options_.arrived(it->hello, std::move(it->socket));
     }
     it = greetings_.erase(it);

@@ -35,7 +35,7 @@ class ControlLoop {
     int64_t step = 0;               // A founder's.
     uint64_t seed = 0;
     // A connection with this greeting came in.
-    std::function<void(const Hello&, Fd)> arrived;
+    std::function<void(const EdgeHello&, Fd)> arrived;
   };
 
   ControlLoop(Options options, Sockets sockets);
@@ -65,7 +65,7 @@ class ControlLoop {
  private:
   struct Greeting {  // A connection that has not yet said what it wants.
     Fd socket;
-    Hello hello;
+    EdgeHello hello;
     size_t got = 0;
     absl::Time give_up;
   };
@@ -76,7 +76,7 @@ class ControlLoop {
   // Sends packets and queues events.
   void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Show(uint64_t live_view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void WatchProcesses(const View& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WatchProcesses(const GroupView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadPackets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AcceptConnections();
   void ReadGreetings(absl::Time now);

@@ -19,13 +19,13 @@
 namespace rubato {
 namespace {
 
-SwimOptions SwimFor(Network network) {
+SwimOptions SwimFor(GroupNetwork network) {
   switch (network) {
-    case Network::kLoopback:
+    case GroupNetwork::kLoopback:
       return SwimOptions::Loopback();
-    case Network::kLan:
+    case GroupNetwork::kLan:
       return SwimOptions::Lan();
-    case Network::kWan:
+    case GroupNetwork::kWan:
       return SwimOptions::Wan();
   }
   return SwimOptions::Lan();
@@ -61,7 +61,7 @@ class Group : public ElasticGroup {
   int64_t committed() const override {
     return control_->Call([](Peer& peer, absl::Time) { return peer.steps().committed(); });
   }
-  View view() const override { return view_; }
+  GroupView view() const override { return view_; }
   bool learning() const override { return learning_; }
   std::string address() const override { return absl::StrCat(self_.host, ":", self_.port); }
   ChangeTimes last_change() const override { return change_; }
@@ -73,7 +73,7 @@ class Group : public ElasticGroup {
     std::vector<float> sum;
   };
 
-  void Greet(const Hello& hello, Fd socket);
+  void Greet(const EdgeHello& hello, Fd socket);
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
   void EnterView(const Peer::Event& event);
@@ -84,13 +84,13 @@ class Group : public ElasticGroup {
   void UseSnapshot();
   std::string Snapshot() const;
   void Restore(const std::string& snapshot);
-  bool AllOnThisNode(const View& view) const;
+  bool AllOnThisNode(const GroupView& view) const;
 
   GroupOptions options_;
   Endpoint self_;
   uint64_t group_ = 0;
   MemberId id_;
-  View view_;
+  GroupView view_;
   int rank_ = 0;
   bool entered_ = false;
   bool learning_ = true;
@@ -112,7 +112,7 @@ class Group : public ElasticGroup {
   MemberId source_;
   StateServer server_;
   Mutex mu_;
-  std::vector<std::pair<Hello, Fd>> askers_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::pair<EdgeHello, Fd>> askers_ ABSL_GUARDED_BY(mu_);
 
   std::unique_ptr<SharedSlots> shared_;
   std::unique_ptr<TcpEdges> tcp_;
@@ -145,7 +145,7 @@ absl::Status Group::Start() {
   if (!learning_) applied_ = finished_ = options_.first_step;
   control.join = options_.join;
   control.step = options_.first_step;
-  control.arrived = [this](const Hello& hello, Fd socket) { Greet(hello, std::move(socket)); };
+  control.arrived = [this](const EdgeHello& hello, Fd socket) { Greet(hello, std::move(socket)); };
   control.prepare = [this](const Attention& attention) {
     if (options_.shared_memory) {
       if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
@@ -165,16 +165,16 @@ absl::Status Group::Start() {
 }
 
 // On the control thread.
-void Group::Greet(const Hello& hello, Fd socket) {
-  if (hello.kind == Hello::kEdge)
+void Group::Greet(const EdgeHello& hello, Fd socket) {
+  if (hello.kind == EdgeHello::kEdge)
     return tcp_->Arrive(MemberId(hello.from), MemberId(hello.to), std::move(socket));
-  if (hello.kind != Hello::kState) return;
+  if (hello.kind != EdgeHello::kState) return;
   MutexLock lock(mu_);
   askers_.emplace_back(hello, std::move(socket));
 }
 
-bool Group::AllOnThisNode(const View& view) const {
-  for (const Member& member : view.members) {
+bool Group::AllOnThisNode(const GroupView& view) const {
+  for (const GroupMember& member : view.members) {
     const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
     if (!endpoint.ok() || endpoint->node != self_.node || endpoint->memory_fd < 0) return false;
   }
@@ -310,7 +310,7 @@ void Group::Finish(int64_t step) {
 // Between two steps, when the state is that after finished_.
 void Group::AtBoundary() {
   if (learning_) return UseSnapshot();
-  std::vector<std::pair<Hello, Fd>> askers;
+  std::vector<std::pair<EdgeHello, Fd>> askers;
   {
     MutexLock lock(mu_);
     askers.swap(askers_);
@@ -330,14 +330,14 @@ void Group::StartCopy() {
   const int source = SourceRank(view_, rank_);
   if (source < 0) return;
   source_ = view_.members[source].id;
-  const Hello hello{Hello::kState, group_, id_.value(), source_.value(), view_.step};
+  const EdgeHello hello{EdgeHello::kState, group_, id_.value(), source_.value(), view_.step};
   fetcher_ = std::make_unique<StateFetcher>(view_.members[source].address, hello);
 }
 
 void Group::UseSnapshot() {
   if (fetcher_ && fetcher_->failed()) {
     // Steps up to here are in no log that a later snapshot could need.
-    const Hello hello{Hello::kState, group_, id_.value(), source_.value(), finished_};
+    const EdgeHello hello{EdgeHello::kState, group_, id_.value(), source_.value(), finished_};
     const int source = view_.RankOf(source_);
     if (source < 0) return StartCopy();
     log_.clear();

@@ -36,7 +36,7 @@
 
 namespace rubato {
 
-enum class Network : uint8_t { kLoopback, kLan, kWan };
+enum class GroupNetwork : uint8_t { kLoopback, kLan, kWan };
 
 struct GroupOptions {
   std::string listen = "127.0.0.1:0";  // Port 0: any.
@@ -45,7 +45,7 @@ struct GroupOptions {
   std::string name =
       "rubato";  // With `secret`, keeps strangers out; both must be the same for all.
   std::string secret;
-  Network network = Network::kLoopback;
+  GroupNetwork network = GroupNetwork::kLoopback;
   Quorum quorum = Quorum::kMajority;
   WireFormat wire = WireFormat::kFp32;
   bool shared_memory = true;
@@ -58,7 +58,7 @@ struct GroupOptions {
   // that a newcomer makes up for.
   std::function<void()> apply;
   // After each change of view, on the training thread, between two steps.
-  std::function<void(const View&)> on_change;
+  std::function<void(const GroupView&)> on_change;
 };
 
 struct StepPlan {
@@ -102,7 +102,7 @@ class ElasticGroup {
   virtual int64_t step() const = 0;
   // The last step that can no longer be undone: what may be written to a checkpoint or a ledger.
   virtual int64_t committed() const = 0;
-  virtual View view() const = 0;
+  virtual GroupView view() const = 0;
   virtual bool learning() const = 0;
   virtual std::string address() const = 0;  // For others to join.
   virtual ChangeTimes last_change() const = 0;

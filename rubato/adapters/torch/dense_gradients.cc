@@ -96,7 +96,7 @@ void DenseGradients::Take(size_t parameter) {
   grad.reset();
   if (AnyNotFinite({to, static_cast<size_t>(spec.size)})) {
     error_.Update(
-        absl::InternalError(absl::StrCat("the gradient of ", spec.name, " is not finite")));
+        absl::OutOfRangeError(absl::StrCat("the gradient of ", spec.name, " is not finite")));
   }
   Settle(parameter);
 }

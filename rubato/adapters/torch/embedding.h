@@ -31,6 +31,11 @@ inline InitializerSpec Zeros() { return {"zeros", 0}; }
 inline InitializerSpec Constant(double value) { return {"constant", value}; }
 inline InitializerSpec Uniform(double half_width) { return {"uniform", half_width}; }
 inline InitializerSpec Normal(double deviation) { return {"normal", deviation}; }
+inline InitializerSpec TruncatedNormal(double deviation) { return {"truncated_normal", deviation}; }
+inline InitializerSpec XavierUniform(double gain = 1) { return {"xavier_uniform", gain}; }
+inline InitializerSpec XavierNormal(double gain = 1) { return {"xavier_normal", gain}; }
+inline InitializerSpec HeUniform(double gain = 1) { return {"he_uniform", gain}; }
+inline InitializerSpec HeNormal(double gain = 1) { return {"he_normal", gain}; }
 
 // The module behind `Embedding`. Its rows are no parameters(), unless there are no servers.
 class EmbeddingImpl : public torch::nn::Module {

@@ -253,7 +253,7 @@ absl::Status TorchTrainer::Step(const StepInput& in, StepOutput* out) {
     const torch::Tensor loss = model_->Loss(model_->Forward(input), input);
     out->loss = loss.item<double>();
     if (!std::isfinite(out->loss)) {
-      return absl::InternalError(absl::StrCat("the loss is ", out->loss));
+      return absl::OutOfRangeError(absl::StrCat("the loss is ", out->loss));
     }
     loss.backward();
     RUBATO_RETURN_IF_ERROR(gradients_->End());
@@ -264,7 +264,7 @@ absl::Status TorchTrainer::Step(const StepInput& in, StepOutput* out) {
 absl::Status TorchTrainer::CheckTableGradients(const StepOutput& out) const {
   for (size_t t = 0; t < out.table_gradients.size(); ++t) {
     if (AnyNotFinite(out.table_gradients[t])) {
-      return absl::InternalError(
+      return absl::OutOfRangeError(
           absl::StrCat("the gradient of embedding ", signature_.tables[t].name, " is not finite"));
     }
   }

@@ -16,11 +16,11 @@ Weights ApplySum(Weights weights, const Sum& sum) {
   return weights;
 }
 
-void Checker::Fail(std::string what) {
+void RingChecker::Fail(std::string what) {
   if (violation_.empty()) violation_ = std::move(what);
 }
 
-void Checker::ViewUsed(MemberId member, const View& view, Weights weights) {
+void RingChecker::ViewUsed(MemberId member, const GroupView& view, Weights weights) {
   if (split_allowed_) return;
   const auto [it, first] = views_.try_emplace(view.number, view);
   if (!(it->second == view)) {
@@ -41,8 +41,8 @@ void Checker::ViewUsed(MemberId member, const View& view, Weights weights) {
   }
 }
 
-void Checker::Applied(MemberId member, const View& view, int64_t step, Weights before,
-                      const Sum& sum) {
+void RingChecker::Applied(MemberId member, const GroupView& view, int64_t step, Weights before,
+                          const Sum& sum) {
   for (int element = 0; element + 1 < kSumElements; ++element) {
     uint64_t expected = 0;
     for (int i = 0; i < kMicrobatches; ++i) expected += GradientOf(before, step, i, element);
@@ -59,7 +59,7 @@ void Checker::Applied(MemberId member, const View& view, int64_t step, Weights b
   if (static_cast<int>(who.size()) >= view.Majority()) Committed(view, step, after);
 }
 
-void Checker::Committed(const View& view, int64_t step, Weights weights) {
+void RingChecker::Committed(const GroupView& view, int64_t step, Weights weights) {
   const auto [it, first] = committed_.try_emplace(step, Commit{view.number, weights});
   if (it->second.view != view.number || it->second.weights != weights) {
     return Fail(absl::StrCat("step ", step, " is committed in view ", it->second.view,
@@ -73,7 +73,7 @@ void Checker::Committed(const View& view, int64_t step, Weights weights) {
   }
 }
 
-void Checker::Believes(MemberId member, int64_t step, Weights weights) {
+void RingChecker::Believes(MemberId member, int64_t step, Weights weights) {
   if (split_allowed_) return;
   const auto it = committed_.find(step);
   // A view may begin at a step that only its own members are about to apply: then it is its base.

@@ -34,14 +34,15 @@ inline constexpr int kSumElements = 4;
 uint64_t GradientOf(Weights weights, int64_t step, int index, int element);
 Weights ApplySum(Weights weights, const Sum& sum);
 
-class Checker {
+class RingChecker {
  public:
   // With `split_allowed` (quorum: any) only what each member does by itself is checked.
-  explicit Checker(bool split_allowed) : split_allowed_(split_allowed) {}
+  explicit RingChecker(bool split_allowed) : split_allowed_(split_allowed) {}
 
-  void ViewUsed(MemberId member, const View& view, Weights weights);
+  void ViewUsed(MemberId member, const GroupView& view, Weights weights);
   // `member` applied `sum`, reduced in `view`, to `before`.
-  void Applied(MemberId member, const View& view, int64_t step, Weights before, const Sum& sum);
+  void Applied(MemberId member, const GroupView& view, int64_t step, Weights before,
+               const Sum& sum);
   // `member` believes `step` to be committed, with these weights after it.
   void Believes(MemberId member, int64_t step, Weights weights);
 
@@ -50,18 +51,18 @@ class Checker {
   void Fail(std::string what);
 
   int64_t committed() const { return committed_.empty() ? 0 : committed_.rbegin()->first; }
-  const std::map<uint64_t, View>& views() const { return views_; }
+  const std::map<uint64_t, GroupView>& views() const { return views_; }
 
  private:
   struct Commit {
     uint64_t view = 0;
     Weights weights = 0;
   };
-  void Committed(const View& view, int64_t step, Weights weights);
+  void Committed(const GroupView& view, int64_t step, Weights weights);
 
   const bool split_allowed_;
   std::string violation_;
-  std::map<uint64_t, View> views_;
+  std::map<uint64_t, GroupView> views_;
   std::map<uint64_t, Weights> base_;  // The holders' weights at the beginning of each view.
   std::map<int64_t, Commit> committed_;
   // Who applied a step, by (step, view, weights after it).

@@ -15,10 +15,10 @@ int main(int argc, char** argv) {
   int64_t committed = 0, views = 0, events = 0, lost = 0;
   double slowest_s = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    rubato::World world({.seed = seed,
-                         .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
-                         .bug = static_cast<rubato::PlantedBug>(bug)});
-    const rubato::WorldResult result = world.Run();
+    rubato::RingWorld world({.seed = seed,
+                             .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
+                             .bug = static_cast<rubato::RingBug>(bug)});
+    const rubato::RingWorldResult result = world.Run();
     if (!result.violation.empty()) {
       std::printf("{\"seed\": %llu, \"violation\": \"%s\"}\n",
                   static_cast<unsigned long long>(seed), result.violation.c_str());

@@ -9,7 +9,7 @@ namespace {
 TEST(RingSimTest, NoSeedBreaksARule) {
   int agreed = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    const WorldResult result = World({.seed = seed}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed}).Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     agreed += !result.quorum_lost;
   }
@@ -18,24 +18,24 @@ TEST(RingSimTest, NoSeedBreaksARule) {
 
 TEST(RingSimTest, WithQuorumAnyNobodyComputesNonsense) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    const WorldResult result = World({.seed = seed, .quorum = Quorum::kAny}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed, .quorum = Quorum::kAny}).Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
   }
 }
 
 TEST(RingSimTest, TheSameSeedIsTheSameRun) {
-  const WorldResult a = World({.seed = 42}).Run();
-  const WorldResult b = World({.seed = 42}).Run();
+  const RingWorldResult a = RingWorld({.seed = 42}).Run();
+  const RingWorldResult b = RingWorld({.seed = 42}).Run();
   EXPECT_EQ(a.events, b.events);
   EXPECT_EQ(a.committed, b.committed);
 }
 
 // The checker has teeth: each known bug of other systems breaks a rule within a few seeds.
-class PlantedBugTest : public testing::TestWithParam<PlantedBug> {};
+class RingBugTest : public testing::TestWithParam<RingBug> {};
 
-TEST_P(PlantedBugTest, IsCaught) {
+TEST_P(RingBugTest, IsCaught) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const WorldResult result = World({.seed = seed, .bug = GetParam()}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed, .bug = GetParam()}).Run();
     if (result.violation.empty() || result.violation.find("agreement") != std::string::npos)
       continue;
     RecordProperty("seed", static_cast<int>(seed));
@@ -46,10 +46,9 @@ TEST_P(PlantedBugTest, IsCaught) {
   FAIL() << "no seed showed it";
 }
 
-INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
-                         testing::Values(PlantedBug::kNoFencing, PlantedBug::kRankByAddress,
-                                         PlantedBug::kSourceIsRankZero,
-                                         PlantedBug::kForgetPromises));
+INSTANTIATE_TEST_SUITE_P(Bugs, RingBugTest,
+                         testing::Values(RingBug::kNoFencing, RingBug::kRankByAddress,
+                                         RingBug::kSourceIsRankZero, RingBug::kForgetPromises));
 
 }  // namespace
 }  // namespace rubato

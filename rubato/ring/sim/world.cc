@@ -8,7 +8,7 @@
 namespace rubato {
 namespace {
 
-PeerOptions MakePeerOptions(const WorldOptions& options) {
+PeerOptions MakePeerOptions(const RingWorldOptions& options) {
   PeerOptions peer;
   peer.group = options.seed;
   peer.swim.push_pull_period = absl::Seconds(2);
@@ -20,7 +20,7 @@ PeerOptions MakePeerOptions(const WorldOptions& options) {
 
 }  // namespace
 
-World::World(WorldOptions options)
+RingWorld::RingWorld(RingWorldOptions options)
     : options_(options), rng_(Mix(options.seed)), checker_(options.quorum == Quorum::kAny) {
   const int count = options_.nodes > 0 ? options_.nodes : 2 + static_cast<int>(rng_.Below(6));
   loss_ = rng_.Chance(0.5) ? 0 : rng_.Uniform(0, 0.25);
@@ -30,8 +30,8 @@ World::World(WorldOptions options)
   cut_.assign(count, std::vector<bool>(count, false));
   std::vector<std::string> addresses;
   for (int i = 0; i < count; ++i) {
-    nodes_.push_back(std::make_unique<Node>(i, Mix(options_.seed, i), MakePeerOptions(options_),
-                                            *this, checker_));
+    nodes_.push_back(std::make_unique<RingNode>(i, Mix(options_.seed, i), MakePeerOptions(options_),
+                                                *this, checker_));
     addresses.push_back(nodes_[i]->address());
   }
   nodes_[0]->Found(addresses);
@@ -44,11 +44,11 @@ World::World(WorldOptions options)
   At(now_ + options_.faults_for, -1, [this] { EndFaults(); });
 }
 
-World::~World() = default;
+RingWorld::~RingWorld() = default;
 
-WorldResult World::Run() {
+RingWorldResult RingWorld::Run() {
   const absl::Time deadline = now_ + options_.faults_for + options_.agree_within;
-  WorldResult result;
+  RingWorldResult result;
   while (!queue_.empty() && now_ < deadline && checker_.violation().empty()) {
     Step();
     if (faults_over_ && (events_ % 64) == 0 && (Agreed() || QuorumLost(-1))) break;
@@ -66,11 +66,11 @@ WorldResult World::Run() {
   return result;
 }
 
-void World::At(absl::Time time, int node, std::function<void()> what) {
+void RingWorld::At(absl::Time time, int node, std::function<void()> what) {
   queue_.push({time, next_sequence_++, node, std::move(what)});
 }
 
-void World::Step() {
+void RingWorld::Step() {
   // The queue's top is const only to protect its order, which moving the action does not touch.
   Event event = std::move(const_cast<Event&>(queue_.top()));
   queue_.pop();
@@ -82,14 +82,14 @@ void World::Step() {
   event.what();
 }
 
-absl::Duration World::Delay() {
+absl::Duration RingWorld::Delay() {
   const double ms = rng_.Uniform(0.2, 3) + (rng_.Chance(slow_) ? rng_.Exponential(150) : 0);
   return absl::Milliseconds(ms);
 }
 
-int World::NodeOf(const std::string& address) const { return address[1] - '0'; }
+int RingWorld::NodeOf(const std::string& address) const { return address[1] - '0'; }
 
-void World::SendPacket(int from, const std::string& to_address, const Packet& packet) {
+void RingWorld::SendPacket(int from, const std::string& to_address, const Packet& packet) {
   const int to = NodeOf(to_address);
   const int copies = rng_.Chance(duplication_) ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
@@ -100,13 +100,13 @@ void World::SendPacket(int from, const std::string& to_address, const Packet& pa
   }
 }
 
-void World::SendBulk(int from, const std::string& to_address, const Bulk& bulk) {
+void RingWorld::SendBulk(int from, const std::string& to_address, const Bulk& bulk) {
   const int to = NodeOf(to_address);
   At(now_ + Delay(), to, [this, from, to, bulk] { DeliverBulk(from, to, bulk.to, bulk); });
 }
 
 // A silent link holds bulk data back, as TCP does, until it heals or an end dies.
-void World::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
+void RingWorld::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
   if (nodes_[to]->life() != life || nodes_[from]->life() != bulk.from) return;
   if (cut_[from][to] || cut_[to][from]) {
     At(now_ + absl::Milliseconds(100), to,
@@ -116,11 +116,11 @@ void World::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
   nodes_[to]->Receive(bulk);
 }
 
-void World::After(int node, absl::Duration delay, std::function<void()> what) {
+void RingWorld::After(int node, absl::Duration delay, std::function<void()> what) {
   At(now_ + delay, node, std::move(what));
 }
 
-void World::ScheduleFault() {
+void RingWorld::ScheduleFault() {
   At(now_ + absl::Seconds(rng_.Exponential(0.9)), -1, [this] {
     if (faults_over_) return;
     CauseFault();
@@ -128,7 +128,7 @@ void World::ScheduleFault() {
   });
 }
 
-void World::CauseFault() {
+void RingWorld::CauseFault() {
   const int count = static_cast<int>(nodes_.size());
   const int node = static_cast<int>(rng_.Below(count));
   const int other = static_cast<int>(rng_.Below(count));
@@ -164,7 +164,7 @@ void World::CauseFault() {
   }
 }
 
-void World::CauseDeath(int node) {
+void RingWorld::CauseDeath(int node) {
   const MemberId dead = nodes_[node]->life();
   const bool proven = rng_.Chance(0.5);
   nodes_[node]->Die();
@@ -185,7 +185,7 @@ void World::CauseDeath(int node) {
   At(now_ + absl::Seconds(rng_.Exponential(2)), -1, revive);
 }
 
-void World::EndFaults() {
+void RingWorld::EndFaults() {
   faults_over_ = true;
   loss_ = std::min(loss_, 0.05);
   slow_ = 0;
@@ -193,7 +193,7 @@ void World::EndFaults() {
   std::fill(paused_until_.begin(), paused_until_.end(), now_);
 }
 
-std::string World::Describe() const {
+std::string RingWorld::Describe() const {
   std::string text;
   for (const auto& node : nodes_) {
     absl::StrAppend(&text, "; ", node->address(), " ");
@@ -211,8 +211,8 @@ std::string World::Describe() const {
 }
 
 // All that are up hold the state in one view, and are within a step of each other.
-bool World::Agreed() const {
-  const Node* first = nullptr;
+bool RingWorld::Agreed() const {
+  const RingNode* first = nullptr;
   for (const auto& node : nodes_) {
     if (!node->up()) continue;
     if (!first) first = node.get();
@@ -227,17 +227,17 @@ bool World::Agreed() const {
 
 // Whether some view that a living member sits in, or the newest one used, has lost its majority:
 // then nobody may go on, and nobody can be asked to.
-bool World::QuorumLost(int without) const {
-  std::vector<const View*> views;
+bool RingWorld::QuorumLost(int without) const {
+  std::vector<const GroupView*> views;
   for (const auto& node : nodes_) {
     if (node->up() && node->peer().member()) views.push_back(&node->peer().view());
   }
   if (!checker_.views().empty()) views.push_back(&checker_.views().rbegin()->second);
   if (views.empty()) return true;
-  for (const View* view : views) {
+  for (const GroupView* view : views) {
     int alive = 0;
     for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
-      const Node& node = *nodes_[i];
+      const RingNode& node = *nodes_[i];
       alive += i != without && node.up() && !node.peer().fenced() && view->Holds(node.life());
     }
     const int needed = options_.quorum == Quorum::kAny ? 1 : view->Majority();

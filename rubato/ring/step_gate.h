@@ -14,8 +14,8 @@
 // sum in its own memory, and what a change of view learns about a member stays true. A step is
 // *committed*, and may be shown to the world, when a majority has finished it: known here when the
 // next step finishes, or when a view begins at it.
-#ifndef RUBATO_RING_STEPS_H_
-#define RUBATO_RING_STEPS_H_
+#ifndef RUBATO_RING_STEP_GATE_H_
+#define RUBATO_RING_STEP_GATE_H_
 
 #include <cstdint>
 
@@ -32,12 +32,12 @@ enum class Verdict : uint8_t {
   kCopy      // This member has no usable state: copy that after view.step from a holder.
 };
 
-class Steps {
+class StepGate {
  public:
   // The weights of this member are those after `step`.
   void Found(int64_t step);
   // Takes part in `view` from now on.
-  Verdict Enter(const View& view, MemberId self);
+  Verdict Enter(const GroupView& view, MemberId self);
 
   // Each answers whether it may be done; if not, the view has moved on. `step` must be the next.
   bool Start(uint64_t view, int64_t step, bool frozen);
@@ -47,20 +47,20 @@ class Steps {
   // A learner has copied the state and made up for the steps since.
   void CatchUp();
 
-  const Progress& progress() const { return progress_; }
+  const StepProgress& progress() const { return progress_; }
   int64_t finished() const { return progress_.finished; }
   // No later than what a majority has finished.
   int64_t committed() const { return committed_; }
   bool learning() const { return progress_.applied < 0; }
 
-  PlantedBug bug = PlantedBug::kNone;  // Tests only.
+  RingBug bug = RingBug::kNone;  // Tests only.
 
  private:
   uint64_t view_ = 0;
-  Progress progress_{.finished = -1, .applied = -1, .voted = -1};
+  StepProgress progress_{.finished = -1, .applied = -1, .voted = -1};
   int64_t committed_ = -1;
 };
 
 }  // namespace rubato
 
-#endif  // RUBATO_RING_STEPS_H_
+#endif  // RUBATO_RING_STEP_GATE_H_

@@ -1,15 +1,15 @@
-#include "rubato/ring/steps.h"
+#include "rubato/ring/step_gate.h"
 
 #include "rubato/base/status.h"
 
 namespace rubato {
 
-void Steps::Found(int64_t step) {
+void StepGate::Found(int64_t step) {
   progress_ = {.finished = step, .applied = step, .voted = step};
   committed_ = step;
 }
 
-Verdict Steps::Enter(const View& view, MemberId self) {
+Verdict StepGate::Enter(const GroupView& view, MemberId self) {
   const bool was_working = progress_.working;
   // Whoever missed a view cannot know whether it was in it: a step of the same number may since
   // have been done again.
@@ -23,7 +23,7 @@ Verdict Steps::Enter(const View& view, MemberId self) {
   view_ = view.number;
   committed_ = view.step;
   progress_.working = false;
-  if (one_behind || level || founder || (has_state && bug != PlantedBug::kNone)) {
+  if (one_behind || level || founder || (has_state && bug != RingBug::kNone)) {
     const bool decided = one_behind;
     progress_.finished = progress_.voted = view.step;
     if (has_state) progress_.applied = view.step;
@@ -36,19 +36,19 @@ Verdict Steps::Enter(const View& view, MemberId self) {
   return Verdict::kCopy;
 }
 
-bool Steps::Start(uint64_t view, int64_t step, bool frozen) {
+bool StepGate::Start(uint64_t view, int64_t step, bool frozen) {
   if (frozen || view != view_ || step != progress_.finished + 1) return false;
   progress_.working = true;
   return true;
 }
 
-bool Steps::Vote(uint64_t view, int64_t step, bool frozen) {
+bool StepGate::Vote(uint64_t view, int64_t step, bool frozen) {
   if (frozen || view != view_ || step != progress_.finished + 1) return false;
   progress_.voted = step;
   return true;
 }
 
-bool Steps::Finish(uint64_t view, int64_t step, bool frozen) {
+bool StepGate::Finish(uint64_t view, int64_t step, bool frozen) {
   if (frozen || view != view_ || step != progress_.finished + 1) return false;
   RUBATO_CHECK(progress_.voted == step);
   committed_ = progress_.finished;  // All voted for `step`, so all had finished the one before.
@@ -58,6 +58,6 @@ bool Steps::Finish(uint64_t view, int64_t step, bool frozen) {
   return true;
 }
 
-void Steps::CatchUp() { progress_.applied = progress_.finished; }
+void StepGate::CatchUp() { progress_.applied = progress_.finished; }
 
 }  // namespace rubato
