@@ -97,6 +97,13 @@ std::vector<JobKey> OptimizerKeys() {
        AT(optimizer.clip_value)},
       {"optimizer.clip_norm", "the norm of a whole step's gradient does not pass it; 0: it may",
        AT(optimizer.clip_norm)},
+      {"tables.admit_count", "pushes of an id before it gets a row", AT(tables.admit_count)},
+      {"tables.admit_probability", "chance of each push of an id without a row to count",
+       AT(tables.admit_probability)},
+      {"tables.ttl_steps", "rows not pushed to for this many steps go; 0: none",
+       AT(tables.ttl_steps)},
+      {"tables.capacity", "rows of a table on all servers; the longest unused go; 0: any number",
+       AT(tables.capacity)},
   };
 }
 

@@ -102,6 +102,17 @@ absl::Status CheckElastic(const ElasticSpec& elastic) {
 
 }  // namespace
 
+absl::Status RowsSpec::Validate() const {
+  RUBATO_RETURN_IF_ERROR(CheckRange("tables.admit_count", admit_count, 1, 60000));
+  RUBATO_RETURN_IF_ERROR(
+      CheckNumber("tables.admit_probability", admit_probability, /*zero_allowed=*/false));
+  if (admit_probability > 1) {
+    return Invalid("tables.admit_probability", admit_probability, " is more than 1");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckRange("tables.ttl_steps", ttl_steps, 0));
+  return CheckRange("tables.capacity", capacity, 0);
+}
+
 absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckName(name));
   if (model.empty()) {
@@ -120,6 +131,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("batches_per_task", batches_per_task, 0, kBatchesPerTaskMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
   RUBATO_RETURN_IF_ERROR(optimizer.Validate());
+  RUBATO_RETURN_IF_ERROR(tables.Validate());
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", evaluate.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", evaluate.stop_after_stalls, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));
