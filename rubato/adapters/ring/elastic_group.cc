@@ -58,14 +58,13 @@ class Group : public ElasticGroup {
   }
   absl::StatusOr<bool> Commit() override;
   int64_t step() const override { return applied_; }
-  int64_t committed() const override {
-    return control_->Call([](Peer& peer, absl::Time) { return peer.steps().committed(); });
-  }
+  int64_t committed() const override { return finished_; }
   GroupView view() const override { return view_; }
   bool learning() const override { return learning_; }
   std::string address() const override { return absl::StrCat(self_.host, ":", self_.port); }
   ChangeTimes last_change() const override { return change_; }
   void Leave() override;
+  void Obey(const ViewOrder& order) override;
 
  private:
   struct Kept {  // A buffer of the training loop, and what was in it.
@@ -76,7 +75,7 @@ class Group : public ElasticGroup {
   void Greet(const EdgeHello& hello, Fd socket);
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
-  void EnterView(const Peer::Event& event);
+  void EnterView(const ControlLoop::Event& event);
   absl::StatusOr<bool> AwaitVerdict();
   void Finish(int64_t step);
   void AtBoundary();
@@ -134,6 +133,8 @@ absl::Status Group::Start() {
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
+  control.peer.issued = options_.report != nullptr;
+  control.peer.report_period = options_.report_period;
   RUBATO_RETURN_IF_ERROR(control.peer.Validate());
   std::random_device random;
   control.seed = Mix(static_cast<uint64_t>(random()) << 32 | random(), getpid());
@@ -141,8 +142,10 @@ absl::Status Group::Start() {
   self_.node = ThisNode();
   self_.pid = getpid();
   // The planes look at the attention of a loop that is yet to be made: it is handed over below.
-  learning_ = !options_.join.empty();
-  if (!learning_) applied_ = finished_ = options_.first_step;
+  learning_ = !options_.join.empty() || control.peer.issued;
+  applied_ = learning_ && !control.peer.issued ? -1 : options_.first_step;
+  if (!learning_) finished_ = applied_;
+  control.report = options_.report;
   control.join = options_.join;
   control.step = options_.first_step;
   control.arrived = [this](const EdgeHello& hello, Fd socket) { Greet(hello, std::move(socket)); };
@@ -153,7 +156,7 @@ absl::Status Group::Start() {
     self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
     tcp_ = std::make_unique<TcpEdges>(attention, group_, [this](MemberId member, bool refused) {
       control_->Call([&](Peer& peer, absl::Time now) {
-        peer.ReportLost(member, refused, now);
+        peer.ReportLost(member, refused ? LossReason::kRefused : LossReason::kSocket, now);
         if (!refused) peer.Complain(now);
         return 0;
       });
@@ -182,11 +185,11 @@ bool Group::AllOnThisNode(const GroupView& view) const {
 }
 
 bool Group::TakeEvent(absl::Duration timeout) {
-  const std::optional<Peer::Event> event = control_->NextEvent(timeout);
+  const std::optional<ControlLoop::Event> event = control_->NextEvent(timeout);
   if (!event) return false;
   switch (event->kind) {
     case Peer::Event::Kind::kFrozen:
-      change_.noticed = ControlLoop::Now();
+      change_.noticed = event->at;
       entered_ = false;
       return false;
     case Peer::Event::Kind::kView:
@@ -198,16 +201,19 @@ bool Group::TakeEvent(absl::Duration timeout) {
       fetcher_.reset();
       log_.clear();
       if (leaving_) return true;
-      id_ = control_->StartNewLife();
+      id_ = control_->StartNewLife(applied_);
       learning_ = true;
       return true;
   }
   return false;
 }
 
-void Group::EnterView(const Peer::Event& event) {
+void Group::EnterView(const ControlLoop::Event& event) {
   change_.view = event.view.number;
-  change_.agreed = ControlLoop::Now();
+  change_.agreed = event.at;
+  change_.resumed = absl::InfinitePast();
+  change_.redone = event.verdict == Verdict::kRedo;
+  change_.losses = event.losses;
   if (!entered_ && change_.noticed < change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
   rank_ = view_.RankOf(id_);
@@ -216,6 +222,12 @@ void Group::EnterView(const Peer::Event& event) {
   if (decided_) Finish(view_.step);
   finished_ = view_.step;
   if (event.verdict == Verdict::kCopy) learning_ = true;
+  if (learning_ && view_.Holds(id_)) {  // The group begins with this member's state.
+    learning_ = false;
+    applied_ = view_.step;
+    fetcher_.reset();
+    log_.clear();
+  }
   speeds_.assign(view_.size(), 0.0f);
   plane_ = AllOnThisNode(view_) ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
   const absl::Status entered = plane_->Enter(view_, rank_, id_);
@@ -278,6 +290,7 @@ absl::StatusOr<bool> Group::Commit() {
   if (!voted.ok() && !absl::IsAborted(voted)) return voted;
   if (!voted.ok() || !may(&Peer::FinishStep)) return AwaitVerdict();
   Finish(step);
+  if (change_.resumed == absl::InfinitePast()) change_.resumed = ControlLoop::Now();
   return true;
 }
 
@@ -374,6 +387,13 @@ void Group::Restore(const std::string& snapshot) {
     std::memcpy(piece.data(), snapshot.data() + at, piece.size());
     at += piece.size();
   }
+}
+
+void Group::Obey(const ViewOrder& order) {
+  control_->Call([&](Peer& peer, absl::Time now) {
+    peer.Receive(order, now);
+    return 0;
+  });
 }
 
 void Group::Leave() {

@@ -29,6 +29,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rubato/membership/issued_views.h"
 #include "rubato/membership/view.h"
 #include "rubato/membership/views.h"
 #include "rubato/ring/kernels.h"
@@ -42,6 +43,11 @@ struct GroupOptions {
   std::string listen = "127.0.0.1:0";  // Port 0: any.
   // Addresses of members; empty founds a new group. Whoever restarts must join, not found.
   std::vector<std::string> join;
+  // Set where a master issues the views (ViewAuthority): takes what this member tells it. Called on
+  // the group's thread; must neither block nor call the group. What the master answers goes to
+  // Obey(), `join` is not used, and the master chooses the founder.
+  std::function<void(const ViewReport&)> report;
+  absl::Duration report_period = absl::Milliseconds(500);  // A quarter of the master's lease.
   std::string name =
       "rubato";  // With `secret`, keeps strangers out; both must be the same for all.
   std::string secret;
@@ -49,8 +55,8 @@ struct GroupOptions {
   Quorum quorum = Quorum::kMajority;
   WireFormat wire = WireFormat::kFp32;
   bool shared_memory = true;
-  int microbatches = 1;                                // Of one step, in all: the global batch.
-  int64_t first_step = 0;                              // A founder's state is that after this step.
+  int microbatches = 1;    // Of one step, in all: the global batch.
+  int64_t first_step = 0;  // A founder's state is that after this step; -1: it has none.
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
   std::vector<absl::Span<char>> state;
@@ -69,12 +75,16 @@ struct StepPlan {
   int size = 0;
 };
 
-// What a change of view cost, for the record.
+// What a change of view cost, and why it was, for the record. Times are of a clock that only runs
+// forward; their differences are what counts.
 struct ChangeTimes {
   uint64_t view = 0;
-  absl::Time noticed;  // The collective stopped.
-  absl::Time agreed;   // The new view was there.
-  absl::Time entered;  // Its connections were.
+  absl::Time noticed;        // This member let go of the view before: the end of "detect".
+  absl::Time agreed;         // The new view was there.
+  absl::Time entered;        // Its connections were.
+  absl::Time resumed;        // Its first step was committed: the end of "redo". Past until then.
+  bool redone = false;       // The step under way had to be computed again.
+  std::vector<Loss> losses;  // Whom this member missed when it let go, and how it noticed.
 };
 
 class ElasticGroup {
@@ -100,7 +110,8 @@ class ElasticGroup {
 
   // The last step that Commit applied here; any later view begins at it or after.
   virtual int64_t step() const = 0;
-  // The last step that can no longer be undone: what may be written to a checkpoint or a ledger.
+  // The last step that can no longer be undone, even by a member that only takes part and has yet
+  // to copy the state: what may be written to a checkpoint or a ledger.
   virtual int64_t committed() const = 0;
   virtual GroupView view() const = 0;
   virtual bool learning() const = 0;
@@ -110,6 +121,9 @@ class ElasticGroup {
   // Asks to go. The others still need this member for the running step: go on training until
   // BeginStep returns CANCELLED. Nobody loses a step by it.
   virtual void Leave() = 0;
+
+  // What the master says, from any thread.
+  virtual void Obey(const ViewOrder& order) = 0;
 };
 
 }  // namespace rubato
