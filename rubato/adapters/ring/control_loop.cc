@@ -94,6 +94,11 @@ std::optional<ControlLoop::Event> ControlLoop::NextEvent(absl::Duration timeout)
   return event;
 }
 
+void ControlLoop::Halt() {
+  MutexLock lock(mu_);
+  Show(0);
+}
+
 void ControlLoop::Wake() { Signal(wake_fd_); }
 
 void ControlLoop::Show(uint64_t live_view) {

@@ -65,6 +65,9 @@ class ControlLoop {
   // `step`, should a master need a founder; -1: they are worth nothing.
   MemberId StartNewLife(int64_t step);
 
+  // Ends the live view for the training threads, so that a collective under way stops.
+  void Halt();
+
   const Attention& attention() const { return attention_; }
   static absl::Time Now();
 

@@ -10,12 +10,15 @@
 //       (*group)->Commit();                                   // Calls apply, at all or at none.
 //     }
 //
+// Or bucket by bucket, while backward still computes the next: StartAllreduce(bucket) as soon as it
+// is there, and Commit() waits for all of them.
+//
 // Guarantees: all members apply the same bits for the same step or none of them does; a step's
 // microbatches are each counted once, whoever computes them; a newcomer copies state from a member
 // who has it, beside training, and is never copied from before. Members of one machine use
 // shared memory, others TCP.
 //
-// One thread trains and makes all calls; a second, the group's own, keeps the membership.
+// One thread trains and makes all calls; the group's own keep the membership and reduce buckets.
 #ifndef RUBATO_ADAPTERS_RING_ELASTIC_GROUP_H_
 #define RUBATO_ADAPTERS_RING_ELASTIC_GROUP_H_
 
@@ -32,6 +35,7 @@
 #include "rubato/membership/issued_views.h"
 #include "rubato/membership/view.h"
 #include "rubato/membership/views.h"
+#include "rubato/ring/canonical.h"
 #include "rubato/ring/kernels.h"
 #include "rubato/ring/quota.h"
 
@@ -99,6 +103,17 @@ class ElasticGroup {
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
   virtual absl::Status Allreduce(absl::Span<float> values) = 0;
+  // The same beside the caller, who goes on computing. Buckets are reduced in the order of these
+  // calls, which must be the same at all members; they must stay where they are until Wait().
+  virtual void StartAllreduce(absl::Span<float> values) = 0;
+  // Until all that was started is done. Commit does this itself.
+  virtual absl::Status Wait() = 0;
+  // Deterministic mode: the sum of all microbatches in an order of additions that belongs to their
+  // numbers, so that it has the same bits for every number of workers and every division among
+  // them. `mine` is the sum over this member's quota. Always fp32. Moves as many buffers as there
+  // are subtrees, one a member at best and 2 log2(microbatches) at worst: for proofs, not for
+  // speed.
+  virtual absl::Status AllreduceCanonical(const CanonicalSum& mine, absl::Span<float> sum) = 0;
   // Rank `root`'s bytes, at everyone.
   virtual absl::Status Broadcast(absl::Span<char> bytes, int root) = 0;
   // All have come here. ABORTED if the view ended first.

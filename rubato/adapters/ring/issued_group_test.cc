@@ -16,6 +16,7 @@
 #include "rubato/base/rng.h"
 #include "rubato/membership/view_authority.h"
 #include "rubato/membership/wire.h"
+#include "rubato/ring/canonical.h"
 
 namespace rubato {
 namespace {
@@ -25,6 +26,11 @@ constexpr int kWeights = 500;
 
 float GradientAt(int64_t step, int microbatch, int element) {
   return static_cast<float>(Mix(Mix(step, microbatch), element) % 7);
+}
+
+// One whose sums depend on their order.
+float RoughGradientAt(int64_t step, int microbatch, int element) {
+  return static_cast<float>(Mix(Mix(step, microbatch), element) % 1000) * 0.0013f - 0.6f;
 }
 
 absl::Time Now() {
@@ -102,14 +108,22 @@ class Master {
   std::thread thread_;
 };
 
+struct Habits {
+  bool shared_memory = true;
+  bool buckets = false;    // Reduced while the rest is computed.
+  bool canonical = false;  // Deterministic.
+  absl::Duration pace;     // Of one microbatch.
+};
+
 // A worker as a thread: trains until told to leave; its weights can be read afterwards.
 class Trainee {
  public:
-  Trainee(Master& master, bool shared_memory) : master_(master), weights_(kWeights, 0.0f) {
+  Trainee(Master& master, Habits habits)
+      : master_(master), habits_(habits), weights_(kWeights, 0.0f) {
     gradients_.resize(kWeights);
     GroupOptions options;
     options.report = [&master](const ViewReport& report) { master.Report(report); };
-    options.shared_memory = shared_memory;
+    options.shared_memory = habits.shared_memory;
     options.microbatches = kMicrobatches;
     options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights_.data()), kWeights * 4)};
     options.apply = [this] {
@@ -133,6 +147,7 @@ class Trainee {
   }
   int64_t step() const { return step_; }
   int holders() const { return holders_; }
+  int share() const { return share_; }
   const std::vector<float>& weights() const { return weights_; }
 
  private:
@@ -145,11 +160,8 @@ class Trainee {
         EXPECT_TRUE(absl::IsCancelled(plan.status())) << plan.status();
         return;
       }
-      std::fill(gradients_.begin(), gradients_.end(), 0.0f);
-      for (int m = plan->quota.begin; m < plan->quota.end; ++m) {
-        for (int i = 0; i < kWeights; ++i) gradients_[i] += GradientAt(plan->step, m, i);
-      }
-      if (!group_->Allreduce(absl::MakeSpan(gradients_)).ok()) continue;
+      share_ = plan->quota.size();
+      if (!Reduce(*plan).ok()) continue;
       const absl::Status committed = group_->Commit().status();
       EXPECT_TRUE(committed.ok()) << committed;
       if (!committed.ok()) return;
@@ -158,13 +170,37 @@ class Trainee {
     }
   }
 
+  absl::Status Reduce(const StepPlan& plan) {
+    CanonicalSum canonical(kMicrobatches, plan.quota.begin);
+    std::vector<float> gradient(kWeights);
+    std::fill(gradients_.begin(), gradients_.end(), 0.0f);
+    for (int m = plan.quota.begin; m < plan.quota.end; ++m) {
+      std::this_thread::sleep_for(absl::ToChronoMicroseconds(habits_.pace));
+      for (int i = 0; i < kWeights; ++i) {
+        gradient[i] =
+            habits_.canonical ? RoughGradientAt(plan.step, m, i) : GradientAt(plan.step, m, i);
+        gradients_[i] += gradient[i];
+      }
+      if (habits_.canonical) canonical.Add(gradient);
+    }
+    const absl::Span<float> all = absl::MakeSpan(gradients_);
+    if (habits_.canonical) return group_->AllreduceCanonical(canonical, all);
+    if (!habits_.buckets) return group_->Allreduce(all);
+    for (int begin = 0; begin < kWeights; begin += 200) {
+      group_->StartAllreduce(all.subspan(begin, 200));
+    }
+    return absl::OkStatus();
+  }
+
   Master& master_;
+  const Habits habits_;
   std::vector<float> weights_;
   std::vector<float> gradients_;
   std::unique_ptr<ElasticGroup> group_;
   std::atomic<bool> leaving_{false};
   std::atomic<int64_t> step_{0};
   std::atomic<int> holders_{0};
+  std::atomic<int> share_{0};
   std::thread thread_;
 };
 
@@ -194,11 +230,12 @@ class IssuedGroupTest : public testing::TestWithParam<bool> {};
 // Two found the group, a third comes, the master forgets all but its journal, one goes.
 TEST_P(IssuedGroupTest, TheMasterComesBackAndNothingIsLost) {
   Master master;
-  Trainee a(master, GetParam());
-  Trainee b(master, GetParam());
+  const Habits habits{.shared_memory = GetParam(), .buckets = true};
+  Trainee a(master, habits);
+  Trainee b(master, habits);
   ASSERT_TRUE(Eventually([&] { return a.holders() == 2 && b.holders() == 2; }));
   master.Restart();
-  Trainee c(master, GetParam());
+  Trainee c(master, habits);
   ASSERT_TRUE(Eventually([&] { return c.holders() == 3 && a.holders() == 3; }));
   master.Restart();
   const int64_t then = a.step();
@@ -214,6 +251,50 @@ TEST_P(IssuedGroupTest, TheMasterComesBackAndNothingIsLost) {
     EXPECT_EQ(trainee->weights(), Expected(trainee->step()));
   }
   EXPECT_EQ(master.view().size(), 0);
+}
+
+std::vector<float> ExpectedCanonical(int64_t steps) {
+  std::vector<float> weights(kWeights, 0.0f), gradient(kWeights);
+  for (int64_t step = 1; step <= steps; ++step) {
+    CanonicalSum sum(kMicrobatches, 0);
+    for (int m = 0; m < kMicrobatches; ++m) {
+      for (int i = 0; i < kWeights; ++i) gradient[i] = RoughGradientAt(step, m, i);
+      sum.Add(gradient);
+    }
+    for (int i = 0; i < kWeights; ++i) weights[i] = weights[i] * 0.5f + sum.sum(0)[i];
+  }
+  return weights;
+}
+
+// One, then two, then three workers, then two: the bits are those of one worker alone.
+TEST_P(IssuedGroupTest, InDeterministicModeTheNumberOfWorkersCannotBeSeen) {
+  Master master;
+  const Habits habits{.shared_memory = GetParam(), .canonical = true};
+  Trainee a(master, habits);
+  ASSERT_TRUE(Eventually([&] { return a.step() > 5; }));
+  Trainee b(master, habits);
+  ASSERT_TRUE(Eventually([&] { return b.holders() == 2; }));
+  Trainee c(master, habits);
+  ASSERT_TRUE(Eventually([&] { return c.holders() == 3 && c.step() > 0; }));
+  a.Leave();
+  a.Join();
+  const int64_t then = c.step();
+  ASSERT_TRUE(Eventually([&] { return c.step() > then + 5; }));
+  for (Trainee* trainee : {&b, &c}) {
+    trainee->Leave();
+    trainee->Join();
+  }
+  for (const Trainee* trainee : {&a, &b, &c}) {
+    EXPECT_EQ(trainee->weights(), ExpectedCanonical(trainee->step()));
+  }
+}
+
+// A worker that needs four times as long for a microbatch is dealt fewer of them.
+TEST(IssuedGroupSpeedTest, TheSlowGetLess) {
+  Master master;
+  Trainee fast(master, {.pace = absl::Milliseconds(2)});
+  Trainee slow(master, {.pace = absl::Milliseconds(8)});
+  EXPECT_TRUE(Eventually([&] { return slow.share() >= 1 && fast.share() >= slow.share() + 3; }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Planes, IssuedGroupTest, testing::Values(true, false),
