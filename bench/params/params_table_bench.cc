@@ -55,7 +55,7 @@ class Flat {
     for (size_t i = 0; i < places.size(); ++i) {
       if (i + 32 < places.size()) Fetch(Row(places[i + 32]), floats_);
       rows[i % 8] = Row(places[i]);
-      if (i % 8 == 7) optimizer_.UpdateRows({rows, 8}, gradients + (i - 7) * dim_, dim_);
+      if (i % 8 == 7) optimizer_.UpdateRows({rows, 8}, gradients + (i - 7) * dim_, dim_, now_);
     }
   }
 
@@ -68,6 +68,7 @@ class Flat {
   }
   size_t dim_, floats_;
   const Optimizer& optimizer_;
+  const OptimizerConstants now_ = optimizer_.At({.number = 1, .learning_rate = 0.01});
   Region region_;
 };
 

@@ -23,7 +23,8 @@ static_assert(std::size(kTypes) == std::variant_size_v<JobField>);
 // The member at `path` of a spec, as a function for the table below.
 #define AT(path) [](JobSpec& s) -> JobField { return &s.path; }
 
-std::vector<JobKey> MakeJobKeys() {
+// What is trained, on what, by how many.
+std::vector<JobKey> TrainingKeys() {
   return {
       {"name", "what the job is called; by default the job file's name", AT(name)},
       {"model", "a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in (.so)", AT(model)},
@@ -53,11 +54,55 @@ std::vector<JobKey> MakeJobKeys() {
        AT(batches_per_task)},
       {"max_inflight", "batches pulled ahead of the last push: the bound on staleness",
        AT(max_inflight)},
-      {"optimizer.name", "sgd or adagrad", AT(optimizer.name)},
+  };
+}
+
+std::vector<JobKey> OptimizerKeys() {
+  return {
+      {"optimizer.name",
+       "sgd, momentum, nesterov, adagrad, rowwise_adagrad, adam, amsgrad, adamw, rmsprop or ftrl",
+       AT(optimizer.name)},
       {"optimizer.learning_rate", "the size of a step", AT(optimizer.learning_rate)},
-      {"optimizer.epsilon", "adagrad: added to the root of the accumulator", AT(optimizer.epsilon)},
-      {"optimizer.initial_accumulator", "adagrad: where accumulators start",
+      {"optimizer.epsilon", "added to a root; -1: 1e-10 for the two Adagrads, else 1e-8",
+       AT(optimizer.epsilon)},
+      {"optimizer.initial_accumulator", "adagrad, rowwise_adagrad, ftrl: where accumulators start",
        AT(optimizer.initial_accumulator)},
+      {"optimizer.momentum", "momentum, nesterov: what is kept of the last move",
+       AT(optimizer.momentum)},
+      {"optimizer.beta1", "adam, amsgrad, adamw: what is kept of the mean gradient",
+       AT(optimizer.beta1)},
+      {"optimizer.beta2", "adam, amsgrad, adamw: what is kept of the mean square",
+       AT(optimizer.beta2)},
+      {"optimizer.alpha", "rmsprop: what is kept of the mean square", AT(optimizer.alpha)},
+      {"optimizer.weight_decay",
+       "all but ftrl: pulls weights to zero; rows not in a batch catch up",
+       AT(optimizer.weight_decay)},
+      {"optimizer.l1", "ftrl: gradients that sum up to less leave a weight at zero",
+       AT(optimizer.l1)},
+      {"optimizer.l2", "ftrl: pulls weights to zero", AT(optimizer.l2)},
+      {"optimizer.beta", "ftrl: slows down the first steps of a weight", AT(optimizer.beta)},
+      {"optimizer.schedule.name", "constant, step, linear, polynomial or cosine",
+       AT(optimizer.schedule.name)},
+      {"optimizer.schedule.warmup", "samples over which the learning rate climbs from 0 first",
+       AT(optimizer.schedule.warmup)},
+      {"optimizer.schedule.samples", "step: samples between steps; others: until the end",
+       AT(optimizer.schedule.samples)},
+      {"optimizer.schedule.end", "linear, polynomial, cosine: what is left of the rate at the end",
+       AT(optimizer.schedule.end)},
+      {"optimizer.schedule.power", "polynomial: 1 is linear, 2 falls fast first",
+       AT(optimizer.schedule.power)},
+      {"optimizer.schedule.factor", "step: what the rate is multiplied with at each step",
+       AT(optimizer.schedule.factor)},
+      {"optimizer.clip_value", "no element of a gradient passes it; 0: any may",
+       AT(optimizer.clip_value)},
+      {"optimizer.clip_norm", "the norm of a whole step's gradient does not pass it; 0: it may",
+       AT(optimizer.clip_norm)},
+  };
+}
+
+// What happens beside training.
+std::vector<JobKey> CourseKeys() {
+  return {
       {"evaluate.every_steps", "steps between evaluations; 0: only at the end",
        AT(evaluate.every_steps)},
       {"evaluate.stop_after_stalls", "evaluations without gain before stopping; 0: never stop",
@@ -72,6 +117,9 @@ std::vector<JobKey> MakeJobKeys() {
       {"elastic.heartbeat", "how often processes report to the master", AT(elastic.heartbeat)},
       {"elastic.task_failures_max", "workers a task may fail on before the job fails",
        AT(elastic.task_failures_max)},
+      {"elastic.not_finite_max",
+       "losses and gradients that are NaN or infinite, in all, before the job fails",
+       AT(elastic.not_finite_max)},
       {"elastic.crash_loop_max", "crashes in a row without progress before the job fails",
        AT(elastic.crash_loop_max)},
       {"allreduce.microbatches", "parts of a step, dealt to workers; 0: 16, or one a worker",
@@ -126,8 +174,14 @@ std::string JobKey::Default() const {
 }
 
 const std::vector<JobKey>& JobKeys() {
-  static const std::vector<JobKey>& keys = *new std::vector<JobKey>(MakeJobKeys());
-  return keys;
+  static const std::vector<JobKey>& all = *[] {
+    auto* keys = new std::vector<JobKey>(TrainingKeys());
+    for (auto& more : {OptimizerKeys(), CourseKeys()}) {
+      keys->insert(keys->end(), more.begin(), more.end());
+    }
+    return keys;
+  }();
+  return all;
 }
 
 std::string JobKeysHelp() {

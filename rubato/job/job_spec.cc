@@ -1,48 +1,19 @@
 #include "rubato/job/job_spec.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "rubato/base/status.h"
+#include "rubato/job/checks.h"
 #include "rubato/job/job_keys.h"
-#include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
 
-constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 // Keeps batch_size * batches_per_task, and what memory they need, far from overflow.
 constexpr int64_t kBatchSizeMax = 1 << 24;
 constexpr int64_t kBatchesPerTaskMax = 1 << 24;
 constexpr int64_t kProcessesMax = 4096;
-
-template <typename... Parts>
-absl::Status Invalid(absl::string_view key, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(key, ": ", parts...));
-}
-
-absl::Status CheckOneOf(absl::string_view key, const std::string& value,
-                        const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
-  return Invalid(key, "'", value, "' is not one of ", absl::StrJoin(choices, ", "),
-                 DidYouMean(value, choices));
-}
-
-absl::Status CheckRange(absl::string_view key, int64_t value, int64_t low,
-                        int64_t high = kUnbounded) {
-  if (value < low) return Invalid(key, value, " is less than ", low);
-  if (value > high) return Invalid(key, value, " is more than ", high);
-  return absl::OkStatus();
-}
-
-absl::Status CheckNumber(absl::string_view key, double value, bool zero_allowed) {
-  if (std::isfinite(value) && (value > 0 || (zero_allowed && value == 0))) return absl::OkStatus();
-  return Invalid(key, value, " is not a finite number ", zero_allowed ? "of 0 or more" : "above 0");
-}
 
 absl::Status CheckName(const std::string& name) {
   const auto is_plain = [](char c) {
@@ -118,21 +89,6 @@ absl::Status CheckWorkers(const WorkersSpec& workers) {
   return absl::OkStatus();
 }
 
-absl::Status CheckOptimizer(const OptimizerSpec& optimizer) {
-  RUBATO_RETURN_IF_ERROR(CheckOneOf("optimizer.name", optimizer.name, {"sgd", "adagrad"}));
-  RUBATO_RETURN_IF_ERROR(
-      CheckNumber("optimizer.learning_rate", optimizer.learning_rate, /*zero_allowed=*/false));
-  RUBATO_RETURN_IF_ERROR(
-      CheckNumber("optimizer.epsilon", optimizer.epsilon, /*zero_allowed=*/true));
-  RUBATO_RETURN_IF_ERROR(CheckNumber("optimizer.initial_accumulator", optimizer.initial_accumulator,
-                                     /*zero_allowed=*/true));
-  if (optimizer.epsilon == 0 && optimizer.initial_accumulator == 0) {
-    return Invalid("optimizer.epsilon",
-                   "0 with optimizer.initial_accumulator 0 divides by zero; make one positive");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckElastic(const ElasticSpec& elastic) {
   if (elastic.heartbeat < absl::Milliseconds(1)) {
     return Invalid("elastic.heartbeat", FormatJobDuration(elastic.heartbeat), " is less than 1ms");
@@ -144,6 +100,7 @@ absl::Status CheckElastic(const ElasticSpec& elastic) {
                    "; one lost message would cost a worker its tasks");
   }
   RUBATO_RETURN_IF_ERROR(CheckRange("elastic.task_failures_max", elastic.task_failures_max, 1));
+  RUBATO_RETURN_IF_ERROR(CheckRange("elastic.not_finite_max", elastic.not_finite_max, 0));
   return CheckRange("elastic.crash_loop_max", elastic.crash_loop_max, 1);
 }
 
@@ -179,7 +136,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("max_steps", max_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("batches_per_task", batches_per_task, 0, kBatchesPerTaskMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
-  RUBATO_RETURN_IF_ERROR(CheckOptimizer(optimizer));
+  RUBATO_RETURN_IF_ERROR(optimizer.Validate());
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", evaluate.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", evaluate.stop_after_stalls, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));

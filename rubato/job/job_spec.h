@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rubato/job/optimizer_spec.h"
 
 namespace rubato {
 
@@ -36,14 +37,6 @@ struct WorkersSpec {
   friend bool operator==(const WorkersSpec&, const WorkersSpec&) = default;
 };
 
-struct OptimizerSpec {
-  std::string name = "adagrad";  // sgd, adagrad.
-  double learning_rate = 0.01;
-  double epsilon = 1e-10;            // adagrad
-  double initial_accumulator = 0.0;  // adagrad
-  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
-};
-
 struct EvaluateSpec {
   int64_t every_steps = 0;        // 0: only at the end.
   int64_t stop_after_stalls = 0;  // 0: never stop early.
@@ -67,6 +60,7 @@ struct ElasticSpec {
   absl::Duration lease = absl::Seconds(3);  // Silent this long: a worker loses its tasks.
   absl::Duration heartbeat = absl::Milliseconds(100);
   int64_t task_failures_max = 3;  // Different workers a task may fail on.
+  int64_t not_finite_max = 10;    // Batches in all that may fail for a NaN or an infinity.
   int64_t crash_loop_max = 5;     // Crashes in a row without any progress.
   friend bool operator==(const ElasticSpec&, const ElasticSpec&) = default;
 };

@@ -27,7 +27,7 @@ enum class EntryKind : uint8_t {
   kLeased = 9,            // id: worker, task.
   kCommitted = 10,        // id: worker, task, value: upto; sums for evaluations.
   kReleased = 11,         // task.
-  kTaskFailed = 12,       // id: worker, task, text: error.
+  kTaskFailed = 12,       // id: worker, task, text: error; value: 1 if not finite.
   kScaled = 13,           // value: the new target.
   kStopRequested = 14,    // value: 1 with a checkpoint.
   kEvaluationBegan = 15,  // value: number; incarnation: 1 if over the final weights.

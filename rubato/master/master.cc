@@ -184,8 +184,11 @@ CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
   const Task task = ledger_.Find(request.task)->task;
   const bool evaluation = task.kind == TaskKind::kEvaluate;
   if (!ledger_.IsBatchEnd(task, request.upto)) {
-    FailTask(request.worker, task.id,
-             absl::StrCat("a commit up to position ", request.upto, ", where no batch ends"), now);
+    FailTask(
+        {.worker = request.worker,
+         .task = task.id,
+         .error = absl::StrCat("a commit up to position ", request.upto, ", where no batch ends")},
+        now);
     return {.held = false};
   }
   if (evaluation ? request.upto == task.end && request.sums.has_value()
@@ -213,7 +216,7 @@ void Master::Fail(const FailRequest& request, absl::Time now) {
   }
   if (!ledger_.Holds(request.worker, request.task)) return;
   if (request.lease != 0 && request.lease != ledger_.Find(request.task)->task.lease) return;
-  FailTask(request.worker, request.task, request.error, now);
+  FailTask(request, now);
   Advance(now);
 }
 

@@ -148,7 +148,7 @@ class Master {
   // ---- losses (master_losses.cc) ----
   void ExitWorker(const ExitNotice& notice, absl::Time now);
   void ExitServer(const ExitNotice& notice, absl::Time now);
-  void FailTask(WorkerId worker, TaskId task, const std::string& error, absl::Time now);
+  void FailTask(const FailRequest& failed, absl::Time now);
   void FailIfHopeless(Role role, absl::Time now);
   void EvictSilent(absl::Time now);
   void KillStuck(absl::Time now);
@@ -175,6 +175,7 @@ class Master {
   std::vector<LaunchPlace> worker_places_;
   std::vector<LaunchPlace> server_places_;
   CrashLoop worker_crashes_, server_crashes_;
+  int64_t not_finite_ = 0;  // Tasks failed for a NaN or an infinity.
   int64_t target_ = 0;
   int64_t restarts_ = 0;
   bool stop_requested_ = false;

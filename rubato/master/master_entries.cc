@@ -227,6 +227,7 @@ absl::Status Master::ApplyToTasks(const JournalEntry& entry) {
   if (entry.kind == EntryKind::kLeased) return ledger_.Lease(entry.task, worker);
   if (entry.kind == EntryKind::kReleased) return ledger_.Release(entry.task);
   if (entry.kind == EntryKind::kTaskFailed) {
+    not_finite_ += entry.value;
     RUBATO_RETURN_IF_ERROR(ledger_.AddFailure(entry.task, {worker, entry.text}));
     return ledger_.Release(entry.task);
   }
@@ -245,6 +246,7 @@ void Master::ApplyResume() {
   for (const auto& [id, worker] : members_.workers()) ledger_.Reopen(id);
   members_.RemoveAll();
   ledger_.ForgetFailures();
+  not_finite_ = 0;
   worker_crashes_.Progress();
   server_crashes_.Progress();
   checkpoints_.Resume();

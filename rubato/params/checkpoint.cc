@@ -139,6 +139,7 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
   writer.Put<int64_t>(name.servers);
   writer.PutString(shard.declaration_bytes_);
   PutApplied(writer, shard.applied_);
+  writer.Put<int64_t>(shard.steps_);
   writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
   const auto partitions = static_cast<uint64_t>(shard.partitions_.end - shard.partitions_.begin);
   const uint64_t span = partitions == kPartitions ? UINT64_MAX : partitions * FirstPoint(1);
@@ -211,10 +212,12 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   }
   const absl::string_view declaration_bytes = reader.GetString();
   std::map<int64_t, IntervalSet> applied = GetApplied(reader);
+  const auto steps = reader.Get<int64_t>();
   const auto tables = reader.Get<uint32_t>();
   rows_ = reader.GetVector<uint64_t>(tables);
   RUBATO_RETURN_IF_ERROR(reader.Check("head"));
   shard_.applied_ = std::move(applied);
+  shard_.steps_ = steps;
   if (declaration_bytes.empty()) return absl::OkStatus();
   RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
   const Interval slice =

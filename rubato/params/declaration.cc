@@ -36,17 +36,40 @@ absl::Status SameTable(const TableSpec& first, const TableSpec& later) {
   return absl::OkStatus();
 }
 
-absl::Status SameOptimizer(const OptimizerSpec& first, const OptimizerSpec& later) {
-  if (later.name != first.name) return Differ("optimizer", later.name, first.name);
-  if (later.learning_rate != first.learning_rate) {
-    return Differ("learning_rate", later.learning_rate, first.learning_rate);
-  }
-  if (later.epsilon != first.epsilon) return Differ("epsilon", later.epsilon, first.epsilon);
-  if (later.initial_accumulator != first.initial_accumulator) {
-    return Differ("initial_accumulator", later.initial_accumulator, first.initial_accumulator);
-  }
-  return absl::OkStatus();
+std::vector<std::pair<std::string, std::string>> FieldsOf(const OptimizerSpec& spec) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  VisitOptimizerFields(spec, [&](const char* key, const auto& value) {
+    fields.emplace_back(key, absl::StrCat(value));
+  });
+  return fields;
 }
+
+absl::Status SameOptimizer(const OptimizerSpec& first, const OptimizerSpec& later) {
+  const auto old_fields = FieldsOf(first), new_fields = FieldsOf(later);
+  for (size_t i = 0; i < old_fields.size(); ++i) {
+    const auto& [key, value] = new_fields[i];
+    if (value != old_fields[i].second) return Differ(key, value, old_fields[i].second);
+  }
+  if (first == later) return absl::OkStatus();
+  return absl::FailedPreconditionError("optimizer differs from the one declared, beyond 6 digits");
+}
+
+struct PutField {
+  ByteWriter& writer;
+  void operator()(const char*, const std::string& value) { writer.PutString(value); }
+  template <typename T>
+  void operator()(const char*, const T& value) {
+    writer.Put<T>(value);
+  }
+};
+struct GetField {
+  ByteReader& reader;
+  void operator()(const char*, std::string& value) { value = std::string(reader.GetString()); }
+  template <typename T>
+  void operator()(const char*, T& value) {
+    value = reader.Get<T>();
+  }
+};
 
 }  // namespace
 
@@ -66,10 +89,7 @@ std::string EncodeDeclaration(const Declaration& declaration, Interval slice) {
   std::string body;
   ByteWriter writer(body);
   writer.Put<uint64_t>(declaration.seed);
-  writer.PutString(declaration.optimizer.name);
-  writer.Put<double>(declaration.optimizer.learning_rate);
-  writer.Put<double>(declaration.optimizer.epsilon);
-  writer.Put<double>(declaration.optimizer.initial_accumulator);
+  VisitOptimizerFields(declaration.optimizer, PutField{writer});
   writer.Put<int64_t>(declaration.signature.dense_size);
   writer.Put<uint32_t>(static_cast<uint32_t>(declaration.signature.dense.size()));
   for (const DenseParameter& dense : declaration.signature.dense) {
@@ -100,10 +120,7 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
   const auto parts = [&] { return std::min(reader.Get<uint32_t>(), kPartsMax); };
   Declaration declaration;
   declaration.seed = reader.Get<uint64_t>();
-  declaration.optimizer.name = std::string(reader.GetString());
-  declaration.optimizer.learning_rate = reader.Get<double>();
-  declaration.optimizer.epsilon = reader.Get<double>();
-  declaration.optimizer.initial_accumulator = reader.Get<double>();
+  VisitOptimizerFields(declaration.optimizer, GetField{reader});
   declaration.signature.dense_size = reader.Get<int64_t>();
   for (uint32_t n = parts(); n > 0 && reader.ok(); --n) {
     DenseParameter& dense = declaration.signature.dense.emplace_back();

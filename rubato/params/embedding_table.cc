@@ -62,6 +62,7 @@ absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Make(
   RUBATO_ASSIGN_OR_RETURN(table->initializer_, Initializer::Make(options.spec.initializer,
                                                                  options.seed, options.spec.name));
   RUBATO_ASSIGN_OR_RETURN(table->optimizer_, Optimizer::Make(options.optimizer));
+  table->BeginStep({.number = 1, .learning_rate = options.optimizer.learning_rate});
   table->dim_ = static_cast<size_t>(options.spec.dim);
   table->row_floats_ = table->optimizer_.row_floats(table->dim_);
   table->stride_ = StrideFor(table->row_floats_ * sizeof(float));
@@ -114,7 +115,9 @@ void EmbeddingTable::Gather(absl::Span<const uint64_t> ids, float* out) const {
       if (lookup.numbers[i] == RowIndex::kAbsent) {
         initializer_.Fill(part[i], absl::MakeSpan(out, dim_));
       } else {
-        CopyRow(Row(lookup.numbers[i]), out, dim_);
+        const float* row = Row(lookup.numbers[i]);
+        CopyRow(row, out, dim_);
+        if (optimizer_.decays_lazily()) optimizer_.Present(row, {out, dim_}, now_);
       }
     }
   }
@@ -155,7 +158,7 @@ void EmbeddingTable::UpdatePart(absl::Span<const uint64_t> ids, const float* gra
       FetchRows(lookup, begin + i, ids.size(), row_floats_ * sizeof(float));
       rows[i] = Row(lookup.numbers[begin + i]);
     }
-    optimizer_.UpdateRows({rows, count}, gradients + begin * dim_, dim_);
+    optimizer_.UpdateRows({rows, count}, gradients + begin * dim_, dim_, now_);
   }
 }
 
@@ -165,7 +168,7 @@ uint32_t EmbeddingTable::FindOrMake(uint64_t id, uint64_t key) {
   const uint32_t number = next_row_++;
   float* row = Row(number);
   initializer_.Fill(id, absl::MakeSpan(row, dim_));
-  optimizer_.InitializeState(row, dim_);
+  optimizer_.StartRow(row, dim_, now_.step);
   index_.Insert(key, number);
   return number;
 }

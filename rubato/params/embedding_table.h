@@ -41,6 +41,9 @@ class EmbeddingTable {
   static absl::StatusOr<std::unique_ptr<EmbeddingTable>> Make(Memory& memory,
                                                               const EmbeddingTableOptions& options);
 
+  // The step that the next updates belong to, and as of which rows are read: the caller counts.
+  void BeginStep(OptimizerStep step) { now_ = optimizer_.At(step); }
+
   // Copies the weights of ids[i] to out + i * dim().
   void Gather(absl::Span<const uint64_t> ids, float* out) const;
   // Moves the rows of distinct `ids` against gradients + i * dim(), making those that are missing.
@@ -117,6 +120,7 @@ class EmbeddingTable {
   uint64_t origin_ = 0;
   Initializer initializer_;
   Optimizer optimizer_;
+  OptimizerConstants now_;
   RowIndex index_;
   Region rows_;
   uint32_t next_row_ = 0;

@@ -22,9 +22,13 @@ class Initializer {
   void Fill(uint64_t id, absl::Span<float> row) const;
 
  private:
-  enum class Kind { kConstant, kUniform, kNormal };
+  enum class Kind { kConstant, kUniform, kNormal, kTruncatedNormal };
+  struct Named;
+  static const Named kNames[];
+
   Kind kind_ = Kind::kConstant;
-  float scale_ = 0;
+  double scale_ = 0;
+  double fan_ = 0;  // If not 0, the scale is multiplied by sqrt(fan_ / dim).
   uint64_t stream_ = 0;
 };
 

@@ -27,7 +27,7 @@ enum class RecordKind : uint32_t {
   kCheckpointEnd = 6,  // The last record of a checkpoint: without it the file is incomplete.
 };
 
-inline constexpr uint32_t kFileVersion = 1;
+inline constexpr uint32_t kFileVersion = 2;
 inline constexpr size_t kFileHeaderBytes = 32;
 inline constexpr size_t kRecordHeaderBytes = 32;
 

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
 
 namespace rubato {
 namespace {
@@ -55,8 +56,10 @@ absl::Status Shard::Declare(absl::string_view body, RecordSink* log) {
   dense_size_ = declaration.dense.size();
   dense_ = std::move(declaration.dense);
   declaration.dense.clear();
-  dense_.resize(optimizer_->row_floats(dense_size_));
-  optimizer_->InitializeState(dense_.data(), dense_size_);
+  dense_.resize(dense_size_ + optimizer_->dense_state_floats(dense_size_));
+  const auto dense = absl::MakeSpan(dense_);
+  optimizer_->StartDense(dense.subspan(0, dense_size_), dense.subspan(dense_size_));
+  BeginStep();
   declaration_bytes_ = EncodeDeclaration(declaration, {0, 0});
   declaration_ = std::move(declaration);
   return absl::OkStatus();
@@ -169,7 +172,7 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
   }
   const auto not_finite = [&](absl::string_view where, absl::Span<const float> values) {
     ++counters_.not_finite;
-    return absl::InvalidArgumentError(
+    return absl::OutOfRangeError(
         absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values)));
   };
   if (!AllFinite(request.dense)) return not_finite("dense weights", request.dense);
@@ -188,13 +191,28 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
 }
 
 absl::Status Shard::Apply(const PushRequest& request) {
-  if (!request.dense.empty()) optimizer_->UpdateDense(dense_.data(), request.dense);
+  if (!request.dense.empty()) {
+    const auto dense = absl::MakeSpan(dense_);
+    optimizer_->UpdateDense(dense.subspan(0, dense_size_), dense.subspan(dense_size_),
+                            request.dense, next_);
+  }
   for (size_t t = 0; t < request.tables.size(); ++t) {
     const TablePush& part = request.tables[t];
     RUBATO_RETURN_IF_ERROR(tables_[t]->Update(part.ids, part.gradients.data()));
   }
   applied_[request.key.epoch].Add(request.key.begin, request.key.end);
+  ++steps_;
+  BeginStep();
   return absl::OkStatus();
+}
+
+// Both the number and the rate follow from what was applied, so a replay comes to the same ones.
+void Shard::BeginStep() {
+  int64_t samples = 0;
+  for (const auto& [epoch, set] : applied_) samples += set.size();
+  next_ = {.number = static_cast<uint32_t>(steps_ + 1),
+           .learning_rate = LearningRateAt(optimizer_->spec(), samples)};
+  for (const auto& table : tables_) table->BeginStep(next_);
 }
 
 void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {
@@ -236,6 +254,7 @@ std::string Shard::Export() const {
   ByteWriter writer(out);
   writer.PutString(declaration_bytes_);
   writer.PutSpan<float>(dense_);
+  writer.Put<int64_t>(steps_);
   for (const auto& [epoch, set] : applied_) {
     writer.Put<int64_t>(epoch);
     writer.PutString(set.ToString());

@@ -6,7 +6,8 @@
 //               │ yes
 //             batch applied? ─all─▶ kDuplicate     ─partly─▶ error: not a batch of this job
 //               │ no
-//             finite and fitting? ─no─▶ error, counted, naming table and worker
+//             finite and fitting? ─no─▶ error naming table and worker; for a NaN or an infinity
+//               │                         OUT_OF_RANGE, and counted
 //               │ yes
 //             append to the log, apply, kApplied
 //
@@ -94,6 +95,7 @@ class Shard {
   absl::Status CheckParts(const DecodedPush& push);
   bool Fenced(const PushRequest& request) const;
   absl::Status Apply(const PushRequest& request);
+  void BeginStep();
 
   Memory& memory_;
   ShardOptions options_;
@@ -101,10 +103,12 @@ class Shard {
   std::optional<Declaration> declaration_;  // Without its dense values.
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;
-  std::vector<float> dense_;  // One long row: weights, then state.
+  std::vector<float> dense_;  // Weights, then their state.
   size_t dense_size_ = 0;     // Weights of it.
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
   std::map<int64_t, IntervalSet> applied_;
+  int64_t steps_ = 0;   // Pushes applied.
+  OptimizerStep next_;  // The step of the next push.
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;

@@ -10,6 +10,7 @@
 #include "rubato/base/bytes.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
 #include "rubato/ring/canonical.h"
 
 namespace rubato {
@@ -28,7 +29,7 @@ absl::StatusOr<Replica> Replica::Make(const Options& options, const TaskPlan& pl
   RUBATO_ASSIGN_OR_RETURN(Optimizer optimizer, Optimizer::Make(options.optimizer));
   Replica replica(options, plan, std::move(optimizer), weights.size());
   std::copy(weights.begin(), weights.end(), replica.row_.begin());
-  replica.optimizer_.InitializeState(replica.row_.data(), weights.size());
+  replica.optimizer_.StartDense(weights, replica.OptimizerState());
   return replica;
 }
 
@@ -37,7 +38,7 @@ Replica::Replica(const Options& options, const TaskPlan& plan, Optimizer optimiz
       walk_(plan),
       optimizer_(std::move(optimizer)),
       dense_(dense),
-      row_(optimizer_.row_floats(dense)),
+      row_(dense + optimizer_.dense_state_floats(dense)),
       sum_(kFields + dense),
       leaves_(static_cast<size_t>(options.leaves) * dense) {}
 
@@ -91,7 +92,11 @@ void Replica::ApplyTraining() {
   if (rows > 0) {
     const float scale = 1.0f / static_cast<float>(rows);
     for (float& value : gradient) value *= scale;
-    optimizer_.UpdateDense(row_.data(), gradient);
+    const OptimizerSpec& spec = optimizer_.spec();
+    ClipGradient(spec, {&gradient, 1});
+    optimizer_.UpdateDense({row_.data(), dense_}, OptimizerState(), gradient,
+                           {.number = static_cast<uint32_t>(counters_.steps + 1),
+                            .learning_rate = LearningRateAt(spec, counters_.records)});
     loss_ = sum_[kLoss] / static_cast<double>(rows);
   }
   counters_.wrong += std::abs(positions - expected);

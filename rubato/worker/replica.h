@@ -92,6 +92,7 @@ class Replica {
   };
 
   Replica(const Options& options, const TaskPlan& plan, Optimizer optimizer, size_t dense);
+  absl::Span<float> OptimizerState() { return absl::MakeSpan(row_).subspan(dense_); }
   void ApplyTraining();
   Phase PhaseAfterStep() const;
 

@@ -21,7 +21,8 @@ TaskPlan SmallPlan() {
 
 Replica Small(int64_t pause_every = 0, int leaves = 0) {
   Replica::Options options = {.batch_size = 4, .pause_every = pause_every, .leaves = leaves};
-  options.optimizer = {.name = "sgd", .learning_rate = 1};
+  options.optimizer.name = "sgd";
+  options.optimizer.learning_rate = 1;
   const std::vector<float> weights = {1, 2};
   return *Replica::Make(options, SmallPlan(), weights);
 }
@@ -120,7 +121,7 @@ TEST(ReplicaTest, ComesBackFromItsBytes) {
   damaged[bytes.size() / 2] ^= 1;
   EXPECT_EQ(other.Decode(damaged).code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(other.Decode(bytes.substr(0, 40)).code(), absl::StatusCode::kDataLoss);
-  Replica larger = *Replica::Make({.optimizer = {.name = "sgd"}, .batch_size = 4}, SmallPlan(),
+  Replica larger = *Replica::Make({.batch_size = 4}, SmallPlan(),
                                   std::vector<float>{1, 2, 3});
   EXPECT_THAT(larger.Decode(bytes).ToString(), HasSubstr("another model"));
 }

@@ -334,6 +334,7 @@ wire::FailRequest ToWire(const FailRequest& in) {
   out.set_task(in.task.value());
   out.set_error(in.error);
   out.set_lease(in.lease);
+  out.set_not_finite(in.not_finite);
   return out;
 }
 
@@ -343,6 +344,7 @@ FailRequest FromWire(const wire::FailRequest& in) {
   out.task = TaskId(in.task());
   out.error = in.error();
   out.lease = in.lease();
+  out.not_finite = in.not_finite();
   return out;
 }
 
