@@ -1,6 +1,7 @@
 #include "rubato/membership/view.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,7 +16,7 @@ const Standing* Find(const std::vector<Standing>& standings, MemberId id) {
 }
 
 bool HasCaughtUp(const Standing* standing, int64_t step) {
-  return standing != nullptr &&
+  return standing != nullptr && standing->applied >= 0 &&
          (standing->applied == step || (standing->applied == step - 1 && standing->voted == step));
 }
 
@@ -41,18 +42,46 @@ std::string GroupView::ToString() const {
   return text;
 }
 
+const char* Name(LossReason reason) {
+  switch (reason) {
+    case LossReason::kProcess:
+      return "process";
+    case LossReason::kRefused:
+      return "refused";
+    case LossReason::kHearsay:
+      return "hearsay";
+    case LossReason::kExit:
+      return "exit";
+    case LossReason::kSocket:
+      return "socket";
+    case LossReason::kLease:
+      return "lease";
+    case LossReason::kSilent:
+      return "silent";
+    case LossReason::kLink:
+      return "link";
+    case LossReason::kLeft:
+      return "left";
+  }
+  return "unknown";
+}
+
+bool IsProof(LossReason reason) { return reason <= LossReason::kExit; }
+
 GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug) {
   GroupView next{.number = old.number + 1, .step = old.step};
+  std::optional<int64_t> held;  // The step whose sum all have.
   for (int i = 0; i < old.holders; ++i) {
     const Standing* standing = Find(change.standings, old.members[i].id);
     if (standing == nullptr) continue;
     if (bug == RingBug::kSourceIsRankZero) {
       if (next.members.empty()) next.step = standing->applied;
     } else {
-      next.step = std::max(next.step, standing->applied);
+      held = std::min(standing->voted, held.value_or(standing->voted));
     }
     if (!change.leaving.contains(old.members[i].id)) next.members.push_back(old.members[i]);
   }
+  next.step = std::max(next.step, held.value_or(next.step));
   std::vector<GroupMember> learners;
   for (int i = old.holders; i < old.size(); ++i) {
     const GroupMember& member = old.members[i];

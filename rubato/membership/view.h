@@ -37,6 +37,29 @@ struct GroupView {
   }
 };
 
+// How the end of a member shows itself.
+enum class LossReason : uint8_t {
+  kProcess,  // Its process ended, seen from the same machine.
+  kRefused,  // Nobody listens where it did.
+  kHearsay,  // Others say that it is gone: it left, or they have proof.
+  kExit,     // Its parent saw it end.
+  kSocket,   // A connection to it broke.
+  kLease,    // It answered no probe, its own or through others.
+  kSilent,   // It did not report to the master.
+  kLink,     // It lives, but it and others of the view do not hear each other.
+  kLeft      // It asked to go.
+};
+const char* Name(LossReason reason);  // "process", "refused", ...
+// Whether the member is known to have ended, not only out of reach.
+bool IsProof(LossReason reason);
+
+struct Loss {
+  MemberId member;
+  MemberId noticed_by;  // Null: the master.
+  LossReason reason = LossReason::kLease;
+  friend bool operator==(const Loss&, const Loss&) = default;
+};
+
 // What a member says when it lets go of a view: from these the next one is made.
 struct Standing {
   GroupMember member;
@@ -51,6 +74,7 @@ enum class RingBug : uint8_t {
   kRankByAddress,     // Members are ordered by address, not by age of state.
   kSourceIsRankZero,  // The view begins at its rank 0's step, not at the furthest.
   kForgetPromises,    // A member accepts any ballot.
+  kForgetJournal,     // A restarted master has lost the last view that it issued.
 };
 
 // What the next view is made of.
@@ -61,9 +85,10 @@ struct ViewChange {
   std::set<MemberId> leaving;  // Their standing counts; they are not in the new view.
 };
 
-// The view after `old`: holders with a standing in their old order, then learners who have
-// caught up, then those still learning, then newcomers. It begins at the furthest applied step,
-// so nothing that a majority applied is lost. A holder without a standing is out.
+// The view after `old`: holders with a standing in their old order, then learners who have caught
+// up, then those still learning, then newcomers. It begins at the step whose sum every holder with
+// a standing has. If anyone finished a step, all had voted for it, so this is at or after every
+// finished step: none is ever undone. A holder without a standing is out.
 GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug = RingBug::kNone);
 
 }  // namespace rubato

@@ -34,6 +34,20 @@ TEST(NextViewTest, ALearnerHoldsTheStateOnceItIsLevel) {
   EXPECT_EQ(next, ViewOf(5, {5, 8, 7}, 2, 12)) << next.ToString();
 }
 
+// Before the first step, one that has nothing at all must not be taken for one step behind.
+TEST(NextViewTest, ALearnerWithoutAStateIsNeverLevel) {
+  const GroupView next = NextView(ViewOf(2, {5, 7}, 1, 0),
+                                  {.standings = {{M(5), 0, 0}, {M(7), -1, 0}}, .keep = {M(7)}});
+  EXPECT_EQ(next, ViewOf(3, {5, 7}, 1, 0)) << next.ToString();
+}
+
+// Nobody has finished step 5, but all survivors hold its sum: it need not be computed again.
+TEST(NextViewTest, AStepThatAllHoldIsFinished) {
+  const GroupView next =
+      NextView(ViewOf(2, {1, 2, 3}, 3, 3), {.standings = {{M(1), 4, 5}, {M(3), 4, 5}}});
+  EXPECT_EQ(next, ViewOf(3, {1, 3}, 2, 5)) << next.ToString();
+}
+
 TEST(NextViewTest, WhoLeavesStillTellsHowFarItCame) {
   const GroupView next =
       NextView(ViewOf(2, {1, 2}, 2, 3),

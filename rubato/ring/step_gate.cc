@@ -4,10 +4,7 @@
 
 namespace rubato {
 
-void StepGate::Found(int64_t step) {
-  progress_ = {.finished = step, .applied = step, .voted = step};
-  committed_ = step;
-}
+void StepGate::Found(int64_t step) { offer_ = step; }
 
 Verdict StepGate::Enter(const GroupView& view, MemberId self) {
   const bool was_working = progress_.working;
@@ -19,9 +16,8 @@ Verdict StepGate::Enter(const GroupView& view, MemberId self) {
       successor && progress_.finished == view.step - 1 && progress_.voted == view.step;
   // The founder has its state from elsewhere; so, under a planted bug, may anyone think.
   const bool has_state = view.Holds(self) || !learning();
-  const bool founder = view_ == 0 && !learning();
+  const bool founder = view.Holds(self) && learning() && offer_ >= 0 && offer_ == view.step;
   view_ = view.number;
-  committed_ = view.step;
   progress_.working = false;
   if (one_behind || level || founder || (has_state && bug != RingBug::kNone)) {
     const bool decided = one_behind;
@@ -30,7 +26,7 @@ Verdict StepGate::Enter(const GroupView& view, MemberId self) {
     if (decided) return Verdict::kFinish;
     return was_working ? Verdict::kRedo : Verdict::kNothing;
   }
-  // Views::Adopt fences a holder that is neither level nor one behind with the sum in hand.
+  // ViewSource::MayEnter fences a holder that is neither level nor one behind with the sum in hand.
   RUBATO_CHECK(!view.Holds(self));
   progress_ = {.finished = view.step, .applied = -1, .voted = view.step};
   return Verdict::kCopy;
@@ -51,7 +47,6 @@ bool StepGate::Vote(uint64_t view, int64_t step, bool frozen) {
 bool StepGate::Finish(uint64_t view, int64_t step, bool frozen) {
   if (frozen || view != view_ || step != progress_.finished + 1) return false;
   RUBATO_CHECK(progress_.voted == step);
-  committed_ = progress_.finished;  // All voted for `step`, so all had finished the one before.
   progress_.finished = step;
   if (!learning()) progress_.applied = step;
   progress_.working = false;

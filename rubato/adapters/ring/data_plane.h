@@ -2,7 +2,7 @@
 //
 // Every call is collective: all members of the view make the same calls in the same order. A call
 // returns ABORTED as soon as the view is no longer live, whoever it waits for; the buffers are then
-// undefined. Only the training thread calls it.
+// undefined. One thread at a time calls it.
 #ifndef RUBATO_ADAPTERS_RING_DATA_PLANE_H_
 #define RUBATO_ADAPTERS_RING_DATA_PLANE_H_
 

@@ -70,6 +70,13 @@ int rubato_group_allreduce(rubato_group* group, float* values, size_t count) {
   return Report(group, group->group->Allreduce(absl::MakeSpan(values, count)));
 }
 
+int rubato_group_start_allreduce(rubato_group* group, float* values, size_t count) {
+  group->group->StartAllreduce(absl::MakeSpan(values, count));
+  return 0;
+}
+
+int rubato_group_wait(rubato_group* group) { return Report(group, group->group->Wait()); }
+
 int rubato_group_broadcast(rubato_group* group, void* bytes, size_t count, int root) {
   return Report(group,
                 group->group->Broadcast(absl::MakeSpan(static_cast<char*>(bytes), count), root));

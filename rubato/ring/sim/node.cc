@@ -41,6 +41,7 @@ void RingNode::Begin(std::vector<std::string> seeds) {
 void RingNode::Found(std::vector<std::string> others) {
   Begin(std::move(others));
   history_[0] = weights_;
+  checker_.Founded(weights_);
   peer_->Found(0, wires_.now());
   Settle();
 }
@@ -64,12 +65,18 @@ void RingNode::Leave() {
 }
 
 void RingNode::ReportLost(MemberId member, bool proven) {
-  peer_->ReportLost(member, proven, wires_.now());
+  const LossReason reason = proven ? LossReason::kProcess : LossReason::kSocket;
+  peer_->ReportLost(member, reason, wires_.now());
   Settle();
 }
 
 void RingNode::Receive(const Packet& packet) {
   peer_->Receive(packet, wires_.now());
+  Settle();
+}
+
+void RingNode::Receive(const ViewOrder& order) {
+  peer_->Receive(order, wires_.now());
   Settle();
 }
 
@@ -105,7 +112,10 @@ void RingNode::Settle() {
   for (const Peer::Send& send : peer_->TakeSends()) {
     wires_.SendPacket(index_, send.to, send.packet);
   }
-  const int64_t committed = peer_->steps().committed();
+  if (const std::optional<ViewReport> report = peer_->TakeReport(wires_.now())) {
+    wires_.SendReport(index_, *report);
+  }
+  const int64_t committed = peer_->steps().finished();
   if (committed > believed_ && history_.contains(committed)) {
     believed_ = committed;
     checker_.Believes(life(), committed, history_[committed]);
@@ -154,6 +164,7 @@ void RingNode::EnterView(const Peer::Event& event) {
     return FenceOf(vote.second.view) < FenceOf(event.view.number);
   });
   checker_.ViewUsed(life(), event.view, weights_);
+  if (event.view.Holds(life())) sink_.reset();
   std::erase_if(snapshots_, [&](const auto& entry) {
     return !event.view.Contains(entry.first) || event.view.Holds(entry.first);
   });

@@ -45,6 +45,8 @@ class Wires {
   virtual ~Wires() = default;
   virtual void SendPacket(int from, const std::string& to, const Packet& packet) = 0;
   virtual void SendBulk(int from, const std::string& to, const Bulk& bulk) = 0;
+  virtual void SendReport(int from,
+                          const ViewReport& report) = 0;  // To the master.
   // Later, unless the node has died by then.
   virtual void After(int node, absl::Duration delay, std::function<void()> what) = 0;
   virtual absl::Time now() const = 0;
@@ -76,6 +78,7 @@ class RingNode {
   void Leave();
   void Receive(const Packet& packet);
   void Receive(const Bulk& bulk);
+  void Receive(const ViewOrder& order);
   void ReportLost(MemberId member, bool proven);
 
   bool up() const { return peer_ != nullptr; }

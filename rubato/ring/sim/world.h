@@ -16,6 +16,7 @@
 
 #include "absl/time/time.h"
 #include "rubato/base/rng.h"
+#include "rubato/membership/view_authority.h"
 #include "rubato/ring/sim/checker.h"
 #include "rubato/ring/sim/node.h"
 
@@ -28,12 +29,15 @@ struct RingWorldOptions {
   // After the faults, all must agree and train within this time.
   absl::Duration agree_within = absl::Seconds(25);
   Quorum quorum = Quorum::kMajority;
+  bool master = false;  // One issues the views, and is cut off, stopped and
+                        // restarted like the rest.
   RingBug bug = RingBug::kNone;
 };
 
 struct RingWorldResult {
   std::string violation;     // Empty if all was well.
   bool quorum_lost = false;  // Too many died for anyone to go on, as it must be.
+  int64_t restarts = 0;      // Of the master.
   int64_t committed = 0;
   uint64_t views = 0;
   int64_t events = 0;
@@ -51,6 +55,7 @@ class RingWorld : public Wires {
   // Wires.
   void SendPacket(int from, const std::string& to, const Packet& packet) override;
   void SendBulk(int from, const std::string& to, const Bulk& bulk) override;
+  void SendReport(int from, const ViewReport& report) override;
   void After(int node, absl::Duration delay, std::function<void()> what) override;
   absl::Time now() const override { return now_; }
 
@@ -75,6 +80,14 @@ class RingWorld : public Wires {
   std::string Describe() const;
   // Also if node `without` died (-1: nobody).
   bool QuorumLost(int without) const;
+  // Whether so few hold `view` that nobody may go on.
+  bool TooFewHold(const GroupView& view, int without) const;
+  // The master's node is the one behind the last.
+  int master() const { return static_cast<int>(nodes_.size()); }
+  void StartMaster();
+  void StopMaster();
+  void SettleMaster();
+  void WakeMaster(absl::Time when);
   void DeliverBulk(int from, int to, MemberId life, const Bulk& bulk);
   int NodeOf(const std::string& address) const;
   absl::Duration Delay();
@@ -87,6 +100,10 @@ class RingWorld : public Wires {
   int64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<std::unique_ptr<RingNode>> nodes_;
+  std::unique_ptr<ViewAuthority> authority_;  // Null while the master is down.
+  std::vector<GroupView> journal_;
+  absl::Time master_wake_ = absl::InfiniteFuture();
+  int64_t restarts_ = 0;
   std::vector<absl::Time> paused_until_;
   std::vector<std::vector<bool>> cut_;  // [from][to]
   double loss_ = 0;
