@@ -100,6 +100,21 @@ absl::Status CheckElastic(const ElasticSpec& elastic) {
   return CheckRange("elastic.crash_loop_max", elastic.crash_loop_max, 1);
 }
 
+absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
+  RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.microbatches", spec.microbatches, 0, kProcessesMax));
+  if (spec.microbatches > job.batch_size) {
+    return Invalid("allreduce.microbatches", spec.microbatches,
+                   " parts cannot be cut from a batch_size of ", job.batch_size);
+  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("allreduce.wire", spec.wire, {"fp32", "bf16", "fp16"}));
+  if (spec.deterministic && spec.wire != "fp32") {
+    return Invalid("allreduce.wire", spec.wire, " rounds sums on the way, so it cannot be ",
+                   "deterministic; use fp32 or allreduce.deterministic: false");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("allreduce.quorum", spec.quorum, {"majority", "any"}));
+  return CheckOneOf("allreduce.network", spec.network, {"loopback", "lan", "wan"});
+}
+
 }  // namespace
 
 absl::Status RowsSpec::Validate() const {
@@ -120,9 +135,7 @@ absl::Status JobSpec::Validate() const {
   }
   RUBATO_RETURN_IF_ERROR(CheckData(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
-  if (strategy == "allreduce") {
-    return absl::UnimplementedError("strategy: allreduce is not there yet; use ps");
-  }
+  RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
   RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kProcessesMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));

@@ -84,6 +84,10 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
        "elastic.lease: 200ms is not finite and at least three times elastic.heartbeat, 100ms; one "
        "lost message would cost a worker its tasks"},
       {[](JobSpec& s) { s.deadline = absl::Seconds(-1); }, "deadline: -1s is not in the future"},
+      {[](JobSpec& s) { s.allreduce.microbatches = s.batch_size + 1; },
+       "allreduce.microbatches: 513 parts cannot be cut from a batch_size of 512"},
+      {[](JobSpec& s) { s.allreduce.wire = "fp8"; },
+       "allreduce.wire: 'fp8' is not one of fp32, bf16, fp16; did you mean 'fp16'?"},
       {[](JobSpec& s) { s.priority = "hihg"; },
        "priority: 'hihg' is not one of low, normal, high; did you mean 'high'?"},
   };
@@ -117,12 +121,6 @@ TEST(ValidateTest, WhatIsWrongWithAnOptimizerIsNamed) {
        "optimizer.schedule.samples: a cosine schedule needs its length in samples"},
   };
   ExpectRefused(cases);
-}
-
-TEST(ValidateTest, WhatComesLaterSaysSo) {
-  JobSpec spec = GoodJob();
-  spec.strategy = "allreduce";
-  EXPECT_EQ(spec.Validate().code(), absl::StatusCode::kUnimplemented);
 }
 
 // No two keys share a name or a place, so none can overwrite another.
