@@ -11,7 +11,9 @@ namespace rubato {
 // Which columns every batch of a job has.
 struct BatchShape {
   std::vector<std::string> dense;  // Numbers, one float a row each.
-  std::vector<std::string> ids;    // Categories, one 64-bit id a row each.
+  // How the numbers lie when they are one array, as the rows and columns of an image; else empty.
+  std::vector<int64_t> dense_shape;
+  std::vector<std::string> ids;  // Categories, one 64-bit id a row each.
 };
 
 struct Batch {

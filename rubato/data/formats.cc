@@ -2,6 +2,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "rubato/base/status.h"
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
@@ -42,11 +43,13 @@ absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
                                                          absl::string_view schema) {
   if (data.format == "criteo") return std::make_unique<CriteoParser>();
   if (data.format == "idx") {
-    int64_t pixels = 0;
-    if (!absl::SimpleAtoi(schema, &pixels) || pixels <= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("'", schema, "' is no number of pixels"));
+    std::vector<int64_t> shape;
+    for (const absl::string_view part : absl::StrSplit(schema, 'x')) {
+      if (!absl::SimpleAtoi(part, &shape.emplace_back()) || shape.back() <= 0) {
+        return absl::InvalidArgumentError(absl::StrCat("'", schema, "' is no shape of an image"));
+      }
     }
-    return std::make_unique<IdxParser>(pixels);
+    return std::make_unique<IdxParser>(std::move(shape));
   }
   if (IsDelimited(data)) {
     return DelimitedParser::Create(data, SplitFields(schema, DelimiterOf(data)));

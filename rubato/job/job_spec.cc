@@ -60,16 +60,12 @@ absl::Status CheckData(const DataSpec& data) {
     for (const std::string& file : *files) {
       if (file.empty()) return Invalid(key, "a file's name is empty");
     }
+    if (data.format == "idx" && files->size() > 2) {
+      return Invalid(key, "idx needs a folder, or a file of images and one of labels, not ",
+                     files->size(), " files");
+    }
   }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format, {"criteo", "csv", "tsv", "idx"}));
-  if (data.format == "idx" && data.train.size() != 2) {
-    return Invalid("data.train", "idx needs two files, images and then labels, not ",
-                   data.train.size());
-  }
-  if (data.format == "idx" && !data.validation.empty() && data.validation.size() != 2) {
-    return Invalid("data.validation", "idx needs two files, images and then labels, not ",
-                   data.validation.size());
-  }
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
@@ -104,6 +100,21 @@ absl::Status CheckElastic(const ElasticSpec& elastic) {
   return CheckRange("elastic.crash_loop_max", elastic.crash_loop_max, 1);
 }
 
+absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
+  RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.microbatches", spec.microbatches, 0, kProcessesMax));
+  if (spec.microbatches > job.batch_size) {
+    return Invalid("allreduce.microbatches", spec.microbatches,
+                   " parts cannot be cut from a batch_size of ", job.batch_size);
+  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("allreduce.wire", spec.wire, {"fp32", "bf16", "fp16"}));
+  if (spec.deterministic && spec.wire != "fp32") {
+    return Invalid("allreduce.wire", spec.wire, " rounds sums on the way, so it cannot be ",
+                   "deterministic; use fp32 or allreduce.deterministic: false");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("allreduce.quorum", spec.quorum, {"majority", "any"}));
+  return CheckOneOf("allreduce.network", spec.network, {"loopback", "lan", "wan"});
+}
+
 }  // namespace
 
 absl::Status RowsSpec::Validate() const {
@@ -120,13 +131,11 @@ absl::Status RowsSpec::Validate() const {
 absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckName(name));
   if (model.empty()) {
-    return Invalid("model", "name a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in");
+    return Invalid("model", "name a model of the zoo such as deepfm or resnet, or a plug-in");
   }
   RUBATO_RETURN_IF_ERROR(CheckData(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
-  if (strategy == "allreduce") {
-    return absl::UnimplementedError("strategy: allreduce is not there yet; use ps");
-  }
+  RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
   RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kProcessesMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));

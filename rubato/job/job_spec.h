@@ -77,6 +77,17 @@ struct ElasticSpec {
   friend bool operator==(const ElasticSpec&, const ElasticSpec&) = default;
 };
 
+// Strategy allreduce alone.
+struct AllreduceSpec {
+  int64_t microbatches = 0;    // Parts of a step that are dealt to workers; 0: 16, or more.
+  bool deterministic = false;  // The same bits for every history of worker counts.
+  std::string wire = "fp32";   // Gradients between workers: fp32, bf16 or fp16.
+  // Without a master: majority, or any (train on while one worker lives).
+  std::string quorum = "majority";
+  std::string network = "loopback";  // How far workers are apart: loopback, lan or wan.
+  friend bool operator==(const AllreduceSpec&, const AllreduceSpec&) = default;
+};
+
 struct JobSpec {
   std::string name;
   std::string model;                                 // A zoo name, or the path of a plug-in (.so).
@@ -98,6 +109,7 @@ struct JobSpec {
   CheckpointSpec checkpoint;
   ShuffleSpec shuffle;
   ElasticSpec elastic;
+  AllreduceSpec allreduce;
   absl::Duration deadline = absl::InfiniteDuration();  // Used by submit.
   std::string priority = "normal";                     // low, normal, high. Used by submit.
   uint64_t seed = 7;

@@ -64,6 +64,23 @@ TEST(LossesTest, AFrozenWorkersTaskIsOpenOnceEveryServerRefusesIt) {
   EXPECT_EQ(job.master->ledger().Find(task.id)->place, LiveTask::Place::kOpen);
 }
 
+TEST(LossesTest, AWorkerThatFallsSilentWhileLeavingIsNoLoss) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  EXPECT_TRUE(job.master->Scale({.workers = 1}, job.now).accepted);
+  job.Perform();
+  for (int i = 0; i < 7; ++i) {  // Worker 1, the newest, was asked to go; it says nothing more.
+    job.Pass(absl::Milliseconds(500));
+    job.Beat(0);
+    job.BeatServers();
+  }
+  EXPECT_FALSE(job.Beat(1).known);
+  EXPECT_EQ(job.master->snapshot().workers_lost, 0);
+  job.KillWorker(1);
+  EXPECT_EQ(job.master->snapshot().workers_lost, 0);
+}
+
 TEST(LossesTest, AMasterThatWasAwayBlamesNobodyForSilence) {
   FakeJob job;
   for (int64_t id : {0, 1}) job.JoinWorker(id);

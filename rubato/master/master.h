@@ -26,6 +26,7 @@
 #include "rubato/master/effect.h"
 #include "rubato/master/entry.h"
 #include "rubato/master/evaluations.h"
+#include "rubato/master/group.h"
 #include "rubato/master/members.h"
 #include "rubato/master/messages.h"
 #include "rubato/master/relaunch.h"
@@ -112,6 +113,7 @@ class Master {
   absl::Status ApplyToTasks(const JournalEntry& entry);
   void ApplyExit(const JournalEntry& entry, absl::Time now);
   void ApplyResume();
+  void ApplyFounded(const JournalEntry& entry);
 
   // ---- what follows, after every call (master_advance.cc) ----
   void Advance(absl::Time now);
@@ -122,6 +124,7 @@ class Master {
   void AdvanceCheckpoint(absl::Time now);
   void EndIfOver(absl::Time now);
   void BeginCheckpoint(bool last, absl::Time now);
+  void CompleteCheckpoint(const SavedState& saved, absl::Time now);
   void Staff(absl::Time now);
   void StaffWorkers(absl::Time now);
   void Dismiss(absl::Time now);
@@ -131,6 +134,16 @@ class Master {
   bool ServersSettled() const;
   // Whether every server applied exactly what the ledger committed, and that is everything.
   absl::Status Audit(int64_t* records_repeated) const;
+
+  // ---- strategy allreduce (master_group.cc) ----
+  bool together() const { return options_.job.strategy == "allreduce"; }
+  void HearGroup(WorkerId id, const GroupReport& report, absl::Time now);
+  GroupOrders OrdersFor(WorkerId id) const;
+  void FoundGroup(absl::Time now);
+  void FailStep(const FailRequest& request, absl::Time now);
+  void EndGroupIfOver(absl::Time now);
+  // Whether the holders' weights are the same bits, and every record is in them once.
+  absl::Status AuditGroup(int64_t* records_repeated) const;
 
   // ---- losses (master_losses.cc) ----
   void ExitWorker(const ExitNotice& notice, absl::Time now);
@@ -145,6 +158,7 @@ class Master {
   RegisterReply RegisterServer(const RegisterRequest& request, absl::Time now);
   // Null unless it is registered and not evicted; counts as a sign of life.
   WorkerMember* Hear(WorkerId id, absl::Time now);
+  int64_t BadRows() const;  // Skipped, in the whole job.
   void RepeatEffects(absl::Time now);
   void Say(absl::Time now, std::string kind, Fields fields, std::string cause = "");
   void Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incarnation);
@@ -157,6 +171,7 @@ class Master {
   Members members_;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
+  Group group_;
   std::vector<LaunchPlace> worker_places_;
   std::vector<LaunchPlace> server_places_;
   CrashLoop worker_crashes_, server_crashes_;
@@ -172,7 +187,8 @@ class Master {
   absl::Time last_tick_;
   std::optional<absl::Time> dismissed_;  // When everyone was told to go.
   bool finished_ = false;
-  size_t reported_ = 0;  // Evaluations whose end was told.
+  size_t reported_ = 0;                     // Evaluations whose end was told.
+  std::vector<std::string> step_failures_;  // Of the group's next step.
   double loss_ = 0;
   double loss_weight_ = 0;
 };

@@ -16,10 +16,10 @@ struct MemberTag {
 // for dead and comes back is a new member, so its old messages fence themselves.
 using MemberId = Id<MemberTag>;
 
-struct Member {
+struct GroupMember {
   MemberId id;
   std::string address;  // Where packets for it go; opaque to the core.
-  friend bool operator==(const Member&, const Member&) = default;
+  friend bool operator==(const GroupMember&, const GroupMember&) = default;
 };
 
 }  // namespace rubato

@@ -8,7 +8,7 @@
 namespace rubato {
 namespace {
 
-SwimMessage Make(SwimMessage::Kind kind, uint64_t sequence = 0, Member target = {}) {
+SwimMessage Make(SwimMessage::Kind kind, uint64_t sequence = 0, GroupMember target = {}) {
   SwimMessage message;
   message.kind = kind;
   message.sequence = sequence;
@@ -26,7 +26,7 @@ constexpr size_t kErrandsMax = 64;  // Requests beyond this are forgotten: they 
 
 }  // namespace
 
-Swim::Swim(Member self, SwimOptions options, Rng rng)
+Swim::Swim(GroupMember self, SwimOptions options, Rng rng)
     : self_(std::move(self)), options_(options), rng_(rng), next_push_(rng_.Below(1024)) {}
 
 void Swim::Join(std::vector<std::string> addresses, absl::Time now) {
@@ -37,7 +37,7 @@ void Swim::Join(std::vector<std::string> addresses, absl::Time now) {
   Tick(now);
 }
 
-void Swim::Introduce(const Member& member, absl::Time now) {
+void Swim::Introduce(const GroupMember& member, absl::Time now) {
   if (!known_.contains(member.id)) Hear({member, Health::kAlive, 0}, now);
 }
 
@@ -148,10 +148,10 @@ Health Swim::health(MemberId member) const {
   return it == known_.end() ? Health::kGone : it->second.health;
 }
 
-std::vector<Member> Swim::Living() const {
-  std::vector<Member> living = Others(/*with_dead=*/false);
-  const auto place =
-      std::find_if(living.begin(), living.end(), [&](const Member& m) { return m.id > self_.id; });
+std::vector<GroupMember> Swim::Living() const {
+  std::vector<GroupMember> living = Others(/*with_dead=*/false);
+  const auto place = std::find_if(living.begin(), living.end(),
+                                  [&](const GroupMember& m) { return m.id > self_.id; });
   living.insert(place, self_);
   return living;
 }
@@ -238,7 +238,7 @@ void Swim::StartProbe(absl::Time now) {
   next_probe_ = now + options_.probe_period;
   while (true) {
     if (round_.empty()) {
-      for (const Member& member : Others(/*with_dead=*/false)) round_.push_back(member.id);
+      for (const GroupMember& member : Others(/*with_dead=*/false)) round_.push_back(member.id);
       if (round_.empty()) return;
       rng_.Shuffle(round_);
     }
@@ -248,7 +248,7 @@ void Swim::StartProbe(absl::Time now) {
   }
 }
 
-void Swim::BeginProbeOf(const Member& target, absl::Time now) {
+void Swim::BeginProbeOf(const GroupMember& target, absl::Time now) {
   probe_ =
       Probe{target, next_sequence_++, now + options_.probe_timeout, now + options_.probe_period};
   SendTo(target.address, Make(SwimMessage::Kind::kPing, probe_->sequence, target));
@@ -256,8 +256,8 @@ void Swim::BeginProbeOf(const Member& target, absl::Time now) {
 
 void Swim::AskOthers(absl::Time now) {
   probe_->ask_others = absl::InfiniteFuture();
-  std::vector<Member> others = Others(/*with_dead=*/false);
-  std::erase_if(others, [&](const Member& m) { return m.id == probe_->target.id; });
+  std::vector<GroupMember> others = Others(/*with_dead=*/false);
+  std::erase_if(others, [&](const GroupMember& m) { return m.id == probe_->target.id; });
   rng_.Shuffle(others);
   const size_t count = std::min<size_t>(others.size(), options_.indirect_probes);
   for (size_t i = 0; i < count; ++i) {
@@ -266,13 +266,13 @@ void Swim::AskOthers(absl::Time now) {
   }
 }
 
-void Swim::MissProbe(const Member& target, absl::Time now) {
+void Swim::MissProbe(const GroupMember& target, absl::Time now) {
   Known& known = known_.at(target.id);
   if (known.health == Health::kAlive) SetHealth(known, Health::kSuspect, known.incarnation, now);
 }
 
 void Swim::Gossip() {
-  std::vector<Member> others = Others(/*with_dead=*/false);
+  std::vector<GroupMember> others = Others(/*with_dead=*/false);
   rng_.Shuffle(others);
   const size_t count = std::min<size_t>(others.size(), options_.gossip_fanout);
   for (size_t i = 0; i < count && !queue_.empty(); ++i) {
@@ -284,7 +284,7 @@ void Swim::Gossip() {
 void Swim::PushPull() {
   std::set<std::string> addresses(seeds_.begin(), seeds_.end());
   if (!seeking_ || seeds_.empty()) {
-    for (const Member& member : Others(/*with_dead=*/true)) addresses.insert(member.address);
+    for (const GroupMember& member : Others(/*with_dead=*/true)) addresses.insert(member.address);
   }
   addresses.erase(self_.address);
   if (addresses.empty()) return;
@@ -305,8 +305,8 @@ void Swim::ExpireSuspicions(absl::Time now) {
   }
 }
 
-std::vector<Member> Swim::Others(bool with_dead) const {
-  std::vector<Member> others;
+std::vector<GroupMember> Swim::Others(bool with_dead) const {
+  std::vector<GroupMember> others;
   for (const auto& [id, known] : known_) {
     if (known.health <= (with_dead ? Health::kDead : Health::kSuspect)) {
       others.push_back(known.member);

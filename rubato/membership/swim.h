@@ -34,7 +34,7 @@ enum class Health : uint8_t { kAlive, kSuspect, kDead, kGone };
 
 // What one member says about another, or about itself.
 struct Rumour {
-  Member member;
+  GroupMember member;
   Health health = Health::kAlive;
   uint32_t incarnation = 0;
 };
@@ -49,16 +49,17 @@ struct SwimMessage {
     kPull          // All I know.
   };
   Kind kind = Kind::kGossip;
-  Member from;
+  GroupMember from;
   uint64_t sequence = 0;
-  Member target;  // For kPing too, so that whoever took over an address does not answer for it.
+  GroupMember
+      target;  // For kPing too, so that whoever took over an address does not answer for it.
   std::vector<Rumour> rumours;
 };
 
 class Swim {
  public:
   // `self.id` must be new. `rng` orders the probes.
-  Swim(Member self, SwimOptions options, Rng rng);
+  Swim(GroupMember self, SwimOptions options, Rng rng);
 
   // Asks these addresses for the group, in turn, until StopSeeking(): those who answer may be
   // seeking it too. They are also tried now and then later, so that halves find each other.
@@ -66,7 +67,7 @@ class Swim {
   void StopSeeking() { seeking_ = false; }
 
   // `member` is known from elsewhere, as from a view; alive until shown otherwise.
-  void Introduce(const Member& member, absl::Time now);
+  void Introduce(const GroupMember& member, absl::Time now);
 
   void Receive(const SwimMessage& message, absl::Time now);
   // Does what is due. Call at `next_wake()`, or whenever convenient.
@@ -82,8 +83,8 @@ class Swim {
   // kGone for an id never heard of.
   Health health(MemberId member) const;
   // Neither dead nor gone, self included, by id.
-  std::vector<Member> Living() const;
-  const Member& self() const { return self_; }
+  std::vector<GroupMember> Living() const;
+  const GroupMember& self() const { return self_; }
   // Others say that this life has ended, and will not be told otherwise.
   bool declared_gone() const { return declared_gone_; }
 
@@ -97,7 +98,7 @@ class Swim {
 
  private:
   struct Known {
-    Member member;
+    GroupMember member;
     Health health = Health::kAlive;
     uint32_t incarnation = 0;
     absl::Time deadline = absl::InfiniteFuture();  // Of the suspicion, or of the memory.
@@ -107,13 +108,13 @@ class Swim {
     int sent = 0;
   };
   struct Probe {
-    Member target;
+    GroupMember target;
     uint64_t sequence = 0;
     absl::Time ask_others;  // InfiniteFuture once asked.
     absl::Time give_up;
   };
   struct Errand {  // A ping sent for someone else.
-    Member requester;
+    GroupMember requester;
     uint64_t sequence = 0;
   };
 
@@ -125,17 +126,17 @@ class Swim {
   void AttachRumours(SwimMessage& message);
   std::vector<Rumour> WholeTable() const;
   void StartProbe(absl::Time now);
-  void BeginProbeOf(const Member& target, absl::Time now);
+  void BeginProbeOf(const GroupMember& target, absl::Time now);
   void AskOthers(absl::Time now);
   void Gossip();
   void PushPull();
   void ExpireSuspicions(absl::Time now);
   void ForgiveOwnSleep(absl::Time now);
-  void MissProbe(const Member& target, absl::Time now);
-  std::vector<Member> Others(bool with_dead) const;
+  void MissProbe(const GroupMember& target, absl::Time now);
+  std::vector<GroupMember> Others(bool with_dead) const;
   absl::Duration SuspicionTime() const;
 
-  const Member self_;
+  const GroupMember self_;
   const SwimOptions options_;
   Rng rng_;
   size_t next_push_;

@@ -22,7 +22,7 @@ class Village {
 
   int Arrive() {
     const int i = static_cast<int>(swims_.size());
-    const Member self{MemberId(i), absl::StrCat("house-", i)};
+    const GroupMember self{MemberId(i), absl::StrCat("house-", i)};
     swims_.push_back(std::make_unique<Swim>(self, options_, Rng(i)));
     if (i > 0) swims_[i]->Join({"house-0"}, now_);
     return i;
@@ -40,7 +40,7 @@ class Village {
   // Who is alive in the eyes of `i`.
   std::vector<int> SeenBy(int i) const {
     std::vector<int> seen;
-    for (const Member& member : swims_[i]->Living()) seen.push_back(member.id.value());
+    for (const GroupMember& member : swims_[i]->Living()) seen.push_back(member.id.value());
     return seen;
   }
   Swim& operator[](int i) { return *swims_[i]; }

@@ -1,6 +1,7 @@
 #include "rubato/membership/view.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
 
@@ -15,25 +16,25 @@ const Standing* Find(const std::vector<Standing>& standings, MemberId id) {
 }
 
 bool HasCaughtUp(const Standing* standing, int64_t step) {
-  return standing != nullptr &&
+  return standing != nullptr && standing->applied >= 0 &&
          (standing->applied == step || (standing->applied == step - 1 && standing->voted == step));
 }
 
 }  // namespace
 
-int View::RankOf(MemberId member) const {
+int GroupView::RankOf(MemberId member) const {
   for (size_t i = 0; i < members.size(); ++i) {
     if (members[i].id == member) return static_cast<int>(i);
   }
   return -1;
 }
 
-bool View::Holds(MemberId member) const {
+bool GroupView::Holds(MemberId member) const {
   const int rank = RankOf(member);
   return rank >= 0 && rank < holders;
 }
 
-std::string View::ToString() const {
+std::string GroupView::ToString() const {
   std::string text = absl::StrCat("view ", number, " after step ", step, ":");
   for (int i = 0; i < size(); ++i) {
     absl::StrAppend(&text, i == holders ? " | " : " ", members[i].id.ToString());
@@ -41,21 +42,49 @@ std::string View::ToString() const {
   return text;
 }
 
-View NextView(const View& old, const ViewChange& change, PlantedBug bug) {
-  View next{.number = old.number + 1, .step = old.step};
+const char* Name(LossReason reason) {
+  switch (reason) {
+    case LossReason::kProcess:
+      return "process";
+    case LossReason::kRefused:
+      return "refused";
+    case LossReason::kHearsay:
+      return "hearsay";
+    case LossReason::kExit:
+      return "exit";
+    case LossReason::kSocket:
+      return "socket";
+    case LossReason::kLease:
+      return "lease";
+    case LossReason::kSilent:
+      return "silent";
+    case LossReason::kLink:
+      return "link";
+    case LossReason::kLeft:
+      return "left";
+  }
+  return "unknown";
+}
+
+bool IsProof(LossReason reason) { return reason <= LossReason::kExit; }
+
+GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug) {
+  GroupView next{.number = old.number + 1, .step = old.step};
+  std::optional<int64_t> held;  // The step whose sum all have.
   for (int i = 0; i < old.holders; ++i) {
     const Standing* standing = Find(change.standings, old.members[i].id);
     if (standing == nullptr) continue;
-    if (bug == PlantedBug::kSourceIsRankZero) {
+    if (bug == RingBug::kSourceIsRankZero) {
       if (next.members.empty()) next.step = standing->applied;
     } else {
-      next.step = std::max(next.step, standing->applied);
+      held = std::min(standing->voted, held.value_or(standing->voted));
     }
     if (!change.leaving.contains(old.members[i].id)) next.members.push_back(old.members[i]);
   }
-  std::vector<Member> learners;
+  next.step = std::max(next.step, held.value_or(next.step));
+  std::vector<GroupMember> learners;
   for (int i = old.holders; i < old.size(); ++i) {
-    const Member& member = old.members[i];
+    const GroupMember& member = old.members[i];
     if (change.leaving.contains(member.id)) continue;
     if (HasCaughtUp(Find(change.standings, member.id), next.step)) {
       next.members.push_back(member);
@@ -65,12 +94,12 @@ View NextView(const View& old, const ViewChange& change, PlantedBug bug) {
   }
   next.holders = next.size();
   next.members.insert(next.members.end(), learners.begin(), learners.end());
-  for (const Member& member : change.newcomers) {
+  for (const GroupMember& member : change.newcomers) {
     if (!next.Contains(member.id)) next.members.push_back(member);
   }
-  if (bug == PlantedBug::kRankByAddress) {
+  if (bug == RingBug::kRankByAddress) {
     std::sort(next.members.begin(), next.members.end(),
-              [](const Member& a, const Member& b) { return a.address < b.address; });
+              [](const GroupMember& a, const GroupMember& b) { return a.address < b.address; });
   }
   return next;
 }

@@ -15,9 +15,9 @@ namespace rubato {
 // Members stand in the order in which they came by the state: the first is the oldest. The first
 // `holders` hold the model after `step`; the others have just come and copy it from a holder, who
 // is never one of them. A rank is a place in this order.
-struct View {
+struct GroupView {
   uint64_t number = 0;  // 0: no view yet.
-  std::vector<Member> members;
+  std::vector<GroupMember> members;
   int holders = 0;
   int64_t step = 0;  // The last step that the holders have applied when the view begins.
 
@@ -31,40 +31,65 @@ struct View {
   // "view 7 after step 120: member-3 member-9 | member-12", the learners behind the bar.
   std::string ToString() const;
 
-  friend bool operator==(const View&, const View&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const View& view) {
+  friend bool operator==(const GroupView&, const GroupView&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const GroupView& view) {
     return out << view.ToString();
   }
 };
 
+// How the end of a member shows itself.
+enum class LossReason : uint8_t {
+  kProcess,  // Its process ended, seen from the same machine.
+  kRefused,  // Nobody listens where it did.
+  kHearsay,  // Others say that it is gone: it left, or they have proof.
+  kExit,     // Its parent saw it end.
+  kSocket,   // A connection to it broke.
+  kLease,    // It answered no probe, its own or through others.
+  kSilent,   // It did not report to the master.
+  kLink,     // It lives, but it and others of the view do not hear each other.
+  kLeft      // It asked to go.
+};
+const char* Name(LossReason reason);  // "process", "refused", ...
+// Whether the member is known to have ended, not only out of reach.
+bool IsProof(LossReason reason);
+
+struct Loss {
+  MemberId member;
+  MemberId noticed_by;  // Null: the master.
+  LossReason reason = LossReason::kLease;
+  friend bool operator==(const Loss&, const Loss&) = default;
+};
+
 // What a member says when it lets go of a view: from these the next one is made.
 struct Standing {
-  Member member;
+  GroupMember member;
   int64_t applied = 0;  // Steps up to this one are in its weights.
   int64_t voted = 0;    // The last step whose whole sum it holds: `applied` or one more.
 };
 
 // Bugs of other systems, to show that the simulation would find them here. Tests only.
-enum class PlantedBug : uint8_t {
+enum class RingBug : uint8_t {
   kNone,
   kNoFencing,         // Messages of older views are taken, and a promise does not freeze.
   kRankByAddress,     // Members are ordered by address, not by age of state.
   kSourceIsRankZero,  // The view begins at its rank 0's step, not at the furthest.
   kForgetPromises,    // A member accepts any ballot.
+  kForgetJournal,     // A restarted master has lost the last view that it issued.
 };
 
 // What the next view is made of.
 struct ViewChange {
   std::vector<Standing> standings;  // Of those who let go of the old view.
-  std::vector<Member> keep;         // Learners that seem to be alive, with or without a standing.
-  std::vector<Member> newcomers;
+  std::vector<GroupMember> keep;    // Learners that seem to be alive, with or without a standing.
+  std::vector<GroupMember> newcomers;
   std::set<MemberId> leaving;  // Their standing counts; they are not in the new view.
 };
 
-// The view after `old`: holders with a standing in their old order, then learners who have
-// caught up, then those still learning, then newcomers. It begins at the furthest applied step,
-// so nothing that a majority applied is lost. A holder without a standing is out.
-View NextView(const View& old, const ViewChange& change, PlantedBug bug = PlantedBug::kNone);
+// The view after `old`: holders with a standing in their old order, then learners who have caught
+// up, then those still learning, then newcomers. It begins at the step whose sum every holder with
+// a standing has. If anyone finished a step, all had voted for it, so this is at or after every
+// finished step: none is ever undone. A holder without a standing is out.
+GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug = RingBug::kNone);
 
 }  // namespace rubato
 

@@ -10,11 +10,12 @@ namespace rubato {
 
 absl::Status ViewOptions::Validate() const {
   if (retry <= absl::ZeroDuration() || promise_timeout < retry || takeover < promise_timeout) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "retry (%s) must be above 0 and at most promise_timeout (%s), and that at most takeover "
-        "(%s)",
-        absl::FormatDuration(retry), absl::FormatDuration(promise_timeout),
-        absl::FormatDuration(takeover)));
+    return absl::InvalidArgumentError(
+        absl::StrFormat("retry (%s) must be above 0 and at most promise_timeout (%s), and that "
+                        "at most takeover "
+                        "(%s)",
+                        absl::FormatDuration(retry), absl::FormatDuration(promise_timeout),
+                        absl::FormatDuration(takeover)));
   }
   if (gather < absl::ZeroDuration() || patience < promise_timeout) {
     return absl::InvalidArgumentError(
@@ -24,10 +25,10 @@ absl::Status ViewOptions::Validate() const {
 }
 
 Views::Views(const Swim& swim, ViewOptions options, Rng rng)
-    : swim_(swim), self_(swim.self()), options_(options), rng_(rng) {}
+    : ViewSource(swim), options_(options), rng_(rng) {}
 
 void Views::Found(int64_t step) {
-  view_ = View{.number = 1, .members = {self_}, .holders = 1, .step = step};
+  view_ = GroupView{.number = 1, .members = {self_}, .holders = 1, .step = step};
   seen_number_ = 1;
   progress_ = {.finished = step, .applied = step, .voted = step};
 }
@@ -48,7 +49,7 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   if (message.kind == Kind::kEvicted && view_.number == 0) Fence();
   if (fenced_ || !member()) return;
   if (message.kind == Kind::kCaughtUp) ready_.insert(message.from.id);
-  if (message.kind == Kind::kLeaving) leaving_.insert(message.from.id);
+  if (message.kind == Kind::kLeaving) leavers_.insert(message.from.id);
   if (message.kind == Kind::kComplaint && message.number == view_.number + 1) Complain();
   // What belongs to another instance of the agreement is past, or not yet ours to answer.
   if (message.number == view_.number + 1) {
@@ -70,7 +71,7 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   HearNumber(message.from, message.number - 1, now);
 }
 
-void Views::HearNumber(const Member& from, uint64_t number, absl::Time now) {
+void Views::HearNumber(const GroupMember& from, uint64_t number, absl::Time now) {
   if (fenced_ || from.id == self_.id) return;
   if (number > seen_number_) {
     if (!Recently(absl::StrCat("query ", from.address), now)) {
@@ -90,7 +91,7 @@ void Views::HearNumber(const Member& from, uint64_t number, absl::Time now) {
   SendTo(from, std::move(message), now);
 }
 
-void Views::SetProgress(const Progress& progress, absl::Time now) {
+void Views::SetProgress(const StepProgress& progress, absl::Time now) {
   progress_ = progress;
   if (held_ && progress_.finished >= held_->after_step) {
     const ViewMessage prepare = *std::exchange(held_, {});
@@ -98,29 +99,20 @@ void Views::SetProgress(const Progress& progress, absl::Time now) {
   }
 }
 
-void Views::Adopt(const View& view, absl::Time now) {
+void Views::Adopt(const GroupView& view, absl::Time now) {
   seen_number_ = std::max(seen_number_, view.number);
   const bool newer = view.number > view_.number;
   if (fenced_ || !(newer || Loses(view))) return;
-  const bool held_state = view_.Holds(self_.id);
   if (!view.Contains(self_.id)) {
     if (view_.Contains(self_.id)) Fence();
     return;
   }
-  // A holder stays one, at most one step behind and then with that step's sum in hand. Anything
-  // else means that the group went on without this member, whose state is now a branch of its own.
-  const bool level = progress_.applied == view.step ||
-                     (progress_.applied == view.step - 1 && progress_.voted == view.step);
-  const bool bug = options_.bug != PlantedBug::kNone;
-  if (held_state && !bug && (!newer || !view.Holds(self_.id) || !level)) return Fence();
-  for (const Member& member : view_.members) {
+  const bool bug = options_.bug != RingBug::kNone;
+  if (!bug && !MayEnter(view)) return Fence();
+  for (const GroupMember& member : view_.members) {
     if (!view.Contains(member.id)) evicted_.insert(member.id);
   }
-  view_ = view;
-  // Until the steps report, which a prepare in the same packet does not wait for.
-  const int64_t applied = view.Holds(self_.id) ? view.step : -1;
-  progress_ = {.finished = view.step, .applied = applied, .voted = view.step};
-  frozen_ = complained_ = false;
+  Enter(view);
   frozen_since_ = planned_since_ = absl::InfiniteFuture();
   promised_ = accepted_ = Ballot();
   accepted_view_.reset();
@@ -128,13 +120,13 @@ void Views::Adopt(const View& view, absl::Time now) {
   proposal_.reset();
   round_ = 0;
   ready_.clear();
-  std::erase_if(leaving_, [&](MemberId id) { return !view_.Contains(id); });
+  std::erase_if(leavers_, [&](MemberId id) { return !view_.Contains(id); });
   told_.clear();
   not_before_ = absl::InfinitePast();
 }
 
 // Two views of one number exist only under `quorum: any`, after a split: the larger one stays.
-bool Views::Loses(const View& other) const {
+bool Views::Loses(const GroupView& other) const {
   if (options_.quorum != Quorum::kAny || other.number != view_.number || other == view_ ||
       view_.members.empty() || other.members.empty()) {
     return false;
@@ -144,21 +136,22 @@ bool Views::Loses(const View& other) const {
 }
 
 void Views::Fence() {
-  fenced_ = true;
-  frozen_ = true;
+  ViewSource::Fence();
   proposal_.reset();
   held_.reset();
 }
 
 void Views::Freeze(absl::Time now) {
-  if (options_.bug == PlantedBug::kNoFencing) return;
+  if (options_.bug == RingBug::kNoFencing) return;
   if (!frozen_) frozen_since_ = now;
   frozen_ = true;
 }
 
 void Views::HandlePrepare(const ViewMessage& message, absl::Time now) {
-  if (!view_.Holds(message.from.id)) return;
-  if (message.ballot < promised_ && options_.bug != PlantedBug::kForgetPromises) {
+  // A promise tells how far this member is in this very view: the other half of a split may have
+  // another one of the same number.
+  if (!view_.Holds(message.from.id) || !message.view || !(*message.view == view_)) return;
+  if (message.ballot < promised_ && options_.bug != RingBug::kForgetPromises) {
     ViewMessage reject = Make(ViewMessage::Kind::kReject);
     reject.ballot = promised_;
     return SendTo(message.from, std::move(reject), now);
@@ -179,7 +172,7 @@ void Views::Promise(const ViewMessage& prepare, absl::Time now) {
   promise.ballot = prepare.ballot;
   promise.applied = progress_.applied;
   promise.voted = progress_.voted;
-  if (accepted_view_ && options_.bug != PlantedBug::kForgetPromises) {
+  if (accepted_view_ && options_.bug != RingBug::kForgetPromises) {
     promise.accepted = accepted_;
     promise.view = accepted_view_;
   }
@@ -194,7 +187,7 @@ void Views::HandlePromise(const ViewMessage& message, absl::Time now) {
 
 void Views::HandleAccept(const ViewMessage& message, absl::Time now) {
   if (!view_.Holds(message.from.id) || !message.view) return;
-  if (message.ballot < promised_ && options_.bug != PlantedBug::kForgetPromises) {
+  if (message.ballot < promised_ && options_.bug != RingBug::kForgetPromises) {
     ViewMessage reject = Make(ViewMessage::Kind::kReject);
     reject.ballot = promised_;
     return SendTo(message.from, std::move(reject), now);
@@ -216,13 +209,13 @@ void Views::HandleAccepted(const ViewMessage& message, absl::Time now) {
 }
 
 void Views::Decide(absl::Time now) {
-  const View next = *proposal_->view;
+  const GroupView next = *proposal_->view;
   ViewMessage decide = Make(ViewMessage::Kind::kDecide);
   decide.view = next;
-  for (const Member& member : view_.members) {
+  for (const GroupMember& member : view_.members) {
     if (!next.Contains(member.id)) SendTo(member, decide, now);
   }
-  for (const Member& member : next.members) {
+  for (const GroupMember& member : next.members) {
     if (member.id != self_.id) SendTo(member, decide, now);
   }
   Adopt(next, now);
@@ -237,7 +230,7 @@ void Views::HandleReject(const ViewMessage& message, absl::Time now) {
 
 void Views::Tick(absl::Time now) {
   if (!member()) return;
-  if (leaving_self_ && view_.size() == 1) return Fence();  // Nobody is left to be told.
+  if (leaving_ && view_.size() == 1) return Fence();  // Nobody is left to be told.
   TellWishes(now);
   if (proposal_) {
     const bool overtaken = proposal_->planned && !proposal_->view && (complained_ || SomeoneDied());
@@ -272,13 +265,13 @@ absl::Time Views::next_wake() const {
 
 // A learner that has caught up, or a member that wants to go, says so until it is heard.
 void Views::TellWishes(absl::Time now) {
-  if (leaving_self_) leaving_.insert(self_.id);
+  if (leaving_) leavers_.insert(self_.id);
   const bool learned = caught_up_ && !view_.Holds(self_.id);
-  if ((!learned && !leaving_self_ && !complained_) || Recently("wish", now)) return;
+  if ((!learned && !leaving_ && !complained_) || Recently("wish", now)) return;
   for (int rank = 0; rank < view_.holders; ++rank) {
-    const Member& holder = view_.members[rank];
+    const GroupMember& holder = view_.members[rank];
     if (holder.id == self_.id || swim_.health(holder.id) >= Health::kDead) continue;
-    if (leaving_self_) SendTo(holder, Make(ViewMessage::Kind::kLeaving), now);
+    if (leaving_) SendTo(holder, Make(ViewMessage::Kind::kLeaving), now);
     if (learned) SendTo(holder, Make(ViewMessage::Kind::kCaughtUp), now);
     if (complained_) SendTo(holder, Make(ViewMessage::Kind::kComplaint), now);
     return;
@@ -295,22 +288,16 @@ bool Views::MayPropose(absl::Time now) const {
   return true;
 }
 
-bool Views::SomeoneDied() const {
-  return std::any_of(view_.members.begin(), view_.members.end(), [&](const Member& member) {
-    return swim_.health(member.id) >= Health::kDead;
-  });
-}
-
 bool Views::WantedByPlan() const {
   const bool promotion = std::any_of(ready_.begin(), ready_.end(), [&](MemberId id) {
     return view_.Contains(id) && !view_.Holds(id);
   });
-  return promotion || (view_.holders > 1 && !leaving_.empty()) || !Newcomers().empty();
+  return promotion || (view_.holders > 1 && !leavers_.empty()) || !Newcomers().empty();
 }
 
-std::vector<Member> Views::Newcomers() const {
-  std::vector<Member> newcomers;
-  for (const Member& member : swim_.Living()) {
+std::vector<GroupMember> Views::Newcomers() const {
+  std::vector<GroupMember> newcomers;
+  for (const GroupMember& member : swim_.Living()) {
     if (view_.Contains(member.id) || evicted_.contains(member.id)) continue;
     if (swim_.health(member.id) == Health::kAlive) newcomers.push_back(member);
   }
@@ -335,11 +322,11 @@ void Views::Resend(absl::Time now) {
   SendToHolders(std::move(message), now);
 }
 
-// To whoever has not answered yet; to self last, since that answer may end the proposal. A
-// learner need not agree, but its promise says how far it has come.
+// To whoever has not answered yet; to self last, since that answer may end the proposal. A learner
+// need not agree, but its promise says how far it has come.
 void Views::SendToHolders(ViewMessage message, absl::Time now) {
-  const std::vector<Member> members = view_.members;
-  for (const Member& member : members) {
+  const std::vector<GroupMember> members = view_.members;
+  for (const GroupMember& member : members) {
     const bool answered = proposal_->view ? proposal_->accepted_by.contains(member.id)
                                           : proposal_->promises.contains(member.id);
     if (member.id != self_.id && !answered) SendTo(member, message, now);
@@ -362,7 +349,7 @@ void Views::Advance(absl::Time now) {
 }
 
 bool Views::AllLivingPromised() const {
-  for (const Member& member : view_.members) {
+  for (const GroupMember& member : view_.members) {
     if (proposal_->promises.contains(member.id)) continue;
     if (!view_.Holds(member.id) && !ready_.contains(member.id)) continue;
     if (swim_.health(member.id) < Health::kDead) return false;
@@ -378,18 +365,18 @@ void Views::ProposeValue(absl::Time now) {
     if (!view_.Holds(id) || !promise.view) continue;
     if (bound == nullptr || promise.accepted > bound->accepted) bound = &promise;
   }
-  for (const Member& member : view_.members) {
+  for (const GroupMember& member : view_.members) {
     if (swim_.health(member.id) < Health::kDead) change.keep.push_back(member);
   }
   change.newcomers = Newcomers();
-  change.leaving = leaving_;
+  change.leaving = leavers_;
   // If all want to go, the oldest sees the others off: the state must not be handed to nobody.
-  const auto stays = [&](const Member& member) {
+  const auto stays = [&](const GroupMember& member) {
     return view_.Holds(member.id) && proposal_->promises.contains(member.id) &&
-           !leaving_.contains(member.id);
+           !leavers_.contains(member.id);
   };
   if (std::none_of(view_.members.begin(), view_.members.end(), stays)) {
-    for (const Member& member : view_.members) {
+    for (const GroupMember& member : view_.members) {
       if (proposal_->promises.contains(member.id) && change.leaving.erase(member.id) > 0) break;
     }
   }
@@ -415,7 +402,7 @@ ViewMessage Views::Make(ViewMessage::Kind kind) const {
   return {.kind = kind, .from = self_, .number = view_.number + 1};
 }
 
-void Views::SendTo(const Member& to, ViewMessage message, absl::Time now) {
+void Views::SendTo(const GroupMember& to, ViewMessage message, absl::Time now) {
   if (to.id == self_.id) return Receive(message, now);
   sends_.push_back({to.address, std::move(message)});
 }

@@ -14,7 +14,7 @@
 // A promise freezes: from then on the member neither votes nor applies a step of view N, so what
 // it reports stays true. Members of the next view are those who promised (holders) and those who
 // need not (learners, newcomers); a holder whose promise came too late is out and comes back as a
-// newcomer, for it may have applied a step that the others redo.
+// newcomer.
 //
 // With `quorum: any` a proposer needs nobody but itself: training goes on while one member
 // lives, and a partition may split the group, both halves training; when they meet, the lower
@@ -35,6 +35,7 @@
 #include "rubato/base/rng.h"
 #include "rubato/membership/swim.h"
 #include "rubato/membership/view.h"
+#include "rubato/membership/view_source.h"
 
 namespace rubato {
 
@@ -42,8 +43,8 @@ enum class Quorum : uint8_t { kMajority, kAny };
 
 struct ViewOptions {
   Quorum quorum = Quorum::kMajority;
-  // How long a proposer waits for the promises of all who seem to be alive before it goes on with
-  // a majority: longer spares a slow member, shorter resumes sooner when one has just died.
+  // How long a proposer waits for the promises of all who seem to be alive before it goes on with a
+  // majority: longer spares a slow member, shorter resumes sooner when one has just died.
   absl::Duration promise_timeout = absl::Milliseconds(300);
   absl::Duration retry = absl::Milliseconds(60);  // Between copies of an unanswered message.
   // A planned change (a newcomer, one who has caught up) waits this long for the end of the step
@@ -53,7 +54,7 @@ struct ViewOptions {
   absl::Duration gather = absl::Milliseconds(100);
   // Frozen this long, a member proposes in place of whoever should have.
   absl::Duration takeover = absl::Seconds(1);
-  PlantedBug bug = PlantedBug::kNone;  // Tests only.
+  RingBug bug = RingBug::kNone;  // Tests only.
 
   absl::Status Validate() const;
 };
@@ -79,55 +80,31 @@ struct ViewMessage {
     kComplaint,  // A connection of the view broke though both ends live: a new view mends it.
   };
   Kind kind = Kind::kQuery;
-  Member from;
+  GroupMember from;
   uint64_t number = 0;  // Of the view under agreement.
   Ballot ballot;
   Ballot accepted;
   int64_t applied = 0;
   int64_t voted = 0;
   int64_t after_step = 0;  // kPrepare: let this step finish first.
-  std::optional<View> view;
+  std::optional<GroupView> view;
 };
 
-// Where a member's training stands.
-struct Progress {
-  int64_t finished = 0;  // The last step that it saw through, with everyone's vote.
-  int64_t applied = 0;   // The last step in its weights; -1 while it has no usable weights.
-  int64_t voted = 0;     // The last step whose whole sum it holds.
-  bool working = false;  // A step is being computed or reduced.
-};
-
-class Views {
+class Views : public ViewSource {
  public:
-  // `swim` says who seems to be alive; it must outlive this.
   Views(const Swim& swim, ViewOptions options, Rng rng);
 
   // The first view, of this member alone. Everyone else joins.
   void Found(int64_t step);
-  // A view decided elsewhere, as by a master.
-  void Adopt(const View& view, absl::Time now);
+  // A view decided elsewhere.
+  void Adopt(const GroupView& view, absl::Time now);
 
   void Receive(const ViewMessage& message, absl::Time now);
-  void Tick(absl::Time now);
-  absl::Time next_wake() const;
-  // A packet of `from` carried this view number: tells the one who is behind.
-  void HearNumber(const Member& from, uint64_t number, absl::Time now);
-
-  void SetProgress(const Progress& progress, absl::Time now);
-  // This learner has applied all that the holders have, and asks to be one of them.
-  void SetCaughtUp(bool caught_up) { caught_up_ = caught_up; }
-  // A connection between living members broke, and with it the step: asks for the next view, with
-  // the same members if they all answer.
-  void Complain() { complained_ = true; }
-  // Asks for a view without this member, at the end of the step; then it is fenced().
-  void SetLeaving() { leaving_self_ = true; }
-
-  const View& view() const { return view_; }
-  bool member() const { return view_.Contains(self_.id) && !fenced_; }
-  // Has let go of its view: nothing of it may be voted or applied any more.
-  bool frozen() const { return frozen_; }
-  // Was a member, and the others went on without it. It must start a new life.
-  bool fenced() const { return fenced_; }
+  void Tick(absl::Time now) override;
+  absl::Time next_wake() const override;
+  // Tells the one who is behind.
+  void HearNumber(const GroupMember& from, uint64_t number, absl::Time now) override;
+  void SetProgress(const StepProgress& progress, absl::Time now) override;
 
   struct Send {
     std::string to;
@@ -143,7 +120,7 @@ class Views {
     absl::Time deadline;
     absl::Time resend;
     std::map<MemberId, ViewMessage> promises;
-    std::optional<View> view;  // Set in the second phase.
+    std::optional<GroupView> view;  // Set in the second phase.
     std::set<MemberId> accepted_by;
   };
 
@@ -155,9 +132,8 @@ class Views {
   void Decide(absl::Time now);
   void Promise(const ViewMessage& prepare, absl::Time now);
   bool MayPropose(absl::Time now) const;
-  bool SomeoneDied() const;
   bool WantedByPlan() const;
-  std::vector<Member> Newcomers() const;
+  std::vector<GroupMember> Newcomers() const;
   void TellWishes(absl::Time now);
   void Freeze(absl::Time now);
   void Propose(bool planned, absl::Time now);
@@ -167,32 +143,23 @@ class Views {
   void ProposeValue(absl::Time now);
   bool AllLivingPromised() const;
   int QuorumSize() const;
-  void Fence();
-  bool Loses(const View& other) const;
-  void SendTo(const Member& to, ViewMessage message, absl::Time now);
+  void Fence();  // And gives up what it proposed.
+  bool Loses(const GroupView& other) const;
+  void SendTo(const GroupMember& to, ViewMessage message, absl::Time now);
   bool Recently(const std::string& what, absl::Time now);
   ViewMessage Make(ViewMessage::Kind kind) const;
 
-  const Swim& swim_;
-  const Member self_;
   const ViewOptions options_;
   Rng rng_;
-  View view_;
-  bool frozen_ = false;
-  bool fenced_ = false;
-  bool caught_up_ = false;
-  bool leaving_self_ = false;
-  bool complained_ = false;
-  Progress progress_;
   // For number view_.number + 1.
   Ballot promised_;
   Ballot accepted_;
-  std::optional<View> accepted_view_;
+  std::optional<GroupView> accepted_view_;
   std::optional<ViewMessage> held_;  // A planned prepare that waits for its step.
   std::optional<Proposal> proposal_;
   uint32_t round_ = 0;
   std::set<MemberId> ready_;    // Learners who say that they have caught up.
-  std::set<MemberId> leaving_;  // Members who asked to go.
+  std::set<MemberId> leavers_;  // Members who asked to go.
   std::set<MemberId> evicted_;  // Once out, an id never comes back.
   uint64_t seen_number_ = 0;    // The highest number met, member of that view or not.
   absl::Time planned_since_ = absl::InfiniteFuture();

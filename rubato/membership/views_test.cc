@@ -11,31 +11,47 @@
 namespace rubato {
 namespace {
 
-Member M(int i) { return {MemberId(i), absl::StrCat("m", i)}; }
+GroupMember M(int i) { return {MemberId(i), absl::StrCat("m", i)}; }
 
-View ViewOf(uint64_t number, std::vector<int> ids, int holders, int64_t step) {
-  View view{.number = number, .holders = holders, .step = step};
+GroupView ViewOf(uint64_t number, std::vector<int> ids, int holders, int64_t step) {
+  GroupView view{.number = number, .holders = holders, .step = step};
   for (int id : ids) view.members.push_back(M(id));
   return view;
 }
 
 TEST(NextViewTest, KeepsTheOldestFirstAndTheFurthestStep) {
-  const View old = ViewOf(4, {5, 1, 9, 7}, 3, 10);
-  const View next = NextView(
+  const GroupView old = ViewOf(4, {5, 1, 9, 7}, 3, 10);
+  const GroupView next = NextView(
       old, {.standings = {{M(1), 11, 11}, {M(5), 10, 11}}, .keep = {M(7)}, .newcomers = {M(2)}});
   EXPECT_EQ(next, ViewOf(5, {5, 1, 7, 2}, 2, 11)) << next.ToString();
 }
 
 TEST(NextViewTest, ALearnerHoldsTheStateOnceItIsLevel) {
-  const View old = ViewOf(4, {5, 7, 8}, 1, 10);
-  const View next = NextView(old, {.standings = {{M(5), 12, 12}, {M(8), 11, 12}, {M(7), -1, 12}},
-                                   .keep = {M(5), M(7), M(8)}});
+  const GroupView old = ViewOf(4, {5, 7, 8}, 1, 10);
+  const GroupView next = NextView(
+      old,
+      {.standings = {{M(5), 12, 12}, {M(8), 11, 12}, {M(7), -1, 12}}, .keep = {M(5), M(7), M(8)}});
   EXPECT_EQ(next, ViewOf(5, {5, 8, 7}, 2, 12)) << next.ToString();
 }
 
+// Before the first step, one that has nothing at all must not be taken for one step behind.
+TEST(NextViewTest, ALearnerWithoutAStateIsNeverLevel) {
+  const GroupView next = NextView(ViewOf(2, {5, 7}, 1, 0),
+                                  {.standings = {{M(5), 0, 0}, {M(7), -1, 0}}, .keep = {M(7)}});
+  EXPECT_EQ(next, ViewOf(3, {5, 7}, 1, 0)) << next.ToString();
+}
+
+// Nobody has finished step 5, but all survivors hold its sum: it need not be computed again.
+TEST(NextViewTest, AStepThatAllHoldIsFinished) {
+  const GroupView next =
+      NextView(ViewOf(2, {1, 2, 3}, 3, 3), {.standings = {{M(1), 4, 5}, {M(3), 4, 5}}});
+  EXPECT_EQ(next, ViewOf(3, {1, 3}, 2, 5)) << next.ToString();
+}
+
 TEST(NextViewTest, WhoLeavesStillTellsHowFarItCame) {
-  const View next = NextView(ViewOf(2, {1, 2}, 2, 3),
-                             {.standings = {{M(1), 4, 4}, {M(2), 3, 4}}, .leaving = {MemberId(1)}});
+  const GroupView next =
+      NextView(ViewOf(2, {1, 2}, 2, 3),
+               {.standings = {{M(1), 4, 4}, {M(2), 3, 4}}, .leaving = {MemberId(1)}});
   EXPECT_EQ(next, ViewOf(3, {2}, 1, 4)) << next.ToString();
 }
 
@@ -43,7 +59,7 @@ TEST(NextViewTest, WhoLeavesStillTellsHowFarItCame) {
 class Assembly {
  public:
   Assembly(int count, ViewOptions options = {}) {
-    View view = ViewOf(1, {}, count, 0);
+    GroupView view = ViewOf(1, {}, count, 0);
     for (int i = 0; i < count; ++i) view.members.push_back(M(i));
     for (int i = 0; i < count; ++i) {
       swims_.push_back(std::make_unique<Swim>(M(i), SwimOptions(), Rng(i)));
@@ -111,7 +127,7 @@ TEST(ViewsTest, AnAcceptedViewOutlivesItsProposer) {
   assembly.Deliver();  // Promises; the proposer now sends its view.
   assembly.Deliver({ViewMessage::Kind::kAccepted});
   assembly.Bury(0);
-  std::vector<View> seen;
+  std::vector<GroupView> seen;
   for (int i = 0; i < 200; ++i) {
     assembly.RunFor(absl::Milliseconds(10));
     if (seen.empty() || !(seen.back() == assembly[1].view())) seen.push_back(assembly[1].view());
@@ -133,18 +149,18 @@ TEST(ViewsTest, WithQuorumAnyTheLastOneGoesOn) {
   Assembly assembly(4, {.quorum = Quorum::kAny});
   for (int i : {0, 1, 2}) assembly.Bury(i);
   assembly.RunFor(absl::Seconds(2));
-  EXPECT_EQ(assembly[3].view().members, std::vector<Member>{M(3)});
+  EXPECT_EQ(assembly[3].view().members, std::vector<GroupMember>{M(3)});
 }
 
 // A planned change lets the running step end; only then does anyone let go of the view.
 TEST(ViewsTest, WhoLeavesWaitsForTheEndOfTheStep) {
   Assembly assembly(3);
-  const Progress in_step_1{.finished = 0, .applied = 0, .voted = 0, .working = true};
+  const StepProgress in_step_1{.finished = 0, .applied = 0, .voted = 0, .working = true};
   for (int i = 0; i < 3; ++i) assembly[i].SetProgress(in_step_1, assembly.now);
   assembly[1].SetLeaving();
   assembly.RunFor(absl::Seconds(1));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(assembly[i].frozen());
-  const Progress after_step_1{.finished = 1, .applied = 1, .voted = 1};
+  const StepProgress after_step_1{.finished = 1, .applied = 1, .voted = 1};
   for (int i = 0; i < 3; ++i) assembly[i].SetProgress(after_step_1, assembly.now);
   assembly.RunFor(absl::Milliseconds(100));
   EXPECT_EQ(assembly[0].view(), ViewOf(2, {0, 2}, 2, 1)) << assembly[0].view().ToString();

@@ -14,12 +14,12 @@ constexpr uint8_t kVersion = 1;
 constexpr uint8_t kSwim = 0;
 constexpr uint8_t kViews = 1;
 
-void PutMember(ByteWriter& out, const Member& member) {
+void PutMember(ByteWriter& out, const GroupMember& member) {
   out.Put<int64_t>(member.id.value());
   out.PutString(member.address);
 }
 
-Member GetMember(ByteReader& in) {
+GroupMember GetMember(ByteReader& in) {
   const MemberId id(in.Get<int64_t>());
   return {id, std::string(in.GetString())};
 }
@@ -34,16 +34,16 @@ Ballot GetBallot(ByteReader& in) {
   return {round, MemberId(in.Get<int64_t>())};
 }
 
-void PutView(ByteWriter& out, const View& view) {
+void PutView(ByteWriter& out, const GroupView& view) {
   out.Put(view.number);
   out.Put<int32_t>(view.holders);
   out.Put(view.step);
   out.Put<uint32_t>(view.members.size());
-  for (const Member& member : view.members) PutMember(out, member);
+  for (const GroupMember& member : view.members) PutMember(out, member);
 }
 
-absl::StatusOr<View> GetView(ByteReader& in) {
-  View view;
+absl::StatusOr<GroupView> GetView(ByteReader& in) {
+  GroupView view;
   view.number = in.Get<uint64_t>();
   view.holders = in.Get<int32_t>();
   view.step = in.Get<int64_t>();
@@ -77,7 +77,7 @@ void PutSwim(ByteWriter& out, const SwimMessage& message) {
   }
 }
 
-absl::StatusOr<SwimMessage> GetSwim(ByteReader& in, const Member& from) {
+absl::StatusOr<SwimMessage> GetSwim(ByteReader& in, const GroupMember& from) {
   SwimMessage message;
   message.from = from;
   RUBATO_ASSIGN_OR_RETURN(message.kind, GetEnum(in, SwimMessage::Kind::kPull));
@@ -109,7 +109,7 @@ void PutViews(ByteWriter& out, const ViewMessage& message) {
   if (message.view) PutView(out, *message.view);
 }
 
-absl::StatusOr<ViewMessage> GetViews(ByteReader& in, const Member& from) {
+absl::StatusOr<ViewMessage> GetViews(ByteReader& in, const GroupMember& from) {
   ViewMessage message;
   message.from = from;
   RUBATO_ASSIGN_OR_RETURN(message.kind, GetEnum(in, ViewMessage::Kind::kComplaint));
@@ -165,6 +165,103 @@ absl::StatusOr<Packet> DecodePacket(absl::string_view bytes) {
   RUBATO_RETURN_IF_ERROR(in.Check("packet"));
   if (in.remaining() > 0) return absl::InvalidArgumentError("bytes behind the packet's end");
   return packet;
+}
+
+std::string EncodeGroupView(const GroupView& view) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  PutView(out, view);
+  return bytes;
+}
+
+absl::StatusOr<GroupView> DecodeGroupView(absl::string_view bytes) {
+  ByteReader in(bytes);
+  RUBATO_ASSIGN_OR_RETURN(GroupView view, GetView(in));
+  RUBATO_RETURN_IF_ERROR(in.Check("view"));
+  return view;
+}
+
+std::string EncodeReport(const ViewReport& report) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  out.Put(kVersion);
+  PutMember(out, report.from);
+  out.Put(report.view);
+  for (const bool flag :
+       {report.let_go, report.urgent, report.level, report.leaving, report.progress.working}) {
+    out.Put<uint8_t>(flag);
+  }
+  out.Put(report.progress.finished);
+  out.Put(report.progress.applied);
+  out.Put(report.progress.voted);
+  out.Put(report.offer);
+  out.Put(report.answers);
+  out.Put<uint32_t>(report.lost.size());
+  for (const Loss& loss : report.lost) {
+    out.Put(loss.member.value());
+    out.Put(loss.noticed_by.value());
+    out.Put(static_cast<uint8_t>(loss.reason));
+  }
+  return bytes;
+}
+
+absl::StatusOr<ViewReport> DecodeReport(absl::string_view bytes) {
+  ByteReader in(bytes);
+  if (in.Get<uint8_t>() != kVersion) {
+    return absl::InvalidArgumentError("a report of a member of another version");
+  }
+  ViewReport report;
+  report.from = GetMember(in);
+  report.view = in.Get<uint64_t>();
+  for (bool* flag :
+       {&report.let_go, &report.urgent, &report.level, &report.leaving, &report.progress.working}) {
+    *flag = in.Get<uint8_t>() != 0;
+  }
+  report.progress.finished = in.Get<int64_t>();
+  report.progress.applied = in.Get<int64_t>();
+  report.progress.voted = in.Get<int64_t>();
+  report.offer = in.Get<int64_t>();
+  report.answers = in.Get<uint64_t>();
+  const uint32_t count = in.Get<uint32_t>();
+  if (count > kMembersMax) {
+    return absl::InvalidArgumentError(absl::StrFormat("%d members lost in one report", count));
+  }
+  for (uint32_t i = 0; i < count && in.ok(); ++i) {
+    Loss loss;
+    loss.member = MemberId(in.Get<int64_t>());
+    loss.noticed_by = MemberId(in.Get<int64_t>());
+    RUBATO_ASSIGN_OR_RETURN(loss.reason, GetEnum(in, LossReason::kLeft));
+    report.lost.push_back(loss);
+  }
+  RUBATO_RETURN_IF_ERROR(in.Check("report"));
+  return report;
+}
+
+std::string EncodeOrder(const ViewOrder& order) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  out.Put(kVersion);
+  PutView(out, order.view);
+  out.Put<uint8_t>(order.let_go);
+  out.Put<uint8_t>(order.evicted);
+  out.Put(order.after_step);
+  out.Put(order.sequence);
+  return bytes;
+}
+
+absl::StatusOr<ViewOrder> DecodeOrder(absl::string_view bytes) {
+  ByteReader in(bytes);
+  if (in.Get<uint8_t>() != kVersion) {
+    return absl::InvalidArgumentError("an order of a master of another version");
+  }
+  ViewOrder order;
+  RUBATO_ASSIGN_OR_RETURN(order.view, GetView(in));
+  order.let_go = in.Get<uint8_t>() != 0;
+  order.evicted = in.Get<uint8_t>() != 0;
+  order.after_step = in.Get<int64_t>();
+  order.sequence = in.Get<uint64_t>();
+  RUBATO_RETURN_IF_ERROR(in.Check("order"));
+  return order;
 }
 
 }  // namespace rubato

@@ -13,6 +13,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "rubato/membership/issued_views.h"
 #include "rubato/membership/swim.h"
 #include "rubato/membership/views.h"
 
@@ -24,13 +25,23 @@ inline constexpr int kMembersMax = 1000;
 struct Packet {
   uint64_t group = 0;
   uint64_t view = 0;  // The sender's view number.
-  Member from;
+  GroupMember from;
   std::variant<SwimMessage, ViewMessage> body;
 };
 
 std::string EncodePacket(const Packet& packet);
 // INVALID_ARGUMENT for bytes that are no packet of this version, DATA_LOSS for one cut short.
 absl::StatusOr<Packet> DecodePacket(absl::string_view bytes);
+
+// What a member and the master that issues its views tell each other; the master's own messages
+// carry these.
+std::string EncodeReport(const ViewReport& report);
+absl::StatusOr<ViewReport> DecodeReport(absl::string_view bytes);
+std::string EncodeOrder(const ViewOrder& order);
+absl::StatusOr<ViewOrder> DecodeOrder(absl::string_view bytes);
+// For a journal.
+std::string EncodeGroupView(const GroupView& view);
+absl::StatusOr<GroupView> DecodeGroupView(absl::string_view bytes);
 
 }  // namespace rubato
 

@@ -12,7 +12,7 @@ Packet AViewPacket() {
   message.from = {MemberId(77), "10.0.0.7:4000"};
   message.applied = 41;
   message.voted = 42;
-  message.view = View{.number = 8, .members = {message.from}, .holders = 1, .step = 41};
+  message.view = GroupView{.number = 8, .members = {message.from}, .holders = 1, .step = 41};
   return {.group = 99, .view = 7, .from = message.from, .body = message};
 }
 

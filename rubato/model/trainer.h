@@ -4,6 +4,7 @@
 #define RUBATO_MODEL_TRAINER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -70,11 +71,24 @@ struct TableRows {
   absl::Span<const uint32_t> position;  // batch rows x fields: index of the distinct id
 };
 
+// Someone who wants gradients while backward still computes others, to send them meanwhile.
+struct GradientWatch {
+  // Called on the thread of Step(), with [begin, end) of StepOutput::dense_gradient final and
+  // finite. The ranges cover all of it once, from the back to the front; they depend on the model
+  // and bucket_floats only, so that every worker announces the same ones in the same order. If
+  // Step() fails, ranges at the front may not have been announced. Must not throw.
+  std::function<void(int64_t begin, int64_t end)> ready;
+  // Whole parameters are merged until a range is this long; 256 Ki floats are 1 MB. Shorter ranges
+  // start earlier, longer ones cost fewer rounds.
+  int64_t bucket_floats = 256 << 10;
+};
+
 struct StepInput {
   const Batch* batch = nullptr;
   absl::Span<const float> dense;  // All dense weights, flat.
   std::vector<TableRows> tables;  // As in the signature.
   uint64_t seed = 0;              // Belongs to the batch: dropout is the same whoever computes it.
+  const GradientWatch* watch = nullptr;
 };
 
 struct StepOutput {

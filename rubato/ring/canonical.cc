@@ -44,6 +44,24 @@ std::vector<Subtree> WholeSubtrees(int count, int begin, int end) {
   return subtrees;
 }
 
+void CanonicalSum::Add(absl::Span<const float> gradient) {
+  RUBATO_CHECK(next_ < count_);
+  subtrees_.push_back({next_, next_ + 1});
+  sums_.emplace_back(gradient.begin(), gradient.end());
+  // A sum of one has the same bits alone and among zeros: -0 becomes 0 in both.
+  for (float& value : sums_.back()) value += 0.0f;
+  ++next_;
+  while (subtrees_.size() > 1) {
+    const Subtree node{subtrees_[subtrees_.size() - 2].begin, next_};
+    const std::vector<Subtree> whole = WholeSubtrees(count_, node.begin, node.end);
+    if (whole.size() > 1) return;
+    AddTo(absl::MakeSpan(sums_[sums_.size() - 2]), sums_.back().data());
+    sums_.pop_back();
+    subtrees_.pop_back();
+    subtrees_.back() = node;
+  }
+}
+
 void SumCanonical(absl::Span<const Subtree> subtrees, absl::Span<const absl::Span<float>> parts,
                   int count) {
   size_t next = 0;

@@ -13,27 +13,35 @@ absl::Status PeerOptions::Validate() const {
   return views.Validate();
 }
 
-Peer::Peer(Member self, PeerOptions options, uint64_t seed)
-    : options_(options),
-      swim_(std::move(self), options.swim, Rng(Mix(seed, 1))),
-      views_(swim_, options.views, Rng(Mix(seed, 2))) {
+Peer::Peer(GroupMember self, PeerOptions options, uint64_t seed)
+    : options_(options), swim_(std::move(self), options.swim, Rng(Mix(seed, 1))) {
+  if (options.issued) {
+    auto issued = std::make_unique<IssuedViews>(swim_, options.report_period, options.views.bug);
+    issued_ = issued.get();
+    views_ = std::move(issued);
+  } else {
+    auto agreed = std::make_unique<Views>(swim_, options.views, Rng(Mix(seed, 2)));
+    agreed_ = agreed.get();
+    views_ = std::move(agreed);
+  }
   steps_.bug = options.views.bug;
 }
 
 void Peer::Found(int64_t step, absl::Time now) {
   steps_.Found(step);
-  views_.Found(step);
+  views_->Offer(step);
+  if (agreed_ != nullptr) agreed_->Found(step);
   Settle(now);
 }
 
 void Peer::Join(std::vector<std::string> addresses, absl::Time now) {
-  swim_.Join(std::move(addresses), now);
+  if (agreed_ != nullptr) swim_.Join(std::move(addresses), now);
   Settle(now);
 }
 
 void Peer::Leave(absl::Time now) {
-  views_.SetLeaving();
-  views_.Tick(now);
+  views_->SetLeaving();
+  views_->Tick(now);
   Settle(now);
 }
 
@@ -45,59 +53,65 @@ void Peer::Farewell(absl::Time now) {
 
 void Peer::Receive(const Packet& packet, absl::Time now) {
   if (packet.group != options_.group || packet.from.id == self().id) return;
-  views_.HearNumber(packet.from, packet.view, now);
+  views_->HearNumber(packet.from, packet.view, now);
   if (const auto* message = std::get_if<SwimMessage>(&packet.body)) {
     swim_.Receive(*message, now);
-  } else {
-    views_.Receive(std::get<ViewMessage>(packet.body), now);
+  } else if (agreed_ != nullptr) {
+    agreed_->Receive(std::get<ViewMessage>(packet.body), now);
   }
+  Settle(now);
+}
+
+void Peer::Receive(const ViewOrder& order, absl::Time now) {
+  if (issued_ != nullptr) issued_->Receive(order, now);
   Settle(now);
 }
 
 void Peer::Tick(absl::Time now) {
   swim_.Tick(now);
   Settle(now);
-  views_.Tick(now);
+  views_->Tick(now);
   Settle(now);
 }
 
-absl::Time Peer::next_wake() const { return std::min(swim_.next_wake(), views_.next_wake()); }
+absl::Time Peer::next_wake() const { return std::min(swim_.next_wake(), views_->next_wake()); }
 
-void Peer::ReportLost(MemberId member, bool proven, absl::Time now) {
-  swim_.ReportLost(member, proven, now);
+void Peer::ReportLost(MemberId member, LossReason reason, absl::Time now) {
+  if (view().Contains(member)) views_->NoteLoss(member, reason);
+  swim_.ReportLost(member, IsProof(reason), now);
   Settle(now);
 }
 
 void Peer::Complain(absl::Time now) {
-  views_.Complain();
-  views_.Tick(now);
+  views_->Complain();
+  views_->Tick(now);
   Settle(now);
 }
 
 bool Peer::StartStep(uint64_t view, int64_t step, absl::Time now) {
   const bool may = steps_.Start(view, step, frozen());
-  views_.SetProgress(steps_.progress(), now);
+  views_->SetProgress(steps_.progress(), now);
   return may;
 }
 
 bool Peer::Vote(uint64_t view, int64_t step, absl::Time now) {
   const bool may = steps_.Vote(view, step, frozen());
-  views_.SetProgress(steps_.progress(), now);
+  views_->SetProgress(steps_.progress(), now);
   return may;
 }
 
 bool Peer::FinishStep(uint64_t view, int64_t step, absl::Time now) {
   const bool may = steps_.Finish(view, step, frozen());
-  views_.SetProgress(steps_.progress(), now);
+  views_->SetProgress(steps_.progress(), now);
   Settle(now);  // A planned change may have waited for this.
   return may;
 }
 
 void Peer::CatchUp(absl::Time now) {
   steps_.CatchUp();
-  views_.SetProgress(steps_.progress(), now);
-  views_.SetCaughtUp(true);
-  views_.Tick(now);
+  views_->SetProgress(steps_.progress(), now);
+  views_->SetCaughtUp(true);
+  views_->Tick(now);
   Settle(now);
 }
 
@@ -105,9 +119,15 @@ std::vector<Peer::Event> Peer::TakeEvents() { return std::exchange(events_, {});
 
 std::vector<Peer::Send> Peer::TakeSends() { return std::exchange(sends_, {}); }
 
+std::optional<ViewReport> Peer::TakeReport(absl::Time now) {
+  if (issued_ == nullptr || fenced()) return std::nullopt;
+  return issued_->TakeReport(now);
+}
+
 void Peer::Settle(absl::Time now) {
+  if (frozen() && !fenced()) losses_ = views_->Losses();
   EnterView(now);
-  if (swim_.TakeChanged()) views_.Tick(now);
+  if (swim_.TakeChanged()) views_->Tick(now);
   EnterView(now);
   if (fenced() && !said_fenced_) {
     said_fenced_ = true;
@@ -120,7 +140,8 @@ void Peer::Settle(absl::Time now) {
   for (Swim::Send& send : swim_.TakeSends()) {
     Post(send.to, {.from = self(), .body = std::move(send.message)});
   }
-  for (Views::Send& send : views_.TakeSends()) {
+  if (agreed_ == nullptr) return;
+  for (Views::Send& send : agreed_->TakeSends()) {
     Post(send.to, {.from = self(), .body = std::move(send.message)});
   }
 }
@@ -130,13 +151,13 @@ void Peer::EnterView(absl::Time now) {
   entered_ = view().number;
   said_frozen_ = false;
   swim_.StopSeeking();
-  for (const Member& member : view().members) {
+  for (const GroupMember& member : view().members) {
     if (member.id != self().id) swim_.Introduce(member, now);
   }
   const Verdict verdict = steps_.Enter(view(), self().id);
-  views_.SetProgress(steps_.progress(), now);
-  if (verdict == Verdict::kCopy) views_.SetCaughtUp(false);
-  events_.push_back({Event::Kind::kView, view(), verdict});
+  views_->SetProgress(steps_.progress(), now);
+  if (verdict == Verdict::kCopy) views_->SetCaughtUp(false);
+  events_.push_back({Event::Kind::kView, view(), verdict, std::exchange(losses_, {})});
 }
 
 void Peer::Post(const std::string& to, Packet packet) {

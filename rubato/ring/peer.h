@@ -1,22 +1,25 @@
-// One member of a group without a master: detector, views and steps as one state machine.
+// One member of a group: detector, views and steps as one state machine.
 //
 // The owner hands in packets, the time, and what the training loop does; it takes out packets to
-// send and events to act on. Nothing here blocks, sleeps or reads a clock, so the same object
-// runs in ring/sim and over real sockets. Not thread-safe.
+// send and events to act on. Nothing here blocks, sleeps or reads a clock, so the same object runs
+// in ring/sim and over real sockets. Not thread-safe.
 #ifndef RUBATO_RING_PEER_H_
 #define RUBATO_RING_PEER_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rubato/base/rng.h"
+#include "rubato/membership/issued_views.h"
 #include "rubato/membership/swim.h"
 #include "rubato/membership/views.h"
 #include "rubato/membership/wire.h"
-#include "rubato/ring/steps.h"
+#include "rubato/ring/step_gate.h"
 
 namespace rubato {
 
@@ -24,17 +27,21 @@ struct PeerOptions {
   SwimOptions swim;
   ViewOptions views;
   uint64_t group = 0;  // Packets of other groups are dropped.
+  // A master issues the views: reports go to it, orders come from it, and gossip only detects.
+  bool issued = false;
+  absl::Duration report_period = absl::Milliseconds(500);  // A quarter of the master's lease.
 
   absl::Status Validate() const;
 };
 
 class Peer {
  public:
-  Peer(Member self, PeerOptions options, uint64_t seed);
+  Peer(GroupMember self, PeerOptions options, uint64_t seed);
 
-  // Either starts a group of one whose weights are those after `step` ...
+  // Either starts a group of one whose weights are those after `step`, or offers the master to ...
   void Found(int64_t step, absl::Time now);
-  // ... or joins the group that these addresses belong to. Its first event is a view with kCopy.
+  // ... or joins the group that these addresses belong to; a master needs none. Its first event is
+  // a view with kCopy.
   void Join(std::vector<std::string> addresses, absl::Time now);
   // Asks to go at the end of the running step; a kFenced event says that it may.
   void Leave(absl::Time now);
@@ -42,27 +49,28 @@ class Peer {
   void Farewell(absl::Time now);
 
   void Receive(const Packet& packet, absl::Time now);
+  void Receive(const ViewOrder& order, absl::Time now);
   void Tick(absl::Time now);
   absl::Time next_wake() const;
   // See Swim::ReportLost.
-  void ReportLost(MemberId member, bool proven, absl::Time now);
+  void ReportLost(MemberId member, LossReason reason, absl::Time now);
 
-  // See Views::Complain.
+  // See ViewSource::Complain.
   void Complain(absl::Time now);
 
-  // The training loop's side; each says whether it may go on. See Steps.
+  // The training loop's side; each says whether it may go on. See StepGate.
   bool StartStep(uint64_t view, int64_t step, absl::Time now);
   bool Vote(uint64_t view, int64_t step, absl::Time now);
   bool FinishStep(uint64_t view, int64_t step, absl::Time now);
   void CatchUp(absl::Time now);
 
-  const Member& self() const { return swim_.self(); }
-  const View& view() const { return views_.view(); }
-  bool member() const { return views_.member(); }
+  const GroupMember& self() const { return swim_.self(); }
+  const GroupView& view() const { return views_->view(); }
+  bool member() const { return views_->member(); }
   bool holder() const { return member() && view().Holds(self().id); }
-  bool frozen() const { return views_.frozen(); }
-  bool fenced() const { return views_.fenced() || swim_.declared_gone(); }
-  const Steps& steps() const { return steps_; }
+  bool frozen() const { return views_->frozen(); }
+  bool fenced() const { return views_->fenced() || swim_.declared_gone(); }
+  const StepGate& steps() const { return steps_; }
   const Swim& swim() const { return swim_; }
 
   struct Event {
@@ -72,8 +80,9 @@ class Peer {
       kFenced   // The group goes on without this life.
     };
     Kind kind = Kind::kView;
-    View view;
+    GroupView view;
     Verdict verdict = Verdict::kNothing;
+    std::vector<Loss> losses;  // Seen from here when the view before was let go.
   };
   std::vector<Event> TakeEvents();
 
@@ -82,6 +91,8 @@ class Peer {
     Packet packet;
   };
   std::vector<Send> TakeSends();
+  // For the master, if there is something to tell it.
+  std::optional<ViewReport> TakeReport(absl::Time now);
 
  private:
   // Brings the parts into line after any of them moved.
@@ -92,11 +103,14 @@ class Peer {
 
   const PeerOptions options_;
   Swim swim_;
-  Views views_;
-  Steps steps_;
+  Views* agreed_ = nullptr;  // One of them is views_.
+  IssuedViews* issued_ = nullptr;
+  std::unique_ptr<ViewSource> views_;
+  StepGate steps_;
   uint64_t entered_ = 0;
   bool said_frozen_ = false;
   bool said_fenced_ = false;
+  std::vector<Loss> losses_;  // Of the view in use.
   std::vector<Event> events_;
   std::vector<Send> sends_;
 };

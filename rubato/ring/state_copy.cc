@@ -75,7 +75,7 @@ std::string StateSink::TakeSnapshot() {
   return std::move(snapshot_);
 }
 
-int SourceRank(const View& view, int learner) {
+int SourceRank(const GroupView& view, int learner) {
   return view.holders > 0 ? (learner - view.holders) % view.holders : -1;
 }
 

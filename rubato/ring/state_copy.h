@@ -83,7 +83,7 @@ class StateSink {
 
 // The holder that serves learner `learner` (a place behind the holders): spread over all of them,
 // so that several newcomers do not drain one.
-int SourceRank(const View& view, int learner);
+int SourceRank(const GroupView& view, int learner);
 
 }  // namespace rubato
 

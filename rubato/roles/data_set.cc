@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/files/idx_source.h"
 #include "rubato/base/status.h"
 #include "rubato/data/record_index.h"
 
@@ -37,12 +38,13 @@ absl::StatusOr<int64_t> IndexDataSet(
     const JobSpec& spec, DataPart part, const JobDirectory& directory,
     const std::function<absl::Status(int64_t done, int64_t total)>& show) {
   const bool train = part == DataPart::kTrain;
-  absl::StatusOr<int64_t> records =
-      BuildIndex(spec.data, train ? spec.data.train : spec.data.validation,
-                 train ? directory.train_index() : directory.validation_index(), show);
-  if (!records.ok()) {
-    return Annotate(records.status(), train ? "data.train" : "data.validation");
-  }
+  const char* key = train ? "data.train" : "data.validation";
+  absl::StatusOr<std::vector<std::string>> files = train ? spec.data.train : spec.data.validation;
+  if (spec.data.format == "idx") files = FindIdxFiles(*files, train ? "train" : "t10k");
+  if (!files.ok()) return Annotate(files.status(), key);
+  absl::StatusOr<int64_t> records = BuildIndex(
+      spec.data, *files, train ? directory.train_index() : directory.validation_index(), show);
+  if (!records.ok()) return Annotate(records.status(), key);
   return records;
 }
 

@@ -23,7 +23,7 @@ class JobDirectory {
  public:
   explicit JobDirectory(std::string path) : path_(std::move(path)) {}
 
-  // Makes the folder and its children. ALREADY_EXISTS if a job already lives there.
+  // Makes the folder and its children. ALREADY_EXISTS if a job, or anything else, lives there.
   static absl::StatusOr<JobDirectory> Create(const std::string& path);
   // `./rubato-jobs/NAME-N` with the first free N.
   static absl::StatusOr<JobDirectory> CreateNext(const std::string& name);
@@ -46,13 +46,14 @@ class JobDirectory {
   // One supervisor at a time: FAILED_PRECONDITION, naming its pid, while another holds it. The
   // lock goes with the returned object, and with the process.
   absl::StatusOr<std::shared_ptr<void>> Lock() const;
+  bool Locked() const;  // By anybody.
 
   // What processes.json says, and replacing it atomically.
   static std::string ProcessesText(const std::vector<ProcessStatus>& processes,
                                    const std::string& master_address);
   absl::Status WriteProcesses(const std::string& text) const;
-  // The master's address from processes.json of a running job; FAILED_PRECONDITION if the job
-  // is not running.
+  // The master's address from processes.json of a running job. FAILED_PRECONDITION, with the way
+  // to go on, if the job is not running; UNAVAILABLE while it starts.
   absl::StatusOr<std::string> MasterAddress() const;
 
  private:

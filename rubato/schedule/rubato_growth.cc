@@ -34,7 +34,6 @@ class Sharing {
     for (size_t i = 0; i < shares_.size(); ++i) {
       shares_[i] = book.Now(i);
       free_[static_cast<size_t>(shares_[i].pool)] -= shares_[i].gpus;
-      weights_.push_back(Weight(i));
     }
   }
 
@@ -50,6 +49,13 @@ class Sharing {
   Share Held(size_t i) const {
     const JobView& job = roster_.job(i);
     return job.gpus > 0 ? Share{job.gpus, job.pool} : Share{};
+  }
+
+  // Whether the job may not be grown yet.
+  bool Cooling(size_t i, int pool) const {
+    const JobView& job = roster_.job(i);
+    return job.gpus > 0 && job.pool == pool &&
+           roster_.view().now_s - job.last_resize_s < roster_.view().cooldown_s;
   }
 
   double Rate(size_t i, const Share& share) const {
@@ -87,8 +93,7 @@ class Sharing {
     for (int pool = 0; pool < roster_.pools(); ++pool) {
       if (from.gpus > 0 && pool != from.pool) continue;
       const bool here = job.gpus > 0 && job.pool == pool;
-      const bool cooling =
-          here && roster_.view().now_s - job.last_resize_s < roster_.view().cooldown_s;
+      const bool cooling = Cooling(i, pool);
       for (const Size& size : roster_.sizes(i, pool)) {
         const int more = size.gpus - from.gpus;
         if (more <= 0) continue;
@@ -101,8 +106,30 @@ class Sharing {
     return best;
   }
 
+  // Everybody's largest size if all fit into the one pool; where nobody is in anyone's way the
+  // climb would end there too.
+  bool TakeAll() {
+    if (roster_.pools() != 1) return false;
+    std::vector<Share> top = shares_;
+    int left = free_[0];
+    for (size_t i = 0; i < top.size() && left >= 0; ++i) {
+      const absl::Span<const Size> sizes = roster_.sizes(i, 0);
+      if (refused_[i] || sizes.empty()) continue;
+      size_t k = sizes.size() - 1;
+      while (k > 0 && Cooling(i, 0) && sizes[k].gpus > roster_.job(i).gpus) --k;
+      if (sizes[k].gpus > top[i].gpus) top[i] = {sizes[k].gpus, 0};
+      left -= top[i].gpus - shares_[i].gpus;
+    }
+    if (left < 0) return false;
+    free_[0] = left;
+    shares_ = std::move(top);
+    return true;
+  }
+
   // Greedy ascent: the step with the greatest return first.
   void Climb() {
+    if (TakeAll()) return;
+    for (size_t i = 0; i < shares_.size(); ++i) weights_.push_back(Weight(i));
     std::priority_queue<Step> steps;
     const auto push = [&](size_t i) {
       if (const Step step = BestStep(i); step.score > 0) steps.push(step);

@@ -23,13 +23,25 @@ absl::StatusOr<bool> TaskReader::Next(BatchKey* key, Batch* batch) {
   // A task goes on from a commit, which is where a batch ends.
   const int64_t end = BatchAt(task_, at_, options_.batch_size).end;
   *key = {.epoch = task_.epoch, .task = task_.id.value(), .begin = at_, .end = end};
+  RUBATO_RETURN_IF_ERROR(DealUpTo(end, batch));
+  return true;
+}
+
+absl::Status TaskReader::ReadPositions(const Task& task, Interval positions, Batch* batch) {
+  batch->Clear();
+  if (task.id != task_.id || task.kind != task_.kind) Start(task);
+  at_ = positions.begin;
+  return DealUpTo(positions.end, batch);
+}
+
+absl::Status TaskReader::DealUpTo(int64_t end, Batch* batch) {
   while (at_ < end) {
     if (at_ < block_.begin || at_ >= block_.end) RUBATO_RETURN_IF_ERROR(LoadBlock(at_));
     const int64_t upto = std::min(end, block_.end);
     Deal(at_, upto, batch);
     at_ = upto;
   }
-  return true;
+  return absl::OkStatus();
 }
 
 absl::Status TaskReader::LoadBlock(int64_t position) {

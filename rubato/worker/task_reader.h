@@ -38,11 +38,15 @@ class TaskReader {
   // ("train.tsv:1204: column 3, ..."); errors of the source pass through.
   absl::StatusOr<bool> Next(BatchKey* key, Batch* batch);
 
+  // Any positions of a training task: a microbatch. Blocks already read are not read again.
+  absl::Status ReadPositions(const Task& task, Interval positions, Batch* batch);
+
   // Rows skipped since the reader was made.
   int64_t bad_rows() const { return bad_rows_; }
 
  private:
   absl::Status LoadBlock(int64_t position);
+  absl::Status DealUpTo(int64_t end, Batch* batch);
   absl::Status Skip(int64_t record, const absl::Status& why);
   void Deal(int64_t begin, int64_t end, Batch* batch) const;
 

@@ -16,6 +16,10 @@ RegisterRequest FromWire(const wire::RegisterRequest& request);
 wire::RegisterReply ToWire(const RegisterReply& reply);
 RegisterReply FromWire(const wire::RegisterReply& reply);
 
+wire::GroupReport ToWire(const GroupReport& report);
+GroupReport FromWire(const wire::GroupReport& report);
+wire::GroupOrders ToWire(const GroupOrders& orders);
+GroupOrders FromWire(const wire::GroupOrders& orders);
 wire::WorkerHeartbeat ToWire(const WorkerHeartbeat& beat);
 WorkerHeartbeat FromWire(const wire::WorkerHeartbeat& beat);
 wire::ServerHeartbeat ToWire(const ServerHeartbeat& beat);

@@ -38,13 +38,7 @@ ControlLoop::ControlLoop(Options options, Sockets sockets)
   self_ = options_.prepare(attention_);
   {
     MutexLock lock(mu_);
-    Begin();
-    if (options_.join.empty()) {
-      peer_->Found(options_.step, Now());
-    } else {
-      peer_->Join(options_.join, Now());
-    }
-    Flush();
+    Begin(options_.step, options_.join);
   }
   thread_ = std::thread([this] { Run(); });
 }
@@ -65,26 +59,28 @@ absl::Time ControlLoop::Now() {
   return absl::UnixEpoch() + absl::FromChrono(std::chrono::steady_clock::now().time_since_epoch());
 }
 
-void ControlLoop::Begin() {
+void ControlLoop::Begin(int64_t step, std::vector<std::string> addresses) {
   const MemberId id(static_cast<int64_t>(Mix(options_.seed, ++lives_) >> 1));
-  peer_ = std::make_unique<Peer>(Member{id, self_.ToString()}, options_.peer,
+  peer_ = std::make_unique<Peer>(GroupMember{id, self_.ToString()}, options_.peer,
                                  Mix(options_.seed, lives_ + 1000));
+  const bool founds = options_.peer.issued ? step >= 0 : addresses.empty();
+  if (founds) peer_->Found(step, Now());
+  if (!addresses.empty() || options_.peer.issued) peer_->Join(std::move(addresses), Now());
+  Flush();
 }
 
-MemberId ControlLoop::StartNewLife() {
+MemberId ControlLoop::StartNewLife(int64_t step) {
   MutexLock lock(mu_);
   std::vector<std::string> addresses = options_.join;
-  for (const Member& member : peer_->swim().Living()) addresses.push_back(member.address);
-  for (const Member& member : peer_->view().members) addresses.push_back(member.address);
-  Begin();
+  for (const GroupMember& member : peer_->swim().Living()) addresses.push_back(member.address);
+  for (const GroupMember& member : peer_->view().members) addresses.push_back(member.address);
   events_.clear();
-  peer_->Join(std::move(addresses), Now());
-  Flush();
+  Begin(step, std::move(addresses));
   Signal(wake_fd_);
   return peer_->self().id;
 }
 
-std::optional<Peer::Event> ControlLoop::NextEvent(absl::Duration timeout) {
+std::optional<ControlLoop::Event> ControlLoop::NextEvent(absl::Duration timeout) {
   const absl::Time deadline = Now() + timeout;
   MutexLock lock(mu_);
   while (events_.empty()) {
@@ -92,10 +88,15 @@ std::optional<Peer::Event> ControlLoop::NextEvent(absl::Duration timeout) {
     if (left <= absl::ZeroDuration()) return std::nullopt;
     changed_.WaitFor(mu_, left);
   }
-  Peer::Event event = std::move(events_.front());
+  Event event = std::move(events_.front());
   events_.pop_front();
   if (events_.empty() && event.kind == Peer::Event::Kind::kView) Show(event.view.number);
   return event;
+}
+
+void ControlLoop::Halt() {
+  MutexLock lock(mu_);
+  Show(0);
 }
 
 void ControlLoop::Wake() { Signal(wake_fd_); }
@@ -115,9 +116,10 @@ void ControlLoop::Flush() {
     if (view) WatchProcesses(event.view);
     // The training thread must not touch a new view before it has taken this event.
     Show(0);
-    events_.push_back(std::move(event));
+    events_.push_back({std::move(event), Now()});
     changed_.NotifyAll();
   }
+  if (auto report = peer_->TakeReport(Now())) reports_.push_back(*std::move(report));
   for (const Peer::Send& send : peer_->TakeSends()) {
     auto it = addresses_.find(send.to);
     if (it == addresses_.end()) {
@@ -134,9 +136,9 @@ void ControlLoop::Flush() {
   }
 }
 
-void ControlLoop::WatchProcesses(const View& view) {
+void ControlLoop::WatchProcesses(const GroupView& view) {
   std::erase_if(processes_, [&](const auto& entry) { return !view.Contains(entry.first); });
-  for (const Member& member : view.members) {
+  for (const GroupMember& member : view.members) {
     const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
     if (member.id == peer_->self().id || processes_.contains(member.id) || !endpoint.ok()) continue;
     if (endpoint->node != self_.node || endpoint->pid <= 0) continue;
@@ -148,6 +150,7 @@ void ControlLoop::WatchProcesses(const View& view) {
 void ControlLoop::Run() {
   std::vector<pollfd> fds;
   std::vector<MemberId> watched;
+  std::vector<ViewReport> reports;
   while (true) {
     absl::Duration sleep;
     fds = {{sockets_.packets.get(), POLLIN, 0},
@@ -157,12 +160,15 @@ void ControlLoop::Run() {
     {
       MutexLock lock(mu_);
       if (stopping_) return;
+      reports.swap(reports_);
       sleep = std::max(absl::ZeroDuration(), peer_->next_wake() - Now());
       for (const auto& [id, process] : processes_) {
         fds.push_back({process.get(), POLLIN, 0});
         watched.push_back(id);
       }
     }
+    for (const ViewReport& report : reports) options_.report(report);
+    reports.clear();
     for (const Greeting& greeting : greetings_) fds.push_back({greeting.socket.get(), POLLIN, 0});
     const int64_t sleep_ms = absl::ToInt64Milliseconds(sleep) + 1;
     poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(sleep_ms, 1000)));
@@ -173,7 +179,7 @@ void ControlLoop::Run() {
     for (size_t i = 0; i < watched.size(); ++i) {
       if (fds[3 + i].revents == 0) continue;
       processes_.erase(watched[i]);
-      peer_->ReportLost(watched[i], /*proven=*/true, Now());
+      peer_->ReportLost(watched[i], LossReason::kProcess, Now());
     }
     ReadPackets();
     if (Now() >= peer_->next_wake()) peer_->Tick(Now());
@@ -196,7 +202,7 @@ void ControlLoop::AcceptConnections() {
     Fd socket(accept4(sockets_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) return;
     if (greetings_.size() >= kGreetingsMax) greetings_.erase(greetings_.begin());
-    greetings_.push_back({std::move(socket), Hello(), 0, Now() + kGreetingTime});
+    greetings_.push_back({std::move(socket), EdgeHello(), 0, Now() + kGreetingTime});
   }
 }
 
@@ -204,14 +210,14 @@ void ControlLoop::ReadGreetings(absl::Time now) {
   for (auto it = greetings_.begin(); it != greetings_.end();) {
     char* const bytes = reinterpret_cast<char*>(&it->hello);
     const ssize_t n =
-        recv(it->socket.get(), bytes + it->got, sizeof(Hello) - it->got, MSG_DONTWAIT);
+        recv(it->socket.get(), bytes + it->got, sizeof(EdgeHello) - it->got, MSG_DONTWAIT);
     const bool waits = n < 0 && (errno == EAGAIN || errno == EINTR) && now < it->give_up;
     if (n > 0) it->got += static_cast<size_t>(n);
-    if (waits || (n > 0 && it->got < sizeof(Hello))) {
+    if (waits || (n > 0 && it->got < sizeof(EdgeHello))) {
       ++it;
       continue;
     }
-    if (it->got == sizeof(Hello) && it->hello.group == options_.peer.group) {
+    if (it->got == sizeof(EdgeHello) && it->hello.group == options_.peer.group) {
       options_.arrived(it->hello, std::move(it->socket));
     }
     it = greetings_.erase(it);

@@ -31,11 +31,13 @@ class ControlLoop {
     PeerOptions peer;
     // Called once, before anything moves: makes the data planes, and says where this member is.
     std::function<Endpoint(const Attention&)> prepare;
-    std::vector<std::string> join;  // Empty: found a group.
-    int64_t step = 0;               // A founder's.
+    std::vector<std::string> join;  // Empty: found a group, or ask the master for one.
+    int64_t step = 0;               // A founder's; -1: it has no state to found one with.
+    // For the master, where it issues the views. Called on the loop's thread, without its lock.
+    std::function<void(const ViewReport&)> report;
     uint64_t seed = 0;
     // A connection with this greeting came in.
-    std::function<void(const Hello&, Fd)> arrived;
+    std::function<void(const EdgeHello&, Fd)> arrived;
   };
 
   ControlLoop(Options options, Sockets sockets);
@@ -49,15 +51,22 @@ class ControlLoop {
     const absl::Time wake = peer_->next_wake();
     auto result = what(*peer_, Now());
     Flush();
-    if (peer_->next_wake() < wake) Wake();
+    if (peer_->next_wake() < wake || !reports_.empty()) Wake();
     return result;
   }
 
+  struct Event : Peer::Event {
+    absl::Time at;  // When it happened; the training thread may be late to hear of it.
+  };
   // The next event, once there is one; nothing if `timeout` passes first. Taking the last one, if
   // it is a view, makes that view live.
-  std::optional<Peer::Event> NextEvent(absl::Duration timeout);
-  // Begins a new life after a kFenced event, and joins the group again.
-  MemberId StartNewLife();
+  std::optional<Event> NextEvent(absl::Duration timeout);
+  // Begins a new life after a kFenced event, and joins the group again. The weights are those after
+  // `step`, should a master need a founder; -1: they are worth nothing.
+  MemberId StartNewLife(int64_t step);
+
+  // Ends the live view for the training threads, so that a collective under way stops.
+  void Halt();
 
   const Attention& attention() const { return attention_; }
   static absl::Time Now();
@@ -65,18 +74,18 @@ class ControlLoop {
  private:
   struct Greeting {  // A connection that has not yet said what it wants.
     Fd socket;
-    Hello hello;
+    EdgeHello hello;
     size_t got = 0;
     absl::Time give_up;
   };
 
   void Wake();
   void Run();
-  void Begin() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Begin(int64_t step, std::vector<std::string> addresses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends packets and queues events.
   void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Show(uint64_t live_view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void WatchProcesses(const View& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void WatchProcesses(const GroupView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadPackets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AcceptConnections();
   void ReadGreetings(absl::Time now);
@@ -92,7 +101,8 @@ class ControlLoop {
   Mutex mu_;
   CondVar changed_;
   std::unique_ptr<Peer> peer_ ABSL_GUARDED_BY(mu_);
-  std::deque<Peer::Event> events_ ABSL_GUARDED_BY(mu_);
+  std::deque<Event> events_ ABSL_GUARDED_BY(mu_);
+  std::vector<ViewReport> reports_ ABSL_GUARDED_BY(mu_);
   std::map<std::string, sockaddr_in> addresses_ ABSL_GUARDED_BY(mu_);
   std::map<MemberId, Fd> processes_ ABSL_GUARDED_BY(mu_);  // pidfds of members on this node.
   uint64_t lives_ ABSL_GUARDED_BY(mu_) = 0;

@@ -2,7 +2,7 @@
 //
 // Every call is collective: all members of the view make the same calls in the same order. A call
 // returns ABORTED as soon as the view is no longer live, whoever it waits for; the buffers are then
-// undefined. Only the training thread calls it.
+// undefined. One thread at a time calls it.
 #ifndef RUBATO_ADAPTERS_RING_DATA_PLANE_H_
 #define RUBATO_ADAPTERS_RING_DATA_PLANE_H_
 
@@ -29,7 +29,7 @@ class DataPlane {
   virtual ~DataPlane() = default;
 
   // Takes part in `view` as `self` from now on; keeps what it has to members who stay.
-  virtual absl::Status Enter(const View& view, int rank, MemberId self) = 0;
+  virtual absl::Status Enter(const GroupView& view, int rank, MemberId self) = 0;
   // Sums over all members; the same bits everywhere.
   virtual absl::Status Allreduce(absl::Span<float> values, WireFormat format) = 0;
   virtual absl::Status Broadcast(absl::Span<char> bytes, int root) = 0;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/ring/control_loop.h"
+#include "rubato/adapters/ring/reducer.h"
 #include "rubato/adapters/ring/shared_slots.h"
 #include "rubato/adapters/ring/state_server.h"
 #include "rubato/base/bytes.h"
@@ -19,13 +21,13 @@
 namespace rubato {
 namespace {
 
-SwimOptions SwimFor(Network network) {
+SwimOptions SwimFor(GroupNetwork network) {
   switch (network) {
-    case Network::kLoopback:
+    case GroupNetwork::kLoopback:
       return SwimOptions::Loopback();
-    case Network::kLan:
+    case GroupNetwork::kLan:
       return SwimOptions::Lan();
-    case Network::kWan:
+    case GroupNetwork::kWan:
       return SwimOptions::Wan();
   }
   return SwimOptions::Lan();
@@ -44,28 +46,29 @@ ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
 class Group : public ElasticGroup {
  public:
   explicit Group(GroupOptions options) : options_(std::move(options)) {}
-  ~Group() override { fetcher_.reset(); }
+  ~Group() override {
+    fetcher_.reset();
+    if (control_) control_->Halt();
+    reducer_.reset();
+  }
 
   absl::Status Start();
   absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout) override;
   absl::Status Allreduce(absl::Span<float> values) override;
-  absl::Status Broadcast(absl::Span<char> bytes, int root) override {
-    return plane_ ? plane_->Broadcast(bytes, root) : absl::AbortedError("there is no view");
-  }
-  absl::Status Barrier() override {
-    std::vector<float> speeds;
-    return plane_ ? plane_->Vote(0, 0, speeds) : absl::AbortedError("there is no view");
-  }
+  void StartAllreduce(absl::Span<float> values) override;
+  absl::Status Wait() override;
+  absl::Status AllreduceCanonical(const CanonicalSum& mine, absl::Span<float> sum) override;
+  absl::Status Broadcast(absl::Span<char> bytes, int root) override;
+  absl::Status Barrier() override;
   absl::StatusOr<bool> Commit() override;
   int64_t step() const override { return applied_; }
-  int64_t committed() const override {
-    return control_->Call([](Peer& peer, absl::Time) { return peer.steps().committed(); });
-  }
-  View view() const override { return view_; }
+  int64_t committed() const override { return finished_; }
+  GroupView view() const override { return view_; }
   bool learning() const override { return learning_; }
   std::string address() const override { return absl::StrCat(self_.host, ":", self_.port); }
   ChangeTimes last_change() const override { return change_; }
   void Leave() override;
+  void Obey(const ViewOrder& order) override;
 
  private:
   struct Kept {  // A buffer of the training loop, and what was in it.
@@ -73,24 +76,30 @@ class Group : public ElasticGroup {
     std::vector<float> sum;
   };
 
-  void Greet(const Hello& hello, Fd socket);
+  void Greet(const EdgeHello& hello, Fd socket);
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
-  void EnterView(const Peer::Event& event);
+  void EnterView(const ControlLoop::Event& event);
   absl::StatusOr<bool> AwaitVerdict();
   void Finish(int64_t step);
+  // Notes a buffer of the step; false, and the step has failed, if there is no view to reduce it
+  // in.
+  bool TakeBuffer(absl::Span<float> values);
+  // Runs a collective on this thread, and notes how long it was waited for, and whether it failed.
+  template <typename F>
+  absl::Status Collect(F run);
   void AtBoundary();
   void StartCopy();
   void UseSnapshot();
   std::string Snapshot() const;
   void Restore(const std::string& snapshot);
-  bool AllOnThisNode(const View& view) const;
+  bool AllOnThisNode(const GroupView& view) const;
 
   GroupOptions options_;
   Endpoint self_;
   uint64_t group_ = 0;
   MemberId id_;
-  View view_;
+  GroupView view_;
   int rank_ = 0;
   bool entered_ = false;
   bool learning_ = true;
@@ -102,8 +111,11 @@ class Group : public ElasticGroup {
   ChangeTimes change_;
 
   std::vector<absl::Span<float>> buffers_;  // Those given to Allreduce in this step.
+  bool failed_ = false;                     // One of them was not reduced: do not vote.
+  std::vector<Quota> quotas_;               // By rank.
   Quota quota_;
   absl::Time step_began_;
+  absl::Duration waited_;  // For others, since then.
   SpeedMeter meter_;
   std::vector<float> speeds_;
 
@@ -112,11 +124,12 @@ class Group : public ElasticGroup {
   MemberId source_;
   StateServer server_;
   Mutex mu_;
-  std::vector<std::pair<Hello, Fd>> askers_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::pair<EdgeHello, Fd>> askers_ ABSL_GUARDED_BY(mu_);
 
   std::unique_ptr<SharedSlots> shared_;
   std::unique_ptr<TcpEdges> tcp_;
   DataPlane* plane_ = nullptr;
+  std::unique_ptr<Reducer> reducer_;
   // Last, so that its thread ends first.
   mutable std::unique_ptr<ControlLoop> control_;
 };
@@ -134,6 +147,8 @@ absl::Status Group::Start() {
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
+  control.peer.issued = options_.report != nullptr;
+  control.peer.report_period = options_.report_period;
   RUBATO_RETURN_IF_ERROR(control.peer.Validate());
   std::random_device random;
   control.seed = Mix(static_cast<uint64_t>(random()) << 32 | random(), getpid());
@@ -141,11 +156,13 @@ absl::Status Group::Start() {
   self_.node = ThisNode();
   self_.pid = getpid();
   // The planes look at the attention of a loop that is yet to be made: it is handed over below.
-  learning_ = !options_.join.empty();
-  if (!learning_) applied_ = finished_ = options_.first_step;
+  learning_ = !options_.join.empty() || control.peer.issued;
+  applied_ = learning_ && !control.peer.issued ? -1 : options_.first_step;
+  if (!learning_) finished_ = applied_;
+  control.report = options_.report;
   control.join = options_.join;
   control.step = options_.first_step;
-  control.arrived = [this](const Hello& hello, Fd socket) { Greet(hello, std::move(socket)); };
+  control.arrived = [this](const EdgeHello& hello, Fd socket) { Greet(hello, std::move(socket)); };
   control.prepare = [this](const Attention& attention) {
     if (options_.shared_memory) {
       if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
@@ -153,28 +170,30 @@ absl::Status Group::Start() {
     self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
     tcp_ = std::make_unique<TcpEdges>(attention, group_, [this](MemberId member, bool refused) {
       control_->Call([&](Peer& peer, absl::Time now) {
-        peer.ReportLost(member, refused, now);
+        peer.ReportLost(member, refused ? LossReason::kRefused : LossReason::kSocket, now);
         if (!refused) peer.Complain(now);
         return 0;
       });
     });
     return self_;
   };
+  reducer_ = std::make_unique<Reducer>(
+      [this](absl::Span<float> values) { return plane_->Allreduce(values, options_.wire); });
   control_ = std::make_unique<ControlLoop>(std::move(control), std::move(sockets));
   return absl::OkStatus();
 }
 
 // On the control thread.
-void Group::Greet(const Hello& hello, Fd socket) {
-  if (hello.kind == Hello::kEdge)
+void Group::Greet(const EdgeHello& hello, Fd socket) {
+  if (hello.kind == EdgeHello::kEdge)
     return tcp_->Arrive(MemberId(hello.from), MemberId(hello.to), std::move(socket));
-  if (hello.kind != Hello::kState) return;
+  if (hello.kind != EdgeHello::kState) return;
   MutexLock lock(mu_);
   askers_.emplace_back(hello, std::move(socket));
 }
 
-bool Group::AllOnThisNode(const View& view) const {
-  for (const Member& member : view.members) {
+bool Group::AllOnThisNode(const GroupView& view) const {
+  for (const GroupMember& member : view.members) {
     const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
     if (!endpoint.ok() || endpoint->node != self_.node || endpoint->memory_fd < 0) return false;
   }
@@ -182,11 +201,12 @@ bool Group::AllOnThisNode(const View& view) const {
 }
 
 bool Group::TakeEvent(absl::Duration timeout) {
-  const std::optional<Peer::Event> event = control_->NextEvent(timeout);
+  const std::optional<ControlLoop::Event> event = control_->NextEvent(timeout);
   if (!event) return false;
+  reducer_->Wait().IgnoreError();  // The view is no longer live: soon.
   switch (event->kind) {
     case Peer::Event::Kind::kFrozen:
-      change_.noticed = ControlLoop::Now();
+      change_.noticed = event->at;
       entered_ = false;
       return false;
     case Peer::Event::Kind::kView:
@@ -198,16 +218,19 @@ bool Group::TakeEvent(absl::Duration timeout) {
       fetcher_.reset();
       log_.clear();
       if (leaving_) return true;
-      id_ = control_->StartNewLife();
+      id_ = control_->StartNewLife(applied_);
       learning_ = true;
       return true;
   }
   return false;
 }
 
-void Group::EnterView(const Peer::Event& event) {
+void Group::EnterView(const ControlLoop::Event& event) {
   change_.view = event.view.number;
-  change_.agreed = ControlLoop::Now();
+  change_.agreed = event.at;
+  change_.resumed = absl::InfinitePast();
+  change_.redone = event.verdict == Verdict::kRedo;
+  change_.losses = event.losses;
   if (!entered_ && change_.noticed < change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
   rank_ = view_.RankOf(id_);
@@ -216,6 +239,12 @@ void Group::EnterView(const Peer::Event& event) {
   if (decided_) Finish(view_.step);
   finished_ = view_.step;
   if (event.verdict == Verdict::kCopy) learning_ = true;
+  if (learning_ && view_.Holds(id_)) {  // The group begins with this member's state.
+    learning_ = false;
+    applied_ = view_.step;
+    fetcher_.reset();
+    log_.clear();
+  }
   speeds_.assign(view_.size(), 0.0f);
   plane_ = AllOnThisNode(view_) ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
   const absl::Status entered = plane_->Enter(view_, rank_, id_);
@@ -229,6 +258,7 @@ void Group::EnterView(const Peer::Event& event) {
 
 absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
   const absl::Time deadline = ControlLoop::Now() + timeout;
+  reducer_->Wait().IgnoreError();
   while (true) {
     while (TakeEvent(absl::ZeroDuration())) {
     }
@@ -249,25 +279,94 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     TakeEvent(std::min(left, absl::Milliseconds(200)));
   }
   buffers_.clear();
-  decided_ = false;
-  quota_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders)[rank_];
-  if (learning_) quota_ = {0, 0};
+  decided_ = failed_ = false;
+  quotas_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders);
+  quota_ = quotas_[rank_];
+  waited_ = absl::ZeroDuration();
   step_began_ = ControlLoop::Now();
   return StepPlan{finished_ + 1, view_.number, quota_, rank_, view_.size()};
 }
 
-absl::Status Group::Allreduce(absl::Span<float> values) {
-  if (!entered_) return absl::AbortedError("there is no view");
-  if (buffers_.empty()) {
-    meter_.Record(quota_.size(), absl::ToDoubleSeconds(ControlLoop::Now() - step_began_));
-  }
+template <typename F>
+absl::Status Group::Collect(F run) {
+  const absl::Time began = ControlLoop::Now();
+  absl::Status status = reducer_->Wait();
+  if (status.ok()) status = entered_ ? run() : absl::AbortedError("there is no view");
+  waited_ += ControlLoop::Now() - began;
+  if (!status.ok()) failed_ = true;
+  return status;
+}
+
+bool Group::TakeBuffer(absl::Span<float> values) {
   buffers_.push_back(values);
   if (quota_.size() == 0) std::fill(values.begin(), values.end(), 0.0f);
-  return plane_->Allreduce(values, options_.wire);
+  failed_ = failed_ || !entered_;
+  return !failed_;
+}
+
+absl::Status Group::Allreduce(absl::Span<float> values) {
+  if (!TakeBuffer(values)) return absl::AbortedError("the view has ended");
+  return Collect([&] { return plane_->Allreduce(values, options_.wire); });
+}
+
+void Group::StartAllreduce(absl::Span<float> values) {
+  if (TakeBuffer(values)) reducer_->Start(values);
+}
+
+absl::Status Group::Wait() {
+  return Collect(
+      [&] { return failed_ ? absl::AbortedError("the view has ended") : absl::OkStatus(); });
+}
+
+// Each subtree has a place of its own in one buffer, zero at all members but one, so that their sum
+// moves it everywhere as it is; then everyone adds the subtrees up in the same order.
+absl::Status Group::AllreduceCanonical(const CanonicalSum& mine, absl::Span<float> sum) {
+  if (!TakeBuffer(sum)) return absl::AbortedError("the view has ended");
+  std::vector<Subtree> subtrees;
+  size_t first = 0;  // Of this member's.
+  for (int rank = 0; rank < view_.size(); ++rank) {
+    if (rank == rank_) first = subtrees.size();
+    const std::vector<Subtree> whole =
+        WholeSubtrees(options_.microbatches, quotas_[rank].begin, quotas_[rank].end);
+    subtrees.insert(subtrees.end(), whole.begin(), whole.end());
+  }
+  const size_t piece = std::max<size_t>(1, (size_t{1} << 20) / subtrees.size());
+  std::vector<float> places;
+  for (size_t begin = 0; begin < sum.size(); begin += piece) {
+    const size_t length = std::min(piece, sum.size() - begin);
+    places.assign(subtrees.size() * length, 0.0f);
+    std::vector<absl::Span<float>> parts;
+    for (size_t i = 0; i < subtrees.size(); ++i) {
+      parts.push_back(absl::MakeSpan(places).subspan(i * length, length));
+    }
+    for (size_t i = 0; i < mine.subtrees().size(); ++i) {
+      RUBATO_CHECK(mine.subtrees()[i] == subtrees[first + i]);
+      const absl::Span<const float> part = mine.sum(i).subspan(begin, length);
+      std::copy(part.begin(), part.end(), parts[first + i].begin());
+    }
+    RUBATO_RETURN_IF_ERROR(
+        Collect([&] { return plane_->Allreduce(absl::MakeSpan(places), WireFormat::kFp32); }));
+    SumCanonical(subtrees, parts, options_.microbatches);
+    std::copy(parts[0].begin(), parts[0].end(), sum.begin() + begin);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Group::Broadcast(absl::Span<char> bytes, int root) {
+  return Collect([&] { return plane_->Broadcast(bytes, root); });
+}
+
+absl::Status Group::Barrier() {
+  std::vector<float> speeds;
+  return Collect([&] { return plane_->Vote(0, 0, speeds); });
 }
 
 absl::StatusOr<bool> Group::Commit() {
   const int64_t step = finished_ + 1;
+  const absl::Status reduced = Wait();
+  if (!reduced.ok() && !absl::IsAborted(reduced)) return reduced;
+  if (!reduced.ok()) return AwaitVerdict();
+  meter_.Record(quota_.size(), absl::ToDoubleSeconds(ControlLoop::Now() - step_began_ - waited_));
   const auto may = [&](auto what) {
     return entered_ && control_->Call([&](Peer& peer, absl::Time now) {
       return (peer.*what)(view_.number, step, now);
@@ -278,6 +377,7 @@ absl::StatusOr<bool> Group::Commit() {
   if (!voted.ok() && !absl::IsAborted(voted)) return voted;
   if (!voted.ok() || !may(&Peer::FinishStep)) return AwaitVerdict();
   Finish(step);
+  if (change_.resumed == absl::InfinitePast()) change_.resumed = ControlLoop::Now();
   return true;
 }
 
@@ -310,7 +410,7 @@ void Group::Finish(int64_t step) {
 // Between two steps, when the state is that after finished_.
 void Group::AtBoundary() {
   if (learning_) return UseSnapshot();
-  std::vector<std::pair<Hello, Fd>> askers;
+  std::vector<std::pair<EdgeHello, Fd>> askers;
   {
     MutexLock lock(mu_);
     askers.swap(askers_);
@@ -330,14 +430,14 @@ void Group::StartCopy() {
   const int source = SourceRank(view_, rank_);
   if (source < 0) return;
   source_ = view_.members[source].id;
-  const Hello hello{Hello::kState, group_, id_.value(), source_.value(), view_.step};
+  const EdgeHello hello{EdgeHello::kState, group_, id_.value(), source_.value(), view_.step};
   fetcher_ = std::make_unique<StateFetcher>(view_.members[source].address, hello);
 }
 
 void Group::UseSnapshot() {
   if (fetcher_ && fetcher_->failed()) {
     // Steps up to here are in no log that a later snapshot could need.
-    const Hello hello{Hello::kState, group_, id_.value(), source_.value(), finished_};
+    const EdgeHello hello{EdgeHello::kState, group_, id_.value(), source_.value(), finished_};
     const int source = view_.RankOf(source_);
     if (source < 0) return StartCopy();
     log_.clear();
@@ -374,6 +474,13 @@ void Group::Restore(const std::string& snapshot) {
     std::memcpy(piece.data(), snapshot.data() + at, piece.size());
     at += piece.size();
   }
+}
+
+void Group::Obey(const ViewOrder& order) {
+  control_->Call([&](Peer& peer, absl::Time now) {
+    peer.Receive(order, now);
+    return 0;
+  });
 }
 
 void Group::Leave() {

@@ -10,12 +10,15 @@
 //       (*group)->Commit();                                   // Calls apply, at all or at none.
 //     }
 //
+// Or bucket by bucket, while backward still computes the next: StartAllreduce(bucket) as soon as it
+// is there, and Commit() waits for all of them.
+//
 // Guarantees: all members apply the same bits for the same step or none of them does; a step's
 // microbatches are each counted once, whoever computes them; a newcomer copies state from a member
 // who has it, beside training, and is never copied from before. Members of one machine use
 // shared memory, others TCP.
 //
-// One thread trains and makes all calls; a second, the group's own, keeps the membership.
+// One thread trains and makes all calls; the group's own keep the membership and reduce buckets.
 #ifndef RUBATO_ADAPTERS_RING_ELASTIC_GROUP_H_
 #define RUBATO_ADAPTERS_RING_ELASTIC_GROUP_H_
 
@@ -29,28 +32,35 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rubato/membership/issued_views.h"
 #include "rubato/membership/view.h"
 #include "rubato/membership/views.h"
+#include "rubato/ring/canonical.h"
 #include "rubato/ring/kernels.h"
 #include "rubato/ring/quota.h"
 
 namespace rubato {
 
-enum class Network : uint8_t { kLoopback, kLan, kWan };
+enum class GroupNetwork : uint8_t { kLoopback, kLan, kWan };
 
 struct GroupOptions {
   std::string listen = "127.0.0.1:0";  // Port 0: any.
   // Addresses of members; empty founds a new group. Whoever restarts must join, not found.
   std::vector<std::string> join;
+  // Set where a master issues the views (ViewAuthority): takes what this member tells it. Called on
+  // the group's thread; must neither block nor call the group. What the master answers goes to
+  // Obey(), `join` is not used, and the master chooses the founder.
+  std::function<void(const ViewReport&)> report;
+  absl::Duration report_period = absl::Milliseconds(500);  // A quarter of the master's lease.
   std::string name =
       "rubato";  // With `secret`, keeps strangers out; both must be the same for all.
   std::string secret;
-  Network network = Network::kLoopback;
+  GroupNetwork network = GroupNetwork::kLoopback;
   Quorum quorum = Quorum::kMajority;
   WireFormat wire = WireFormat::kFp32;
   bool shared_memory = true;
-  int microbatches = 1;                                // Of one step, in all: the global batch.
-  int64_t first_step = 0;                              // A founder's state is that after this step.
+  int microbatches = 1;    // Of one step, in all: the global batch.
+  int64_t first_step = 0;  // A founder's state is that after this step; -1: it has none.
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
   std::vector<absl::Span<char>> state;
@@ -58,7 +68,7 @@ struct GroupOptions {
   // that a newcomer makes up for.
   std::function<void()> apply;
   // After each change of view, on the training thread, between two steps.
-  std::function<void(const View&)> on_change;
+  std::function<void(const GroupView&)> on_change;
 };
 
 struct StepPlan {
@@ -69,12 +79,16 @@ struct StepPlan {
   int size = 0;
 };
 
-// What a change of view cost, for the record.
+// What a change of view cost, and why it was, for the record. Times are of a clock that only runs
+// forward; their differences are what counts.
 struct ChangeTimes {
   uint64_t view = 0;
-  absl::Time noticed;  // The collective stopped.
-  absl::Time agreed;   // The new view was there.
-  absl::Time entered;  // Its connections were.
+  absl::Time noticed;        // This member let go of the view before: the end of "detect".
+  absl::Time agreed;         // The new view was there.
+  absl::Time entered;        // Its connections were.
+  absl::Time resumed;        // Its first step was committed: the end of "redo". Past until then.
+  bool redone = false;       // The step under way had to be computed again.
+  std::vector<Loss> losses;  // Whom this member missed when it let go, and how it noticed.
 };
 
 class ElasticGroup {
@@ -89,6 +103,17 @@ class ElasticGroup {
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
   virtual absl::Status Allreduce(absl::Span<float> values) = 0;
+  // The same beside the caller, who goes on computing. Buckets are reduced in the order of these
+  // calls, which must be the same at all members; they must stay where they are until Wait().
+  virtual void StartAllreduce(absl::Span<float> values) = 0;
+  // Until all that was started is done. Commit does this itself.
+  virtual absl::Status Wait() = 0;
+  // Deterministic mode: the sum of all microbatches in an order of additions that belongs to their
+  // numbers, so that it has the same bits for every number of workers and every division among
+  // them. `mine` is the sum over this member's quota. Always fp32. Moves as many buffers as there
+  // are subtrees, one a member at best and 2 log2(microbatches) at worst: for proofs, not for
+  // speed.
+  virtual absl::Status AllreduceCanonical(const CanonicalSum& mine, absl::Span<float> sum) = 0;
   // Rank `root`'s bytes, at everyone.
   virtual absl::Status Broadcast(absl::Span<char> bytes, int root) = 0;
   // All have come here. ABORTED if the view ended first.
@@ -100,9 +125,10 @@ class ElasticGroup {
 
   // The last step that Commit applied here; any later view begins at it or after.
   virtual int64_t step() const = 0;
-  // The last step that can no longer be undone: what may be written to a checkpoint or a ledger.
+  // The last step that can no longer be undone, even by a member that only takes part and has yet
+  // to copy the state: what may be written to a checkpoint or a ledger.
   virtual int64_t committed() const = 0;
-  virtual View view() const = 0;
+  virtual GroupView view() const = 0;
   virtual bool learning() const = 0;
   virtual std::string address() const = 0;  // For others to join.
   virtual ChangeTimes last_change() const = 0;
@@ -110,6 +136,9 @@ class ElasticGroup {
   // Asks to go. The others still need this member for the running step: go on training until
   // BeginStep returns CANCELLED. Nobody loses a step by it.
   virtual void Leave() = 0;
+
+  // What the master says, from any thread.
+  virtual void Obey(const ViewOrder& order) = 0;
 };
 
 }  // namespace rubato

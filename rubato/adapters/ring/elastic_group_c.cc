@@ -38,7 +38,8 @@ rubato::GroupOptions Convert(const rubato_group_options& from) {
     to.apply = [apply = from.apply, context = from.context] { apply(context); };
   }
   if (from.on_change != nullptr) {
-    to.on_change = [changed = from.on_change, context = from.context](const rubato::View& view) {
+    to.on_change = [changed = from.on_change,
+                    context = from.context](const rubato::GroupView& view) {
       changed(context, view.number, view.size());
     };
   }
@@ -69,6 +70,13 @@ int rubato_group_allreduce(rubato_group* group, float* values, size_t count) {
   return Report(group, group->group->Allreduce(absl::MakeSpan(values, count)));
 }
 
+int rubato_group_start_allreduce(rubato_group* group, float* values, size_t count) {
+  group->group->StartAllreduce(absl::MakeSpan(values, count));
+  return 0;
+}
+
+int rubato_group_wait(rubato_group* group) { return Report(group, group->group->Wait()); }
+
 int rubato_group_broadcast(rubato_group* group, void* bytes, size_t count, int root) {
   return Report(group,
                 group->group->Broadcast(absl::MakeSpan(static_cast<char*>(bytes), count), root));
@@ -90,7 +98,7 @@ int rubato_group_size(const rubato_group* group) { return group->group->view().s
 int rubato_group_learning(const rubato_group* group) { return group->group->learning(); }
 
 const char* rubato_group_member(rubato_group* group, int rank) {
-  const rubato::View view = group->group->view();
+  const rubato::GroupView view = group->group->view();
   if (rank < 0 || rank >= view.size()) return nullptr;
   group->text = view.members[rank].address.substr(0, view.members[rank].address.find(';'));
   return group->text.c_str();

@@ -47,6 +47,9 @@ void rubato_group_close(rubato_group* group);
 
 int rubato_group_begin_step(rubato_group* group, double timeout_seconds, rubato_step* step);
 int rubato_group_allreduce(rubato_group* group, float* values, size_t count);
+/* The same beside the caller, bucket by bucket in one order for all; commit waits for them. */
+int rubato_group_start_allreduce(rubato_group* group, float* values, size_t count);
+int rubato_group_wait(rubato_group* group);
 int rubato_group_broadcast(rubato_group* group, void* bytes, size_t count, int root);
 int rubato_group_barrier(rubato_group* group);
 int rubato_group_commit(rubato_group* group); /* 0: applied at all; RUBATO_AGAIN: at none */

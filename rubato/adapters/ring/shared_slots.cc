@@ -80,7 +80,7 @@ void SharedSlots::Unmap(Mapped& mapped) {
   if (mapped.slot != nullptr) munmap(std::exchange(mapped.slot, nullptr), sizeof(Slot));
 }
 
-absl::Status SharedSlots::Enter(const View& view, int rank, MemberId self) {
+absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) {
   for (auto it = others_.begin(); it != others_.end();) {
     if (view.Contains(it->first)) {
       ++it;
@@ -91,7 +91,7 @@ absl::Status SharedSlots::Enter(const View& view, int rank, MemberId self) {
   }
   slots_.assign(view.size(), nullptr);
   for (int i = 0; i < view.size(); ++i) {
-    const Member& member = view.members[i];
+    const GroupMember& member = view.members[i];
     if (i == rank) {
       slots_[i] = own_.slot;
       continue;

@@ -34,7 +34,7 @@ class SharedSlots : public DataPlane {
   // To be told to the others, within Endpoint.
   int memory_fd() const { return own_.file.get(); }
 
-  absl::Status Enter(const View& view, int rank, MemberId self) override;
+  absl::Status Enter(const GroupView& view, int rank, MemberId self) override;
   absl::Status Allreduce(absl::Span<float> values, WireFormat format) override;
   absl::Status Broadcast(absl::Span<char> bytes, int root) override;
   absl::Status Vote(int64_t step, float speed, std::vector<float>& speeds) override;

@@ -83,7 +83,7 @@ void StateServer::Serve(Fd socket, int64_t step, std::string snapshot) {
   streams_.push_back(std::move(stream));
 }
 
-StateFetcher::StateFetcher(const std::string& address, const Hello& hello)
+StateFetcher::StateFetcher(const std::string& address, const EdgeHello& hello)
     : sink_(hello.min_step, kStateChunkBytes),
       socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
       thread_([this, address, hello] { Run(address, hello); }) {}
@@ -93,7 +93,7 @@ StateFetcher::~StateFetcher() {
   thread_.join();
 }
 
-void StateFetcher::Run(const std::string& address, const Hello& hello) {
+void StateFetcher::Run(const std::string& address, const EdgeHello& hello) {
   outcome_.store(
       [&] {
         SetTimeouts(socket_.get());

@@ -37,7 +37,7 @@ class StateServer {
 // Fetches one snapshot. Begins at once; the destructor gives up.
 class StateFetcher {
  public:
-  StateFetcher(const std::string& address, const Hello& hello);
+  StateFetcher(const std::string& address, const EdgeHello& hello);
   ~StateFetcher();
 
   // The socket broke, or what came was not a state; begin another.
@@ -48,7 +48,7 @@ class StateFetcher {
   std::string TakeSnapshot() { return sink_.TakeSnapshot(); }
 
  private:
-  void Run(const std::string& address, const Hello& hello);
+  void Run(const std::string& address, const EdgeHello& hello);
 
   StateSink sink_;
   Fd socket_;

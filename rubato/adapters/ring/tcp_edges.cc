@@ -64,7 +64,7 @@ void TcpEdges::Arrive(MemberId member, MemberId to, Fd socket) {
   if (write(arrived_fd_.get(), &one, sizeof(one)) < 0) return;  // Full means signalled already.
 }
 
-absl::Status TcpEdges::Enter(const View& view, int rank, MemberId self) {
+absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
   view_ = view;
   rank_ = rank;
   self_ = self;
@@ -175,7 +175,7 @@ absl::Status TcpEdges::Wait(const Operation& operation) {
 }
 
 absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
-  const Member& member = view_.members[rank];
+  const GroupMember& member = view_.members[rank];
   const auto it = out_.find(member.id);
   if (it != out_.end()) return &it->second;
   RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(member.address));
@@ -196,7 +196,7 @@ absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
   socklen_t length = sizeof(error);
   getsockopt(out.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) return Lose(rank, error == ECONNREFUSED);
-  const Hello hello{Hello::kEdge, group_, self_.value(), member.id.value(), 0};
+  const EdgeHello hello{EdgeHello::kEdge, group_, self_.value(), member.id.value(), 0};
   if (send(out.socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
     return Lose(rank, false);
   }

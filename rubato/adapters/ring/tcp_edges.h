@@ -24,7 +24,7 @@
 namespace rubato {
 
 // The first bytes on every connection.
-struct Hello {
+struct EdgeHello {
   static constexpr uint64_t kEdge = 0x6567646572756272;   // Bulk data of a view.
   static constexpr uint64_t kState = 0x7461747372756272;  // A newcomer asks for the state.
   uint64_t kind = 0;
@@ -44,7 +44,7 @@ class TcpEdges : public DataPlane {
   // A connection from `member` to the life `to` came in. Called by the control thread.
   void Arrive(MemberId member, MemberId to, Fd socket);
 
-  absl::Status Enter(const View& view, int rank, MemberId self) override;
+  absl::Status Enter(const GroupView& view, int rank, MemberId self) override;
   absl::Status Allreduce(absl::Span<float> values, WireFormat format) override;
   absl::Status Broadcast(absl::Span<char> bytes, int root) override;
   absl::Status Vote(int64_t step, float speed, std::vector<float>& speeds) override;
@@ -98,7 +98,7 @@ class TcpEdges : public DataPlane {
   const uint64_t group_;
   MemberId self_;
   const std::function<void(MemberId, bool)> lost_;
-  View view_;
+  GroupView view_;
   int rank_ = 0;
   uint64_t operation_ = 0;
   std::map<MemberId, Out> out_;

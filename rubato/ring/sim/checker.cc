@@ -16,33 +16,40 @@ Weights ApplySum(Weights weights, const Sum& sum) {
   return weights;
 }
 
-void Checker::Fail(std::string what) {
+void RingChecker::Fail(std::string what) {
   if (violation_.empty()) violation_ = std::move(what);
 }
 
-void Checker::ViewUsed(MemberId member, const View& view, Weights weights) {
-  if (split_allowed_) return;
-  const auto [it, first] = views_.try_emplace(view.number, view);
-  if (!(it->second == view)) {
-    return Fail(absl::StrCat("two views of one number are used: ", it->second.ToString(), "; ",
-                             view.ToString()));
-  }
-  for (const auto& [step, commit] : committed_) {
-    if (first && commit.view < view.number && step > view.step) {
-      return Fail(absl::StrCat(view.ToString(), " begins before step ", step,
-                               ", committed in view ", commit.view));
+void RingChecker::ViewUsed(MemberId member, const GroupView& view, Weights weights) {
+  if (!split_allowed_) {
+    const auto [it, first] = views_.try_emplace(view.number, view);
+    if (!(it->second == view)) {
+      return Fail(absl::StrCat("two views of one number are used: ", it->second.ToString(), "; ",
+                               view.ToString()));
+    }
+    // Commits are in order of steps: only those after the view's begin matter.
+    for (auto later = committed_.upper_bound(view.step); first && later != committed_.end();
+         ++later) {
+      if (later->second.view < view.number) {
+        return Fail(absl::StrCat(view.ToString(), " begins before step ", later->first,
+                                 ", committed in view ", later->second.view));
+      }
     }
   }
   if (!view.Holds(member)) return;
-  const auto [base, is_first] = base_.try_emplace(view.number, weights);
+  if (!grown_.contains(weights)) {
+    return Fail(absl::StrCat(member.ToString(), " holds ", view.ToString(),
+                             " with weights that did not grow out of the founder's"));
+  }
+  const auto [base, is_first] = base_.try_emplace(view.ToString(), weights);
   if (base->second != weights) {
     Fail(absl::StrCat(member.ToString(), " begins ", view.ToString(),
                       " with other weights than its first holder"));
   }
 }
 
-void Checker::Applied(MemberId member, const View& view, int64_t step, Weights before,
-                      const Sum& sum) {
+void RingChecker::Applied(MemberId member, const GroupView& view, int64_t step, Weights before,
+                          const Sum& sum) {
   for (int element = 0; element + 1 < kSumElements; ++element) {
     uint64_t expected = 0;
     for (int i = 0; i < kMicrobatches; ++i) expected += GradientOf(before, step, i, element);
@@ -52,14 +59,17 @@ void Checker::Applied(MemberId member, const View& view, int64_t step, Weights b
                                " that does not hold every microbatch once at its weights"));
     }
   }
-  if (split_allowed_) return;
   const Weights after = ApplySum(before, sum);
-  std::set<MemberId>& who = applied_[{step, view.number, after}];
-  if (view.Holds(member)) who.insert(member);
-  if (static_cast<int>(who.size()) >= view.Majority()) Committed(view, step, after);
+  if (grown_.contains(before)) grown_.insert(after);
+  const auto [it, first] = applied_.try_emplace({view.ToString(), step}, after);
+  if (it->second != after) {
+    return Fail(absl::StrCat(member.ToString(), " applies another sum of step ", step, " than ",
+                             "others of view ", view.number));
+  }
+  if (!split_allowed_) Committed(view, step, after);
 }
 
-void Checker::Committed(const View& view, int64_t step, Weights weights) {
+void RingChecker::Committed(const GroupView& view, int64_t step, Weights weights) {
   const auto [it, first] = committed_.try_emplace(step, Commit{view.number, weights});
   if (it->second.view != view.number || it->second.weights != weights) {
     return Fail(absl::StrCat("step ", step, " is committed in view ", it->second.view,
@@ -73,17 +83,15 @@ void Checker::Committed(const View& view, int64_t step, Weights weights) {
   }
 }
 
-void Checker::Believes(MemberId member, int64_t step, Weights weights) {
+void RingChecker::Believes(MemberId member, int64_t step, Weights weights) {
   if (split_allowed_) return;
   const auto it = committed_.find(step);
-  // A view may begin at a step that only its own members are about to apply: then it is its base.
-  bool base = false;
-  for (const auto& [number, view] : views_) base = base || (view.step == step);
-  if (it == committed_.end() && !base) {
-    return Fail(absl::StrCat(member.ToString(), " takes step ", step, " for committed, which a ",
-                             "majority has not applied"));
+  if (it == committed_.end()) {
+    if (step == 0) return;  // The founder's.
+    return Fail(
+        absl::StrCat(member.ToString(), " takes step ", step, " for committed, which is not"));
   }
-  if (it != committed_.end() && it->second.weights != weights) {
+  if (it->second.weights != weights) {
     Fail(
         absl::StrCat(member.ToString(), " takes step ", step, " for committed with other weights"));
   }

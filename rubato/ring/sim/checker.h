@@ -1,13 +1,16 @@
 // What must hold after every event of a simulated group, seen from above.
 //
 //  - No two different views with one number are ever used.
-//  - A step is committed when a majority of its view's holders have applied it. No step is
-//  committed
-//    twice with different weights, and no view begins before a step committed in an earlier one.
+//  - A step is committed once someone has applied it. No step is committed twice, in two views or
+//    with different weights, and no view begins before a step committed in an earlier one.
 //  - No member takes a step for committed that is not.
 //  - Every applied sum holds each microbatch of the step exactly once, computed from these weights.
-//  - All who hold the state at the beginning of a view hold the same: a newcomer's weights spread
-//    to nobody.
+//  - All who hold the state at the beginning of a view hold the same, and it is the founder's with
+//    steps applied to it: a newcomer's weights spread to nobody.
+//
+// Where a split is allowed (quorum: any) the first two hold within each view, not between the
+// halves: those who use the same view begin it with the same weights, and apply the same sum for
+// each step.
 #ifndef RUBATO_RING_SIM_CHECKER_H_
 #define RUBATO_RING_SIM_CHECKER_H_
 
@@ -34,14 +37,16 @@ inline constexpr int kSumElements = 4;
 uint64_t GradientOf(Weights weights, int64_t step, int index, int element);
 Weights ApplySum(Weights weights, const Sum& sum);
 
-class Checker {
+class RingChecker {
  public:
-  // With `split_allowed` (quorum: any) only what each member does by itself is checked.
-  explicit Checker(bool split_allowed) : split_allowed_(split_allowed) {}
+  explicit RingChecker(bool split_allowed) : split_allowed_(split_allowed) {}
 
-  void ViewUsed(MemberId member, const View& view, Weights weights);
+  // The first weights.
+  void Founded(Weights weights) { grown_.insert(weights); }
+  void ViewUsed(MemberId member, const GroupView& view, Weights weights);
   // `member` applied `sum`, reduced in `view`, to `before`.
-  void Applied(MemberId member, const View& view, int64_t step, Weights before, const Sum& sum);
+  void Applied(MemberId member, const GroupView& view, int64_t step, Weights before,
+               const Sum& sum);
   // `member` believes `step` to be committed, with these weights after it.
   void Believes(MemberId member, int64_t step, Weights weights);
 
@@ -50,22 +55,23 @@ class Checker {
   void Fail(std::string what);
 
   int64_t committed() const { return committed_.empty() ? 0 : committed_.rbegin()->first; }
-  const std::map<uint64_t, View>& views() const { return views_; }
+  const std::map<uint64_t, GroupView>& views() const { return views_; }
 
  private:
   struct Commit {
     uint64_t view = 0;
     Weights weights = 0;
   };
-  void Committed(const View& view, int64_t step, Weights weights);
+  void Committed(const GroupView& view, int64_t step, Weights weights);
 
   const bool split_allowed_;
   std::string violation_;
-  std::map<uint64_t, View> views_;
-  std::map<uint64_t, Weights> base_;  // The holders' weights at the beginning of each view.
+  std::map<uint64_t, GroupView> views_;
   std::map<int64_t, Commit> committed_;
-  // Who applied a step, by (step, view, weights after it).
-  std::map<std::tuple<int64_t, uint64_t, Weights>, std::set<MemberId>> applied_;
+  // By the view as text, since two halves of a split may use one number.
+  std::map<std::string, Weights> base_;  // The holders' weights at the beginning of each view.
+  std::map<std::pair<std::string, int64_t>, Weights> applied_;  // After each step of each view.
+  std::set<Weights> grown_;  // All weights that were come by honestly.
 };
 
 }  // namespace rubato

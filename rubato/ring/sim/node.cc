@@ -15,15 +15,16 @@ constexpr absl::Duration kAskAgain = absl::Milliseconds(80);
 
 }  // namespace
 
-Node::Node(int index, uint64_t seed, PeerOptions options, Wires& wires, Checker& checker)
+RingNode::RingNode(int index, uint64_t seed, PeerOptions options, Wires& wires,
+                   RingChecker& checker)
     : index_(index), options_(options), rng_(seed), wires_(wires), checker_(checker) {}
 
-std::string Node::address() const { return absl::StrCat("n", index_); }
+std::string RingNode::address() const { return absl::StrCat("n", index_); }
 
-void Node::Begin(std::vector<std::string> seeds) {
+void RingNode::Begin(std::vector<std::string> seeds) {
   ++epoch_;
   const MemberId id(static_cast<int64_t>(rng_.Next() >> 1));
-  peer_ = std::make_unique<Peer>(Member{id, address()}, options_, rng_.Next());
+  peer_ = std::make_unique<Peer>(GroupMember{id, address()}, options_, rng_.Next());
   timer_ = absl::InfiniteFuture();
   weights_ = Mix(rng_.Next());  // Worthless until copied.
   history_.clear();
@@ -37,42 +38,49 @@ void Node::Begin(std::vector<std::string> seeds) {
   seeds_ = std::move(seeds);
 }
 
-void Node::Found(std::vector<std::string> others) {
+void RingNode::Found(std::vector<std::string> others) {
   Begin(std::move(others));
   history_[0] = weights_;
+  checker_.Founded(weights_);
   peer_->Found(0, wires_.now());
   Settle();
 }
 
-void Node::Join(std::vector<std::string> addresses) {
+void RingNode::Join(std::vector<std::string> addresses) {
   Begin(addresses);
   peer_->Join(std::move(addresses), wires_.now());
   Settle();
 }
 
-void Node::Die() {
+void RingNode::Die() {
   ++epoch_;
   peer_.reset();
   leaving_ = false;
 }
 
-void Node::Leave() {
+void RingNode::Leave() {
   leaving_ = true;
   peer_->Leave(wires_.now());
   Settle();
 }
 
-void Node::ReportLost(MemberId member, bool proven) {
-  peer_->ReportLost(member, proven, wires_.now());
+void RingNode::ReportLost(MemberId member, bool proven) {
+  const LossReason reason = proven ? LossReason::kProcess : LossReason::kSocket;
+  peer_->ReportLost(member, reason, wires_.now());
   Settle();
 }
 
-void Node::Receive(const Packet& packet) {
+void RingNode::Receive(const Packet& packet) {
   peer_->Receive(packet, wires_.now());
   Settle();
 }
 
-void Node::Receive(const Bulk& bulk) {
+void RingNode::Receive(const ViewOrder& order) {
+  peer_->Receive(order, wires_.now());
+  Settle();
+}
+
+void RingNode::Receive(const Bulk& bulk) {
   if (const auto* part = std::get_if<Part>(&bulk.body)) {
     if (FenceOf(part->view) < FenceOf(peer_->view().number)) return;
     parts_[{FenceOf(part->view), part->step, bulk.from, part->index}] = part->values;
@@ -92,11 +100,11 @@ void Node::Receive(const Bulk& bulk) {
 }
 
 // Without fencing, the view of a message says nothing.
-uint64_t Node::FenceOf(uint64_t view) const {
-  return options_.views.bug == PlantedBug::kNoFencing ? 0 : view;
+uint64_t RingNode::FenceOf(uint64_t view) const {
+  return options_.views.bug == RingBug::kNoFencing ? 0 : view;
 }
 
-void Node::Settle() {
+void RingNode::Settle() {
   for (const Peer::Event& event : peer_->TakeEvents()) {
     Handle(event);
     if (event.kind == Peer::Event::Kind::kFenced) return;  // This life is over.
@@ -104,7 +112,10 @@ void Node::Settle() {
   for (const Peer::Send& send : peer_->TakeSends()) {
     wires_.SendPacket(index_, send.to, send.packet);
   }
-  const int64_t committed = peer_->steps().committed();
+  if (const std::optional<ViewReport> report = peer_->TakeReport(wires_.now())) {
+    wires_.SendReport(index_, *report);
+  }
+  const int64_t committed = peer_->steps().finished();
   if (committed > believed_ && history_.contains(committed)) {
     believed_ = committed;
     checker_.Believes(life(), committed, history_[committed]);
@@ -112,7 +123,7 @@ void Node::Settle() {
   ArmTimer();
 }
 
-void Node::ArmTimer() {
+void RingNode::ArmTimer() {
   const absl::Time wake = std::max(peer_->next_wake(), wires_.now() + absl::Milliseconds(1));
   if (wake >= timer_) return;
   timer_ = wake;
@@ -124,10 +135,10 @@ void Node::ArmTimer() {
   });
 }
 
-void Node::Handle(const Peer::Event& event) {
+void RingNode::Handle(const Peer::Event& event) {
   switch (event.kind) {
     case Peer::Event::Kind::kFrozen:
-      return;  // Steps refuses from now on; the sum in hand is kept for the verdict.
+      return;  // StepGate refuses from now on; the sum in hand is kept for the verdict.
     case Peer::Event::Kind::kView:
       return EnterView(event);
     case Peer::Event::Kind::kFenced:
@@ -136,7 +147,7 @@ void Node::Handle(const Peer::Event& event) {
   }
 }
 
-void Node::EnterView(const Peer::Event& event) {
+void RingNode::EnterView(const Peer::Event& event) {
   ++epoch_;
   if (event.verdict == Verdict::kFinish && work_) {
     if (!peer_->steps().learning()) {
@@ -153,6 +164,7 @@ void Node::EnterView(const Peer::Event& event) {
     return FenceOf(vote.second.view) < FenceOf(event.view.number);
   });
   checker_.ViewUsed(life(), event.view, weights_);
+  if (event.view.Holds(life())) sink_.reset();
   std::erase_if(snapshots_, [&](const auto& entry) {
     return !event.view.Contains(entry.first) || event.view.Holds(entry.first);
   });
@@ -161,7 +173,7 @@ void Node::EnterView(const Peer::Event& event) {
   StartStep();
 }
 
-void Node::ServeState(MemberId learner, const StateRequest& request) {
+void RingNode::ServeState(MemberId learner, const StateRequest& request) {
   if (!peer_->holder() || RankOf(learner) < 0) return;
   std::unique_ptr<StateSource>& snapshot = snapshots_[learner];
   if (!snapshot || snapshot->step() < request.min_step) {
@@ -173,9 +185,9 @@ void Node::ServeState(MemberId learner, const StateRequest& request) {
   if (chunk.ok()) SendTo(RankOf(learner), *std::move(chunk));
 }
 
-void Node::StartStep() {
+void RingNode::StartStep() {
   const int64_t step = peer_->steps().finished() + 1;
-  const View& view = peer_->view();
+  const GroupView& view = peer_->view();
   if (!peer_->StartStep(view.number, step, wires_.now())) return;
   working_view_ = view;
   work_.emplace();
@@ -190,8 +202,8 @@ void Node::StartStep() {
   });
 }
 
-void Node::Compute() {
-  const View& view = peer_->view();
+void RingNode::Compute() {
+  const GroupView& view = peer_->view();
   const int rank = RankOf(life());
   const std::vector<float> speeds(view.size(), 0.0f);
   work_->sum.assign(kSumElements, 0);
@@ -211,9 +223,9 @@ void Node::Compute() {
 }
 
 // Goes through the plan as far as what has arrived allows.
-void Node::Advance() {
+void RingNode::Advance() {
   if (!work_ || !work_->computed || work_->reduced) return;
-  const View& view = peer_->view();
+  const GroupView& view = peer_->view();
   while (work_->stage < work_->plan.size()) {
     const Exchange& stage = work_->plan[work_->stage];
     if (stage.send_to >= 0 && !work_->sent) {
@@ -240,19 +252,19 @@ void Node::Advance() {
   Reduced();
 }
 
-void Node::Reduced() {
+void RingNode::Reduced() {
   if (!peer_->Vote(peer_->view().number, work_->step, wires_.now())) return;
   work_->reduced = true;
   work_->votes->Cast(1);
   CastVotes();
 }
 
-void Node::CastVotes() {
+void RingNode::CastVotes() {
   if (!work_ || !work_->votes) return;
   for (auto it = early_votes_.begin(); it != early_votes_.end();) {
     Vote vote = it->second;
     const int from = RankOf(it->first);
-    if (options_.views.bug == PlantedBug::kNoFencing) {
+    if (options_.views.bug == RingBug::kNoFencing) {
       vote.view = peer_->view().number;
       vote.speeds.resize(peer_->view().size());
     }
@@ -263,12 +275,12 @@ void Node::CastVotes() {
   if (work_->reduced && work_->votes->complete()) FinishStep();
 }
 
-void Node::FinishStep() {
+void RingNode::FinishStep() {
   const uint64_t number = working_view_.number;
   const int64_t step = work_->step;
   const Sum sum = work_->sum;
   const bool learning = peer_->steps().learning();
-  const View view = working_view_;
+  const GroupView view = working_view_;
   if (!peer_->FinishStep(number, step, wires_.now())) return;
   work_.reset();
   if (learning) {
@@ -280,15 +292,15 @@ void Node::FinishStep() {
   if (peer_->view().number == number) StartStep();
 }
 
-void Node::Apply(const View& view, int64_t step, const Sum& sum) {
+void RingNode::Apply(const GroupView& view, int64_t step, const Sum& sum) {
   checker_.Applied(life(), view, step, weights_, sum);
   weights_ = ApplySum(weights_, sum);
   history_[step] = weights_;
   if (history_.size() > 16) history_.erase(history_.begin());
 }
 
-void Node::StartCopy() {
-  const View& view = peer_->view();
+void RingNode::StartCopy() {
+  const GroupView& view = peer_->view();
   const int source = SourceRank(view, RankOf(life()));
   log_.clear();
   history_.clear();
@@ -300,7 +312,7 @@ void Node::StartCopy() {
   AskForState();
 }
 
-void Node::AskForState() {
+void RingNode::AskForState() {
   const int source = RankOf(source_);
   if (!sink_ || source < 0) return;
   for (const StateRequest& request : sink_->Want(2)) SendTo(source, request);
@@ -309,11 +321,11 @@ void Node::AskForState() {
   });
 }
 
-void Node::TakeChunk(const StateChunk& chunk) {
+void RingNode::TakeChunk(const StateChunk& chunk) {
   if (sink_ && sink_->Take(chunk).ok()) UseSnapshot();
 }
 
-void Node::UseSnapshot() {
+void RingNode::UseSnapshot() {
   if (!sink_ || !sink_->complete() || sink_->step() > peer_->steps().finished()) return;
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
@@ -326,8 +338,8 @@ void Node::UseSnapshot() {
   peer_->CatchUp(wires_.now());
 }
 
-void Node::SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body) {
-  const Member& to = peer_->view().members[rank];
+void RingNode::SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body) {
+  const GroupMember& to = peer_->view().members[rank];
   wires_.SendBulk(index_, to.address, {life(), to.id, std::move(body)});
 }
 

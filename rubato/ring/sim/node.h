@@ -45,6 +45,8 @@ class Wires {
   virtual ~Wires() = default;
   virtual void SendPacket(int from, const std::string& to, const Packet& packet) = 0;
   virtual void SendBulk(int from, const std::string& to, const Bulk& bulk) = 0;
+  virtual void SendReport(int from,
+                          const ViewReport& report) = 0;  // To the master.
   // Later, unless the node has died by then.
   virtual void After(int node, absl::Duration delay, std::function<void()> what) = 0;
   virtual absl::Time now() const = 0;
@@ -64,9 +66,9 @@ struct Work {
   std::optional<VoteTree> votes;
 };
 
-class Node {
+class RingNode {
  public:
-  Node(int index, uint64_t seed, PeerOptions options, Wires& wires, Checker& checker);
+  RingNode(int index, uint64_t seed, PeerOptions options, Wires& wires, RingChecker& checker);
 
   std::string address() const;
   // Starts the group; `others` are where to look for it should this node ever fall out.
@@ -76,6 +78,7 @@ class Node {
   void Leave();
   void Receive(const Packet& packet);
   void Receive(const Bulk& bulk);
+  void Receive(const ViewOrder& order);
   void ReportLost(MemberId member, bool proven);
 
   bool up() const { return peer_ != nullptr; }
@@ -94,7 +97,7 @@ class Node {
   void Advance();
   void Reduced();
   void CastVotes();
-  void Apply(const View& view, int64_t step, const Sum& sum);
+  void Apply(const GroupView& view, int64_t step, const Sum& sum);
   void FinishStep();
   void StartCopy();
   void AskForState();
@@ -110,7 +113,7 @@ class Node {
   const PeerOptions options_;
   Rng rng_;
   Wires& wires_;
-  Checker& checker_;
+  RingChecker& checker_;
   std::vector<std::string> seeds_;
   std::unique_ptr<Peer> peer_;
   uint64_t epoch_ = 0;  // Grows with every life and view: timers of the past do nothing.
@@ -120,7 +123,7 @@ class Node {
   Weights weights_ = 0;
   std::map<int64_t, Weights> history_;
   int64_t believed_ = -1;
-  View working_view_;  // That of `work_`, kept for a verdict.
+  GroupView working_view_;  // That of `work_`, kept for a verdict.
   std::optional<Work> work_;
   std::map<std::tuple<uint64_t, int64_t, MemberId, int>, Sum> parts_;
   std::vector<std::pair<MemberId, Vote>> early_votes_;
@@ -128,8 +131,8 @@ class Node {
   std::map<MemberId, std::unique_ptr<StateSource>> snapshots_;  // By learner.
   std::optional<StateSink> sink_;
   MemberId source_;
-  uint64_t copies_ = 0;                          // Begun so far: timers of earlier ones do nothing.
-  std::map<int64_t, std::pair<View, Sum>> log_;  // Steps taken part in while copying.
+  uint64_t copies_ = 0;  // Begun so far: timers of earlier ones do nothing.
+  std::map<int64_t, std::pair<GroupView, Sum>> log_;  // Steps taken part in while copying.
 };
 
 }  // namespace rubato

@@ -1,7 +1,8 @@
-// ring_sim [SEEDS [FIRST [BUG [any]]]]: runs that many simulated groups, prints one line of JSON,
-// and exits 1 at the first seed whose run breaks a rule.
+// ring_sim [SEEDS [FIRST [BUG [majority | any | master]]]]: runs that many simulated groups, prints
+// one line of JSON, and exits 1 at the first seed whose run breaks a rule.
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "absl/time/time.h"
 #include "rubato/ring/sim/world.h"
@@ -10,17 +11,23 @@ int main(int argc, char** argv) {
   const uint64_t seeds = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
   const uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const int bug = argc > 3 ? std::atoi(argv[3]) : 0;
-  // Known to fail: `ring_sim 1 12855 0 any`, halves that trained apart and meet again.
-  const bool any = argc > 4;
-  int64_t committed = 0, views = 0, events = 0, lost = 0;
+  const char* mode = argc > 4 ? argv[4] : "majority";
+  const bool any = std::strcmp(mode, "any") == 0;
+  const bool master = std::strcmp(mode, "master") == 0;
+  if (!any && !master && std::strcmp(mode, "majority") != 0) {
+    std::fprintf(stderr, "ring_sim: no mode \"%s\"; majority, any or master\n", mode);
+    return 2;
+  }
+  int64_t committed = 0, views = 0, events = 0, lost = 0, restarts = 0;
   double slowest_s = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    rubato::World world({.seed = seed,
-                         .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
-                         .bug = static_cast<rubato::PlantedBug>(bug)});
-    const rubato::WorldResult result = world.Run();
+    rubato::RingWorld world({.seed = seed,
+                             .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
+                             .master = master,
+                             .bug = static_cast<rubato::RingBug>(bug)});
+    const rubato::RingWorldResult result = world.Run();
     if (!result.violation.empty()) {
-      std::printf("{\"seed\": %llu, \"violation\": \"%s\"}\n",
+      std::printf("{\"mode\": \"%s\", \"seed\": %llu, \"violation\": \"%s\"}\n", mode,
                   static_cast<unsigned long long>(seed), result.violation.c_str());
       return 1;
     }
@@ -28,15 +35,18 @@ int main(int argc, char** argv) {
     views += static_cast<int64_t>(result.views);
     events += result.events;
     lost += result.quorum_lost;
+    restarts += result.restarts;
     if (!result.quorum_lost) {
       slowest_s = std::max(slowest_s, absl::ToDoubleSeconds(result.agreed_after));
     }
   }
   std::printf(
-      "{\"seeds\": %llu, \"events\": %lld, \"steps_committed\": %lld, \"views\": %lld, "
-      "\"quorum_lost\": %lld, \"slowest_agreement_s\": %.2f}\n",
-      static_cast<unsigned long long>(seeds), static_cast<long long>(events),
+      "{\"mode\": \"%s\", \"seeds\": %llu, \"events\": %lld, "
+      "\"steps_committed\": %lld, \"views\": %lld, "
+      "\"quorum_lost\": %lld, \"master_restarts\": %lld, "
+      "\"slowest_agreement_s\": %.2f}\n",
+      mode, static_cast<unsigned long long>(seeds), static_cast<long long>(events),
       static_cast<long long>(committed), static_cast<long long>(views),
-      static_cast<long long>(lost), slowest_s);
+      static_cast<long long>(lost), static_cast<long long>(restarts), slowest_s);
   return 0;
 }

@@ -9,7 +9,7 @@ namespace {
 TEST(RingSimTest, NoSeedBreaksARule) {
   int agreed = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    const WorldResult result = World({.seed = seed}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed}).Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     agreed += !result.quorum_lost;
   }
@@ -18,24 +18,43 @@ TEST(RingSimTest, NoSeedBreaksARule) {
 
 TEST(RingSimTest, WithQuorumAnyNobodyComputesNonsense) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    const WorldResult result = World({.seed = seed, .quorum = Quorum::kAny}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed, .quorum = Quorum::kAny}).Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
   }
 }
 
+// With a master nobody needs a majority, and it may be cut off, stopped and restarted as well.
+TEST(RingSimTest, WithAMasterNoSeedBreaksARule) {
+  int agreed = 0;
+  int64_t restarts = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    const RingWorldResult result = RingWorld({.seed = seed, .master = true}).Run();
+    EXPECT_EQ(result.violation, "") << "seed " << seed;
+    agreed += !result.quorum_lost;
+    restarts += result.restarts;
+  }
+  EXPECT_GT(agreed, 100) << "most runs should outlive their faults";
+  EXPECT_GT(restarts, 20) << "the master should have been restarted now and then";
+}
+
 TEST(RingSimTest, TheSameSeedIsTheSameRun) {
-  const WorldResult a = World({.seed = 42}).Run();
-  const WorldResult b = World({.seed = 42}).Run();
+  const RingWorldResult a = RingWorld({.seed = 42}).Run();
+  const RingWorldResult b = RingWorld({.seed = 42}).Run();
   EXPECT_EQ(a.events, b.events);
   EXPECT_EQ(a.committed, b.committed);
 }
 
 // The checker has teeth: each known bug of other systems breaks a rule within a few seeds.
-class PlantedBugTest : public testing::TestWithParam<PlantedBug> {};
+struct Planted {
+  RingBug bug;
+  bool master;
+};
+class RingBugTest : public testing::TestWithParam<Planted> {};
 
-TEST_P(PlantedBugTest, IsCaught) {
+TEST_P(RingBugTest, IsCaught) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const WorldResult result = World({.seed = seed, .bug = GetParam()}).Run();
+    const RingWorldResult result =
+        RingWorld({.seed = seed, .master = GetParam().master, .bug = GetParam().bug}).Run();
     if (result.violation.empty() || result.violation.find("agreement") != std::string::npos)
       continue;
     RecordProperty("seed", static_cast<int>(seed));
@@ -46,10 +65,16 @@ TEST_P(PlantedBugTest, IsCaught) {
   FAIL() << "no seed showed it";
 }
 
-INSTANTIATE_TEST_SUITE_P(Bugs, PlantedBugTest,
-                         testing::Values(PlantedBug::kNoFencing, PlantedBug::kRankByAddress,
-                                         PlantedBug::kSourceIsRankZero,
-                                         PlantedBug::kForgetPromises));
+INSTANTIATE_TEST_SUITE_P(Agreed, RingBugTest,
+                         testing::Values(Planted{RingBug::kNoFencing, false},
+                                         Planted{RingBug::kRankByAddress, false},
+                                         Planted{RingBug::kSourceIsRankZero, false},
+                                         Planted{RingBug::kForgetPromises, false}));
+INSTANTIATE_TEST_SUITE_P(Issued, RingBugTest,
+                         testing::Values(Planted{RingBug::kNoFencing, true},
+                                         Planted{RingBug::kRankByAddress, true},
+                                         Planted{RingBug::kSourceIsRankZero, true},
+                                         Planted{RingBug::kForgetJournal, true}));
 
 }  // namespace
 }  // namespace rubato

@@ -8,32 +8,35 @@
 namespace rubato {
 namespace {
 
-PeerOptions MakePeerOptions(const WorldOptions& options) {
+PeerOptions MakePeerOptions(const RingWorldOptions& options) {
   PeerOptions peer;
   peer.group = options.seed;
   peer.swim.push_pull_period = absl::Seconds(2);
   peer.views.quorum = options.quorum;
   peer.views.patience = absl::Seconds(2);
-  peer.views.bug = options.bug;
+  peer.views.bug = options.bug == RingBug::kForgetJournal ? RingBug::kNone : options.bug;
+  peer.issued = options.master;
   return peer;
 }
 
 }  // namespace
 
-World::World(WorldOptions options)
+RingWorld::RingWorld(RingWorldOptions options)
     : options_(options), rng_(Mix(options.seed)), checker_(options.quorum == Quorum::kAny) {
   const int count = options_.nodes > 0 ? options_.nodes : 2 + static_cast<int>(rng_.Below(6));
   loss_ = rng_.Chance(0.5) ? 0 : rng_.Uniform(0, 0.25);
   duplication_ = rng_.Chance(0.5) ? 0 : 0.1;
   slow_ = rng_.Chance(0.5) ? 0 : 0.1;
-  paused_until_.assign(count, absl::InfinitePast());
-  cut_.assign(count, std::vector<bool>(count, false));
+  paused_until_.assign(count + 1,
+                       absl::InfinitePast());  // The master is the last.
+  cut_.assign(count + 1, std::vector<bool>(count + 1, false));
   std::vector<std::string> addresses;
   for (int i = 0; i < count; ++i) {
-    nodes_.push_back(std::make_unique<Node>(i, Mix(options_.seed, i), MakePeerOptions(options_),
-                                            *this, checker_));
+    nodes_.push_back(std::make_unique<RingNode>(i, Mix(options_.seed, i), MakePeerOptions(options_),
+                                                *this, checker_));
     addresses.push_back(nodes_[i]->address());
   }
+  if (options_.master) StartMaster();
   nodes_[0]->Found(addresses);
   for (int i = 1; i < count; ++i) {
     At(now_ + absl::Seconds(rng_.Uniform(0, 3)), -1, [this, i, addresses] {
@@ -44,11 +47,11 @@ World::World(WorldOptions options)
   At(now_ + options_.faults_for, -1, [this] { EndFaults(); });
 }
 
-World::~World() = default;
+RingWorld::~RingWorld() = default;
 
-WorldResult World::Run() {
+RingWorldResult RingWorld::Run() {
   const absl::Time deadline = now_ + options_.faults_for + options_.agree_within;
-  WorldResult result;
+  RingWorldResult result;
   while (!queue_.empty() && now_ < deadline && checker_.violation().empty()) {
     Step();
     if (faults_over_ && (events_ % 64) == 0 && (Agreed() || QuorumLost(-1))) break;
@@ -62,15 +65,16 @@ WorldResult World::Run() {
   result.committed = checker_.committed();
   result.views = checker_.views().empty() ? 0 : checker_.views().rbegin()->first;
   result.events = events_;
+  result.restarts = restarts_;
   result.agreed_after = now_ - (absl::UnixEpoch() + options_.faults_for);
   return result;
 }
 
-void World::At(absl::Time time, int node, std::function<void()> what) {
+void RingWorld::At(absl::Time time, int node, std::function<void()> what) {
   queue_.push({time, next_sequence_++, node, std::move(what)});
 }
 
-void World::Step() {
+void RingWorld::Step() {
   // The queue's top is const only to protect its order, which moving the action does not touch.
   Event event = std::move(const_cast<Event&>(queue_.top()));
   queue_.pop();
@@ -82,14 +86,14 @@ void World::Step() {
   event.what();
 }
 
-absl::Duration World::Delay() {
+absl::Duration RingWorld::Delay() {
   const double ms = rng_.Uniform(0.2, 3) + (rng_.Chance(slow_) ? rng_.Exponential(150) : 0);
   return absl::Milliseconds(ms);
 }
 
-int World::NodeOf(const std::string& address) const { return address[1] - '0'; }
+int RingWorld::NodeOf(const std::string& address) const { return address[1] - '0'; }
 
-void World::SendPacket(int from, const std::string& to_address, const Packet& packet) {
+void RingWorld::SendPacket(int from, const std::string& to_address, const Packet& packet) {
   const int to = NodeOf(to_address);
   const int copies = rng_.Chance(duplication_) ? 2 : 1;
   for (int i = 0; i < copies; ++i) {
@@ -100,13 +104,13 @@ void World::SendPacket(int from, const std::string& to_address, const Packet& pa
   }
 }
 
-void World::SendBulk(int from, const std::string& to_address, const Bulk& bulk) {
+void RingWorld::SendBulk(int from, const std::string& to_address, const Bulk& bulk) {
   const int to = NodeOf(to_address);
   At(now_ + Delay(), to, [this, from, to, bulk] { DeliverBulk(from, to, bulk.to, bulk); });
 }
 
 // A silent link holds bulk data back, as TCP does, until it heals or an end dies.
-void World::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
+void RingWorld::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
   if (nodes_[to]->life() != life || nodes_[from]->life() != bulk.from) return;
   if (cut_[from][to] || cut_[to][from]) {
     At(now_ + absl::Milliseconds(100), to,
@@ -116,11 +120,72 @@ void World::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
   nodes_[to]->Receive(bulk);
 }
 
-void World::After(int node, absl::Duration delay, std::function<void()> what) {
+void RingWorld::SendReport(int from, const ViewReport& report) {
+  const int copies = rng_.Chance(duplication_) ? 2 : 1;
+  for (int i = 0; i < copies; ++i) {
+    if (rng_.Chance(loss_)) continue;
+    At(now_ + Delay(), master(), [this, from, report] {
+      if (!authority_ || cut_[from][master()]) return;
+      const absl::Status taken = authority_->Receive(report, now_);
+      if (!taken.ok()) checker_.Fail(std::string(taken.message()));
+      SettleMaster();
+    });
+  }
+}
+
+// All that it remembers is the journal; under the planted bug, less.
+void RingWorld::StartMaster() {
+  AuthorityOptions options;
+  options.patience = absl::Seconds(2);
+  options.bug = options_.bug == RingBug::kForgetJournal ? RingBug::kNone : options_.bug;
+  if (options_.bug == RingBug::kForgetJournal && journal_.size() > 1) journal_.pop_back();
+  authority_ = std::make_unique<ViewAuthority>(
+      options, journal_.empty() ? GroupView() : journal_.back(), now_);
+  SettleMaster();
+}
+
+void RingWorld::StopMaster() {
+  authority_.reset();
+  master_wake_ = absl::InfiniteFuture();
+  paused_until_[master()] = absl::InfinitePast();
+  ++restarts_;
+  At(now_ + absl::Seconds(rng_.Exponential(1)), -1, [this] { StartMaster(); });
+}
+
+void RingWorld::SettleMaster() {
+  for (const ViewAuthority::Decision& decision : authority_->TakeDecisions()) {
+    journal_.push_back(decision.view);
+  }
+  for (const ViewAuthority::Send& send : authority_->TakeOrders()) {
+    const int to = NodeOf(send.to.address);
+    const int copies = rng_.Chance(duplication_) ? 2 : 1;
+    for (int i = 0; i < copies; ++i) {
+      if (rng_.Chance(loss_)) continue;
+      At(now_ + Delay(), to, [this, to, send] {
+        const bool meant = nodes_[to]->life() == send.to.id;
+        if (meant && !cut_[master()][to]) nodes_[to]->Receive(send.order);
+      });
+    }
+  }
+  WakeMaster(authority_->next_wake());
+}
+
+void RingWorld::WakeMaster(absl::Time when) {
+  if (when >= master_wake_) return;
+  master_wake_ = when;
+  At(when, master(), [this, when] {
+    if (!authority_ || master_wake_ != when) return;
+    master_wake_ = absl::InfiniteFuture();
+    authority_->Tick(now_);
+    SettleMaster();
+  });
+}
+
+void RingWorld::After(int node, absl::Duration delay, std::function<void()> what) {
   At(now_ + delay, node, std::move(what));
 }
 
-void World::ScheduleFault() {
+void RingWorld::ScheduleFault() {
   At(now_ + absl::Seconds(rng_.Exponential(0.9)), -1, [this] {
     if (faults_over_) return;
     CauseFault();
@@ -128,12 +193,18 @@ void World::ScheduleFault() {
   });
 }
 
-void World::CauseFault() {
-  const int count = static_cast<int>(nodes_.size());
+void RingWorld::CauseFault() {
+  // With a master, it is one more whose links and sleep can fail, and who can be restarted.
+  const int count = static_cast<int>(nodes_.size()) + (options_.master ? 1 : 0);
   const int node = static_cast<int>(rng_.Below(count));
   const int other = static_cast<int>(rng_.Below(count));
   const absl::Time heal = now_ + absl::Seconds(rng_.Exponential(1.5));
-  switch (rng_.Below(8)) {
+  const uint64_t kind = rng_.Below(8);
+  if (node == master() && (kind < 2 || kind == 7)) {
+    if (authority_) StopMaster();
+    return;
+  }
+  switch (kind) {
     case 0:
     case 1:
       // Mostly spare the groups that would end here, or few would live to see more.
@@ -164,7 +235,7 @@ void World::CauseFault() {
   }
 }
 
-void World::CauseDeath(int node) {
+void RingWorld::CauseDeath(int node) {
   const MemberId dead = nodes_[node]->life();
   const bool proven = rng_.Chance(0.5);
   nodes_[node]->Die();
@@ -176,6 +247,13 @@ void World::CauseDeath(int node) {
       if (nodes_[i]->up()) nodes_[i]->ReportLost(dead, proven);
     });
   }
+  if (options_.master && rng_.Chance(0.5)) {  // Its parent sees it too.
+    At(now_ + Delay(), master(), [this, dead] {
+      if (!authority_) return;
+      authority_->Died(dead, now_);
+      SettleMaster();
+    });
+  }
   const auto revive = [this, node] {
     if (nodes_[node]->up()) return;
     std::vector<std::string> addresses;
@@ -185,7 +263,7 @@ void World::CauseDeath(int node) {
   At(now_ + absl::Seconds(rng_.Exponential(2)), -1, revive);
 }
 
-void World::EndFaults() {
+void RingWorld::EndFaults() {
   faults_over_ = true;
   loss_ = std::min(loss_, 0.05);
   slow_ = 0;
@@ -193,7 +271,7 @@ void World::EndFaults() {
   std::fill(paused_until_.begin(), paused_until_.end(), now_);
 }
 
-std::string World::Describe() const {
+std::string RingWorld::Describe() const {
   std::string text;
   for (const auto& node : nodes_) {
     absl::StrAppend(&text, "; ", node->address(), " ");
@@ -211,8 +289,8 @@ std::string World::Describe() const {
 }
 
 // All that are up hold the state in one view, and are within a step of each other.
-bool World::Agreed() const {
-  const Node* first = nullptr;
+bool RingWorld::Agreed() const {
+  const RingNode* first = nullptr;
   for (const auto& node : nodes_) {
     if (!node->up()) continue;
     if (!first) first = node.get();
@@ -226,24 +304,30 @@ bool World::Agreed() const {
 }
 
 // Whether some view that a living member sits in, or the newest one used, has lost its majority:
-// then nobody may go on, and nobody can be asked to.
-bool World::QuorumLost(int without) const {
-  std::vector<const View*> views;
+// then nobody may go on, and nobody can be asked to. With a master, its newest view counts.
+bool RingWorld::QuorumLost(int without) const {
+  if (options_.master) {
+    // No view by then: the founder died before it could found anything.
+    return journal_.empty() ? faults_over_ : TooFewHold(journal_.back(), without);
+  }
+  std::vector<const GroupView*> views;
   for (const auto& node : nodes_) {
     if (node->up() && node->peer().member()) views.push_back(&node->peer().view());
   }
   if (!checker_.views().empty()) views.push_back(&checker_.views().rbegin()->second);
-  if (views.empty()) return true;
-  for (const View* view : views) {
-    int alive = 0;
-    for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
-      const Node& node = *nodes_[i];
-      alive += i != without && node.up() && !node.peer().fenced() && view->Holds(node.life());
-    }
-    const int needed = options_.quorum == Quorum::kAny ? 1 : view->Majority();
-    if (alive < needed) return true;
+  return views.empty() || std::any_of(views.begin(), views.end(), [&](const GroupView* view) {
+           return TooFewHold(*view, without);
+         });
+}
+
+bool RingWorld::TooFewHold(const GroupView& view, int without) const {
+  int alive = 0;
+  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
+    const RingNode& node = *nodes_[i];
+    alive += i != without && node.up() && !node.peer().fenced() && view.Holds(node.life());
   }
-  return false;
+  const bool one_is_enough = options_.master || options_.quorum == Quorum::kAny;
+  return alive < (one_is_enough ? 1 : view.Majority());
 }
 
 }  // namespace rubato

@@ -2,8 +2,8 @@
 // silent in one direction or both, nodes stop for a while, die and come back.
 //
 // Each node runs a real Peer and trains a model of one number: the real plan, vote tree, quotas and
-// state copy run over the world's wires, and a Checker looks on after every event. The same seed
-// gives the same run, to the last packet.
+// state copy run over the world's wires, and a RingChecker looks on after every event. The same
+// seed gives the same run, to the last packet.
 #ifndef RUBATO_RING_SIM_WORLD_H_
 #define RUBATO_RING_SIM_WORLD_H_
 
@@ -16,41 +16,46 @@
 
 #include "absl/time/time.h"
 #include "rubato/base/rng.h"
+#include "rubato/membership/view_authority.h"
 #include "rubato/ring/sim/checker.h"
 #include "rubato/ring/sim/node.h"
 
 namespace rubato {
 
-struct WorldOptions {
+struct RingWorldOptions {
   uint64_t seed = 0;
   int nodes = 0;  // 0: two to seven, by the seed.
   absl::Duration faults_for = absl::Seconds(14);
   // After the faults, all must agree and train within this time.
   absl::Duration agree_within = absl::Seconds(25);
   Quorum quorum = Quorum::kMajority;
-  PlantedBug bug = PlantedBug::kNone;
+  bool master = false;  // One issues the views, and is cut off, stopped and
+                        // restarted like the rest.
+  RingBug bug = RingBug::kNone;
 };
 
-struct WorldResult {
+struct RingWorldResult {
   std::string violation;     // Empty if all was well.
   bool quorum_lost = false;  // Too many died for anyone to go on, as it must be.
+  int64_t restarts = 0;      // Of the master.
   int64_t committed = 0;
   uint64_t views = 0;
   int64_t events = 0;
   absl::Duration agreed_after;  // From the last fault.
 };
 
-class World : public Wires {
+class RingWorld : public Wires {
  public:
-  explicit World(WorldOptions options);
-  ~World() override;
+  explicit RingWorld(RingWorldOptions options);
+  ~RingWorld() override;
 
   // Runs until all is decided: a violation, a quorum lost, or agreement.
-  WorldResult Run();
+  RingWorldResult Run();
 
   // Wires.
   void SendPacket(int from, const std::string& to, const Packet& packet) override;
   void SendBulk(int from, const std::string& to, const Bulk& bulk) override;
+  void SendReport(int from, const ViewReport& report) override;
   void After(int node, absl::Duration delay, std::function<void()> what) override;
   absl::Time now() const override { return now_; }
 
@@ -75,18 +80,30 @@ class World : public Wires {
   std::string Describe() const;
   // Also if node `without` died (-1: nobody).
   bool QuorumLost(int without) const;
+  // Whether so few hold `view` that nobody may go on.
+  bool TooFewHold(const GroupView& view, int without) const;
+  // The master's node is the one behind the last.
+  int master() const { return static_cast<int>(nodes_.size()); }
+  void StartMaster();
+  void StopMaster();
+  void SettleMaster();
+  void WakeMaster(absl::Time when);
   void DeliverBulk(int from, int to, MemberId life, const Bulk& bulk);
   int NodeOf(const std::string& address) const;
   absl::Duration Delay();
 
-  const WorldOptions options_;
+  const RingWorldOptions options_;
   Rng rng_;
-  Checker checker_;
+  RingChecker checker_;
   absl::Time now_ = absl::UnixEpoch();
   uint64_t next_sequence_ = 0;
   int64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
-  std::vector<std::unique_ptr<Node>> nodes_;
+  std::vector<std::unique_ptr<RingNode>> nodes_;
+  std::unique_ptr<ViewAuthority> authority_;  // Null while the master is down.
+  std::vector<GroupView> journal_;
+  absl::Time master_wake_ = absl::InfiniteFuture();
+  int64_t restarts_ = 0;
   std::vector<absl::Time> paused_until_;
   std::vector<std::vector<bool>> cut_;  // [from][to]
   double loss_ = 0;

@@ -1,15 +1,12 @@
-#include "rubato/ring/steps.h"
+#include "rubato/ring/step_gate.h"
 
 #include "rubato/base/status.h"
 
 namespace rubato {
 
-void Steps::Found(int64_t step) {
-  progress_ = {.finished = step, .applied = step, .voted = step};
-  committed_ = step;
-}
+void StepGate::Found(int64_t step) { offer_ = step; }
 
-Verdict Steps::Enter(const View& view, MemberId self) {
+Verdict StepGate::Enter(const GroupView& view, MemberId self) {
   const bool was_working = progress_.working;
   // Whoever missed a view cannot know whether it was in it: a step of the same number may since
   // have been done again.
@@ -19,45 +16,43 @@ Verdict Steps::Enter(const View& view, MemberId self) {
       successor && progress_.finished == view.step - 1 && progress_.voted == view.step;
   // The founder has its state from elsewhere; so, under a planted bug, may anyone think.
   const bool has_state = view.Holds(self) || !learning();
-  const bool founder = view_ == 0 && !learning();
+  const bool founder = view.Holds(self) && learning() && offer_ >= 0 && offer_ == view.step;
   view_ = view.number;
-  committed_ = view.step;
   progress_.working = false;
-  if (one_behind || level || founder || (has_state && bug != PlantedBug::kNone)) {
+  if (one_behind || level || founder || (has_state && bug != RingBug::kNone)) {
     const bool decided = one_behind;
     progress_.finished = progress_.voted = view.step;
     if (has_state) progress_.applied = view.step;
     if (decided) return Verdict::kFinish;
     return was_working ? Verdict::kRedo : Verdict::kNothing;
   }
-  // Views::Adopt fences a holder that is neither level nor one behind with the sum in hand.
+  // ViewSource::MayEnter fences a holder that is neither level nor one behind with the sum in hand.
   RUBATO_CHECK(!view.Holds(self));
   progress_ = {.finished = view.step, .applied = -1, .voted = view.step};
   return Verdict::kCopy;
 }
 
-bool Steps::Start(uint64_t view, int64_t step, bool frozen) {
+bool StepGate::Start(uint64_t view, int64_t step, bool frozen) {
   if (frozen || view != view_ || step != progress_.finished + 1) return false;
   progress_.working = true;
   return true;
 }
 
-bool Steps::Vote(uint64_t view, int64_t step, bool frozen) {
+bool StepGate::Vote(uint64_t view, int64_t step, bool frozen) {
   if (frozen || view != view_ || step != progress_.finished + 1) return false;
   progress_.voted = step;
   return true;
 }
 
-bool Steps::Finish(uint64_t view, int64_t step, bool frozen) {
+bool StepGate::Finish(uint64_t view, int64_t step, bool frozen) {
   if (frozen || view != view_ || step != progress_.finished + 1) return false;
   RUBATO_CHECK(progress_.voted == step);
-  committed_ = progress_.finished;  // All voted for `step`, so all had finished the one before.
   progress_.finished = step;
   if (!learning()) progress_.applied = step;
   progress_.working = false;
   return true;
 }
 
-void Steps::CatchUp() { progress_.applied = progress_.finished; }
+void StepGate::CatchUp() { progress_.applied = progress_.finished; }
 
 }  // namespace rubato

@@ -2,25 +2,23 @@
 //
 //     finished k-1 ──Start──▶ working on k ──Vote──▶ voted ──Finish──▶ finished k
 //           ▲                      │                   │
-//           └──── redo ◀───────────┴── the view ends ──┴── and its successor begins at k: finished
-//           k
+//           └──── redo ◀───────────┴── the view ends ──┴── its successor begins at k: finished k
 //
 // - Vote means: I hold the whole sum of step k. A member votes for k only after finishing k-1.
-// - Finish (and with it, applying the sum to the weights) needs the votes of all members of the
-// view.
+// - Finish (and with it, applying the sum to the weights) needs the votes of all members.
 // - Neither is possible once the member has let go of the view.
 //
 // So the members of a view are never more than one step apart, whoever is behind has that step's
-// sum in its own memory, and what a change of view learns about a member stays true. A step is
-// *committed*, and may be shown to the world, when a majority has finished it: known here when the
-// next step finishes, or when a view begins at it.
-#ifndef RUBATO_RING_STEPS_H_
-#define RUBATO_RING_STEPS_H_
+// sum in its own memory, and what a change of view learns about a member stays true. A step that
+// anyone has finished is *committed*, and may be shown to the world: all had voted for it, so the
+// next view, whoever is in it, begins at it or later.
+#ifndef RUBATO_RING_STEP_GATE_H_
+#define RUBATO_RING_STEP_GATE_H_
 
 #include <cstdint>
 
 #include "rubato/membership/view.h"
-#include "rubato/membership/views.h"
+#include "rubato/membership/view_source.h"
 
 namespace rubato {
 
@@ -32,12 +30,12 @@ enum class Verdict : uint8_t {
   kCopy      // This member has no usable state: copy that after view.step from a holder.
 };
 
-class Steps {
+class StepGate {
  public:
-  // The weights of this member are those after `step`.
+  // The weights of this member are those after `step`, should a view begin with them.
   void Found(int64_t step);
   // Takes part in `view` from now on.
-  Verdict Enter(const View& view, MemberId self);
+  Verdict Enter(const GroupView& view, MemberId self);
 
   // Each answers whether it may be done; if not, the view has moved on. `step` must be the next.
   bool Start(uint64_t view, int64_t step, bool frozen);
@@ -47,20 +45,19 @@ class Steps {
   // A learner has copied the state and made up for the steps since.
   void CatchUp();
 
-  const Progress& progress() const { return progress_; }
+  const StepProgress& progress() const { return progress_; }
+  // The last step that is committed, as far as this member knows.
   int64_t finished() const { return progress_.finished; }
-  // No later than what a majority has finished.
-  int64_t committed() const { return committed_; }
   bool learning() const { return progress_.applied < 0; }
 
-  PlantedBug bug = PlantedBug::kNone;  // Tests only.
+  RingBug bug = RingBug::kNone;  // Tests only.
 
  private:
   uint64_t view_ = 0;
-  Progress progress_{.finished = -1, .applied = -1, .voted = -1};
-  int64_t committed_ = -1;
+  StepProgress progress_{.finished = -1, .applied = -1, .voted = -1};
+  int64_t offer_ = -1;
 };
 
 }  // namespace rubato
 
-#endif  // RUBATO_RING_STEPS_H_
+#endif  // RUBATO_RING_STEP_GATE_H_

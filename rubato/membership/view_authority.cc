@@ -1,0 +1,361 @@
+#include "rubato/membership/view_authority.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace rubato {
+
+absl::Status AuthorityOptions::Validate() const {
+  if (retry <= absl::ZeroDuration() || answer_within < retry || lease < answer_within) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("retry (%s) must be above 0 and at most answer_within (%s), and that "
+                        "at most lease (%s)",
+                        absl::FormatDuration(retry), absl::FormatDuration(answer_within),
+                        absl::FormatDuration(lease)));
+  }
+  return absl::OkStatus();
+}
+
+ViewAuthority::ViewAuthority(AuthorityOptions options, GroupView last, absl::Time now)
+    : options_(options), view_(std::move(last)) {
+  for (const GroupMember& member : view_.members) heard_[member.id] = now;
+  OrderAll(now);  // Whoever has missed the view hears of it, and all report.
+}
+
+absl::Status ViewAuthority::Receive(const ViewReport& report, absl::Time now) {
+  const MemberId id = report.from.id;
+  if (report.view > view_.number) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("%s is in view %d, but the last one in the journal is %d", id.ToString(),
+                        report.view, view_.number));
+  }
+  const bool contained = view_.Contains(id);
+  if (contained) heard_[id] = now;
+  if (evicted_.contains(id)) {
+    Order(report.from, /*evicted=*/true);
+  } else if (!contained && report.view == 0) {
+    if (report.leaving) {
+      newcomers_.erase(id);
+      return absl::OkStatus();
+    }
+    if (newcomers_.insert_or_assign(id, Newcomer{report.from, report.offer, now}).second) {
+      arrivals_.push_back(id);
+    }
+  } else if (report.view < view_.number) {
+    Order(report.from);  // It has missed a view, and enters it or is fenced by it.
+  } else {
+    // What a member said when it let go stays true, though an older report may come later.
+    if (report.let_go || !HasLetGo(id)) reports_[id] = report;
+    for (const Loss& loss : report.lost) {
+      if (loss.member == id || !view_.Contains(loss.member)) continue;
+      accused_.try_emplace(loss.member, loss);
+      if (IsProof(loss.reason)) PutOut(loss);
+    }
+    // One that fell silent and speaks again before the decision is back.
+    const auto out = out_.find(id);
+    if (out != out_.end() && !IsProof(out->second.reason)) out_.erase(out);
+  }
+  Tick(now);
+  return absl::OkStatus();
+}
+
+void ViewAuthority::Died(MemberId member, absl::Time now) {
+  newcomers_.erase(member);
+  if (view_.Contains(member)) PutOut({member, MemberId(), LossReason::kExit});
+  Tick(now);
+}
+
+// Proof outweighs suspicion, but who noticed first stays noted.
+void ViewAuthority::PutOut(const Loss& loss) {
+  const auto [it, is_new] = out_.try_emplace(loss.member, loss);
+  if (!is_new && IsProof(loss.reason) && !IsProof(it->second.reason)) it->second = loss;
+}
+
+void ViewAuthority::Tick(absl::Time now) {
+  Expire(now);
+  Advance(now);
+  wake_ = NextWake(now);
+}
+
+void ViewAuthority::Expire(absl::Time now) {
+  for (const auto& [id, heard] : heard_) {
+    if (now >= heard + options_.lease) PutOut({id, MemberId(), LossReason::kSilent});
+  }
+  std::erase_if(newcomers_, [&](const auto& newcomer) {
+    return now >= newcomer.second.heard + options_.lease;
+  });
+  std::erase_if(arrivals_, [&](MemberId id) { return !newcomers_.contains(id); });
+  if (phase_ != Phase::kLettingGo || now < began_ + options_.answer_within) return;
+  for (const auto& [id, loss] : accused_) {
+    if (!HasLetGo(id)) PutOut(loss);
+  }
+}
+
+bool ViewAuthority::HasLetGo(MemberId member) const {
+  const auto report = reports_.find(member);
+  return report != reports_.end() && report->second.let_go;
+}
+
+bool ViewAuthority::Urgent() const {
+  // Whoever let go without being told to by this master may have been told by the one before.
+  const bool told = phase_ == Phase::kAtStepEnd;
+  return !out_.empty() || std::any_of(reports_.begin(), reports_.end(), [&](const auto& report) {
+    return report.second.let_go && (report.second.urgent || !told);
+  });
+}
+
+bool ViewAuthority::Wanted() const {
+  if (!newcomers_.empty()) return view_.number > 0;
+  // The last holder cannot go while others depend on it.
+  const bool may_leave = view_.holders > 1 || view_.size() == 1;
+  return std::any_of(reports_.begin(), reports_.end(), [&](const auto& report) {
+    const bool holds = view_.Holds(report.first);
+    return (report.second.leaving && (may_leave || !holds)) || (report.second.level && !holds);
+  });
+}
+
+bool ViewAuthority::bereft() const {
+  for (int rank = 0; rank < view_.holders; ++rank) {
+    const auto out = out_.find(view_.members[rank].id);
+    if (out == out_.end() || !IsProof(out->second.reason)) return false;
+  }
+  return true;
+}
+
+void ViewAuthority::Advance(absl::Time now) {
+  if (bereft() && view_.number > 0 && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
+  if (Urgent() && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
+  switch (phase_) {
+    case Phase::kSettled:
+      if (Wanted() || (view_.number == 0 && !newcomers_.empty())) Begin(Phase::kGathering, now);
+      break;
+    case Phase::kGathering:
+      if (now < began_ + options_.gather) break;
+      Begin(view_.number == 0 ? Phase::kLettingGo : Phase::kAsking, now);
+      break;
+    case Phase::kAsking:
+      if (!AllAnswered()) break;
+      after_step_ = EndOfStep();
+      Begin(Phase::kAtStepEnd, now);
+      break;
+    case Phase::kAtStepEnd:
+      if (now >= began_ + options_.patience) Begin(Phase::kLettingGo, now);
+      break;
+    case Phase::kLettingGo:
+      break;
+  }
+  if (phase_ >= Phase::kAtStepEnd && Complete()) return Decide(now);
+  if (phase_ >= Phase::kAsking && now >= resend_) OrderAll(now);
+}
+
+void ViewAuthority::Begin(Phase phase, absl::Time now) {
+  phase_ = phase;
+  began_ = now;
+  if (phase == Phase::kLettingGo) after_step_ = 0;
+  if (phase < Phase::kAsking) return;
+  asked_ = ++sequence_;
+  OrderAll(now);
+}
+
+void ViewAuthority::OrderAll(absl::Time now) {
+  resend_ = now + options_.retry;
+  for (const GroupMember& member : view_.members) {
+    const auto report = reports_.find(member.id);
+    const bool answered =
+        phase_ == Phase::kAsking && report != reports_.end() && report->second.answers == asked_;
+    if (!answered && !HasLetGo(member.id) && !IsOut(member.id)) Order(member);
+  }
+}
+
+void ViewAuthority::Order(const GroupMember& to, bool evicted) {
+  ViewOrder order{.view = view_, .let_go = phase_ >= Phase::kAtStepEnd};
+  order.after_step = after_step_;
+  order.evicted = evicted;
+  order.sequence = phase_ == Phase::kSettled ? ++sequence_ : asked_;
+  orders_.push_back({to, std::move(order)});
+}
+
+// Whether all holders have said where they are since they were asked.
+bool ViewAuthority::AllAnswered() const {
+  for (int rank = 0; rank < view_.holders; ++rank) {
+    const auto report = reports_.find(view_.members[rank].id);
+    if (report == reports_.end() || report->second.answers != asked_) return false;
+  }
+  return true;
+}
+
+int64_t ViewAuthority::EndOfStep() const {
+  int64_t end = 0;
+  for (const auto& [id, report] : reports_) {
+    if (!view_.Holds(id)) continue;
+    end = std::max(end, report.progress.finished + (report.progress.working ? 1 : 0));
+  }
+  return end;
+}
+
+// Whether the next view can be made: holders, learners about to be, and those whom others miss have
+// let go or are out, and with a holder among those who let go, no step of this view can finish any
+// more. With none, every holder must be known to be dead, and all who learn have let go.
+bool ViewAuthority::Complete() const {
+  bool holder_let_go = false;
+  for (const GroupMember& member : view_.members) {
+    const bool holds = view_.Holds(member.id);
+    const auto report = reports_.find(member.id);
+    const bool level = report != reports_.end() && report->second.level;
+    holder_let_go = holder_let_go || (holds && HasLetGo(member.id) && !IsOut(member.id));
+    const bool must_answer = holds || level || accused_.contains(member.id);
+    if (must_answer && !HasLetGo(member.id) && !IsOut(member.id)) return false;
+  }
+  if (holder_let_go) return true;
+  if (!bereft()) return false;
+  bool offered = false;
+  for (const auto& [id, newcomer] : newcomers_) offered |= newcomer.offer >= least_offer_;
+  for (const GroupMember& member : view_.members) {
+    if (IsOut(member.id)) continue;
+    if (!HasLetGo(member.id)) return false;
+    const ViewReport& report = reports_.at(member.id);
+    offered |= std::max(report.offer, report.progress.applied) >= least_offer_;
+  }
+  return offered;
+}
+
+// Learners go first, since they hold nothing; then whoever has most broken links, the youngest of
+// equals. A link between two holders costs only one of them, so the state is never dropped.
+std::set<MemberId> ViewAuthority::BadlyLinked() const {
+  std::set<std::pair<MemberId, MemberId>> links;
+  for (const auto& [id, report] : reports_) {
+    for (const Loss& loss : report.lost) {
+      const bool both = HasLetGo(id) && HasLetGo(loss.member) && !IsOut(id) && !IsOut(loss.member);
+      if (both && loss.reason == LossReason::kLease) links.insert(std::minmax(id, loss.member));
+    }
+  }
+  std::set<MemberId> bad;
+  while (!links.empty()) {
+    std::tuple<bool, int64_t, int> most;
+    for (int rank = 0; rank < view_.size(); ++rank) {
+      const MemberId id = view_.members[rank].id;
+      const auto count = std::count_if(links.begin(), links.end(), [&](const auto& link) {
+        return link.first == id || link.second == id;
+      });
+      if (count > 0) most = std::max(most, {rank >= view_.holders, count, rank});
+    }
+    const MemberId worst = view_.members[std::get<2>(most)].id;
+    bad.insert(worst);
+    std::erase_if(links, [&](const auto& l) { return l.first == worst || l.second == worst; });
+  }
+  return bad;
+}
+
+std::vector<GroupMember> ViewAuthority::NewcomersInOrder() const {
+  std::vector<GroupMember> members;
+  for (MemberId id : arrivals_) {
+    const auto newcomer = newcomers_.find(id);
+    if (newcomer != newcomers_.end()) members.push_back(newcomer->second.member);
+  }
+  return members;
+}
+
+void ViewAuthority::Decide(absl::Time now) {
+  for (MemberId id : BadlyLinked()) PutOut({id, MemberId(), LossReason::kLink});
+  ViewChange change;
+  bool holder_stays = false;
+  bool any_holder = false;
+  for (const GroupMember& member : view_.members) {
+    if (IsOut(member.id)) continue;
+    change.keep.push_back(member);
+    if (!HasLetGo(member.id)) continue;
+    const ViewReport& report = reports_.at(member.id);
+    change.standings.push_back({member, report.progress.applied, report.progress.voted});
+    if (report.leaving) change.leaving.insert(member.id);
+    any_holder = any_holder || view_.Holds(member.id);
+    holder_stays = holder_stays || (view_.Holds(member.id) && !report.leaving);
+  }
+  change.newcomers = NewcomersInOrder();
+  // If all holders want to go, the oldest sees the others off, unless there are none.
+  const bool someone_else = change.keep.size() > 1 || !change.newcomers.empty();
+  if (!holder_stays && someone_else) {
+    for (const GroupMember& member : change.keep) {
+      if (view_.Holds(member.id) && change.leaving.erase(member.id) > 0) break;
+    }
+  }
+  if (any_holder) return Issue(NextView(view_, change, options_.bug), /*founded=*/false, now);
+  Issue(Found(view_, std::move(change)), /*founded=*/true, now);
+}
+
+// The holders are dead. Learners who were level hold the state as well as they did; failing them,
+// whoever offers the furthest state founds the group anew.
+GroupView ViewAuthority::Found(const GroupView& old, ViewChange change) const {
+  GroupView heirs{.number = old.number, .step = old.step};
+  for (const Standing& standing : change.standings) {
+    if (standing.applied >= old.step) heirs.members.push_back(standing.member);
+  }
+  heirs.holders = heirs.size();
+  for (const GroupMember& member : change.keep) {
+    if (!heirs.Contains(member.id)) heirs.members.push_back(member);
+  }
+  if (heirs.holders > 0) return NextView(heirs, change);
+  std::vector<std::pair<int64_t, GroupMember>> offers;
+  for (const GroupMember& member : change.keep) {
+    offers.emplace_back(reports_.at(member.id).offer, member);
+  }
+  for (const GroupMember& member : change.newcomers) {
+    offers.emplace_back(newcomers_.at(member.id).offer, member);
+  }
+  std::stable_sort(offers.begin(), offers.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  GroupView next{.number = old.number + 1, .holders = 1, .step = offers[0].first};
+  for (const auto& [offer, member] : offers) next.members.push_back(member);
+  return next;
+}
+
+void ViewAuthority::Issue(GroupView next, bool founded, absl::Time now) {
+  Decision decision{.view = next, .founded = founded};
+  const GroupView old = std::exchange(view_, std::move(next));
+  for (const GroupMember& member : old.members) {
+    if (view_.Contains(member.id)) continue;
+    evicted_.insert(member.id);
+    const auto out = out_.find(member.id);
+    const auto accused = accused_.find(member.id);
+    Loss loss{member.id, MemberId(), LossReason::kLeft};
+    if (out != out_.end()) loss = out->second;
+    // The first to notice is the one to name.
+    if (accused != accused_.end() && out != out_.end()) loss = accused->second;
+    decision.losses.push_back(loss);
+  }
+  decisions_.push_back(std::move(decision));
+  phase_ = Phase::kSettled;
+  after_step_ = 0;
+  reports_.clear();
+  heard_.clear();
+  out_.clear();
+  accused_.clear();
+  for (const GroupMember& member : view_.members) {
+    heard_[member.id] = now;
+    newcomers_.erase(member.id);
+  }
+  for (const GroupMember& member : old.members) {
+    if (!view_.Contains(member.id)) Order(member);
+  }
+  for (const GroupMember& member : view_.members) Order(member);
+}
+
+absl::Time ViewAuthority::NextWake(absl::Time now) const {
+  absl::Time wake = absl::InfiniteFuture();
+  for (const auto& [id, heard] : heard_) {
+    if (!IsOut(id)) wake = std::min(wake, heard + options_.lease);
+  }
+  if (phase_ == Phase::kGathering) wake = std::min(wake, began_ + options_.gather);
+  if (phase_ >= Phase::kAsking) wake = std::min(wake, resend_);
+  return std::max(wake, now + absl::Milliseconds(1));
+}
+
+std::vector<ViewAuthority::Decision> ViewAuthority::TakeDecisions() {
+  return std::exchange(decisions_, {});
+}
+
+std::vector<ViewAuthority::Send> ViewAuthority::TakeOrders() { return std::exchange(orders_, {}); }
+
+}  // namespace rubato

@@ -1,0 +1,131 @@
+// The views of a group that has a master: one issues them, so there is nothing to agree on.
+//
+//     settled ──a death, a broken link──▶ letting go ──all who live have let go──▶ next view
+//        │                                     ▲
+//        └──one comes, is level, wants to go──▶ asking ──▶ at the end of a step
+//
+// A step needs the votes of all members of its view, so one member that has let go stops the view
+// for all. The next view is issued when every member has let go or is out: known to be dead, or
+// silent for its lease. It begins at the step whose sum every survivor holds, which is at or after
+// every step that anyone has finished: nothing is lost while one holder lives, though seven of
+// eight die at once. A member that is out but lives is fenced by its view number, and by its votes
+// being asked for no more.
+//
+// A view is kept in a journal before anybody hears of it; that is all a restarted master needs. The
+// rest is in the members' reports, which they repeat. Not thread-safe: the master owns it.
+#ifndef RUBATO_MEMBERSHIP_VIEW_AUTHORITY_H_
+#define RUBATO_MEMBERSHIP_VIEW_AUTHORITY_H_
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "rubato/membership/issued_views.h"
+#include "rubato/membership/view.h"
+
+namespace rubato {
+
+struct AuthorityOptions {
+  // Silent so long, a member is out. Longer spares the slow, shorter resumes sooner.
+  absl::Duration lease = absl::Seconds(2);
+  // A member whose connection broke, or whom others do not hear, must answer within this time.
+  absl::Duration answer_within = absl::Milliseconds(300);
+  absl::Duration gather = absl::Milliseconds(100);  // Newcomers within it share one change.
+  absl::Duration patience = absl::Seconds(5);     // For the end of a step, before a planned change.
+  absl::Duration retry = absl::Milliseconds(60);  // Between copies of an unanswered order.
+
+  RingBug bug = RingBug::kNone;  // Tests only.
+
+  absl::Status Validate() const;
+};
+
+class ViewAuthority {
+ public:
+  // `last` is the newest view in the journal; its members have a lease to report themselves.
+  ViewAuthority(AuthorityOptions options, GroupView last, absl::Time now);
+
+  // FAILED_PRECONDITION if the member is in a view newer than the journal's: it is of another job,
+  // or the journal has lost its end, and nothing may be issued.
+  absl::Status Receive(const ViewReport& report, absl::Time now);
+  // The process of `member` has ended, as its parent saw.
+  void Died(MemberId member, absl::Time now);
+  void Tick(absl::Time now);
+  absl::Time next_wake() const { return wake_; }
+  // Founders must offer at least this step, as when a checkpoint reaches further than their state.
+  void RequireOffer(int64_t step) { least_offer_ = step; }
+
+  const GroupView& view() const { return view_; }
+  // The state has died with its last holder: the next view waits for a newcomer that offers one.
+  bool bereft() const;
+
+  struct Decision {
+    GroupView view;
+    std::vector<Loss> losses;  // Who of the view before is out, and how that was noticed first.
+    bool founded = false;      // From an offer: steps after view.step, if there were any, are lost.
+  };
+  // Write these to the journal, then send the orders.
+  std::vector<Decision> TakeDecisions();
+  struct Send {
+    GroupMember to;
+    ViewOrder order;
+  };
+  std::vector<Send> TakeOrders();
+
+ private:
+  enum class Phase : uint8_t { kSettled, kGathering, kAsking, kAtStepEnd, kLettingGo };
+  struct Newcomer {
+    GroupMember member;
+    int64_t offer = -1;
+    absl::Time heard;
+  };
+
+  void Advance(absl::Time now);
+  void Expire(absl::Time now);
+  bool Urgent() const;
+  bool Wanted() const;
+  void Begin(Phase phase, absl::Time now);
+  void OrderAll(absl::Time now);
+  void Order(const GroupMember& to, bool evicted = false);
+  bool IsOut(MemberId member) const { return out_.contains(member); }
+  void PutOut(const Loss& loss);
+  bool HasLetGo(MemberId member) const;
+  bool Complete() const;
+  bool AllAnswered() const;
+  int64_t EndOfStep() const;
+  // Members with a broken link to each other, thinned out until no broken link is left.
+  std::set<MemberId> BadlyLinked() const;
+  void Decide(absl::Time now);
+  GroupView Found(const GroupView& old, ViewChange change) const;
+  void Issue(GroupView next, bool founded, absl::Time now);
+  std::vector<GroupMember> NewcomersInOrder() const;
+  absl::Time NextWake(absl::Time now) const;
+
+  const AuthorityOptions options_;
+  GroupView view_;
+  int64_t least_offer_ = 0;
+  Phase phase_ = Phase::kSettled;
+  absl::Time began_ = absl::InfinitePast();  // The phase.
+  absl::Time resend_ = absl::InfinitePast();
+  absl::Time wake_ = absl::InfinitePast();
+  int64_t after_step_ = 0;
+  uint64_t sequence_ = 0;
+  uint64_t asked_ = 0;
+  // Of this view.
+  std::map<MemberId, ViewReport> reports_;
+  std::map<MemberId, absl::Time> heard_;
+  std::map<MemberId, Loss> out_;
+  std::map<MemberId, Loss> accused_;  // The first complaint about each.
+  // Of all views of this life.
+  std::set<MemberId> evicted_;
+  std::map<MemberId, Newcomer> newcomers_;
+  std::vector<MemberId> arrivals_;  // Newcomers, the first first.
+  std::vector<Decision> decisions_;
+  std::vector<Send> orders_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MEMBERSHIP_VIEW_AUTHORITY_H_

@@ -1,0 +1,164 @@
+#include "rubato/membership/view_authority.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+using testing::ElementsAre;
+
+GroupMember M(int i) { return {MemberId(i), absl::StrCat("m", i)}; }
+
+GroupView ViewOf(uint64_t number, std::vector<int> ids, int holders, int64_t step) {
+  GroupView view{.number = number, .holders = holders, .step = step};
+  for (int id : ids) view.members.push_back(M(id));
+  return view;
+}
+
+// A master, and members who say what the test makes them say.
+class Court {
+ public:
+  explicit Court(GroupView last = {}) : authority(AuthorityOptions(), std::move(last), now) {}
+
+  void Newcomer(int id, int64_t offer = -1) {
+    Send({.from = M(id), .progress = {-1, -1, -1}, .offer = offer});
+  }
+  void LetsGo(int id, int64_t applied, int64_t voted, std::vector<Loss> lost = {}) {
+    ViewReport report{.from = M(id), .view = authority.view().number, .let_go = true};
+    report.urgent = true;
+    report.progress = {.finished = applied, .applied = applied, .voted = voted};
+    report.lost = std::move(lost);
+    Send(report);
+  }
+  void Send(const ViewReport& report) { EXPECT_TRUE(authority.Receive(report, now).ok()); }
+  void RunFor(absl::Duration time) {
+    for (const absl::Time end = now + time; now < end; now += absl::Milliseconds(10)) {
+      authority.Tick(now);
+    }
+  }
+  // Whom the orders under way tell to let go.
+  std::vector<int64_t> Told() {
+    std::vector<int64_t> told;
+    for (const ViewAuthority::Send& send : authority.TakeOrders()) {
+      if (send.order.let_go) told.push_back(send.to.id.value());
+    }
+    return told;
+  }
+
+  absl::Time now = absl::UnixEpoch();
+  ViewAuthority authority;
+};
+
+TEST(ViewAuthorityTest, TheFirstToOfferAStateFoundsTheGroup) {
+  Court court;
+  court.Newcomer(7);
+  court.RunFor(absl::Milliseconds(300));
+  EXPECT_EQ(court.authority.view().number, 0) << "nobody has a state";
+  court.Newcomer(3, /*offer=*/40);
+  court.Newcomer(9, /*offer=*/40);
+  court.RunFor(absl::Milliseconds(300));
+  EXPECT_EQ(court.authority.view().holders, 1);
+  EXPECT_EQ(court.authority.view().members[0], M(3));
+  EXPECT_EQ(court.authority.view().step, 40);
+  EXPECT_TRUE(court.authority.TakeDecisions().at(0).founded);
+}
+
+// Seven of eight die at once; the last goes on as soon as all are known to be dead.
+TEST(ViewAuthorityTest, TheLastOfEightGoesOn) {
+  Court court(ViewOf(5, {0, 1, 2, 3, 4, 5, 6, 7}, 8, 100));
+  for (int i = 0; i < 7; ++i) court.authority.Died(MemberId(i), court.now);
+  EXPECT_EQ(court.authority.view().number, 5) << "the last has not let go";
+  EXPECT_THAT(court.Told(), testing::Contains(7));
+  court.LetsGo(7, 120, 121);
+  EXPECT_EQ(court.authority.view(), ViewOf(6, {7}, 1, 121)) << "it holds the sum of step 121";
+  const std::vector<ViewAuthority::Decision> decided = court.authority.TakeDecisions();
+  ASSERT_EQ(decided.size(), 1);
+  ASSERT_EQ(decided[0].losses.size(), 7);
+  EXPECT_EQ(decided[0].losses[0], (Loss{MemberId(0), MemberId(), LossReason::kExit}));
+}
+
+// Nobody goes on without a member who may still be training: its silence must last.
+TEST(ViewAuthorityTest, TheSilentAreWaitedForAsLongAsTheirLease) {
+  Court court(ViewOf(5, {0, 1, 2}, 3, 100));
+  court.LetsGo(0, 100, 100, {{MemberId(2), MemberId(0), LossReason::kProcess}});
+  court.RunFor(absl::Seconds(1));
+  EXPECT_EQ(court.authority.view().number, 5) << "member-1 may still hold the view";
+  court.LetsGo(0, 100, 100);
+  court.RunFor(absl::Seconds(1.5));
+  EXPECT_EQ(court.authority.view(), ViewOf(6, {0}, 1, 100));
+  const auto losses = court.authority.TakeDecisions().at(0).losses;
+  EXPECT_THAT(losses, ElementsAre(Loss{MemberId(1), MemberId(), LossReason::kSilent},
+                                  Loss{MemberId(2), MemberId(0), LossReason::kProcess}));
+}
+
+// A master cut off from all its workers must not found a second group beside them.
+TEST(ViewAuthorityTest, SilenceOfAllIsNoProof) {
+  Court court(ViewOf(5, {0, 1}, 2, 100));
+  for (int i = 0; i < 100; ++i) {
+    court.Newcomer(9, /*offer=*/0);
+    court.RunFor(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(court.authority.view().number, 5);
+  EXPECT_FALSE(court.authority.bereft());
+  court.authority.Died(MemberId(0), court.now);
+  court.authority.Died(MemberId(1), court.now);
+  EXPECT_TRUE(court.authority.bereft() || court.authority.view().number == 6);
+  court.RunFor(absl::Milliseconds(100));
+  EXPECT_EQ(court.authority.view(), ViewOf(6, {9}, 1, 0));
+}
+
+TEST(ViewAuthorityTest, APlannedChangeWaitsForTheEndOfTheStep) {
+  Court court(ViewOf(5, {0}, 1, 100));
+  court.authority.TakeOrders();
+  court.Newcomer(4);
+  court.RunFor(absl::Milliseconds(120));
+  uint64_t asked = 0;
+  for (const auto& send : court.authority.TakeOrders()) asked = send.order.sequence;
+  ViewReport working{.from = M(0), .view = 5, .progress = {120, 120, 120, true}, .answers = asked};
+  court.Send(working);
+  const std::vector<ViewAuthority::Send> orders = court.authority.TakeOrders();
+  ASSERT_EQ(orders.size(), 1);
+  EXPECT_TRUE(orders[0].order.let_go);
+  EXPECT_EQ(orders[0].order.after_step, 121);
+  working.progress = {121, 121, 121};
+  working.let_go = true;
+  court.Send(working);
+  EXPECT_EQ(court.authority.view(), ViewOf(6, {0, 4}, 1, 121));
+}
+
+// A and B both talk to the master but not to each other: the younger makes room.
+TEST(ViewAuthorityTest, ABrokenLinkCostsTheYounger) {
+  Court court(ViewOf(5, {0, 1, 2}, 3, 100));
+  court.LetsGo(0, 100, 100, {{MemberId(1), MemberId(0), LossReason::kLease}});
+  court.LetsGo(1, 100, 100);
+  court.LetsGo(2, 100, 100);
+  EXPECT_EQ(court.authority.view(), ViewOf(6, {0, 2}, 2, 100));
+}
+
+TEST(ViewAuthorityTest, AViewNewerThanTheJournalIsRefused) {
+  Court court(ViewOf(5, {0}, 1, 100));
+  const ViewReport report{.from = M(0), .view = 7};
+  EXPECT_EQ(court.authority.Receive(report, court.now).code(),
+            absl::StatusCode::kFailedPrecondition);
+}
+
+// The last two want to go: the older sees the other off, then goes itself.
+TEST(ViewAuthorityTest, AllMayLeave) {
+  Court court(ViewOf(5, {0, 1}, 2, 100));
+  for (int i : {0, 1}) {
+    ViewReport report{.from = M(i), .view = 5, .let_go = true, .leaving = true};
+    report.progress = {100, 100, 100};
+    court.Send(report);
+  }
+  EXPECT_EQ(court.authority.view(), ViewOf(6, {0}, 1, 100));
+  ViewReport last{.from = M(0), .view = 6, .let_go = true, .leaving = true};
+  last.progress = {100, 100, 100};
+  court.Send(last);
+  EXPECT_EQ(court.authority.view(), ViewOf(7, {}, 0, 100));
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,88 @@
+// Where a member's views come from: agreed among the members (Views), or issued by a master
+// (IssuedViews). Both share what a member is at any moment:
+//
+//     in view N ──lets go──▶ frozen ──a successor with it──▶ in view N+1
+//                              └──── a successor without it ──▶ fenced
+//
+// A frozen member votes for no step of its view and finishes none, so what it reports stays true. A
+// fenced one has been left behind, and begins a new life with a new id.
+#ifndef RUBATO_MEMBERSHIP_VIEW_SOURCE_H_
+#define RUBATO_MEMBERSHIP_VIEW_SOURCE_H_
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "rubato/membership/swim.h"
+#include "rubato/membership/view.h"
+
+namespace rubato {
+
+// Where a member's training stands.
+struct StepProgress {
+  int64_t finished = 0;  // The last step that it saw through, with everyone's vote.
+  int64_t applied = 0;   // The last step in its weights; -1 while it has no usable weights.
+  int64_t voted = 0;     // The last step whose whole sum it holds.
+  bool working = false;  // A step is being computed or reduced.
+};
+
+class ViewSource {
+ public:
+  // `swim` says who seems to be alive; it must outlive this.
+  explicit ViewSource(const Swim& swim) : swim_(swim), self_(swim.self()) {}
+  virtual ~ViewSource() = default;
+
+  virtual void Tick(absl::Time now) = 0;
+  virtual absl::Time next_wake() const = 0;
+  // A packet of `from` carried this view number.
+  virtual void HearNumber(const GroupMember& from, uint64_t number, absl::Time now) = 0;
+  virtual void SetProgress(const StepProgress& progress, absl::Time now) = 0;
+
+  // This learner has applied all that the holders have, and asks to be one of them.
+  void SetCaughtUp(bool caught_up) { caught_up_ = caught_up; }
+  // A connection between living members broke, and with it the step: asks for the next view, with
+  // the same members if they all answer.
+  void Complain() { complained_ = true; }
+  // Asks for a view without this member, at the end of the step; then it is fenced().
+  void SetLeaving() { leaving_ = true; }
+  // The weights are those after `step`: this member may found the group.
+  void Offer(int64_t step) { offer_ = step; }
+  // How the end of `member` showed itself here; what was noted first stays.
+  void NoteLoss(MemberId member, LossReason reason) { losses_.try_emplace(member, reason); }
+
+  const GroupView& view() const { return view_; }
+  bool member() const { return view_.Contains(self_.id) && !fenced_; }
+  // Has let go of its view: nothing of it may be voted or applied any more.
+  bool frozen() const { return frozen_; }
+  // Was a member, and the others went on without it. It must start a new life.
+  bool fenced() const { return fenced_; }
+  // Members of the view that seem dead from here, or whose connection broke, and why.
+  std::vector<Loss> Losses() const;
+
+ protected:
+  // Whether this member can go on into `view`. A holder stays one, and a holder of `view` comes
+  // from the view just before, at most one step behind and then with that step's sum in hand. If
+  // not, the group went on without it, and its state is a branch of its own.
+  bool MayEnter(const GroupView& view) const;
+  // Is `view`'s member from now on.
+  void Enter(const GroupView& view);
+  void Fence() { fenced_ = frozen_ = true; }
+  bool SomeoneDied() const;
+
+  const Swim& swim_;
+  const GroupMember self_;
+  GroupView view_;
+  StepProgress progress_;
+  bool frozen_ = false;
+  bool fenced_ = false;
+  bool caught_up_ = false;
+  bool leaving_ = false;
+  bool complained_ = false;
+  int64_t offer_ = -1;
+  std::map<MemberId, LossReason> losses_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MEMBERSHIP_VIEW_SOURCE_H_
