@@ -61,7 +61,8 @@ absl::Status CheckData(const DataSpec& data) {
       if (file.empty()) return Invalid(key, "a file's name is empty");
     }
   }
-  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format, {"criteo", "csv", "tsv", "idx"}));
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format,
+                                    {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx"}));
   if (data.format == "idx" && data.train.size() != 2) {
     return Invalid("data.train", "idx needs two files, images and then labels, not ",
                    data.train.size());
@@ -112,6 +113,14 @@ absl::Status JobSpec::Validate() const {
     return Invalid("model", "name a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in");
   }
   RUBATO_RETURN_IF_ERROR(CheckData(data));
+  if (!features.empty() && (!data.numeric.empty() || !data.categorical.empty())) {
+    return Invalid("features",
+                   "these say which columns are read; take data.numeric and "
+                   "data.categorical out");
+  }
+  if (!features.empty() && data.format == "idx") {
+    return Invalid("features", "idx has no columns to make features of");
+  }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
   if (strategy == "allreduce") {
     return absl::UnimplementedError("strategy: allreduce is not there yet; use ps");
