@@ -65,7 +65,8 @@ absl::Status CheckData(const DataSpec& data) {
                      files->size(), " files");
     }
   }
-  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format, {"criteo", "csv", "tsv", "idx"}));
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format,
+                                    {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx"}));
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
@@ -134,6 +135,14 @@ absl::Status JobSpec::Validate() const {
     return Invalid("model", "name a model of the zoo such as deepfm or resnet, or a plug-in");
   }
   RUBATO_RETURN_IF_ERROR(CheckData(data));
+  if (!features.empty() && (!data.numeric.empty() || !data.categorical.empty())) {
+    return Invalid("features",
+                   "these say which columns are read; take data.numeric and "
+                   "data.categorical out");
+  }
+  if (!features.empty() && data.format == "idx") {
+    return Invalid("features", "idx has no columns to make features of");
+  }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
   RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));

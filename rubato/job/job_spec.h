@@ -93,6 +93,7 @@ struct JobSpec {
   std::string model;                                 // A zoo name, or the path of a plug-in (.so).
   std::map<std::string, std::string> model_options;  // As the model documents: dim, hidden, ...
   DataSpec data;
+  std::string features;  // features.yaml; empty: the format's own columns.
   std::string strategy = "ps";
   WorkersSpec workers;
   int64_t servers = 1;

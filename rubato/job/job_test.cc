@@ -49,7 +49,8 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.data.train.clear(); }, "data.train: name the files to train on"},
       {[](JobSpec& s) { s.data.validation = {""}; }, "data.validation: a file's name is empty"},
       {[](JobSpec& s) { s.data.format = "cvs"; },
-       "data.format: 'cvs' is not one of criteo, csv, tsv, idx; did you mean 'csv'?"},
+       "data.format: 'cvs' is not one of criteo, csv, tsv, libfm, libsvm, libffm, idx; "
+       "did you mean 'csv'?"},
       {[](JobSpec& s) {
          s.data.format = "idx";
          s.data.train = {"a", "b", "c"};

@@ -7,8 +7,10 @@
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/idx_source.h"
+#include "rubato/adapters/yaml/features_file.h"
 #include "rubato/base/status.h"
 #include "rubato/data/record_index.h"
+#include "rubato/features/feature_parser.h"
 
 namespace rubato {
 namespace {
@@ -60,6 +62,15 @@ absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory&
 absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory) {
   RUBATO_ASSIGN_OR_RETURN(OpenedData train, OpenData(spec.data, directory.train_index()));
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
+  if (!spec.features.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, LoadFeaturesFile(directory.features()));
+    RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, features));
+    if (const BatchShape& shape = set.parser->shape(); !shape.bags.empty()) {
+      return absl::UnimplementedError(
+          absl::StrCat("feature '", shape.bags[0].name,
+                       "' has several values a row, which models cannot read yet"));
+    }
+  }
   if (!spec.data.validation.empty()) {
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
                             OpenData(spec.data, directory.validation_index()));

@@ -161,6 +161,7 @@ class JobReader {
       auto& paths = *std::get<std::vector<std::string>*>(key.field(spec_));
       for (std::string& path : paths) MakeAbsolute(folder, path);
     }
+    if (key.name == "features") MakeAbsolute(folder, spec_.features);
     const bool is_plugin =
         absl::StrContains(spec_.model, '/') || absl::EndsWith(spec_.model, ".so");
     if (key.name == "model" && is_plugin) MakeAbsolute(folder, spec_.model);
