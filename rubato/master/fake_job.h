@@ -23,7 +23,7 @@ inline MasterOptions SmallJob() {
   options.job.workers = {.min = 1, .max = 3, .start = 2};
   options.job.shuffle.tasks = false;
   options.data = {.train = {{"a.tsv", 25}, {"b.tsv", 15}}};
-  options.version = "1";
+  options.version = std::string("1");
   return options;
 }
 

@@ -399,7 +399,8 @@ void GroupLoop::CastVotes() {
 
 absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
   const int64_t committed = group_->committed();
-  if (group_->learning()) {
+  // One that has caught up is as good as the others only once the view says so.
+  if (group_->learning() || plan.rank >= group_->view().holders) {
     marks_.clear();
     saver_.Drop();
     MutexLock lock(mu_);
