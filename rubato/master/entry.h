@@ -36,9 +36,10 @@ enum class EntryKind : uint8_t {
   // value: version. Allreduce also: id: the worker that wrote it, incarnation: steps, task:
   // records.
   kCheckpointComplete = 18,
-  kClosed = 19,   // value: JobState, text: error.
-  kFounded = 20,  // id: founder, incarnation: generation, value: checkpoint it begins from.
-  kTrained = 21,  // Allreduce. id: who told, value: steps in all, incarnation: records in all.
+  kClosed = 19,      // value: JobState, text: error.
+  kFounded = 20,     // id: founder, incarnation: generation, value: checkpoint it begins from.
+  kTrained = 21,     // Allreduce. id: who told, value: steps in all, incarnation: records in all.
+  kViewIssued = 22,  // Allreduce. incarnation: generation, text: the view of the group.
 };
 
 enum class ExitKind : int64_t { kLeft, kLost, kCrashed, kFenced };

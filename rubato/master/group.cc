@@ -40,17 +40,6 @@ std::vector<WorkerId> Group::Holders(const std::vector<WorkerId>& alive) const {
   return holders;
 }
 
-std::vector<std::string> Group::AddressesFor(WorkerId worker,
-                                             const std::vector<WorkerId>& alive) const {
-  std::vector<std::string> addresses;
-  for (const WorkerId other : alive) {
-    const GroupReport* report = ReportOf(other);
-    if (other == worker || report == nullptr || !report->holds) continue;
-    addresses.push_back(report->address);
-  }
-  return addresses;
-}
-
 bool Group::Resting(const std::vector<WorkerId>& alive, int64_t steps) const {
   const std::vector<WorkerId> holders = Holders(alive);
   return !holders.empty() && std::all_of(holders.begin(), holders.end(), [&](WorkerId worker) {

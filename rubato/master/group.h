@@ -39,8 +39,6 @@ class Group {
   bool Lives(const std::vector<WorkerId>& alive) const;
   // Those of `alive` who hold the state of this generation.
   std::vector<WorkerId> Holders(const std::vector<WorkerId>& alive) const;
-  // Where `worker` can join: the addresses of the others who are in this generation.
-  std::vector<std::string> AddressesFor(WorkerId worker, const std::vector<WorkerId>& alive) const;
   // Null if it has not told anything of this generation.
   const GroupReport* ReportOf(WorkerId worker) const;
   // Whether there are holders, all at rest after `steps` steps.

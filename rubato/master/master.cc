@@ -256,6 +256,7 @@ void Master::Tick(absl::Time now) {
   // Away for long (stopped, or the machine slept): the silence was the master's own.
   if (now - last_tick_ > options_.job.elastic.lease / 2) members_.FreshLeases(now);
   last_tick_ = now;
+  if (authority_.has_value()) authority_->Tick(now);
   EvictSilent(now);
   KillStuck(now);
   Advance(now);

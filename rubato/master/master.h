@@ -30,6 +30,7 @@
 #include "rubato/master/members.h"
 #include "rubato/master/messages.h"
 #include "rubato/master/relaunch.h"
+#include "rubato/membership/view_authority.h"
 #include "rubato/tasks/ledger.h"
 
 namespace rubato {
@@ -62,6 +63,19 @@ struct MasterOptions {
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
 };
 
+// What is known so far of a worker's end.
+struct Failure {
+  absl::Time noted;
+  absl::Time heard;  // Its last sign of life.
+  int64_t pid = 0;
+  std::string where;
+  int64_t step = 0;   // The last that was committed.
+  std::string cause;  // As its parent saw it, or the lease.
+  std::string noticed_by, reason;
+  uint64_t view = 0;  // The first without it.
+  std::optional<GroupChange> change;
+};
+
 class Master {
  public:
   // A new job if `records` is empty, else the job they tell of. DATA_LOSS naming the record that
@@ -74,6 +88,8 @@ class Master {
   RegisterReply Register(const RegisterRequest& request, absl::Time now);
   HeartbeatReply Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time now);
   HeartbeatReply Heartbeat(const ServerHeartbeat& heartbeat, absl::Time now);
+  // Strategy allreduce: what comes of it are SendOrder effects.
+  void Confer(const ConferRequest& request, absl::Time now);
   LeaseReply Lease(const LeaseRequest& request, absl::Time now);
   CommitReply Commit(const CommitRequest& request, absl::Time now);
   // The worker gives the task up, having waited for its pushes. Enough of these fail the job.
@@ -142,6 +158,16 @@ class Master {
   void FoundGroup(absl::Time now);
   void FailStep(const FailRequest& request, absl::Time now);
   void EndGroupIfOver(absl::Time now);
+  // Views and failures (master_views.cc, master_failures.cc).
+  void OpenAuthority(absl::Time now);
+  bool Bereft() const;
+  void TellViews(absl::Time now);
+  void TellGone(WorkerId worker, bool left, absl::Time now);
+  WorkerId WorkerOf(MemberId member) const;
+  Failure& FailureOf(WorkerId worker, absl::Time now);
+  void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
+  void NoteChange(const GroupChange& change);
+  void TellFailures(absl::Time now);
   // Whether the holders' weights are the same bits, and every record is in them once.
   absl::Status AuditGroup(int64_t* records_repeated) const;
 
@@ -172,6 +198,7 @@ class Master {
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   Group group_;
+  GroupView last_view_;  // Of this generation.
   std::vector<LaunchPlace> worker_places_;
   std::vector<LaunchPlace> server_places_;
   CrashLoop worker_crashes_, server_crashes_;
@@ -187,8 +214,11 @@ class Master {
   absl::Time last_tick_;
   std::optional<absl::Time> dismissed_;  // When everyone was told to go.
   bool finished_ = false;
-  size_t reported_ = 0;                     // Evaluations whose end was told.
-  std::vector<std::string> step_failures_;  // Of the group's next step.
+  size_t reported_ = 0;                      // Evaluations whose end was told.
+  std::optional<ViewAuthority> authority_;   // Of this generation.
+  std::map<MemberId, WorkerId> workers_of_;  // As members of the group introduced themselves.
+  std::map<WorkerId, Failure> failures_;     // Not yet told.
+  std::vector<std::string> step_failures_;   // Of the group's next step.
   double loss_ = 0;
   double loss_weight_ = 0;
 };

@@ -35,6 +35,11 @@ void Master::Advance(absl::Time now) {
     if (together()) FoundGroup(now);
     Staff(now);
   }
+  if (together()) {
+    if (!authority_.has_value() && group_.generation() > 0) OpenAuthority(now);
+    TellViews(now);
+    TellFailures(now);
+  }
 }
 
 void Master::ReopenFenced(absl::Time now) {

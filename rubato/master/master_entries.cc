@@ -3,6 +3,7 @@
 #include "rubato/base/status.h"
 #include "rubato/master/journal.h"
 #include "rubato/master/master.h"
+#include "rubato/membership/wire.h"
 
 namespace rubato {
 namespace {
@@ -147,6 +148,10 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
     case EntryKind::kFounded:
       ApplyFounded(entry);
       return absl::OkStatus();
+    case EntryKind::kViewIssued: {
+      RUBATO_ASSIGN_OR_RETURN(last_view_, DecodeGroupView(entry.text));
+      return absl::OkStatus();
+    }
     case EntryKind::kTrained:
       ledger_.SetTogether(entry.value, entry.incarnation);
       if (WorkerMember* member = members_.FindWorker(WorkerId(entry.id))) ++member->commits;

@@ -11,6 +11,7 @@ namespace rubato {
 // earlier generation, or one evicted, may have trained on for a while.
 void Master::HearGroup(WorkerId id, const GroupReport& report, absl::Time now) {
   group_.Hear(id, report);
+  if (report.generation == group_.generation()) NoteChange(report.change);
   if (verdict_.has_value() || report.generation != group_.generation() || !report.holds) return;
   const bool first = members_.FindWorker(id)->commits == 0;
   if (first) Say(now, "worker_holds", {{"worker", id.value()}, {"step", report.steps}});
@@ -30,24 +31,20 @@ void Master::HearGroup(WorkerId id, const GroupReport& report, absl::Time now) {
 }
 
 GroupOrders Master::OrdersFor(WorkerId id) const {
-  const std::vector<WorkerId>& alive = members_.view().workers;
-  GroupOrders orders = {.rest = stop_requested_ || ledger_.ended_early(),
+  GroupOrders orders = {.generation = group_.generation(),
+                        .found = id == group_.founder() && group_.ReportOf(id) == nullptr,
+                        .rest = stop_requested_ || ledger_.ended_early(),
                         .over = verdict_.has_value()};
-  if (!evaluations_.results().empty()) orders.evaluated = evaluations_.results().back().step;
-  const GroupReport* report = group_.ReportOf(id);
-  orders.found = id == group_.founder() && report == nullptr;
   if (orders.found) orders.restore = group_.restore();
-  orders.join = group_.AddressesFor(id, alive);
-  if (orders.found || report != nullptr || !orders.join.empty()) {
-    orders.generation = group_.generation();
-  }
+  if (!evaluations_.results().empty()) orders.evaluated = evaluations_.results().back().step;
   return orders;
 }
 
 // Begins the next generation once nobody is left who holds the state, or might.
 void Master::FoundGroup(absl::Time now) {
   const std::vector<WorkerId> running = members_.Running();
-  if (stop_requested_ || running.empty() || group_.Lives(members_.view().workers)) return;
+  if (stop_requested_ || running.empty()) return;
+  if (!Bereft() && group_.Lives(members_.view().workers)) return;
   const SavedState saved = checkpoints_.newest();
   const int64_t lost = ledger_.records_committed() - saved.records;
   const int64_t generation = group_.generation() + 1;
@@ -70,6 +67,9 @@ void Master::FoundGroup(absl::Time now) {
 void Master::ApplyFounded(const JournalEntry& entry) {
   const SavedState saved = checkpoints_.newest();
   ledger_.SetTogether(saved.steps, saved.records);
+  last_view_ = GroupView();
+  authority_.reset();
+  workers_of_.clear();
   checkpoints_.Resume();
   if (!ledger_.finished()) evaluations_.Resume();
   group_.Found(

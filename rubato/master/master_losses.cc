@@ -61,6 +61,9 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
   const ExitKind kind = KindOf(notice, told, hung);
   const std::string cause = absl::StrCat(id.ToString(), ": ", CauseOf(notice, hung));
   Say(now, absl::StrCat("worker_", Verb(kind)), {{"worker", notice.id}}, CauseOf(notice, hung));
+  if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) {
+    FailureOf(id, now).cause = cause;
+  }
   const std::vector<Task> held = ledger_.HeldBy(id);
   if (kind == ExitKind::kCrashed && !held.empty()) {
     FailTask({.worker = id, .task = held.front().id, .error = cause}, now);
@@ -72,6 +75,7 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
           .text = cause,
           .numbers = Members::Numbers(*members_.FindWorker(id))},
          now);
+  TellGone(id, kind == ExitKind::kLeft, now);
   FailIfHopeless(Role::kWorker, now);
 }
 
@@ -146,7 +150,12 @@ void Master::EvictSilent(absl::Time now) {
   }
   for (const WorkerId id : silent) {
     const absl::Duration silence = now - members_.FindWorker(id)->heard;
+    if (together()) {
+      FailureOf(id, now).cause =
+          absl::StrCat(id.ToString(), ": silent for ", absl::FormatDuration(silence));
+    }
     Record({.kind = EntryKind::kEvicted, .id = id.value()}, now);
+    TellGone(id, /*left=*/false, now);
     Say(now, "worker_evicted", {{"worker", id.value()}, {"view", members_.view().number}},
         absl::StrCat("silent for ", absl::FormatDuration(silence)));
   }

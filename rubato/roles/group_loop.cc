@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/ring/control_loop.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/roles/exit_codes.h"
@@ -17,7 +18,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Milliseconds(100);  // To look at the master's wishes.
 constexpr absl::Duration kLeavePatience = absl::Seconds(5);
-constexpr absl::Duration kStuck = absl::Seconds(3);      // A newcomer without a view.
+constexpr absl::Duration kGone = absl::Seconds(3);       // So long alone after the last step.
 constexpr absl::Duration kIdle = absl::Milliseconds(2);  // Between two steps at rest.
 constexpr absl::Duration kBeatAtRest = absl::Milliseconds(10);
 constexpr absl::Duration kRetry = absl::Milliseconds(100);  // After a step that failed.
@@ -66,7 +67,16 @@ GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const Re
   }
 }
 
-GroupLoop::~GroupLoop() = default;
+GroupLoop::~GroupLoop() { CloseGroup(); }
+
+void GroupLoop::CloseGroup() {
+  {
+    MutexLock lock(obey_mu_);
+    obeying_ = nullptr;
+  }
+  group_.reset();
+  courier_.reset();
+}
 
 absl::Status GroupLoop::Register() {
   if (options_.master.empty()) return absl::OkStatus();
@@ -107,7 +117,7 @@ absl::Status GroupLoop::Register() {
 
 absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   const JobSpec& job = options_.job;
-  group_.reset();
+  CloseGroup();
   marks_.clear();
   saver_.Drop();
   // The same start in every process, so that only what was trained since must be copied.
@@ -115,23 +125,39 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
       Replica replica,
       Replica::Make({.optimizer = trainer_.optimizer(job.optimizer),
                      .batch_size = job.batch_size,
-                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0,
-                     .leaves = job.allreduce.deterministic ? microbatches_ : 0},
+                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0},
                     plan_, trainer_.InitialDense(job.seed)));
   replica_.emplace(std::move(replica));
   if (orders.found && !orders.restore.empty()) RUBATO_RETURN_IF_ERROR(Restore(orders.restore));
   GroupOptions group;
   group.listen = options_.listen;
-  if (!orders.found) group.join = orders.join;
+  group.join = orders.join;
+  if (control_) {
+    courier_ = std::make_unique<ViewCourier>(
+        ViewCourier::Options{.master = options_.master,
+                             .worker = options_.id,
+                             .generation = orders.generation,
+                             .deliver = [this](const ViewOrder& order) {
+                               MutexLock lock(obey_mu_);
+                               if (obeying_ != nullptr) obeying_->Obey(order);
+                             }});
+    group.report = [this](const ViewReport& report) { courier_->Send(report); };
+    group.report_period = job.elastic.lease / 4;
+    group.first_step = orders.found ? 0 : -1;
+  }
   group.name = absl::StrCat(options_.group, ", ", orders.generation);
   group.network = NetworkOf(job.allreduce.network);
-  group.quorum = control_ || job.allreduce.quorum == "any" ? Quorum::kAny : Quorum::kMajority;
+  group.quorum = job.allreduce.quorum == "any" ? Quorum::kAny : Quorum::kMajority;
   group.wire = WireOf(job.allreduce.wire);
   group.microbatches = microbatches_;
   group.verdict_timeout = absl::Seconds(1);
   group.state = replica_->State();
   group.apply = [this] { replica_->Apply(); };
   RUBATO_ASSIGN_OR_RETURN(group_, ElasticGroup::Open(std::move(group)));
+  if (control_) {
+    MutexLock lock(obey_mu_);
+    obeying_ = group_.get();
+  }
   generation_ = orders.generation;
   seen_ = options_.clock->Now();
   if (!control_) std::fprintf(stderr, "listening on %s\n", group_->address().c_str());
@@ -180,9 +206,7 @@ absl::StatusOr<int> GroupLoop::Run() {
         continue;
       }
     }
-    // Whoever was to let it in may have died first.
-    const bool stuck = group_ && group_->learning() && options_.clock->Now() - seen_ > kStuck;
-    if (orders.generation > generation_ || (stuck && !orders.join.empty())) {
+    if (orders.generation > generation_) {
       RUBATO_RETURN_IF_ERROR(OpenGroup(orders));
       if (control_) control_->BeatNow();
     }
@@ -206,7 +230,7 @@ absl::StatusOr<int> GroupLoop::Run() {
 bool GroupLoop::TrainedAlone() const {
   if (replica_->phase() != Replica::Phase::kEnded || marks_.empty()) return false;
   // The last step is known to stay one step later; if the others have gone meanwhile, they knew.
-  return marks_.front().steps == replica_->steps() || options_.clock->Now() - seen_ > kStuck;
+  return marks_.front().steps == replica_->steps() || options_.clock->Now() - seen_ > kGone;
 }
 
 absl::Status GroupLoop::FinishAlone() {
@@ -238,6 +262,8 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   if (absl::IsAborted(training.status())) return Outcome::kGoOn;
   RUBATO_RETURN_IF_ERROR(training.status());
   replica_->BeginStep();
+  quota_ = plan->quota;
+  if (options_.job.allreduce.deterministic) canonical_.emplace(microbatches_, quota_.begin);
   computed_ = absl::ZeroDuration();
   computed_positions_ = 0;
   if (!*training) {
@@ -248,26 +274,34 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   }
   CastVotes();
   Enter(Activity::kWait);
-  for (const absl::Span<float> buffer : Buffers(*training)) {
-    const absl::Status summed = group_->Allreduce(buffer);
-    if (summed.ok()) continue;
-    if (!absl::IsAborted(summed)) return summed;
-    MutexLock lock(mu_);
-    time_.Redone(computed_);
-    report_.records_redone += computed_positions_;
-    return Outcome::kGoOn;
+  const absl::Status summed = Sum(*training);
+  if (!summed.ok() && !absl::IsAborted(summed)) return summed;
+  bool applied = false;
+  if (summed.ok()) {
+    RUBATO_ASSIGN_OR_RETURN(applied, Commit());
   }
-  RUBATO_ASSIGN_OR_RETURN(const bool applied, Commit());
   if (applied) return Outcome::kGoOn;
-  MutexLock lock(mu_);
+  MutexLock lock(mu_);  // The view has changed: the step begins again.
   time_.Redone(computed_);
   report_.records_redone += computed_positions_;
   return Outcome::kGoOn;
 }
 
-std::vector<absl::Span<float>> GroupLoop::Buffers(bool training) {
-  if (training) return replica_->TrainingBuffers();
-  return {replica_->VoteBuffer()};
+absl::Status GroupLoop::Sum(bool training) {
+  if (options_.job.allreduce.wire != "fp32") {
+    // Counts must not be rounded; canonical sums never are.
+    CanonicalSum votes(microbatches_, quota_.begin);
+    const std::vector<float> none(Replica::kFields);
+    for (int i = 0; i < quota_.size(); ++i) {
+      votes.Add(i == 0 ? absl::MakeConstSpan(replica_->Votes()) : absl::MakeConstSpan(none));
+    }
+    RUBATO_RETURN_IF_ERROR(group_->AllreduceCanonical(votes, replica_->Votes()));
+    return training ? group_->Allreduce(replica_->Gradient()) : absl::OkStatus();
+  }
+  if (!training) return group_->Allreduce(replica_->Votes());
+  if (!canonical_.has_value()) return group_->Allreduce(replica_->Sum());
+  RUBATO_RETURN_IF_ERROR(group_->Allreduce(replica_->Votes()));
+  return group_->AllreduceCanonical(*canonical_, replica_->Gradient());
 }
 
 // A newcomer cannot know what kind of step the others take; while there is one, they say so.
@@ -293,7 +327,7 @@ absl::StatusOr<bool> GroupLoop::Commit() {
 void GroupLoop::Compute(const StepPlan& plan) {
   const PlanRange step = replica_->NextStep();
   absl::Status status;
-  if (options_.job.allreduce.deterministic) {
+  if (canonical_.has_value()) {
     for (int leaf = plan.quota.begin; leaf < plan.quota.end && status.ok(); ++leaf) {
       status = ComputeRun(step, {leaf, leaf + 1});
     }
@@ -304,6 +338,10 @@ void GroupLoop::Compute(const StepPlan& plan) {
   if (status.ok()) return;
   // The step counts for nobody, and begins again.
   replica_->BeginStep();
+  if (canonical_.has_value()) {
+    canonical_.emplace(microbatches_, quota_.begin);
+    for (int i = 0; i < quota_.size(); ++i) canonical_->Add(replica_->Gradient());
+  }
   replica_->Vote(Replica::kFailed);
   std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
                std::string(status.message()).c_str());
@@ -314,7 +352,10 @@ void GroupLoop::Compute(const StepPlan& plan) {
 absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
   const Interval positions = {MicrobatchOf(step, run.begin, microbatches_).begin,
                               MicrobatchOf(step, run.end - 1, microbatches_).end};
-  if (positions.begin == positions.end) return absl::OkStatus();
+  if (positions.begin == positions.end) {
+    if (canonical_.has_value()) canonical_->Add(replica_->Gradient());  // Zeros.
+    return absl::OkStatus();
+  }
   Enter(Activity::kRead);
   RUBATO_RETURN_IF_ERROR(reader_.ReadPositions(step.task, positions, &batch_));
   Enter(Activity::kUseful);
@@ -329,7 +370,15 @@ absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
                       &out_));
   }
   const int64_t size = positions.end - positions.begin;
-  replica_->Add(out_.dense_gradient, rows, size, out_.loss, run.begin);
+  if (canonical_.has_value()) {
+    replica_->Count(rows, size, out_.loss);
+    // Of no rows: zeros.
+    const float weight = static_cast<float>(rows);
+    for (float& value : out_.dense_gradient) value *= weight;
+    canonical_->Add(rows > 0 ? absl::MakeConstSpan(out_.dense_gradient) : replica_->Gradient());
+  } else {
+    replica_->Add(out_.dense_gradient, rows, size, out_.loss);
+  }
   computed_ += options_.clock->Now() - begin;
   computed_positions_ += size;
   if (rows == 0) return absl::OkStatus();
@@ -350,7 +399,8 @@ void GroupLoop::CastVotes() {
 
 absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
   const int64_t committed = group_->committed();
-  if (group_->learning()) {
+  // One that has caught up is as good as the others only once the view says so.
+  if (group_->learning() || plan.rank >= group_->view().holders) {
     marks_.clear();
     saver_.Drop();
     MutexLock lock(mu_);
@@ -381,7 +431,21 @@ absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
                 absl::StrCat(options_.id.ToString(), ".ckpt"));
   }
   TellProgress();
+  TellChange();
   return absl::OkStatus();
+}
+
+void GroupLoop::TellChange() {
+  const ChangeTimes change = group_->last_change();
+  MutexLock lock(mu_);
+  if (change.view == report_.change.view || change.resumed < change.entered) return;
+  // From the group's clock to everyone's.
+  const absl::Duration ago = ControlLoop::Now() - change.noticed;
+  report_.change = {.view = change.view,
+                    .noticed_us = absl::ToUnixMicros(options_.clock->Now() - ago),
+                    .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
+                    .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
+                    .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
 }
 
 void GroupLoop::TellProgress() {

@@ -29,6 +29,7 @@
 #include "rubato/model/trainer.h"
 #include "rubato/roles/group_evaluator.h"
 #include "rubato/roles/replica_saver.h"
+#include "rubato/roles/view_courier.h"
 #include "rubato/roles/worker_control.h"
 #include "rubato/worker/replica.h"
 #include "rubato/worker/task_reader.h"
@@ -70,6 +71,7 @@ class GroupLoop {
 
   absl::Status Register();
   absl::Status OpenGroup(const GroupOrders& orders);
+  void CloseGroup();
   absl::Status Restore(const std::string& file);
   absl::StatusOr<Outcome> TakeStep();
   // Between two steps: what is committed, what must be saved, what the master shall know.
@@ -77,7 +79,9 @@ class GroupLoop {
   void TellProgress();
   absl::StatusOr<bool> TrainingNext();
   void Compute(const StepPlan& plan);
-  std::vector<absl::Span<float>> Buffers(bool training);
+  // Sums what this worker has computed and voted with what the others have.
+  absl::Status Sum(bool training);
+  void TellChange();
   absl::Status ComputeRun(const PlanRange& step, Quota run);
   void CastVotes();
   void Rest();
@@ -96,6 +100,7 @@ class GroupLoop {
   TaskReader reader_;
   std::unique_ptr<GroupEvaluator> evaluator_;  // Null without validation data.
   std::optional<Replica> replica_;
+  std::unique_ptr<ViewCourier> courier_;  // With a master; outlives group_.
   std::unique_ptr<ElasticGroup> group_;
   int64_t generation_ = 0;
   float kind_ = 0;  // Summed to tell newcomers what kind of step it is.
@@ -103,11 +108,15 @@ class GroupLoop {
   ReplicaSaver saver_;
   Batch batch_;
   StepOutput out_;
-  absl::Duration computed_;         // For the step in hand,
-  int64_t computed_positions_ = 0;  // to be told apart if it must begin again.
-  absl::Time seen_;                 // The group, when it last took a step.
-  absl::Time beaten_;               // At rest: when the master was last asked.
+  Quota quota_;                            // Of the step in hand.
+  std::optional<CanonicalSum> canonical_;  // Deterministic: its gradients.
+  absl::Duration computed_;                // For the step in hand,
+  int64_t computed_positions_ = 0;         // to be told apart if it must begin again.
+  absl::Time seen_;                        // The group, when it last took a step.
+  absl::Time beaten_;                      // At rest: when the master was last asked.
 
+  Mutex obey_mu_;
+  ElasticGroup* obeying_ ABSL_GUARDED_BY(obey_mu_) = nullptr;  // Takes the master's orders.
   Mutex mu_;
   CondVar changed_;
   GroupOrders orders_ ABSL_GUARDED_BY(mu_);

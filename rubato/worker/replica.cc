@@ -11,7 +11,6 @@
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/params/learning_rate.h"
-#include "rubato/ring/canonical.h"
 
 namespace rubato {
 namespace {
@@ -39,30 +38,23 @@ Replica::Replica(const Options& options, const TaskPlan& plan, Optimizer optimiz
       optimizer_(std::move(optimizer)),
       dense_(dense),
       row_(dense + optimizer_.dense_state_floats(dense)),
-      sum_(kFields + dense),
-      leaves_(static_cast<size_t>(options.leaves) * dense) {}
+      sum_(kFields + dense) {}
 
-void Replica::BeginStep() {
-  std::fill(sum_.begin(), sum_.end(), 0.0f);
-  std::fill(leaves_.begin(), leaves_.end(), 0.0f);
-}
+void Replica::BeginStep() { std::fill(sum_.begin(), sum_.end(), 0.0f); }
 
-void Replica::Add(absl::Span<const float> gradient, int64_t rows, int64_t positions, double loss,
-                  int leaf) {
+void Replica::Count(int64_t rows, int64_t positions, double loss) {
   sum_[kPositions] += static_cast<float>(positions);
   sum_[kRows] += static_cast<float>(rows);
-  if (rows == 0) return;
-  RUBATO_CHECK(gradient.size() == dense_);
-  sum_[kLoss] += static_cast<float>(loss * static_cast<double>(rows));
-  float* into = options_.leaves > 0 ? leaves_.data() + static_cast<size_t>(leaf) * dense_
-                                    : sum_.data() + kFields;
-  const float weight = static_cast<float>(rows);
-  for (size_t i = 0; i < dense_; ++i) into[i] += weight * gradient[i];
+  if (rows > 0) sum_[kLoss] += static_cast<float>(loss * static_cast<double>(rows));
 }
 
-std::vector<absl::Span<float>> Replica::TrainingBuffers() {
-  if (options_.leaves == 0) return {absl::MakeSpan(sum_)};
-  return {VoteBuffer(), absl::MakeSpan(leaves_)};
+void Replica::Add(absl::Span<const float> gradient, int64_t rows, int64_t positions, double loss) {
+  Count(rows, positions, loss);
+  if (rows == 0) return;
+  RUBATO_CHECK(gradient.size() == dense_);
+  const float weight = static_cast<float>(rows);
+  const absl::Span<float> into = Gradient();
+  for (size_t i = 0; i < dense_; ++i) into[i] += weight * gradient[i];
 }
 
 void Replica::Apply() {
@@ -78,17 +70,7 @@ void Replica::ApplyTraining() {
   const int64_t positions = std::lround(sum_[kPositions]);
   const int64_t rows = std::lround(sum_[kRows]);
   const int64_t expected = NextStep().size();
-  absl::Span<float> gradient(sum_.data() + kFields, dense_);
-  if (options_.leaves > 0) {
-    std::vector<Subtree> subtrees;
-    std::vector<absl::Span<float>> parts;
-    for (int leaf = 0; leaf < options_.leaves; ++leaf) {
-      subtrees.push_back({leaf, leaf + 1});
-      parts.push_back({leaves_.data() + static_cast<size_t>(leaf) * dense_, dense_});
-    }
-    SumCanonical(subtrees, parts, options_.leaves);
-    gradient = parts[0];
-  }
+  absl::Span<float> gradient = Gradient();
   if (rows > 0) {
     const float scale = 1.0f / static_cast<float>(rows);
     for (float& value : gradient) value *= scale;

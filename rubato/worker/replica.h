@@ -34,9 +34,6 @@ class Replica {
     OptimizerSpec optimizer;
     int64_t batch_size = 1;   // Records of a step, over all workers.
     int64_t pause_every = 0;  // Steps; 0: never.
-    // The gradients of so many microbatches are summed in one tree, whoever computed them; 0: as
-    // they come.
-    int leaves = 0;
   };
 
   // What is summed with the gradients, each in a float: exact below 2^24.
@@ -58,14 +55,15 @@ class Replica {
 
   // ---- this worker's part of a step ----
   void BeginStep();
-  // A mean gradient over `rows` rows of `positions` positions; `leaf` is their microbatch, if the
-  // sum is by leaves.
-  void Add(absl::Span<const float> gradient, int64_t rows, int64_t positions, double loss,
-           int leaf = 0);
+  // A mean gradient over `rows` rows of `positions` positions.
+  void Add(absl::Span<const float> gradient, int64_t rows, int64_t positions, double loss);
+  // The same for one whose gradient is summed by other means, into Gradient().
+  void Count(int64_t rows, int64_t positions, double loss);
   void Vote(Field field) { sum_[field] = 1; }
-  // What the group must sum: in a step of training, or in any other.
-  std::vector<absl::Span<float>> TrainingBuffers();
-  absl::Span<float> VoteBuffer() { return {sum_.data(), static_cast<size_t>(kFields)}; }
+  // What the group must sum: all of it in a step of training, the counts and votes in any other.
+  absl::Span<float> Sum() { return absl::MakeSpan(sum_); }
+  absl::Span<float> Votes() { return Sum().subspan(0, kFields); }
+  absl::Span<float> Gradient() { return Sum().subspan(kFields); }
 
   // Applies what was summed. A step in which somebody failed changes nothing.
   void Apply();
@@ -102,8 +100,7 @@ class Replica {
   size_t dense_;
   std::vector<float> row_;  // Weights, then the optimizer's state.
   Counters counters_;
-  std::vector<float> sum_;     // kFields counts and votes, then the gradient.
-  std::vector<float> leaves_;  // With options_.leaves: one gradient each.
+  std::vector<float> sum_;  // kFields counts and votes, then the gradient.
   double loss_ = 0;
 };
 

@@ -19,8 +19,8 @@ TaskPlan SmallPlan() {
                    .together = true});
 }
 
-Replica Small(int64_t pause_every = 0, int leaves = 0) {
-  Replica::Options options = {.batch_size = 4, .pause_every = pause_every, .leaves = leaves};
+Replica Small(int64_t pause_every = 0) {
+  Replica::Options options = {.batch_size = 4, .pause_every = pause_every};
   options.optimizer.name = "sgd";
   options.optimizer.learning_rate = 1;
   const std::vector<float> weights = {1, 2};
@@ -91,22 +91,6 @@ TEST(ReplicaTest, NoticesRecordsMissingOrDoubled) {
   EXPECT_EQ(replica.records_wrong(), 1);
 }
 
-// By leaves, the sum does not depend on who adds which.
-TEST(ReplicaTest, LeavesAreSummedInOneOrder) {
-  const std::vector<float> values = {1e8f, 1, -1e8f, 1};
-  std::vector<std::string> bytes;
-  for (const auto& order : {std::vector<int>{0, 1, 2, 3}, std::vector<int>{3, 1, 0, 2}}) {
-    Replica replica = Small(0, 4);
-    replica.BeginStep();
-    for (const int leaf : order) {
-      replica.Add(std::vector<float>{values[static_cast<size_t>(leaf)], 0}, 1, 1, 0, leaf);
-    }
-    replica.Apply();
-    bytes.push_back(replica.Encode());
-  }
-  EXPECT_EQ(bytes[0], bytes[1]);
-}
-
 TEST(ReplicaTest, ComesBackFromItsBytes) {
   Replica replica = Small(/*pause_every=*/2);
   Train(replica, 1);
@@ -121,8 +105,7 @@ TEST(ReplicaTest, ComesBackFromItsBytes) {
   damaged[bytes.size() / 2] ^= 1;
   EXPECT_EQ(other.Decode(damaged).code(), absl::StatusCode::kDataLoss);
   EXPECT_EQ(other.Decode(bytes.substr(0, 40)).code(), absl::StatusCode::kDataLoss);
-  Replica larger = *Replica::Make({.batch_size = 4}, SmallPlan(),
-                                  std::vector<float>{1, 2, 3});
+  Replica larger = *Replica::Make({.batch_size = 4}, SmallPlan(), std::vector<float>{1, 2, 3});
   EXPECT_THAT(larger.Decode(bytes).ToString(), HasSubstr("another model"));
 }
 

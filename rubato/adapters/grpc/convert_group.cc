@@ -17,6 +17,11 @@ wire::GroupReport ToWire(const GroupReport& in) {
   out.set_checkpointed(in.checkpointed);
   out.set_checkpoint_steps(in.checkpoint_steps);
   out.set_checkpoint_records(in.checkpoint_records);
+  out.mutable_change()->set_view(in.change.view);
+  out.mutable_change()->set_noticed_us(in.change.noticed_us);
+  out.mutable_change()->set_agree_us(in.change.agree_us);
+  out.mutable_change()->set_reconnect_us(in.change.reconnect_us);
+  out.mutable_change()->set_redo_us(in.change.redo_us);
   return out;
 }
 
@@ -34,6 +39,11 @@ GroupReport FromWire(const wire::GroupReport& in) {
   out.checkpointed = in.checkpointed();
   out.checkpoint_steps = in.checkpoint_steps();
   out.checkpoint_records = in.checkpoint_records();
+  out.change = {.view = in.change().view(),
+                .noticed_us = in.change().noticed_us(),
+                .agree_us = in.change().agree_us(),
+                .reconnect_us = in.change().reconnect_us(),
+                .redo_us = in.change().redo_us()};
   return out;
 }
 
@@ -58,6 +68,40 @@ GroupOrders FromWire(const wire::GroupOrders& in) {
   out.evaluated = in.evaluated();
   out.rest = in.rest();
   out.over = in.over();
+  return out;
+}
+
+wire::ConferRequest ToWire(const ConferRequest& in) {
+  wire::ConferRequest out;
+  out.set_worker(in.worker.value());
+  out.set_generation(in.generation);
+  out.set_report(in.report);
+  out.set_known(in.known);
+  out.set_wait_ms(in.wait_ms);
+  return out;
+}
+
+ConferRequest FromWire(const wire::ConferRequest& in) {
+  ConferRequest out;
+  out.worker = WorkerId(in.worker());
+  out.generation = in.generation();
+  out.report = in.report();
+  out.known = in.known();
+  out.wait_ms = in.wait_ms();
+  return out;
+}
+
+wire::ConferReply ToWire(const ConferReply& in) {
+  wire::ConferReply out;
+  out.set_order(in.order);
+  out.set_number(in.number);
+  return out;
+}
+
+ConferReply FromWire(const wire::ConferReply& in) {
+  ConferReply out;
+  out.order = in.order();
+  out.number = in.number();
   return out;
 }
 
