@@ -4,6 +4,7 @@
 
 #include "absl/time/clock.h"
 #include "rubato/adapters/grpc/master_service.h"
+#include "rubato/adapters/posix/check_address.h"
 #include "rubato/adapters/posix/real_clock.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/torch_loader/load_trainer.h"
@@ -34,6 +35,7 @@ bool AskedToStop() { return StopSignals() > 0; }
 
 absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
   CatchStopSignals();
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckListenAddress(flags.listen), "--listen"));
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   RUBATO_ASSIGN_OR_RETURN(const DataShape shape, ReadDataShape(spec, directory));
@@ -53,6 +55,8 @@ absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
 
 absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
   CatchStopSignals();
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.listen), "--listen"));
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   return RunServer({.job = spec,
@@ -67,6 +71,10 @@ absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
 
 absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   CatchStopSignals();
+  if (!flags.check) {
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
+    std::fprintf(stderr, "waiting for the master at %s\n", flags.master.c_str());
+  }
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   RUBATO_ASSIGN_OR_RETURN(const DataSet data, OpenDataSet(spec, directory));
