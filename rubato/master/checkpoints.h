@@ -22,6 +22,8 @@ class Checkpoints {
   int64_t step() const { return step_; }      // Committed when it was.
   // The newest version all servers have; 0 for none.
   int64_t complete() const { return kept_.empty() ? 0 : kept_.back(); }
+  // The oldest of those that are kept; 0 for none.
+  int64_t oldest() const { return kept_.empty() ? 0 : kept_.front(); }
   // The newest version that was dropped for having more than `keep`; 0 for none.
   int64_t dropped() const { return dropped_; }
 

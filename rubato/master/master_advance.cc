@@ -23,6 +23,7 @@ void Master::Advance(absl::Time now) {
     EndIfStalled(now);
     AdvanceEvaluation(now);
     AdvanceCheckpoint(now);
+    FailIfTooManyBadRows(now);
     EndIfOver(now);
   }
   if (verdict_.has_value()) {
@@ -59,7 +60,7 @@ void Master::ReportEvaluation(absl::Time now) {
   reported_ = evaluations_.results().size();
   Fields fields = {{"number", result.number}, {"step", result.step}, {"records", result.records}};
   for (const auto& [name, value] : result.metrics) fields.emplace_back(name, value);
-  Say(now, "evaluation_ended", std::move(fields));
+  Say(now, "evaluation_ended", std::move(fields), "every record of data.validation is scored");
 }
 
 void Master::EndIfStalled(absl::Time now) {
@@ -81,7 +82,11 @@ void Master::AdvanceCheckpoint(absl::Time now) {
     if (checkpoints_.dropped() != dropped) {
       effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
     }
-    Say(now, "checkpoint_complete", {{"version", version}, {"step", checkpoints_.step()}});
+    Say(now, "checkpoint_complete", {{"version", version}, {"step", checkpoints_.step()}},
+        !checkpoints_.LastBegun()
+            ? absl::StrCat("every ", options_.job.checkpoint.every_steps, " steps")
+        : stop_requested_ ? "the job stops"
+                          : "training is over");
     return;
   }
   const bool due =
@@ -94,6 +99,14 @@ void Master::BeginCheckpoint(bool last, absl::Time now) {
           .incarnation = last ? 1 : 0,
           .value = checkpoints_.wanted() + 1},
          now);
+}
+
+void Master::FailIfTooManyBadRows(absl::Time now) {
+  if (bad_rows_ <= options_.job.data.bad_rows_max) return;
+  Close(JobState::kFailed,
+        absl::StrCat(bad_rows_, " rows could not be read, more than data.bad_rows_max, ",
+                     options_.job.data.bad_rows_max, "; the last: ", last_bad_row_),
+        now);
 }
 
 // Trained: the last evaluation and the last checkpoint run side by side. What each server says
@@ -147,15 +160,19 @@ absl::Status Master::Audit(int64_t* records_repeated) const {
 }
 
 void Master::Close(JobState state, const std::string& error, absl::Time now,
-                   int64_t records_repeated) {
+                   int64_t records_repeated, bool bad_input) {
   if (verdict_.has_value()) return;
   Record({.kind = EntryKind::kClosed,
           .id = records_repeated,
+          .incarnation = bad_input ? 1 : 0,
           .value = static_cast<int64_t>(state),
           .text = error},
          now);
   Say(now, std::string(JobStateName(state)),
-      {{"steps", ledger_.steps()}, {"records", ledger_.records_committed()}}, error);
+      {{"steps", ledger_.steps()}, {"records", ledger_.records_committed()}},
+      !error.empty()                ? error
+      : state == JobState::kStopped ? "asked to stop"
+                                    : "every record is committed, and applied once everywhere");
 }
 
 // ---- processes ---------------------------------------------------------------------------------
@@ -170,7 +187,8 @@ void Master::Staff(absl::Time now) {
         {.kind = EntryKind::kLaunched, .role = Role::kServer, .id = id, .incarnation = incarnation},
         now);
     effects_.push_back(LaunchProcess{.role = Role::kServer, .id = id, .incarnation = incarnation});
-    Say(now, "server_launched", {{"server", id}, {"incarnation", incarnation}});
+    Say(now, "server_launched", {{"server", id}, {"incarnation", incarnation}},
+        server_places_[i].why);
   }
   StaffWorkers(now);
 }
@@ -197,7 +215,7 @@ void Master::StaffWorkers(absl::Time now) {
     const int64_t id = members_.NextWorker().value();
     Record({.kind = EntryKind::kLaunched, .id = id, .incarnation = 1, .value = slot}, now);
     effects_.push_back(LaunchProcess{.role = Role::kWorker, .id = id, .incarnation = 1});
-    Say(now, "worker_launched", {{"worker", id}});
+    Say(now, "worker_launched", {{"worker", id}}, worker_places_[static_cast<size_t>(slot)].why);
   }
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 using State = Member::State;
 
+constexpr int64_t kBadRowsNamedMax = 20;
+
 int64_t Sum(const std::vector<DataFile>& files) {
   int64_t records = 0;
   for (const DataFile& file : files) records += file.records;
@@ -42,6 +44,11 @@ std::string Master::Describe(const Task& task) const {
                                           {task.begin, task.end}));
 }
 
+std::string Master::WhyLaunched(const WorkerMember& worker) const {
+  const size_t slot = static_cast<size_t>(worker.slot);
+  return slot < worker_places_.size() ? worker_places_[slot].why : "";
+}
+
 void Master::Say(absl::Time now, std::string kind, Fields fields, std::string cause) {
   effects_.push_back(JobEvent{.time = now,
                               .kind = std::move(kind),
@@ -54,10 +61,20 @@ void Master::Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incar
       SignalProcess{.role = role, .id = id, .incarnation = incarnation, .kind = kind});
 }
 
+// The first few: enough to see what is wrong with the data, whatever its size.
+void Master::NameBadRows(const CommitRequest& request, absl::Time now) {
+  int64_t named = bad_rows_;
+  for (const std::string& row : request.bad_rows_named) {
+    if (named++ >= kBadRowsNamedMax) return;
+    Say(now, "row_skipped", {{"worker", request.worker.value()}}, row);
+  }
+}
+
 // The old master may have died between its journal and the rest of what it wanted done.
 void Master::RepeatEffects(absl::Time now) {
   Say(now, options_.resume ? "resumed" : "master_restarted",
-      {{"restarts", restarts_}, {"steps", ledger_.steps()}});
+      {{"restarts", restarts_}, {"steps", ledger_.steps()}},
+      options_.resume ? "rubato train --resume" : "the master before it died");
   reported_ = evaluations_.results().size();
   if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
     effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = Manifest()});
@@ -106,6 +123,7 @@ Snapshot Master::snapshot() const {
                        .records_committed = ledger_.records_committed(),
                        .records_expected = ledger_.records_expected(),
                        .records_repeated = records_repeated_,
+                       .records_recomputed = records_recomputed_,
                        .workers_target = target_,
                        .workers_started = totals.workers_started,
                        .workers_lost = totals.workers_lost,
@@ -116,27 +134,23 @@ Snapshot Master::snapshot() const {
                        .servers_lost = totals.servers_lost,
                        .master_restarts = restarts_,
                        .fenced_pushes = totals.fenced,
-                       .bad_rows = totals.bad_rows,
+                       .bad_rows = bad_rows_,
                        .checkpoint = checkpoints_.complete(),
                        .loss = loss_,
+                       .loss_known = loss_weight_ > 0,
+                       .bad_input = verdict_.has_value() && verdict_->bad_input,
+                       .run_began = run_began_,
+                       .records_before = records_before_,
                        .spent = totals.spent,
                        .evaluations = evaluations_.results(),
                        .processes = members_.Processes()};
-  int64_t duplicates = 0;
   for (const ServerMember& server : members_.servers()) {
     snapshot.servers_alive += server.state == State::kRunning;
     snapshot.fenced_pushes += server.last.fenced;
     snapshot.rows += server.last.rows;
     snapshot.bytes += server.last.bytes;
-    // Every server sees every push, so the one with most duplicates saw them all.
-    duplicates = std::max(duplicates, server.last.duplicates);
   }
-  snapshot.records_recomputed =
-      (totals.duplicates + duplicates) * ledger_.plan().options().batch_size;
-  for (const auto& [id, worker] : members_.workers()) {
-    snapshot.spent.Add(worker.spent);
-    snapshot.bad_rows += worker.bad_rows;
-  }
+  for (const auto& [id, worker] : members_.workers()) snapshot.spent.Add(worker.spent);
   return snapshot;
 }
 

@@ -34,7 +34,7 @@ class Echo : public MasterHandler {
   }
   HeartbeatReply ServerBeat(const ServerHeartbeat& beat) override {
     server = beat;
-    return {.known = true, .checkpoint_wanted = 3, .checkpoint_complete = 2};
+    return {.known = true, .checkpoint_wanted = 3, .checkpoint_oldest = 2};
   }
   LeaseReply Lease(const LeaseRequest& request) override {
     lease = request;
