@@ -2,12 +2,14 @@
 // nothing lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
@@ -17,7 +19,9 @@ namespace rubato {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A small csv job; `row` is the last row of the training data.
 std::string WriteCsvJob(const ScratchFolder& folder, const std::string& row,
@@ -147,19 +151,42 @@ TEST(BadRowTest, FailsTheJobAndNamesTheLine) {
   const std::string job = WriteCsvJob(folder, "1,cheap,site1\n", "}\nworkers: {max: 2}\n");
   const CommandResult result = Train(folder, job);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("train.csv:302"), HasSubstr("cheap")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("train.csv:302"), HasSubstr("cheap"),
+                                HasSubstr("data.bad_rows: skip")));
 }
 
-TEST(BadRowTest, IsSkippedAndCountedWhereAsked) {
+// A label no logistic model can mean, which once trained to an AUC of one half in silence.
+TEST(BadRowTest, ALabelBeyondTheModelIsABadRow) {
   ScratchFolder folder;
-  const std::string job =
-      WriteCsvJob(folder, "1,cheap,site1\n0,1\n", ", bad_rows: skip, bad_rows_max: 2}\n");
+  const std::string job = WriteCsvJob(folder, "2,1,site1\n", "}\nworkers: {max: 1}\n");
   const CommandResult result = Train(folder, job);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("train.csv:302: the label is 2"), HasSubstr("0 or 1")));
+}
+
+// However often it is read, in epochs and evaluations, a bad row counts once, and is named.
+TEST(BadRowTest, IsSkippedAndCountedOnceWhereAsked) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "1,cheap,site1\n0,1\n",
+                                      ", validation: valid.csv, bad_rows: skip, bad_rows_max: 3}\n"
+                                      "workers: {max: 2}\nepochs: 3\nevaluate: {every_steps: 8}\n");
+  folder.Write("valid.csv", "click,price,site\n1,3,site1\n0,dear,site2\n0,2,site2\n");
+  TrainingJob training(folder.path(), {job});
+  const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  std::ifstream file(folder.path() + "/job/summary.json");
-  const auto summary = nlohmann::json::parse(file);
-  EXPECT_EQ(summary["bad_rows"], 2);
-  EXPECT_EQ(summary["records_committed"], 302);
+  EXPECT_EQ(training.Summary()["bad_rows"], 3);
+  EXPECT_EQ(training.Summary()["records_committed"], 3 * 302);
+  EXPECT_GE(training.Summary()["evaluations"].size(), 2u);
+  std::set<std::string> named;
+  for (const auto& event : training.Events("row_skipped")) {
+    named.insert(
+        event["cause"].get<std::string>().substr(0, event["cause"].get<std::string>().find(": ")));
+  }
+  EXPECT_THAT(named, ElementsAre(HasSubstr("train.csv:302"), HasSubstr("train.csv:303"),
+                                 HasSubstr("valid.csv:3")));
+  const std::string logs = ReadText(training.job_dir() + "/logs/worker-0.log") +
+                           ReadText(training.job_dir() + "/logs/worker-1.log");
+  EXPECT_THAT(logs, AllOf(HasSubstr("train.csv:302"), HasSubstr("valid.csv:3")));
 }
 
 TEST(BadRowTest, TooManySkippedFailTheJob) {
@@ -168,7 +195,7 @@ TEST(BadRowTest, TooManySkippedFailTheJob) {
       WriteCsvJob(folder, "1,a,b\n1,a,b\n1,a,b\n", ", bad_rows: skip, bad_rows_max: 2}\n");
   const CommandResult result = Train(folder, job);
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("bad_rows_max"));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("bad_rows_max"), HasSubstr("train.csv:30")));
 }
 
 // A learning rate that explodes: the job ends, and says which value was not finite.
@@ -179,7 +206,7 @@ TEST(NanTest, EndsTheJobWithTheReason) {
   const CommandResult result = RunRubato(
       {"train", job, "--set", "model=deepfm", "--job-dir", folder.path() + "/job"}, folder.path());
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.err, HasSubstr("the loss is nan"));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("the loss is nan"), HasSubstr("learning_rate")));
 }
 
 // A job directory with a finished or damaged job in it.
@@ -228,16 +255,41 @@ TEST_F(DamagedJobTest, ATornJournalTailIsForgiven) {
 TEST_F(DamagedJobTest, ADamagedCheckpointIsNamed) {
   Flip(dir_ + "/checkpoints/1/server-0.ckpt", 0.7);
   const CommandResult result = Resume();
-  EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("server-0.ckpt"));
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, AllOf(HasSubstr("checkpoints/1/server-0.ckpt: damaged at byte"),
+                                Not(HasSubstr("times in a row"))));  // Once is enough.
 }
 
 TEST_F(DamagedJobTest, ATruncatedCheckpointIsNamed) {
   const std::string path = dir_ + "/checkpoints/1/server-0.ckpt";
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
   const CommandResult result = Resume();
-  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(result.exit_code, 2) << result.err;
   EXPECT_THAT(result.err, HasSubstr("server-0.ckpt"));
+}
+
+// One damaged file of two checkpoints: the older one and the log since it give everything back.
+TEST(DamagedCheckpointTest, TheOneBeforeItServes) {
+  ScratchFolder folder;
+  const std::string job = WriteCriteoJob(folder, 50000,
+                                         "servers: 1\nworkers: {max: 1}\nepochs: 400\n"
+                                         "checkpoint: {every_steps: 10, keep: 2}\n");
+  int64_t newest = 0;
+  {
+    TrainingJob training(folder.path(), {job});
+    ASSERT_TRUE(Eventually([&] { return training.Events("checkpoint_complete").size() >= 3; }));
+    kill(training.pid(), SIGINT);
+    ASSERT_EQ(training.Wait().exit_code, 130);
+    newest = training.Events("checkpoint_complete").back()["version"];
+  }
+  const std::string path =
+      absl::StrCat(folder.path(), "/job/checkpoints/", newest, "/server-0.ckpt");
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  TrainingJob resumed(folder.path(), {"--resume", folder.path() + "/job"});
+  EXPECT_TRUE(Eventually([&] {
+    return resumed.Events("checkpoint_complete").back()["version"] > newest || !resumed.running();
+  }));
+  EXPECT_TRUE(resumed.running()) << ReadText(folder.path() + "/train.err");
 }
 
 TEST_F(DamagedJobTest, AnotherVersionsJournalIsRefused) {
@@ -281,7 +333,7 @@ TEST(DiskFullTest, EndsWithTheReasonAndLosesNothing) {
   const CommandResult full = RunWithFileLimit(
       20 << 20, {"train", job, "--job-dir", folder.path() + "/job"}, folder.path());
   EXPECT_EQ(full.exit_code, 1) << full.err;
-  EXPECT_THAT(full.err, HasSubstr("File too large"));
+  EXPECT_THAT(full.err, AllOf(HasSubstr("File too large"), HasSubstr("rubato train --resume")));
   TrainingJob second(folder.path(), {"--resume", folder.path() + "/job"});
   const CommandResult done = second.Wait();
   ASSERT_EQ(done.exit_code, 0) << done.err;
@@ -289,23 +341,69 @@ TEST(DiskFullTest, EndsWithTheReasonAndLosesNothing) {
   EXPECT_EQ(second.Summary()["records_repeated"], 0);
 }
 
-// A port that is taken, for the roles started by hand.
-TEST(PortTest, AddressInUseIsSaid) {
-  ScratchFolder folder;
-  const std::string job = WriteCsvJob(folder, "", "}\nworkers: {max: 1}\n");
-  ASSERT_EQ(Train(folder, job).exit_code, 0);
+// The roles started by hand: where they cannot listen, they say so before anything begins.
+class ListenTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(Train(folder_, WriteCsvJob(folder_, "", "}\nworkers: {max: 1}\n")).exit_code, 0);
+  }
+  CommandResult Run(const std::string& role, const std::string& listen) {
+    std::vector<std::string> words = {role, "--job-dir", folder_.path() + "/job", "--listen",
+                                      listen};
+    if (role == "server") words.insert(words.end(), {"--master", "unix:/nowhere", "--id", "0"});
+    return RunRubato(words, folder_.path());
+  }
+  ScratchFolder folder_;
+};
+
+TEST_F(ListenTest, AUnixSocketInUse) {
   const int taken = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address = {.sun_family = AF_UNIX};
-  const std::string path = folder.path() + "/s";
+  const std::string path = folder_.path() + "/s";
   path.copy(address.sun_path, sizeof(address.sun_path) - 1);
   ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(listen(taken, 1), 0);
-  const CommandResult server = RunRubato({"server", "--job-dir", folder.path() + "/job", "--master",
-                                          "unix:/nowhere", "--id", "0", "--listen", "unix:" + path},
-                                         folder.path());
-  EXPECT_NE(server.exit_code, 0);
-  EXPECT_THAT(server.err, HasSubstr("in use"));
+  for (const char* role : {"server", "master"}) {
+    const CommandResult result = Run(role, "unix:" + path);
+    EXPECT_EQ(result.exit_code, 1) << role << result.err;
+    EXPECT_THAT(result.err, HasSubstr("in use"));
+  }
   close(taken);
+}
+
+TEST_F(ListenTest, APortInUse) {
+  const int taken = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  socklen_t size = sizeof(address);
+  ASSERT_EQ(bind(taken, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(taken, 1), 0);
+  ASSERT_EQ(getsockname(taken, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string port = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  for (const char* role : {"server", "master"}) {
+    const CommandResult result = Run(role, port);
+    EXPECT_EQ(result.exit_code, 1) << role << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(port), HasSubstr("in use by another process"),
+                                  Not(HasSubstr("grpc")), Not(HasSubstr(".cc:"))));
+  }
+  close(taken);
+}
+
+TEST_F(ListenTest, AnAddressThatIsNone) {
+  for (const char* role : {"server", "master"}) {
+    const CommandResult port = Run(role, "127.0.0.1:99999");
+    EXPECT_EQ(port.exit_code, 2) << role;
+    EXPECT_THAT(port.err, AllOf(HasSubstr("--listen"), HasSubstr("127.0.0.1:99999")));
+  }
+  const CommandResult folder = Run("master", "unix:/no/such/place/m");
+  EXPECT_EQ(folder.exit_code, 2);
+  EXPECT_THAT(folder.err, HasSubstr("there is no folder /no/such/place"));
+  const CommandResult worker = RunRubato(
+      {"worker", "--job-dir", folder_.path() + "/job", "--master", "here"}, folder_.path());
+  EXPECT_EQ(worker.exit_code, 2);
+  EXPECT_THAT(worker.err, AllOf(HasSubstr("--master"), HasSubstr("'here' is no address")));
+  // One that is right is waited for, and named at once.
+  EXPECT_THAT(ReadText(folder_.path() + "/job/logs/worker-0.log"),
+              HasSubstr("waiting for the master at unix:/"));
 }
 
 }  // namespace

@@ -61,7 +61,11 @@ class RecoveryTest : public testing::Test {
 
 TEST_F(RecoveryTest, AWorkerDies) {
   Start();
+  const auto victim = training_->Alive("worker").front();
   KillOneAndExpectProgress("worker");
+  EXPECT_GT(training_->Show()["records_recomputed"], 0);
+  EXPECT_EQ(training_->Events("worker_launched").back()["cause"],
+            absl::StrCat("replaces worker-", victim.id));
 }
 
 TEST_F(RecoveryTest, AServerDies) {

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "absl/time/clock.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -31,6 +32,16 @@ void ExpectEveryRecordOnce(const nlohmann::json& summary) {
   EXPECT_NEAR(sum, 1, 1e-9);
 }
 
+// Everything that happened has its cause beside it.
+void ExpectCauses(const TrainingJob& training) {
+  std::ifstream file(training.job_dir() + "/events.jsonl");
+  int events = 0;
+  for (std::string line; std::getline(file, line); ++events) {
+    EXPECT_FALSE(nlohmann::json::parse(line).value("cause", "").empty()) << line;
+  }
+  EXPECT_GT(events, 5);
+}
+
 // Two servers, two workers, one epoch: every record once, an AUC near the best, all in one JSON
 // object, and a job directory that holds what DESIGN promises.
 TEST(TrainTest, TrainsAndTellsTheWholeStory) {
@@ -45,7 +56,9 @@ TEST(TrainTest, TrainsAndTellsTheWholeStory) {
   EXPECT_EQ(summary["records_expected"], 40000);
   EXPECT_EQ(summary["steps"], (40000 + 255) / 256);
   ExpectEveryRecordOnce(summary);
-  EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.65);
+  // A fifth of what lies between a coin and the best possible may still be missing after 157 steps.
+  EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.5 + 0.8 * (BestAuc(folder) - 0.5));
+  EXPECT_LT(summary["metrics"]["auc"].get<double>(), BestAuc(folder) + 0.01);
   EXPECT_GT(summary["metrics"]["logloss"].get<double>(), 0.3);
   EXPECT_GT(summary["rows"].get<int64_t>(), 1000);
   for (const char* name : {"job.yaml", "journal", "events.jsonl", "processes.json", "summary.json",
@@ -59,6 +72,7 @@ TEST(TrainTest, TrainsAndTellsTheWholeStory) {
         << process;
   }
   EXPECT_THAT(result.err, HasSubstr("40,000 committed of 40,000"));
+  ExpectCauses(training);
 }
 
 // Growing and shrinking while it trains: those who stay keep their process ids.
@@ -100,11 +114,19 @@ TEST(TrainTest, CtrlCAndResume) {
   EXPECT_FALSE(first.Summary()["checkpoint"].is_null());
   EXPECT_LT(first.Summary()["records_committed"], 480000);
 
+  const absl::Time resumed = absl::Now();
   TrainingJob second(folder.path(), {"--resume", first.job_dir()});
+  nlohmann::json shown;  // Of this run: its time, and its speed.
+  ASSERT_TRUE(Eventually([&] {
+    shown = second.Show();
+    return shown.is_object() && shown["state"] != "stopped";
+  }));
+  EXPECT_LE(shown["seconds"].get<double>(), absl::ToDoubleSeconds(absl::Now() - resumed));
   const CommandResult done = second.Wait();
   ASSERT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(second.Summary()["records_expected"], 480000);
   ExpectEveryRecordOnce(second.Summary());
+  ExpectCauses(second);
 }
 
 // The supervisor itself dies with SIGKILL: its children go with it, and --resume goes on.
@@ -146,6 +168,51 @@ TEST(TrainTest, EvaluatesAlongTheWay) {
   ASSERT_GE(evaluations.size(), 3u);
   EXPECT_EQ(evaluations.back()["step"], training.Summary()["steps"]);
   EXPECT_GT(evaluations.back()["metrics"]["auc"], evaluations.front()["metrics"]["auc"]);
+}
+
+// Images in idx files: a bright square whose place is the digit, on a noisy ground.
+void WriteDigits(const ScratchFolder& folder, const std::string& name, int count) {
+  const auto number = [](int n) {
+    return std::string{static_cast<char>(n >> 24), static_cast<char>(n >> 16),
+                       static_cast<char>(n >> 8), static_cast<char>(n)};
+  };
+  std::string images = std::string("\0\0\x08\x03", 4) + number(count) + number(28) + number(28);
+  std::string labels = std::string("\0\0\x08\x01", 4) + number(count);
+  uint32_t noise = static_cast<uint32_t>(count);
+  for (int i = 0; i < count; ++i) {
+    const int digit = i % 10;
+    const int top = 2 + 13 * (digit / 5), left = 1 + 5 * (digit % 5);
+    for (int y = 0; y < 28; ++y) {
+      for (int x = 0; x < 28; ++x) {
+        noise = noise * 1664525 + 1013904223;
+        const bool bright = y >= top && y < top + 10 && x >= left && x < left + 6;
+        images.push_back(static_cast<char>((bright ? 150 : 0) + (noise >> 24) % 100));
+      }
+    }
+    labels.push_back(static_cast<char>(digit));
+  }
+  folder.Write(name + "-images", images);
+  folder.Write(name + "-labels", labels);
+}
+
+// Another format, another kind of model: no tables at all, ten classes, and two of everything.
+TEST(TrainTest, TrainsOnImages) {
+  ScratchFolder folder;
+  WriteDigits(folder, "train", 1200);
+  WriteDigits(folder, "valid", 200);
+  const std::string job = folder.Write(
+      "job.yaml",
+      "name: digits\nmodel: mnist_cnn\n"
+      "data: {train: [train-images, train-labels], validation: [valid-images, valid-labels], "
+      "format: idx}\n"
+      "batch_size: 20\nepochs: 3\nservers: 2\nworkers: {max: 2}\n"
+      "optimizer: {name: adagrad, learning_rate: 0.01}\n");
+  TrainingJob training(folder.path(), {job});
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training.Summary()["records_expected"], 3600);
+  ExpectEveryRecordOnce(training.Summary());
+  EXPECT_GT(training.Summary()["metrics"]["accuracy"].get<double>(), 0.9);
 }
 
 }  // namespace

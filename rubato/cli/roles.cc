@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/grpc/master_service.h"
+#include "rubato/adapters/posix/check_address.h"
 #include "rubato/adapters/posix/real_clock.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/torch_loader/load_trainer.h"
@@ -38,6 +39,7 @@ bool AskedToStop() { return StopSignals() > 0; }
 
 absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
   CatchStopSignals();
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckListenAddress(flags.listen), "--listen"));
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   RUBATO_ASSIGN_OR_RETURN(const DataShape shape, ReadDataShape(spec, directory));
@@ -57,6 +59,8 @@ absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
 
 absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
   CatchStopSignals();
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.listen), "--listen"));
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   return RunServer({.job = spec,
@@ -96,6 +100,10 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
     return absl::InvalidArgumentError(
         "give --job FILE, and --join HOST:PORT if a worker is there already; or --job-dir, "
         "--master and --id, as rubato train does");
+  }
+  if (!flags.check && !by_hand) {
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
+    std::fprintf(stderr, "waiting for the master at %s\n", flags.master.c_str());
   }
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
                           by_hand ? MakeDirectory(flags) : JobDirectory::Open(flags.job_dir));

@@ -1,5 +1,4 @@
 // rubato scale JOBDIR --workers N: resizes a running job. rubato show JOBDIR: how it stands.
-#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -74,12 +73,8 @@ absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(
       const Snapshot snapshot,
       Ask<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
-  // The job file is written once, when the job begins.
-  std::error_code ignored;
-  const auto age = std::filesystem::file_time_type::clock::now() -
-                   std::filesystem::last_write_time(directory.job_file(), ignored);
-  const auto summary =
-      SummaryJson(spec, snapshot, absl::FromChrono(age), /*records_before=*/0, directory.path());
+  const auto summary = SummaryJson(spec, snapshot, absl::Now() - snapshot.run_began,
+                                   snapshot.records_before, directory.path());
   return Print(summary, flags, console);
 }
 

@@ -67,7 +67,7 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
       {"fenced_pushes", snapshot.fenced_pushes},
       {"throughput_records_per_second",
        static_cast<double>(snapshot.records_committed - records_before) / std::max(seconds, 1e-9)},
-      {"loss", snapshot.loss},
+      {"loss", snapshot.loss_known ? Json(snapshot.loss) : Json(nullptr)},
       {"metrics", metrics},
       {"evaluations", evaluations},
       {"goodput", Goodput(snapshot.spent)},

@@ -204,7 +204,7 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   if (snapshot.state != JobState::kDone) {
     console.err << "go on with: rubato train --resume " << directory.path() << "\n";
   }
-  return ExitCodeOf(snapshot.state);
+  return snapshot.bad_input ? kExitBadInput : ExitCodeOf(snapshot.state);
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "rubato/cli/summary.h"
+
 namespace rubato {
 namespace {
 
@@ -46,6 +48,14 @@ TEST(ProgressLineTest, SaysWhatElseIsGoingOn) {
   JobSpec spec = Spec();
   spec.epochs = 3;
   EXPECT_THAT(ProgressLine(snapshot, spec, 0, 120), HasSubstr("stopping epoch 1/3"));
+}
+
+// After a resume that was stopped at once, say: no worker has told this master a loss.
+TEST(SummaryTest, AnUnknownLossIsNullNotZero) {
+  Snapshot snapshot = HalfWay();
+  EXPECT_TRUE(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job")["loss"].is_null());
+  snapshot.loss_known = true;
+  EXPECT_EQ(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job")["loss"], 0.45123);
 }
 
 }  // namespace

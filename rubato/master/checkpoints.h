@@ -31,6 +31,8 @@ class Checkpoints {
   int64_t step() const { return step_; }      // Committed when it was.
   // The newest version all servers have; 0 for none.
   int64_t complete() const { return kept_.empty() ? 0 : kept_.back().first; }
+  // The oldest of those that are kept; 0 for none.
+  int64_t oldest() const { return kept_.empty() ? 0 : kept_.front().first; }
   const SavedState newest() const { return kept_.empty() ? SavedState() : kept_.back().second; }
   // The newest version that was dropped for having more than `keep`; 0 for none.
   int64_t dropped() const { return dropped_; }

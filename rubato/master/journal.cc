@@ -59,9 +59,10 @@ absl::StatusOr<Journal> DecodeJournal(absl::string_view bytes, absl::string_view
     if (length_good && length > reader.remaining()) break;  // Torn: it runs past the end.
     const absl::string_view record = reader.GetBytes(length);
     if (!length_good || Checksum(record) != checksum) {
-      return absl::DataLossError(absl::StrCat(
-          "journal: damaged at byte ", at, ": the checksum of record ", journal.records.size(),
-          " does not match; restore the file, or start the job anew from a checkpoint"));
+      return absl::DataLossError(absl::StrCat("journal: damaged at byte ", at,
+                                              ": the checksum of record ", journal.records.size(),
+                                              " does not match; restore the file from a copy, or "
+                                              "begin the job anew in another directory"));
     }
     journal.records.emplace_back(record);
     at += kFrameBytes + length;

@@ -1,4 +1,6 @@
 // What a job survives, and what it does not.
+#include <algorithm>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rubato/master/fake_job.h"
@@ -301,15 +303,90 @@ TEST(LossesTest, ACommitWhereNoBatchEndsIsAFailure) {
   EXPECT_EQ(job.master->ledger().records_committed(), 0);
 }
 
-TEST(LossesTest, TooManyBadRowsFailTheJob) {
+// Bad rows are told with the commit of their batch, so each counts once: a commit said twice, a
+// batch computed twice or a master that comes back change nothing.
+TEST(LossesTest, EachBadRowIsCountedOnce) {
   MasterOptions options = SmallJob();
-  options.job.data.bad_rows_max = 10;
+  options.job.data.bad_rows_max = 3;
   FakeJob job(options);
+  job.JoinServers();
   job.JoinWorker(0);
-  job.Done(job.master->Heartbeat(WorkerHeartbeat{.worker = WorkerId(0), .bad_rows = 10}, job.now));
-  EXPECT_NE(job.master->state(), JobState::kFailed);
-  job.Done(job.master->Heartbeat(WorkerHeartbeat{.worker = WorkerId(0), .bad_rows = 11}, job.now));
-  EXPECT_THAT(job.master->snapshot().error, HasSubstr("data.bad_rows_max, 10"));
+  const Task task = job.Lease(0).task;
+  CommitRequest commit = {.worker = WorkerId(0),
+                          .task = task.id,
+                          .upto = task.begin + 5,
+                          .bad_rows = 2,
+                          .bad_rows_named = {"a.tsv:1: bad", "a.tsv:2: bad"}};
+  for (int said = 0; said < 3; ++said) job.Done(job.master->Commit(commit, job.now));
+  EXPECT_EQ(job.master->snapshot().bad_rows, 2);
+  EXPECT_EQ(std::count(job.events.begin(), job.events.end(), "row_skipped"), 2);
+  job.KillWorker(0);
+  job.Open();
+  EXPECT_EQ(job.master->snapshot().bad_rows, 2);
+  // The next worker goes on after what is committed, and finds two more: one too many.
+  job.JoinWorker(1);
+  const Task rest = job.Lease(1).task;
+  ASSERT_EQ(rest.id, task.id);
+  commit = {.worker = WorkerId(1),
+            .task = rest.id,
+            .upto = rest.end,
+            .bad_rows = 2,
+            .bad_rows_named = {"a.tsv:6: bad", "a.tsv:7: bad"}};
+  job.Done(job.master->Commit(commit, job.now));
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+  EXPECT_THAT(job.master->snapshot().error,
+              AllOf(HasSubstr("4 rows"), HasSubstr("data.bad_rows_max, 3"), HasSubstr("a.tsv:7")));
+}
+
+// What a lost worker had under way is computed again; what one hands back on leaving is not.
+TEST(LossesTest, OnlyWhatWasUnderWayIsComputedAgain) {
+  MasterOptions options = SmallJob();
+  options.job.max_inflight = 0;
+  FakeJob job(options);
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.JoinWorker(1);
+  const Task task = job.Lease(0).task;
+  job.Commit(0, task, task.begin + 5, /*release=*/true);
+  job.Exit(Role::kWorker, 0, 1, 0, 0);
+  EXPECT_EQ(job.master->snapshot().records_recomputed, 0);
+  job.Lease(1);
+  job.KillWorker(1);
+  EXPECT_EQ(job.master->snapshot().records_recomputed, 5);  // One batch: max_inflight + 1.
+  job.Open();
+  EXPECT_EQ(job.master->snapshot().records_recomputed, 5);
+}
+
+// A file that is damaged stays so: the job fails at the first word of it, and says which.
+TEST(LossesTest, AServerWithDamagedFilesFailsTheJobAtOnce) {
+  FakeJob job;
+  job.JoinServers();
+  job.Exit(Role::kServer, 0, 1, /*code=*/2, 0, "server-0.ckpt: damaged at byte 7");
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+  EXPECT_TRUE(job.master->snapshot().bad_input);
+  EXPECT_THAT(job.master->snapshot().error, HasSubstr("server-0.ckpt: damaged at byte 7"));
+}
+
+// A run's own time and records: what was there before a resume is not its doing.
+TEST(LossesTest, AResumedRunCountsFromItsOwnBeginning) {
+  FakeJob job;
+  const absl::Time began = job.now;
+  job.JoinServers();
+  job.JoinWorker(0);
+  const Task task = job.Lease(0).task;
+  job.Commit(0, task, task.end);
+  job.Pass(absl::Seconds(1));
+  EXPECT_EQ(job.master->snapshot().run_began, began);
+  EXPECT_FALSE(job.master->snapshot().loss_known);
+  job.options.resume = true;
+  job.Pass(absl::Seconds(1));
+  const absl::Time resumed = job.now;
+  job.Open();
+  job.options.resume = false;
+  job.Pass(absl::Seconds(1));
+  job.Open();  // A master that merely died changes nothing.
+  EXPECT_EQ(job.master->snapshot().run_began, resumed);
+  EXPECT_EQ(job.master->snapshot().records_before, 10);
 }
 
 }  // namespace

@@ -45,7 +45,7 @@ RegisterReply Master::RegisterWorker(const RegisterRequest& request, absl::Time 
   worker->heard = now;
   if (!worker->registered) {
     Record({.kind = EntryKind::kRegistered, .id = request.id, .value = request.pid}, now);
-    Say(now, "worker_joined", {{"worker", request.id}, {"pid", request.pid}});
+    Say(now, "worker_joined", {{"worker", request.id}, {"pid", request.pid}}, WhyLaunched(*worker));
   }
   return {.accepted = true};
 }
@@ -70,7 +70,9 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
     if (lost == 0) continue;
     Close(JobState::kFailed,
           absl::StrCat("server-", request.id, " came back without ", lost,
-                       " committed records of epoch ", epoch, ": its log or checkpoint is damaged"),
+                       " committed records of epoch ", epoch,
+                       ": its log or checkpoint is damaged, or a power cut took what was not on "
+                       "disk; begin the job anew in another directory"),
           now);
     return {.reason = "it lost what was committed"};
   }
@@ -82,7 +84,8 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
           .text = request.address},
          now);
   Say(now, "server_joined",
-      {{"server", request.id}, {"incarnation", request.incarnation}, {"pid", request.pid}});
+      {{"server", request.id}, {"incarnation", request.incarnation}, {"pid", request.pid}},
+      server_places_[static_cast<size_t>(request.id)].why);
   return {.accepted = true};
 }
 
@@ -97,7 +100,6 @@ HeartbeatReply Master::Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time no
   WorkerMember* worker = Hear(heartbeat.worker, now);
   if (worker == nullptr) return {};
   worker->spent = heartbeat.spent;
-  worker->bad_rows = std::max(worker->bad_rows, heartbeat.bad_rows);
   if (heartbeat.loss_batches > 0 && std::isfinite(heartbeat.loss)) {
     // A mean over the last hundred batches or so.
     const double keep = std::pow(0.99, static_cast<double>(heartbeat.loss_batches));
@@ -105,13 +107,6 @@ HeartbeatReply Master::Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time no
     loss_ += (heartbeat.loss - loss_) * (1 - keep) / loss_weight_;
   }
   if (together() && heartbeat.group.has_value()) HearGroup(heartbeat.worker, *heartbeat.group, now);
-  if (const int64_t bad = BadRows();
-      bad > options_.job.data.bad_rows_max && !verdict_.has_value()) {
-    Close(JobState::kFailed,
-          absl::StrCat(bad, " rows could not be read, more than data.bad_rows_max, ",
-                       options_.job.data.bad_rows_max),
-          now);
-  }
   Advance(now);
   const bool leave = verdict_.has_value() || worker->state == State::kLeaving;
   HeartbeatReply reply = {.known = true,
@@ -140,7 +135,7 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
           .directive = verdict_.has_value() ? Directive::kLeave : Directive::kContinue,
           .view = members_.view(),
           .checkpoint_wanted = checkpoints_.wanted(),
-          .checkpoint_complete = checkpoints_.complete()};
+          .checkpoint_oldest = checkpoints_.oldest()};
 }
 
 // ---- tasks -------------------------------------------------------------------------------------
@@ -193,12 +188,17 @@ CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
   }
   if (evaluation ? request.upto == task.end && request.sums.has_value()
                  : request.upto > task.committed) {
-    Record({.kind = EntryKind::kCommitted,
-            .id = request.worker.value(),
-            .task = task.id,
-            .value = request.upto,
-            .sums = evaluation ? request.sums : std::nullopt},
-           now);
+    JournalEntry entry = {.kind = EntryKind::kCommitted,
+                          .id = request.worker.value(),
+                          .task = task.id,
+                          .value = request.upto,
+                          .sums = evaluation ? request.sums : std::nullopt};
+    if (request.bad_rows > 0) {
+      NameBadRows(request, now);
+      entry.numbers = {static_cast<double>(request.bad_rows)};
+      if (!request.bad_rows_named.empty()) entry.text = request.bad_rows_named.back();
+    }
+    Record(entry, now);
   }
   if (request.release && ledger_.Holds(request.worker, task.id)) {
     Record({.kind = EntryKind::kReleased, .id = request.worker.value(), .task = task.id}, now);

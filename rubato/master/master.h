@@ -117,6 +117,7 @@ class Master {
   struct Verdict {
     JobState state = JobState::kDone;
     std::string error;
+    bool bad_input = false;
   };
 
   Master(MasterOptions options, const TaskPlanOptions& plan, absl::Time now);
@@ -128,8 +129,10 @@ class Master {
   absl::Status ApplyToMembers(const JournalEntry& entry, absl::Time now);
   absl::Status ApplyToTasks(const JournalEntry& entry);
   void ApplyExit(const JournalEntry& entry, absl::Time now);
-  void ApplyResume();
+  void ApplyResume(const JournalEntry& entry);
   void ApplyFounded(const JournalEntry& entry);
+  void Reopen(WorkerId worker);   // What it held, counting what must be computed again.
+  void Vacated(WorkerId worker);  // Its place is free: whoever comes next comes for it.
 
   // ---- what follows, after every call (master_advance.cc) ----
   void Advance(absl::Time now);
@@ -139,13 +142,14 @@ class Master {
   void AdvanceEvaluation(absl::Time now);
   void AdvanceCheckpoint(absl::Time now);
   void EndIfOver(absl::Time now);
+  void FailIfTooManyBadRows(absl::Time now);
   void BeginCheckpoint(bool last, absl::Time now);
   void CompleteCheckpoint(const SavedState& saved, absl::Time now);
   void Staff(absl::Time now);
   void StaffWorkers(absl::Time now);
   void Dismiss(absl::Time now);
-  void Close(JobState state, const std::string& error, absl::Time now,
-             int64_t records_repeated = 0);
+  void Close(JobState state, const std::string& error, absl::Time now, int64_t records_repeated = 0,
+             bool bad_input = false);
   // Whether every server has told, in this life, what it holds with the last checkpoint.
   bool ServersSettled() const;
   // Whether every server applied exactly what the ledger committed, and that is everything.
@@ -188,8 +192,10 @@ class Master {
   void RepeatEffects(absl::Time now);
   void Say(absl::Time now, std::string kind, Fields fields, std::string cause = "");
   void Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incarnation);
+  void NameBadRows(const CommitRequest& request, absl::Time now);
   std::string Manifest() const;
   std::string Describe(const Task& task) const;
+  std::string WhyLaunched(const WorkerMember& worker) const;
 
   MasterOptions options_;
   // Journaled:
@@ -209,6 +215,11 @@ class Master {
   bool stop_checkpoint_ = false;
   std::optional<Verdict> verdict_;
   int64_t records_repeated_ = 0;
+  int64_t records_recomputed_ = 0;
+  int64_t bad_rows_ = 0;
+  std::string last_bad_row_;
+  absl::Time run_began_;
+  int64_t records_before_ = 0;  // Committed by then.
   // Of this life only:
   std::vector<Effect> effects_;
   absl::Time last_tick_;

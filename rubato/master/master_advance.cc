@@ -23,6 +23,7 @@ void Master::Advance(absl::Time now) {
     EndIfStalled(now);
     AdvanceEvaluation(now);
     AdvanceCheckpoint(now);
+    FailIfTooManyBadRows(now);
     if (together()) {
       EndGroupIfOver(now);
     } else {
@@ -69,7 +70,7 @@ void Master::ReportEvaluation(absl::Time now) {
   reported_ = evaluations_.results().size();
   Fields fields = {{"number", result.number}, {"step", result.step}, {"records", result.records}};
   for (const auto& [name, value] : result.metrics) fields.emplace_back(name, value);
-  Say(now, "evaluation_ended", std::move(fields));
+  Say(now, "evaluation_ended", std::move(fields), "every record of data.validation is scored");
 }
 
 void Master::EndIfStalled(absl::Time now) {
@@ -108,7 +109,11 @@ void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
     effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
   }
   Say(now, "checkpoint_complete",
-      {{"version", version}, {"step", together() ? saved.steps : checkpoints_.step()}});
+      {{"version", version}, {"step", together() ? saved.steps : checkpoints_.step()}},
+      !checkpoints_.LastBegun()
+          ? absl::StrCat("every ", options_.job.checkpoint.every_steps, " steps")
+      : stop_requested_ ? "the job stops"
+                        : "training is over");
 }
 
 void Master::BeginCheckpoint(bool last, absl::Time now) {
@@ -116,6 +121,16 @@ void Master::BeginCheckpoint(bool last, absl::Time now) {
           .incarnation = last ? 1 : 0,
           .value = checkpoints_.wanted() + 1},
          now);
+}
+
+void Master::FailIfTooManyBadRows(absl::Time now) {
+  const int64_t bad = BadRows();
+  if (bad <= options_.job.data.bad_rows_max || verdict_.has_value()) return;
+  Close(JobState::kFailed,
+        absl::StrCat(bad, " rows could not be read, more than data.bad_rows_max, ",
+                     options_.job.data.bad_rows_max,
+                     last_bad_row_.empty() ? "" : absl::StrCat("; the last: ", last_bad_row_)),
+        now);
 }
 
 // Trained: the last evaluation and the last checkpoint run side by side. What each server says
@@ -169,15 +184,19 @@ absl::Status Master::Audit(int64_t* records_repeated) const {
 }
 
 void Master::Close(JobState state, const std::string& error, absl::Time now,
-                   int64_t records_repeated) {
+                   int64_t records_repeated, bool bad_input) {
   if (verdict_.has_value()) return;
   Record({.kind = EntryKind::kClosed,
           .id = records_repeated,
+          .incarnation = bad_input ? 1 : 0,
           .value = static_cast<int64_t>(state),
           .text = error},
          now);
   Say(now, std::string(JobStateName(state)),
-      {{"steps", ledger_.steps()}, {"records", ledger_.records_committed()}}, error);
+      {{"steps", ledger_.steps()}, {"records", ledger_.records_committed()}},
+      !error.empty()                ? error
+      : state == JobState::kStopped ? "asked to stop"
+                                    : "every record is committed, and applied once everywhere");
 }
 
 // ---- processes ---------------------------------------------------------------------------------
@@ -192,7 +211,8 @@ void Master::Staff(absl::Time now) {
         {.kind = EntryKind::kLaunched, .role = Role::kServer, .id = id, .incarnation = incarnation},
         now);
     effects_.push_back(LaunchProcess{.role = Role::kServer, .id = id, .incarnation = incarnation});
-    Say(now, "server_launched", {{"server", id}, {"incarnation", incarnation}});
+    Say(now, "server_launched", {{"server", id}, {"incarnation", incarnation}},
+        server_places_[i].why);
   }
   StaffWorkers(now);
 }
@@ -220,7 +240,7 @@ void Master::StaffWorkers(absl::Time now) {
     const int64_t id = members_.NextWorker().value();
     Record({.kind = EntryKind::kLaunched, .id = id, .incarnation = 1, .value = slot}, now);
     effects_.push_back(LaunchProcess{.role = Role::kWorker, .id = id, .incarnation = 1});
-    Say(now, "worker_launched", {{"worker", id}});
+    Say(now, "worker_launched", {{"worker", id}}, worker_places_[static_cast<size_t>(slot)].why);
   }
 }
 

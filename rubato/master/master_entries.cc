@@ -1,4 +1,6 @@
 // How a master begins, and how entries change it: live and in replay alike.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 #include "rubato/master/journal.h"
@@ -7,6 +9,16 @@
 
 namespace rubato {
 namespace {
+
+// Times are in the journal as microseconds, which a double holds exactly for centuries.
+std::vector<double> TimeNumbers(absl::Time now) {
+  return {static_cast<double>(absl::ToUnixMicros(now))};
+}
+
+absl::Time TimeOf(const JournalEntry& entry) {
+  if (entry.numbers.empty()) return absl::UnixEpoch();
+  return absl::FromUnixMicros(static_cast<int64_t>(entry.numbers.front()));
+}
 
 int64_t StartTarget(const WorkersSpec& workers) {
   return workers.start > 0 ? workers.start : workers.max;
@@ -39,7 +51,8 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
   JournalEntry created = {.kind = EntryKind::kCreated,
                           .id = plan.batches_per_task,
                           .incarnation = plan.evaluation_batches_per_task,
-                          .text = shape};
+                          .text = shape,
+                          .numbers = TimeNumbers(now)};
   if (!records.empty()) {
     RUBATO_ASSIGN_OR_RETURN(created, DecodeEntry(records.front()));
     if (created.kind != EntryKind::kCreated || created.id < 1 || created.incarnation < 1) {
@@ -63,7 +76,8 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
     if (resume && master->verdict_.has_value() && master->verdict_->state == JobState::kDone) {
       return absl::FailedPreconditionError("the job is done already");
     }
-    master->Record({.kind = EntryKind::kRestarted, .value = resume ? 1 : 0}, now);
+    master->Record(
+        {.kind = EntryKind::kRestarted, .value = resume ? 1 : 0, .numbers = TimeNumbers(now)}, now);
     master->RepeatEffects(now);
   }
   master->Advance(now);
@@ -103,10 +117,11 @@ void Master::Record(const JournalEntry& entry, absl::Time now) {
 absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
   switch (entry.kind) {
     case EntryKind::kCreated:
+      run_began_ = TimeOf(entry);
       return absl::OkStatus();
     case EntryKind::kRestarted:
       if (entry.value == 1) {
-        ApplyResume();  // A new run of the job, by its user's wish: nobody died.
+        ApplyResume(entry);  // A new run of the job, by its user's wish: nobody died.
       } else {
         ++restarts_;
       }
@@ -125,6 +140,8 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       return ApplyToTasks(entry);
     case EntryKind::kScaled:
       target_ = entry.value;
+      // Those at work overwrite it when they go.
+      for (LaunchPlace& place : worker_places_) place.why = "asked by rubato scale";
       return absl::OkStatus();
     case EntryKind::kStopRequested:
       stop_requested_ = true;
@@ -158,7 +175,9 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       worker_crashes_.Progress();
       return absl::OkStatus();
     case EntryKind::kClosed:
-      verdict_ = {.state = static_cast<JobState>(entry.value), .error = entry.text};
+      verdict_ = {.state = static_cast<JobState>(entry.value),
+                  .error = entry.text,
+                  .bad_input = entry.incarnation == 1};
       records_repeated_ = entry.id;
       return absl::OkStatus();
   }
@@ -192,9 +211,10 @@ absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
       members_.Evict(worker);
       group_.Forget(worker);
       ledger_.Fence(worker);
+      Vacated(worker);
       break;
     case EntryKind::kFenced:
-      ledger_.Reopen(worker);
+      Reopen(worker);
       break;
     default:
       ApplyExit(entry, now);
@@ -209,6 +229,8 @@ void Master::ApplyExit(const JournalEntry& entry, absl::Time now) {
     const ServerMember& server = members_.servers()[static_cast<size_t>(entry.id)];
     const bool progress = ledger_.steps() > server.steps_at_launch;
     server_places_[static_cast<size_t>(entry.id)].Exited(progress, now);
+    server_places_[static_cast<size_t>(entry.id)].why =
+        absl::StrCat("replaces server-", entry.id, " of life ", entry.incarnation);
     if (kind == ExitKind::kCrashed) server_crashes_.Crashed(entry.text);
     members_.RemoveServer(entry.id, lost, entry.numbers);
     return;
@@ -220,11 +242,32 @@ void Master::ApplyExit(const JournalEntry& entry, absl::Time now) {
       worker.state == Member::State::kStarting || worker.state == Member::State::kRunning;
   if (had_place && slot < worker_places_.size()) {
     worker_places_[slot].Exited(worker.commits > 0, now);
+    Vacated(WorkerId(entry.id));
   }
   if (kind == ExitKind::kCrashed) worker_crashes_.Crashed(entry.text);
-  ledger_.Reopen(WorkerId(entry.id));
+  Reopen(WorkerId(entry.id));
   group_.Forget(WorkerId(entry.id));
   members_.RemoveWorker(WorkerId(entry.id), lost, entry.numbers);
+}
+
+void Master::Vacated(WorkerId worker) {
+  const size_t slot = static_cast<size_t>(members_.FindWorker(worker)->slot);
+  if (slot < worker_places_.size()) {
+    worker_places_[slot].why = absl::StrCat("replaces ", worker.ToString());
+  }
+}
+
+// A worker has at most max_inflight + 1 batches under way, beyond what is committed.
+void Master::Reopen(WorkerId worker) {
+  const int64_t batch_size = ledger_.plan().options().batch_size;
+  int64_t room = (options_.job.max_inflight + 1) * batch_size;
+  for (const auto& [id, live] : ledger_.live()) {
+    if (live.worker != worker || live.task.kind != TaskKind::kTrain) continue;
+    const int64_t under_way = std::min(room, live.task.end - live.task.committed);
+    records_recomputed_ += under_way;
+    room -= under_way;
+  }
+  ledger_.Reopen(worker);
 }
 
 absl::Status Master::ApplyToTasks(const JournalEntry& entry) {
@@ -234,9 +277,18 @@ absl::Status Master::ApplyToTasks(const JournalEntry& entry) {
   if (entry.kind == EntryKind::kTaskFailed) {
     not_finite_ += entry.value;
     RUBATO_RETURN_IF_ERROR(ledger_.AddFailure(entry.task, {worker, entry.text}));
+    const Task& task = ledger_.Find(entry.task)->task;
+    if (task.kind == TaskKind::kTrain) {  // The batch that failed is tried again.
+      records_recomputed_ +=
+          std::min(ledger_.plan().options().batch_size, task.end - task.committed);
+    }
     return ledger_.Release(entry.task);
   }
   RUBATO_RETURN_IF_ERROR(ledger_.Commit(entry.task, entry.value));
+  if (!entry.numbers.empty()) {
+    bad_rows_ += static_cast<int64_t>(entry.numbers.front());
+    last_bad_row_ = entry.text;
+  }
   if (WorkerMember* member = members_.FindWorker(worker)) ++member->commits;
   worker_crashes_.Progress();
   server_crashes_.Progress();
@@ -247,8 +299,12 @@ absl::Status Master::ApplyToTasks(const JournalEntry& entry) {
   return absl::OkStatus();
 }
 
-void Master::ApplyResume() {
-  for (const auto& [id, worker] : members_.workers()) ledger_.Reopen(id);
+void Master::ApplyResume(const JournalEntry& entry) {
+  run_began_ = TimeOf(entry);
+  records_before_ = ledger_.records_committed();
+  for (LaunchPlace& place : worker_places_) place.why = "the job is resumed";
+  for (LaunchPlace& place : server_places_) place.why = "the job is resumed";
+  for (const auto& [id, worker] : members_.workers()) Reopen(id);
   members_.RemoveAll();
   ledger_.ForgetFailures();
   not_finite_ = 0;

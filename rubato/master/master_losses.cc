@@ -10,6 +10,7 @@ namespace {
 
 using State = Member::State;
 
+constexpr int kExitBadInput = 2;
 constexpr int kExitFenced = 4;
 
 // `told`: it was asked to leave, so however it went is fine. `killed`: by us, for hanging.
@@ -96,6 +97,11 @@ void Master::ExitServer(const ExitNotice& notice, absl::Time now) {
           .text = absl::StrCat("server-", notice.id, ": ", cause),
           .numbers = Members::Numbers(server)},
          now);
+  if (kind == ExitKind::kCrashed && notice.exit_code == kExitBadInput) {
+    // A damaged file, say: starting it again would say the same.
+    Close(JobState::kFailed, absl::StrCat("server-", notice.id, ": ", notice.last_words), now,
+          /*records_repeated=*/0, /*bad_input=*/true);
+  }
   FailIfHopeless(Role::kServer, now);
 }
 

@@ -10,6 +10,8 @@ namespace {
 
 using State = Member::State;
 
+constexpr int64_t kBadRowsNamedMax = 20;
+
 int64_t Sum(const std::vector<DataFile>& files) {
   int64_t records = 0;
   for (const DataFile& file : files) records += file.records;
@@ -42,6 +44,11 @@ std::string Master::Describe(const Task& task) const {
                                           {task.begin, task.end}));
 }
 
+std::string Master::WhyLaunched(const WorkerMember& worker) const {
+  const size_t slot = static_cast<size_t>(worker.slot);
+  return slot < worker_places_.size() ? worker_places_[slot].why : "";
+}
+
 void Master::Say(absl::Time now, std::string kind, Fields fields, std::string cause) {
   effects_.push_back(JobEvent{.time = now,
                               .kind = std::move(kind),
@@ -54,10 +61,20 @@ void Master::Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incar
       SignalProcess{.role = role, .id = id, .incarnation = incarnation, .kind = kind});
 }
 
+// The first few: enough to see what is wrong with the data, whatever its size.
+void Master::NameBadRows(const CommitRequest& request, absl::Time now) {
+  int64_t named = bad_rows_;
+  for (const std::string& row : request.bad_rows_named) {
+    if (named++ >= kBadRowsNamedMax) return;
+    Say(now, "row_skipped", {{"worker", request.worker.value()}}, row);
+  }
+}
+
 // The old master may have died between its journal and the rest of what it wanted done.
 void Master::RepeatEffects(absl::Time now) {
   Say(now, options_.resume ? "resumed" : "master_restarted",
-      {{"restarts", restarts_}, {"steps", ledger_.steps()}});
+      {{"restarts", restarts_}, {"steps", ledger_.steps()}},
+      options_.resume ? "rubato train --resume" : "the master before it died");
   reported_ = evaluations_.results().size();
   group_.Expect(members_.view().workers);
   if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
@@ -97,11 +114,7 @@ std::string Master::Manifest() const {
                       absl::StrJoin(epochs, ", "), "}}\n");
 }
 
-int64_t Master::BadRows() const {
-  int64_t rows = members_.totals().bad_rows;
-  for (const auto& [id, worker] : members_.workers()) rows += worker.bad_rows;
-  return rows + group_.bad_rows();
-}
+int64_t Master::BadRows() const { return bad_rows_ + group_.bad_rows(); }
 
 JobState Master::state() const {
   if (verdict_.has_value()) return verdict_->state;
@@ -120,6 +133,7 @@ Snapshot Master::snapshot() const {
                        .records_committed = ledger_.records_committed(),
                        .records_expected = ledger_.records_expected(),
                        .records_repeated = records_repeated_,
+                       .records_recomputed = records_recomputed_ + group_.records_redone(),
                        .workers_target = target_,
                        .workers_started = totals.workers_started,
                        .workers_lost = totals.workers_lost,
@@ -133,24 +147,20 @@ Snapshot Master::snapshot() const {
                        .bad_rows = BadRows(),
                        .checkpoint = checkpoints_.complete(),
                        .loss = loss_,
+                       .loss_known = loss_weight_ > 0,
+                       .bad_input = verdict_.has_value() && verdict_->bad_input,
+                       .run_began = run_began_,
+                       .records_before = records_before_,
                        .spent = totals.spent,
                        .evaluations = evaluations_.results(),
                        .processes = members_.Processes()};
-  int64_t duplicates = 0;
   for (const ServerMember& server : members_.servers()) {
     snapshot.servers_alive += server.state == State::kRunning;
     snapshot.fenced_pushes += server.last.fenced;
     snapshot.rows += server.last.rows;
     snapshot.bytes += server.last.bytes;
-    // Every server sees every push, so the one with most duplicates saw them all.
-    duplicates = std::max(duplicates, server.last.duplicates);
   }
-  snapshot.records_recomputed =
-      (totals.duplicates + duplicates) * ledger_.plan().options().batch_size +
-      group_.records_redone();
-  for (const auto& [id, worker] : members_.workers()) {
-    snapshot.spent.Add(worker.spent);
-  }
+  for (const auto& [id, worker] : members_.workers()) snapshot.spent.Add(worker.spent);
   return snapshot;
 }
 

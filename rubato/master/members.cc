@@ -168,7 +168,6 @@ void Members::RemoveWorker(WorkerId id, bool lost, const std::vector<double>& nu
                      .redo = At(numbers, 4),
                      .checkpoint = At(numbers, 5),
                      .other = At(numbers, 6)});
-  totals_.bad_rows += static_cast<int64_t>(At(numbers, 7));
   totals_.workers_lost += lost && worker.state != State::kEvicted;  // Counted when evicted.
   Bury(Role::kWorker, id.value(), worker, lost ? "lost" : "exited");
   workers_.erase(id);
@@ -178,7 +177,6 @@ void Members::RemoveWorker(WorkerId id, bool lost, const std::vector<double>& nu
 void Members::RemoveServer(int64_t id, bool lost, const std::vector<double>& numbers) {
   ServerMember& server = servers_[static_cast<size_t>(id)];
   totals_.fenced += static_cast<int64_t>(At(numbers, 0));
-  totals_.duplicates += static_cast<int64_t>(At(numbers, 1));
   totals_.servers_lost += lost;
   server.state = State::kGone;
   server.registered = false;
@@ -202,12 +200,11 @@ void Members::RemoveAll() {
 
 std::vector<double> Members::Numbers(const WorkerMember& worker) {
   const TimeSpent& s = worker.spent;
-  return {s.useful, s.read,       s.wait,  s.rebuild,
-          s.redo,   s.checkpoint, s.other, static_cast<double>(worker.bad_rows)};
+  return {s.useful, s.read, s.wait, s.rebuild, s.redo, s.checkpoint, s.other};
 }
 
 std::vector<double> Members::Numbers(const ServerMember& server) {
-  return {static_cast<double>(server.last.fenced), static_cast<double>(server.last.duplicates)};
+  return {static_cast<double>(server.last.fenced)};
 }
 
 void Members::FreshLeases(absl::Time now) {

@@ -35,7 +35,6 @@ struct WorkerMember : Member {
   int64_t commits = 0;       // Of this life.
   int64_t evicted_view = 0;  // The first view without it.
   TimeSpent spent;
-  int64_t bad_rows = 0;
 };
 
 struct ServerMember : Member {
@@ -47,9 +46,7 @@ struct ServerMember : Member {
 // What is left of the processes that are gone.
 struct MemberTotals {
   TimeSpent spent;
-  int64_t bad_rows = 0;
   int64_t fenced = 0;
-  int64_t duplicates = 0;  // Of the server that has most: each sees every push.
   int64_t workers_started = 0, workers_lost = 0, workers_joined = 0, workers_max = 0;
   int64_t servers_started = 0, servers_lost = 0;
 };

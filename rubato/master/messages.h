@@ -46,12 +46,12 @@ bool Admits(const View& newest, WorkerId worker, int64_t number);
 
 // Where a worker's seconds went, in all since it started.
 struct TimeSpent {
-  double useful = 0;   // Computing batches that were then applied.
-  double read = 0;     // Waiting for records.
-  double wait = 0;     // Waiting for a task, for pulled rows or for room to push.
-  double rebuild = 0;  // Starting up; waiting for a server or master that was down.
-  double redo = 0;     // Computing batches that turned out to be applied already.
-  double checkpoint = 0;
+  double useful = 0;      // Computing batches that were then applied.
+  double read = 0;        // Waiting for records.
+  double wait = 0;        // Waiting for a task, for pulled rows or for room to push.
+  double rebuild = 0;     // Starting up; waiting for a server or master that was down.
+  double redo = 0;        // Computing batches that turned out to be applied already.
+  double checkpoint = 0;  // Waiting for one: nothing with servers, who write beside serving.
   double other = 0;
   double total() const { return useful + read + wait + rebuild + redo + checkpoint + other; }
   void Add(const TimeSpent& more);
@@ -138,7 +138,6 @@ struct WorkerHeartbeat {
   double loss = 0;   // Mean loss of the batches since the last heartbeat.
   int64_t loss_batches = 0;
   TimeSpent spent;
-  int64_t bad_rows = 0;  // Rows skipped, in all since it started.
   std::optional<GroupReport> group;
 };
 struct ServerHeartbeat {
@@ -158,9 +157,10 @@ struct HeartbeatReply {
   Directive directive = Directive::kContinue;
   View view;
   // Servers, and the first of a group: write checkpoint `checkpoint_wanted` if newer than your
-  // last; the push log before `checkpoint_complete` may go.
+  // last. `checkpoint_oldest` is the oldest complete one that is kept: the push log before it may
+  // go.
   int64_t checkpoint_wanted = 0;
-  int64_t checkpoint_complete = 0;
+  int64_t checkpoint_oldest = 0;
   std::optional<GroupOrders> group;  // Workers of strategy allreduce.
 };
 
@@ -183,6 +183,10 @@ struct CommitRequest {
   int64_t upto = 0;
   bool release = false;                // Hand the rest back: the worker is leaving.
   std::optional<EvaluationSums> sums;  // Evaluation tasks, with upto == end.
+  // Rows left out of what this commit adds, in the first pass over the data (FirstPass), so that
+  // each bad row is counted once. The first few by name: file, line and what is wrong.
+  int64_t bad_rows = 0;
+  std::vector<std::string> bad_rows_named;
 };
 struct CommitReply {
   bool held = false;     // False: the worker no longer holds the task; drop it, keep nothing.
@@ -228,7 +232,7 @@ struct Snapshot {
   int64_t records_committed = 0;
   int64_t records_expected = 0;
   int64_t records_repeated = 0;    // Applied twice on some server: must be 0.
-  int64_t records_recomputed = 0;  // Computed again after a loss, and recognised.
+  int64_t records_recomputed = 0;  // Under way at a worker when it was lost: computed again.
   int64_t workers_target = 0, workers_started = 0, workers_lost = 0, workers_joined = 0,
           workers_max = 0, workers_alive = 0;
   int64_t servers_started = 0, servers_lost = 0, servers_alive = 0;
@@ -238,6 +242,10 @@ struct Snapshot {
   int64_t rows = 0, bytes = 0;  // On all servers.
   int64_t checkpoint = 0;       // The newest complete one; 0 for none.
   double loss = 0;              // A moving mean.
+  bool loss_known = false;      // Whether this master has heard of any.
+  bool bad_input = false;       // It failed for what starting it again cannot mend: a damaged file.
+  absl::Time run_began;         // When it was begun or last resumed,
+  int64_t records_before = 0;   // and what was committed by then.
   TimeSpent spent;
   std::vector<EvaluationResult> evaluations;
   std::vector<ProcessStatus> processes;

@@ -18,6 +18,7 @@ absl::Duration RelaunchWait(int64_t futile);
 struct LaunchPlace {
   int64_t futile = 0;  // Deaths since the last progress here.
   absl::Time not_before = absl::InfinitePast();
+  std::string why = "the job begins";  // Why somebody is wanted here, for the events.
 
   void Exited(bool progress, absl::Time now);
 };

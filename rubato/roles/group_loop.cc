@@ -22,15 +22,14 @@ constexpr absl::Duration kGone = absl::Seconds(3);       // So long alone after 
 constexpr absl::Duration kIdle = absl::Milliseconds(2);  // Between two steps at rest.
 constexpr absl::Duration kBeatAtRest = absl::Milliseconds(10);
 constexpr absl::Duration kRetry = absl::Milliseconds(100);  // After a step that failed.
-constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 
 // The group's rows are counted by all together; the master says when there are too many bad ones.
-TaskReader::Options ReaderOptions(const JobSpec& job) {
+TaskReader::Options ReaderOptions(const JobSpec& job, const Trainer& trainer) {
   return {.seed = job.seed,
           .batch_size = job.batch_size,
           .shuffle_buffer = job.shuffle.buffer,
           .skip_bad_rows = job.data.bad_rows == "skip",
-          .bad_rows_max = kUnbounded};
+          .score_width = trainer.score_width()};
 }
 
 // Enough that every worker can have one; the same for any smaller number of workers.
@@ -58,12 +57,12 @@ GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const Re
       trainer_(trainer),
       plan_(PlanOf(options.job, train.records(), validation ? validation->records() : 0)),
       microbatches_(MicrobatchesOf(options.job)),
-      reader_(train, parser, ReaderOptions(options.job)),
+      reader_(train, parser, ReaderOptions(options.job, trainer)),
       orders_(options.orders),
       time_(options.clock->Now()) {
   if (validation != nullptr) {
-    evaluator_ =
-        std::make_unique<GroupEvaluator>(trainer, *validation, parser, ReaderOptions(options.job));
+    evaluator_ = std::make_unique<GroupEvaluator>(trainer, *validation, parser,
+                                                  ReaderOptions(options.job, trainer));
   }
 }
 

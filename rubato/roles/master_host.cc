@@ -235,7 +235,11 @@ void MasterHost::Perform(const JobEvent& effect) {
 
 void MasterHost::Perform(const WriteManifest& effect) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);
-  AddFileWork([folder, features = directory_.features(), contents = effect.contents] {
+  AddFileWork([folder, features = directory_.features(), contents = effect.contents,
+               journal = directory_.journal()] {
+    // What a checkpoint holds must be known to be committed, power cut or not.
+    absl::StatusOr<AppendFile> entries = AppendFile::Open(journal);
+    DieUnless(entries.ok() ? entries->Sync() : entries.status());
     const std::string path = folder + "/manifest.json";
     // A restarted master cannot know whether the one before it came this far.
     if (const auto there = ReadWholeFile(path); there.ok() && *there == contents) return;

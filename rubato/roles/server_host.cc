@@ -76,8 +76,8 @@ class ServerHost {
       return true;
     }
     server_->SetView(reply->view.number, reply->view.workers);
-    if (reply->checkpoint_complete > dropped_) {
-      dropped_ = reply->checkpoint_complete;
+    if (reply->checkpoint_oldest > dropped_) {
+      dropped_ = reply->checkpoint_oldest;
       server_->DropLogBefore(dropped_);
     }
     if (reply->checkpoint_wanted > stats.checkpointed) Checkpoint(reply->checkpoint_wanted);
@@ -117,16 +117,21 @@ class ServerHost {
 
 absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
   const JobDirectory directory(options.job_dir);
-  RUBATO_ASSIGN_OR_RETURN(std::unique_ptr<ParamsServer> server,
-                          ParamsServer::Start({.address = options.listen,
-                                               .directory = directory.server(options.id),
-                                               .checkpoints = directory.checkpoints(),
-                                               .job = options.job.name,
-                                               .server = options.id,
-                                               .servers = options.job.servers}));
-  std::fprintf(stderr, "%s serves at %s\n", options.id.ToString().c_str(),
-               server->address().c_str());
-  return ServerHost(options, std::move(server)).Run();
+  absl::StatusOr<std::unique_ptr<ParamsServer>> server =
+      ParamsServer::Start({.address = options.listen,
+                           .directory = directory.server(options.id),
+                           .checkpoints = directory.checkpoints(),
+                           .job = options.job.name,
+                           .server = options.id,
+                           .servers = options.job.servers});
+  if (absl::IsFailedPrecondition(server.status())) {
+    // The directory is in use; it may not be for long, so this is worth another try.
+    return absl::UnavailableError(server.status().message());
+  }
+  RUBATO_RETURN_IF_ERROR(server.status());
+  std::fprintf(stderr, "%s serves at %s; waiting for the master at %s\n",
+               options.id.ToString().c_str(), (*server)->address().c_str(), options.master.c_str());
+  return ServerHost(options, *std::move(server)).Run();
 }
 
 }  // namespace rubato

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
@@ -15,12 +16,19 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Milliseconds(50);
 
-TaskReader::Options ReaderOptions(const JobSpec& job) {
+TaskReader::Options ReaderOptions(const JobSpec& job, const Trainer& trainer) {
   return {.seed = job.seed,
           .batch_size = job.batch_size,
           .shuffle_buffer = job.shuffle.buffer,
           .skip_bad_rows = job.data.bad_rows == "skip",
-          .bad_rows_max = job.data.bad_rows_max};
+          .score_width = trainer.score_width()};
+}
+
+// What a user can do about a step that failed.
+absl::string_view Remedy(const absl::Status& status) {
+  const bool ran_away = absl::StartsWith(status.message(), "the loss is") ||
+                        absl::EndsWith(status.message(), "is not finite");
+  return ran_away ? "; a lower optimizer.learning_rate may help" : "";
 }
 
 }  // namespace
@@ -137,15 +145,15 @@ absl::StatusOr<int> WorkerLoop::Run() {
 // ---- reading -----------------------------------------------------------------------------------
 
 void WorkerLoop::Read() {
-  TaskReader train(train_, parser_, ReaderOptions(options_.job));
+  const TaskReader::Options options = ReaderOptions(options_.job, trainer_);
+  TaskReader train(train_, parser_, options);
   std::unique_ptr<TaskReader> validation;
   if (validation_ != nullptr) {
-    validation = std::make_unique<TaskReader>(*validation_, parser_, ReaderOptions(options_.job));
+    validation = std::make_unique<TaskReader>(*validation_, parser_, options);
   }
   while (true) {
     {
       MutexLock lock(mu_);
-      bad_rows_ = train.bad_rows() + (validation ? validation->bad_rows() : 0);
       reading_ = false;
       if (leaving_ || fenced_) return;
     }
@@ -178,11 +186,21 @@ void WorkerLoop::ReadTask(const Task& task, TaskReader& reader) {
       return;
     }
     if (!*more) return;
+    if (FirstPass(task) && reader.skipped().count > 0) Skipped(work->key, reader.skipped());
     for (const TableSpec& table : trainer_.signature().tables) {
       unique.Find(work->batch, id_columns_, table.fields, &work->ids.emplace_back());
     }
     if (!Prepared(std::move(work))) return;
   }
+}
+
+void WorkerLoop::Skipped(const BatchKey& key, const SkippedRows& rows) {
+  for (const std::string& row : rows.named) {
+    if (skipped_logged_++ >= SkippedRows::kNamedMax) break;
+    std::fprintf(stderr, "skipped %s\n", row.c_str());
+  }
+  MutexLock lock(mu_);
+  skipped_[TaskId(key.task)][key.begin] = rows;
 }
 
 bool WorkerLoop::Prepared(std::shared_ptr<Work> work) {
@@ -286,8 +304,10 @@ void WorkerLoop::Train(Work& work) {
     MutexLock lock(mu_);
     Enter(Activity::kOther);
     if (!status.ok()) {
-      GiveUp(work.task.id,
-             Annotate(status, absl::StrCat("records from ", train_.Locate(work.task.begin))));
+      GiveUp(
+          work.task.id,
+          absl::Status(status.code(), absl::StrCat("records from ", train_.Locate(work.task.begin),
+                                                   ": ", status.message(), Remedy(status))));
       return;
     }
     if (work.batch.rows > 0) {
@@ -366,8 +386,25 @@ void WorkerLoop::SendCommits() {
       request.sums = evaluation->second.sums();
       evaluations_.erase(evaluation);
     }
+    TellSkipped(&request);
     control_->Commit(std::move(request));
   }
+}
+
+void WorkerLoop::TellSkipped(CommitRequest* request) {
+  const auto skipped = skipped_.find(request->task);
+  if (skipped == skipped_.end()) return;
+  auto& batches = skipped->second;  // By where they begin.
+  while (!batches.empty() && batches.begin()->first < request->upto) {
+    const SkippedRows& rows = batches.begin()->second;
+    request->bad_rows += rows.count;
+    for (const std::string& row : rows.named) {
+      if (request->bad_rows_named.size() == SkippedRows::kNamedMax) break;
+      request->bad_rows_named.push_back(row);
+    }
+    batches.erase(batches.begin());
+  }
+  if (batches.empty()) skipped_.erase(skipped);
 }
 
 void WorkerLoop::Drop(TaskId task) {
@@ -375,6 +412,7 @@ void WorkerLoop::Drop(TaskId task) {
   if (const auto lease = leases_.find(task); lease != leases_.end()) lost_.insert(lease->second);
   window_.Drop(task);
   evaluations_.erase(task);
+  skipped_.erase(task);
   changed_.NotifyAll();
 }
 
@@ -435,7 +473,7 @@ void WorkerLoop::WaitAs(Activity activity, absl::Duration patience) {
 
 WorkerHeartbeat WorkerLoop::Describe() {
   MutexLock lock(mu_);
-  WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now()), .bad_rows = bad_rows_};
+  WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now())};
   if (loss_batches_ > 0) {
     beat.loss = loss_sum_ / static_cast<double>(loss_batches_);
     beat.loss_batches = loss_batches_;

@@ -72,6 +72,7 @@ class WorkerLoop {
   absl::Status Connect();
   void Read();
   void ReadTask(const Task& task, TaskReader& reader);
+  void Skipped(const BatchKey& key, const SkippedRows& rows);
   bool Prepared(std::shared_ptr<Work> work);  // False if the task was lost meanwhile.
   void OpenBatches();
   std::shared_ptr<Work> NextPulled();
@@ -83,6 +84,7 @@ class WorkerLoop {
   void Acknowledged(const BatchKey& key, absl::Duration compute,
                     const absl::StatusOr<PushOutcome>& outcome);
   void SendCommits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TellSkipped(CommitRequest* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Drop(TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void GiveUp(TaskId task, const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FlushFailures() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -102,6 +104,7 @@ class WorkerLoop {
   std::unique_ptr<WorkerControl> control_;
   std::thread reader_;
   StepOutput out_;
+  size_t skipped_logged_ = 0;  // The reader thread's.
 
   Mutex mu_;
   CondVar changed_;
@@ -116,7 +119,8 @@ class WorkerLoop {
   std::set<int64_t> lost_ ABSL_GUARDED_BY(mu_);                  // Leases gone: drop on sight.
   double loss_sum_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t loss_batches_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t bad_rows_ ABSL_GUARDED_BY(mu_) = 0;
+  // Rows left out, by task and batch, until they are told with the commit.
+  std::map<TaskId, std::map<int64_t, SkippedRows>> skipped_ ABSL_GUARDED_BY(mu_);
   bool leaving_ ABSL_GUARDED_BY(mu_) = false;
   bool fenced_ ABSL_GUARDED_BY(mu_) = false;
   bool reading_ ABSL_GUARDED_BY(mu_) = false;  // The reader has a task in hand.

@@ -24,6 +24,12 @@ struct Task {
   friend bool operator==(const Task&, const Task&) = default;
 };
 
+// Whether this is the first pass over the records of `task`: what is counted once a record,
+// however many epochs and evaluations there are, is counted there. Evaluations count from 1.
+inline bool FirstPass(const Task& task) {
+  return task.epoch == (task.kind == TaskKind::kTrain ? 0 : 1);
+}
+
 }  // namespace rubato
 
 #endif  // RUBATO_TASKS_TASK_H_

@@ -4,7 +4,9 @@
 #define RUBATO_WORKER_TASK_READER_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +18,13 @@
 
 namespace rubato {
 
+// Rows of a batch that were left out, and the first few of them by name.
+struct SkippedRows {
+  static constexpr size_t kNamedMax = 20;
+  int64_t count = 0;
+  std::vector<std::string> named;  // "train.tsv:1204: column 3, 'abc', is not an integer"
+};
+
 // Reads a task block by block: a block is read from the source in one go, parsed, and dealt out in
 // its shuffled order. A record that does not parse and is skipped keeps its position, so a batch
 // may have fewer rows than positions, down to none. One thread uses it.
@@ -26,7 +35,8 @@ class TaskReader {
     int64_t batch_size = 512;       // Positions a batch; the last of a task may have fewer.
     int64_t shuffle_buffer = 8192;  // Records a block; 0 keeps the source's order.
     bool skip_bad_rows = false;     // Otherwise the first bad row ends the task.
-    int64_t bad_rows_max = 1000;    // How many this worker may skip in all.
+    // As Trainer::score_width(): 1 wants labels 0 and 1, more wants 0 to width - 1. 0: any label.
+    int64_t score_width = 0;
   };
 
   // Neither `source` nor `parser` is owned.
@@ -42,14 +52,15 @@ class TaskReader {
   // Any positions of a training task: a microbatch. Blocks already read are not read again.
   absl::Status ReadPositions(const Task& task, Interval positions, Batch* batch);
 
-  // Rows skipped since the reader was made.
-  int64_t bad_rows() const { return bad_rows_; }
+  // Of the batch last handed out.
+  const SkippedRows& skipped() const { return skipped_; }
 
  private:
   absl::Status LoadBlock(int64_t position);
   absl::Status DealUpTo(int64_t end, Batch* batch);
+  absl::Status CheckLabels();
   absl::Status Skip(int64_t record, const absl::Status& why);
-  void Deal(int64_t begin, int64_t end, Batch* batch) const;
+  void Deal(int64_t begin, int64_t end, Batch* batch);
 
   RecordSource& source_;
   const RecordParser& parser_;
@@ -61,7 +72,8 @@ class TaskReader {
   Batch rows_;                   // The block's records, in the source's order.
   std::vector<int64_t> row_of_;  // Per record of the block: its row in rows_, or -1 if skipped.
   std::vector<int64_t> order_;   // Per position of the block: its record.
-  int64_t bad_rows_ = 0;
+  std::map<int64_t, std::string> bad_;  // Records of the block that were skipped, and why.
+  SkippedRows skipped_;
 };
 
 }  // namespace rubato

@@ -17,6 +17,7 @@
 namespace rubato {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -187,29 +188,57 @@ TEST(TaskReaderTest, ABadRowEndsTheTaskAndIsNamed) {
   Batch batch;
   const absl::Status status = reader.Next(&key, &batch).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
-  EXPECT_EQ(status.message(), "numbers.txt:121: 'bad' is not a number");
+  EXPECT_EQ(status.message(),
+            "numbers.txt:121: 'bad' is not a number; mend the row, or leave such rows out with "
+            "data.bad_rows: skip");
 }
 
-TEST(TaskReaderTest, SkippedRowsKeepTheirPositionsAndAreCounted) {
-  CountingSource source(1000, {100, 101, 102, 103});
+TEST(TaskReaderTest, SkippedRowsKeepTheirPositionsAndAreNamedWithTheirBatch) {
+  CountingSource source(1000, {100, 101, 102, 103, 105});
   NumberParser parser;
-  const TaskReader::Options options{
-      .batch_size = 4, .shuffle_buffer = 0, .skip_bad_rows = true, .bad_rows_max = 5};
-  TaskReader reader(source, parser, options);
+  TaskReader reader(source, parser, {.batch_size = 4, .shuffle_buffer = 0, .skip_bad_rows = true});
   Task task = kTask;
-  task.end = 106;
-  const std::vector<ReadBatch> batches = ReadAll(reader, task);
-  ASSERT_EQ(batches.size(), 2u);
-  EXPECT_EQ(batches[0].key.end, 104);
-  EXPECT_THAT(batches[0].records, IsEmpty());
-  EXPECT_THAT(batches[1].records, ElementsAre(104, 105));
-  EXPECT_EQ(reader.bad_rows(), 4);
-
-  reader.Start(task);  // The next two bad rows are one too many.
+  task.end = 112;
   BatchKey key;
   Batch batch;
-  EXPECT_THAT(std::string(reader.Next(&key, &batch).status().message()),
-              HasSubstr("data.bad_rows_max is 5"));
+  // The same again for whoever gets the task next: rows are named by batch, not by reading.
+  for (int reading = 0; reading < 2; ++reading) {
+    reader.Start(task);
+    ASSERT_TRUE(*reader.Next(&key, &batch));
+    EXPECT_EQ(key.end, 104);
+    EXPECT_EQ(batch.rows, 0);
+    EXPECT_EQ(reader.skipped().count, 4);
+    EXPECT_EQ(reader.skipped().named.front(), "numbers.txt:101: 'bad' is not a number");
+    ASSERT_TRUE(*reader.Next(&key, &batch));
+    EXPECT_EQ(batch.rows, 3);
+    EXPECT_EQ(reader.skipped().count, 1);
+    ASSERT_TRUE(*reader.Next(&key, &batch));
+    EXPECT_EQ(reader.skipped().count, 0);
+  }
+}
+
+// A label the model cannot mean is a bad row like any other.
+TEST(TaskReaderTest, LabelsMustSuitTheModel) {
+  CountingSource source(1000, {});
+  NumberParser parser;  // The label is the number of the record.
+  Task task = kTask;
+  task.begin = task.committed = 0;
+  task.end = 4;
+  BatchKey key;
+  Batch batch;
+  TaskReader binary(source, parser, {.batch_size = 4, .shuffle_buffer = 0, .score_width = 1});
+  binary.Start(task);
+  EXPECT_THAT(std::string(binary.Next(&key, &batch).status().message()),
+              AllOf(HasSubstr("numbers.txt:3: the label is 2"), HasSubstr("0 or 1")));
+  TaskReader classes(
+      source, parser,
+      {.batch_size = 4, .shuffle_buffer = 0, .skip_bad_rows = true, .score_width = 3});
+  classes.Start(task);
+  ASSERT_TRUE(*classes.Next(&key, &batch));
+  EXPECT_EQ(batch.rows, 3);
+  EXPECT_THAT(batch.labels, ElementsAre(0, 1, 2));
+  EXPECT_THAT(classes.skipped().named,
+              ElementsAre("numbers.txt:4: the label is 3, but the model has 3 classes: 0 to 2"));
 }
 
 // ---- PushWindow --------------------------------------------------------------------------------

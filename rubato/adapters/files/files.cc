@@ -38,7 +38,8 @@ absl::Status PathError(int error_number, absl::string_view action, absl::string_
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return absl::ResourceExhaustedError(message);
+      return absl::ResourceExhaustedError(
+          absl::StrCat(message, "; make room, then go on: a job does with rubato train --resume"));
     case EISDIR:
     case ENOTDIR:
       return absl::InvalidArgumentError(message);

@@ -235,6 +235,8 @@ wire::CommitRequest ToWire(const CommitRequest& in) {
   out.set_upto(in.upto);
   out.set_release(in.release);
   if (in.sums.has_value()) *out.mutable_sums() = ToWire(*in.sums);
+  out.set_bad_rows(in.bad_rows);
+  for (const std::string& row : in.bad_rows_named) out.add_bad_rows_named(row);
   return out;
 }
 
@@ -245,6 +247,8 @@ CommitRequest FromWire(const wire::CommitRequest& in) {
   out.upto = in.upto();
   out.release = in.release();
   if (in.has_sums()) out.sums = FromWire(in.sums());
+  out.bad_rows = in.bad_rows();
+  out.bad_rows_named.assign(in.bad_rows_named().begin(), in.bad_rows_named().end());
   return out;
 }
 
@@ -270,7 +274,7 @@ wire::HeartbeatReply ToWire(const HeartbeatReply& in) {
   out.set_directive(static_cast<int32_t>(in.directive));
   *out.mutable_view() = ToWire(in.view);
   out.set_checkpoint_wanted(in.checkpoint_wanted);
-  out.set_checkpoint_complete(in.checkpoint_complete);
+  out.set_checkpoint_oldest(in.checkpoint_oldest);
   if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
   return out;
 }
@@ -281,7 +285,7 @@ HeartbeatReply FromWire(const wire::HeartbeatReply& in) {
   out.directive = static_cast<Directive>(in.directive());
   out.view = FromWire(in.view());
   out.checkpoint_wanted = in.checkpoint_wanted();
-  out.checkpoint_complete = in.checkpoint_complete();
+  out.checkpoint_oldest = in.checkpoint_oldest();
   if (in.has_group()) out.group = FromWire(in.group());
   return out;
 }
@@ -383,7 +387,6 @@ wire::WorkerHeartbeat ToWire(const WorkerHeartbeat& in) {
   out.set_loss(in.loss);
   out.set_loss_batches(in.loss_batches);
   *out.mutable_spent() = ToWire(in.spent);
-  out.set_bad_rows(in.bad_rows);
   if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
   return out;
 }
@@ -395,7 +398,6 @@ WorkerHeartbeat FromWire(const wire::WorkerHeartbeat& in) {
   out.loss = in.loss();
   out.loss_batches = in.loss_batches();
   out.spent = FromWire(in.spent());
-  out.bad_rows = in.bad_rows();
   if (in.has_group()) out.group = FromWire(in.group());
   return out;
 }
@@ -513,6 +515,10 @@ wire::Snapshot ToWire(const Snapshot& in) {
   out.set_bytes(in.bytes);
   out.set_checkpoint(in.checkpoint);
   out.set_loss(in.loss);
+  out.set_loss_known(in.loss_known);
+  out.set_bad_input(in.bad_input);
+  out.set_run_began_us(absl::ToUnixMicros(in.run_began));
+  out.set_records_before(in.records_before);
   *out.mutable_spent() = ToWire(in.spent);
   for (const auto& item : in.evaluations) *out.add_evaluations() = ToWire(item);
   for (const auto& item : in.processes) *out.add_processes() = ToWire(item);
@@ -546,6 +552,10 @@ Snapshot FromWire(const wire::Snapshot& in) {
   out.bytes = in.bytes();
   out.checkpoint = in.checkpoint();
   out.loss = in.loss();
+  out.loss_known = in.loss_known();
+  out.bad_input = in.bad_input();
+  out.run_began = absl::FromUnixMicros(in.run_began_us());
+  out.records_before = in.records_before();
   out.spent = FromWire(in.spent());
   for (const auto& item : in.evaluations()) out.evaluations.push_back(FromWire(item));
   for (const auto& item : in.processes()) out.processes.push_back(FromWire(item));

@@ -34,7 +34,11 @@ class Echo : public MasterHandler {
   }
   HeartbeatReply ServerBeat(const ServerHeartbeat& beat) override {
     server = beat;
-    return {.known = true, .checkpoint_wanted = 3, .checkpoint_complete = 2};
+    return {.known = true, .checkpoint_wanted = 3, .checkpoint_oldest = 2};
+  }
+  ConferReply Confer(const ConferRequest& request) override {
+    confer = request;
+    return {.order = std::string("\0view", 5), .number = request.known + 1};
   }
   LeaseReply Lease(const LeaseRequest& request) override {
     lease = request;
@@ -75,6 +79,7 @@ class Echo : public MasterHandler {
   RegisterRequest registered;
   WorkerHeartbeat worker;
   ServerHeartbeat server;
+  ConferRequest confer;
   LeaseRequest lease;
   CommitRequest commit;
   FailRequest fail;
@@ -121,6 +126,18 @@ TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
   EXPECT_EQ(client_->Beat(ServerHeartbeat{.server = ServerId(1), .fenced = 6})->checkpoint_wanted,
             3);
   EXPECT_EQ(echo_.server.fenced, 6);
+
+  const GroupReport report = {.generation = 2, .address = "h:1", .holds = true, .steps = 7};
+  EXPECT_TRUE(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .group = report}).ok());
+  EXPECT_EQ(echo_.worker.group, report);
+  const std::string bytes("\0report\xff", 8);
+  const auto order = client_->Confer(
+      {.worker = WorkerId(9), .generation = 2, .report = bytes, .known = 4, .wait_ms = 1});
+  ASSERT_TRUE(order.ok()) << order.status();
+  EXPECT_EQ(order->order, std::string("\0view", 5));
+  EXPECT_EQ(order->number, 5);
+  EXPECT_EQ(echo_.confer.report, bytes);
+  EXPECT_EQ(echo_.confer.generation, 2);
 
   const auto lease = client_->Lease({.worker = WorkerId(9), .holding = {TaskId(1), TaskId(2)}});
   EXPECT_EQ(lease->task.kind, TaskKind::kEvaluate);

@@ -271,6 +271,7 @@ void AsioParamsServer::StepCheckpoint() {
       checkpoint->synced = file.bytes();
     }
     if (status.ok() && last) status = Publish(checkpoint->path + ".tmp", checkpoint->path);
+    if (status.ok() && last) status = SyncDirectory(options_.checkpoints);  // VERSION is new in it.
     asio::post(io_, [this, status, last] {
       if (!status.ok() || last) return FinishCheckpoint(status);
       StepCheckpoint();

@@ -1,0 +1,28 @@
+#include "rubato/adapters/posix/check_address.h"
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/posix/frame_socket.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+
+absl::Status CheckAddress(absl::string_view address) {
+  return SocketAddress::Parse(address).status();
+}
+
+absl::Status CheckListenAddress(absl::string_view address) {
+  RUBATO_ASSIGN_OR_RETURN(const SocketAddress parsed, SocketAddress::Parse(address));
+  if (parsed.is_unix()) {
+    const std::filesystem::path folder = std::filesystem::path(parsed.path).parent_path();
+    std::error_code ignored;
+    if (!folder.empty() && !std::filesystem::is_directory(folder, ignored)) {
+      return absl::NotFoundError(absl::StrCat(address, ": there is no folder ", folder.string()));
+    }
+  }
+  asio::io_context io;
+  return FrameListener::Listen(io, parsed).status();
+}
+
+}  // namespace rubato
