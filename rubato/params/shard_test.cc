@@ -435,7 +435,7 @@ TEST_F(CheckpointTest, RecordsThatLieDoNoHarm) {
                   return absl::OkStatus();
                 }).ok());
     Rng rng(6);
-    for (int round = 0; round < 300; ++round) {
+    for (int round = 0; round < 100; ++round) {
       Shard restored(memory_, Options());
       restored.SetView(1, {WorkerId(1)});
       CheckpointReader reader(restored);
