@@ -82,7 +82,7 @@ TEST(AllreduceChaosTest, EveryRecordOnceAndAsGoodAsUndisturbed) {
   const int strikes = Strikes();
   ScratchFolder folder;
   // Long enough to outlast them; then it is told to stop, and a short rest is trained in peace.
-  TrainingJob training(folder.path(), {WriteDigitsJob(folder, 1500, Job(strikes * 8))});
+  TrainingJob training(folder.path(), {WriteDigitsJob(folder, 1500, Job(strikes * 5))});
   ASSERT_TRUE(training.ReachStep(10));
   Rng rng(7);
   const Struck done = Strike(training, rng, strikes);
