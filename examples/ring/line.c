@@ -1,5 +1,7 @@
-/* ring_line [ADDRESS]: fits y = 3x + 1 with whoever is there. */
+/* ring_line [-l LISTEN] [-n STEPS] [-m] [-v] [ADDRESS]: fits y = 3x + 1 with whoever is there.
+ * -m trains only with a majority, and over TCP alone, as between machines; -v prints every step. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,12 +47,23 @@ static void AddGradients(struct Model* model, const rubato_step* step) {
 
 int main(int argc, char** argv) {
   struct Model model = {{0, 0}, {0, 0}};
+  const char* listen = NULL;
+  int steps = 300, majority = 0, every = 50;
+  for (int c; (c = getopt(argc, argv, "l:n:mv")) != -1;) {
+    if (c == 'l') listen = optarg;
+    if (c == 'n') steps = atoi(optarg);
+    if (c == 'm') majority = 1;
+    if (c == 'v') every = 1;
+    if (c == '?') return 2;
+  }
   void* state[] = {model.weights};
   const size_t state_bytes[] = {sizeof(model.weights)};
-  const char* join[] = {argc > 1 ? argv[1] : ""};
-  const rubato_group_options options = {.join = join,
-                                        .join_count = argc > 1 ? 1 : 0,
-                                        .quorum_any = 1, /* One machine: train on whoever lives. */
+  const char* join[] = {optind < argc ? argv[optind] : ""};
+  const rubato_group_options options = {.listen = listen,
+                                        .join = join,
+                                        .join_count = optind < argc ? 1 : 0,
+                                        .quorum_any = !majority,
+                                        .no_shared_memory = majority,
                                         .microbatches = kMicrobatches,
                                         .state = state,
                                         .state_bytes = state_bytes,
@@ -64,16 +77,18 @@ int main(int argc, char** argv) {
     return 1;
   }
   fprintf(stderr, "address %s\n", rubato_group_address(group));
-  while (rubato_group_step(group) < 300) {
+  while (rubato_group_step(group) < steps) {
     rubato_step step;
-    if (rubato_group_begin_step(group, 60, &step) != 0) break;
+    const int begun = rubato_group_begin_step(group, 60, &step);
+    if (begun == RUBATO_LEFT) break;
+    if (begun != 0) continue; /* No majority yet: wait for it. */
     AddGradients(&model, &step);
     usleep(10000); /* A heavier model. */
     if (rubato_group_allreduce(group, model.gradients, 2) != 0) continue;
     if (rubato_group_commit(group) != 0) continue;
-    if (step.step % 50 == 0 && !rubato_group_learning(group)) {
-      printf("step %lld: y = %.6f x + %.6f\n", (long long)step.step, model.weights[0],
-             model.weights[1]);
+    if (step.step % every == 0 && !rubato_group_learning(group)) {
+      printf("step %lld: y = %.6f x + %.6f (%d members)\n", (long long)step.step,
+             model.weights[0], model.weights[1], rubato_group_size(group));
       fflush(stdout);
     }
   }

@@ -26,13 +26,13 @@ static_assert(std::size(kTypes) == std::variant_size_v<JobField>);
 // What is trained, on what, by how many.
 std::vector<JobKey> TrainingKeys() {
   return {
-      {"name", "what the job is called; by default the job file's name", AT(name)},
-      {"model", "a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in (.so)", AT(model)},
+      {"name", "what the job is called; by default after the job file", AT(name)},
+      {"model", "a model of the zoo, as docs/models.md lists them, or a plug-in (.so)", AT(model)},
       {"model_options", "options of the model, as it documents them", AT(model_options)},
       {"data.train", "files or globs to train on; gzip is inflated on the way", AT(data.train)},
       {"data.validation", "files or globs to evaluate on; none: no evaluation",
        AT(data.validation)},
-      {"data.format", "criteo, csv, tsv or idx (images, then labels)", AT(data.format)},
+      {"data.format", "criteo, csv, tsv, libfm, libsvm, libffm or idx (MNIST)", AT(data.format)},
       {"data.label", "csv, tsv: the label's column; by default the first", AT(data.label)},
       {"data.numeric", "csv, tsv: columns read as numbers", AT(data.numeric)},
       {"data.categorical", "csv, tsv: columns read as categories; with no list, all columns",
@@ -40,6 +40,8 @@ std::vector<JobKey> TrainingKeys() {
       {"data.header", "csv, tsv: the first line of every file names its columns", AT(data.header)},
       {"data.bad_rows", "fail, or skip malformed rows up to data.bad_rows_max", AT(data.bad_rows)},
       {"data.bad_rows_max", "malformed rows the whole job may skip", AT(data.bad_rows_max)},
+      {"features", "features.yaml: columns made from raw ones; none: the format's own",
+       AT(features)},
       {"strategy", "how weights are shared: ps (parameter servers) or allreduce", AT(strategy)},
       {"workers.min", "below this many live workers the job waits", AT(workers.min)},
       {"workers.max", "never more workers than this", AT(workers.max)},
@@ -97,6 +99,13 @@ std::vector<JobKey> OptimizerKeys() {
        AT(optimizer.clip_value)},
       {"optimizer.clip_norm", "the norm of a whole step's gradient does not pass it; 0: it may",
        AT(optimizer.clip_norm)},
+      {"tables.admit_count", "pushes of an id before it gets a row", AT(tables.admit_count)},
+      {"tables.admit_probability", "chance of each push of an id without a row to count",
+       AT(tables.admit_probability)},
+      {"tables.ttl_steps", "rows not pushed to for this many steps go; 0: none",
+       AT(tables.ttl_steps)},
+      {"tables.capacity", "rows of a table on all servers; the longest unused go; 0: any number",
+       AT(tables.capacity)},
   };
 }
 

@@ -60,16 +60,13 @@ absl::Status CheckData(const DataSpec& data) {
     for (const std::string& file : *files) {
       if (file.empty()) return Invalid(key, "a file's name is empty");
     }
+    if (data.format == "idx" && files->size() > 2) {
+      return Invalid(key, "idx needs a folder, or a file of images and one of labels, not ",
+                     files->size(), " files");
+    }
   }
-  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format, {"criteo", "csv", "tsv", "idx"}));
-  if (data.format == "idx" && data.train.size() != 2) {
-    return Invalid("data.train", "idx needs two files, images and then labels, not ",
-                   data.train.size());
-  }
-  if (data.format == "idx" && !data.validation.empty() && data.validation.size() != 2) {
-    return Invalid("data.validation", "idx needs two files, images and then labels, not ",
-                   data.validation.size());
-  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format,
+                                    {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx"}));
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
@@ -121,12 +118,31 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
 
 }  // namespace
 
+absl::Status RowsSpec::Validate() const {
+  RUBATO_RETURN_IF_ERROR(CheckRange("tables.admit_count", admit_count, 1, 60000));
+  RUBATO_RETURN_IF_ERROR(
+      CheckNumber("tables.admit_probability", admit_probability, /*zero_allowed=*/false));
+  if (admit_probability > 1) {
+    return Invalid("tables.admit_probability", admit_probability, " is more than 1");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckRange("tables.ttl_steps", ttl_steps, 0));
+  return CheckRange("tables.capacity", capacity, 0);
+}
+
 absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckName(name));
   if (model.empty()) {
-    return Invalid("model", "name a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in");
+    return Invalid("model", "name a model of the zoo such as deepfm or resnet, or a plug-in");
   }
   RUBATO_RETURN_IF_ERROR(CheckData(data));
+  if (!features.empty() && (!data.numeric.empty() || !data.categorical.empty())) {
+    return Invalid("features",
+                   "these say which columns are read; take data.numeric and "
+                   "data.categorical out");
+  }
+  if (!features.empty() && data.format == "idx") {
+    return Invalid("features", "idx has no columns to make features of");
+  }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
   RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
@@ -137,6 +153,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("batches_per_task", batches_per_task, 0, kBatchesPerTaskMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
   RUBATO_RETURN_IF_ERROR(optimizer.Validate());
+  RUBATO_RETURN_IF_ERROR(tables.Validate());
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", evaluate.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", evaluate.stop_after_stalls, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));

@@ -37,6 +37,18 @@ struct WorkersSpec {
   friend bool operator==(const WorkersSpec&, const WorkersSpec&) = default;
 };
 
+// Which ids get rows on the servers, and which rows go. All of it follows from the pushes and their
+// order, never from the clock, so that a server replays its log to the same tables.
+struct RowsSpec {
+  int64_t admit_count = 1;       // A row is made by this many pushes of its id, up to 60,000.
+  double admit_probability = 1;  // Chance of each push of an id without a row to count.
+  int64_t ttl_steps = 0;         // Rows not pushed to for this many steps go; 0: none.
+  int64_t capacity = 0;          // Rows of a table, on all servers; the oldest go. 0: any number.
+
+  absl::Status Validate() const;
+  friend bool operator==(const RowsSpec&, const RowsSpec&) = default;
+};
+
 struct EvaluateSpec {
   int64_t every_steps = 0;        // 0: only at the end.
   int64_t stop_after_stalls = 0;  // 0: never stop early.
@@ -81,6 +93,7 @@ struct JobSpec {
   std::string model;                                 // A zoo name, or the path of a plug-in (.so).
   std::map<std::string, std::string> model_options;  // As the model documents: dim, hidden, ...
   DataSpec data;
+  std::string features;  // features.yaml; empty: the format's own columns.
   std::string strategy = "ps";
   WorkersSpec workers;
   int64_t servers = 1;
@@ -92,6 +105,7 @@ struct JobSpec {
   int64_t max_inflight = 2;      // Batches pulled ahead of the last acknowledged push; the bound
                                  // on staleness. 0: strictly one after the other.
   OptimizerSpec optimizer;
+  RowsSpec tables;  // Of every table, unless the model asks for something else.
   EvaluateSpec evaluate;
   CheckpointSpec checkpoint;
   ShuffleSpec shuffle;

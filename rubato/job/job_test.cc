@@ -45,13 +45,17 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
        "name: 'a/b' names a folder: use up to 100 letters, digits, '-', '_' and '.', and no '.' "
        "in front"},
       {[](JobSpec& s) { s.model = ""; },
-       "model: name a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in"},
+       "model: name a model of the zoo such as deepfm or resnet, or a plug-in"},
       {[](JobSpec& s) { s.data.train.clear(); }, "data.train: name the files to train on"},
       {[](JobSpec& s) { s.data.validation = {""}; }, "data.validation: a file's name is empty"},
       {[](JobSpec& s) { s.data.format = "cvs"; },
-       "data.format: 'cvs' is not one of criteo, csv, tsv, idx; did you mean 'csv'?"},
-      {[](JobSpec& s) { s.data.format = "idx"; },
-       "data.train: idx needs two files, images and then labels, not 1"},
+       "data.format: 'cvs' is not one of criteo, csv, tsv, libfm, libsvm, libffm, idx; "
+       "did you mean 'csv'?"},
+      {[](JobSpec& s) {
+         s.data.format = "idx";
+         s.data.train = {"a", "b", "c"};
+       },
+       "data.train: idx needs a folder, or a file of images and one of labels, not 3 files"},
       {[](JobSpec& s) { s.data.label = "click"; },
        "data.label: only csv and tsv have named columns; data.format is criteo"},
       {[](JobSpec& s) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/base/rng.h"
 
 namespace rubato {
 namespace {
@@ -32,6 +33,14 @@ int GroupView::RankOf(MemberId member) const {
 bool GroupView::Holds(MemberId member) const {
   const int rank = RankOf(member);
   return rank >= 0 && rank < holders;
+}
+
+uint64_t GroupView::Mark() const {
+  uint64_t mark = Mix(Mix(number, static_cast<uint64_t>(step)), static_cast<uint64_t>(holders));
+  for (const GroupMember& member : members) {
+    mark = Mix(mark, static_cast<uint64_t>(member.id.value()));
+  }
+  return mark;
 }
 
 std::string GroupView::ToString() const {

@@ -28,6 +28,9 @@ struct GroupView {
   bool Holds(MemberId member) const;
   // How many holders must agree to the next view.
   int Majority() const { return holders / 2 + 1; }
+  // Tells views apart that have one number, as the two halves of a split may: what messages and
+  // buffers of a view are marked with.
+  uint64_t Mark() const;
   // "view 7 after step 120: member-3 member-9 | member-12", the learners behind the bar.
   std::string ToString() const;
 

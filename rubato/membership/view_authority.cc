@@ -166,7 +166,10 @@ void ViewAuthority::OrderAll(absl::Time now) {
     const auto report = reports_.find(member.id);
     const bool answered =
         phase_ == Phase::kAsking && report != reports_.end() && report->second.answers == asked_;
-    if (!answered && !HasLetGo(member.id) && !IsOut(member.id)) Order(member);
+    // The silent are told too: if all others wait for one, it had better hear of it.
+    const auto out = out_.find(member.id);
+    const bool dead = out != out_.end() && IsProof(out->second.reason);
+    if (!answered && !HasLetGo(member.id) && !dead) Order(member);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,12 +38,24 @@ struct InitializerSpec {
   friend bool operator==(const InitializerSpec&, const InitializerSpec&) = default;
 };
 
+// Neighbouring columns of a table that start and move by rules of their own.
+struct ColumnGroup {
+  int64_t dim = 0;
+  InitializerSpec initializer;
+  std::optional<OptimizerSpec> optimizer;  // The job's, if none.
+  friend bool operator==(const ColumnGroup&, const ColumnGroup&) = default;
+};
+
 // A table on the servers: rows of `dim` floats by 64-bit id, made when first seen.
 struct TableSpec {
   std::string name;
   int64_t dim = 0;
   InitializerSpec initializer;
-  std::vector<int64_t> fields;  // Which id columns of the batch look it up, in order.
+  std::vector<int64_t> fields;             // Which id columns of the batch look it up, in order.
+  std::optional<OptimizerSpec> optimizer;  // The job's, if none.
+  // If not empty: their dims add up to `dim`, and they stand for initializer and optimizer.
+  std::vector<ColumnGroup> groups;
+  std::optional<RowsSpec> rows;  // The job's, if none.
 };
 
 // Everything a server must know of a model before the first step.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/rng.h"
+#include "rubato/base/status.h"
 
 namespace rubato {
 namespace {
@@ -106,6 +107,37 @@ void Initializer::Fill(uint64_t id, absl::Span<float> row) const {
         row[i] = static_cast<float>(scale * Truncated(stream + i));
       }
       break;
+  }
+}
+
+absl::StatusOr<RowInitializer> RowInitializer::Make(const TableSpec& table, uint64_t seed) {
+  std::vector<ColumnGroup> groups = table.groups;
+  if (groups.empty()) groups = {{table.dim, table.initializer}};
+  RowInitializer made;
+  int64_t columns = 0;
+  for (const ColumnGroup& group : groups) {
+    if (group.dim < 1 || group.dim > table.dim - columns) {
+      return absl::InvalidArgumentError(absl::StrCat("table ", table.name, ": a group of ",
+                                                     group.dim, " columns does not fit into ",
+                                                     table.dim - columns));
+    }
+    columns += group.dim;
+    // The first group starts as it would alone; the others need values of their own.
+    const std::string name =
+        made.groups_.empty() ? table.name : absl::StrCat(table.name, "/", made.groups_.size());
+    RUBATO_ASSIGN_OR_RETURN(Initializer initializer,
+                            Initializer::Make(group.initializer, seed, name));
+    made.groups_.push_back({initializer, static_cast<size_t>(group.dim)});
+  }
+  if (columns == table.dim) return made;
+  return absl::InvalidArgumentError(absl::StrCat("table ", table.name, ": groups of ", columns,
+                                                 " columns in all, but dim is ", table.dim));
+}
+
+void RowInitializer::Fill(uint64_t id, float* row) const {
+  for (const Group& group : groups_) {
+    group.initializer.Fill(id, {row, group.dim});
+    row += group.dim;
   }
 }
 

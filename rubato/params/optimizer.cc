@@ -131,51 +131,50 @@ void Optimizer::UpdateDense(absl::Span<float> weights, absl::Span<float> state,
 
 // ---- rows ----
 
-void Optimizer::StartRow(float* row, size_t dim, uint32_t number) const {
-  float* state = row + dim;
-  const size_t floats = row_floats(dim) - dim;
+void Optimizer::StartRow(float* row, const RowPart& part, uint32_t number) const {
+  float* state = row + part.state_at;
+  const size_t floats = row_state_floats(part.dim);
   std::fill(state, state + floats, 0.0f);
-  if (rule_->start != nullptr) rule_->start({row, state, nullptr}, dim, constants_);
+  if (rule_->start != nullptr) {
+    rule_->start({row + part.weights_at, state, nullptr}, part.dim, constants_);
+  }
   if (stamped_) PutBits(state + floats - 1, number - 1);
 }
 
-uint32_t Optimizer::StampOf(const float* row, size_t dim) const {
-  return GetBits(row + row_floats(dim) - 1);
+uint32_t Optimizer::StampOf(const float* row, const RowPart& part) const {
+  return GetBits(row + part.state_at + row_state_floats(part.dim) - 1);
 }
 
-double Optimizer::MissedDecay(const float* row, size_t dim, const OptimizerConstants& c) const {
-  const uint32_t last = StampOf(row, dim);
-  return c.step > last + 1 ? std::exp(c.missed_decay * (c.step - last - 1)) : 1;
+void Optimizer::Present(const float* row, float* weights, const RowPart& part,
+                        const OptimizerConstants& c) const {
+  const uint32_t last = StampOf(row, part);
+  if (c.step <= last + 1) return;
+  const auto kept = static_cast<float>(std::exp(c.missed_decay * (c.step - last - 1)));
+  for (size_t i = 0; i < part.dim; ++i) weights[part.weights_at + i] *= kept;
 }
 
-void Optimizer::Present(const float* row, absl::Span<float> weights,
-                        const OptimizerConstants& constants) const {
-  const auto kept = static_cast<float>(MissedDecay(row, weights.size(), constants));
-  for (float& weight : weights) weight *= kept;
-}
-
-void Optimizer::UpdateRows(absl::Span<float* const> rows, const float* gradients, size_t dim,
+void Optimizer::UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& part,
                            const OptimizerConstants& constants) const {
   constexpr size_t kTogether = 16;
   std::array<OptimizerRun, kTogether> runs;
   std::array<BiasCorrection, kTogether> corrections;
-  const size_t count_at = dim * (1 + rule_->slots) + rule_->scalars;
-  const size_t stamp_at = row_floats(dim) - 1;
-  for (size_t begin = 0; begin < rows.size(); begin += kTogether) {
-    const size_t count = std::min(kTogether, rows.size() - begin);
+  const size_t count_at = part.state_at + part.dim * rule_->slots + rule_->scalars;
+  const size_t stamp_at = part.state_at + row_state_floats(part.dim) - 1;
+  for (size_t begin = 0; begin < updates.size(); begin += kTogether) {
+    const size_t count = std::min(kTogether, updates.size() - begin);
     for (size_t i = 0; i < count; ++i) {
-      float* row = rows[begin + i];
-      runs[i] = {row, row + dim, gradients + (begin + i) * dim};
+      const auto [row, gradient] = updates[begin + i];
+      runs[i] = {row + part.weights_at, row + part.state_at, gradient + part.weights_at};
       if (rule_->corrects_bias) {
-        const uint32_t updates = GetBits(row + count_at) + 1;
-        PutBits(row + count_at, updates);
-        corrections[i] = CorrectionFor(updates);
+        const uint32_t times = GetBits(row + count_at) + 1;
+        PutBits(row + count_at, times);
+        corrections[i] = CorrectionFor(times);
       }
       if (!stamped_) continue;
-      if (decays_lazily()) Present(row, {row, dim}, constants);
+      if (decays_lazily()) Present(row, row, part, constants);
       PutBits(row + stamp_at, constants.step);
     }
-    rule_->update(runs.data(), corrections.data(), count, dim, constants);
+    rule_->update(runs.data(), corrections.data(), count, part.dim, constants);
   }
 }
 

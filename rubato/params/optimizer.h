@@ -35,6 +35,21 @@ struct OptimizerStep {
   double learning_rate = 0;  // As of now: see learning_rate.h.
 };
 
+// Where in a row an optimizer's columns and their state lie.
+struct RowPart {
+  size_t dim = 0;         // Columns.
+  size_t weights_at = 0;  // Of the row, and of its gradient.
+  size_t state_at = 0;    // Of the row; Optimizer::row_state_floats(dim) floats.
+
+  // A row that is all one optimizer's.
+  static RowPart Whole(size_t dim) { return {dim, 0, dim}; }
+};
+
+struct RowUpdate {
+  float* row;             // Need not be aligned.
+  const float* gradient;  // Of the whole row.
+};
+
 class Optimizer {
  public:
   // INVALID_ARGUMENT naming what is wrong with `spec`. Rows carry the number of their last step if
@@ -54,28 +69,27 @@ class Optimizer {
 
   // ---- rows ----
 
-  size_t row_floats(size_t dim) const { return dim * (1 + rule_->slots) + scalars_; }
-  // Fills what is behind the weights of a new row, whose first update will be step `number`.
-  void StartRow(float* row, size_t dim, uint32_t number) const;
+  size_t row_state_floats(size_t dim) const { return dim * rule_->slots + scalars_; }
+  // Fills the state of a new row, whose first update will be step `number`.
+  void StartRow(float* row, const RowPart& part, uint32_t number) const;
   // What UpdateRows and Present need of a step; made once for many rows.
   OptimizerConstants At(OptimizerStep step) const;
-  // Moves rows[i] against gradients + i * dim. All distinct; need not be aligned.
-  void UpdateRows(absl::Span<float* const> rows, const float* gradients, size_t dim,
+  // Moves distinct rows against their gradients.
+  void UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& part,
                   const OptimizerConstants& constants) const;
 
   // Whether a row's weights must go through Present before they are read.
   bool decays_lazily() const { return spec_.weight_decay > 0; }
-  // Multiplies a copy of a row's weights by the decay that the row has yet to catch up with before
-  // step `constants.step`.
-  void Present(const float* row, absl::Span<float> weights,
+  // Multiplies the part's columns in `weights`, a copy of all of a row's, by the decay that the row
+  // has yet to catch up with before step `constants.step`.
+  void Present(const float* row, float* weights, const RowPart& part,
                const OptimizerConstants& constants) const;
 
   // The step of a row's last update; only if rows are stamped.
   bool stamps_rows() const { return stamped_; }
-  uint32_t StampOf(const float* row, size_t dim) const;
+  uint32_t StampOf(const float* row, const RowPart& part) const;
 
  private:
-  double MissedDecay(const float* row, size_t dim, const OptimizerConstants& constants) const;
   BiasCorrection CorrectionFor(uint32_t updates) const;
 
   OptimizerSpec spec_;

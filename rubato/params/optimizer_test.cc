@@ -75,7 +75,7 @@ class OptimizerTest : public testing::TestWithParam<std::string> {
  protected:
   // A row's weights and state as the reference keeps them.
   std::vector<Reference> ReferenceOf(const std::vector<float>& row, size_t dim) {
-    const size_t slots = (optimizer_.row_floats(1000) - 1000) / 1000;
+    const size_t slots = optimizer_.row_state_floats(1000) / 1000;
     std::vector<Reference> copy(dim);
     for (size_t i = 0; i < dim; ++i) {
       copy[i].weight = row[i];
@@ -104,9 +104,10 @@ class OptimizerTest : public testing::TestWithParam<std::string> {
 TEST_P(OptimizerTest, EachStepAgreesWithTheReference) {
   Rng rng(11);
   for (size_t dim = 1; dim <= 70; ++dim) {
-    std::vector<float> row(optimizer_.row_floats(dim)), gradient(dim);
+    std::vector<float> row(dim + optimizer_.row_state_floats(dim)), gradient(dim);
     for (size_t i = 0; i < dim; ++i) row[i] = static_cast<float>(rng.Normal());
-    optimizer_.StartRow(row.data(), dim, 1);
+    const RowPart whole = RowPart::Whole(dim);
+    optimizer_.StartRow(row.data(), whole, 1);
     for (uint32_t t = 1; t <= 6; ++t) {
       for (float& g : gradient) {
         g = static_cast<float>(rng.Normal() * std::pow(10, rng.Uniform(-4, 1)));
@@ -114,8 +115,7 @@ TEST_P(OptimizerTest, EachStepAgreesWithTheReference) {
       std::vector<Reference> expected = ReferenceOf(row, dim);
       const std::vector<Reference> before = expected;
       const double mean_square = MeanSquare(expected, gradient);
-      float* rows[] = {row.data()};
-      optimizer_.UpdateRows(rows, gradient.data(), dim,
+      optimizer_.UpdateRows({{row.data(), gradient.data()}}, whole,
                             optimizer_.At({.number = t, .learning_rate = spec_.learning_rate}));
       for (size_t i = 0; i < dim; ++i) {
         expected[i].Step(spec_, gradient[i], static_cast<int>(t), mean_square);
@@ -130,16 +130,16 @@ TEST_P(OptimizerTest, EachStepAgreesWithTheReference) {
 TEST_P(OptimizerTest, DenseAndSparseAreTheSameRule) {
   if (GetParam() == "rowwise_adagrad") GTEST_SKIP() << "moves dense weights by adagrad";
   constexpr size_t kSize = 1000;
-  std::vector<float> row(optimizer_.row_floats(kSize), 0.5f);
+  std::vector<float> row(kSize + optimizer_.row_state_floats(kSize), 0.5f);
   std::vector<float> dense(kSize, 0.5f), state(optimizer_.dense_state_floats(kSize));
-  optimizer_.StartRow(row.data(), kSize, 1);
+  const RowPart whole = RowPart::Whole(kSize);
+  optimizer_.StartRow(row.data(), whole, 1);
   optimizer_.StartDense(dense, absl::MakeSpan(state));
   std::vector<float> gradient(kSize);
   for (uint32_t t = 1; t <= 3; ++t) {
     for (size_t i = 0; i < kSize; ++i) gradient[i] = 0.001f * static_cast<float>(i * t) - 0.3f;
     const OptimizerStep step = {.number = t, .learning_rate = 0.1 / t};
-    float* rows[] = {row.data()};
-    optimizer_.UpdateRows(rows, gradient.data(), kSize, optimizer_.At(step));
+    optimizer_.UpdateRows({{row.data(), gradient.data()}}, whole, optimizer_.At(step));
     optimizer_.UpdateDense(absl::MakeSpan(dense), absl::MakeSpan(state), gradient, step);
   }
   row.resize(kSize);
@@ -163,7 +163,7 @@ TEST_P(OptimizerTest, InstructionSetsRoundAlike) {
           std::find_if(build->rules, build->rules + build->rules_count,
                        [](const OptimizerRule& candidate) { return candidate.name == GetParam(); });
       Rng rng(dim);
-      std::vector<float> row(optimizer_.row_floats(dim), 0.25f), gradient(dim);
+      std::vector<float> row(dim + optimizer_.row_state_floats(dim), 0.25f), gradient(dim);
       const OptimizerRun run = {row.data(), row.data() + dim, gradient.data()};
       if (rule->start != nullptr) rule->start(run, dim, constants);
       for (int step = 0; step < 20; ++step) {
@@ -198,21 +198,21 @@ TEST(LazyTest, DecayCatchesUp) {
   ASSERT_TRUE(lazy.ok());
   Rng rng(4);
   constexpr size_t kDim = 5;
-  std::vector<float> row(lazy->row_floats(kDim), 1.0f);
+  std::vector<float> row(kDim + lazy->row_state_floats(kDim), 1.0f);
+  const RowPart whole = RowPart::Whole(kDim);
   double always = 1;
-  lazy->StartRow(row.data(), kDim, 1);
+  lazy->StartRow(row.data(), whole, 1);
   for (uint32_t step = 1; step <= 200; ++step) {
     const OptimizerConstants now = lazy->At({.number = step, .learning_rate = 0.1});
     std::vector<float> seen(row.begin(), row.begin() + kDim);
-    lazy->Present(row.data(), absl::MakeSpan(seen), now);
+    lazy->Present(row.data(), seen.data(), whole, now);
     ASSERT_NEAR(seen[2], always, 2e-6 * always) << step;
     const double gradient = rng.Chance(0.1) ? rng.Uniform() - 0.8 : 0;
     always -= 0.1 * (gradient + 0.3 * always);
     if (gradient == 0) continue;
     const std::vector<float> gradients(kDim, static_cast<float>(gradient));
-    float* rows[] = {row.data()};
-    lazy->UpdateRows(rows, gradients.data(), kDim, now);
-    ASSERT_EQ(lazy->StampOf(row.data(), kDim), step);
+    lazy->UpdateRows({{row.data(), gradients.data()}}, whole, now);
+    ASSERT_EQ(lazy->StampOf(row.data(), whole), step);
   }
 }
 
@@ -222,11 +222,11 @@ TEST(LazyTest, RareIdsGetFullSteps) {
     const auto adam = Optimizer::Make({.name = name, .learning_rate = 0.01});
     ASSERT_TRUE(adam.ok());
     for (const uint32_t seen_at : {1, 1000, 1000000}) {
-      std::vector<float> row(adam->row_floats(3));
-      adam->StartRow(row.data(), 3, seen_at);
+      std::vector<float> row(3 + adam->row_state_floats(3));
+      const RowPart whole = RowPart::Whole(3);
+      adam->StartRow(row.data(), whole, seen_at);
       const std::vector<float> gradient = {1e-3f, 1, -50};
-      float* rows[] = {row.data()};
-      adam->UpdateRows(rows, gradient.data(), 3,
+      adam->UpdateRows({{row.data(), gradient.data()}}, whole,
                        adam->At({.number = seen_at, .learning_rate = 0.01}));
       for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(std::abs(row[i]), 0.01, 1e-6);
     }
@@ -238,27 +238,28 @@ TEST(LazyTest, ManyUpdatesOfOneRow) {
   OptimizerSpec spec{.name = "adam", .learning_rate = 1e-4, .beta2 = 0.99999};
   const auto adam = Optimizer::Make(spec);
   ASSERT_TRUE(adam.ok());
-  std::vector<float> row(adam->row_floats(1)), weight(1), state(adam->dense_state_floats(1));
-  adam->StartRow(row.data(), 1, 1);
+  std::vector<float> row(1 + adam->row_state_floats(1)), weight(1),
+      state(adam->dense_state_floats(1));
+  const RowPart whole = RowPart::Whole(1);
+  adam->StartRow(row.data(), whole, 1);
   adam->StartDense(weight, absl::MakeSpan(state));
   Rng rng(3);
   for (uint32_t step = 1; step < 40000; ++step) {
     const std::vector<float> gradient = {static_cast<float>(rng.Normal())};
-    float* rows[] = {row.data()};
     const OptimizerStep at = {.number = step, .learning_rate = 1e-4};
-    adam->UpdateRows(rows, gradient.data(), 1, adam->At(at));
+    adam->UpdateRows({{row.data(), gradient.data()}}, whole, adam->At(at));
     adam->UpdateDense(absl::MakeSpan(weight), absl::MakeSpan(state), gradient, at);
     ASSERT_EQ(row[0], weight[0]) << step;
   }
 }
 
 TEST(LazyTest, RowsPayOnlyForWhatTheirRuleNeeds) {
-  const auto floats = [](OptimizerSpec spec) { return Optimizer::Make(spec)->row_floats(8); };
-  EXPECT_EQ(floats({.name = "sgd"}), 8u);
-  EXPECT_EQ(floats({.name = "adagrad"}), 16u);
-  EXPECT_EQ(floats({.name = "adagrad", .weight_decay = 0.1}), 17u);
-  EXPECT_EQ(floats({.name = "rowwise_adagrad"}), 9u);
-  EXPECT_EQ(floats({.name = "adam"}), 25u);
+  const auto floats = [](OptimizerSpec spec) { return Optimizer::Make(spec)->row_state_floats(8); };
+  EXPECT_EQ(floats({.name = "sgd"}), 0u);
+  EXPECT_EQ(floats({.name = "adagrad"}), 8u);
+  EXPECT_EQ(floats({.name = "adagrad", .weight_decay = 0.1}), 9u);
+  EXPECT_EQ(floats({.name = "rowwise_adagrad"}), 1u);
+  EXPECT_EQ(floats({.name = "adam"}), 17u);
 }
 
 // ---- what is refused ----

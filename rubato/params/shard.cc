@@ -84,6 +84,7 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
     EmbeddingTableOptions options;
     options.spec = spec;
     options.optimizer = declaration.optimizer;
+    options.rows = declaration.rows;
     options.seed = declaration.seed;
     options.partitions = partitions_;
     options.rows_max = options_.rows_max;
@@ -212,7 +213,7 @@ void Shard::BeginStep() {
   for (const auto& [epoch, set] : applied_) samples += set.size();
   next_ = {.number = static_cast<uint32_t>(steps_ + 1),
            .learning_rate = LearningRateAt(optimizer_->spec(), samples)};
-  for (const auto& table : tables_) table->BeginStep(next_);
+  for (const auto& table : tables_) table->BeginStep(next_.number, samples);
 }
 
 void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {
@@ -235,6 +236,16 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
     return absl::DataLossError(absl::StrCat("applied twice: ", KeyText(push_.request.key)));
   }
   return Apply(push_.request);
+}
+
+ShardCounters Shard::counters() const {
+  ShardCounters counters = counters_;
+  for (const auto& table : tables_) {
+    counters.rows_admitted += table->counters().admitted;
+    counters.rows_refused += table->counters().refused;
+    counters.rows_evicted += table->counters().evicted;
+  }
+  return counters;
 }
 
 int64_t Shard::rows() const {
@@ -266,6 +277,12 @@ std::string Shard::Export() const {
     for (const auto& [id, number] : rows) {
       writer.Put<uint64_t>(id);
       writer.PutSpan<float>({table->row(number), table->row_floats()});
+    }
+    std::map<uint64_t, uint32_t> counted;
+    table->VisitCounted(0, UINT64_MAX, [&](uint64_t id, uint32_t count) { counted[id] = count; });
+    for (const auto& [id, count] : counted) {
+      writer.Put<uint64_t>(id);
+      writer.Put<uint32_t>(count);
     }
   }
   return out;

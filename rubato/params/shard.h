@@ -48,6 +48,10 @@ struct ShardCounters {
   int64_t duplicates = 0;
   int64_t fenced = 0;
   int64_t not_finite = 0;
+  // Of all tables, a log's replay included.
+  int64_t rows_admitted = 0;
+  int64_t rows_refused = 0;  // Gradients of ids that have no row yet.
+  int64_t rows_evicted = 0;
 };
 
 class Shard {
@@ -79,7 +83,7 @@ class Shard {
 
   bool declared() const { return declaration_.has_value(); }
   const std::map<int64_t, IntervalSet>& applied() const { return applied_; }
-  const ShardCounters& counters() const { return counters_; }
+  ShardCounters counters() const;
   const ShardOptions& options() const { return options_; }
   int64_t rows() const;
   int64_t bytes() const;

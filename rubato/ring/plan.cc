@@ -1,5 +1,8 @@
 #include "rubato/ring/plan.h"
 
+#include <bit>
+#include <utility>
+
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -18,6 +21,24 @@ std::vector<Exchange> MakeRing(int rank, int size, int64_t elements) {
   for (int s = 0; s + 1 < size; ++s) {
     plan.push_back({next, slice(rank + 1 - s), previous, slice(rank - s), /*reduce=*/false});
   }
+  return plan;
+}
+
+// Each time, half of what this rank still works on goes to a partner for the partner's half of
+// ours.
+std::vector<Exchange> MakeHalving(int rank, int size, int64_t elements) {
+  std::vector<Exchange> plan, back;
+  Slice range{0, elements};
+  for (int bit = size / 2; bit > 0; bit /= 2) {
+    const int partner = rank ^ bit;
+    const int64_t middle = range.begin + range.size() / 2;
+    Slice keep{range.begin, middle}, give{middle, range.end};
+    if ((rank & bit) != 0) std::swap(keep, give);
+    plan.push_back({partner, give, partner, keep, /*reduce=*/true});
+    back.push_back({partner, keep, partner, give, /*reduce=*/false});
+    range = keep;
+  }
+  plan.insert(plan.end(), back.rbegin(), back.rend());
   return plan;
 }
 
@@ -42,13 +63,16 @@ std::vector<Exchange> MakeTree(int rank, int size, int64_t elements) {
 std::vector<Exchange> MakePlan(Algorithm algorithm, int rank, int size, int64_t elements) {
   RUBATO_CHECK(rank >= 0 && rank < size && elements >= 0);
   if (size == 1) return {};
-  return algorithm == Algorithm::kRing ? MakeRing(rank, size, elements)
-                                       : MakeTree(rank, size, elements);
+  if (algorithm == Algorithm::kTree) return MakeTree(rank, size, elements);
+  const bool halves = algorithm == Algorithm::kHalving && std::has_single_bit<unsigned>(size);
+  return halves ? MakeHalving(rank, size, elements) : MakeRing(rank, size, elements);
 }
 
 Algorithm ChooseAlgorithm(int64_t bytes, int size) {
-  constexpr int64_t kRingBytesMin = 16 << 10;
-  return bytes / size >= kRingBytesMin ? Algorithm::kRing : Algorithm::kTree;
+  constexpr int64_t kTreeBytesMax = 16 << 10;  // Of each member's part.
+  constexpr int64_t kHalvingBytesMax = 16 << 20;
+  if (bytes / size < kTreeBytesMax) return Algorithm::kTree;
+  return bytes < kHalvingBytesMax ? Algorithm::kHalving : Algorithm::kRing;
 }
 
 Slice CutSlice(int64_t elements, int count, int index) {

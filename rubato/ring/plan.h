@@ -8,8 +8,10 @@
 namespace rubato {
 
 enum class Algorithm : uint8_t {
-  kRing,  // 2(P-1) exchanges of 1/P of the buffer: least bytes, for large buffers.
-  kTree   // 2(P-1) messages in all, 2 log2(P) deep: least messages, for small buffers.
+  kRing,     // 2(P-1) exchanges of 1/P of the buffer: least bytes, one neighbour to send to.
+  kHalving,  // The same bytes in 2 log2(P) exchanges of halves, quarters and so on, and back: fewer
+             // turns to wait for. For P a power of two; a ring otherwise.
+  kTree      // 2(P-1) messages in all, 2 log2(P) deep: least messages, for small buffers.
 };
 
 // A slice of the buffer, in elements.
@@ -20,8 +22,8 @@ struct Slice {
   friend bool operator==(const Slice&, const Slice&) = default;
 };
 
-// One stage at one rank: its two halves go on at once. A stage begins when the one before has
-// ended, or, within a slice, as soon as the part to be sent has arrived.
+// One stage at one rank: its two halves go on at once. A part of a slice may be sent as soon as all
+// that earlier stages receive of it has come in.
 struct Exchange {
   int send_to = -1;  // -1: nothing to send.
   Slice send;
@@ -36,8 +38,9 @@ struct Exchange {
 // Every rank ends with the same bits: each element is summed along one chain, by one owner.
 std::vector<Exchange> MakePlan(Algorithm algorithm, int rank, int size, int64_t elements);
 
-// The faster one for a buffer of `bytes`: below about 16 KB a member a ring's many small messages
-// cost more than a tree's whole buffers.
+// The fastest one for a buffer of `bytes`: below about 16 KB a member many small messages cost more
+// than a tree's whole buffers; from 16 MB on the turns no longer count, and a ring keeps to one
+// neighbour.
 Algorithm ChooseAlgorithm(int64_t bytes, int size);
 
 // Slice `index` of `elements` cut in `count` nearly equal ones.

@@ -58,7 +58,7 @@ std::vector<std::vector<double>> RunPlans(Algorithm algorithm, int size, int64_t
 }
 
 TEST(PlanTest, EveryRankEndsWithTheWholeSum) {
-  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kTree}) {
+  for (Algorithm algorithm : {Algorithm::kRing, Algorithm::kHalving, Algorithm::kTree}) {
     for (int size = 1; size <= 9; ++size) {
       for (int64_t elements : {0, 1, 5, 64}) {
         for (const auto& buffer : RunPlans(algorithm, size, elements)) {
@@ -72,6 +72,7 @@ TEST(PlanTest, EveryRankEndsWithTheWholeSum) {
 
 TEST(PlanTest, SmallBuffersTakeTheTree) {
   EXPECT_EQ(ChooseAlgorithm(1 << 10, 4), Algorithm::kTree);
+  EXPECT_EQ(ChooseAlgorithm(1 << 20, 4), Algorithm::kHalving);
   EXPECT_EQ(ChooseAlgorithm(64 << 20, 8), Algorithm::kRing);
 }
 

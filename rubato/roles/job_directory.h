@@ -5,6 +5,7 @@
 //   index/          byte offsets of the data         checkpoints/V/  one folder a version
 //   servers/S/      a server's push log              metrics/        TensorBoard event files
 //   logs/           ROLE-ID.log                      summary.json    written at the end
+//   features.yaml   the features, if the job has some
 #ifndef RUBATO_ROLES_JOB_DIRECTORY_H_
 #define RUBATO_ROLES_JOB_DIRECTORY_H_
 
@@ -32,6 +33,7 @@ class JobDirectory {
 
   const std::string& path() const { return path_; }
   std::string job_file() const { return path_ + "/job.yaml"; }
+  std::string features() const { return path_ + "/features.yaml"; }
   std::string journal() const { return path_ + "/journal"; }
   std::string events() const { return path_ + "/events.jsonl"; }
   std::string processes_path() const { return path_ + "/processes.json"; }

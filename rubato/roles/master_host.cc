@@ -235,11 +235,15 @@ void MasterHost::Perform(const JobEvent& effect) {
 
 void MasterHost::Perform(const WriteManifest& effect) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);
-  AddFileWork([folder, contents = effect.contents] {
+  AddFileWork([folder, features = directory_.features(), contents = effect.contents] {
     const std::string path = folder + "/manifest.json";
     // A restarted master cannot know whether the one before it came this far.
     if (const auto there = ReadWholeFile(path); there.ok() && *there == contents) return;
     DieUnless(MakeDirectories(folder));
+    // Weights mean nothing without the features they were trained on.
+    if (const auto text = ReadWholeFile(features); text.ok()) {
+      DieUnless(WriteFileAtomically(folder + "/features.yaml", *text));
+    }
     DieUnless(WriteFileAtomically(path, contents));
   });
 }

@@ -87,6 +87,7 @@ absl::Status WorkerLoop::Connect() {
   absl::Status declared;
   client_->Declare({.signature = trainer_.signature(),
                     .optimizer = optimizer_,
+                    .rows = options_.job.tables,
                     .seed = options_.job.seed,
                     .dense = trainer_.InitialDense(options_.job.seed)},
                    [this, &done, &declared](const absl::Status& status) {

@@ -12,6 +12,11 @@ namespace {
 constexpr double kHeldBonus = 1.3;
 // Newcomers are short of the near future. Reservations this far ahead weigh half.
 constexpr double kNearS = 3 * 3600;
+// Who has no way lives on loans alone: they are worth so much more to it,
+constexpr double kLoansAlone = 3;
+// and a little more the shorter the job. Higher powers serve the short ones at too great a cost to
+// the others: the mean time of best-effort jobs rises.
+constexpr double kShortFirst = 0.2;
 
 // A possible next step up for one job.
 struct Step {
@@ -67,8 +72,7 @@ class Sharing {
 
   // What an iteration done now is worth, in GPU-seconds. For a job with a way those reserved for
   // it, which are given back; the sooner they would be used, the more they help newcomers. For
-  // others those it takes at its best, more for jobs that are nearly done: that is what keeps the
-  // mean time of best-effort jobs low.
+  // others those it takes at its best, more for jobs that are nearly done.
   double Weight(size_t i) const {
     const JobView& job = roster_.job(i);
     double least = kNever;
@@ -77,7 +81,9 @@ class Sharing {
         least = std::min(least, size.gpus / size.rate);
       }
     }
-    if (!book_.has(i)) return least * std::sqrt(kNearS / (1 + least * job.remaining));
+    if (!book_.has(i)) {
+      return kLoansAlone * least * std::pow(kNearS / (1 + least * job.remaining), kShortFirst);
+    }
     const double reserved = GpuSeconds(book_.way(i)) / std::max(job.remaining, 1e-9);
     const double lag_s = std::max(0.0, book_.way(i).front().from_s - roster_.view().now_s);
     return std::max(reserved, least) * kNearS / (kNearS + lag_s);

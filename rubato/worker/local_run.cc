@@ -18,8 +18,11 @@ LocalRun::LocalRun(Trainer& trainer, const Options& options)
   dense_state_.resize(optimizer_.dense_state_floats(dense_.size()));
   optimizer_.StartDense(dense_, absl::MakeSpan(dense_state_));
   for (const TableSpec& table : trainer.signature().tables) {
-    auto rows = EmbeddingTable::Make(
-        memory_, {.spec = table, .optimizer = spec, .seed = seed_, .rows_max = uint64_t{1} << 28});
+    auto rows = EmbeddingTable::Make(memory_, {.spec = table,
+                                               .optimizer = spec,
+                                               .rows = options.rows,
+                                               .seed = seed_,
+                                               .rows_max = uint64_t{1} << 28});
     RUBATO_CHECK_OK(rows.status());
     tables_.emplace_back().rows = *std::move(rows);
   }
@@ -41,7 +44,7 @@ StepInput LocalRun::Gather(const Batch& batch) {
     Table& table = tables_[t];
     unique_.Find(batch, id_columns_, trainer_.signature().tables[t].fields, &table.unique);
     table.gathered.resize(table.unique.ids.size() * table.rows->dim());
-    table.rows->BeginStep(NextStep());
+    table.rows->BeginStep(steps_ + 1, samples_);
     table.rows->Gather(table.unique.ids, table.gathered.data());
     in.tables.push_back({.rows = table.gathered, .position = table.unique.position});
   }

@@ -23,6 +23,7 @@ class LocalRun {
  public:
   struct Options {
     OptimizerSpec optimizer;
+    RowsSpec rows;
     int64_t id_columns = 0;  // Of every batch.
     uint64_t seed = 7;
   };

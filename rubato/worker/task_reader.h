@@ -4,6 +4,7 @@
 #define RUBATO_WORKER_TASK_READER_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -52,6 +53,7 @@ class TaskReader {
 
   RecordSource& source_;
   const RecordParser& parser_;
+  const std::unique_ptr<RecordParser::Block> parsing_;
   const Options options_;
   Task task_;
   int64_t at_ = 0;               // The next position to hand out.

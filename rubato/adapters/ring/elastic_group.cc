@@ -418,7 +418,8 @@ void Group::AtBoundary() {
   for (auto& [hello, socket] : askers) {
     const MemberId learner(hello.from);
     const bool mine = view_.Contains(learner) && !view_.Holds(learner) && view_.Holds(id_) &&
-                      hello.to == id_.value() && applied_ >= hello.min_step;
+                      hello.to == id_.value() && hello.mark == view_.Mark() &&
+                      applied_ >= hello.min_step;
     if (mine) server_.Serve(std::move(socket), applied_, Snapshot());
   }
 }
@@ -430,14 +431,16 @@ void Group::StartCopy() {
   const int source = SourceRank(view_, rank_);
   if (source < 0) return;
   source_ = view_.members[source].id;
-  const EdgeHello hello{EdgeHello::kState, group_, id_.value(), source_.value(), view_.step};
+  const EdgeHello hello{EdgeHello::kState, group_,     id_.value(),
+                        source_.value(),   view_.step, view_.Mark()};
   fetcher_ = std::make_unique<StateFetcher>(view_.members[source].address, hello);
 }
 
 void Group::UseSnapshot() {
   if (fetcher_ && fetcher_->failed()) {
     // Steps up to here are in no log that a later snapshot could need.
-    const EdgeHello hello{EdgeHello::kState, group_, id_.value(), source_.value(), finished_};
+    const EdgeHello hello{EdgeHello::kState, group_,    id_.value(),
+                          source_.value(),   finished_, view_.Mark()};
     const int source = view_.RankOf(source_);
     if (source < 0) return StartCopy();
     log_.clear();

@@ -30,6 +30,7 @@ rubato::GroupOptions Convert(const rubato_group_options& from) {
   if (from.name != nullptr) to.name = from.name;
   if (from.secret != nullptr) to.secret = from.secret;
   if (from.quorum_any != 0) to.quorum = rubato::Quorum::kAny;
+  to.shared_memory = from.no_shared_memory == 0;
   to.microbatches = from.microbatches;
   for (size_t i = 0; i < from.state_count; ++i) {
     to.state.push_back(absl::MakeSpan(static_cast<char*>(from.state[i]), from.state_bytes[i]));

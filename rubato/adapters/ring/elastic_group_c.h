@@ -24,9 +24,10 @@ typedef struct {
   size_t join_count;
   const char* name; /* with secret, the same for all members */
   const char* secret;
-  int quorum_any;     /* 0: a majority must agree */
-  int microbatches;   /* of one step, in all */
-  void* const* state; /* what a newcomer copies, piece by piece */
+  int quorum_any;       /* 0: a majority must agree */
+  int no_shared_memory; /* 0: members of one machine use it */
+  int microbatches;     /* of one step, in all */
+  void* const* state;   /* what a newcomer copies, piece by piece */
   const size_t* state_bytes;
   size_t state_count;
   void (*apply)(void* context);                              /* the reduced buffers to the state */

@@ -21,7 +21,7 @@
 namespace rubato {
 
 struct SharedSlots::Slot {
-  // view << 32 | barriers passed. A later view is never taken for this one's barrier.
+  // The view's mark << 32 | barriers passed. Another view is never taken for this one's barrier.
   std::atomic<uint64_t> mark;
   std::atomic<uint32_t> bell;  // Changes with every mark; what waiters sleep on.
   std::atomic<uint32_t> waiters;
@@ -108,6 +108,7 @@ absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) 
     slots_[i] = it->second.slot;
   }
   view_ = view.number;
+  mark_ = static_cast<uint32_t>(view.Mark());
   count_ = 0;
   rank_ = rank;
   cpu_set_t cpus;
@@ -118,7 +119,7 @@ absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) 
 }
 
 absl::Status SharedSlots::Barrier() {
-  const uint64_t mark = view_ << 32 | ++count_;
+  const uint64_t mark = static_cast<uint64_t>(mark_) << 32 | ++count_;
   Slot& own = *own_.slot;
   own.mark.store(mark, std::memory_order_release);
   own.bell.fetch_add(1, std::memory_order_seq_cst);
@@ -133,7 +134,7 @@ absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
   for (int spin = 0;; ++spin) {
     const uint32_t bell = slot.bell.load(std::memory_order_seq_cst);
     const uint64_t theirs = slot.mark.load(std::memory_order_acquire);
-    if (theirs >= mark && theirs >> 32 == view_) return absl::OkStatus();
+    if (theirs >= mark && theirs >> 32 == mark_) return absl::OkStatus();
     if (spin < spins_) {
       Pause();
       continue;

@@ -5,9 +5,9 @@
 //
 //     copy in ──▶ all in? ──▶ sum my 1/P over all slots ──▶ all summed? ──▶ copy the slices out
 //
-// A slot's `mark` says how far its owner has come, as (view, count of barriers); waiting is a short
-// spin, then a futex on the mark of whoever is behind. Small buffers take one barrier: everyone
-// sums everything, in the order of ranks.
+// A slot's `mark` says how far its owner has come, as (mark of the view, count of barriers);
+// waiting is a short spin, then a futex on the mark of whoever is behind. Small buffers take one
+// barrier: everyone sums everything, in the order of ranks.
 #ifndef RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_
 #define RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_
 
@@ -60,7 +60,8 @@ class SharedSlots : public DataPlane {
   Mapped own_;
   std::map<MemberId, Mapped> others_;
   uint64_t view_ = 0;
-  uint64_t count_ = 0;  // Barriers of this view.
+  uint32_t mark_ = 0;   // Of the view.
+  uint32_t count_ = 0;  // Barriers of this view.
   int rank_ = 0;
   std::vector<Slot*> slots_;  // By rank.
   int spins_ = 0;

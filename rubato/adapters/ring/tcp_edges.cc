@@ -68,6 +68,7 @@ absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
   view_ = view;
   rank_ = rank;
   self_ = self;
+  mark_ = static_cast<uint32_t>(view.Mark());
   operation_ = 0;
   std::erase_if(out_, [&](const auto& edge) { return !view.Contains(edge.first); });
   std::erase_if(in_, [&](const auto& edge) { return !view.Contains(edge.first); });
@@ -113,8 +114,8 @@ absl::Status TcpEdges::Broadcast(absl::Span<char> bytes, int root) {
   return absl::OkStatus();
 }
 
-// A stage's chunk may leave when the same chunk of the stage before has come in. All slices are cut
-// into the same number of chunks, so that both ends count alike.
+// All slices are cut into the same number of chunks, so that both ends count alike. A chunk may
+// leave when the last chunk that falls on it has come in.
 void TcpEdges::Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vector<SendItem>& sends,
                      std::vector<ReceiveItem>& receives) {
   int64_t longest = 1;
@@ -122,21 +123,24 @@ void TcpEdges::Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vect
     longest = std::max({longest, stage.send.size(), stage.receive.size()});
   }
   const int count = static_cast<int>((longest + chunk - 1) / chunk);
-  size_t begun = 0;  // Receipts before the last stage.
+  const auto part = [&](const Slice& slice, int index) {
+    const Slice cut = CutSlice(slice.size(), count, index);
+    return Slice{slice.begin + cut.begin, slice.begin + cut.end};
+  };
   for (const Exchange& stage : plan) {
-    const size_t before = std::exchange(begun, receives.size());
-    const bool received_last = begun > before;
+    const size_t before = receives.size();
     for (int c = 0; c < count; ++c) {
-      const auto part = [&](const Slice& slice) {
-        const Slice cut = CutSlice(slice.size(), count, c);
-        return Slice{slice.begin + cut.begin, slice.begin + cut.end};
-      };
-      const size_t needs = received_last ? before + c + 1 : begun;
       if (stage.send_to >= 0) {
-        sends.push_back({stage.send_to, part(stage.send), !stage.reduce, needs});
+        const Slice slice = part(stage.send, c);
+        size_t needs = before;
+        const auto misses = [&](const Slice& other) {
+          return other.end <= slice.begin || slice.end <= other.begin;
+        };
+        while (needs > 0 && misses(receives[needs - 1].slice)) --needs;
+        sends.push_back({stage.send_to, slice, !stage.reduce, needs});
       }
       if (stage.receive_from >= 0) {
-        receives.push_back({stage.receive_from, part(stage.receive), stage.reduce});
+        receives.push_back({stage.receive_from, part(stage.receive, c), stage.reduce});
       }
     }
   }
@@ -196,7 +200,7 @@ absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
   socklen_t length = sizeof(error);
   getsockopt(out.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) return Lose(rank, error == ECONNREFUSED);
-  const EdgeHello hello{EdgeHello::kEdge, group_, self_.value(), member.id.value(), 0};
+  const EdgeHello hello{EdgeHello::kEdge, group_, self_.value(), member.id.value()};
   if (send(out.socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
     return Lose(rank, false);
   }
@@ -232,7 +236,7 @@ absl::Status TcpEdges::Lose(int rank, bool refused) {
 
 void TcpEdges::StartFrame(Operation& operation, const SendItem& item) {
   const absl::Span<float> values = operation.values.subspan(item.slice.begin, item.slice.size());
-  operation.frame = {view_.number, operation_, values.size() * WireBytes(operation.format)};
+  operation.frame = {view_.number, mark_, operation_, values.size() * WireBytes(operation.format)};
   operation.payload = reinterpret_cast<const char*>(values.data());
   if (operation.format == WireFormat::kFp32) return;
   packed_.resize(operation.frame.bytes);
@@ -304,7 +308,9 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
     return recv(in->socket.get(), to, bytes, MSG_DONTWAIT);
   };
   const bool header = in->header_got < sizeof(Frame);
-  const bool old = !header && in->frame.view < view_.number;
+  // Old, or of the other half of a split.
+  const bool old = !header && (in->frame.view < view_.number ||
+                               (in->frame.view == view_.number && in->frame.mark != mark_));
   ssize_t n = 0;
   const absl::Span<float> values = operation.values.subspan(item.slice.begin, item.slice.size());
   const bool in_place = !item.reduce && operation.format == WireFormat::kFp32;

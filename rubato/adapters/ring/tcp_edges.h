@@ -32,6 +32,7 @@ struct EdgeHello {
   int64_t from = 0;
   int64_t to = 0;
   int64_t min_step = 0;  // kState alone.
+  uint64_t mark = 0;     // kState alone: of the view that both must be in.
 };
 
 class TcpEdges : public DataPlane {
@@ -52,7 +53,8 @@ class TcpEdges : public DataPlane {
  private:
   struct Frame {
     uint64_t view = 0;
-    uint64_t operation = 0;
+    uint32_t mark = 0;  // Of the view; see GroupView::Mark.
+    uint32_t operation = 0;
     uint64_t bytes = 0;
   };
   struct Out {
@@ -100,7 +102,8 @@ class TcpEdges : public DataPlane {
   const std::function<void(MemberId, bool)> lost_;
   GroupView view_;
   int rank_ = 0;
-  uint64_t operation_ = 0;
+  uint32_t mark_ = 0;
+  uint32_t operation_ = 0;
   std::map<MemberId, Out> out_;
   std::map<MemberId, In> in_;
   std::vector<char> scratch_;

@@ -39,8 +39,8 @@ class DenseGradients {
   // The next backward fills `flat`; `watch` may be null. Both live until End().
   void Begin(absl::Span<float> flat, const GradientWatch* watch);
   // After backward: weights it did not reach have gradient 0, and what was not announced is.
-  // INTERNAL names the first gradient that is not finite; it and what is in front of it were not
-  // announced.
+  // OUT_OF_RANGE names the first gradient that is not finite; it and what is in front of it were
+  // not announced.
   absl::Status End();
 
  private:

@@ -21,13 +21,11 @@ PulledRows EmbeddingImpl::Pull(const ModelInput& in) {
 
 void EmbeddingImpl::KeepAsWeights(int64_t buckets) {
   const uint64_t seed = static_cast<uint64_t>(torch::randint(INT64_MAX, {1}).item<int64_t>());
-  const absl::StatusOr<Initializer> initializer =
-      Initializer::Make(spec_.initializer, seed, spec_.name);
+  const absl::StatusOr<RowInitializer> initializer = RowInitializer::Make(spec_, seed);
   TORCH_CHECK(initializer.ok(), initializer.status().ToString());
   torch::Tensor rows = torch::empty({buckets, spec_.dim});
-  const size_t dim = static_cast<size_t>(spec_.dim);
   for (int64_t i = 0; i < buckets; ++i) {
-    initializer->Fill(static_cast<uint64_t>(i), {rows.data_ptr<float>() + i * spec_.dim, dim});
+    initializer->Fill(static_cast<uint64_t>(i), rows.data_ptr<float>() + i * spec_.dim);
   }
   weights_ = register_parameter("rows", rows);
 }
@@ -47,8 +45,7 @@ PulledRows EmbeddingImpl::PullWeights(const ModelInput& in) const {
 }
 
 PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
-  const absl::StatusOr<Initializer> initializer =
-      Initializer::Make(spec_.initializer, /*seed=*/0, spec_.name);
+  const absl::StatusOr<RowInitializer> initializer = RowInitializer::Make(spec_, /*seed=*/0);
   TORCH_CHECK(initializer.ok(), initializer.status().ToString());
   const int64_t fields = static_cast<int64_t>(spec_.fields.size());
   torch::Tensor position = torch::empty({in.rows, fields}, torch::kInt32);
@@ -68,7 +65,7 @@ PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
   float* to = alone_rows_.data_ptr<float>();
   for (const uint64_t id : alone_ids_) {
     const auto [it, is_new] = alone_.try_emplace(id, spec_.dim, 0.0f);
-    if (is_new) initializer->Fill(id, absl::MakeSpan(it->second));
+    if (is_new) initializer->Fill(id, it->second.data());
     to = std::copy(it->second.begin(), it->second.end(), to);
   }
   alone_rows_.set_requires_grad(true);

@@ -53,6 +53,9 @@ class EmbeddingImpl : public torch::nn::Module {
   PulledRows Pull(const ModelInput& in);
 
   const TableSpec& spec() const { return spec_; }
+  // For the model's constructor: an optimizer of its own, groups of columns, rules for rows.
+  //     table_->spec().groups = {{1, Zeros(), ftrl}, {dim, Uniform(0.01)}};
+  TableSpec& spec() { return spec_; }
 
   // Alone: moves the rows of the last forward() against their gradients, after backward().
   void UpdateAlone(double learning_rate);

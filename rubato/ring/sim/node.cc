@@ -81,14 +81,16 @@ void RingNode::Receive(const ViewOrder& order) {
 }
 
 void RingNode::Receive(const Bulk& bulk) {
+  if (FenceOf(bulk.view) < FenceOf(peer_->view().number)) return;
   if (const auto* part = std::get_if<Part>(&bulk.body)) {
-    if (FenceOf(part->view) < FenceOf(peer_->view().number)) return;
-    parts_[{FenceOf(part->view), part->step, bulk.from, part->index}] = part->values;
+    parts_[{FenceOf(bulk.view), MarkOf(bulk.mark), part->step, bulk.from, part->index}] =
+        part->values;
     Advance();
   } else if (const auto* vote = std::get_if<Vote>(&bulk.body)) {
-    if (FenceOf(vote->view) < FenceOf(peer_->view().number)) return;
-    early_votes_.emplace_back(bulk.from, *vote);
+    early_votes_.emplace_back(bulk.from, MarkOf(bulk.mark), *vote);
     CastVotes();
+  } else if (MarkOf(bulk.mark) != MarkOf(mark_)) {
+    return;  // The state of another view; it is asked for again.
   } else if (const auto* request = std::get_if<StateRequest>(&bulk.body)) {
     ServeState(bulk.from, *request);
   } else {
@@ -102,6 +104,10 @@ void RingNode::Receive(const Bulk& bulk) {
 // Without fencing, the view of a message says nothing.
 uint64_t RingNode::FenceOf(uint64_t view) const {
   return options_.views.bug == RingBug::kNoFencing ? 0 : view;
+}
+
+uint64_t RingNode::MarkOf(uint64_t mark) const {
+  return options_.views.bug == RingBug::kNoFencing ? 0 : mark;
 }
 
 void RingNode::Settle() {
@@ -149,6 +155,7 @@ void RingNode::Handle(const Peer::Event& event) {
 
 void RingNode::EnterView(const Peer::Event& event) {
   ++epoch_;
+  mark_ = event.view.Mark();
   if (event.verdict == Verdict::kFinish && work_) {
     if (!peer_->steps().learning()) {
       Apply(working_view_, event.view.step, work_->sum);
@@ -161,7 +168,7 @@ void RingNode::EnterView(const Peer::Event& event) {
     return std::get<0>(part.first) < FenceOf(event.view.number);
   });
   std::erase_if(early_votes_, [&](const auto& vote) {
-    return FenceOf(vote.second.view) < FenceOf(event.view.number);
+    return FenceOf(std::get<Vote>(vote).view) < FenceOf(event.view.number);
   });
   checker_.ViewUsed(life(), event.view, weights_);
   if (event.view.Holds(life())) sink_.reset();
@@ -216,7 +223,7 @@ void RingNode::Compute() {
     }
   }
   if (rank == 0) work_->sum[kSumElements - 1] = Mix(view.number, work_->step);
-  const Algorithm algorithm = (options_.group & 1) ? Algorithm::kRing : Algorithm::kTree;
+  const auto algorithm = static_cast<Algorithm>(options_.group % 3);
   work_->plan = MakePlan(algorithm, rank, view.size(), kSumElements);
   work_->votes.emplace(view.number, work_->step, rank, view.size());
   work_->computed = true;
@@ -230,14 +237,13 @@ void RingNode::Advance() {
     const Exchange& stage = work_->plan[work_->stage];
     if (stage.send_to >= 0 && !work_->sent) {
       Sum values(work_->sum.begin() + stage.send.begin, work_->sum.begin() + stage.send.end);
-      SendTo(stage.send_to,
-             Part{view.number, work_->step, work_->sent_to[stage.send_to]++, std::move(values)});
+      SendTo(stage.send_to, Part{work_->step, work_->sent_to[stage.send_to]++, std::move(values)});
     }
     work_->sent = true;
     if (stage.receive_from >= 0) {
       const MemberId from = view.members[stage.receive_from].id;
-      const auto part = parts_.find(
-          {FenceOf(view.number), work_->step, from, work_->received_from[stage.receive_from]});
+      const auto part = parts_.find({FenceOf(view.number), MarkOf(mark_), work_->step, from,
+                                     work_->received_from[stage.receive_from]});
       if (part == parts_.end()) return;
       for (size_t i = 0; i < part->second.size() && i < work_->sum.size(); ++i) {
         uint64_t& to = work_->sum[stage.receive.begin + static_cast<int64_t>(i)];
@@ -262,13 +268,13 @@ void RingNode::Reduced() {
 void RingNode::CastVotes() {
   if (!work_ || !work_->votes) return;
   for (auto it = early_votes_.begin(); it != early_votes_.end();) {
-    Vote vote = it->second;
-    const int from = RankOf(it->first);
+    auto [sender, mark, vote] = *it;
+    const int from = RankOf(sender);
     if (options_.views.bug == RingBug::kNoFencing) {
       vote.view = peer_->view().number;
       vote.speeds.resize(peer_->view().size());
     }
-    const bool taken = from >= 0 && work_->votes->Hear(from, vote);
+    const bool taken = from >= 0 && mark == MarkOf(mark_) && work_->votes->Hear(from, vote);
     it = taken ? early_votes_.erase(it) : std::next(it);
   }
   for (const VoteTree::Send& send : work_->votes->TakeSends()) SendTo(send.to, send.vote);
@@ -340,7 +346,8 @@ void RingNode::UseSnapshot() {
 
 void RingNode::SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body) {
   const GroupMember& to = peer_->view().members[rank];
-  wires_.SendBulk(index_, to.address, {life(), to.id, std::move(body)});
+  wires_.SendBulk(index_, to.address,
+                  {life(), to.id, peer_->view().number, mark_, std::move(body)});
 }
 
 }  // namespace rubato

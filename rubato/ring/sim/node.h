@@ -25,7 +25,6 @@ namespace rubato {
 
 // Bytes of an exchange; `index` counts them for one step from one sender to one receiver.
 struct Part {
-  uint64_t view = 0;
   int64_t step = 0;
   int index = 0;
   Sum values;
@@ -35,7 +34,9 @@ struct Part {
 // live, as TCP would have it.
 struct Bulk {
   MemberId from;
-  MemberId to;  // The life it is meant for.
+  MemberId to;        // The life it is meant for.
+  uint64_t view = 0;  // The sender's.
+  uint64_t mark = 0;
   std::variant<Part, Vote, StateRequest, StateChunk> body;
 };
 
@@ -108,6 +109,7 @@ class RingNode {
   void SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body);
   int RankOf(MemberId member) const { return peer_->view().RankOf(member); }
   uint64_t FenceOf(uint64_t view) const;
+  uint64_t MarkOf(uint64_t mark) const;
 
   const int index_;
   const PeerOptions options_;
@@ -124,9 +126,11 @@ class RingNode {
   std::map<int64_t, Weights> history_;
   int64_t believed_ = -1;
   GroupView working_view_;  // That of `work_`, kept for a verdict.
+  uint64_t mark_ = 0;       // Of the view in use.
   std::optional<Work> work_;
-  std::map<std::tuple<uint64_t, int64_t, MemberId, int>, Sum> parts_;
-  std::vector<std::pair<MemberId, Vote>> early_votes_;
+  // By number and mark of the view, step, sender and count.
+  std::map<std::tuple<uint64_t, uint64_t, int64_t, MemberId, int>, Sum> parts_;
+  std::vector<std::tuple<MemberId, uint64_t, Vote>> early_votes_;  // With the mark of the view.
 
   std::map<MemberId, std::unique_ptr<StateSource>> snapshots_;  // By learner.
   std::optional<StateSink> sink_;

@@ -1,0 +1,119 @@
+"""Two network namespaces, a cable between them, and the cable pulled: the side with the majority trains
+on, the other stands still, and once the cable is back all are together again. Nowhere is one step done
+in two ways."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+LINE = re.compile(r'step (\d+): (y = \S+ x \+ \S+) \((\d+) members\)')
+SIDES = {'a': f'rubato-a-{os.getpid()}', 'b': f'rubato-b-{os.getpid()}'}
+
+
+def ip(*words: str) -> None:
+    subprocess.run(['ip', *words], check=True, capture_output=True)
+
+
+class Member:
+    """A ring_line in one of the namespaces, and what it printed."""
+
+    def __init__(self, binary: str, side: str, listen: str, join: str = '') -> None:
+        command = ['ip', 'netns', 'exec', SIDES[side], binary, '-m', '-v', '-n', '1000000', '-l', listen]
+        self.process = subprocess.Popen(command + ([join] if join else []), stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True)
+        self.steps: list[tuple[int, str, int]] = []
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+
+    def read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            match = LINE.match(line)
+            if match:
+                self.steps.append((int(match[1]), match[2], int(match[3])))
+
+    def last(self) -> tuple[int, str, int]:
+        return self.steps[-1] if self.steps else (0, '', 0)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.thread.join()
+
+
+def eventually(what: str, holds) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        if time.monotonic() > deadline:
+            raise AssertionError(f'not within 60 s: {what}')
+        time.sleep(0.05)
+
+
+def lay_cable() -> None:
+    for name in SIDES.values():
+        ip('netns', 'add', name)
+        ip('-n', name, 'link', 'set', 'lo', 'up')
+    ip('link', 'add', 'cable', 'netns', SIDES['a'], 'type', 'veth', 'peer', 'name', 'cable', 'netns', SIDES['b'])
+    for side, address in (('a', '10.231.77.1/24'), ('b', '10.231.77.2/24')):
+        ip('-n', SIDES[side], 'addr', 'add', address, 'dev', 'cable')
+        ip('-n', SIDES[side], 'link', 'set', 'cable', 'up')
+
+
+def remove_namespaces() -> None:
+    if shutil.which('ip'):
+        for name in SIDES.values():
+            subprocess.run(['ip', 'netns', 'del', name], capture_output=True, check=False)
+
+
+def check(members: list[Member]) -> None:
+    sums: dict[int, str] = {}
+    for member in members:
+        numbers = [step for step, _, _ in member.steps]
+        assert numbers == sorted(set(numbers)), 'a step was applied twice, or out of order'
+        for step, line, _ in member.steps:
+            assert sums.setdefault(step, line) == line, f'step {step} was done in two ways'
+
+
+def pull_and_plug(binary: str, members: list[Member]) -> None:
+    founder = '10.231.77.1:4100'
+    members.append(Member(binary, 'a', founder))
+    members.append(Member(binary, 'a', '10.231.77.1:4101', founder))
+    members.append(Member(binary, 'b', '10.231.77.2:4100', founder))
+    majority, minority = members[:2], members[2]
+    eventually('three train together', lambda: all(m.last()[2] == 3 for m in members))
+    ip('-n', SIDES['a'], 'link', 'set', 'cable', 'down')
+    eventually('two train on', lambda: all(m.last()[2] == 2 for m in majority))
+    stood = minority.last()[0]
+    before = majority[0].last()[0]
+    eventually('two make headway', lambda: majority[0].last()[0] > before + 30)
+    assert minority.last()[0] == stood, 'one of three trained on alone'
+    ip('-n', SIDES['a'], 'link', 'set', 'cable', 'up')
+    eventually('three train together again',
+               lambda: all(m.last()[2] == 3 for m in members) and minority.last()[0] > before + 30)
+    print(f'alone at step {stood}; two went on to {majority[0].last()[0]}; together again')
+
+
+def main() -> int:
+    members: list[Member] = []
+    try:
+        lay_cable()
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f'skipped: network namespaces need root and ip(8): {error}')
+        remove_namespaces()
+        return 77
+    try:
+        pull_and_plug(sys.argv[1], members)
+    finally:
+        for member in members:
+            member.stop()
+        remove_namespaces()
+    check(members)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
