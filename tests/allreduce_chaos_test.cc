@@ -28,7 +28,7 @@ int Strikes() {
 
 std::string Job(int epochs) {
   return absl::StrCat("workers: {min: 1, max: 4, start: 3}\nepochs: ", epochs,
-                      "\ncheckpoint: {every_steps: 200}\nelastic: {lease: 1s}\n");
+                      "\ncheckpoint: {every_steps: 200}\nelastic: {lease: 2s}\n");
 }
 
 struct Struck {
