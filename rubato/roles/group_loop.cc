@@ -323,6 +323,8 @@ absl::StatusOr<bool> GroupLoop::Commit() {
     MutexLock lock(mu_);  // Nobody else can be reached: for how long, the master decides.
     if (fenced_.has_value() || orders_.over || orders_.generation > generation_) return false;
     if (leaving_ || options_.stop()) return false;
+    // Without a master the others go when they have all; what is left to agree on are votes.
+    if (!control_ && replica_->phase() == Replica::Phase::kEnded) return false;
   }
 }
 
