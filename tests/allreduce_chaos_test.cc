@@ -28,7 +28,7 @@ int Strikes() {
 
 std::string Job(int epochs) {
   return absl::StrCat("workers: {min: 1, max: 4, start: 3}\nepochs: ", epochs,
-                      "\ncheckpoint: {every_steps: 200}\nelastic: {lease: 1s}\n");
+                      "\ncheckpoint: {every_steps: 200}\nelastic: {lease: 2s}\n");
 }
 
 struct Struck {
@@ -36,7 +36,8 @@ struct Struck {
   int all() const { return kills + freezes + scalings; }
 };
 
-// One at a time, each when somebody holds the weights again: a group may lose all members but one.
+// One at a time, whenever two workers or more have joined: a process takes a while to start, and
+// whoever strikes faster than that sees nothing but starts.
 Struck Strike(TrainingJob& training, Rng& rng, int strikes) {
   Struck done;
   std::vector<std::pair<absl::Time, pid_t>> frozen;
@@ -45,19 +46,26 @@ Struck Strike(TrainingJob& training, Rng& rng, int strikes) {
       return entry.first <= now && kill(entry.second, SIGCONT) <= 0;
     });
   };
-  absl::Time next = absl::Now();
+  std::vector<TrainingJob::Process> joined;
   while (done.all() < strikes && training.running()) {
-    Eventually([&] { return absl::Now() >= next || !training.running(); });
-    next = absl::Now() + absl::Milliseconds(100 + rng.Below(500));
-    thaw(absl::Now());
-    const std::vector<TrainingJob::Process> alive = training.Alive();
-    if (alive.empty()) continue;
-    const TrainingJob::Process& victim = alive[rng.Below(alive.size())];
+    const absl::Time next = absl::Now() + absl::Milliseconds(100 + rng.Below(500));
+    Eventually([&] {
+      thaw(absl::Now());
+      joined = training.Alive("worker");
+      std::erase_if(joined, [](const auto& process) { return process.state != "running"; });
+      return (absl::Now() >= next && joined.size() >= 2) || !training.running();
+    });
+    if (joined.empty()) continue;
+    const TrainingJob::Process& victim = joined[rng.Below(joined.size())];
     const double what = rng.Uniform();
-    if (what < 0.2) {
-      RunRubato({"scale", training.job_dir(), "--workers", absl::StrCat(1 + rng.Below(4))}, ".");
+    const std::vector<TrainingJob::Process> master = training.Alive("master");
+    if (what < 0.1 && !master.empty()) {
+      kill(master.front().pid, SIGKILL);
+      ++done.kills;
+    } else if (what < 0.3) {
+      RunRubato({"scale", training.job_dir(), "--workers", absl::StrCat(2 + rng.Below(3))}, ".");
       ++done.scalings;
-    } else if (what < 0.4 && victim.role == "worker") {
+    } else if (what < 0.5) {
       kill(victim.pid, SIGSTOP);
       frozen.emplace_back(absl::Now() + absl::Milliseconds(300 + rng.Below(2500)), victim.pid);
       ++done.freezes;
@@ -74,7 +82,7 @@ TEST(AllreduceChaosTest, EveryRecordOnceAndAsGoodAsUndisturbed) {
   const int strikes = Strikes();
   ScratchFolder folder;
   // Long enough to outlast them; then it is told to stop, and a short rest is trained in peace.
-  TrainingJob training(folder.path(), {WriteDigitsJob(folder, 1500, Job(strikes * 8))});
+  TrainingJob training(folder.path(), {WriteDigitsJob(folder, 1500, Job(strikes * 5))});
   ASSERT_TRUE(training.ReachStep(10));
   Rng rng(7);
   const Struck done = Strike(training, rng, strikes);

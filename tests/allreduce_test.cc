@@ -103,7 +103,7 @@ TEST_F(AllreduceRecoveryTest, AWorkerDies) {
 
 // A frozen worker costs the others its lease at most; awake again, it is no longer one of them.
 TEST_F(AllreduceRecoveryTest, AFrozenWorkerIsLeftBehind) {
-  Start("workers: {max: 2}\nelastic: {lease: 1s}\n");
+  Start("workers: {max: 2}\nelastic: {lease: 2s}\n");
   ASSERT_TRUE(Joined(2));
   const auto victim = training_->Alive("worker").front();
   kill(victim.pid, SIGSTOP);

@@ -42,6 +42,7 @@ void Master::NoteLoss(const Loss& loss, uint64_t view, absl::Time now) {
 
 // A survivor tells what the change to `change.view` took.
 void Master::NoteChange(const GroupChange& change) {
+  if (change.view == 0) return;
   for (auto& [worker, failure] : failures_) {
     if (failure.view == change.view && !failure.change.has_value()) failure.change = change;
   }

@@ -119,7 +119,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   CloseGroup();
   marks_.clear();
   saver_.Drop();
-  // The same start in every process, so that only what was trained since must be copied.
+  // A newcomer's is overwritten by what it copies.
   RUBATO_ASSIGN_OR_RETURN(
       Replica replica,
       Replica::Make({.optimizer = trainer_.optimizer(job.optimizer),
@@ -167,6 +167,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   report_.steps = replica_->steps();
   report_.records = replica_->records();
   report_.checksum = 0;
+  report_.change = {};
   return absl::OkStatus();
 }
 
@@ -319,7 +320,10 @@ absl::StatusOr<bool> GroupLoop::Commit() {
     const absl::StatusOr<bool> applied = group_->Commit();
     if (!absl::IsDeadlineExceeded(applied.status())) return applied;
     MutexLock lock(mu_);  // Nobody else can be reached: for how long, the master decides.
-    if (fenced_.has_value() || orders_.over || leaving_ || options_.stop()) return false;
+    if (fenced_.has_value() || orders_.over || orders_.generation > generation_) return false;
+    if (leaving_ || options_.stop()) return false;
+    // Without a master the others go when they have all; what is left to agree on are votes.
+    if (!control_ && replica_->phase() == Replica::Phase::kEnded) return false;
   }
 }
 
