@@ -77,11 +77,15 @@ TEST(BadUsageTest, UnknownFlagsAndCommandsExitWithTwo) {
   const CommandResult misspelt = RunRubato({"trian"}, folder.path());
   EXPECT_EQ(misspelt.exit_code, 2);
   EXPECT_THAT(misspelt.err, HasSubstr("did you mean 'train'"));
-  EXPECT_EQ(RunRubato({"train", "job.yaml", "--wrokers", "3"}, folder.path()).exit_code, 2);
+  const CommandResult flag = RunRubato({"train", "job.yaml", "--jsn"}, folder.path());
+  EXPECT_EQ(flag.exit_code, 2);
+  EXPECT_THAT(flag.err, AllOf(HasSubstr("'--jsn'"), HasSubstr("did you mean '--json'")));
   EXPECT_EQ(RunRubato({"train"}, folder.path()).exit_code, 2);
   const CommandResult missing = RunRubato({"train", "nowhere.yaml"}, folder.path());
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.err, HasSubstr("nowhere.yaml"));
+  const CommandResult json = RunRubato({"train", "nowhere.yaml", "--json"}, folder.path());
+  EXPECT_EQ(nlohmann::json::parse(json.out)["exit_code"], 2);
   EXPECT_EQ(RunRubato({"scale", "nowhere", "--workers", "2"}, folder.path()).exit_code, 2);
   EXPECT_EQ(RunRubato({"train", "--resume", "nowhere"}, folder.path()).exit_code, 2);
 }
@@ -103,6 +107,20 @@ TEST(BadUsageTest, ARefusedJobLeavesNothingBehind) {
   EXPECT_EQ(again.exit_code, 2);
   EXPECT_THAT(again.err, HasSubstr("done already"));
   EXPECT_EQ(ReadText(dir + "/processes.json"), before);
+}
+
+// A folder that holds something else is not a job directory, and stays as it is.
+TEST(BadUsageTest, AFolderInUseIsNotTouched) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  std::filesystem::create_directory(folder.path() + "/mine");
+  folder.Write("mine/thesis.txt", "years of work\n");
+  const CommandResult result = RunRubato(
+      {"train", job, "--set", "data.train=[no.csv]", "--job-dir", folder.path() + "/mine"},
+      folder.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("not empty"));
+  EXPECT_EQ(ReadText(folder.path() + "/mine/thesis.txt"), "years of work\n");
 }
 
 TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {

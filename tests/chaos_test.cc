@@ -28,8 +28,9 @@ struct Strikes {
   int freezes = 0;
 };
 
-// Strikes whatever is alive, at random, `strikes` times; the frozen wake up later.
-Strikes Strike(TrainingJob& training, Rng& rng, int strikes) {
+// Kills whatever is alive, at random, `kills` times, and freezes a worker now and then, which wakes
+// up later.
+Strikes Strike(TrainingJob& training, Rng& rng, int kills) {
   Strikes done;
   std::vector<std::pair<absl::Time, pid_t>> frozen;
   const auto thaw = [&](absl::Time now) {
@@ -38,7 +39,7 @@ Strikes Strike(TrainingJob& training, Rng& rng, int strikes) {
     });
   };
   absl::Time next = absl::Now();
-  while (done.kills + done.freezes < strikes && training.running()) {
+  while (done.kills < kills && training.running()) {
     Eventually([&] { return absl::Now() >= next || !training.running(); });
     next = absl::Now() + absl::Milliseconds(50 + rng.Below(350));
     thaw(absl::Now());
@@ -58,21 +59,23 @@ Strikes Strike(TrainingJob& training, Rng& rng, int strikes) {
   return done;
 }
 
-nlohmann::json RunJob(const std::string& extra, int strikes, uint64_t seed) {
+nlohmann::json RunJob(const std::string& extra, int kills, uint64_t seed) {
   ScratchFolder folder;
   const std::string job = WriteCriteoJob(folder, kRows, absl::StrCat(kJob, extra));
   TrainingJob training(folder.path(), {job});
   Rng rng(seed);
   EXPECT_TRUE(training.ReachStep(1));
-  const Strikes struck = Strike(training, rng, strikes);
-  EXPECT_EQ(struck.kills + struck.freezes, strikes) << "the job ended before the chaos did";
+  const Strikes struck = Strike(training, rng, kills);
+  EXPECT_EQ(struck.kills, kills) << "the job ended before the chaos did";
+  EXPECT_EQ(struck.freezes > 0, kills > 0);
   const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err.substr(result.err.size() - 2000);
   return training.Summary();
 }
 
-// Thirty strikes over workers, servers and the master: every record of every epoch is committed
-// exactly once, and the model is as good as those of undisturbed runs, within their own spread.
+// Thirty kills over workers, servers and the master, and workers frozen for a while: every record
+// of every epoch is committed exactly once, and the model is as good as those of undisturbed runs,
+// within their own spread.
 TEST(ChaosTest, EveryRecordOnceAndTheModelAsGood) {
   std::vector<double> calm, struck;
   for (int seed = 1; seed <= 3; ++seed) {
@@ -86,7 +89,7 @@ TEST(ChaosTest, EveryRecordOnceAndTheModelAsGood) {
     EXPECT_EQ(summary["records_repeated"], 0);
     EXPECT_GT(summary["workers"]["lost"].get<int>() + summary["servers"]["lost"].get<int>() +
                   summary["master_restarts"].get<int>(),
-              15);
+              20);
     struck.push_back(summary["metrics"]["auc"]);
     std::printf("seed %d: auc undisturbed %.4f, struck %.4f, %d records computed again\n", seed,
                 calm.back(), struck.back(), summary["records_recomputed"].get<int>());

@@ -24,7 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = pathlib.Path(os.environ.get('RUBATO_BUILD', ROOT / 'build' / 'release')).resolve()
 PAGES = ['README.md', 'CONTRIBUTING.md', *(f'docs/{page.name}' for page in sorted((ROOT / 'docs').glob('*.md')))]
 INSTEAD = {
-    './demo': './demo --rows 60000',  # The same, smaller.
+    './demo': './demo --rows 250000',  # The same, smaller.
     './check': './check --help',      # It runs this very test.
 }
 PATIENCE_S = 600
@@ -69,7 +69,8 @@ class Scratch:
         while process.poll() is None and time.monotonic() < until:
             for file in self.path.glob('*jobs/*/processes.json'):
                 shown = subprocess.run([BUILD / 'bin' / 'rubato', 'show', file.parent, '--json'], capture_output=True)
-                if shown.returncode == 0 and json.loads(shown.stdout)['records_committed'] > 0:
+                job = json.loads(shown.stdout) if shown.returncode == 0 else {'state': 'starting'}
+                if job['state'] == 'training' and job['records_committed'] > 0:
                     return True
             time.sleep(0.05)
         return False

@@ -53,6 +53,11 @@ TEST(TrainTest, TrainsAndTellsTheWholeStory) {
     EXPECT_TRUE(std::filesystem::exists(training.job_dir() + "/" + name)) << name;
   }
   EXPECT_FALSE(std::filesystem::is_empty(training.job_dir() + "/metrics"));
+  const auto processes = nlohmann::json::parse(ReadText(training.job_dir() + "/processes.json"));
+  for (const auto& process : processes["processes"]) {  // A server that is down has none.
+    EXPECT_EQ(process["address"].get<std::string>().empty(), process["role"] == "server")
+        << process;
+  }
   EXPECT_THAT(result.err, HasSubstr("40,000 committed of 40,000"));
 }
 

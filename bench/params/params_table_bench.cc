@@ -1,9 +1,14 @@
-// Gather and Adagrad update of rows in memory, one thread: our table against a flat array that
-// knows every row's place (the limit) and absl::flat_hash_map (what people use).
+// Gather and update of rows in memory: our table against a flat array that knows every row's place
+// (the limit) and absl::flat_hash_map (what people use). With two threads each has a table of half
+// the rows, as a server's threads do. And what a row costs, and the slowest push while growing.
+//
+//   params_table_bench [--rows 1e7] [--dim 16] [--rounds 5] [--grow 2e7]
 #include <cstdio>
 #include <cstring>
 #include <functional>
 #include <map>
+#include <memory>
+#include <thread>
 
 #include "absl/container/flat_hash_map.h"
 #include "bench/params/measure.h"
@@ -23,8 +28,8 @@ struct Keys {
 
 uint64_t IdOfRank(uint64_t rank) { return Mix(rank, 99); }
 
-Keys Draw(uint64_t rows, bool zipf) {
-  Rng rng(zipf ? 2 : 1);
+Keys Draw(uint64_t rows, bool zipf, uint64_t seed) {
+  Rng rng(Mix(seed, zipf));
   Keys keys;
   for (size_t i = 0; i < kBatch * kBatches; ++i) {
     const uint64_t rank = zipf ? DrawZipf(rng, rows, 1.05) : DrawUniform(rng, rows);
@@ -38,7 +43,7 @@ Keys Draw(uint64_t rows, bool zipf) {
 class Flat {
  public:
   Flat(Memory& memory, uint64_t rows, size_t dim, const Optimizer& optimizer)
-      : dim_(dim), floats_(optimizer.row_floats(dim)), optimizer_(optimizer) {
+      : dim_(dim), floats_(dim + optimizer.row_state_floats(dim)), optimizer_(optimizer) {
     auto region = Region::Reserve(memory, rows * floats_ * sizeof(float));
     RUBATO_CHECK(region.ok());
     region_ = *std::move(region);
@@ -51,11 +56,11 @@ class Flat {
     }
   }
   void Update(absl::Span<const uint32_t> places, const float* gradients) {
-    float* rows[8];
+    RowUpdate updates[8];
     for (size_t i = 0; i < places.size(); ++i) {
       if (i + 32 < places.size()) Fetch(Row(places[i + 32]), floats_);
-      rows[i % 8] = Row(places[i]);
-      if (i % 8 == 7) optimizer_.UpdateRows({rows, 8}, gradients + (i - 7) * dim_, dim_);
+      updates[i % 8] = {Row(places[i]), gradients + i * dim_};
+      if (i % 8 == 7) optimizer_.UpdateRows(updates, RowPart::Whole(dim_), now_);
     }
   }
 
@@ -68,115 +73,182 @@ class Flat {
   }
   size_t dim_, floats_;
   const Optimizer& optimizer_;
+  const OptimizerConstants now_ = optimizer_.At({.number = 1, .learning_rate = 0.01});
   Region region_;
 };
 
-// From id to place by absl::flat_hash_map, then as above.
-class Absl {
+// Where each id's row is, by absl::flat_hash_map; the rows are a flat array's.
+class Hashed {
  public:
-  Absl(Memory& memory, uint64_t rows, size_t dim, const Optimizer& optimizer)
-      : flat_(memory, rows, dim, optimizer) {
+  explicit Hashed(uint64_t rows) {
     map_.reserve(rows);
     for (uint64_t rank = 0; rank < rows; ++rank) {
       map_[IdOfRank(rank)] = static_cast<uint32_t>(rank);
     }
   }
-  void Resolve(absl::Span<const uint64_t> ids) {
+  absl::Span<const uint32_t> Resolve(absl::Span<const uint64_t> ids) {
     places_.resize(ids.size());
     for (size_t i = 0; i < ids.size(); ++i) places_[i] = map_.find(ids[i])->second;
-  }
-  void Gather(absl::Span<const uint64_t> ids, float* out) {
-    Resolve(ids);
-    flat_.Gather(places_, out);
-  }
-  void Update(absl::Span<const uint64_t> ids, const float* gradients) {
-    Resolve(ids);
-    flat_.Update(places_, gradients);
+    return places_;
   }
 
  private:
-  Flat flat_;
   absl::flat_hash_map<uint64_t, uint32_t> map_;
   std::vector<uint32_t> places_;
 };
 
-// Grows the table to `rows` as training would, and watches the slowest batch.
-void Grow(EmbeddingTable& table, uint64_t rows, const std::vector<float>& values, double* slowest) {
-  std::vector<uint64_t> ids;
-  for (uint64_t rank = 0; rank < rows;) {
-    ids.clear();
-    for (; ids.size() < kBatch && rank < rows; ++rank) ids.push_back(IdOfRank(rank));
-    const double began = ThreadCpu();
-    RUBATO_CHECK_OK(table.Update(ids, values.data()));
-    *slowest = std::max(*slowest, ThreadCpu() - began);
-  }
-}
-
-int Main(int argc, char** argv) {
-  const auto rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6));
-  const auto dim = static_cast<size_t>(Flag(argc, argv, "dim", 16));
-  const auto rounds = static_cast<int>(Flag(argc, argv, "rounds", 7));
-  SystemMemory memory;
-  OptimizerSpec spec;
-  spec.name = "adagrad";
-  const auto optimizer = Optimizer::Make(spec);
+std::unique_ptr<EmbeddingTable> MakeTable(Memory& memory, size_t dim, const OptimizerSpec& spec,
+                                          uint64_t rows) {
   EmbeddingTableOptions options;
   options.spec.name = "deep";
   options.spec.dim = static_cast<int64_t>(dim);
   options.optimizer = spec;
   options.rows_max = 2 * rows;
-  auto table = *EmbeddingTable::Make(memory, options);
+  return *EmbeddingTable::Make(memory, options);
+}
 
-  double slowest = 0;
-  std::vector<float> values(kBatch * dim, 0.01f);
-  const double growth_began = ThreadCpu();
-  Grow(*table, rows, values, &slowest);
-  const double growth = ThreadCpu() - growth_began;
+struct Growth {
+  double cpu = 0, wall = 0;  // Of the slowest push, in seconds.
+};
+// Makes rows `from` to `to`, `batch` with each push.
+Growth Grow(EmbeddingTable& table, uint64_t from, uint64_t to, size_t batch) {
+  const std::vector<float> gradients(batch * table.dim(), 0.01f);
+  std::vector<uint64_t> ids;
+  Growth slowest;
+  for (uint64_t rank = from; rank < to;) {
+    ids.clear();
+    for (; ids.size() < batch && rank < to; ++rank) ids.push_back(IdOfRank(rank));
+    const double cpu = ThreadCpu(), wall = Wall();
+    RUBATO_CHECK_OK(table.Update(ids, gradients.data()));
+    slowest.cpu = std::max(slowest.cpu, ThreadCpu() - cpu);
+    slowest.wall = std::max(slowest.wall, Wall() - wall);
+  }
+  return slowest;
+}
+
+// One thread's world: million rows a second of its own time, by kind of work.
+std::map<std::string, double> Measure(const OptimizerSpec& spec, uint64_t rows, size_t dim,
+                                      int rounds, uint64_t seed, bool zipf) {
+  SystemMemory memory;
+  const auto optimizer = Optimizer::Make(spec);
+  RUBATO_CHECK_OK(optimizer.status());
+  const auto table = MakeTable(memory, dim, spec, rows);
+  Grow(*table, 0, rows, kBatch);
   Flat flat(memory, rows, dim, *optimizer);
-  Absl hashed(memory, rows, dim, *optimizer);
+  Hashed hashed(rows);
+  std::vector<float> out(kBatch * dim), gradients(kBatch * dim, 0.01f);
+  const Keys keys = Draw(rows, zipf, seed);
+  const auto ids = [&](size_t b) {
+    return absl::MakeConstSpan(keys.ids).subspan(b * kBatch, kBatch);
+  };
+  const auto places = [&](size_t b) {
+    return absl::MakeConstSpan(keys.places).subspan(b * kBatch, kBatch);
+  };
+  const std::map<std::string, std::function<void(size_t)>> work = {
+      {"gather_flat", [&](size_t b) { flat.Gather(places(b), out.data()); }},
+      {"gather_rubato", [&](size_t b) { table->Gather(ids(b), out.data()); }},
+      {"gather_absl", [&](size_t b) { flat.Gather(hashed.Resolve(ids(b)), out.data()); }},
+      {"update_flat", [&](size_t b) { flat.Update(places(b), gradients.data()); }},
+      {"update_rubato",
+       [&](size_t b) { RUBATO_CHECK_OK(table->Update(ids(b), gradients.data())); }},
+      {"update_absl", [&](size_t b) { flat.Update(hashed.Resolve(ids(b)), gradients.data()); }}};
+  std::map<std::string, std::vector<double>> seconds;
+  for (int round = 0; round < rounds; ++round) {
+    for (const auto& [name, run] : work) {
+      const double began = ThreadCpu();
+      for (size_t b = 0; b < kBatches; ++b) run(b);
+      seconds[name].push_back(ThreadCpu() - began);
+    }
+  }
+  std::map<std::string, double> rates;
+  for (const auto& [name, times] : seconds) rates[name] = kBatch * kBatches / Median(times) / 1e6;
+  return rates;
+}
 
+struct Setting {
+  std::string optimizer;
+  uint64_t rows;
+  size_t dim;
+  int rounds;
+  size_t threads;
+  bool zipf;
+};
+Json Report(const Setting& setting) {
+  OptimizerSpec spec;
+  spec.name = setting.optimizer;
+  std::vector<std::map<std::string, double>> rates(setting.threads);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < setting.threads; ++t) {
+    threads.emplace_back([&, t] {
+      rates[t] = Measure(spec, setting.rows / setting.threads, setting.dim, setting.rounds, t,
+                         setting.zipf);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  std::map<std::string, double> all;
+  for (const auto& part : rates) {
+    for (const auto& [name, rate] : part) all[name] += rate;
+  }
+  Json json;
+  for (const auto& [name, rate] : all) json.Number(name + "_mrows_s", rate);
+  json.Number("gather_of_limit", all["gather_rubato"] / all["gather_flat"]);
+  json.Number("update_of_limit", all["update_rubato"] / all["update_flat"]);
+  json.Number("gather_over_absl", all["gather_rubato"] / all["gather_absl"]);
+  json.Number("update_over_absl", all["update_rubato"] / all["update_absl"]);
+  return json;
+}
+
+// dim 8 with Adagrad: 64 bytes of payload. Bytes are averaged over the growth, since they depend on
+// where in a stretch the index is.
+Json ReportGrowth(uint64_t rows) {
+  constexpr size_t kPush = 1000;
+  SystemMemory memory;
+  OptimizerSpec spec;
+  spec.name = "adagrad";
+  const auto table = MakeTable(memory, 8, spec, rows);
+  const uint64_t start = std::min<uint64_t>(1'000'000, rows / 2);
+  Grow(*table, 0, start, kPush);
+  Growth slowest;
+  double bytes = 0, most = 0;
+  constexpr int kParts = 100;
+  for (int part = 0; part < kParts; ++part) {
+    const uint64_t from = start + (rows - start) * static_cast<uint64_t>(part) / kParts;
+    const uint64_t to = start + (rows - start) * static_cast<uint64_t>(part + 1) / kParts;
+    const Growth growth = Grow(*table, from, to, kPush);
+    slowest = {std::max(slowest.cpu, growth.cpu), std::max(slowest.wall, growth.wall)};
+    const double now = static_cast<double>(table->bytes()) / static_cast<double>(table->rows());
+    bytes += now / kParts;
+    most = std::max(most, now);
+  }
+  Json json;
+  json.Number("rows", static_cast<double>(rows)).Number("keys_a_push", kPush);
+  json.Number("slowest_push_cpu_ms", slowest.cpu * 1e3);
+  json.Number("slowest_push_wall_ms", slowest.wall * 1e3);
+  json.Number("bytes_per_row_mean", bytes).Number("bytes_per_row_most", most);
+  json.Number("of_payload_mean", bytes / 64).Number("of_payload_most", most / 64);
+  return json;
+}
+
+int Main(int argc, char** argv) {
+  Setting setting = {.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6)),
+                     .dim = static_cast<size_t>(Flag(argc, argv, "dim", 16)),
+                     .rounds = static_cast<int>(Flag(argc, argv, "rounds", 5))};
+  const auto grow = static_cast<uint64_t>(Flag(argc, argv, "grow", 20e6));
   Json report;
-  report.Number("rows", static_cast<double>(rows)).Number("dim", static_cast<double>(dim));
-  report.Number("bytes_per_row", static_cast<double>(table->bytes()) / static_cast<double>(rows));
-  report.Number("payload_bytes", static_cast<double>(optimizer->row_floats(dim) * sizeof(float)));
-  report.Number("make_row_ns", growth / static_cast<double>(rows) * 1e9);
-  report.Number("slowest_growing_batch_ms", slowest * 1e3);
-  std::vector<float> out(kBatch * dim);
-  for (const bool zipf : {false, true}) {
-    const Keys keys = Draw(rows, zipf);
-    const auto id_batch = [&](size_t b) {
-      return absl::MakeConstSpan(keys.ids).subspan(b * kBatch, kBatch);
-    };
-    const auto place_batch = [&](size_t b) {
-      return absl::MakeConstSpan(keys.places).subspan(b * kBatch, kBatch);
-    };
-    const std::map<std::string, std::function<void(size_t)>> work = {
-        {"gather_flat", [&](size_t b) { flat.Gather(place_batch(b), out.data()); }},
-        {"gather_rubato", [&](size_t b) { table->Gather(id_batch(b), out.data()); }},
-        {"gather_absl", [&](size_t b) { hashed.Gather(id_batch(b), out.data()); }},
-        {"update_flat", [&](size_t b) { flat.Update(place_batch(b), values.data()); }},
-        {"update_rubato",
-         [&](size_t b) { RUBATO_CHECK_OK(table->Update(id_batch(b), values.data())); }},
-        {"update_absl", [&](size_t b) { hashed.Update(id_batch(b), values.data()); }}};
-    std::map<std::string, std::vector<double>> seconds;
-    for (int round = 0; round < rounds; ++round) {
-      for (const auto& [name, run] : work) {
-        const double began = ThreadCpu();
-        for (size_t b = 0; b < kBatches; ++b) run(b);
-        seconds[name].push_back(ThreadCpu() - began);
+  report.Number("rows", static_cast<double>(setting.rows));
+  report.Number("dim", static_cast<double>(setting.dim));
+  if (grow > 0) report.Object("growth", ReportGrowth(grow));
+  for (const char* optimizer : {"adagrad", "adam"}) {
+    for (const size_t threads : {1, 2}) {
+      for (const bool zipf : {false, true}) {
+        if (setting.rows == 0) continue;
+        setting.optimizer = optimizer;
+        setting.threads = threads;
+        setting.zipf = zipf;
+        report.Object(absl::StrCat(optimizer, "_", threads, zipf ? "_zipf" : "_uniform"),
+                      Report(setting));
       }
     }
-    std::map<std::string, double> rate;
-    Json part;
-    for (const auto& [name, times] : seconds) {
-      rate[name] = kBatch * kBatches / Median(times) / 1e6;
-      part.Number(name + "_mrows_s", rate[name]);
-    }
-    part.Number("gather_of_limit", rate["gather_rubato"] / rate["gather_flat"]);
-    part.Number("update_of_limit", rate["update_rubato"] / rate["update_flat"]);
-    part.Number("gather_over_absl", rate["gather_rubato"] / rate["gather_absl"]);
-    part.Number("update_over_absl", rate["update_rubato"] / rate["update_absl"]);
-    report.Object(zipf ? "zipf" : "uniform", part);
   }
   std::printf("%s\n", report.Text().c_str());
   return 0;

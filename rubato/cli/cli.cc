@@ -1,8 +1,11 @@
 #include "rubato/cli/cli.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/version.h"
@@ -58,6 +61,23 @@ absl::Status Cli::CheckCommand(int argc, const char* const* argv) const {
       absl::StrCat("no command '", argv[1], "'", DidYouMean(argv[1], names)));
 }
 
+std::string Cli::FlagHint(int argc, const char* const* argv) const {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app_.get_subcommands(nullptr)) {
+    if (argc < 2 || command->get_name() != argv[1]) continue;
+    for (const CLI::Option* option : command->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  if (names.empty()) return "";
+  for (int i = 2; i < argc; ++i) {
+    const std::string flag = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
+    if (!absl::StartsWith(flag, "--") || std::count(names.begin(), names.end(), flag) > 0) continue;
+    return absl::StrCat("no flag '", flag, "'", DidYouMean(flag, names), "\n");
+  }
+  return "";
+}
+
 int Cli::Main(int argc, const char* const* argv) {
   if (const absl::Status status = CheckCommand(argc, argv); !status.ok()) {
     console_.err << "rubato: " << status.message() << "\nRun with --help for all commands.\n";
@@ -67,12 +87,21 @@ int Cli::Main(int argc, const char* const* argv) {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app_.exit(error, console_.out, console_.err);
+    if (code != 0) console_.err << FlagHint(argc, argv);
     return code == 0 ? kExitDone : kExitBadInput;
   }
-  const absl::StatusOr<int> result = run_();
+  absl::StatusOr<int> result = run_();
+  console_.out.flush();
+  if (result.ok() && !console_.out) result = absl::InternalError("cannot write to standard output");
   if (result.ok()) return *result;
   console_.err << "rubato " << chosen_ << ": " << result.status().message() << "\n";
-  return ExitCode(result.status());
+  const int code = ExitCode(result.status());
+  const CLI::Option* json = app_.get_subcommand(chosen_)->get_option_no_throw("--json");
+  if (json != nullptr && json->count() > 0) {
+    const std::string message(result.status().message());
+    console_.out << nlohmann::json{{"error", message}, {"exit_code", code}}.dump() << "\n";
+  }
+  return code;
 }
 
 }  // namespace rubato

@@ -39,13 +39,16 @@ class Cli {
                     const std::string& examples, std::function<absl::StatusOr<int>()> run);
 
   // Parses, runs the chosen command and answers with the exit code; errors are printed as
-  // "rubato NAME: message". INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE,
-  // FAILED_PRECONDITION, UNIMPLEMENTED and DATA_LOSS are the user's to mend: they exit with 2.
+  // "rubato NAME: message", and with --json also as {"error": ..., "exit_code": ...} on `out`.
+  // INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, FAILED_PRECONDITION, UNIMPLEMENTED
+  // and DATA_LOSS are the user's to mend: they exit with 2.
   int Main(int argc, const char* const* argv);
 
  private:
   // INVALID_ARGUMENT with the nearest command if the first word is none.
   absl::Status CheckCommand(int argc, const char* const* argv) const;
+  // Which flag the command does not have, with the nearest one that it has; empty if none.
+  std::string FlagHint(int argc, const char* const* argv) const;
 
   Console console_;
   CLI::App app_;

@@ -12,10 +12,12 @@ void AddGenerate(Cli& cli) {
   CLI::App* generate =
       cli.Command("generate", "Writes data with a known structure, for demos and tests.",
                   "  rubato generate criteo --rows 200000 --seed 7 --out data\n"
+                  "  rubato generate digits --rows 60000 --seed 7 --out digits\n"
                   "  rubato generate trace --jobs 1000 --gpus 128 --out jobs.csv",
                   [chosen] { return (*chosen)(); });
   generate->require_subcommand(1);
   AddGenerateCriteo(cli.console(), *generate, *chosen);
+  AddGenerateDigits(cli.console(), *generate, *chosen);
   AddGenerateTrace(cli.console(), *generate, *chosen);
   AddGenerateProfiles(cli.console(), *generate, *chosen);
 }

@@ -14,6 +14,7 @@ using GenerateRun = std::function<absl::StatusOr<int>()>;
 
 // Each adds its own subcommand to `generate`, which sets `chosen` when parsed.
 void AddGenerateCriteo(Console& console, CLI::App& generate, GenerateRun& chosen);
+void AddGenerateDigits(Console& console, CLI::App& generate, GenerateRun& chosen);
 void AddGenerateProfiles(Console& console, CLI::App& generate, GenerateRun& chosen);
 void AddGenerateTrace(Console& console, CLI::App& generate, GenerateRun& chosen);
 

@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rubato/adapters/files/files.h"
-#include "rubato/adapters/files/gzip_writer.h"
+#include "rubato/adapters/files/packed_file.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/generate.h"
@@ -17,7 +16,7 @@
 namespace rubato {
 namespace {
 
-constexpr size_t kChunkBytes = 1 << 20;
+constexpr int64_t kRowsPerUpdate = 1024;
 
 struct CriteoFlags {
   int64_t rows = 200000;
@@ -39,28 +38,19 @@ struct WrittenFile {
 absl::StatusOr<WrittenFile> WriteRows(const CriteoGenerator& generator, Rng& rng,
                                       const std::string& path, int64_t rows, bool gzip,
                                       std::vector<GeneratedLabel>* labels, Console& console) {
-  RUBATO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(path));
-  std::optional<GzipWriter> packer;
-  if (gzip) packer.emplace(/*level=*/1);
+  RUBATO_ASSIGN_OR_RETURN(PackedFile file, PackedFile::Create(path, gzip));
   Progress progress(console, path, rows, "rows");
-  std::string chunk, packed;
+  std::string text;
   for (int64_t row = 0; row < rows; ++row) {
-    const GeneratedLabel label = generator.AppendRow(rng, &chunk);
+    text.clear();
+    const GeneratedLabel label = generator.AppendRow(rng, &text);
     if (labels != nullptr) labels->push_back(label);
-    const bool is_last = row + 1 == rows;
-    if (chunk.size() < kChunkBytes && !is_last) continue;
-    if (gzip) {
-      packed.clear();
-      packer->Write(chunk, &packed);
-      if (is_last) packer->Finish(&packed);
-    }
-    RUBATO_RETURN_IF_ERROR(file.Write(gzip ? packed : chunk));
-    chunk.clear();
-    progress.Update(row + 1);
+    RUBATO_RETURN_IF_ERROR(file.Write(text));
+    if (row % kRowsPerUpdate == 0) progress.Update(row);
   }
-  const WrittenFile written = {.path = path, .rows = rows, .bytes = file.size()};
-  RUBATO_RETURN_IF_ERROR(file.Commit(Durability::kProcess));
-  return written;
+  progress.Update(rows);
+  RUBATO_ASSIGN_OR_RETURN(const int64_t bytes, file.Commit());
+  return WrittenFile{.path = path, .rows = rows, .bytes = bytes};
 }
 
 absl::Status CheckFlags(const CriteoFlags& flags) {

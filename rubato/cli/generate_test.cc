@@ -7,6 +7,7 @@
 #include "absl/strings/match.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/files/testing.h"
 #include "rubato/cli/commands.h"
 
@@ -102,6 +103,69 @@ TEST(GenerateCriteoTest, AFolderThatCannotBeMadeIsNamed) {
   const Answer answer = RunRubato({"generate", "criteo", "--rows", "5", "--out", "/proc/data"});
   EXPECT_NE(answer.code, 0);
   EXPECT_THAT(answer.err, HasSubstr("/proc/data: cannot make folder"));
+}
+
+// ---- digits ------------------------------------------------------------------------------------
+
+// Every image of a part with its label behind it, as a job would read them.
+std::vector<std::string> ReadImages(const TestFolder& folder, const std::string& data_folder,
+                                    const std::string& part) {
+  const DataSpec data = {.format = "idx"};
+  const auto no_progress = [](int64_t, int64_t) { return absl::OkStatus(); };
+  const std::string index = folder.File("index");
+  RUBATO_CHECK_OK(
+      BuildIndex(data, *FindIdxFiles({data_folder}, part), index, no_progress).status());
+  const OpenedData opened = *OpenData(data, index);
+  std::vector<std::string> records;
+  Batch batch;
+  RUBATO_CHECK_OK(
+      opened.source->Read(0, opened.source->records(), [&](int64_t, absl::string_view record) {
+        records.emplace_back(record);
+        return opened.parser->Parse(record, &batch);
+      }));
+  return records;
+}
+
+TEST(GenerateDigitsTest, WritesTheFilesOfMnist) {
+  const TestFolder folder;
+  const std::string plain = folder.File("plain"), packed = folder.File("packed");
+  const std::vector<std::string> base = {"generate",          "digits", "--rows", "30",
+                                         "--validation-rows", "20",     "--seed", "3"};
+  std::vector<std::string> to_plain = base, to_packed = base;
+  to_plain.insert(to_plain.end(), {"--out", plain, "--json"});
+  to_packed.insert(to_packed.end(), {"--out", packed, "--gzip"});
+  const Answer answer = RunRubato(to_plain);
+  ASSERT_EQ(answer.code, 0) << answer.err;
+  ASSERT_EQ(RunRubato(to_packed).code, 0);
+  EXPECT_THAT(*ListDirectory(plain),
+              ElementsAre("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte",
+                          "train-images-idx3-ubyte", "train-labels-idx1-ubyte"));
+  EXPECT_EQ(ReadWholeFile(plain + "/train-images-idx3-ubyte")->size(), 16u + 30 * 28 * 28);
+  const auto written = nlohmann::json::parse(answer.out);
+  EXPECT_EQ(written["files"].size(), 4u);
+  EXPECT_EQ(written["validation_rows"], 20);
+  const std::vector<std::string> train = ReadImages(folder, plain, "train");
+  const std::vector<std::string> held_out = ReadImages(folder, plain, "t10k");
+  EXPECT_EQ(train.size(), 30u);
+  EXPECT_EQ(held_out.size(), 20u);
+  EXPECT_NE(train[0], held_out[0]);
+  EXPECT_EQ(ReadImages(folder, packed, "train"), train);
+  EXPECT_EQ(ReadImages(folder, packed, "t10k"), held_out);
+}
+
+TEST(GenerateDigitsTest, BadUsageExitsWithTwo) {
+  const std::vector<std::vector<std::string>> cases = {
+      {"generate", "digits", "--rows", "0"},
+      {"generate", "digits", "--rows", "5000000000"},
+      {"generate", "digits", "--validation-rows", "0"},
+      {"generate", "digits", "--noise", "2"},
+      {"generate", "digits", "--noise", "nan"},
+      {"generate", "digits", "--size", "32"}};
+  for (const std::vector<std::string>& arguments : cases) {
+    const Answer answer = RunRubato(arguments);
+    EXPECT_EQ(answer.code, kExitBadInput) << answer.err;
+    EXPECT_FALSE(answer.err.empty());
+  }
 }
 
 }  // namespace

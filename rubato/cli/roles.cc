@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/grpc/master_service.h"
 #include "rubato/adapters/posix/real_clock.h"
@@ -13,6 +14,7 @@
 #include "rubato/cli/version.h"
 #include "rubato/roles/data_set.h"
 #include "rubato/roles/exit_codes.h"
+#include "rubato/roles/group_loop.h"
 #include "rubato/roles/master_host.h"
 #include "rubato/roles/server_host.h"
 #include "rubato/roles/worker_loop.h"
@@ -24,6 +26,8 @@ struct RoleFlags {
   std::string job_dir;
   std::string listen;
   std::string master;
+  std::string job;                // A worker by itself: the job file,
+  std::vector<std::string> join;  // and who is there already.
   int64_t id = 0;
   int64_t incarnation = 1;
   bool resume = false;
@@ -65,30 +69,74 @@ absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
                     .stop = AskedToStop});
 }
 
+// The job directory of a worker that nobody started but its user: its own, from the job file.
+absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
+  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(flags.job));
+  if (spec.strategy != "allreduce") {
+    return absl::InvalidArgumentError(absl::StrCat(flags.job, ": strategy: ", spec.strategy,
+                                                   " needs a master; use rubato train"));
+  }
+  RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, flags.job_dir.empty()
+                                                      ? JobDirectory::CreateNext(spec.name)
+                                                      : JobDirectory::Create(flags.job_dir));
+  RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), spec));
+  for (const DataPart part : {DataPart::kTrain, DataPart::kValidation}) {
+    if (part == DataPart::kValidation && spec.data.validation.empty()) continue;
+    RUBATO_RETURN_IF_ERROR(IndexDataSet(spec, part, directory, [](int64_t, int64_t) {
+                             return absl::OkStatus();
+                           }).status());
+  }
+  return directory;
+}
+
 absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   CatchStopSignals();
-  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
+  const bool by_hand = !flags.job.empty();
+  if (by_hand ? !flags.master.empty() : flags.job_dir.empty() || !flags.join.empty()) {
+    return absl::InvalidArgumentError(
+        "give --job FILE, and --join HOST:PORT if a worker is there already; or --job-dir, "
+        "--master and --id, as rubato train does");
+  }
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
+                          by_hand ? MakeDirectory(flags) : JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   RUBATO_ASSIGN_OR_RETURN(const DataSet data, OpenDataSet(spec, directory));
   RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                           LoadTrainer(spec, data.parser->shape()));
-  const RecordParser* own = trainer->parser();
+  const RecordParser& parser = trainer->parser() != nullptr ? *trainer->parser() : *data.parser;
+  if (spec.strategy == "allreduce" && !trainer->signature().tables.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("strategy: allreduce keeps the whole model at every worker, but ", spec.model,
+                     " has a table of rows by id, '", trainer->signature().tables.front().name,
+                     "'; use strategy: ps"));
+  }
   if (flags.check) {
-    if (spec.data.bad_rows == "fail") {
-      RUBATO_RETURN_IF_ERROR(CheckFirstRecords(data, own != nullptr ? *own : *data.parser));
-    }
+    if (spec.data.bad_rows == "fail") RUBATO_RETURN_IF_ERROR(CheckFirstRecords(data, parser));
     return kRoleDone;
   }
   const RealClock clock;
+  if (spec.strategy == "allreduce") {
+    const GroupLoopOptions options = {.job = spec,
+                                      .checkpoints = directory.checkpoints(),
+                                      .group = by_hand ? spec.name : directory.path(),
+                                      .master = flags.master,
+                                      .orders = {.generation = by_hand ? 1 : 0,
+                                                 .found = by_hand && flags.join.empty(),
+                                                 .join = flags.join},
+                                      .listen = flags.listen,
+                                      .id = WorkerId(flags.id),
+                                      .version = kVersion,
+                                      .stop = AskedToStop,
+                                      .clock = &clock};
+    return GroupLoop(options, *trainer, parser, *data.train, data.validation.get()).Run();
+  }
   const WorkerLoopOptions options = {.job = spec,
                                      .master = flags.master,
                                      .id = WorkerId(flags.id),
                                      .version = kVersion,
                                      .stop = AskedToStop,
                                      .clock = &clock};
-  WorkerLoop loop(options, *trainer, own != nullptr ? *own : *data.parser, *data.train,
-                  data.validation.get());
-  return loop.Run();
+  return WorkerLoop(options, *trainer, parser, *data.train, data.validation.get()).Run();
 }
 
 void AddJobDir(CLI::App* command, RoleFlags& flags) {
@@ -124,14 +172,21 @@ void AddServer(Cli& cli) {
 
 void AddWorker(Cli& cli) {
   auto flags = std::make_shared<RoleFlags>();
+  flags->listen = "127.0.0.1:0";
   CLI::App* command = cli.Command(
-      "worker", "Compute batches of a job. Started by `rubato train`.",
-      "  rubato worker --job-dir rubato-jobs/ctr-1 --master unix:/tmp/master.sock --id 3",
+      "worker", "Compute batches of a job. Started by `rubato train`, or by hand without a master.",
+      "  rubato worker --job-dir rubato-jobs/ctr-1 --master unix:/tmp/master.sock --id 3\n"
+      "  rubato worker --job digits.yaml --listen 10.0.0.7:4000\n"
+      "  rubato worker --job digits.yaml --listen 10.0.0.8:4000 --join 10.0.0.7:4000",
       [flags] { return RunWorker(*flags); });
-  AddJobDir(command, *flags);
+  command->add_option("--job-dir", flags->job_dir, "The job directory.");
   command->add_option("--master", flags->master, "The master's address.");
   command->add_option("--id", flags->id, "The worker's number, as the master gave it.");
   command->add_flag("--check", flags->check, "Only load the job's data set and model, and leave.");
+  command->add_option("--job", flags->job,
+                      "A job file of strategy allreduce: train without a master.");
+  command->add_option("--join", flags->join, "With --job: a worker that is there already.");
+  command->add_option("--listen", flags->listen, "Strategy allreduce: host:port for the others.");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/files/files.h"
 #include "rubato/adapters/grpc/master_client.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
@@ -26,17 +27,18 @@ template <typename Reply>
 absl::StatusOr<Reply> Ask(const std::string& job_dir,
                           const std::function<absl::StatusOr<Reply>(MasterClient&)>& question) {
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(job_dir));
-  RUBATO_ASSIGN_OR_RETURN(const std::string address, directory.MasterAddress());
-  const std::unique_ptr<MasterClient> client = MasterClient::Dial(address);
   const absl::Time until = absl::Now() + absl::Seconds(5);
+  std::unique_ptr<MasterClient> client;
   while (true) {
-    absl::StatusOr<Reply> reply = question(*client);
-    if (reply.ok() || absl::Now() > until) {
-      return reply.ok() ? reply
-                        : Annotate(reply.status(), absl::StrCat(job_dir,
-                                                                ": its master does not "
-                                                                "answer"));
+    const absl::StatusOr<std::string> address = directory.MasterAddress();
+    absl::Status status = address.status();
+    if (status.ok()) {
+      if (client == nullptr) client = MasterClient::Dial(*address);
+      const absl::StatusOr<Reply> reply = question(*client);
+      if (reply.ok()) return reply;
+      status = Annotate(reply.status(), absl::StrCat(job_dir, ": its master does not answer"));
     }
+    if (absl::IsFailedPrecondition(status) || absl::Now() > until) return status;
     absl::SleepFor(absl::Milliseconds(50));
   }
 }
@@ -55,9 +57,20 @@ absl::StatusOr<int> RunScale(const JobFlags& flags, Console& console) {
   return kExitDone;
 }
 
+int Print(const nlohmann::ordered_json& summary, const JobFlags& flags, Console& console) {
+  console.out << (flags.json ? summary.dump() + "\n" : SummaryTable(summary));
+  return kExitDone;
+}
+
 absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
+  if (!directory.Locked()) {  // Over: its last words are on disk.
+    if (const auto text = ReadWholeFile(directory.summary()); text.ok()) {
+      const auto summary = nlohmann::ordered_json::parse(*text, nullptr, false);
+      if (summary.is_object()) return Print(summary, flags, console);
+    }
+  }
   RUBATO_ASSIGN_OR_RETURN(
       const Snapshot snapshot,
       Ask<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
@@ -67,12 +80,7 @@ absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
                    std::filesystem::last_write_time(directory.job_file(), ignored);
   const auto summary =
       SummaryJson(spec, snapshot, absl::FromChrono(age), /*records_before=*/0, directory.path());
-  if (flags.json) {
-    console.out << summary.dump() << "\n";
-  } else {
-    console.err << SummaryTable(summary);
-  }
-  return kExitDone;
+  return Print(summary, flags, console);
 }
 
 }  // namespace
@@ -91,7 +99,7 @@ void AddScale(Cli& cli) {
 void AddShow(Cli& cli) {
   auto flags = std::make_shared<JobFlags>();
   Console& console = cli.console();
-  CLI::App* command = cli.Command("show", "Show how a running job stands.",
+  CLI::App* command = cli.Command("show", "Show how a job stands, or how it ended.",
                                   "  rubato show rubato-jobs/ctr-1 --json",
                                   [flags, &console] { return RunShow(*flags, console); });
   command->add_option("job_dir", flags->job_dir, "The job directory.")->required();

@@ -1,5 +1,7 @@
 // rubato simulate: runs a trace of jobs through one or more policies and reports what each made
 // of it.
+#include <time.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -30,6 +32,16 @@ class WallClock : public Clock {
   absl::Time Now() const override { return absl::Now(); }
 };
 
+// CPU time of this thread: what a decision costs, whatever else the machine does.
+class CpuClock : public Clock {
+ public:
+  absl::Time Now() const override {
+    timespec now = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return absl::TimeFromTimespec(now);
+  }
+};
+
 struct SimulateFlags {
   std::string trace, cluster, profiles, gpu_type, policies, overhead = "moved";
   std::string scenario, out;
@@ -47,6 +59,18 @@ absl::StatusOr<Overhead> ParseOverhead(absl::string_view text) {
   if (text == "none") return Overhead::kNone;
   return absl::InvalidArgumentError(
       absl::StrCat("--overhead ", text, ": there are moved, elasticflow and none"));
+}
+
+nlohmann::ordered_json CostToJson(const std::vector<DecisionCost>& costs) {
+  auto json = nlohmann::ordered_json::array();
+  for (const DecisionCost& cost : costs) {
+    json.push_back({{"active_max", cost.active_max},
+                    {"decisions", cost.decisions},
+                    {"mean", cost.us.mean},
+                    {"p50", cost.us.p50},
+                    {"p99", cost.us.p99}});
+  }
+  return json;
 }
 
 nlohmann::ordered_json ToJson(const SimulationResult& r) {
@@ -76,6 +100,7 @@ nlohmann::ordered_json ToJson(const SimulationResult& r) {
         {"p50", r.decision_us.p50},
         {"p99", r.decision_us.p99},
         {"max", r.decision_us.max}}},
+      {"decision_us_by_active", CostToJson(r.decision_cost)},
       {"wall_seconds", r.wall_seconds}};
 }
 
@@ -185,6 +210,7 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
   }
   const Workload& workload = scenario ? scenario->workload : input.workload;
   const WallClock clock;
+  const CpuClock cpu_clock;
   std::vector<SimulationResult> results;
   auto json = nlohmann::ordered_json::array();
   for (const auto& policy : policies) {
@@ -199,6 +225,7 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
     options.repair_s = flags.repair_s;
     options.seed = flags.seed;
     options.clock = &clock;
+    options.decision_clock = &cpu_clock;
     options.record_pieces = scenario || !flags.out.empty();
     options.progress = [&](int64_t done) { progress.Update(done); };
     RUBATO_ASSIGN_OR_RETURN(results.emplace_back(), SimulateAsAsked(workload, *policy, options));

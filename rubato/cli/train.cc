@@ -1,7 +1,5 @@
 // rubato train JOB.yaml: runs one job here, elastically, as local processes.
-#include <stdlib.h>
-#include <sys/wait.h>
-
+#include <csignal>
 #include <filesystem>
 #include <memory>
 
@@ -10,6 +8,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/process_table.h"
 #include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
@@ -19,6 +18,7 @@
 #include "rubato/job/job_keys.h"
 #include "rubato/roles/data_set.h"
 #include "rubato/roles/job_directory.h"
+#include "rubato/roles/run_directory.h"
 #include "rubato/roles/supervisor.h"
 
 namespace rubato {
@@ -32,22 +32,6 @@ struct TrainFlags {
   bool json = false;
 };
 
-// A short folder for sockets, gone when the run is.
-class RunDirectory {
- public:
-  static absl::StatusOr<std::unique_ptr<RunDirectory>> Make() {
-    std::string path = std::filesystem::temp_directory_path().string() + "/rubato.XXXXXX";
-    if (mkdtemp(path.data()) == nullptr) return PathError(errno, "make a folder like", path);
-    return std::unique_ptr<RunDirectory>(new RunDirectory(path));
-  }
-  ~RunDirectory() { (void)RemoveTree(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit RunDirectory(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
 // A job that is done has nothing to go on with, and its directory is left as it is.
 absl::Status CheckNotDone(const JobDirectory& directory) {
   const absl::StatusOr<std::string> text = ReadWholeFile(directory.summary());
@@ -58,7 +42,17 @@ absl::Status CheckNotDone(const JobDirectory& directory) {
       absl::StrCat(directory.path(), ": the job is done already; see its summary.json"));
 }
 
-absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec) {
+// The features as they are now, vocabularies included, become part of the job.
+absl::Status KeepFeatures(const JobDirectory& directory, const FeaturesSpec& features,
+                          JobSpec* spec) {
+  if (spec->features.empty()) return absl::OkStatus();
+  spec->features = directory.features();
+  return WriteFileAtomically(directory.features(), FormatFeaturesText(features));
+}
+
+// The job's directory, held by this process while `lock` lives.
+absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec,
+                                           std::shared_ptr<void>* lock) {
   if (!flags.resume.empty()) {
     RUBATO_ASSIGN_OR_RETURN(
         const std::string path,
@@ -66,13 +60,20 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
     RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Open(path));
     RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file()));
     RUBATO_RETURN_IF_ERROR(CheckNotDone(directory));
+    RUBATO_ASSIGN_OR_RETURN(*lock, directory.Lock());
     return directory;
   }
   RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(flags.job, flags.set));
+  FeaturesSpec features;
+  if (!spec->features.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(features, LoadFeaturesFile(spec->features));
+  }
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory made, flags.job_dir.empty()
                                                        ? JobDirectory::CreateNext(spec->name)
                                                        : JobDirectory::Create(flags.job_dir));
   const JobDirectory directory(std::filesystem::absolute(made.path()).lexically_normal());
+  RUBATO_ASSIGN_OR_RETURN(*lock, directory.Lock());
+  RUBATO_RETURN_IF_ERROR(KeepFeatures(directory, features, spec));
   RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), *spec));
   return directory;
 }
@@ -102,6 +103,10 @@ absl::Status CheckModel(const JobDirectory& directory) {
       table.Start({.arguments = {ProgramPath(), "worker", "--check", "--job-dir", directory.path()},
                    .log_path = log}));
   while (table.alive(pid)) {
+    if (StopSignals() > 0) {
+      kill(pid, SIGKILL);
+      return absl::CancelledError("stopped before the job began");
+    }
     for (const ChildExit& exit : table.Reap()) {
       if (exit.exit_code == 0 && exit.signal == 0) return absl::OkStatus();
       return absl::InvalidArgumentError(absl::StrCat(
@@ -178,13 +183,15 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   CatchStopSignals();
   const absl::Time start = absl::Now();
   JobSpec spec;
-  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, OpenDirectory(flags, &spec));
-  RUBATO_ASSIGN_OR_RETURN(const std::shared_ptr<void> lock, directory.Lock());
+  std::shared_ptr<void> lock;
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, OpenDirectory(flags, &spec, &lock));
   console.err << "job directory: " << directory.path() << "\n";
   if (absl::Status status = Prepare(spec, directory, console); !status.ok()) {
     // Nothing has begun: a second try with a mended job file may have the same directory.
     if (flags.resume.empty()) (void)RemoveTree(directory.path());
-    return status;
+    if (!absl::IsCancelled(status)) return status;
+    console.err << status.message() << "; nothing was begun\n";
+    return kExitInterrupted;
   }
   RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, Supervise(flags, spec, directory, console));
 
@@ -194,7 +201,7 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(directory.summary(), summary.dump(1) + "\n"));
   console.err << SummaryTable(summary);
   if (flags.json) console.out << summary.dump() << "\n";
-  if (snapshot.state == JobState::kStopped) {
+  if (snapshot.state != JobState::kDone) {
     console.err << "go on with: rubato train --resume " << directory.path() << "\n";
   }
   return ExitCodeOf(snapshot.state);

@@ -30,6 +30,40 @@ std::string Sentence(const nlohmann::ordered_json& event) {
 
 }  // namespace
 
+std::string ProgressLine(const Snapshot& snapshot, const JobSpec& spec, double rate, int columns) {
+  const double fraction = static_cast<double>(snapshot.records_committed) /
+                          static_cast<double>(std::max<int64_t>(1, snapshot.records_expected));
+  std::string line = absl::StrFormat("%3.0f%% %s rec/s", 100 * fraction, ShortCount(rate));
+  if (rate > 0 && snapshot.records_expected > snapshot.records_committed) {
+    const double left = static_cast<double>(snapshot.records_expected - snapshot.records_committed);
+    absl::StrAppend(&line, " ETA ", ShortDuration(absl::Seconds(left / rate)));
+  }
+  absl::StrAppendFormat(&line, " workers %d/%d", snapshot.workers_alive, snapshot.workers_target);
+  if (spec.strategy == "ps") {
+    absl::StrAppendFormat(&line, " servers %d/%d", snapshot.servers_alive, spec.servers);
+  }
+  absl::StrAppendFormat(&line, " loss %.4f", snapshot.loss);
+  if (!snapshot.evaluations.empty()) {
+    const auto& metrics = snapshot.evaluations.back().metrics;
+    for (const char* name : {"auc", "accuracy"}) {
+      const auto found = metrics.find(name);
+      if (found == metrics.end()) continue;
+      absl::StrAppendFormat(&line, " %s %.4f", name, found->second);
+      break;
+    }
+  }
+  if (snapshot.state != JobState::kTraining) {
+    absl::StrAppend(&line, " ", JobStateName(snapshot.state));
+  }
+  if (spec.epochs > 1) {
+    absl::StrAppendFormat(&line, " epoch %d/%d", std::min(snapshot.epoch + 1, spec.epochs),
+                          spec.epochs);
+  }
+  const int room = columns - static_cast<int>(line.size()) - 3;  // For the brackets and a space.
+  if (room >= 6) return absl::StrCat(Bar(fraction, std::min(room, 24)), " ", line);
+  return line.substr(0, static_cast<size_t>(std::max(columns, 0)));
+}
+
 TrainWatch::TrainWatch(Console& console, const JobSpec& spec, const JobDirectory& directory)
     : console_(console), spec_(spec) {
   std::ofstream(directory.events(), std::ios::app);  // The master may not have made it yet.
@@ -55,10 +89,10 @@ void TrainWatch::Show(const Snapshot& snapshot, absl::Time now) {
   DrawCurves(snapshot, now);
   if (now - drawn_ < (console_.terminal ? absl::Milliseconds(100) : absl::Seconds(5))) return;
   drawn_ = now;
-  const std::string line = Line(snapshot, now);
+  const int columns = console_.terminal ? console_.columns - 1 : 120;
+  const std::string line = ProgressLine(snapshot, spec_, Rate(snapshot, now), columns);
   if (console_.terminal) {
-    console_.err << "\r" << line.substr(0, static_cast<size_t>(console_.columns - 1)) << "\x1b[K"
-                 << std::flush;
+    console_.err << "\r" << line << "\x1b[K" << std::flush;
     line_open_ = true;
   } else {
     console_.err << line << "\n";
@@ -87,29 +121,6 @@ double TrainWatch::Rate(const Snapshot& snapshot, absl::Time now) {
   const double seconds = absl::ToDoubleSeconds(now - history_.front().first);
   if (seconds < 0.2) return 0;
   return static_cast<double>(snapshot.records_committed - history_.front().second) / seconds;
-}
-
-std::string TrainWatch::Line(const Snapshot& snapshot, absl::Time now) {
-  const double rate = Rate(snapshot, now);
-  const double fraction = static_cast<double>(snapshot.records_committed) /
-                          static_cast<double>(std::max<int64_t>(1, snapshot.records_expected));
-  std::string line = absl::StrFormat("%s %s %3.0f%%  epoch %d/%d  %s rec/s  loss %.4f",
-                                     JobStateName(snapshot.state), Bar(fraction, 16),
-                                     100 * fraction, std::min(snapshot.epoch + 1, spec_.epochs),
-                                     spec_.epochs, ShortCount(rate), snapshot.loss);
-  if (!snapshot.evaluations.empty()) {
-    const auto& metrics = snapshot.evaluations.back().metrics;
-    if (const auto auc = metrics.find("auc"); auc != metrics.end()) {
-      absl::StrAppendFormat(&line, "  auc %.4f", auc->second);
-    }
-  }
-  absl::StrAppendFormat(&line, "  workers %d/%d  servers %d/%d", snapshot.workers_alive,
-                        snapshot.workers_target, snapshot.servers_alive, spec_.servers);
-  if (rate > 0 && snapshot.records_expected > snapshot.records_committed) {
-    const double left = static_cast<double>(snapshot.records_expected - snapshot.records_committed);
-    absl::StrAppend(&line, "  ", ShortDuration(absl::Seconds(left / rate)), " left");
-  }
-  return line;
 }
 
 void TrainWatch::DrawCurves(const Snapshot& snapshot, absl::Time now) {

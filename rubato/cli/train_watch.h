@@ -18,6 +18,10 @@
 
 namespace rubato {
 
+// A job at a glance, for `columns` of room: what is left of it goes to the bar.
+std::string ProgressLine(const Snapshot& snapshot, const JobSpec& spec, double records_per_second,
+                         int columns);
+
 class TrainWatch {
  public:
   TrainWatch(Console& console, const JobSpec& spec, const JobDirectory& directory);
@@ -31,7 +35,6 @@ class TrainWatch {
  private:
   void TellEvents();
   void DrawCurves(const Snapshot& snapshot, absl::Time now);
-  std::string Line(const Snapshot& snapshot, absl::Time now);
   double Rate(const Snapshot& snapshot, absl::Time now);
 
   Console& console_;

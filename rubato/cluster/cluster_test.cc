@@ -80,6 +80,37 @@ TEST(CurveBookTest, ReadsProfilesWithHoles) {
   EXPECT_FALSE(book.Knows("T4"));
 }
 
+// Four on one node do 4 a second, over a rack half of that; eight over a rack were never tried.
+TEST(CurveBookTest, ReadsHowFastAJobIsWhenItsGpusAreFarApart) {
+  CurveBook book;
+  const absl::Status read = book.AddCsv(
+      "global_batch_size,span,1,2,4,8\n"
+      "64,,1,2,4,8\n"
+      "64,node,,2,4,8\n"
+      "64,rack,,1.5,2,\n",
+      "m.csv", "m", "A100");
+  ASSERT_TRUE(read.ok()) << read;
+  const Curve& curve = *book.Find("m", 64, "A100");
+  EXPECT_EQ(curve.Rate(1, Span::kCluster), 1);
+  EXPECT_EQ(curve.Rate(4, Span::kNode), 4);
+  EXPECT_EQ(curve.Rate(4, Span::kRack), 2);
+  EXPECT_EQ(curve.Rate(4, Span::kCluster), 2);  // Never faster than nearer together.
+  EXPECT_EQ(curve.Rate(8, Span::kSocket), 8);
+  EXPECT_GT(curve.Rate(8, Span::kRack), 1.5);  // From the model.
+  EXPECT_LT(curve.Rate(8, Span::kRack), 4);
+  EXPECT_EQ(curve.Rate(16, Span::kRack), 0);
+}
+
+TEST(CurveBookTest, EstimatesCountsThatWereNotMeasuredWithCaution) {
+  CurveBook book;
+  ASSERT_TRUE(book.AddCsv("global_batch_size,1,2,4,8\n64,1,1.9,?,?\n", "m.csv", "m", "A100").ok());
+  const Curve& curve = *book.Find("m", 64, "A100");
+  EXPECT_EQ(curve.Rate(2), 1.9);
+  EXPECT_GT(curve.Rate(4), 2.2);
+  EXPECT_LT(curve.Rate(4), 3.8);
+  EXPECT_GT(curve.Rate(8), curve.Rate(4));
+}
+
 TEST(CurveBookTest, SaysWhereAProfileIsWrong) {
   CurveBook book;
   EXPECT_THAT(book.AddCsv("global_batch_size,one\n1,1", "p.csv", "m", "t").message(),
@@ -87,6 +118,12 @@ TEST(CurveBookTest, SaysWhereAProfileIsWrong) {
   EXPECT_THAT(book.AddCsv("global_batch_size,1\n8,fast", "p.csv", "m", "t").message(),
               HasSubstr("p.csv:2: 1 is \"fast\""));
   EXPECT_THAT(book.AddCsv("global_batch_size,1\n8,nan", "p.csv", "m", "t").message(),
+              HasSubstr("p.csv:2: no GPU count"));
+  EXPECT_THAT(book.AddCsv("global_batch_size,span,1\n8,galaxy,1", "p.csv", "m", "t").message(),
+              HasSubstr("p.csv:2: span should be"));
+  EXPECT_THAT(book.AddCsv("global_batch_size,span,2\n8,rack,1", "p.csv", "m", "t").message(),
+              HasSubstr("p.csv:2: this batch size has no row without a span"));
+  EXPECT_THAT(book.AddCsv("global_batch_size,1,2\n8,?,?", "p.csv", "m", "t").message(),
               HasSubstr("p.csv:2: no GPU count"));
 }
 

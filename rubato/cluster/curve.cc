@@ -3,15 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "rubato/base/status.h"
-#include "rubato/cluster/csv.h"
 
 namespace rubato {
 namespace {
-
-constexpr int kCountMax = 1 << 16;
 
 // The last point of at most `gpus`, or 0.
 int AtMost(const std::vector<CurvePoint>& points, int gpus) {
@@ -38,6 +33,17 @@ Curve Curve::Linear(double rate_per_gpu, int gpus_max) {
   std::vector<CurvePoint> points;
   for (int gpus = 1; gpus <= gpus_max; ++gpus) points.push_back({gpus, rate_per_gpu * gpus});
   return Curve(std::move(points));
+}
+
+void Curve::Limit(int gpus, Span span, double rate) {
+  if (!Legal(gpus)) return;
+  if (by_span_.empty()) {
+    for (double tightest : rates_) by_span_.emplace_back().fill(tightest);
+  }
+  for (size_t far = static_cast<size_t>(span); far < kSpans; ++far) {
+    double& limit = by_span_[static_cast<size_t>(gpus)][far];
+    limit = std::min(limit, rate);
+  }
 }
 
 int Curve::UsefulAtMost(int gpus) const { return AtMost(useful_, gpus); }
@@ -76,36 +82,6 @@ std::string CurveBook::Known(absl::string_view gpu_type) const {
     last = model;
   }
   return text;
-}
-
-absl::Status CurveBook::AddCsv(absl::string_view text, absl::string_view name,
-                               absl::string_view model, absl::string_view gpu_type) {
-  RUBATO_ASSIGN_OR_RETURN(const CsvTable table, ParseCsv(text, name));
-  RUBATO_ASSIGN_OR_RETURN(const size_t batch_column, table.Require({"global_batch_size"}));
-  std::vector<std::pair<size_t, int>> counts;
-  for (size_t i = 0; i < table.header.size(); ++i) {
-    if (i == batch_column) continue;
-    int gpus = 0;
-    if (!absl::SimpleAtoi(table.header[i], &gpus) || gpus < 1 || gpus > kCountMax) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ":1: column \"", table.header[i], "\" should be a number of GPUs"));
-    }
-    counts.push_back({i, gpus});
-  }
-  for (const CsvTable::Row& row : table.rows) {
-    RUBATO_ASSIGN_OR_RETURN(const int64_t batch, table.Whole(row, batch_column, 1, INT32_MAX));
-    std::vector<CurvePoint> points;
-    for (const auto& [column, gpus] : counts) {
-      if (IsEmptyCell(row.cells[column])) continue;
-      RUBATO_ASSIGN_OR_RETURN(const double rate, table.Number(row, column));
-      if (rate < 0) return table.Error(row, "a throughput below zero");
-      points.push_back({gpus, rate});
-    }
-    Curve curve(std::move(points));
-    if (curve.empty()) return table.Error(row, "no GPU count at which this batch size runs");
-    Add(model, static_cast<int>(batch), gpu_type, std::move(curve));
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace rubato

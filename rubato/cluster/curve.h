@@ -2,6 +2,7 @@
 #ifndef RUBATO_CLUSTER_CURVE_H_
 #define RUBATO_CLUSTER_CURVE_H_
 
+#include <array>
 #include <map>
 #include <string>
 #include <tuple>
@@ -14,6 +15,7 @@ namespace rubato {
 
 // How far a set of GPUs reaches: the smallest part of the topology tree that holds them all.
 enum class Span { kGpu, kSocket, kNode, kRack, kCluster };
+inline constexpr size_t kSpans = 5;
 
 struct CurvePoint {
   int gpus = 0;
@@ -42,12 +44,14 @@ class Curve {
     return gpus > 0 && gpus < static_cast<int>(rates_.size()) ? rates_[static_cast<size_t>(gpus)]
                                                               : 0;
   }
-  // The rate when the GPUs reach as far as `span`: Rate() x the factor for it.
+  // The rate when the GPUs reach as far as `span`; Rate(gpus) where no limit was set.
   double Rate(int gpus, Span span) const {
-    return Rate(gpus) * span_factor_[static_cast<size_t>(span)];
+    if (by_span_.empty() || Rate(gpus) == 0) return Rate(gpus);
+    return by_span_[static_cast<size_t>(gpus)][static_cast<size_t>(span)];
   }
-  // At most 1; all 1 until set. Profiles are taken at the tightest placement.
-  void SetSpanFactor(Span span, double factor) { span_factor_[static_cast<size_t>(span)] = factor; }
+  // Reaching as far as `span`, or farther, so many GPUs are at most this fast. Nothing happens if
+  // `gpus` is not a legal size.
+  void Limit(int gpus, Span span, double rate);
   bool Legal(int gpus) const { return Rate(gpus) > 0; }
 
   int min_gpus() const { return points_.empty() ? 0 : points_.front().gpus; }
@@ -66,8 +70,8 @@ class Curve {
  private:
   std::vector<CurvePoint> points_;
   std::vector<CurvePoint> useful_;
-  std::vector<double> rates_;  // By count; 0 where not legal.
-  double span_factor_[5] = {1, 1, 1, 1, 1};
+  std::vector<double> rates_;                        // By count; 0 where not legal.
+  std::vector<std::array<double, kSpans>> by_span_;  // By count, then span; empty without limits.
 };
 
 // All known curves, by model, global batch size and GPU type.
@@ -81,7 +85,10 @@ class CurveBook {
   bool Knows(absl::string_view gpu_type) const;
 
   // Adds the rows of one profile: a CSV with `global_batch_size` and one column a GPU count. Cells
-  // that are empty, nan or 0 mean that this count does not run.
+  // that are empty, nan or 0 mean that this count does not run, `?` that it was not measured and
+  // is to be estimated from the others. With a column `span` (socket, node, rack, cluster; empty
+  // for the tightest placement) further rows tell how fast it is when the GPUs reach so far; a
+  // count that such a row leaves out is estimated too.
   absl::Status AddCsv(absl::string_view text, absl::string_view name, absl::string_view model,
                       absl::string_view gpu_type);
 

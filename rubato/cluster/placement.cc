@@ -51,13 +51,13 @@ Span Placement::SpanOf(JobId job) const {
 }
 
 void Placement::Take(JobId job, Gpuset gpus) {
+  const int pool = node(NodeOf(gpus.front())).pool;
   for (int gpu : gpus) {
-    RUBATO_CHECK(Free(gpu) && Up(NodeOf(gpu)));
+    RUBATO_CHECK(Free(gpu) && Up(NodeOf(gpu)) && node(NodeOf(gpu)).pool == pool);
     owner_[static_cast<size_t>(gpu)] = job.value();
     --node_free_[static_cast<size_t>(NodeOf(gpu))];
   }
-  pools_[static_cast<size_t>(node(NodeOf(gpus.front())).pool)].free -=
-      static_cast<int>(gpus.size());
+  pools_[static_cast<size_t>(pool)].free -= static_cast<int>(gpus.size());
   held_[job] = std::move(gpus);
 }
 

@@ -8,10 +8,20 @@
 
 namespace rubato {
 
+// A field with any number of categories a row, whose vectors become one.
+struct BagShape {
+  std::string name;
+  std::string combiner = "mean";  // sum; mean; sqrtn: the sum over the root of the count.
+  friend bool operator==(const BagShape&, const BagShape&) = default;
+};
+
 // Which columns every batch of a job has.
 struct BatchShape {
   std::vector<std::string> dense;  // Numbers, one float a row each.
-  std::vector<std::string> ids;    // Categories, one 64-bit id a row each.
+  // How the numbers lie when they are one array, as the rows and columns of an image; else empty.
+  std::vector<int64_t> dense_shape;
+  std::vector<std::string> ids;  // Categories, one 64-bit id a row each.
+  std::vector<BagShape> bags;    // As fields they are counted on after `ids`.
 };
 
 struct Batch {
@@ -21,12 +31,18 @@ struct Batch {
   // rows x shape.ids.size(), row-major. The top byte is the field, so that fields never collide in
   // one table; the rest is a hash of the value, a missing value having its own.
   std::vector<uint64_t> ids;
+  // rows x shape.bags.size() cells, row-major: cell c holds bag_ids from bag_ends[c - 1] (0 for the
+  // first) up to bag_ends[c]. Empty if the shape has no bags.
+  std::vector<uint64_t> bag_ends;
+  std::vector<uint64_t> bag_ids;
 
   void Clear() {
     rows = 0;
     labels.clear();
     dense.clear();
     ids.clear();
+    bag_ends.clear();
+    bag_ids.clear();
   }
 };
 

@@ -2,9 +2,12 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "rubato/base/status.h"
+#include "rubato/data/cell_reader.h"
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
+#include "rubato/data/entries_parser.h"
 #include "rubato/data/idx.h"
 
 namespace rubato {
@@ -27,6 +30,7 @@ RecordRule RuleOf(const DataSpec& data) {
 bool HasHeader(const DataSpec& data) { return IsDelimited(data) && data.header; }
 
 std::string SchemaOf(const DataSpec& data, absl::string_view first_record) {
+  if (HasEntries(data)) return EntriesSchema(data, first_record);
   if (!IsDelimited(data)) return "";
   if (data.header) return std::string(first_record);
   std::string names;
@@ -42,17 +46,21 @@ absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
                                                          absl::string_view schema) {
   if (data.format == "criteo") return std::make_unique<CriteoParser>();
   if (data.format == "idx") {
-    int64_t pixels = 0;
-    if (!absl::SimpleAtoi(schema, &pixels) || pixels <= 0) {
-      return absl::InvalidArgumentError(absl::StrCat("'", schema, "' is no number of pixels"));
+    std::vector<int64_t> shape;
+    for (const absl::string_view part : absl::StrSplit(schema, 'x')) {
+      if (!absl::SimpleAtoi(part, &shape.emplace_back()) || shape.back() <= 0) {
+        return absl::InvalidArgumentError(absl::StrCat("'", schema, "' is no shape of an image"));
+      }
     }
-    return std::make_unique<IdxParser>(pixels);
+    return std::make_unique<IdxParser>(std::move(shape));
   }
+  if (HasEntries(data)) return EntriesParser::Create(data, schema);
   if (IsDelimited(data)) {
     return DelimitedParser::Create(data, SplitFields(schema, DelimiterOf(data)));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("data.format: '", data.format, "' is not one of criteo, csv, tsv, idx"));
+  return absl::InvalidArgumentError(absl::StrCat("data.format: '", data.format,
+                                                 "' is not one of criteo, csv, tsv, libfm, libsvm, "
+                                                 "libffm, idx"));
 }
 
 }  // namespace rubato

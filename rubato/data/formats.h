@@ -21,7 +21,7 @@ RecordRule RuleOf(const DataSpec& data);
 bool HasHeader(const DataSpec& data);
 // What a parser must know of a data set whose first record is this: for csv and tsv a line of
 // column names, "1", "2", ... if the record is no header; nothing for criteo. For idx the schema is
-// the number of pixels, in decimal.
+// the shape of an image, "28x28".
 std::string SchemaOf(const DataSpec& data, absl::string_view first_record);
 absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
                                                          absl::string_view schema);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 
 namespace rubato {
@@ -19,9 +20,13 @@ int64_t BigEndian(absl::string_view bytes, size_t at) {
 
 absl::StatusOr<IdxHeader> ParseIdxHeader(absl::string_view bytes) {
   constexpr char kUnsignedBytes = 0x08;
-  if (bytes.size() < 8 || bytes[0] != 0 || bytes[1] != 0 || bytes[2] != kUnsignedBytes ||
-      bytes[3] < 1 || bytes[3] > 4) {
-    return absl::InvalidArgumentError("not an idx file of unsigned bytes");
+  const absl::string_view magic = bytes.substr(0, 4);
+  if (magic.size() < 4 || magic[0] != 0 || magic[1] != 0 || magic[2] != kUnsignedBytes ||
+      magic[3] < 1 || magic[3] > 4) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("not an idx file of unsigned bytes: it starts with ",
+                     magic.empty() ? "nothing" : absl::BytesToHexString(magic),
+                     ", not with 00000803 as images or 00000801 as labels do"));
   }
   const size_t dimensions = static_cast<size_t>(bytes[3]);
   IdxHeader header;
@@ -39,7 +44,18 @@ absl::StatusOr<IdxHeader> ParseIdxHeader(absl::string_view bytes) {
   return header;
 }
 
-IdxParser::IdxParser(int64_t pixels) {
+std::string FormatIdxHeader(const std::vector<int64_t>& shape) {
+  std::string header = {0, 0, 8, static_cast<char>(shape.size())};
+  for (const int64_t n : shape) {
+    for (const int shift : {24, 16, 8, 0}) header.push_back(static_cast<char>(n >> shift));
+  }
+  return header;
+}
+
+IdxParser::IdxParser(std::vector<int64_t> image_shape) {
+  int64_t pixels = 1;
+  for (const int64_t n : image_shape) pixels *= n;
+  shape_.dense_shape = std::move(image_shape);
   for (int64_t i = 0; i < pixels; ++i) shape_.dense.push_back(absl::StrCat("p", i));
 }
 

@@ -4,6 +4,7 @@
 #define RUBATO_DATA_IDX_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -22,13 +23,15 @@ struct IdxHeader {
 constexpr int64_t kIdxHeaderBytesMax = 4 + 4 * 4;
 
 // Reads the start of an idx file of unsigned bytes with one to four dimensions; INVALID_ARGUMENT
-// if it is not one.
+// says what it starts with if it is not one.
 absl::StatusOr<IdxHeader> ParseIdxHeader(absl::string_view bytes);
+// The header of a file of shape[0] items. One to four dimensions, below 2^32.
+std::string FormatIdxHeader(const std::vector<int64_t>& shape);
 
 // Pixels become dense columns between 0 and 1, the label a class number.
 class IdxParser : public RecordParser {
  public:
-  explicit IdxParser(int64_t pixels);
+  explicit IdxParser(std::vector<int64_t> image_shape);
   const BatchShape& shape() const override { return shape_; }
   absl::Status Parse(absl::string_view record, Batch* batch) const override;
 

@@ -175,6 +175,7 @@ TEST(IdxTest, HeaderAndRecord) {
   EXPECT_EQ(header->item_bytes, 6);
   EXPECT_EQ(header->bytes, 16);
   EXPECT_THAT(header->shape, ElementsAre(2, 3));
+  EXPECT_EQ(FormatIdxHeader({5, 2, 3}), images);
   EXPECT_FALSE(ParseIdxHeader(images.substr(0, 15)).ok());
   EXPECT_FALSE(ParseIdxHeader("1,2,3,4,5").ok());
   EXPECT_FALSE(MakeParser({.format = "idx"}, "no number").ok());
@@ -186,6 +187,7 @@ TEST(IdxTest, PixelsAreBetweenZeroAndOne) {
   Batch batch;
   ASSERT_TRUE((*parser)->Parse(std::string("\x00\xff\x33\x07", 4), &batch).ok());
   EXPECT_THAT(batch.dense, ElementsAre(0, 1, 0.2f));
+  EXPECT_THAT((*MakeParser({.format = "idx"}, "2x3"))->shape().dense_shape, ElementsAre(2, 3));
   EXPECT_THAT(batch.labels, ElementsAre(7));
   EXPECT_EQ((*parser)->Parse("ab", &batch),
             absl::InvalidArgumentError("has 2 bytes, not 3 pixels and a label"));
@@ -196,7 +198,7 @@ TEST(ParsersTest, RandomBytesNeverCrash) {
   Rng rng(5);
   const auto csv = Parser({.format = "csv", .numeric = {"a"}, .categorical = {"c"}}, "y,c,a");
   const CriteoParser criteo;
-  const IdxParser idx(7);
+  const IdxParser idx({7});
   const std::vector<const RecordParser*> parsers = {csv.get(), &criteo, &idx};
   const std::string alphabet = "01\t\t\t\t-9,\"\n\r x\xff" + std::string(1, '\0');
   int64_t accepted = 0;

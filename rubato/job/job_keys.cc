@@ -23,15 +23,16 @@ static_assert(std::size(kTypes) == std::variant_size_v<JobField>);
 // The member at `path` of a spec, as a function for the table below.
 #define AT(path) [](JobSpec& s) -> JobField { return &s.path; }
 
-std::vector<JobKey> MakeJobKeys() {
+// What is trained, on what, by how many.
+std::vector<JobKey> TrainingKeys() {
   return {
-      {"name", "what the job is called; by default the job file's name", AT(name)},
-      {"model", "a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in (.so)", AT(model)},
+      {"name", "what the job is called; by default after the job file", AT(name)},
+      {"model", "a model of the zoo, as docs/models.md lists them, or a plug-in (.so)", AT(model)},
       {"model_options", "options of the model, as it documents them", AT(model_options)},
       {"data.train", "files or globs to train on; gzip is inflated on the way", AT(data.train)},
       {"data.validation", "files or globs to evaluate on; none: no evaluation",
        AT(data.validation)},
-      {"data.format", "criteo, csv, tsv or idx (images, then labels)", AT(data.format)},
+      {"data.format", "criteo, csv, tsv, libfm, libsvm, libffm or idx (MNIST)", AT(data.format)},
       {"data.label", "csv, tsv: the label's column; by default the first", AT(data.label)},
       {"data.numeric", "csv, tsv: columns read as numbers", AT(data.numeric)},
       {"data.categorical", "csv, tsv: columns read as categories; with no list, all columns",
@@ -39,7 +40,9 @@ std::vector<JobKey> MakeJobKeys() {
       {"data.header", "csv, tsv: the first line of every file names its columns", AT(data.header)},
       {"data.bad_rows", "fail, or skip malformed rows up to data.bad_rows_max", AT(data.bad_rows)},
       {"data.bad_rows_max", "malformed rows the whole job may skip", AT(data.bad_rows_max)},
-      {"strategy", "how weights are shared: ps (parameter servers)", AT(strategy)},
+      {"features", "features.yaml: columns made from raw ones; none: the format's own",
+       AT(features)},
+      {"strategy", "how weights are shared: ps (parameter servers) or allreduce", AT(strategy)},
       {"workers.min", "below this many live workers the job waits", AT(workers.min)},
       {"workers.max", "never more workers than this", AT(workers.max)},
       {"workers.start", "workers at the start; 0: workers.max", AT(workers.start)},
@@ -53,11 +56,62 @@ std::vector<JobKey> MakeJobKeys() {
        AT(batches_per_task)},
       {"max_inflight", "batches pulled ahead of the last push: the bound on staleness",
        AT(max_inflight)},
-      {"optimizer.name", "sgd or adagrad", AT(optimizer.name)},
+  };
+}
+
+std::vector<JobKey> OptimizerKeys() {
+  return {
+      {"optimizer.name",
+       "sgd, momentum, nesterov, adagrad, rowwise_adagrad, adam, amsgrad, adamw, rmsprop or ftrl",
+       AT(optimizer.name)},
       {"optimizer.learning_rate", "the size of a step", AT(optimizer.learning_rate)},
-      {"optimizer.epsilon", "adagrad: added to the root of the accumulator", AT(optimizer.epsilon)},
-      {"optimizer.initial_accumulator", "adagrad: where accumulators start",
+      {"optimizer.epsilon", "added to a root; -1: 1e-10 for the two Adagrads, else 1e-8",
+       AT(optimizer.epsilon)},
+      {"optimizer.initial_accumulator", "adagrad, rowwise_adagrad, ftrl: where accumulators start",
        AT(optimizer.initial_accumulator)},
+      {"optimizer.momentum", "momentum, nesterov: what is kept of the last move",
+       AT(optimizer.momentum)},
+      {"optimizer.beta1", "adam, amsgrad, adamw: what is kept of the mean gradient",
+       AT(optimizer.beta1)},
+      {"optimizer.beta2", "adam, amsgrad, adamw: what is kept of the mean square",
+       AT(optimizer.beta2)},
+      {"optimizer.alpha", "rmsprop: what is kept of the mean square", AT(optimizer.alpha)},
+      {"optimizer.weight_decay",
+       "all but ftrl: pulls weights to zero; rows not in a batch catch up",
+       AT(optimizer.weight_decay)},
+      {"optimizer.l1", "ftrl: gradients that sum up to less leave a weight at zero",
+       AT(optimizer.l1)},
+      {"optimizer.l2", "ftrl: pulls weights to zero", AT(optimizer.l2)},
+      {"optimizer.beta", "ftrl: slows down the first steps of a weight", AT(optimizer.beta)},
+      {"optimizer.schedule.name", "constant, step, linear, polynomial or cosine",
+       AT(optimizer.schedule.name)},
+      {"optimizer.schedule.warmup", "samples over which the learning rate climbs from 0 first",
+       AT(optimizer.schedule.warmup)},
+      {"optimizer.schedule.samples", "step: samples between steps; others: until the end",
+       AT(optimizer.schedule.samples)},
+      {"optimizer.schedule.end", "linear, polynomial, cosine: what is left of the rate at the end",
+       AT(optimizer.schedule.end)},
+      {"optimizer.schedule.power", "polynomial: 1 is linear, 2 falls fast first",
+       AT(optimizer.schedule.power)},
+      {"optimizer.schedule.factor", "step: what the rate is multiplied with at each step",
+       AT(optimizer.schedule.factor)},
+      {"optimizer.clip_value", "no element of a gradient passes it; 0: any may",
+       AT(optimizer.clip_value)},
+      {"optimizer.clip_norm", "the norm of a whole step's gradient does not pass it; 0: it may",
+       AT(optimizer.clip_norm)},
+      {"tables.admit_count", "pushes of an id before it gets a row", AT(tables.admit_count)},
+      {"tables.admit_probability", "chance of each push of an id without a row to count",
+       AT(tables.admit_probability)},
+      {"tables.ttl_steps", "rows not pushed to for this many steps go; 0: none",
+       AT(tables.ttl_steps)},
+      {"tables.capacity", "rows of a table on all servers; the longest unused go; 0: any number",
+       AT(tables.capacity)},
+  };
+}
+
+// What happens beside training.
+std::vector<JobKey> CourseKeys() {
+  return {
       {"evaluate.every_steps", "steps between evaluations; 0: only at the end",
        AT(evaluate.every_steps)},
       {"evaluate.stop_after_stalls", "evaluations without gain before stopping; 0: never stop",
@@ -72,8 +126,20 @@ std::vector<JobKey> MakeJobKeys() {
       {"elastic.heartbeat", "how often processes report to the master", AT(elastic.heartbeat)},
       {"elastic.task_failures_max", "workers a task may fail on before the job fails",
        AT(elastic.task_failures_max)},
+      {"elastic.not_finite_max",
+       "losses and gradients that are NaN or infinite, in all, before the job fails",
+       AT(elastic.not_finite_max)},
       {"elastic.crash_loop_max", "crashes in a row without progress before the job fails",
        AT(elastic.crash_loop_max)},
+      {"allreduce.microbatches", "parts of a step, dealt to workers; 0: 16, or one a worker",
+       AT(allreduce.microbatches)},
+      {"allreduce.deterministic", "the same bits for every history of worker counts",
+       AT(allreduce.deterministic)},
+      {"allreduce.wire", "gradients between workers: fp32, bf16 or fp16", AT(allreduce.wire)},
+      {"allreduce.quorum", "without a master: majority, or any (one worker may train on alone)",
+       AT(allreduce.quorum)},
+      {"allreduce.network", "how far workers are apart: loopback, lan or wan",
+       AT(allreduce.network)},
       {"deadline", "when the job must be done, counted from submission; used by submit",
        AT(deadline)},
       {"priority", "low, normal or high; used by submit", AT(priority)},
@@ -117,8 +183,14 @@ std::string JobKey::Default() const {
 }
 
 const std::vector<JobKey>& JobKeys() {
-  static const std::vector<JobKey>& keys = *new std::vector<JobKey>(MakeJobKeys());
-  return keys;
+  static const std::vector<JobKey>& all = *[] {
+    auto* keys = new std::vector<JobKey>(TrainingKeys());
+    for (auto& more : {OptimizerKeys(), CourseKeys()}) {
+      keys->insert(keys->end(), more.begin(), more.end());
+    }
+    return keys;
+  }();
+  return all;
 }
 
 std::string JobKeysHelp() {

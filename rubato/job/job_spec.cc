@@ -1,48 +1,19 @@
 #include "rubato/job/job_spec.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 #include "absl/strings/ascii.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "rubato/base/status.h"
+#include "rubato/job/checks.h"
 #include "rubato/job/job_keys.h"
-#include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
 
-constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
 // Keeps batch_size * batches_per_task, and what memory they need, far from overflow.
 constexpr int64_t kBatchSizeMax = 1 << 24;
 constexpr int64_t kBatchesPerTaskMax = 1 << 24;
 constexpr int64_t kProcessesMax = 4096;
-
-template <typename... Parts>
-absl::Status Invalid(absl::string_view key, const Parts&... parts) {
-  return absl::InvalidArgumentError(absl::StrCat(key, ": ", parts...));
-}
-
-absl::Status CheckOneOf(absl::string_view key, const std::string& value,
-                        const std::vector<std::string>& choices) {
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return absl::OkStatus();
-  return Invalid(key, "'", value, "' is not one of ", absl::StrJoin(choices, ", "),
-                 DidYouMean(value, choices));
-}
-
-absl::Status CheckRange(absl::string_view key, int64_t value, int64_t low,
-                        int64_t high = kUnbounded) {
-  if (value < low) return Invalid(key, value, " is less than ", low);
-  if (value > high) return Invalid(key, value, " is more than ", high);
-  return absl::OkStatus();
-}
-
-absl::Status CheckNumber(absl::string_view key, double value, bool zero_allowed) {
-  if (std::isfinite(value) && (value > 0 || (zero_allowed && value == 0))) return absl::OkStatus();
-  return Invalid(key, value, " is not a finite number ", zero_allowed ? "of 0 or more" : "above 0");
-}
 
 absl::Status CheckName(const std::string& name) {
   const auto is_plain = [](char c) {
@@ -89,16 +60,13 @@ absl::Status CheckData(const DataSpec& data) {
     for (const std::string& file : *files) {
       if (file.empty()) return Invalid(key, "a file's name is empty");
     }
+    if (data.format == "idx" && files->size() > 2) {
+      return Invalid(key, "idx needs a folder, or a file of images and one of labels, not ",
+                     files->size(), " files");
+    }
   }
-  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format, {"criteo", "csv", "tsv", "idx"}));
-  if (data.format == "idx" && data.train.size() != 2) {
-    return Invalid("data.train", "idx needs two files, images and then labels, not ",
-                   data.train.size());
-  }
-  if (data.format == "idx" && !data.validation.empty() && data.validation.size() != 2) {
-    return Invalid("data.validation", "idx needs two files, images and then labels, not ",
-                   data.validation.size());
-  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format,
+                                    {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx"}));
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
@@ -118,21 +86,6 @@ absl::Status CheckWorkers(const WorkersSpec& workers) {
   return absl::OkStatus();
 }
 
-absl::Status CheckOptimizer(const OptimizerSpec& optimizer) {
-  RUBATO_RETURN_IF_ERROR(CheckOneOf("optimizer.name", optimizer.name, {"sgd", "adagrad"}));
-  RUBATO_RETURN_IF_ERROR(
-      CheckNumber("optimizer.learning_rate", optimizer.learning_rate, /*zero_allowed=*/false));
-  RUBATO_RETURN_IF_ERROR(
-      CheckNumber("optimizer.epsilon", optimizer.epsilon, /*zero_allowed=*/true));
-  RUBATO_RETURN_IF_ERROR(CheckNumber("optimizer.initial_accumulator", optimizer.initial_accumulator,
-                                     /*zero_allowed=*/true));
-  if (optimizer.epsilon == 0 && optimizer.initial_accumulator == 0) {
-    return Invalid("optimizer.epsilon",
-                   "0 with optimizer.initial_accumulator 0 divides by zero; make one positive");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckElastic(const ElasticSpec& elastic) {
   if (elastic.heartbeat < absl::Milliseconds(1)) {
     return Invalid("elastic.heartbeat", FormatJobDuration(elastic.heartbeat), " is less than 1ms");
@@ -144,21 +97,54 @@ absl::Status CheckElastic(const ElasticSpec& elastic) {
                    "; one lost message would cost a worker its tasks");
   }
   RUBATO_RETURN_IF_ERROR(CheckRange("elastic.task_failures_max", elastic.task_failures_max, 1));
+  RUBATO_RETURN_IF_ERROR(CheckRange("elastic.not_finite_max", elastic.not_finite_max, 0));
   return CheckRange("elastic.crash_loop_max", elastic.crash_loop_max, 1);
+}
+
+absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
+  RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.microbatches", spec.microbatches, 0, kProcessesMax));
+  if (spec.microbatches > job.batch_size) {
+    return Invalid("allreduce.microbatches", spec.microbatches,
+                   " parts cannot be cut from a batch_size of ", job.batch_size);
+  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("allreduce.wire", spec.wire, {"fp32", "bf16", "fp16"}));
+  if (spec.deterministic && spec.wire != "fp32") {
+    return Invalid("allreduce.wire", spec.wire, " rounds sums on the way, so it cannot be ",
+                   "deterministic; use fp32 or allreduce.deterministic: false");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("allreduce.quorum", spec.quorum, {"majority", "any"}));
+  return CheckOneOf("allreduce.network", spec.network, {"loopback", "lan", "wan"});
 }
 
 }  // namespace
 
+absl::Status RowsSpec::Validate() const {
+  RUBATO_RETURN_IF_ERROR(CheckRange("tables.admit_count", admit_count, 1, 60000));
+  RUBATO_RETURN_IF_ERROR(
+      CheckNumber("tables.admit_probability", admit_probability, /*zero_allowed=*/false));
+  if (admit_probability > 1) {
+    return Invalid("tables.admit_probability", admit_probability, " is more than 1");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckRange("tables.ttl_steps", ttl_steps, 0));
+  return CheckRange("tables.capacity", capacity, 0);
+}
+
 absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckName(name));
   if (model.empty()) {
-    return Invalid("model", "name a model of the zoo (deepfm, logistic, mnist_cnn) or a plug-in");
+    return Invalid("model", "name a model of the zoo such as deepfm or resnet, or a plug-in");
   }
   RUBATO_RETURN_IF_ERROR(CheckData(data));
-  RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
-  if (strategy == "allreduce") {
-    return absl::UnimplementedError("strategy: allreduce is not there yet; use ps");
+  if (!features.empty() && (!data.numeric.empty() || !data.categorical.empty())) {
+    return Invalid("features",
+                   "these say which columns are read; take data.numeric and "
+                   "data.categorical out");
   }
+  if (!features.empty() && data.format == "idx") {
+    return Invalid("features", "idx has no columns to make features of");
+  }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
+  RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
   RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kProcessesMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));
@@ -166,7 +152,8 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("max_steps", max_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("batches_per_task", batches_per_task, 0, kBatchesPerTaskMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
-  RUBATO_RETURN_IF_ERROR(CheckOptimizer(optimizer));
+  RUBATO_RETURN_IF_ERROR(optimizer.Validate());
+  RUBATO_RETURN_IF_ERROR(tables.Validate());
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", evaluate.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", evaluate.stop_after_stalls, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));

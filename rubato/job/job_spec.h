@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rubato/job/optimizer_spec.h"
 
 namespace rubato {
 
@@ -36,12 +37,16 @@ struct WorkersSpec {
   friend bool operator==(const WorkersSpec&, const WorkersSpec&) = default;
 };
 
-struct OptimizerSpec {
-  std::string name = "adagrad";  // sgd, adagrad.
-  double learning_rate = 0.01;
-  double epsilon = 1e-10;            // adagrad
-  double initial_accumulator = 0.0;  // adagrad
-  friend bool operator==(const OptimizerSpec&, const OptimizerSpec&) = default;
+// Which ids get rows on the servers, and which rows go. All of it follows from the pushes and their
+// order, never from the clock, so that a server replays its log to the same tables.
+struct RowsSpec {
+  int64_t admit_count = 1;       // A row is made by this many pushes of its id, up to 60,000.
+  double admit_probability = 1;  // Chance of each push of an id without a row to count.
+  int64_t ttl_steps = 0;         // Rows not pushed to for this many steps go; 0: none.
+  int64_t capacity = 0;          // Rows of a table, on all servers; the oldest go. 0: any number.
+
+  absl::Status Validate() const;
+  friend bool operator==(const RowsSpec&, const RowsSpec&) = default;
 };
 
 struct EvaluateSpec {
@@ -67,8 +72,20 @@ struct ElasticSpec {
   absl::Duration lease = absl::Seconds(3);  // Silent this long: a worker loses its tasks.
   absl::Duration heartbeat = absl::Milliseconds(100);
   int64_t task_failures_max = 3;  // Different workers a task may fail on.
+  int64_t not_finite_max = 10;    // Batches in all that may fail for a NaN or an infinity.
   int64_t crash_loop_max = 5;     // Crashes in a row without any progress.
   friend bool operator==(const ElasticSpec&, const ElasticSpec&) = default;
+};
+
+// Strategy allreduce alone.
+struct AllreduceSpec {
+  int64_t microbatches = 0;    // Parts of a step that are dealt to workers; 0: 16, or more.
+  bool deterministic = false;  // The same bits for every history of worker counts.
+  std::string wire = "fp32";   // Gradients between workers: fp32, bf16 or fp16.
+  // Without a master: majority, or any (train on while one worker lives).
+  std::string quorum = "majority";
+  std::string network = "loopback";  // How far workers are apart: loopback, lan or wan.
+  friend bool operator==(const AllreduceSpec&, const AllreduceSpec&) = default;
 };
 
 struct JobSpec {
@@ -76,6 +93,7 @@ struct JobSpec {
   std::string model;                                 // A zoo name, or the path of a plug-in (.so).
   std::map<std::string, std::string> model_options;  // As the model documents: dim, hidden, ...
   DataSpec data;
+  std::string features;  // features.yaml; empty: the format's own columns.
   std::string strategy = "ps";
   WorkersSpec workers;
   int64_t servers = 1;
@@ -87,10 +105,12 @@ struct JobSpec {
   int64_t max_inflight = 2;      // Batches pulled ahead of the last acknowledged push; the bound
                                  // on staleness. 0: strictly one after the other.
   OptimizerSpec optimizer;
+  RowsSpec tables;  // Of every table, unless the model asks for something else.
   EvaluateSpec evaluate;
   CheckpointSpec checkpoint;
   ShuffleSpec shuffle;
   ElasticSpec elastic;
+  AllreduceSpec allreduce;
   absl::Duration deadline = absl::InfiniteDuration();  // Used by submit.
   std::string priority = "normal";                     // low, normal, high. Used by submit.
   uint64_t seed = 7;

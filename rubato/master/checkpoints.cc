@@ -17,10 +17,10 @@ void Checkpoints::Begin(int64_t version, int64_t step, bool last) {
   if (spec_.every_steps > 0) next_at_ = (step / spec_.every_steps + 1) * spec_.every_steps;
 }
 
-bool Checkpoints::Complete(int64_t version) {
-  kept_.push_back(version);
+bool Checkpoints::Complete(int64_t version, const SavedState& saved) {
+  kept_.emplace_back(version, saved);
   if (static_cast<int64_t>(kept_.size()) <= std::max<int64_t>(spec_.keep, 1)) return false;
-  dropped_ = kept_.front();
+  dropped_ = kept_.front().first;
   kept_.erase(kept_.begin());
   return true;
 }

@@ -3,11 +3,20 @@
 #define RUBATO_MASTER_CHECKPOINTS_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "rubato/base/ids.h"
 #include "rubato/job/job_spec.h"
 
 namespace rubato {
+
+// Strategy allreduce: what a checkpoint holds, and who wrote it.
+struct SavedState {
+  WorkerId writer;
+  int64_t steps = 0;
+  int64_t records = 0;
+};
 
 class Checkpoints {
  public:
@@ -21,13 +30,14 @@ class Checkpoints {
   int64_t wanted() const { return wanted_; }  // The newest version asked for.
   int64_t step() const { return step_; }      // Committed when it was.
   // The newest version all servers have; 0 for none.
-  int64_t complete() const { return kept_.empty() ? 0 : kept_.back(); }
+  int64_t complete() const { return kept_.empty() ? 0 : kept_.back().first; }
+  const SavedState newest() const { return kept_.empty() ? SavedState() : kept_.back().second; }
   // The newest version that was dropped for having more than `keep`; 0 for none.
   int64_t dropped() const { return dropped_; }
 
   void Begin(int64_t version, int64_t step, bool last);
   // Returns whether an old version is to be removed: dropped().
-  bool Complete(int64_t version);
+  bool Complete(int64_t version, const SavedState& saved = {});
   // The job goes on after all: what was the last is just one more.
   void Resume() { last_begun_ = false; }
 
@@ -37,7 +47,7 @@ class Checkpoints {
   int64_t step_ = 0;
   int64_t next_at_ = 0;  // The step at which the next is due.
   bool last_begun_ = false;
-  std::vector<int64_t> kept_;  // Complete, oldest first.
+  std::vector<std::pair<int64_t, SavedState>> kept_;  // Complete, oldest first.
   int64_t dropped_ = 0;
 };
 

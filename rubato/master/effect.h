@@ -56,6 +56,12 @@ struct RemoveCheckpoint {
   int64_t version = 0;
 };
 
+// Tell a worker which view of its group counts, and whether to let go of it.
+struct SendOrder {
+  WorkerId worker;
+  std::string order;  // EncodeOrder.
+};
+
 // The job is over and nobody is left, or nobody whose exit could still be waited for (three
 // times leave_grace after they were told to go, and killed): the master may exit.
 struct JobFinished {
@@ -64,7 +70,7 @@ struct JobFinished {
 };
 
 using Effect = std::variant<AppendJournal, LaunchProcess, SignalProcess, JobEvent, WriteManifest,
-                            RemoveCheckpoint, JobFinished>;
+                            RemoveCheckpoint, SendOrder, JobFinished>;
 
 }  // namespace rubato
 

@@ -95,7 +95,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes) {
   entry.numbers = in.GetVector<double>(static_cast<size_t>(GetInt(in)));
   if (in.Get<uint8_t>() == 1) entry.sums = GetSums(in);
   RUBATO_RETURN_IF_ERROR(in.Check("journal entry"));
-  if (kind < 1 || kind > static_cast<uint8_t>(EntryKind::kClosed) ||
+  if (kind < 1 || kind > static_cast<uint8_t>(EntryKind::kViewIssued) ||
       role > static_cast<uint8_t>(Role::kWorker) || in.remaining() > 0) {
     return absl::DataLossError(absl::StrCat("journal entry of unknown kind ", kind));
   }

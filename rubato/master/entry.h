@@ -16,25 +16,30 @@ namespace rubato {
 
 // The numbers are in files: never change one, only add.
 enum class EntryKind : uint8_t {
-  kCreated = 1,              // text: the job's shape.
-  kRestarted = 2,            // value: 1 if resumed, everybody being gone.
-  kLaunched = 3,             // role, id, incarnation; value: a worker's slot.
-  kRegistered = 4,           // role, id; value: pid, text: address.
-  kLeaving = 5,              // A worker is asked to leave.
-  kEvicted = 6,              // A worker was silent; its tasks are fenced off.
-  kFenced = 7,               // Every server refuses that worker: its tasks are open again.
-  kExited = 8,               // role, id; value: ExitKind, text: last words, numbers: totals.
-  kLeased = 9,               // id: worker, task.
-  kCommitted = 10,           // id: worker, task, value: upto; sums for evaluations.
-  kReleased = 11,            // task.
-  kTaskFailed = 12,          // id: worker, task, text: error.
-  kScaled = 13,              // value: the new target.
-  kStopRequested = 14,       // value: 1 with a checkpoint.
-  kEvaluationBegan = 15,     // value: number; incarnation: 1 if over the final weights.
-  kEndedEarly = 16,          // Training stops: the model gets no better.
-  kCheckpointBegan = 17,     // value: version; incarnation: 1 if the last one.
-  kCheckpointComplete = 18,  // value: version.
-  kClosed = 19,              // value: JobState, text: error.
+  kCreated = 1,           // text: the job's shape.
+  kRestarted = 2,         // value: 1 if resumed, everybody being gone.
+  kLaunched = 3,          // role, id, incarnation; value: a worker's slot.
+  kRegistered = 4,        // role, id; value: pid, text: address.
+  kLeaving = 5,           // A worker is asked to leave.
+  kEvicted = 6,           // A worker was silent; its tasks are fenced off.
+  kFenced = 7,            // Every server refuses that worker: its tasks are open again.
+  kExited = 8,            // role, id; value: ExitKind, text: last words, numbers: totals.
+  kLeased = 9,            // id: worker, task.
+  kCommitted = 10,        // id: worker, task, value: upto; sums for evaluations.
+  kReleased = 11,         // task.
+  kTaskFailed = 12,       // id: worker, task, text: error; value: 1 if not finite.
+  kScaled = 13,           // value: the new target.
+  kStopRequested = 14,    // value: 1 with a checkpoint.
+  kEvaluationBegan = 15,  // value: number; incarnation: 1 if over the final weights.
+  kEndedEarly = 16,       // Training stops: the model gets no better.
+  kCheckpointBegan = 17,  // value: version; incarnation: 1 if the last one.
+  // value: version. Allreduce also: id: the worker that wrote it, incarnation: steps, task:
+  // records.
+  kCheckpointComplete = 18,
+  kClosed = 19,      // value: JobState, text: error.
+  kFounded = 20,     // id: founder, incarnation: generation, value: checkpoint it begins from.
+  kTrained = 21,     // Allreduce. id: who told, value: steps in all, incarnation: records in all.
+  kViewIssued = 22,  // Allreduce. incarnation: generation, text: the view of the group.
 };
 
 enum class ExitKind : int64_t { kLeft, kLost, kCrashed, kFenced };

@@ -23,6 +23,9 @@ class Evaluations {
   bool DueAtTheEnd() const;
   bool FinalDone() const { return !validation_ || (final_begun_ && !running_.has_value()); }
   bool running() const { return running_.has_value(); }
+  int64_t step() const {
+    return running_.has_value() ? running_->step : -1;
+  }  // Of the running one.
   int64_t next_number() const { return next_number_; }
   const std::vector<EvaluationResult>& results() const { return results_; }
   // No better than the best before, `stop_after_stalls` times in a row.
@@ -32,6 +35,8 @@ class Evaluations {
   void Add(TaskId task, EvaluationSums sums);
   // All tasks are in.
   void End();
+  // The state was lost and training goes on from an older one: there will be another last.
+  void Resume() { final_begun_ = false; }
 
  private:
   struct Running {

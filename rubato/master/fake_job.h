@@ -23,7 +23,7 @@ inline MasterOptions SmallJob() {
   options.job.workers = {.min = 1, .max = 3, .start = 2};
   options.job.shuffle.tasks = false;
   options.data = {.train = {{"a.tsv", 25}, {"b.tsv", 15}}};
-  options.version = "1";
+  options.version = std::string("1");
   return options;
 }
 
@@ -49,6 +49,8 @@ class FakeJob {
       if (const auto* write = std::get_if<WriteManifest>(&effect)) manifests.push_back(*write);
       if (const auto* gone = std::get_if<RemoveCheckpoint>(&effect))
         removed.push_back(gone->version);
+      if (const auto* send = std::get_if<SendOrder>(&effect))
+        orders[send->worker.value()] = send->order;
       if (const auto* over = std::get_if<JobFinished>(&effect)) finished = *over;
     }
   }
@@ -172,6 +174,7 @@ class FakeJob {
   std::vector<std::string> events;
   std::vector<WriteManifest> manifests;
   std::vector<int64_t> removed;
+  std::map<int64_t, std::string> orders;  // The newest view order for each worker.
   std::optional<JobFinished> finished;
 };
 

@@ -64,6 +64,23 @@ TEST(LossesTest, AFrozenWorkersTaskIsOpenOnceEveryServerRefusesIt) {
   EXPECT_EQ(job.master->ledger().Find(task.id)->place, LiveTask::Place::kOpen);
 }
 
+TEST(LossesTest, AWorkerThatFallsSilentWhileLeavingIsNoLoss) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  EXPECT_TRUE(job.master->Scale({.workers = 1}, job.now).accepted);
+  job.Perform();
+  for (int i = 0; i < 7; ++i) {  // Worker 1, the newest, was asked to go; it says nothing more.
+    job.Pass(absl::Milliseconds(500));
+    job.Beat(0);
+    job.BeatServers();
+  }
+  EXPECT_FALSE(job.Beat(1).known);
+  EXPECT_EQ(job.master->snapshot().workers_lost, 0);
+  job.KillWorker(1);
+  EXPECT_EQ(job.master->snapshot().workers_lost, 0);
+}
+
 TEST(LossesTest, AMasterThatWasAwayBlamesNobodyForSilence) {
   FakeJob job;
   for (int64_t id : {0, 1}) job.JoinWorker(id);
@@ -124,6 +141,37 @@ TEST(LossesTest, ALoneWorkerMayTryAgainButNotForEver) {
   job.JoinWorker(0);
   for (int i = 0; i < 3; ++i) job.Fail(0, job.Lease(0).task, "no");
   EXPECT_EQ(job.master->state(), JobState::kFailed);
+}
+
+// Batches that diverge here and there, each well when tried again, still end the job after a while;
+// a master that restarts goes on counting.
+TEST(LossesTest, TooManyBatchesThatAreNotFiniteFailTheJob) {
+  MasterOptions options = SmallJob();
+  options.job.elastic.not_finite_max = 2;
+  FakeJob job(options);
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const auto diverge = [&] {
+    const Task task = job.Lease(0).task;
+    job.master->Fail({.worker = WorkerId(0),
+                      .task = task.id,
+                      .error = "table deep: gradient is NaN",
+                      .not_finite = true},
+                     job.now);
+    job.Perform();
+    const Task again = job.Lease(1).task;
+    job.Commit(1, again, again.end);
+  };
+  diverge();
+  job.Open();
+  for (int64_t id : {0, 1}) job.Beat(id);
+  diverge();
+  EXPECT_NE(job.master->state(), JobState::kFailed);
+  diverge();
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+  EXPECT_THAT(job.master->snapshot().error,
+              AllOf(HasSubstr("training diverges: 3 batches with a NaN or an infinity"),
+                    HasSubstr("elastic.not_finite_max is 2"), HasSubstr("table deep")));
 }
 
 TEST(LossesTest, WorkersThatCrashAtStartFailTheJobWithTheFirstError) {

@@ -104,19 +104,24 @@ HeartbeatReply Master::Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time no
     loss_weight_ = keep * loss_weight_ + (1 - keep);
     loss_ += (heartbeat.loss - loss_) * (1 - keep) / loss_weight_;
   }
-  int64_t bad_rows = members_.totals().bad_rows;
-  for (const auto& [id, other] : members_.workers()) bad_rows += other.bad_rows;
-  if (bad_rows > options_.job.data.bad_rows_max && !verdict_.has_value()) {
+  if (together() && heartbeat.group.has_value()) HearGroup(heartbeat.worker, *heartbeat.group, now);
+  if (const int64_t bad = BadRows();
+      bad > options_.job.data.bad_rows_max && !verdict_.has_value()) {
     Close(JobState::kFailed,
-          absl::StrCat(bad_rows, " rows could not be read, more than data.bad_rows_max, ",
+          absl::StrCat(bad, " rows could not be read, more than data.bad_rows_max, ",
                        options_.job.data.bad_rows_max),
           now);
   }
   Advance(now);
   const bool leave = verdict_.has_value() || worker->state == State::kLeaving;
-  return {.known = true,
-          .directive = leave ? Directive::kLeave : Directive::kContinue,
-          .view = members_.view()};
+  HeartbeatReply reply = {.known = true,
+                          .directive = leave ? Directive::kLeave : Directive::kContinue,
+                          .view = members_.view()};
+  if (together()) {
+    reply.checkpoint_wanted = checkpoints_.wanted();
+    reply.group = OrdersFor(heartbeat.worker);
+  }
+  return reply;
 }
 
 HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time now) {
@@ -155,6 +160,8 @@ LeaseReply Master::Lease(const LeaseRequest& request, absl::Time now) {
       return {.verdict = Verdict::kTask, .task = task};
     }
   }
+  // The weights of a group are those to be evaluated only while it rests after that step.
+  if (together() && ledger_.steps() != evaluations_.step()) return {.verdict = Verdict::kWait};
   const std::vector<WorkerId> alive = members_.Running();
   // Reading ahead must not take the last tasks from those who have none.
   const bool scarce = ledger_.available() <= static_cast<int64_t>(alive.size());
@@ -177,8 +184,11 @@ CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
   const Task task = ledger_.Find(request.task)->task;
   const bool evaluation = task.kind == TaskKind::kEvaluate;
   if (!ledger_.IsBatchEnd(task, request.upto)) {
-    FailTask(request.worker, task.id,
-             absl::StrCat("a commit up to position ", request.upto, ", where no batch ends"), now);
+    FailTask(
+        {.worker = request.worker,
+         .task = task.id,
+         .error = absl::StrCat("a commit up to position ", request.upto, ", where no batch ends")},
+        now);
     return {.held = false};
   }
   if (evaluation ? request.upto == task.end && request.sums.has_value()
@@ -199,9 +209,14 @@ CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
 
 void Master::Fail(const FailRequest& request, absl::Time now) {
   if (Hear(request.worker, now) == nullptr) return;
+  if (together() && !request.task.valid()) {
+    FailStep(request, now);
+    Advance(now);
+    return;
+  }
   if (!ledger_.Holds(request.worker, request.task)) return;
   if (request.lease != 0 && request.lease != ledger_.Find(request.task)->task.lease) return;
-  FailTask(request.worker, request.task, request.error, now);
+  FailTask(request, now);
   Advance(now);
 }
 
@@ -241,6 +256,7 @@ void Master::Tick(absl::Time now) {
   // Away for long (stopped, or the machine slept): the silence was the master's own.
   if (now - last_tick_ > options_.job.elastic.lease / 2) members_.FreshLeases(now);
   last_tick_ = now;
+  if (authority_.has_value()) authority_->Tick(now);
   EvictSilent(now);
   KillStuck(now);
   Advance(now);

@@ -26,9 +26,11 @@
 #include "rubato/master/effect.h"
 #include "rubato/master/entry.h"
 #include "rubato/master/evaluations.h"
+#include "rubato/master/group.h"
 #include "rubato/master/members.h"
 #include "rubato/master/messages.h"
 #include "rubato/master/relaunch.h"
+#include "rubato/membership/view_authority.h"
 #include "rubato/tasks/ledger.h"
 
 namespace rubato {
@@ -61,6 +63,19 @@ struct MasterOptions {
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
 };
 
+// What is known so far of a worker's end.
+struct Failure {
+  absl::Time noted;
+  absl::Time heard;  // Its last sign of life.
+  int64_t pid = 0;
+  std::string where;
+  int64_t step = 0;   // The last that was committed.
+  std::string cause;  // As its parent saw it, or the lease.
+  std::string noticed_by, reason;
+  uint64_t view = 0;  // The first without it.
+  std::optional<GroupChange> change;
+};
+
 class Master {
  public:
   // A new job if `records` is empty, else the job they tell of. DATA_LOSS naming the record that
@@ -73,6 +88,8 @@ class Master {
   RegisterReply Register(const RegisterRequest& request, absl::Time now);
   HeartbeatReply Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time now);
   HeartbeatReply Heartbeat(const ServerHeartbeat& heartbeat, absl::Time now);
+  // Strategy allreduce: what comes of it are SendOrder effects.
+  void Confer(const ConferRequest& request, absl::Time now);
   LeaseReply Lease(const LeaseRequest& request, absl::Time now);
   CommitReply Commit(const CommitRequest& request, absl::Time now);
   // The worker gives the task up, having waited for its pushes. Enough of these fail the job.
@@ -112,6 +129,7 @@ class Master {
   absl::Status ApplyToTasks(const JournalEntry& entry);
   void ApplyExit(const JournalEntry& entry, absl::Time now);
   void ApplyResume();
+  void ApplyFounded(const JournalEntry& entry);
 
   // ---- what follows, after every call (master_advance.cc) ----
   void Advance(absl::Time now);
@@ -122,6 +140,7 @@ class Master {
   void AdvanceCheckpoint(absl::Time now);
   void EndIfOver(absl::Time now);
   void BeginCheckpoint(bool last, absl::Time now);
+  void CompleteCheckpoint(const SavedState& saved, absl::Time now);
   void Staff(absl::Time now);
   void StaffWorkers(absl::Time now);
   void Dismiss(absl::Time now);
@@ -132,10 +151,30 @@ class Master {
   // Whether every server applied exactly what the ledger committed, and that is everything.
   absl::Status Audit(int64_t* records_repeated) const;
 
+  // ---- strategy allreduce (master_group.cc) ----
+  bool together() const { return options_.job.strategy == "allreduce"; }
+  void HearGroup(WorkerId id, const GroupReport& report, absl::Time now);
+  GroupOrders OrdersFor(WorkerId id) const;
+  void FoundGroup(absl::Time now);
+  void FailStep(const FailRequest& request, absl::Time now);
+  void EndGroupIfOver(absl::Time now);
+  // Views and failures (master_views.cc, master_failures.cc).
+  void OpenAuthority(absl::Time now);
+  bool Bereft() const;
+  void TellViews(absl::Time now);
+  void TellGone(WorkerId worker, bool left, absl::Time now);
+  WorkerId WorkerOf(MemberId member) const;
+  Failure& FailureOf(WorkerId worker, absl::Time now);
+  void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
+  void NoteChange(const GroupChange& change);
+  void TellFailures(absl::Time now);
+  // Whether the holders' weights are the same bits, and every record is in them once.
+  absl::Status AuditGroup(int64_t* records_repeated) const;
+
   // ---- losses (master_losses.cc) ----
   void ExitWorker(const ExitNotice& notice, absl::Time now);
   void ExitServer(const ExitNotice& notice, absl::Time now);
-  void FailTask(WorkerId worker, TaskId task, const std::string& error, absl::Time now);
+  void FailTask(const FailRequest& failed, absl::Time now);
   void FailIfHopeless(Role role, absl::Time now);
   void EvictSilent(absl::Time now);
   void KillStuck(absl::Time now);
@@ -145,6 +184,7 @@ class Master {
   RegisterReply RegisterServer(const RegisterRequest& request, absl::Time now);
   // Null unless it is registered and not evicted; counts as a sign of life.
   WorkerMember* Hear(WorkerId id, absl::Time now);
+  int64_t BadRows() const;  // Skipped, in the whole job.
   void RepeatEffects(absl::Time now);
   void Say(absl::Time now, std::string kind, Fields fields, std::string cause = "");
   void Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incarnation);
@@ -157,9 +197,12 @@ class Master {
   Members members_;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
+  Group group_;
+  GroupView last_view_;  // Of this generation.
   std::vector<LaunchPlace> worker_places_;
   std::vector<LaunchPlace> server_places_;
   CrashLoop worker_crashes_, server_crashes_;
+  int64_t not_finite_ = 0;  // Tasks failed for a NaN or an infinity.
   int64_t target_ = 0;
   int64_t restarts_ = 0;
   bool stop_requested_ = false;
@@ -171,7 +214,11 @@ class Master {
   absl::Time last_tick_;
   std::optional<absl::Time> dismissed_;  // When everyone was told to go.
   bool finished_ = false;
-  size_t reported_ = 0;  // Evaluations whose end was told.
+  size_t reported_ = 0;                      // Evaluations whose end was told.
+  std::optional<ViewAuthority> authority_;   // Of this generation.
+  std::map<MemberId, WorkerId> workers_of_;  // As members of the group introduced themselves.
+  std::map<WorkerId, Failure> failures_;     // Not yet told.
+  std::vector<std::string> step_failures_;   // Of the group's next step.
   double loss_ = 0;
   double loss_weight_ = 0;
 };

@@ -23,12 +23,22 @@ void Master::Advance(absl::Time now) {
     EndIfStalled(now);
     AdvanceEvaluation(now);
     AdvanceCheckpoint(now);
-    EndIfOver(now);
+    if (together()) {
+      EndGroupIfOver(now);
+    } else {
+      EndIfOver(now);
+    }
   }
   if (verdict_.has_value()) {
     Dismiss(now);
   } else {
+    if (together()) FoundGroup(now);
     Staff(now);
+  }
+  if (together()) {
+    if (!authority_.has_value() && group_.generation() > 0) OpenAuthority(now);
+    TellViews(now);
+    TellFailures(now);
   }
 }
 
@@ -71,22 +81,34 @@ void Master::EndIfStalled(absl::Time now) {
 
 void Master::AdvanceCheckpoint(absl::Time now) {
   if (checkpoints_.running()) {
-    const int64_t version = checkpoints_.wanted();
-    for (const ServerMember& server : members_.servers()) {
-      if (server.checkpointed < version) return;
-    }
-    const int64_t dropped = checkpoints_.dropped();
-    Record({.kind = EntryKind::kCheckpointComplete, .value = version}, now);
-    effects_.push_back(WriteManifest{.version = version, .contents = Manifest()});
-    if (checkpoints_.dropped() != dropped) {
-      effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
-    }
-    Say(now, "checkpoint_complete", {{"version", version}, {"step", checkpoints_.step()}});
+    if (together()) return;  // The one who writes it will tell.
+    const std::vector<ServerMember>& servers = members_.servers();
+    const bool all = std::all_of(servers.begin(), servers.end(), [&](const ServerMember& server) {
+      return server.checkpointed >= checkpoints_.wanted();
+    });
+    if (all) CompleteCheckpoint({}, now);
     return;
   }
   const bool due =
       !stop_requested_ && !ledger_.finished() && checkpoints_.DueInTraining(ledger_.steps());
   if (due) BeginCheckpoint(/*last=*/false, now);
+}
+
+void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
+  const int64_t version = checkpoints_.wanted();
+  const int64_t dropped = checkpoints_.dropped();
+  Record({.kind = EntryKind::kCheckpointComplete,
+          .id = saved.writer.value(),
+          .incarnation = saved.steps,
+          .task = TaskId(saved.records),
+          .value = version},
+         now);
+  effects_.push_back(WriteManifest{.version = version, .contents = Manifest()});
+  if (checkpoints_.dropped() != dropped) {
+    effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
+  }
+  Say(now, "checkpoint_complete",
+      {{"version", version}, {"step", together() ? saved.steps : checkpoints_.step()}});
 }
 
 void Master::BeginCheckpoint(bool last, absl::Time now) {
@@ -176,6 +198,7 @@ void Master::Staff(absl::Time now) {
 }
 
 void Master::StaffWorkers(absl::Time now) {
+  if (together() && stop_requested_) return;  // They stay until their state is saved.
   const int64_t target = stop_requested_ ? 0 : target_;
   std::vector<WorkerId> staying = members_.Staying();
   while (static_cast<int64_t>(staying.size()) > target) {

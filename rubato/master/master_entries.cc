@@ -3,6 +3,7 @@
 #include "rubato/base/status.h"
 #include "rubato/master/journal.h"
 #include "rubato/master/master.h"
+#include "rubato/membership/wire.h"
 
 namespace rubato {
 namespace {
@@ -11,34 +12,17 @@ int64_t StartTarget(const WorkersSpec& workers) {
   return workers.start > 0 ? workers.start : workers.max;
 }
 
-TaskPlanOptions PlanOf(const MasterOptions& options) {
-  const JobSpec& job = options.job;
-  const int64_t records = options.data.train_records();
-  const int64_t validation = options.data.validation_records();
-  return {.records = records,
-          .validation_records = validation,
-          .batch_size = job.batch_size,
-          .batches_per_task = job.batches_per_task > 0
-                                  ? job.batches_per_task
-                                  : ChooseBatchesPerTask(records, job.batch_size, job.workers.max),
-          .evaluation_batches_per_task =
-              ChooseBatchesPerTask(validation, job.batch_size, job.workers.max),
-          .epochs = job.epochs,
-          .max_steps = job.max_steps,
-          .shuffle_tasks = job.shuffle.tasks,
-          .epoch_barrier = job.epoch_barrier,
-          .seed = job.seed};
-}
-
 // What must be the same for a journal to make sense. The sizes of tasks are not in it: they
 // follow workers.max, which may change, so the journal's own are kept.
 std::string ShapeOf(const MasterOptions& options) {
   const JobSpec& job = options.job;
+  const bool together = job.strategy == "allreduce";
   return absl::StrCat("train records ", options.data.train_records(), ", validation records ",
                       options.data.validation_records(), ", batch_size ", job.batch_size,
                       ", epochs ", job.epochs, ", max_steps ", job.max_steps, ", seed ", job.seed,
                       ", shuffle.tasks ", job.shuffle.tasks, ", shuffle.buffer ",
-                      job.shuffle.buffer, ", servers ", job.servers);
+                      job.shuffle.buffer,
+                      together ? ", strategy allreduce" : absl::StrCat(", servers ", job.servers));
 }
 
 }  // namespace
@@ -49,7 +33,8 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
   if (options.data.train_records() == 0) {
     return absl::InvalidArgumentError("data.train: there is no record to train on");
   }
-  TaskPlanOptions plan = PlanOf(options);
+  TaskPlanOptions plan =
+      PlanOf(options.job, options.data.train_records(), options.data.validation_records());
   const std::string shape = ShapeOf(options);
   JournalEntry created = {.kind = EntryKind::kCreated,
                           .id = plan.batches_per_task,
@@ -67,6 +52,7 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
     plan.batches_per_task = created.id;
     plan.evaluation_batches_per_task = created.incarnation;
   }
+  if (options.job.strategy == "allreduce") options.job.servers = 0;
   const bool resume = options.resume;
   std::unique_ptr<Master> master(new Master(std::move(options), plan, now));
   if (records.empty()) {
@@ -155,7 +141,21 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       checkpoints_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1);
       return absl::OkStatus();
     case EntryKind::kCheckpointComplete:
-      checkpoints_.Complete(entry.value);
+      checkpoints_.Complete(entry.value, {.writer = WorkerId(entry.id),
+                                          .steps = entry.incarnation,
+                                          .records = entry.task.value()});
+      return absl::OkStatus();
+    case EntryKind::kFounded:
+      ApplyFounded(entry);
+      return absl::OkStatus();
+    case EntryKind::kViewIssued: {
+      RUBATO_ASSIGN_OR_RETURN(last_view_, DecodeGroupView(entry.text));
+      return absl::OkStatus();
+    }
+    case EntryKind::kTrained:
+      ledger_.SetTogether(entry.value, entry.incarnation);
+      if (WorkerMember* member = members_.FindWorker(WorkerId(entry.id))) ++member->commits;
+      worker_crashes_.Progress();
       return absl::OkStatus();
     case EntryKind::kClosed:
       verdict_ = {.state = static_cast<JobState>(entry.value), .error = entry.text};
@@ -190,6 +190,7 @@ absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
       break;
     case EntryKind::kEvicted:
       members_.Evict(worker);
+      group_.Forget(worker);
       ledger_.Fence(worker);
       break;
     case EntryKind::kFenced:
@@ -222,6 +223,7 @@ void Master::ApplyExit(const JournalEntry& entry, absl::Time now) {
   }
   if (kind == ExitKind::kCrashed) worker_crashes_.Crashed(entry.text);
   ledger_.Reopen(WorkerId(entry.id));
+  group_.Forget(WorkerId(entry.id));
   members_.RemoveWorker(WorkerId(entry.id), lost, entry.numbers);
 }
 
@@ -230,6 +232,7 @@ absl::Status Master::ApplyToTasks(const JournalEntry& entry) {
   if (entry.kind == EntryKind::kLeased) return ledger_.Lease(entry.task, worker);
   if (entry.kind == EntryKind::kReleased) return ledger_.Release(entry.task);
   if (entry.kind == EntryKind::kTaskFailed) {
+    not_finite_ += entry.value;
     RUBATO_RETURN_IF_ERROR(ledger_.AddFailure(entry.task, {worker, entry.text}));
     return ledger_.Release(entry.task);
   }
@@ -248,6 +251,7 @@ void Master::ApplyResume() {
   for (const auto& [id, worker] : members_.workers()) ledger_.Reopen(id);
   members_.RemoveAll();
   ledger_.ForgetFailures();
+  not_finite_ = 0;
   worker_crashes_.Progress();
   server_crashes_.Progress();
   checkpoints_.Resume();

@@ -61,9 +61,12 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
   const ExitKind kind = KindOf(notice, told, hung);
   const std::string cause = absl::StrCat(id.ToString(), ": ", CauseOf(notice, hung));
   Say(now, absl::StrCat("worker_", Verb(kind)), {{"worker", notice.id}}, CauseOf(notice, hung));
+  if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) {
+    FailureOf(id, now).cause = cause;
+  }
   const std::vector<Task> held = ledger_.HeldBy(id);
   if (kind == ExitKind::kCrashed && !held.empty()) {
-    FailTask(id, held.front().id, cause, now);
+    FailTask({.worker = id, .task = held.front().id, .error = cause}, now);
   }
   Record({.kind = EntryKind::kExited,
           .id = notice.id,
@@ -72,6 +75,7 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
           .text = cause,
           .numbers = Members::Numbers(*members_.FindWorker(id))},
          now);
+  TellGone(id, kind == ExitKind::kLeft, now);
   FailIfHopeless(Role::kWorker, now);
 }
 
@@ -95,17 +99,33 @@ void Master::ExitServer(const ExitNotice& notice, absl::Time now) {
   FailIfHopeless(Role::kServer, now);
 }
 
-void Master::FailTask(WorkerId worker, TaskId task, const std::string& error, absl::Time now) {
-  Record({.kind = EntryKind::kTaskFailed, .id = worker.value(), .task = task, .text = error}, now);
-  const LiveTask& live = *ledger_.Find(task);
+void Master::FailTask(const FailRequest& failed, absl::Time now) {
+  Record({.kind = EntryKind::kTaskFailed,
+          .id = failed.worker.value(),
+          .task = failed.task,
+          .value = failed.not_finite ? 1 : 0,
+          .text = failed.error},
+         now);
+  const LiveTask& live = *ledger_.Find(failed.task);
   Say(now, "task_failed",
-      {{"task", task.value()}, {"worker", worker.value()}, {"what", Describe(live.task)}}, error);
+      {{"task", failed.task.value()},
+       {"worker", failed.worker.value()},
+       {"what", Describe(live.task)}},
+      failed.error);
+  if (not_finite_ > options_.job.elastic.not_finite_max) {
+    Close(JobState::kFailed,
+          absl::StrCat("training diverges: ", not_finite_,
+                       " batches with a NaN or an infinity, elastic.not_finite_max is ",
+                       options_.job.elastic.not_finite_max, "; the last: ", failed.error),
+          now);
+    return;
+  }
   const int64_t failures = static_cast<int64_t>(live.failures.size());
   if (failures < options_.job.elastic.task_failures_max) return;
   std::set<WorkerId> workers;
   for (const TaskFailure& failure : live.failures) workers.insert(failure.worker);
   Close(JobState::kFailed,
-        absl::StrCat(task.ToString(), " (", Describe(live.task), ") failed ", failures,
+        absl::StrCat(failed.task.ToString(), " (", Describe(live.task), ") failed ", failures,
                      " times, on ", workers.size(), workers.size() == 1 ? " worker" : " workers",
                      "; the first error: ", live.failures.front().error),
         now);
@@ -130,7 +150,12 @@ void Master::EvictSilent(absl::Time now) {
   }
   for (const WorkerId id : silent) {
     const absl::Duration silence = now - members_.FindWorker(id)->heard;
+    if (together()) {
+      FailureOf(id, now).cause =
+          absl::StrCat(id.ToString(), ": silent for ", absl::FormatDuration(silence));
+    }
     Record({.kind = EntryKind::kEvicted, .id = id.value()}, now);
+    TellGone(id, /*left=*/false, now);
     Say(now, "worker_evicted", {{"worker", id.value()}, {"view", members_.view().number}},
         absl::StrCat("silent for ", absl::FormatDuration(silence)));
   }

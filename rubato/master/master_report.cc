@@ -59,6 +59,7 @@ void Master::RepeatEffects(absl::Time now) {
   Say(now, options_.resume ? "resumed" : "master_restarted",
       {{"restarts", restarts_}, {"steps", ledger_.steps()}});
   reported_ = evaluations_.results().size();
+  group_.Expect(members_.view().workers);
   if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
     effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = Manifest()});
     if (checkpoints_.dropped() > 0) effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
@@ -83,10 +84,23 @@ std::string Master::Manifest() const {
     const IntervalSet committed = ledger_.Committed(epoch);
     if (!committed.empty()) epochs.push_back(absl::StrCat("\"", epoch, "\": ", committed.size()));
   }
+  if (together()) {
+    const SavedState saved = checkpoints_.newest();
+    return absl::StrCat("{\"version\": ", checkpoints_.complete(), ", \"rubato\": \"",
+                        options_.version, "\", \"step\": ", saved.steps,
+                        ", \"records\": ", saved.records, ", \"file\": \"", saved.writer.ToString(),
+                        ".ckpt\"}\n");
+  }
   return absl::StrCat("{\"version\": ", checkpoints_.complete(), ", \"rubato\": \"",
                       options_.version, "\", \"step\": ", checkpoints_.step(),
                       ", \"servers\": ", options_.job.servers, ", \"committed\": {",
                       absl::StrJoin(epochs, ", "), "}}\n");
+}
+
+int64_t Master::BadRows() const {
+  int64_t rows = members_.totals().bad_rows;
+  for (const auto& [id, worker] : members_.workers()) rows += worker.bad_rows;
+  return rows + group_.bad_rows();
 }
 
 JobState Master::state() const {
@@ -116,7 +130,7 @@ Snapshot Master::snapshot() const {
                        .servers_lost = totals.servers_lost,
                        .master_restarts = restarts_,
                        .fenced_pushes = totals.fenced,
-                       .bad_rows = totals.bad_rows,
+                       .bad_rows = BadRows(),
                        .checkpoint = checkpoints_.complete(),
                        .loss = loss_,
                        .spent = totals.spent,
@@ -132,10 +146,10 @@ Snapshot Master::snapshot() const {
     duplicates = std::max(duplicates, server.last.duplicates);
   }
   snapshot.records_recomputed =
-      (totals.duplicates + duplicates) * ledger_.plan().options().batch_size;
+      (totals.duplicates + duplicates) * ledger_.plan().options().batch_size +
+      group_.records_redone();
   for (const auto& [id, worker] : members_.workers()) {
     snapshot.spent.Add(worker.spent);
-    snapshot.bad_rows += worker.bad_rows;
   }
   return snapshot;
 }

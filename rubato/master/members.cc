@@ -152,8 +152,9 @@ void Members::Leave(WorkerId id, absl::Time now) {
 
 void Members::Evict(WorkerId id) {
   WorkerMember& worker = workers_.at(id);
+  // One that was asked to go and fell silent on its way is no loss.
+  totals_.workers_lost += worker.state != State::kLeaving;
   worker.state = State::kEvicted;
-  ++totals_.workers_lost;
   ChangeView();
   worker.evicted_view = view_.number;
 }

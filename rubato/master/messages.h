@@ -79,6 +79,59 @@ enum class Directive {
   kLeave,  // Finish the batch in hand, give back leases, exit 0. Servers: exit.
 };
 
+// What a change of the group's view took at one survivor.
+struct GroupChange {
+  uint64_t view = 0;         // The new one.
+  int64_t noticed_us = 0;    // When the step stopped, in microseconds since 1970.
+  int64_t agree_us = 0;      // Until the new view was there,
+  int64_t reconnect_us = 0;  // until its connections were,
+  int64_t redo_us = 0;       // until the next step was applied.
+  friend bool operator==(const GroupChange&, const GroupChange&) = default;
+};
+
+// Strategy allreduce: what a worker tells of the group in which it trains.
+struct GroupReport {
+  int64_t generation = 0;  // 0: in none yet.
+  std::string address;     // Where the others reach it.
+  bool holds = false;      // It has the weights; a newcomer is still copying them.
+  int64_t steps = 0;       // Applied by all, never to be undone,
+  int64_t records = 0;     // with so many records.
+  uint64_t checksum = 0;   // Of weights and optimizer after `steps` while training rests; else 0.
+  int64_t records_wrong = 0;       // Of applied steps: missing or doubled. Must be 0.
+  int64_t bad_rows = 0;            // Of applied steps: skipped.
+  int64_t records_redone = 0;      // Computed by this worker for steps that had to begin again.
+  int64_t checkpointed = 0;        // The newest version that it has wholly on disk, after so many
+  int64_t checkpoint_steps = 0;    // steps
+  int64_t checkpoint_records = 0;  // and records.
+  GroupChange change;              // The last one.
+  friend bool operator==(const GroupReport&, const GroupReport&) = default;
+};
+// And what it is told.
+struct GroupOrders {
+  int64_t generation = 0;         // The group to be in; 0: wait.
+  bool found = false;             // Begin it ...
+  std::string restore;            // ... with this file of checkpoints/; empty: a new model.
+  std::vector<std::string> join;  // Without a master, and not `found`: those who are in it.
+  int64_t evaluated = 0;          // The weights after this step are evaluated: train on.
+  bool rest = false;              // Train no further: the job is to stop.
+  bool over = false;              // It has: go, nobody waits for a farewell.
+  friend bool operator==(const GroupOrders&, const GroupOrders&) = default;
+};
+
+// A member's word to the issuer of its group's views, and what it is to do. As bytes of
+// membership/wire.h; see membership/issued_views.h.
+struct ConferRequest {
+  WorkerId worker;
+  int64_t generation = 0;
+  std::string report;   // Empty: only listening.
+  int64_t known = 0;    // The number of the last order that came.
+  int64_t wait_ms = 0;  // How long to wait for another.
+};
+struct ConferReply {
+  std::string order;  // The newest for this worker; empty if there never was one.
+  int64_t number = 0;
+};
+
 struct WorkerHeartbeat {
   WorkerId worker;
   int64_t view = 0;  // The newest view it knows.
@@ -86,6 +139,7 @@ struct WorkerHeartbeat {
   int64_t loss_batches = 0;
   TimeSpent spent;
   int64_t bad_rows = 0;  // Rows skipped, in all since it started.
+  std::optional<GroupReport> group;
 };
 struct ServerHeartbeat {
   ServerId server;
@@ -103,10 +157,11 @@ struct HeartbeatReply {
   bool known = false;  // False: register again (a new master), or leave if that is refused.
   Directive directive = Directive::kContinue;
   View view;
-  // Servers: write checkpoint `checkpoint_wanted` if newer than your last; the push log before
-  // `checkpoint_complete` may go.
+  // Servers, and the first of a group: write checkpoint `checkpoint_wanted` if newer than your
+  // last; the push log before `checkpoint_complete` may go.
   int64_t checkpoint_wanted = 0;
   int64_t checkpoint_complete = 0;
+  std::optional<GroupOrders> group;  // Workers of strategy allreduce.
 };
 
 struct LeaseRequest {
@@ -136,9 +191,10 @@ struct CommitReply {
 
 struct FailRequest {
   WorkerId worker;
-  TaskId task;
-  int64_t lease = 0;  // Task::lease: a late word about an earlier lease is ignored. 0: any.
-  std::string error;  // "train.tsv:1204: column 3, 'abc', is not an integer"
+  TaskId task;              // Not valid: its part of the group's next step.
+  int64_t lease = 0;        // Task::lease: a late word about an earlier lease is ignored. 0: any.
+  std::string error;        // "train.tsv:1204: column 3, 'abc', is not an integer"
+  bool not_finite = false;  // A loss or a gradient was a NaN or an infinity.
 };
 
 // ---- users to master ---------------------------------------------------------------------------

@@ -4,8 +4,10 @@
 #define RUBATO_MODEL_TRAINER_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,21 @@ struct DenseParameter {
 
 // How a new row starts: a function of (seed, table, id) alone.
 struct InitializerSpec {
-  std::string name = "uniform";  // zeros, constant, uniform, normal.
-  double scale = 0.01;           // Half-width, deviation or the constant itself.
+  // zeros, constant, uniform, normal, truncated_normal (at two deviations), xavier_uniform,
+  // xavier_normal, he_uniform, he_normal.
+  std::string name = "uniform";
+  // Half-width, deviation or the constant itself. For xavier_ and he_, whose width follows from
+  // the dim of the row, a factor: 1 for the textbook's.
+  double scale = 0.01;
   friend bool operator==(const InitializerSpec&, const InitializerSpec&) = default;
+};
+
+// Neighbouring columns of a table that start and move by rules of their own.
+struct ColumnGroup {
+  int64_t dim = 0;
+  InitializerSpec initializer;
+  std::optional<OptimizerSpec> optimizer;  // The job's, if none.
+  friend bool operator==(const ColumnGroup&, const ColumnGroup&) = default;
 };
 
 // A table on the servers: rows of `dim` floats by 64-bit id, made when first seen.
@@ -37,7 +51,11 @@ struct TableSpec {
   std::string name;
   int64_t dim = 0;
   InitializerSpec initializer;
-  std::vector<int64_t> fields;  // Which id columns of the batch look it up, in order.
+  std::vector<int64_t> fields;             // Which id columns of the batch look it up, in order.
+  std::optional<OptimizerSpec> optimizer;  // The job's, if none.
+  // If not empty: their dims add up to `dim`, and they stand for initializer and optimizer.
+  std::vector<ColumnGroup> groups;
+  std::optional<RowsSpec> rows;  // The job's, if none.
 };
 
 // Everything a server must know of a model before the first step.
@@ -53,11 +71,24 @@ struct TableRows {
   absl::Span<const uint32_t> position;  // batch rows x fields: index of the distinct id
 };
 
+// Someone who wants gradients while backward still computes others, to send them meanwhile.
+struct GradientWatch {
+  // Called on the thread of Step(), with [begin, end) of StepOutput::dense_gradient final and
+  // finite. The ranges cover all of it once, from the back to the front; they depend on the model
+  // and bucket_floats only, so that every worker announces the same ones in the same order. If
+  // Step() fails, ranges at the front may not have been announced. Must not throw.
+  std::function<void(int64_t begin, int64_t end)> ready;
+  // Whole parameters are merged until a range is this long; 256 Ki floats are 1 MB. Shorter ranges
+  // start earlier, longer ones cost fewer rounds.
+  int64_t bucket_floats = 256 << 10;
+};
+
 struct StepInput {
   const Batch* batch = nullptr;
   absl::Span<const float> dense;  // All dense weights, flat.
   std::vector<TableRows> tables;  // As in the signature.
   uint64_t seed = 0;              // Belongs to the batch: dropout is the same whoever computes it.
+  const GradientWatch* watch = nullptr;
 };
 
 struct StepOutput {
@@ -81,8 +112,8 @@ class Trainer {
 
   // The starting weights: the same for the same seed, in every process.
   virtual std::vector<float> InitialDense(uint64_t seed) = 0;
-  // Forward, loss and backward. Buffers of `out` are reused. INTERNAL if the loss or a gradient
-  // is not finite, with the first culprit named.
+  // Forward, loss and backward. Buffers of `out` are reused. OUT_OF_RANGE if the loss or a
+  // gradient is not finite, with the first culprit named.
   virtual absl::Status Step(const StepInput& in, StepOutput* out) = 0;
   // Scores, rows x score_width: a probability when the width is 1, else logits of the classes.
   virtual absl::Status Predict(const StepInput& in, std::vector<float>* scores) = 0;

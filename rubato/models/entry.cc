@@ -17,7 +17,9 @@ absl::StatusOr<std::unique_ptr<TorchTrainer>> MakeTrainer(const JobSpec& spec,
   RUBATO_ASSIGN_OR_RETURN(ModelFactory factory,
                           plugin ? OpenPlugin(spec.model) : FindZooModel(spec.model));
   RUBATO_ASSIGN_OR_RETURN(std::string engine, PrepareEngine());
-  const ModelSetup setup{.options = ModelOptions(spec.model_options), .shape = shape};
+  const ModelSetup setup{.options = ModelOptions(spec.model_options),
+                         .shape = shape,
+                         .servers = spec.strategy != "allreduce"};
   absl::StatusOr<std::unique_ptr<TorchTrainer>> trainer =
       TorchTrainer::Make(std::move(factory), setup, std::move(engine));
   if (!trainer.ok()) return Annotate(trainer.status(), "model " + spec.model);

@@ -3,8 +3,10 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/adapters/torch/engine.h"
 #include "rubato/base/rng.h"
+#include "rubato/data/digits_generator.h"
 #include "rubato/metrics/evaluation.h"
 #include "rubato/models/fm.h"
 #include "rubato/models/zoo.h"
@@ -144,31 +146,102 @@ TEST(DeepFmTest, DenseColumnsReachThePerceptron) {
   EXPECT_LT(loss, 0.2);
 }
 
-// Ten "digits": a bright square in one of ten places.
-TEST(MnistCnnTest, LearnsWhereTheLightIs) {
-  const BatchShape shape{.dense = std::vector<std::string>(28 * 28, "pixel")};
-  const auto trainer = Make("mnist_cnn", shape, {{"dropout", "0"}});
-  LocalRun run(*trainer, {.optimizer = {.name = "sgd", .learning_rate = 0.1}});
+TEST(DeepFmTest, LearnsWithoutServersInBuckets) {
+  const ModelSetup setup{
+      .options =
+          ModelOptions({{"dim", "4"}, {"hidden", "16"}, {"init", "0.1"}, {"buckets", "2000"}}),
+      .shape = kTwoIds,
+      .servers = false};
+  auto trainer = TorchTrainer::Make(FindZooModel("deepfm").value(), setup, "test");
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  EXPECT_TRUE((*trainer)->signature().tables.empty());
+  EXPECT_GT(TrainedAuc(**trainer, /*pairs=*/true, 300), 0.95);
+}
+
+// Tokens are the two ids; that they are of a kind only shows when one attends to the other.
+TEST(TransformerTest, LearnsWhatPairsOfIdsMean) {
+  const auto trainer = Make("transformer", kTwoIds, {{"dim", "16"}, {"layers", "1"}});
+  EXPECT_EQ(trainer->score_width(), 1);
+  EXPECT_GT(TrainedAuc(*trainer, /*pairs=*/true, 300), 0.95);
+}
+
+// ---- images ------------------------------------------------------------------------------------
+
+const BatchShape kDigitShape{.dense = std::vector<std::string>(kDigitSide * kDigitSide, "pixel"),
+                             .dense_shape = {kDigitSide, kDigitSide}};
+
+Batch Digits(Rng& rng, int64_t rows) {
+  Batch batch;
+  batch.rows = rows;
+  std::string pixels;
+  for (int64_t row = 0; row < rows; ++row) {
+    batch.labels.push_back(static_cast<float>(DrawDigit({}, rng, &pixels)));
+  }
+  for (const char pixel : pixels) {
+    batch.dense.push_back(static_cast<float>(static_cast<unsigned char>(pixel)) / 255.0f);
+  }
+  return batch;
+}
+
+// Trains on `images` drawn digits; the accuracy on a thousand others.
+double AccuracyOnDigits(Trainer& trainer, double learning_rate, int64_t images) {
+  LocalRun run(trainer, {.optimizer = {.name = "adagrad", .learning_rate = learning_rate}});
   Rng rng(8);
-  const auto digits = [&] {
-    Batch batch;
-    batch.rows = 32;
-    for (int64_t row = 0; row < batch.rows; ++row) {
-      const size_t digit = rng.Below(10);
-      std::vector<float> image(28 * 28);
-      const size_t top = 4 + 12 * (digit / 5), left = 2 + 5 * (digit % 5);
-      for (size_t i = 0; i < 16; ++i) image[(top + i / 4) * 28 + left + i % 4] = 1;
-      for (float& pixel : image) pixel += static_cast<float>(0.1 * rng.Normal());
-      batch.dense.insert(batch.dense.end(), image.begin(), image.end());
-      batch.labels.push_back(static_cast<float>(digit));
+  constexpr int64_t kBatch = 32;
+  for (int64_t i = 0; i < images; i += kBatch) {
+    const absl::StatusOr<double> loss = run.Step(Digits(rng, kBatch));
+    EXPECT_TRUE(loss.ok()) << loss.status();
+    if (i == 0) {
+      EXPECT_NEAR(*loss, std::log(10), 0.7);  // It knows nothing yet.
     }
-    return batch;
-  };
-  for (int step = 0; step < 80; ++step) ASSERT_TRUE(run.Step(digits()).ok());
-  Evaluation evaluation(trainer->score_width());
-  const Batch batch = digits();
+  }
+  Evaluation evaluation(trainer.score_width());
+  const Batch batch = Digits(rng, 1000);
   evaluation.Add(batch, run.Predict(batch).value(), {});
-  EXPECT_GT(Metrics(evaluation.sums()).at("accuracy"), 0.9);
+  return Metrics(evaluation.sums()).at("accuracy");
+}
+
+struct ImageCase {
+  std::string model;
+  std::map<std::string, std::string> options;
+  double learning_rate;
+  int64_t images;
+  double accuracy;  // At least.
+};
+class ImageModelTest : public testing::TestWithParam<ImageCase> {};
+
+TEST_P(ImageModelTest, LearnsDrawnDigits) {
+  const auto trainer = Make(GetParam().model, kDigitShape, GetParam().options);
+  EXPECT_EQ(trainer->score_width(), 10);
+  const double accuracy = AccuracyOnDigits(*trainer, GetParam().learning_rate, GetParam().images);
+  RecordProperty("accuracy", absl::StrCat(accuracy));
+  EXPECT_GT(accuracy, GetParam().accuracy);
+}
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, ImageModelTest,
+    testing::Values(ImageCase{"mnist_cnn", {{"dropout", "0"}}, 0.01, 9600, 0.85},
+                    ImageCase{"resnet", {}, 0.05, 9600, 0.8},
+                    ImageCase{"transformer", {{"dim", "32"}}, 0.02, 9600, 0.65}),
+    [](const auto& info) { return info.param.model; });
+
+// What the digits are for: where a thing lies in the picture must not matter, and to a weight for
+// every pixel it does.
+class Linear : public TorchModel {
+ public:
+  explicit Linear(ModelSetup&) { out_ = register_module("out", torch::nn::Linear(784, 10)); }
+  int64_t score_width() const override { return 10; }
+  torch::Tensor Forward(const ModelInput& in) override { return out_->forward(in.dense); }
+
+ private:
+  torch::nn::Linear out_{nullptr};
+};
+
+TEST(DigitsTest, ALinearModelIsClearlyWorse) {
+  const ModelSetup setup{.shape = kDigitShape};
+  const auto trainer =
+      TorchTrainer::Make([](ModelSetup& s) { return new Linear(s); }, setup, "test");
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  EXPECT_LT(AccuracyOnDigits(**trainer, 0.02, 20000), 0.75);
 }
 
 // ---- refusals ----------------------------------------------------------------------------------
@@ -187,6 +260,13 @@ TEST(ZooTest, SaysWhatIsWrong) {
   EXPECT_THAT(Refusal("deepfm", kTwoIds, {{"dim", "0"}}), HasSubstr("'0' is not a whole number"));
   EXPECT_THAT(Refusal("deepfm", {.dense = {"x"}}, {}), HasSubstr("needs id columns"));
   EXPECT_THAT(Refusal("mnist_cnn", kTwoIds, {}), HasSubstr("784 dense columns"));
+  const BatchShape columns{.dense = std::vector<std::string>(12, "x")};
+  EXPECT_THAT(Refusal("resnet", columns, {}), HasSubstr("give the option image as height,width"));
+  EXPECT_THAT(Refusal("resnet", columns, {{"image", "3,5"}}),
+              HasSubstr("an image of 3 x 5 needs as many dense columns; there are 12"));
+  EXPECT_EQ(Refusal("resnet", columns, {{"image", "3,2,2"}}), "");
+  EXPECT_THAT(Refusal("transformer", kTwoIds, {{"dim", "10"}}),
+              HasSubstr("heads, 4, does not divide dim, 10"));
 }
 
 TEST(EngineTest, NamesItsBlas) {

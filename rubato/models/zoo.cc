@@ -14,9 +14,8 @@ struct Entry {
   TorchModel* (*make)(ModelSetup&);
 };
 constexpr Entry kZoo[] = {
-    {"deepfm", MakeDeepFm},
-    {"logistic", MakeLogistic},
-    {"mnist_cnn", MakeMnistCnn},
+    {"deepfm", MakeDeepFm}, {"logistic", MakeLogistic},       {"mnist_cnn", MakeMnistCnn},
+    {"resnet", MakeResNet}, {"transformer", MakeTransformer},
 };
 
 }  // namespace

@@ -16,6 +16,8 @@ absl::StatusOr<ModelFactory> FindZooModel(const std::string& name);
 TorchModel* MakeDeepFm(ModelSetup& setup);
 TorchModel* MakeLogistic(ModelSetup& setup);
 TorchModel* MakeMnistCnn(ModelSetup& setup);
+TorchModel* MakeResNet(ModelSetup& setup);
+TorchModel* MakeTransformer(ModelSetup& setup);
 
 }  // namespace rubato
 

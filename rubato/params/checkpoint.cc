@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
@@ -78,16 +79,27 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     Take(row.id, row.number);
   }
 
+  void BeforeCount(uint64_t id, uint64_t key, uint32_t count) override {
+    if (key < next_key_ || all_written_ || !recounted_.insert(id).second || count == 0) return;
+    counted_ids_.push_back(id);
+    counts_.push_back(count);
+  }
+
   // True when the last row is written.
   absl::StatusOr<bool> Step(RecordSink& sink) {
     if (!all_written_) {
       const uint64_t first = next_key_;
       const bool last = first + stretch_ >= span_ || first + stretch_ < first;
-      table_.Visit(
-          first, last ? UINT64_MAX : first + stretch_ - 1, [&](uint64_t id, uint32_t number) {
-            const bool saved = number >= rows_ || (saved_[number / 64] >> (number % 64) & 1);
-            if (!saved) Take(id, number);
-          });
+      const uint64_t last_key = last ? UINT64_MAX : first + stretch_ - 1;
+      table_.Visit(first, last_key, [&](uint64_t id, uint32_t number) {
+        const bool saved = number >= rows_ || (saved_[number / 64] >> (number % 64) & 1);
+        if (!saved) Take(id, number);
+      });
+      table_.VisitCounted(first, last_key, [&](uint64_t id, uint32_t count) {
+        if (recounted_.contains(id)) return;
+        counted_ids_.push_back(id);
+        counts_.push_back(count);
+      });
       next_key_ = first + stretch_;
       all_written_ = last;
     }
@@ -103,6 +115,7 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   }
 
   absl::Status Flush(RecordSink& sink) {
+    RUBATO_RETURN_IF_ERROR(FlushCounted(sink));
     if (ids_.empty()) return absl::OkStatus();
     std::string body;
     body.reserve(sizeof(RowsHead) + ids_.size() * sizeof(uint64_t) +
@@ -118,6 +131,20 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     return sink.Append(RecordKind::kCheckpointRows, body);
   }
 
+  absl::Status FlushCounted(RecordSink& sink) {
+    if (counted_ids_.empty()) return absl::OkStatus();
+    std::string body;
+    ByteWriter writer(body);
+    writer.Put<uint32_t>(number_);
+    writer.Put<uint32_t>(0);
+    writer.Put<uint64_t>(counted_ids_.size());
+    writer.PutSpan<uint64_t>(counted_ids_);
+    writer.PutSpan<uint32_t>(counts_);
+    counted_ids_.clear();
+    counts_.clear();
+    return sink.Append(RecordKind::kCheckpointCounted, body);
+  }
+
   EmbeddingTable& table_;
   const uint32_t number_;
   const uint32_t rows_;    // Row numbers in use at the cut.
@@ -128,6 +155,9 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   std::vector<uint64_t> saved_;  // A bit a row: copied aside.
   std::vector<uint64_t> ids_;    // Copied, not yet flushed.
   std::vector<float> copies_;
+  absl::flat_hash_set<uint64_t> recounted_;  // Ids counted since the cut. Never iterated.
+  std::vector<uint64_t> counted_ids_;        // As of the cut, not yet flushed.
+  std::vector<uint32_t> counts_;
 };
 
 CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
@@ -139,12 +169,14 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
   writer.Put<int64_t>(name.servers);
   writer.PutString(shard.declaration_bytes_);
   PutApplied(writer, shard.applied_);
+  writer.Put<int64_t>(shard.steps_);
   writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
   const auto partitions = static_cast<uint64_t>(shard.partitions_.end - shard.partitions_.begin);
   const uint64_t span = partitions == kPartitions ? UINT64_MAX : partitions * FirstPoint(1);
   for (size_t t = 0; t < shard.tables_.size(); ++t) {
     EmbeddingTable& table = *shard.tables_[t];
     writer.Put<uint64_t>(table.rows());
+    writer.Put<uint64_t>(table.counted());
     tables_.push_back(std::make_unique<TableCut>(table, static_cast<uint32_t>(t), span));
   }
 }
@@ -189,6 +221,8 @@ absl::Status CheckpointReader::Add(RecordKind kind, absl::string_view body) {
       return AddDense(body);
     case RecordKind::kCheckpointRows:
       return AddRows(body);
+    case RecordKind::kCheckpointCounted:
+      return AddCounted(body);
     case RecordKind::kCheckpointEnd:
       end_ = true;
       return absl::OkStatus();
@@ -211,10 +245,15 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   }
   const absl::string_view declaration_bytes = reader.GetString();
   std::map<int64_t, IntervalSet> applied = GetApplied(reader);
+  const auto steps = reader.Get<int64_t>();
   const auto tables = reader.Get<uint32_t>();
-  rows_ = reader.GetVector<uint64_t>(tables);
+  for (uint32_t t = 0; t < tables && reader.ok(); ++t) {
+    rows_.push_back(reader.Get<uint64_t>());
+    counted_.push_back(reader.Get<uint64_t>());
+  }
   RUBATO_RETURN_IF_ERROR(reader.Check("head"));
   shard_.applied_ = std::move(applied);
+  shard_.steps_ = steps;
   if (declaration_bytes.empty()) return absl::OkStatus();
   RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
   const Interval slice =
@@ -223,7 +262,7 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   const Interval all = {0, slice.end - slice.begin};
   RUBATO_RETURN_IF_ERROR(shard_.Declare(EncodeDeclaration(declaration, all), nullptr));
   if (shard_.tables_.size() != rows_.size()) return absl::DataLossError("tables are missing");
-  for (size_t t = 0; t < rows_.size(); ++t) shard_.tables_[t]->Presize(rows_[t]);
+  for (size_t t = 0; t < rows_.size(); ++t) shard_.tables_[t]->Presize(rows_[t] + counted_[t]);
   return absl::OkStatus();
 }
 
@@ -258,12 +297,32 @@ absl::Status CheckpointReader::AddRows(absl::string_view body) {
   return absl::OkStatus();
 }
 
+absl::Status CheckpointReader::AddCounted(absl::string_view body) {
+  RowsHead head{};
+  if (!dense_ || body.size() < sizeof(head)) return absl::DataLossError("counts out of place");
+  std::memcpy(&head, body.data(), sizeof(head));
+  if (head.table >= shard_.tables_.size()) return absl::DataLossError("counts of no table");
+  body.remove_prefix(sizeof(head));
+  constexpr size_t kEach = sizeof(uint64_t) + sizeof(uint32_t);
+  if (head.rows != body.size() / kEach || body.size() % kEach != 0) {
+    return absl::DataLossError("counts of another number of ids");
+  }
+  const auto* ids = reinterpret_cast<const uint64_t*>(body.data());
+  const auto* counts = reinterpret_cast<const uint32_t*>(ids + head.rows);
+  for (uint64_t i = 0; i < head.rows; ++i) {
+    RUBATO_RETURN_IF_ERROR(shard_.tables_[head.table]->RestoreCounted(ids[i], counts[i]));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckpointReader::Finish() const {
   if (!head_ || !dense_ || !end_) return absl::DataLossError("cut short: its end is missing");
   for (size_t t = 0; t < rows_.size(); ++t) {
-    if (shard_.tables_[t]->rows() == rows_[t]) continue;
-    return absl::DataLossError(absl::StrCat("table ", shard_.tables_[t]->name(), " has ",
-                                            shard_.tables_[t]->rows(), " rows, not ", rows_[t]));
+    const EmbeddingTable& table = *shard_.tables_[t];
+    if (table.rows() == rows_[t] && table.counted() == counted_[t]) continue;
+    return absl::DataLossError(
+        absl::StrFormat("table %s has %d rows and %d counted ids, not %d and %d", table.name(),
+                        table.rows(), table.counted(), rows_[t], counted_[t]));
   }
   return absl::OkStatus();
 }

@@ -5,9 +5,10 @@
 // order of the rows' keys. So a push pays one copy of a row at most, and never waits longer than
 // a step.
 //
-//     head | dense weights | rows | rows | ... | end
+//     head | dense weights | rows, counted ids | rows, counted ids | ... | end
 //
-// The rows of all records together are the rows at the cut, each once. CheckpointReader takes the
+// The rows of all records together are the rows at the cut, each once; so are the ids that were
+// only counted then. CheckpointReader takes the
 // records back. Both are pure: bytes come and go through RecordSink and ReadRecords.
 #ifndef RUBATO_PARAMS_CHECKPOINT_H_
 #define RUBATO_PARAMS_CHECKPOINT_H_
@@ -70,12 +71,14 @@ class CheckpointReader {
   absl::Status AddHead(absl::string_view body);
   absl::Status AddDense(absl::string_view body);
   absl::Status AddRows(absl::string_view body);
+  absl::Status AddCounted(absl::string_view body);
 
   Shard& shard_;
   bool head_ = false;
   bool dense_ = false;
   bool end_ = false;
-  std::vector<uint64_t> rows_;  // By table, as the head promises.
+  std::vector<uint64_t> rows_;     // By table, as the head promises.
+  std::vector<uint64_t> counted_;  // Likewise, ids without a row.
 };
 
 // Reads the head alone. DATA_LOSS if it is not one.

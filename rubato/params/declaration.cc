@@ -33,19 +33,110 @@ absl::Status SameTable(const TableSpec& first, const TableSpec& later) {
   if (later.initializer.scale != first.initializer.scale) {
     return Differ(name + "scale", later.initializer.scale, first.initializer.scale);
   }
+  if (later.optimizer != first.optimizer || later.groups != first.groups) {
+    return absl::FailedPreconditionError(name + "another optimizer or columns than declared");
+  }
+  if (later.rows != first.rows) {
+    return absl::FailedPreconditionError(name + "other rules for its rows than declared");
+  }
   return absl::OkStatus();
 }
 
+std::vector<std::pair<std::string, std::string>> FieldsOf(const OptimizerSpec& spec) {
+  std::vector<std::pair<std::string, std::string>> fields;
+  VisitOptimizerFields(spec, [&](const char* key, const auto& value) {
+    fields.emplace_back(key, absl::StrCat(value));
+  });
+  return fields;
+}
+
 absl::Status SameOptimizer(const OptimizerSpec& first, const OptimizerSpec& later) {
-  if (later.name != first.name) return Differ("optimizer", later.name, first.name);
-  if (later.learning_rate != first.learning_rate) {
-    return Differ("learning_rate", later.learning_rate, first.learning_rate);
+  const auto old_fields = FieldsOf(first), new_fields = FieldsOf(later);
+  for (size_t i = 0; i < old_fields.size(); ++i) {
+    const auto& [key, value] = new_fields[i];
+    if (value != old_fields[i].second) return Differ(key, value, old_fields[i].second);
   }
-  if (later.epsilon != first.epsilon) return Differ("epsilon", later.epsilon, first.epsilon);
-  if (later.initial_accumulator != first.initial_accumulator) {
-    return Differ("initial_accumulator", later.initial_accumulator, first.initial_accumulator);
+  if (first == later) return absl::OkStatus();
+  return absl::FailedPreconditionError("optimizer differs from the one declared, beyond 6 digits");
+}
+
+struct PutField {
+  ByteWriter& writer;
+  void operator()(const char*, const std::string& value) { writer.PutString(value); }
+  template <typename T>
+  void operator()(const char*, const T& value) {
+    writer.Put<T>(value);
   }
-  return absl::OkStatus();
+};
+struct GetField {
+  ByteReader& reader;
+  void operator()(const char*, std::string& value) { value = std::string(reader.GetString()); }
+  template <typename T>
+  void operator()(const char*, T& value) {
+    value = reader.Get<T>();
+  }
+};
+
+void PutOptimizer(ByteWriter& writer, const std::optional<OptimizerSpec>& optimizer) {
+  writer.Put<uint8_t>(optimizer.has_value());
+  if (optimizer.has_value()) VisitOptimizerFields(*optimizer, PutField{writer});
+}
+void GetOptimizer(ByteReader& reader, std::optional<OptimizerSpec>& optimizer) {
+  if (reader.Get<uint8_t>() != 0) VisitOptimizerFields(optimizer.emplace(), GetField{reader});
+}
+
+void PutRows(ByteWriter& writer, const RowsSpec& rows) {
+  writer.Put<int64_t>(rows.admit_count);
+  writer.Put<double>(rows.admit_probability);
+  writer.Put<int64_t>(rows.ttl_steps);
+  writer.Put<int64_t>(rows.capacity);
+}
+RowsSpec GetRows(ByteReader& reader) {
+  RowsSpec rows;
+  rows.admit_count = reader.Get<int64_t>();
+  rows.admit_probability = reader.Get<double>();
+  rows.ttl_steps = reader.Get<int64_t>();
+  rows.capacity = reader.Get<int64_t>();
+  return rows;
+}
+
+void PutInitializer(ByteWriter& writer, const InitializerSpec& initializer) {
+  writer.PutString(initializer.name);
+  writer.Put<double>(initializer.scale);
+}
+void GetInitializer(ByteReader& reader, InitializerSpec& initializer) {
+  initializer.name = std::string(reader.GetString());
+  initializer.scale = reader.Get<double>();
+}
+
+void PutTable(ByteWriter& writer, const TableSpec& table) {
+  writer.PutString(table.name);
+  writer.Put<int64_t>(table.dim);
+  PutInitializer(writer, table.initializer);
+  PutInts(writer, table.fields);
+  PutOptimizer(writer, table.optimizer);
+  writer.Put<uint32_t>(static_cast<uint32_t>(table.groups.size()));
+  for (const ColumnGroup& group : table.groups) {
+    writer.Put<int64_t>(group.dim);
+    PutInitializer(writer, group.initializer);
+    PutOptimizer(writer, group.optimizer);
+  }
+  writer.Put<uint8_t>(table.rows.has_value());
+  if (table.rows.has_value()) PutRows(writer, *table.rows);
+}
+void GetTable(ByteReader& reader, TableSpec& table) {
+  table.name = std::string(reader.GetString());
+  table.dim = reader.Get<int64_t>();
+  GetInitializer(reader, table.initializer);
+  table.fields = reader.GetVector<int64_t>(reader.Get<uint32_t>());
+  GetOptimizer(reader, table.optimizer);
+  for (auto n = std::min(reader.Get<uint32_t>(), kPartsMax); n > 0 && reader.ok(); --n) {
+    ColumnGroup& group = table.groups.emplace_back();
+    group.dim = reader.Get<int64_t>();
+    GetInitializer(reader, group.initializer);
+    GetOptimizer(reader, group.optimizer);
+  }
+  if (reader.Get<uint8_t>() != 0) table.rows = GetRows(reader);
 }
 
 }  // namespace
@@ -66,10 +157,8 @@ std::string EncodeDeclaration(const Declaration& declaration, Interval slice) {
   std::string body;
   ByteWriter writer(body);
   writer.Put<uint64_t>(declaration.seed);
-  writer.PutString(declaration.optimizer.name);
-  writer.Put<double>(declaration.optimizer.learning_rate);
-  writer.Put<double>(declaration.optimizer.epsilon);
-  writer.Put<double>(declaration.optimizer.initial_accumulator);
+  VisitOptimizerFields(declaration.optimizer, PutField{writer});
+  PutRows(writer, declaration.rows);
   writer.Put<int64_t>(declaration.signature.dense_size);
   writer.Put<uint32_t>(static_cast<uint32_t>(declaration.signature.dense.size()));
   for (const DenseParameter& dense : declaration.signature.dense) {
@@ -80,11 +169,7 @@ std::string EncodeDeclaration(const Declaration& declaration, Interval slice) {
   }
   writer.Put<uint32_t>(static_cast<uint32_t>(declaration.signature.tables.size()));
   for (const TableSpec& table : declaration.signature.tables) {
-    writer.PutString(table.name);
-    writer.Put<int64_t>(table.dim);
-    writer.PutString(table.initializer.name);
-    writer.Put<double>(table.initializer.scale);
-    PutInts(writer, table.fields);
+    PutTable(writer, table);
   }
   const auto part =
       absl::MakeConstSpan(declaration.dense)
@@ -100,10 +185,8 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
   const auto parts = [&] { return std::min(reader.Get<uint32_t>(), kPartsMax); };
   Declaration declaration;
   declaration.seed = reader.Get<uint64_t>();
-  declaration.optimizer.name = std::string(reader.GetString());
-  declaration.optimizer.learning_rate = reader.Get<double>();
-  declaration.optimizer.epsilon = reader.Get<double>();
-  declaration.optimizer.initial_accumulator = reader.Get<double>();
+  VisitOptimizerFields(declaration.optimizer, GetField{reader});
+  declaration.rows = GetRows(reader);
   declaration.signature.dense_size = reader.Get<int64_t>();
   for (uint32_t n = parts(); n > 0 && reader.ok(); --n) {
     DenseParameter& dense = declaration.signature.dense.emplace_back();
@@ -113,12 +196,7 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
     dense.offset = reader.Get<int64_t>();
   }
   for (uint32_t n = parts(); n > 0 && reader.ok(); --n) {
-    TableSpec& table = declaration.signature.tables.emplace_back();
-    table.name = std::string(reader.GetString());
-    table.dim = reader.Get<int64_t>();
-    table.initializer.name = std::string(reader.GetString());
-    table.initializer.scale = reader.Get<double>();
-    table.fields = ints();
+    GetTable(reader, declaration.signature.tables.emplace_back());
   }
   declaration.dense = reader.GetVector<float>(reader.Get<uint64_t>());
   if (!reader.ok() || reader.remaining() > 0) {
@@ -130,6 +208,9 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
 absl::Status SameDeclaration(const Declaration& first, const Declaration& later) {
   if (later.seed != first.seed) return Differ("seed", later.seed, first.seed);
   RUBATO_RETURN_IF_ERROR(SameOptimizer(first.optimizer, later.optimizer));
+  if (later.rows != first.rows) {
+    return absl::FailedPreconditionError("other rules for rows of tables than declared");
+  }
   if (later.signature.dense_size != first.signature.dense_size) {
     return Differ("dense weights", later.signature.dense_size, first.signature.dense_size);
   }

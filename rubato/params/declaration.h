@@ -19,7 +19,8 @@ namespace rubato {
 // in everything but the dense values, which every worker derives from the same seed.
 struct Declaration {
   ModelSignature signature;
-  OptimizerSpec optimizer;
+  OptimizerSpec optimizer;  // Of dense weights, and of tables without their own.
+  RowsSpec rows;            // Of tables without their own.
   uint64_t seed = 0;
   // All dense weights at their starting values, flat: signature.dense_size of them.
   std::vector<float> dense;

@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
 
 namespace rubato {
 namespace {
@@ -44,6 +48,22 @@ inline void CopyRow(const float* from, float* to, size_t dim) {
   }
 }
 
+// Numbers lie among a row's floats as bits.
+template <typename T>
+T GetBits(const float* at) {
+  T bits;
+  std::memcpy(&bits, at, sizeof(bits));
+  return bits;
+}
+template <typename T>
+void PutBits(float* at, T bits) {
+  std::memcpy(at, &bits, sizeof(bits));
+}
+
+// The end of a row that may go: its id, and its place among the rows of its last step.
+constexpr size_t kOrderFloats = 3;
+constexpr size_t kPlaceFloats = 1;
+
 // How far ahead of its use memory is asked for, in rows. Asking steadily beats asking in bursts,
 // which takes twice as long.
 constexpr size_t kAhead = 32;
@@ -52,25 +72,64 @@ constexpr size_t kAhead = 32;
 
 absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Make(
     Memory& memory, const EmbeddingTableOptions& options) {
-  if (options.spec.dim < 1 || options.spec.dim > kDimMax) {
-    return absl::InvalidArgumentError(absl::StrCat("table ", options.spec.name, ": dim is ",
-                                                   options.spec.dim, ", but must be 1 to ",
-                                                   kDimMax));
+  const TableSpec& spec = options.spec;
+  const std::string name = absl::StrCat("table ", spec.name);
+  if (spec.dim < 1 || spec.dim > kDimMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, ": dim is ", spec.dim, ", but must be 1 to ", kDimMax));
   }
+  RUBATO_CHECK(options.rows_max <= kCounted);
   auto table = std::unique_ptr<EmbeddingTable>(new EmbeddingTable);
   table->options_ = options;
-  RUBATO_ASSIGN_OR_RETURN(table->initializer_, Initializer::Make(options.spec.initializer,
-                                                                 options.seed, options.spec.name));
-  RUBATO_ASSIGN_OR_RETURN(table->optimizer_, Optimizer::Make(options.optimizer));
-  table->dim_ = static_cast<size_t>(options.spec.dim);
-  table->row_floats_ = table->optimizer_.row_floats(table->dim_);
-  table->stride_ = StrideFor(table->row_floats_ * sizeof(float));
-  table->origin_ = FirstPoint(options.partitions.begin);
+  table->policy_ = spec.rows.value_or(options.rows);
+  RUBATO_RETURN_IF_ERROR(Annotate(table->policy_.Validate(), name));
   const double share =
       static_cast<double>(options.partitions.end - options.partitions.begin) / kPartitions;
+  table->capacity_ =
+      static_cast<uint64_t>(std::ceil(static_cast<double>(table->policy_.capacity) * share));
+  table->stream_ = Mix(options.seed, HashText(spec.name, /*seed=*/1));
+  if (table->policy_.capacity > 0 || table->policy_.ttl_steps > 0) {
+    RUBATO_ASSIGN_OR_RETURN(table->order_, RowOrder::Make(memory, options.rows_max));
+  }
+  table->dim_ = static_cast<size_t>(spec.dim);
+  RUBATO_ASSIGN_OR_RETURN(table->initializer_, RowInitializer::Make(spec, options.seed));
+  RUBATO_RETURN_IF_ERROR(Annotate(table->MakeGroups(), name));
+  table->stride_ = StrideFor(table->row_floats_ * sizeof(float));
+  table->origin_ = FirstPoint(options.partitions.begin);
   RUBATO_ASSIGN_OR_RETURN(table->index_, RowIndex::Make(memory, options.rows_max, share));
   RUBATO_ASSIGN_OR_RETURN(table->rows_, Region::Reserve(memory, options.rows_max * table->stride_));
+  table->BeginStep(1, 0);
   return table;
+}
+
+// Lays out a row: all weights, so that they are copied in one go, then the state of each group.
+absl::Status EmbeddingTable::MakeGroups() {
+  const TableSpec& spec = options_.spec;
+  std::vector<ColumnGroup> columns = spec.groups;
+  if (columns.empty()) columns = {{spec.dim, spec.initializer, spec.optimizer}};
+  size_t weights_at = 0, state_at = dim_;
+  for (const ColumnGroup& group : columns) {
+    Group& made = groups_.emplace_back();
+    made.part = {static_cast<size_t>(group.dim), weights_at, state_at};
+    const bool stamp = order_.has_value() && groups_.size() == 1;
+    RUBATO_ASSIGN_OR_RETURN(made.optimizer,
+                            Optimizer::Make(group.optimizer.value_or(options_.optimizer), stamp));
+    decays_lazily_ |= made.optimizer.decays_lazily();
+    weights_at += made.part.dim;
+    state_at += made.optimizer.row_state_floats(made.part.dim);
+  }
+  row_floats_ = state_at + (order_.has_value() ? kOrderFloats : 0);
+  return absl::OkStatus();
+}
+
+void EmbeddingTable::BeginStep(uint32_t number, int64_t samples) {
+  if (number != step_) place_ = 0;
+  step_ = number;
+  for (Group& group : groups_) {
+    group.now = group.optimizer.At(
+        {.number = number, .learning_rate = LearningRateAt(group.optimizer.spec(), samples)});
+  }
+  if (order_.has_value()) Evict();
 }
 
 // Finds the rows of all ids that lie in the first group they may lie in, which is most of them, and
@@ -86,7 +145,7 @@ void EmbeddingTable::Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) con
     const uint32_t number = index_.Probe(lookup->keys[i]);
     lookup->numbers[i] = number;
     lookup->open[lookup->open_count] = static_cast<uint32_t>(i);
-    lookup->open_count += number >= RowIndex::kElsewhere;
+    lookup->open_count += number >= kCounted;
   }
 }
 
@@ -94,7 +153,7 @@ void EmbeddingTable::Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) con
 void EmbeddingTable::FetchRows(const Lookup& lookup, size_t i, size_t n, size_t bytes) const {
   const size_t first = i == 0 ? 0 : i + kAhead;
   for (size_t j = first; j <= i + kAhead && j < n; ++j) {
-    if (lookup.numbers[j] == RowIndex::kAbsent) continue;  // Nothing there: a page walk in vain.
+    if (lookup.numbers[j] >= kCounted) continue;  // Nothing there: a page walk in vain.
     const char* row = reinterpret_cast<const char*>(Row(lookup.numbers[j]));
     for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
   }
@@ -111,24 +170,33 @@ void EmbeddingTable::Gather(absl::Span<const uint64_t> ids, float* out) const {
     }
     for (size_t i = 0; i < part.size(); ++i, out += dim_) {
       FetchRows(lookup, i, part.size(), dim_ * sizeof(float));
-      if (lookup.numbers[i] == RowIndex::kAbsent) {
-        initializer_.Fill(part[i], absl::MakeSpan(out, dim_));
-      } else {
-        CopyRow(Row(lookup.numbers[i]), out, dim_);
+      if (lookup.numbers[i] >= kCounted) {
+        initializer_.Fill(part[i], out);
+        continue;
+      }
+      const float* row = Row(lookup.numbers[i]);
+      CopyRow(row, out, dim_);
+      if (!decays_lazily_) continue;
+      for (const Group& group : groups_) {
+        if (group.optimizer.decays_lazily()) {
+          group.optimizer.Present(row, out, group.part, group.now);
+        }
       }
     }
   }
 }
 
 absl::Status EmbeddingTable::CheckRoom(size_t rows) const {
-  if (rows <= options_.rows_max - next_row_) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", next_row_, " rows and ",
+  const uint64_t taken = std::max<uint64_t>(index_.size(), observer_ ? next_row_ : 0);
+  if (rows <= options_.rows_max - std::min(taken, options_.rows_max)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", taken, " rows and ",
                                                    rows, " more may pass rows_max, ",
                                                    options_.rows_max));
 }
 
 absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float* gradients) {
   RUBATO_RETURN_IF_ERROR(CheckRoom(ids.size()));
+  if (order_stale_) RebuildOrder();
   for (size_t begin = 0; begin < ids.size(); begin += kLookup) {
     UpdatePart(ids.subspan(begin, kLookup), gradients + begin * dim_);
   }
@@ -143,31 +211,136 @@ void EmbeddingTable::UpdatePart(absl::Span<const uint64_t> ids, const float* gra
   Resolve(ids, &lookup);
   for (size_t k = 0; k < lookup.open_count; ++k) {
     const uint32_t i = lookup.open[k];
-    lookup.numbers[i] = FindOrMake(ids[i], lookup.keys[i]);
+    lookup.numbers[i] = FindOrAdmit(ids[i], lookup.keys[i]);
   }
   for (size_t i = 0; observer_ != nullptr && i < ids.size(); ++i) {
+    if (lookup.numbers[i] >= kCounted) continue;
     observer_->BeforeUpdate({ids[i], lookup.keys[i], lookup.numbers[i]});
   }
-  float* rows[kTogether];
-  for (size_t begin = 0; begin < ids.size(); begin += kTogether) {
-    const size_t count = std::min(kTogether, ids.size() - begin);
-    for (size_t i = 0; i < count; ++i) {
-      FetchRows(lookup, begin + i, ids.size(), row_floats_ * sizeof(float));
-      rows[i] = Row(lookup.numbers[begin + i]);
-    }
-    optimizer_.UpdateRows({rows, count}, gradients + begin * dim_, dim_);
+  RowUpdate updates[kTogether];
+  size_t count = 0;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    FetchRows(lookup, i, ids.size(), row_floats_ * sizeof(float));
+    if (lookup.numbers[i] >= kCounted) continue;  // Refused.
+    updates[count++] = {Row(lookup.numbers[i]), gradients + i * dim_};
+    if (count < kTogether) continue;
+    MoveRows(updates);
+    count = 0;
+  }
+  MoveRows({updates, count});
+  if (order_.has_value()) Touch(lookup, ids.size());
+}
+
+void EmbeddingTable::MoveRows(absl::Span<const RowUpdate> updates) {
+  for (const Group& group : groups_) {
+    group.optimizer.UpdateRows(updates, group.part, group.now);
   }
 }
 
-// An id may have been made since it was probed, if it occurs twice.
-uint32_t EmbeddingTable::FindOrMake(uint64_t id, uint64_t key) {
-  if (const uint32_t number = index_.Find(key); number != RowIndex::kAbsent) return number;
-  const uint32_t number = next_row_++;
+// ---- which ids have rows ----
+
+// The number of an id's row, or kAbsent if it is refused one. An id may have been made since it was
+// probed, if it occurs twice.
+uint32_t EmbeddingTable::FindOrAdmit(uint64_t id, uint64_t key) {
+  const uint32_t found = index_.Find(key);
+  if (found < kCounted) return found;
+  const bool known = found != RowIndex::kAbsent;
+  const uint32_t count = known ? found - kCounted : 0;
+  // Chance hangs on the id and the step, so that it falls alike when a log is replayed.
+  const double chance = static_cast<double>(Mix(Mix(stream_, id), step_) >> 11) * 0x1.0p-53;
+  if (chance >= policy_.admit_probability) {
+    ++counters_.refused;
+    return RowIndex::kAbsent;
+  }
+  if (observer_ != nullptr && policy_.admit_count > 1) observer_->BeforeCount(id, key, count);
+  if (count + 1 >= policy_.admit_count) return MakeRow(id, key, known);
+  if (known) {
+    index_.Replace(key, kCounted + count + 1);
+  } else {
+    index_.Insert(key, kCounted + 1);
+  }
+  ++counters_.refused;
+  return RowIndex::kAbsent;
+}
+
+uint32_t EmbeddingTable::MakeRow(uint64_t id, uint64_t key, bool known) {
+  uint32_t number = next_row_;
+  if (free_.empty() || observer_ != nullptr) {
+    ++next_row_;
+  } else {
+    number = free_.back();
+    free_.pop_back();
+  }
   float* row = Row(number);
-  initializer_.Fill(id, absl::MakeSpan(row, dim_));
-  optimizer_.InitializeState(row, dim_);
-  index_.Insert(key, number);
+  initializer_.Fill(id, row);
+  for (const Group& group : groups_) group.optimizer.StartRow(row, group.part, step_);
+  if (order_.has_value()) {
+    PutBits<uint64_t>(row + row_floats_ - kOrderFloats, id);
+    PutBits<uint32_t>(row + row_floats_ - kPlaceFloats, 0);
+    order_->Append(number);
+  }
+  if (known) {
+    index_.Replace(key, number);
+  } else {
+    index_.Insert(key, number);
+  }
+  ++counters_.admitted;
   return number;
+}
+
+// The rows just moved are the newest.
+void EmbeddingTable::Touch(const Lookup& lookup, size_t n) {
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t number = lookup.numbers[i];
+    if (number >= kCounted) continue;
+    PutBits<uint32_t>(Row(number) + row_floats_ - kPlaceFloats, place_++);
+    order_->Remove(number);
+    order_->Append(number);
+  }
+}
+
+void EmbeddingTable::Evict() {
+  if (order_stale_) RebuildOrder();
+  const auto ttl = static_cast<uint64_t>(policy_.ttl_steps);
+  while (!order_->empty()) {
+    const uint32_t number = order_->oldest();
+    const float* row = Row(number);
+    const uint64_t idle = step_ - 1 - groups_[0].optimizer.StampOf(row, groups_[0].part);
+    const bool too_many = capacity_ > 0 && rows() > capacity_;
+    if (!too_many && (ttl == 0 || idle < ttl)) return;
+    const auto id = GetBits<uint64_t>(row + row_floats_ - kOrderFloats);
+    const uint64_t key = KeyOf(id);
+    if (observer_ != nullptr) observer_->BeforeUpdate({id, key, number});
+    RUBATO_CHECK(index_.Erase(key) == number);
+    order_->Remove(number);
+    free_.push_back(number);
+    ++counters_.evicted;
+  }
+}
+
+// ---- restoring ----
+
+void EmbeddingTable::RebuildOrder() {
+  struct Entry {
+    uint32_t step, place;
+    uint64_t key;
+    uint32_t number;
+    bool operator<(const Entry& other) const {
+      return std::tie(step, place, key) < std::tie(other.step, other.place, other.key);
+    }
+  };
+  std::vector<Entry> entries;
+  entries.reserve(rows());
+  index_.Visit(0, UINT64_MAX, [&](uint64_t key, uint32_t number) {
+    if (number >= kCounted) return;
+    const float* row = Row(number);
+    entries.push_back({groups_[0].optimizer.StampOf(row, groups_[0].part),
+                       GetBits<uint32_t>(row + row_floats_ - kPlaceFloats), key, number});
+  });
+  std::sort(entries.begin(), entries.end());
+  order_->Clear();
+  for (const Entry& entry : entries) order_->Append(entry.number);
+  order_stale_ = false;
 }
 
 absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
@@ -178,8 +351,26 @@ absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
     RUBATO_RETURN_IF_ERROR(CheckRoom(1));
     number = next_row_++;
     index_.Insert(key, number);
+  } else if (number >= kCounted) {
+    number = next_row_++;
+    index_.Replace(key, number);
   }
   std::memcpy(Row(number), row.data(), row.size() * sizeof(float));
+  order_stale_ = order_.has_value();
+  if (order_stale_ && GetBits<uint64_t>(row.data() + row_floats_ - kOrderFloats) != id) {
+    return absl::DataLossError(absl::StrCat("table ", name(), ": row ", id, " has another's id"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status EmbeddingTable::RestoreCounted(uint64_t id, uint32_t count) {
+  const uint64_t key = KeyOf(id);
+  if (count < 1 || count >= policy_.admit_count || index_.Find(key) != RowIndex::kAbsent) {
+    return absl::DataLossError(
+        absl::StrCat("table ", name(), ": id ", id, " cannot have been counted ", count, " times"));
+  }
+  RUBATO_RETURN_IF_ERROR(CheckRoom(1));
+  index_.Insert(key, kCounted + count);
   return absl::OkStatus();
 }
 

@@ -1,16 +1,26 @@
 // One table's rows on one server: from 64-bit ids to weights and optimizer state.
 //
-//     id ──Mix──▶ point ──RowIndex──▶ row number ──▶ row = [weights | optimizer state]
+//     id ──Mix──▶ point ──RowIndex──▶ row number ──▶ row = [weights | optimizer state | order]
 //
 // Rows lie in one long reservation and never move. A row is made when it is first pushed to; until
 // then it reads as its initial value, so a table's content is a function of the pushes alone, and
-// reading never writes. Not thread-safe: one shard owns it.
+// reading never writes. The columns may fall into groups, each with its own initializer and
+// optimizer, as a wide weight beside a deep vector: one key, one look-up.
+//
+// Not every id needs a row (RowsSpec):
+//
+//     unknown ──push──▶ counted ──enough pushes──▶ row ──too old, or too many──▶ unknown
+//
+// An id that is counted has an entry in the index, its count in place of a row number, and no
+// memory beyond that. Which ids get rows, and which rows go, follows from the pushes and their
+// order alone, so a log replayed makes the same table. Not thread-safe: one shard owns it.
 #ifndef RUBATO_PARAMS_EMBEDDING_TABLE_H_
 #define RUBATO_PARAMS_EMBEDDING_TABLE_H_
 
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,12 +32,14 @@
 #include "rubato/params/optimizer.h"
 #include "rubato/params/partition.h"
 #include "rubato/params/row_index.h"
+#include "rubato/params/row_order.h"
 
 namespace rubato {
 
 struct EmbeddingTableOptions {
   TableSpec spec;
-  OptimizerSpec optimizer;
+  OptimizerSpec optimizer;  // Unless the spec has its own.
+  RowsSpec rows;            // Unless the spec has its own.
   uint64_t seed = 0;
   // The stretch of partitions the table expects ids from. Others work, but waste address space.
   Interval partitions = {0, kPartitions};
@@ -35,11 +47,23 @@ struct EmbeddingTableOptions {
   uint64_t rows_max = uint64_t{1} << 30;
 };
 
+// Since the table was made.
+struct TableCounters {
+  int64_t admitted = 0;  // Rows made.
+  int64_t refused = 0;   // Gradients of ids without a row, dropped.
+  int64_t evicted = 0;   // Rows dropped.
+};
+
 class EmbeddingTable {
  public:
   // INVALID_ARGUMENT for an impossible dim or unknown names, RESOURCE_EXHAUSTED without room.
   static absl::StatusOr<std::unique_ptr<EmbeddingTable>> Make(Memory& memory,
                                                               const EmbeddingTableOptions& options);
+
+  // The step that the next update belongs to, and as of which rows are read. The caller counts:
+  // `number` from 1, and the samples before it, for the learning rate. Rows that have become too
+  // old or too many go now.
+  void BeginStep(uint32_t number, int64_t samples);
 
   // Copies the weights of ids[i] to out + i * dim().
   void Gather(absl::Span<const uint64_t> ids, float* out) const;
@@ -53,23 +77,36 @@ class EmbeddingTable {
   size_t dim() const { return dim_; }
   const std::string& name() const { return options_.spec.name; }
   const EmbeddingTableOptions& options() const { return options_; }
-  uint64_t rows() const { return index_.size(); }
+  uint64_t rows() const { return next_row_ - free_.size(); }
+  // Ids that are counted and have no row.
+  uint64_t counted() const { return index_.size() - rows(); }
+  const TableCounters& counters() const { return counters_; }
   // Memory in use, index and all.
-  uint64_t bytes() const { return index_.bytes() + uint64_t{next_row_} * stride_; }
+  uint64_t bytes() const {
+    return index_.bytes() + next_row_ * (stride_ + (order_ ? RowOrder::kBytesPerRow : 0));
+  }
 
   // ---- for checkpoints ----
 
-  // Floats of a whole row: weights and state.
+  // Floats of a whole row: weights, state and order.
   size_t row_floats() const { return row_floats_; }
   const float* row(uint32_t number) const { return Row(number); }
-  // Rows [0, row_numbers()) have been given out.
+  // Rows have numbers below.
   uint32_t row_numbers() const { return next_row_; }
   // Every row whose key is in [first, last]: void(uint64_t id, uint32_t row number). Keys count
   // from the table's first partition: those of a table of n partitions lie below n << 54.
   template <typename Visitor>
   void Visit(uint64_t first, uint64_t last, Visitor visit) const {
-    index_.Visit(first, last,
-                 [&](uint64_t key, uint32_t number) { visit(IdOf(key + origin_), number); });
+    index_.Visit(first, last, [&](uint64_t key, uint32_t number) {
+      if (number < kCounted) visit(IdOf(key + origin_), number);
+    });
+  }
+  // Every id that is only counted: void(uint64_t id, uint32_t count).
+  template <typename Visitor>
+  void VisitCounted(uint64_t first, uint64_t last, Visitor visit) const {
+    index_.Visit(first, last, [&](uint64_t key, uint32_t number) {
+      if (number >= kCounted) visit(IdOf(key + origin_), number - kCounted);
+    });
   }
   uint64_t KeyOf(uint64_t id) const { return PointOf(id) - origin_; }
   struct RowName {
@@ -77,22 +114,39 @@ class EmbeddingTable {
     uint64_t key;
     uint32_t number;
   };
-  // Hears of every row about to change, so that a checkpoint can save what it has not written yet.
+  // Hears of everything about to change, so that a checkpoint can save what it has not written yet.
+  // While there is one, the number of a row that went is not given to another.
   class Observer {
    public:
     virtual ~Observer() = default;
+    // A row is about to be moved, or to go.
     virtual void BeforeUpdate(const RowName& row) = 0;
+    // An id that was counted `count` times is about to be counted again, or to get a row.
+    virtual void BeforeCount(uint64_t id, uint64_t key, uint32_t count) = 0;
   };
   // Null for none.
   void set_observer(Observer* observer) { observer_ = observer; }
 
-  // Makes room for `rows` before a restore of that many; the table must be empty.
-  void Presize(uint64_t rows) { index_.Presize(rows); }
+  // Makes room for `entries`, rows and counted ids, before a restore; the table must be empty.
+  void Presize(uint64_t entries) { index_.Presize(entries); }
   // Sets a whole row, making it if it is missing.
   absl::Status Restore(uint64_t id, absl::Span<const float> row);
+  // DATA_LOSS unless `id` is unknown and `count` possible.
+  absl::Status RestoreCounted(uint64_t id, uint32_t count);
 
  private:
   EmbeddingTable() = default;
+  absl::Status MakeGroups();
+
+  // Some columns with their rule.
+  struct Group {
+    RowPart part;
+    Optimizer optimizer;
+    OptimizerConstants now;
+  };
+
+  // Row numbers from here on are counts. RowIndex keeps the last two of all for itself.
+  static constexpr uint32_t kCounted = UINT32_MAX - 65536;
 
   float* Row(uint32_t number) const {
     return reinterpret_cast<float*>(rows_.data() + uint64_t{number} * stride_);
@@ -102,24 +156,39 @@ class EmbeddingTable {
   struct Lookup {
     std::array<uint64_t, kLookup> keys;
     std::array<uint32_t, kLookup> numbers;
-    std::array<uint32_t, kLookup + 1> open;  // Which are not found yet.
+    std::array<uint32_t, kLookup + 1> open;  // Which have no row, or are not found yet.
     size_t open_count = 0;
   };
   void Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) const;
   void FetchRows(const Lookup& lookup, size_t i, size_t n, size_t bytes) const;
-  uint32_t FindOrMake(uint64_t id, uint64_t key);
   void UpdatePart(absl::Span<const uint64_t> ids, const float* gradients);
+  uint32_t FindOrAdmit(uint64_t id, uint64_t key);
+  uint32_t MakeRow(uint64_t id, uint64_t key, bool known);
+  void MoveRows(absl::Span<const RowUpdate> updates);
+  void Touch(const Lookup& lookup, size_t n);
+  void Evict();
+  void RebuildOrder();
 
   EmbeddingTableOptions options_;
+  RowsSpec policy_;
+  uint64_t capacity_ = 0;  // This server's share; 0: any number.
+  uint64_t stream_ = 0;    // Of chance.
   size_t dim_ = 0;
   size_t row_floats_ = 0;
   size_t stride_ = 0;  // Bytes from one row to the next.
   uint64_t origin_ = 0;
-  Initializer initializer_;
-  Optimizer optimizer_;
+  bool decays_lazily_ = false;
+  RowInitializer initializer_;
+  std::vector<Group> groups_;
+  uint32_t step_ = 1;
+  uint32_t place_ = 0;  // Rows touched in this step.
   RowIndex index_;
   Region rows_;
   uint32_t next_row_ = 0;
+  std::vector<uint32_t> free_;     // Numbers of rows that went.
+  std::optional<RowOrder> order_;  // If rows may go.
+  bool order_stale_ = false;       // Rows were restored since it was made.
+  TableCounters counters_;
   Observer* observer_ = nullptr;
 };
 

@@ -171,7 +171,8 @@ TEST(EmbeddingTableTest, ReadingDoesNotMakeRows) {
 
 // The initial value belongs to (seed, table, id): not to the order, the owner, or the neighbours.
 TEST(EmbeddingTableTest, InitialValuesDependOnNothingElse) {
-  for (const char* name : {"uniform", "normal"}) {
+  for (const char* name : {"uniform", "normal", "truncated_normal", "xavier_uniform",
+                           "xavier_normal", "he_uniform", "he_normal"}) {
     EmbeddingTableOptions options = Options(5, "sgd", {.name = name, .scale = 0.5});
     const auto whole = MakeTable(options);
     options.partitions = {512, 1024};
@@ -190,9 +191,26 @@ TEST(EmbeddingTableTest, InitialValuesDependOnNothingElse) {
   }
 }
 
+struct Spread {
+  const char* name;
+  double scale;
+  double deviation;  // For a dim of 7.
+  double most;       // No value is farther from 0.
+};
 TEST(EmbeddingTableTest, InitialValuesHaveTheRightSpread) {
-  const auto moments = [](const char* name) {
-    const auto table = MakeTable(Options(7, "sgd", {.name = name, .scale = 0.5}));
+  constexpr double kNoBound = 1e9;
+  const Spread cases[] = {
+      {"zeros", 0.5, 0, 0},
+      {"uniform", 0.5, 0.5 / std::sqrt(3), 0.5},
+      {"normal", 0.5, 0.5, kNoBound},
+      {"truncated_normal", 0.5, 0.5 * 0.87963, 1},  // The deviation of what is left.
+      {"xavier_uniform", 1, std::sqrt(1.0 / 7), std::sqrt(3.0 / 7)},
+      {"xavier_normal", 1, std::sqrt(1.0 / 7), kNoBound},
+      {"he_uniform", 0.5, 0.5 * std::sqrt(2.0 / 7), 0.5 * std::sqrt(6.0 / 7)},
+      {"he_normal", 1, std::sqrt(2.0 / 7), kNoBound},
+  };
+  for (const Spread& c : cases) {
+    const auto table = MakeTable(Options(7, "sgd", {.name = c.name, .scale = c.scale}));
     double sum = 0, squares = 0, largest = 0;
     for (uint64_t id = 0; id < 20000; ++id) {
       for (const float value : Read(*table, id)) {
@@ -201,15 +219,13 @@ TEST(EmbeddingTableTest, InitialValuesHaveTheRightSpread) {
         largest = std::max<double>(largest, std::abs(value));
       }
     }
-    return std::array{sum / 140000, squares / 140000, largest};
-  };
-  const auto uniform = moments("uniform");
-  EXPECT_NEAR(uniform[0], 0, 0.005);
-  EXPECT_NEAR(uniform[1], 0.25 / 3, 0.001);
-  EXPECT_LE(uniform[2], 0.5);
-  const auto normal = moments("normal");
-  EXPECT_NEAR(normal[0], 0, 0.005);
-  EXPECT_NEAR(normal[1], 0.25, 0.005);
+    EXPECT_NEAR(sum / 140000, 0, 0.005) << c.name;
+    EXPECT_NEAR(std::sqrt(squares / 140000), c.deviation, 0.01 * c.deviation) << c.name;
+    EXPECT_LE(largest, c.most * 1.000001) << c.name;
+    if (c.most < kNoBound) {
+      EXPECT_GE(largest, c.most * 0.999) << c.name;
+    }
+  }
   EXPECT_THAT(Read(*MakeTable(Options(3, "sgd", {.name = "constant", .scale = 2})), 9),
               testing::Each(2));
 }
@@ -221,7 +237,7 @@ TEST(EmbeddingTableTest, WhatCannotBeIsRefused) {
   };
   EXPECT_THAT(refusal(Options(8, "sgd", {.name = "zero"})),
               HasSubstr("table deep: unknown initializer 'zero'; there are zeros"));
-  EXPECT_THAT(refusal(Options(8, "adagard")), HasSubstr("unknown optimizer 'adagard'"));
+  EXPECT_THAT(refusal(Options(8, "adagard")), HasSubstr("'adagard' is not one of sgd"));
   EXPECT_THAT(refusal(Options(0)), HasSubstr("dim is 0"));
 }
 

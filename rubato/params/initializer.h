@@ -4,6 +4,7 @@
 #define RUBATO_PARAMS_INITIALIZER_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -22,10 +23,30 @@ class Initializer {
   void Fill(uint64_t id, absl::Span<float> row) const;
 
  private:
-  enum class Kind { kConstant, kUniform, kNormal };
+  enum class Kind { kConstant, kUniform, kNormal, kTruncatedNormal };
+  struct Named;
+  static const Named kNames[];
+
   Kind kind_ = Kind::kConstant;
-  float scale_ = 0;
+  double scale_ = 0;
+  double fan_ = 0;  // If not 0, the scale is multiplied by sqrt(fan_ / dim).
   uint64_t stream_ = 0;
+};
+
+// How a table's whole rows start: one initializer, or one for each group of columns.
+class RowInitializer {
+ public:
+  // INVALID_ARGUMENT also if the groups do not add up to the table's dim.
+  static absl::StatusOr<RowInitializer> Make(const TableSpec& table, uint64_t seed);
+
+  void Fill(uint64_t id, float* row) const;
+
+ private:
+  struct Group {
+    Initializer initializer;
+    size_t dim;
+  };
+  std::vector<Group> groups_;
 };
 
 }  // namespace rubato

@@ -1,10 +1,12 @@
 #include "rubato/params/optimizer.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 
-#include "absl/strings/str_cat.h"
-#include "rubato/params/optimizer_kernels.h"
+#include "absl/strings/string_view.h"
+#include "rubato/base/status.h"
 
 namespace rubato {
 namespace {
@@ -13,7 +15,8 @@ const OptimizerKernels& Kernels() {
   static const OptimizerKernels& chosen = []() -> const OptimizerKernels& {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq")) {
       return kKernelsAvx512;
     }
     if (__builtin_cpu_supports("avx2")) return kKernelsAvx2;
@@ -23,38 +26,156 @@ const OptimizerKernels& Kernels() {
   return chosen;
 }
 
-absl::Status InRange(const OptimizerSpec& spec, absl::string_view key, double value) {
-  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("optimizer ", spec.name, ": ", key, " is ", value,
-                                                 ", but must be a number of at least 0"));
+const OptimizerRule* FindRule(absl::string_view name) {
+  const OptimizerKernels& kernels = Kernels();
+  for (size_t i = 0; i < kernels.rules_count; ++i) {
+    if (name == kernels.rules[i].name) return &kernels.rules[i];
+  }
+  return nullptr;
+}
+
+// Numbers of steps lie among a row's floats, as bits.
+uint32_t GetBits(const float* at) {
+  uint32_t bits;
+  std::memcpy(&bits, at, sizeof(bits));
+  return bits;
+}
+void PutBits(float* at, uint32_t bits) { std::memcpy(at, &bits, sizeof(bits)); }
+
+BiasCorrection Correction(const OptimizerSpec& spec, double updates) {
+  return {static_cast<float>(1 / (1 - std::pow(spec.beta1, updates))),
+          static_cast<float>(1 / std::sqrt(1 - std::pow(spec.beta2, updates)))};
+}
+
+// Worked out ahead until nothing is left to correct; beyond the limit each pays for its own.
+constexpr size_t kCorrectionsMax = 1 << 15;
+std::vector<BiasCorrection> Corrections(const OptimizerSpec& spec) {
+  std::vector<BiasCorrection> corrections(1);
+  do {
+    corrections.push_back(Correction(spec, static_cast<double>(corrections.size())));
+  } while (corrections.size() < kCorrectionsMax &&
+           (corrections.back().mean != 1 || corrections.back().root_square != 1));
+  return corrections;
+}
+
+OptimizerConstants ConstantsOf(const OptimizerSpec& spec, const OptimizerRule& rule) {
+  const auto f = [](double value) { return static_cast<float>(value); };
+  OptimizerConstants c;
+  c.rate = f(spec.learning_rate);
+  c.epsilon = f(spec.epsilon == -1 ? rule.epsilon : spec.epsilon);
+  c.initial_accumulator = f(spec.initial_accumulator);
+  c.weight_decay = f(spec.weight_decay);
+  c.momentum = f(spec.momentum);
+  c.beta1 = f(spec.beta1);
+  c.one_minus_beta1 = f(1 - spec.beta1);
+  c.beta2 = f(spec.beta2);
+  c.one_minus_beta2 = f(1 - spec.beta2);
+  c.alpha = f(spec.alpha);
+  c.one_minus_alpha = f(1 - spec.alpha);
+  c.l1 = f(spec.l1);
+  c.l2 = f(spec.l2);
+  c.beta = f(spec.beta);
+  return c;
 }
 
 }  // namespace
 
-absl::StatusOr<Optimizer> Optimizer::Make(const OptimizerSpec& spec) {
-  for (const auto& [key, value] :
-       {std::pair("learning_rate", spec.learning_rate), std::pair("epsilon", spec.epsilon),
-        std::pair("initial_accumulator", spec.initial_accumulator)}) {
-    if (absl::Status status = InRange(spec, key, value); !status.ok()) return status;
-  }
+absl::StatusOr<Optimizer> Optimizer::Make(const OptimizerSpec& spec, bool stamp_rows) {
+  RUBATO_RETURN_IF_ERROR(spec.Validate());
   Optimizer made;
-  made.constants_.learning_rate = static_cast<float>(spec.learning_rate);
-  made.constants_.epsilon = static_cast<float>(spec.epsilon);
-  if (spec.name == "sgd") {
-    made.update_ = Kernels().sgd;
-  } else if (spec.name == "adagrad") {
-    made.update_ = Kernels().adagrad;
-    made.slots_ = 1;
-    made.initial_state_ = static_cast<float>(spec.initial_accumulator);
-  } else {
-    return absl::InvalidArgumentError(
-        absl::StrCat("unknown optimizer '", spec.name, "'; there are sgd, adagrad"));
+  made.spec_ = spec;
+  made.rule_ = FindRule(spec.name);
+  RUBATO_CHECK(made.rule_ != nullptr);  // Validate knows the same names.
+  made.dense_rule_ = made.rule_->dense == nullptr ? made.rule_ : FindRule(made.rule_->dense);
+  made.stamped_ = stamp_rows || made.decays_lazily();
+  made.scalars_ = made.rule_->scalars + made.rule_->corrects_bias + made.stamped_;
+  made.constants_ = ConstantsOf(spec, *made.rule_);
+  if (made.rule_->corrects_bias) {
+    made.corrections_ = std::make_shared<std::vector<BiasCorrection>>(Corrections(spec));
   }
   return made;
 }
 
-void Optimizer::InitializeState(float* row, size_t dim) const {
-  std::fill(row + dim, row + row_floats(dim), initial_state_);
+OptimizerConstants Optimizer::At(OptimizerStep step) const {
+  OptimizerConstants c = constants_;
+  c.rate = static_cast<float>(step.learning_rate);
+  c.step = step.number;
+  c.missed_decay = std::log1p(-step.learning_rate * spec_.weight_decay);
+  return c;
+}
+
+BiasCorrection Optimizer::CorrectionFor(uint32_t updates) const {
+  if (!rule_->corrects_bias) return {};
+  if (updates < corrections_->size()) return (*corrections_)[updates];
+  return corrections_->size() < kCorrectionsMax ? BiasCorrection{} : Correction(spec_, updates);
+}
+
+// ---- dense weights ----
+
+void Optimizer::StartDense(absl::Span<const float> weights, absl::Span<float> state) const {
+  RUBATO_CHECK(state.size() == dense_state_floats(weights.size()));
+  std::fill(state.begin(), state.end(), 0.0f);
+  if (dense_rule_->start == nullptr) return;
+  dense_rule_->start({const_cast<float*>(weights.data()), state.data(), nullptr}, weights.size(),
+                     constants_);
+}
+
+void Optimizer::UpdateDense(absl::Span<float> weights, absl::Span<float> state,
+                            absl::Span<const float> gradient, OptimizerStep step) const {
+  RUBATO_CHECK(gradient.size() == weights.size());
+  RUBATO_CHECK(state.size() == dense_state_floats(weights.size()));
+  const OptimizerRun run = {weights.data(), state.data(), gradient.data()};
+  const BiasCorrection correction = CorrectionFor(step.number);
+  dense_rule_->update(&run, &correction, 1, weights.size(), At(step));
+}
+
+// ---- rows ----
+
+void Optimizer::StartRow(float* row, const RowPart& part, uint32_t number) const {
+  float* state = row + part.state_at;
+  const size_t floats = row_state_floats(part.dim);
+  std::fill(state, state + floats, 0.0f);
+  if (rule_->start != nullptr) {
+    rule_->start({row + part.weights_at, state, nullptr}, part.dim, constants_);
+  }
+  if (stamped_) PutBits(state + floats - 1, number - 1);
+}
+
+uint32_t Optimizer::StampOf(const float* row, const RowPart& part) const {
+  return GetBits(row + part.state_at + row_state_floats(part.dim) - 1);
+}
+
+void Optimizer::Present(const float* row, float* weights, const RowPart& part,
+                        const OptimizerConstants& c) const {
+  const uint32_t last = StampOf(row, part);
+  if (c.step <= last + 1) return;
+  const auto kept = static_cast<float>(std::exp(c.missed_decay * (c.step - last - 1)));
+  for (size_t i = 0; i < part.dim; ++i) weights[part.weights_at + i] *= kept;
+}
+
+void Optimizer::UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& part,
+                           const OptimizerConstants& constants) const {
+  constexpr size_t kTogether = 16;
+  std::array<OptimizerRun, kTogether> runs;
+  std::array<BiasCorrection, kTogether> corrections;
+  const size_t count_at = part.state_at + part.dim * rule_->slots + rule_->scalars;
+  const size_t stamp_at = part.state_at + row_state_floats(part.dim) - 1;
+  for (size_t begin = 0; begin < updates.size(); begin += kTogether) {
+    const size_t count = std::min(kTogether, updates.size() - begin);
+    for (size_t i = 0; i < count; ++i) {
+      const auto [row, gradient] = updates[begin + i];
+      runs[i] = {row + part.weights_at, row + part.state_at, gradient + part.weights_at};
+      if (rule_->corrects_bias) {
+        const uint32_t times = GetBits(row + count_at) + 1;
+        PutBits(row + count_at, times);
+        corrections[i] = CorrectionFor(times);
+      }
+      if (!stamped_) continue;
+      if (decays_lazily()) Present(row, row, part, constants);
+      PutBits(row + stamp_at, constants.step);
+    }
+    rule_->update(runs.data(), corrections.data(), count, part.dim, constants);
+  }
 }
 
 bool AllFinite(absl::Span<const float> values) {

@@ -1,6 +1,16 @@
-// How weights move against their gradients. One row = [weights | state, slot by slot], `dim` floats
-// each; the dense weights are one long row. The state lies beside the weights it belongs to, so an
-// update touches one place in memory.
+// How weights move against their gradients: one optimizer, for rows and for dense weights.
+//
+//     row    [weights | state, slot by slot | scalars]    a slot is dim floats
+//     dense  [weights]  [state, slot by slot]             a slot is a float for each weight
+//
+// Rows are updated lazily: only those of a batch move, and each as if the others were not there.
+// - Adam's bias correction counts the updates of the row, so rare ids get full steps.
+// - weight_decay catches up: a row that missed m steps is first multiplied by what m steps of
+//   plain decay leave, (1 - rate * weight_decay)^m; Present() is the same for a reader. So SGD and
+//   AdamW decay as if every row were in every batch, and the others nearly so.
+// - Momentum and running means do rest while a row is not in a batch.
+// Dense weights follow libtorch's optimizers of the same names to the letter. rowwise_adagrad has
+// one accumulator a row; dense weights are not rows, and are moved by adagrad then.
 //
 // The loops are compiled for plain x86-64, AVX2 and AVX-512 and chosen when the process starts; all
 // three round alike (no fused multiply-add), so the result does not depend on the machine.
@@ -9,47 +19,86 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "rubato/job/job_spec.h"
+#include "rubato/job/optimizer_spec.h"
+#include "rubato/params/optimizer_kernels.h"
 
 namespace rubato {
 
-// What an optimizer's loops read, in the precision of the weights.
-struct OptimizerConstants {
-  float learning_rate = 0;
-  float epsilon = 0;
+// Where in the course of a job an update falls.
+struct OptimizerStep {
+  uint32_t number = 1;       // From 1.
+  double learning_rate = 0;  // As of now: see learning_rate.h.
 };
 
-// Moves rows[i] against gradients + i * dim, for all i < count.
-using UpdateRowsFunction = void (*)(float* const* rows, const float* gradients, size_t count,
-                                    size_t dim, const OptimizerConstants& constants);
+// Where in a row an optimizer's columns and their state lie.
+struct RowPart {
+  size_t dim = 0;         // Columns.
+  size_t weights_at = 0;  // Of the row, and of its gradient.
+  size_t state_at = 0;    // Of the row; Optimizer::row_state_floats(dim) floats.
+
+  // A row that is all one optimizer's.
+  static RowPart Whole(size_t dim) { return {dim, 0, dim}; }
+};
+
+struct RowUpdate {
+  float* row;             // Need not be aligned.
+  const float* gradient;  // Of the whole row.
+};
 
 class Optimizer {
  public:
-  // INVALID_ARGUMENT for an unknown name (listing the known) or a number out of range.
-  static absl::StatusOr<Optimizer> Make(const OptimizerSpec& spec);
+  // INVALID_ARGUMENT naming what is wrong with `spec`. Rows carry the number of their last step if
+  // their decay needs it, or if `stamp_rows`.
+  static absl::StatusOr<Optimizer> Make(const OptimizerSpec& spec, bool stamp_rows = false);
 
-  // Floats of state for each weight.
-  size_t slots() const { return slots_; }
-  size_t row_floats(size_t dim) const { return dim * (1 + slots_); }
-  // Fills the state behind the weights of a new row.
-  void InitializeState(float* row, size_t dim) const;
+  const OptimizerSpec& spec() const { return spec_; }
 
-  // All distinct. Rows need not be aligned.
-  void UpdateRows(absl::Span<float* const> rows, const float* gradients, size_t dim) const {
-    update_(rows.data(), gradients, rows.size(), dim, constants_);
-  }
-  void UpdateDense(float* row, absl::Span<const float> gradient) const {
-    update_(&row, gradient.data(), 1, gradient.size(), constants_);
-  }
+  // ---- dense weights: any flat array, moved as a whole ----
+
+  size_t dense_state_floats(size_t weights) const { return weights * dense_rule_->slots; }
+  void StartDense(absl::Span<const float> weights, absl::Span<float> state) const;
+  // One step. The caller counts the steps and knows the learning rate; everything that lasts is in
+  // `weights` and `state`, so any number of arrays may share one optimizer.
+  void UpdateDense(absl::Span<float> weights, absl::Span<float> state,
+                   absl::Span<const float> gradient, OptimizerStep step) const;
+
+  // ---- rows ----
+
+  size_t row_state_floats(size_t dim) const { return dim * rule_->slots + scalars_; }
+  // Fills the state of a new row, whose first update will be step `number`.
+  void StartRow(float* row, const RowPart& part, uint32_t number) const;
+  // What UpdateRows and Present need of a step; made once for many rows.
+  OptimizerConstants At(OptimizerStep step) const;
+  // Moves distinct rows against their gradients.
+  void UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& part,
+                  const OptimizerConstants& constants) const;
+
+  // Whether a row's weights must go through Present before they are read.
+  bool decays_lazily() const { return spec_.weight_decay > 0; }
+  // Multiplies the part's columns in `weights`, a copy of all of a row's, by the decay that the row
+  // has yet to catch up with before step `constants.step`.
+  void Present(const float* row, float* weights, const RowPart& part,
+               const OptimizerConstants& constants) const;
+
+  // The step of a row's last update; only if rows are stamped.
+  bool stamps_rows() const { return stamped_; }
+  uint32_t StampOf(const float* row, const RowPart& part) const;
 
  private:
-  size_t slots_ = 0;
-  float initial_state_ = 0;
+  BiasCorrection CorrectionFor(uint32_t updates) const;
+
+  OptimizerSpec spec_;
+  const OptimizerRule* rule_ = nullptr;
+  const OptimizerRule* dense_rule_ = nullptr;
+  bool stamped_ = false;
+  size_t scalars_ = 0;  // The rule's, then the count of updates, then the stamp.
   OptimizerConstants constants_;
-  UpdateRowsFunction update_ = nullptr;
+  std::shared_ptr<const std::vector<BiasCorrection>> corrections_;  // By count of updates.
 };
 
 // Whether no value is a NaN or an infinity.

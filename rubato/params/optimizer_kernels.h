@@ -1,14 +1,62 @@
-// The inner loops of optimizer.h, once for each instruction set the compiler is told to use.
+// The optimizers as a table of rules, and their inner loops, once for each instruction set that the
+// compiler is told to use. A new optimizer is one rule and one line in optimizer_kernels.cc, and
+// its name in job/optimizer_spec.cc.
 #ifndef RUBATO_PARAMS_OPTIMIZER_KERNELS_H_
 #define RUBATO_PARAMS_OPTIMIZER_KERNELS_H_
 
-#include "rubato/params/optimizer.h"
+#include <cstddef>
+#include <cstdint>
 
 namespace rubato {
 
+// What the loops read, in the precision of the weights: the spec, as of one step.
+struct OptimizerConstants {
+  float rate = 0;
+  float epsilon = 0;
+  float initial_accumulator = 0;
+  float weight_decay = 0;
+  float momentum = 0;
+  float beta1 = 0, one_minus_beta1 = 0;
+  float beta2 = 0, one_minus_beta2 = 0;
+  float alpha = 0, one_minus_alpha = 0;
+  float l1 = 0, l2 = 0, beta = 0;
+  // For rows that were not in the last batches.
+  uint32_t step = 1;        // The number of this step, from 1.
+  double missed_decay = 0;  // The logarithm of what a missed step leaves of a weight.
+};
+
+// What Adam's running means lack because they started from zero, as factors.
+struct BiasCorrection {
+  float mean = 1;         // 1 / (1 - beta1^t)
+  float root_square = 1;  // 1 / sqrt(1 - beta2^t)
+};
+
+// Some weights beside each other, slot k of their state at state + k * count, and their gradient.
+struct OptimizerRun {
+  float* weights;
+  float* state;
+  const float* gradient;
+};
+// runs[i] of `count` weights each; corrections[i] is its bias correction.
+using UpdateFunction = void (*)(const OptimizerRun* runs, const BiasCorrection* corrections,
+                                size_t runs_count, size_t count, const OptimizerConstants& c);
+// The state of new weights, where it is not zero.
+using StartFunction = void (*)(const OptimizerRun& run, size_t count, const OptimizerConstants& c);
+
+struct OptimizerRule {
+  const char* name;
+  size_t slots;         // Floats of state for each weight.
+  size_t scalars;       // Floats of state for a whole row, behind the slots.
+  bool corrects_bias;   // Needs to know how often a row was moved.
+  double epsilon;       // Unless the spec says another.
+  StartFunction start;  // May be null.
+  UpdateFunction update;
+  const char* dense;  // The rule for dense weights, which are not rows; null: this one.
+};
+
 struct OptimizerKernels {
-  UpdateRowsFunction sgd;
-  UpdateRowsFunction adagrad;
+  const OptimizerRule* rules;
+  size_t rules_count;
   bool (*all_finite)(const float* values, size_t count);
 };
 

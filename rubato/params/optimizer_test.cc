@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "rubato/base/rng.h"
 #include "rubato/params/optimizer_kernels.h"
@@ -14,85 +15,161 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// What the textbook says, in double precision: one weight, its state, one gradient.
+// Settings under which every term of every rule matters.
+OptimizerSpec SpecOf(const std::string& name) {
+  OptimizerSpec spec;
+  spec.name = name;
+  spec.learning_rate = 0.05;
+  spec.initial_accumulator = 0.1;
+  if (name == "ftrl") {
+    spec.l1 = 0.02;
+    spec.l2 = 0.3;
+    spec.beta = 1;
+  } else {
+    spec.weight_decay = 0.1;
+  }
+  return spec;
+}
+
+// What the textbook says, in double precision: one weight with its state, moved by `gradient` in
+// its `t`th update. `mean_square` is that of its row, for the rule that wants it.
 struct Reference {
   double weight = 0;
-  double sum = 0;
-  void Step(const OptimizerSpec& spec, double gradient) {
+  std::vector<double> s = {0, 0, 0};
+
+  void Step(const OptimizerSpec& spec, double gradient, int t, double mean_square) {
+    const double rate = spec.learning_rate, epsilon = spec.epsilon;
+    const double g = gradient + (spec.name == "adamw" ? 0 : spec.weight_decay * weight);
+    const auto move = [&](double delta) { weight -= rate * delta; };
     if (spec.name == "sgd") {
-      weight -= spec.learning_rate * gradient;
+      move(g);
+    } else if (spec.name == "momentum" || spec.name == "nesterov") {
+      s[0] = spec.momentum * s[0] + g;
+      move(spec.name == "momentum" ? s[0] : g + spec.momentum * s[0]);
+    } else if (spec.name == "adagrad" || spec.name == "rowwise_adagrad") {
+      s[0] += spec.name == "adagrad" ? g * g : mean_square;
+      move(g / (std::sqrt(s[0]) + epsilon));
+    } else if (spec.name == "rmsprop") {
+      s[0] = spec.alpha * s[0] + (1 - spec.alpha) * g * g;
+      move(g / (std::sqrt(s[0]) + epsilon));
+    } else if (spec.name == "ftrl") {
+      const double root_before = std::sqrt(s[1]);
+      s[1] += g * g;
+      s[0] += g - (std::sqrt(s[1]) - root_before) / rate * weight;
+      const double strength = (spec.beta + std::sqrt(s[1])) / rate + spec.l2;
+      const double sign = s[0] < 0 ? -1 : 1;
+      weight = std::abs(s[0]) <= spec.l1 ? 0 : (sign * spec.l1 - s[0]) / strength;
     } else {
-      sum += gradient * gradient;
-      weight -= spec.learning_rate * gradient / (std::sqrt(sum) + spec.epsilon);
+      if (spec.name == "adamw") weight *= 1 - rate * spec.weight_decay;
+      s[0] = spec.beta1 * s[0] + (1 - spec.beta1) * g;
+      s[1] = spec.beta2 * s[1] + (1 - spec.beta2) * g * g;
+      s[2] = std::max(s[2], s[1]);
+      const double square = spec.name == "amsgrad" ? s[2] : s[1];
+      move(s[0] / (1 - std::pow(spec.beta1, t)) /
+           (std::sqrt(square / (1 - std::pow(spec.beta2, t))) + epsilon));
     }
   }
 };
 
-class OptimizerTest : public testing::TestWithParam<std::string> {};
+class OptimizerTest : public testing::TestWithParam<std::string> {
+ protected:
+  // A row's weights and state as the reference keeps them.
+  std::vector<Reference> ReferenceOf(const std::vector<float>& row, size_t dim) {
+    const size_t slots = optimizer_.row_state_floats(1000) / 1000;
+    std::vector<Reference> copy(dim);
+    for (size_t i = 0; i < dim; ++i) {
+      copy[i].weight = row[i];
+      for (size_t k = 0; k < slots; ++k) copy[i].s[k] = row[(1 + k) * dim + i];
+      if (GetParam() == "rowwise_adagrad") copy[i].s[0] = row[dim];
+    }
+    return copy;
+  }
+  double MeanSquare(const std::vector<Reference>& row, const std::vector<float>& gradient) {
+    double sum = 0;
+    for (size_t i = 0; i < row.size(); ++i) {
+      sum += std::pow(gradient[i] + spec_.weight_decay * row[i].weight, 2);
+    }
+    return sum / static_cast<double>(row.size());
+  }
+
+  OptimizerSpec spec_ = [] {
+    OptimizerSpec spec = SpecOf(GetParam());
+    spec.epsilon = 1e-8;
+    return spec;
+  }();
+  Optimizer optimizer_ = *Optimizer::Make(spec_);
+};
 
 // One step from any state stays within 1e-6 of the reference, for rows of every length.
 TEST_P(OptimizerTest, EachStepAgreesWithTheReference) {
-  OptimizerSpec spec{
-      .name = GetParam(), .learning_rate = 0.05, .epsilon = 1e-8, .initial_accumulator = 0.1};
-  const auto optimizer = Optimizer::Make(spec);
-  ASSERT_TRUE(optimizer.ok());
   Rng rng(11);
   for (size_t dim = 1; dim <= 70; ++dim) {
-    std::vector<float> row(optimizer->row_floats(dim)), gradient(dim);
-    for (float& w : row) w = static_cast<float>(rng.Normal());
-    optimizer->InitializeState(row.data(), dim);
-    for (int step = 0; step < 5; ++step) {
-      std::vector<Reference> expected(dim);
-      for (size_t i = 0; i < dim; ++i) {
-        gradient[i] = static_cast<float>(rng.Normal() * std::pow(10, rng.Uniform(-4, 1)));
-        expected[i] = {row[i], optimizer->slots() > 0 ? row[dim + i] : 0};
-        expected[i].Step(spec, gradient[i]);
+    std::vector<float> row(dim + optimizer_.row_state_floats(dim)), gradient(dim);
+    for (size_t i = 0; i < dim; ++i) row[i] = static_cast<float>(rng.Normal());
+    const RowPart whole = RowPart::Whole(dim);
+    optimizer_.StartRow(row.data(), whole, 1);
+    for (uint32_t t = 1; t <= 6; ++t) {
+      for (float& g : gradient) {
+        g = static_cast<float>(rng.Normal() * std::pow(10, rng.Uniform(-4, 1)));
       }
-      float* rows[] = {row.data()};
-      optimizer->UpdateRows(rows, gradient.data(), dim);
+      std::vector<Reference> expected = ReferenceOf(row, dim);
+      const std::vector<Reference> before = expected;
+      const double mean_square = MeanSquare(expected, gradient);
+      optimizer_.UpdateRows({{row.data(), gradient.data()}}, whole,
+                            optimizer_.At({.number = t, .learning_rate = spec_.learning_rate}));
       for (size_t i = 0; i < dim; ++i) {
-        ASSERT_NEAR(row[i], expected[i].weight, 1e-6 * std::max(0.1, std::abs(expected[i].weight)));
+        expected[i].Step(spec_, gradient[i], static_cast<int>(t), mean_square);
+        const double size = std::max(std::abs(before[i].weight), std::abs(expected[i].weight));
+        ASSERT_NEAR(row[i], expected[i].weight, 1e-6 * std::max(size, 1e-3)) << dim << " " << t;
       }
     }
   }
 }
 
-// The dense vector is one long row.
+// The dense vector follows the same rule, its steps counted by the caller.
 TEST_P(OptimizerTest, DenseAndSparseAreTheSameRule) {
-  const auto optimizer = Optimizer::Make({.name = GetParam()});
-  ASSERT_TRUE(optimizer.ok());
+  if (GetParam() == "rowwise_adagrad") GTEST_SKIP() << "moves dense weights by adagrad";
   constexpr size_t kSize = 1000;
-  std::vector<float> sparse(optimizer->row_floats(kSize), 0.5f);
-  std::vector<float> dense = sparse;
+  std::vector<float> row(kSize + optimizer_.row_state_floats(kSize), 0.5f);
+  std::vector<float> dense(kSize, 0.5f), state(optimizer_.dense_state_floats(kSize));
+  const RowPart whole = RowPart::Whole(kSize);
+  optimizer_.StartRow(row.data(), whole, 1);
+  optimizer_.StartDense(dense, absl::MakeSpan(state));
   std::vector<float> gradient(kSize);
-  for (size_t i = 0; i < kSize; ++i) gradient[i] = 0.001f * static_cast<float>(i) - 0.3f;
-  float* rows[] = {sparse.data()};
-  optimizer->UpdateRows(rows, gradient.data(), kSize);
-  optimizer->UpdateDense(dense.data(), gradient);
-  EXPECT_EQ(sparse, dense);
+  for (uint32_t t = 1; t <= 3; ++t) {
+    for (size_t i = 0; i < kSize; ++i) gradient[i] = 0.001f * static_cast<float>(i * t) - 0.3f;
+    const OptimizerStep step = {.number = t, .learning_rate = 0.1 / t};
+    optimizer_.UpdateRows({{row.data(), gradient.data()}}, whole, optimizer_.At(step));
+    optimizer_.UpdateDense(absl::MakeSpan(dense), absl::MakeSpan(state), gradient, step);
+  }
+  row.resize(kSize);
+  EXPECT_EQ(row, dense);
 }
 
-INSTANTIATE_TEST_SUITE_P(Names, OptimizerTest, testing::Values("sgd", "adagrad"));
-
 // The three builds of the loops give the same bits, so a job may move between machines.
-TEST(OptimizerTest, InstructionSetsRoundAlike) {
+TEST_P(OptimizerTest, InstructionSetsRoundAlike) {
 #if defined(__x86_64__)
   std::vector<const OptimizerKernels*> builds = {&kKernelsPlain};
   if (__builtin_cpu_supports("avx2")) builds.push_back(&kKernelsAvx2);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq")) {
     builds.push_back(&kKernelsAvx512);
   }
-  const OptimizerConstants constants{.learning_rate = 0.05f, .epsilon = 1e-10f};
+  const OptimizerConstants constants = optimizer_.At({.number = 1, .learning_rate = 0.05});
   for (const size_t dim : {1, 7, 8, 16, 33}) {
     std::vector<std::vector<float>> results;
     for (const OptimizerKernels* build : builds) {
+      const OptimizerRule* rule =
+          std::find_if(build->rules, build->rules + build->rules_count,
+                       [](const OptimizerRule& candidate) { return candidate.name == GetParam(); });
       Rng rng(dim);
-      std::vector<float> row(2 * dim, 0.25f), gradient(dim);
+      std::vector<float> row(dim + optimizer_.row_state_floats(dim), 0.25f), gradient(dim);
+      const OptimizerRun run = {row.data(), row.data() + dim, gradient.data()};
+      if (rule->start != nullptr) rule->start(run, dim, constants);
       for (int step = 0; step < 20; ++step) {
         for (float& g : gradient) g = static_cast<float>(rng.Normal());
-        float* rows[] = {row.data()};
-        build->adagrad(rows, gradient.data(), 1, dim, constants);
-        build->sgd(rows, gradient.data(), 1, dim, constants);
+        const BiasCorrection correction = {1.5f, 2.5f};
+        rule->update(&run, &correction, 1, dim, constants);
       }
       results.push_back(row);
     }
@@ -101,7 +178,93 @@ TEST(OptimizerTest, InstructionSetsRoundAlike) {
 #endif
 }
 
-TEST(OptimizerTest, NotFiniteIsFoundWhereverItHides) {
+INSTANTIATE_TEST_SUITE_P(Names, OptimizerTest, testing::ValuesIn(OptimizerNames()));
+
+TEST(OptimizerTableTest, TheJobKnowsTheSameNames) {
+  for (const OptimizerKernels* build : {&kKernelsPlain, &kKernelsAvx2, &kKernelsAvx512}) {
+    std::set<std::string> names;
+    for (size_t i = 0; i < build->rules_count; ++i) names.insert(build->rules[i].name);
+    EXPECT_EQ(names, std::set<std::string>(OptimizerNames().begin(), OptimizerNames().end()));
+  }
+}
+
+// ---- rows that come rarely ----
+
+// With SGD, a row that was away for any number of steps holds what it would hold had it been in
+// every batch with a gradient of zero; and a reader sees that at any moment, whatever the rate was.
+TEST(LazyTest, DecayCatchesUp) {
+  OptimizerSpec spec{.name = "sgd", .learning_rate = 0.1, .weight_decay = 0.3};
+  const auto lazy = Optimizer::Make(spec);
+  ASSERT_TRUE(lazy.ok());
+  Rng rng(4);
+  constexpr size_t kDim = 5;
+  std::vector<float> row(kDim + lazy->row_state_floats(kDim), 1.0f);
+  const RowPart whole = RowPart::Whole(kDim);
+  double always = 1;
+  lazy->StartRow(row.data(), whole, 1);
+  for (uint32_t step = 1; step <= 200; ++step) {
+    const OptimizerConstants now = lazy->At({.number = step, .learning_rate = 0.1});
+    std::vector<float> seen(row.begin(), row.begin() + kDim);
+    lazy->Present(row.data(), seen.data(), whole, now);
+    ASSERT_NEAR(seen[2], always, 2e-6 * always) << step;
+    const double gradient = rng.Chance(0.1) ? rng.Uniform() - 0.8 : 0;
+    always -= 0.1 * (gradient + 0.3 * always);
+    if (gradient == 0) continue;
+    const std::vector<float> gradients(kDim, static_cast<float>(gradient));
+    lazy->UpdateRows({{row.data(), gradients.data()}}, whole, now);
+    ASSERT_EQ(lazy->StampOf(row.data(), whole), step);
+  }
+}
+
+// The first update of an id seen late is as large as that of one seen early: the learning rate.
+TEST(LazyTest, RareIdsGetFullSteps) {
+  for (const std::string name : {"adam", "amsgrad", "adamw"}) {
+    const auto adam = Optimizer::Make({.name = name, .learning_rate = 0.01});
+    ASSERT_TRUE(adam.ok());
+    for (const uint32_t seen_at : {1, 1000, 1000000}) {
+      std::vector<float> row(3 + adam->row_state_floats(3));
+      const RowPart whole = RowPart::Whole(3);
+      adam->StartRow(row.data(), whole, seen_at);
+      const std::vector<float> gradient = {1e-3f, 1, -50};
+      adam->UpdateRows({{row.data(), gradient.data()}}, whole,
+                       adam->At({.number = seen_at, .learning_rate = 0.01}));
+      for (size_t i = 0; i < 3; ++i) EXPECT_NEAR(std::abs(row[i]), 0.01, 1e-6);
+    }
+  }
+}
+
+// Corrections worked out ahead and those worked out on the spot are the same ones.
+TEST(LazyTest, ManyUpdatesOfOneRow) {
+  OptimizerSpec spec{.name = "adam", .learning_rate = 1e-4, .beta2 = 0.99999};
+  const auto adam = Optimizer::Make(spec);
+  ASSERT_TRUE(adam.ok());
+  std::vector<float> row(1 + adam->row_state_floats(1)), weight(1),
+      state(adam->dense_state_floats(1));
+  const RowPart whole = RowPart::Whole(1);
+  adam->StartRow(row.data(), whole, 1);
+  adam->StartDense(weight, absl::MakeSpan(state));
+  Rng rng(3);
+  for (uint32_t step = 1; step < 40000; ++step) {
+    const std::vector<float> gradient = {static_cast<float>(rng.Normal())};
+    const OptimizerStep at = {.number = step, .learning_rate = 1e-4};
+    adam->UpdateRows({{row.data(), gradient.data()}}, whole, adam->At(at));
+    adam->UpdateDense(absl::MakeSpan(weight), absl::MakeSpan(state), gradient, at);
+    ASSERT_EQ(row[0], weight[0]) << step;
+  }
+}
+
+TEST(LazyTest, RowsPayOnlyForWhatTheirRuleNeeds) {
+  const auto floats = [](OptimizerSpec spec) { return Optimizer::Make(spec)->row_state_floats(8); };
+  EXPECT_EQ(floats({.name = "sgd"}), 0u);
+  EXPECT_EQ(floats({.name = "adagrad"}), 8u);
+  EXPECT_EQ(floats({.name = "adagrad", .weight_decay = 0.1}), 9u);
+  EXPECT_EQ(floats({.name = "rowwise_adagrad"}), 1u);
+  EXPECT_EQ(floats({.name = "adam"}), 17u);
+}
+
+// ---- what is refused ----
+
+TEST(OptimizerTableTest, NotFiniteIsFoundWhereverItHides) {
   for (const size_t size : {1, 15, 16, 17, 100}) {
     std::vector<float> values(size, std::numeric_limits<float>::max());
     EXPECT_TRUE(AllFinite(values));
@@ -117,9 +280,9 @@ TEST(OptimizerTest, NotFiniteIsFoundWhereverItHides) {
   EXPECT_TRUE(AllFinite({}));
 }
 
-TEST(OptimizerTest, ImpossibleNumbersAreNamed) {
+TEST(OptimizerTableTest, ImpossibleNumbersAreNamed) {
   EXPECT_THAT(std::string(Optimizer::Make({.name = "sgd", .learning_rate = -1}).status().message()),
-              HasSubstr("optimizer sgd: learning_rate is -1"));
+              HasSubstr("optimizer.learning_rate: -1 is not a finite number above 0"));
 }
 
 }  // namespace

@@ -62,7 +62,11 @@ absl::Status CheckFileHeader(absl::string_view file, absl::string_view bytes) {
 
 }  // namespace
 
-FileHeaderBytes EncodeFileHeader() { return Sealed(FileHeader()); }
+FileHeaderBytes EncodeFileHeader(uint32_t version) {
+  FileHeader header;
+  header.version = version;
+  return Sealed(header);
+}
 
 RecordHeaderBytes EncodeRecordHeader(RecordKind kind, absl::string_view body) {
   RecordHeader header;

@@ -24,17 +24,19 @@ enum class RecordKind : uint32_t {
   kCheckpointHead = 3,  // Versions, declaration, applied sets, row counts.
   kCheckpointDense = 4,
   kCheckpointRows = 5,
-  kCheckpointEnd = 6,  // The last record of a checkpoint: without it the file is incomplete.
+  kCheckpointEnd = 6,      // The last record of a checkpoint: without it the file is incomplete.
+  kCheckpointCounted = 7,  // Ids that have been counted and have no row.
 };
 
-inline constexpr uint32_t kFileVersion = 1;
+inline constexpr uint32_t kFileVersion = 2;
 inline constexpr size_t kFileHeaderBytes = 32;
 inline constexpr size_t kRecordHeaderBytes = 32;
 
 using FileHeaderBytes = std::array<char, kFileHeaderBytes>;
 using RecordHeaderBytes = std::array<char, kRecordHeaderBytes>;
 
-FileHeaderBytes EncodeFileHeader();
+// `version` for tests of files to come.
+FileHeaderBytes EncodeFileHeader(uint32_t version = kFileVersion);
 // What comes before `body`; the body follows, then zeros up to a multiple of 8.
 RecordHeaderBytes EncodeRecordHeader(RecordKind kind, absl::string_view body);
 

@@ -80,6 +80,16 @@ void RowIndex::Put(uint64_t key, uint32_t row) {
   end_ = std::max(end_, g + 1);
 }
 
+void RowIndex::Replace(uint64_t key, uint32_t row) {
+  for (Group* group = &groups_[Home(key)];; ++group) {
+    if (const uint32_t match = group->Match(key); match != 0) {
+      group->rows[std::countr_zero(match)] = row;
+      return;
+    }
+    RUBATO_CHECK(group->count == kSlots);
+  }
+}
+
 uint32_t RowIndex::Erase(uint64_t key) {
   for (uint64_t g = Home(key);; ++g) {
     Group& group = groups_[g];

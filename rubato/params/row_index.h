@@ -63,6 +63,8 @@ class RowIndex {
 
   // `key` must be absent, and size() below rows_max.
   void Insert(uint64_t key, uint32_t row);
+  // Another row for a `key` that is there.
+  void Replace(uint64_t key, uint32_t row);
   // The row that was there, or kAbsent.
   uint32_t Erase(uint64_t key);
   // Makes room for `rows` at once while still empty, before a restore.

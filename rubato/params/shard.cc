@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
 
 namespace rubato {
 namespace {
@@ -55,8 +56,10 @@ absl::Status Shard::Declare(absl::string_view body, RecordSink* log) {
   dense_size_ = declaration.dense.size();
   dense_ = std::move(declaration.dense);
   declaration.dense.clear();
-  dense_.resize(optimizer_->row_floats(dense_size_));
-  optimizer_->InitializeState(dense_.data(), dense_size_);
+  dense_.resize(dense_size_ + optimizer_->dense_state_floats(dense_size_));
+  const auto dense = absl::MakeSpan(dense_);
+  optimizer_->StartDense(dense.subspan(0, dense_size_), dense.subspan(dense_size_));
+  BeginStep();
   declaration_bytes_ = EncodeDeclaration(declaration, {0, 0});
   declaration_ = std::move(declaration);
   return absl::OkStatus();
@@ -81,6 +84,7 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
     EmbeddingTableOptions options;
     options.spec = spec;
     options.optimizer = declaration.optimizer;
+    options.rows = declaration.rows;
     options.seed = declaration.seed;
     options.partitions = partitions_;
     options.rows_max = options_.rows_max;
@@ -169,7 +173,7 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
   }
   const auto not_finite = [&](absl::string_view where, absl::Span<const float> values) {
     ++counters_.not_finite;
-    return absl::InvalidArgumentError(
+    return absl::OutOfRangeError(
         absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values)));
   };
   if (!AllFinite(request.dense)) return not_finite("dense weights", request.dense);
@@ -188,13 +192,28 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
 }
 
 absl::Status Shard::Apply(const PushRequest& request) {
-  if (!request.dense.empty()) optimizer_->UpdateDense(dense_.data(), request.dense);
+  if (!request.dense.empty()) {
+    const auto dense = absl::MakeSpan(dense_);
+    optimizer_->UpdateDense(dense.subspan(0, dense_size_), dense.subspan(dense_size_),
+                            request.dense, next_);
+  }
   for (size_t t = 0; t < request.tables.size(); ++t) {
     const TablePush& part = request.tables[t];
     RUBATO_RETURN_IF_ERROR(tables_[t]->Update(part.ids, part.gradients.data()));
   }
   applied_[request.key.epoch].Add(request.key.begin, request.key.end);
+  ++steps_;
+  BeginStep();
   return absl::OkStatus();
+}
+
+// Both the number and the rate follow from what was applied, so a replay comes to the same ones.
+void Shard::BeginStep() {
+  int64_t samples = 0;
+  for (const auto& [epoch, set] : applied_) samples += set.size();
+  next_ = {.number = static_cast<uint32_t>(steps_ + 1),
+           .learning_rate = LearningRateAt(optimizer_->spec(), samples)};
+  for (const auto& table : tables_) table->BeginStep(next_.number, samples);
 }
 
 void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {
@@ -219,6 +238,16 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   return Apply(push_.request);
 }
 
+ShardCounters Shard::counters() const {
+  ShardCounters counters = counters_;
+  for (const auto& table : tables_) {
+    counters.rows_admitted += table->counters().admitted;
+    counters.rows_refused += table->counters().refused;
+    counters.rows_evicted += table->counters().evicted;
+  }
+  return counters;
+}
+
 int64_t Shard::rows() const {
   int64_t rows = 0;
   for (const auto& table : tables_) rows += static_cast<int64_t>(table->rows());
@@ -236,6 +265,7 @@ std::string Shard::Export() const {
   ByteWriter writer(out);
   writer.PutString(declaration_bytes_);
   writer.PutSpan<float>(dense_);
+  writer.Put<int64_t>(steps_);
   for (const auto& [epoch, set] : applied_) {
     writer.Put<int64_t>(epoch);
     writer.PutString(set.ToString());
@@ -247,6 +277,12 @@ std::string Shard::Export() const {
     for (const auto& [id, number] : rows) {
       writer.Put<uint64_t>(id);
       writer.PutSpan<float>({table->row(number), table->row_floats()});
+    }
+    std::map<uint64_t, uint32_t> counted;
+    table->VisitCounted(0, UINT64_MAX, [&](uint64_t id, uint32_t count) { counted[id] = count; });
+    for (const auto& [id, count] : counted) {
+      writer.Put<uint64_t>(id);
+      writer.Put<uint32_t>(count);
     }
   }
   return out;

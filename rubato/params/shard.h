@@ -6,7 +6,8 @@
 //               │ yes
 //             batch applied? ─all─▶ kDuplicate     ─partly─▶ error: not a batch of this job
 //               │ no
-//             finite and fitting? ─no─▶ error, counted, naming table and worker
+//             finite and fitting? ─no─▶ error naming table and worker; for a NaN or an infinity
+//               │                         OUT_OF_RANGE, and counted
 //               │ yes
 //             append to the log, apply, kApplied
 //
@@ -47,6 +48,10 @@ struct ShardCounters {
   int64_t duplicates = 0;
   int64_t fenced = 0;
   int64_t not_finite = 0;
+  // Of all tables, a log's replay included.
+  int64_t rows_admitted = 0;
+  int64_t rows_refused = 0;  // Gradients of ids that have no row yet.
+  int64_t rows_evicted = 0;
 };
 
 class Shard {
@@ -78,7 +83,7 @@ class Shard {
 
   bool declared() const { return declaration_.has_value(); }
   const std::map<int64_t, IntervalSet>& applied() const { return applied_; }
-  const ShardCounters& counters() const { return counters_; }
+  ShardCounters counters() const;
   const ShardOptions& options() const { return options_; }
   int64_t rows() const;
   int64_t bytes() const;
@@ -94,6 +99,7 @@ class Shard {
   absl::Status CheckParts(const DecodedPush& push);
   bool Fenced(const PushRequest& request) const;
   absl::Status Apply(const PushRequest& request);
+  void BeginStep();
 
   Memory& memory_;
   ShardOptions options_;
@@ -101,10 +107,12 @@ class Shard {
   std::optional<Declaration> declaration_;  // Without its dense values.
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;
-  std::vector<float> dense_;  // One long row: weights, then state.
+  std::vector<float> dense_;  // Weights, then their state.
   size_t dense_size_ = 0;     // Weights of it.
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
   std::map<int64_t, IntervalSet> applied_;
+  int64_t steps_ = 0;   // Pushes applied.
+  OptimizerStep next_;  // The step of the next push.
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;

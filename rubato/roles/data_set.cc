@@ -6,8 +6,11 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/files/idx_source.h"
+#include "rubato/adapters/yaml/features_file.h"
 #include "rubato/base/status.h"
 #include "rubato/data/record_index.h"
+#include "rubato/features/feature_parser.h"
 
 namespace rubato {
 namespace {
@@ -37,12 +40,13 @@ absl::StatusOr<int64_t> IndexDataSet(
     const JobSpec& spec, DataPart part, const JobDirectory& directory,
     const std::function<absl::Status(int64_t done, int64_t total)>& show) {
   const bool train = part == DataPart::kTrain;
-  absl::StatusOr<int64_t> records =
-      BuildIndex(spec.data, train ? spec.data.train : spec.data.validation,
-                 train ? directory.train_index() : directory.validation_index(), show);
-  if (!records.ok()) {
-    return Annotate(records.status(), train ? "data.train" : "data.validation");
-  }
+  const char* key = train ? "data.train" : "data.validation";
+  absl::StatusOr<std::vector<std::string>> files = train ? spec.data.train : spec.data.validation;
+  if (spec.data.format == "idx") files = FindIdxFiles(*files, train ? "train" : "t10k");
+  if (!files.ok()) return Annotate(files.status(), key);
+  absl::StatusOr<int64_t> records = BuildIndex(
+      spec.data, *files, train ? directory.train_index() : directory.validation_index(), show);
+  if (!records.ok()) return Annotate(records.status(), key);
   return records;
 }
 
@@ -58,6 +62,15 @@ absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory&
 absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory) {
   RUBATO_ASSIGN_OR_RETURN(OpenedData train, OpenData(spec.data, directory.train_index()));
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
+  if (!spec.features.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, LoadFeaturesFile(directory.features()));
+    RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, features));
+    if (const BatchShape& shape = set.parser->shape(); !shape.bags.empty()) {
+      return absl::UnimplementedError(
+          absl::StrCat("feature '", shape.bags[0].name,
+                       "' has several values a row, which models cannot read yet"));
+    }
+  }
   if (!spec.data.validation.empty()) {
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
                             OpenData(spec.data, directory.validation_index()));

@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/base/status.h"
 
@@ -20,6 +22,11 @@ absl::StatusOr<JobDirectory> JobDirectory::Create(const std::string& path) {
     return absl::AlreadyExistsError(
         absl::StrCat(path, ": a job lives there already; go on with it by `rubato train --resume ",
                      path, "`, or choose another --job-dir"));
+  }
+  std::error_code error;
+  if (PathExists(path) && !std::filesystem::is_empty(path, error)) {
+    return absl::AlreadyExistsError(absl::StrCat(
+        path, error ? ": is not a folder" : ": is not empty", "; choose another --job-dir"));
   }
   for (const char* folder : {"/index", "/checkpoints", "/servers", "/metrics", "/logs"}) {
     RUBATO_RETURN_IF_ERROR(MakeDirectories(path + folder));
@@ -57,7 +64,12 @@ std::string JobDirectory::log(Role role, int64_t id) const {
 absl::StatusOr<std::shared_ptr<void>> JobDirectory::Lock() const {
   const std::string path = path_ + "/lock";
   RUBATO_ASSIGN_OR_RETURN(FileDescriptor file, OpenFile(path, O_RDWR | O_CREAT));
-  if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+  bool locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  for (int i = 0; i < 10 && !locked; ++i) {  // Somebody may just be looking; see Locked().
+    absl::SleepFor(absl::Milliseconds(10));
+    locked = flock(file.get(), LOCK_EX | LOCK_NB) == 0;
+  }
+  if (!locked) {
     const absl::StatusOr<std::string> holder = ReadWholeFile(path);
     return absl::FailedPreconditionError(
         absl::StrCat(path_, ": the job is already running here, under process ",
@@ -66,6 +78,11 @@ absl::StatusOr<std::shared_ptr<void>> JobDirectory::Lock() const {
   if (ftruncate(file.get(), 0) != 0) return PathError(errno, "truncate", path);
   RUBATO_RETURN_IF_ERROR(WriteAll(file.get(), absl::StrCat(getpid()), path));
   return std::shared_ptr<void>(std::make_shared<FileDescriptor>(std::move(file)));
+}
+
+bool JobDirectory::Locked() const {
+  const absl::StatusOr<FileDescriptor> file = OpenFile(path_ + "/lock", O_RDONLY);
+  return file.ok() && flock(file->get(), LOCK_SH | LOCK_NB) != 0;
 }
 
 std::string JobDirectory::ProcessesText(const std::vector<ProcessStatus>& processes,
@@ -88,14 +105,17 @@ absl::Status JobDirectory::WriteProcesses(const std::string& text) const {
 }
 
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
-  const absl::Status not_running =
-      absl::FailedPreconditionError(absl::StrCat(path_, ": the job is not running"));
+  if (!Locked()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path_, ": the job is not running; `rubato train --resume ", path_, "` goes on with it"));
+  }
   const absl::StatusOr<std::string> text = ReadWholeFile(processes_path());
-  if (!text.ok()) return not_running;
-  const auto document = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded() || !document.is_object()) return not_running;
-  const std::string address = document.value("master", "");
-  if (address.empty()) return not_running;
+  const auto document =
+      nlohmann::json::parse(text.ok() ? *text : std::string("{}"), nullptr, false);
+  const std::string address = document.is_object() ? document.value("master", "") : "";
+  if (address.empty()) {
+    return absl::UnavailableError(absl::StrCat(path_, ": the job is still starting"));
+  }
   return address;
 }
 

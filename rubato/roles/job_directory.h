@@ -5,6 +5,7 @@
 //   index/          byte offsets of the data         checkpoints/V/  one folder a version
 //   servers/S/      a server's push log              metrics/        TensorBoard event files
 //   logs/           ROLE-ID.log                      summary.json    written at the end
+//   features.yaml   the features, if the job has some
 #ifndef RUBATO_ROLES_JOB_DIRECTORY_H_
 #define RUBATO_ROLES_JOB_DIRECTORY_H_
 
@@ -23,7 +24,7 @@ class JobDirectory {
  public:
   explicit JobDirectory(std::string path) : path_(std::move(path)) {}
 
-  // Makes the folder and its children. ALREADY_EXISTS if a job already lives there.
+  // Makes the folder and its children. ALREADY_EXISTS if a job, or anything else, lives there.
   static absl::StatusOr<JobDirectory> Create(const std::string& path);
   // `./rubato-jobs/NAME-N` with the first free N.
   static absl::StatusOr<JobDirectory> CreateNext(const std::string& name);
@@ -32,6 +33,7 @@ class JobDirectory {
 
   const std::string& path() const { return path_; }
   std::string job_file() const { return path_ + "/job.yaml"; }
+  std::string features() const { return path_ + "/features.yaml"; }
   std::string journal() const { return path_ + "/journal"; }
   std::string events() const { return path_ + "/events.jsonl"; }
   std::string processes_path() const { return path_ + "/processes.json"; }
@@ -46,13 +48,14 @@ class JobDirectory {
   // One supervisor at a time: FAILED_PRECONDITION, naming its pid, while another holds it. The
   // lock goes with the returned object, and with the process.
   absl::StatusOr<std::shared_ptr<void>> Lock() const;
+  bool Locked() const;  // By anybody.
 
   // What processes.json says, and replacing it atomically.
   static std::string ProcessesText(const std::vector<ProcessStatus>& processes,
                                    const std::string& master_address);
   absl::Status WriteProcesses(const std::string& text) const;
-  // The master's address from processes.json of a running job; FAILED_PRECONDITION if the job
-  // is not running.
+  // The master's address from processes.json of a running job. FAILED_PRECONDITION, with the way
+  // to go on, if the job is not running; UNAVAILABLE while it starts.
   absl::StatusOr<std::string> MasterAddress() const;
 
  private:

@@ -78,6 +78,7 @@ MasterHost::~MasterHost() {
     MutexLock lock(mu_);
     closing_ = true;
     ordered_.NotifyAll();
+    conferred_.NotifyAll();
     file_work_added_.NotifyAll();
   }
   ticker_.join();
@@ -135,6 +136,21 @@ HeartbeatReply MasterHost::ServerBeat(const ServerHeartbeat& beat) {
   HeartbeatReply reply = master_->Heartbeat(beat, clock_.Now());
   PerformAll();
   return reply;
+}
+
+ConferReply MasterHost::Confer(const ConferRequest& request) {
+  MutexLock lock(mu_);
+  master_->Confer(request, clock_.Now());
+  PerformAll();
+  const absl::Time until = clock_.Now() + absl::Milliseconds(request.wait_ms);
+  const auto news = [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    const ConferReply& newest = view_orders_[request.worker];
+    return !newest.order.empty() && newest.number != request.known;
+  };
+  while (!closing_ && !news() && clock_.Now() < until) {
+    conferred_.WaitFor(mu_, until - clock_.Now());
+  }
+  return view_orders_[request.worker];
 }
 
 LeaseReply MasterHost::Lease(const LeaseRequest& request) {
@@ -219,11 +235,15 @@ void MasterHost::Perform(const JobEvent& effect) {
 
 void MasterHost::Perform(const WriteManifest& effect) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);
-  AddFileWork([folder, contents = effect.contents] {
+  AddFileWork([folder, features = directory_.features(), contents = effect.contents] {
     const std::string path = folder + "/manifest.json";
     // A restarted master cannot know whether the one before it came this far.
     if (const auto there = ReadWholeFile(path); there.ok() && *there == contents) return;
     DieUnless(MakeDirectories(folder));
+    // Weights mean nothing without the features they were trained on.
+    if (const auto text = ReadWholeFile(features); text.ok()) {
+      DieUnless(WriteFileAtomically(folder + "/features.yaml", *text));
+    }
     DieUnless(WriteFileAtomically(path, contents));
   });
 }
@@ -235,6 +255,11 @@ void MasterHost::Perform(const RemoveCheckpoint& effect) {
     const absl::Status status = RemoveTree(folder + "/manifest.json");
     DieUnless(status.ok() ? RemoveTree(folder) : status);
   });
+}
+
+void MasterHost::Perform(const SendOrder& effect) {
+  view_orders_[effect.worker] = {.order = effect.order, .number = ++next_order_};
+  conferred_.NotifyAll();
 }
 
 void MasterHost::Perform(const JobFinished& effect) {

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -35,6 +36,7 @@ class MasterHost final : public MasterHandler {
   RegisterReply Register(const RegisterRequest& request) override;
   HeartbeatReply WorkerBeat(const WorkerHeartbeat& beat) override;
   HeartbeatReply ServerBeat(const ServerHeartbeat& beat) override;
+  ConferReply Confer(const ConferRequest& request) override;
   LeaseReply Lease(const LeaseRequest& request) override;
   CommitReply Commit(const CommitRequest& request) override;
   void Fail(const FailRequest& request) override;
@@ -55,6 +57,7 @@ class MasterHost final : public MasterHandler {
   void Perform(const JobEvent& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const WriteManifest& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const RemoveCheckpoint& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(const SendOrder& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const JobFinished& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RunFileWork();
   void AddFileWork(std::function<void()> work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -70,6 +73,8 @@ class MasterHost final : public MasterHandler {
   std::unique_ptr<Master> master_ ABSL_GUARDED_BY(mu_);
   std::deque<Order> orders_ ABSL_GUARDED_BY(mu_);  // Not yet carried out.
   int64_t next_order_ ABSL_GUARDED_BY(mu_);
+  std::map<WorkerId, ConferReply> view_orders_ ABSL_GUARDED_BY(mu_);
+  CondVar conferred_;
   std::deque<std::function<void()>> file_work_ ABSL_GUARDED_BY(mu_);
   bool finished_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;

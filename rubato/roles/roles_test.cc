@@ -9,12 +9,14 @@
 #include "rubato/adapters/files/testing.h"
 #include "rubato/base/bytes.h"
 #include "rubato/roles/job_directory.h"
+#include "rubato/roles/run_directory.h"
 #include "rubato/roles/tensorboard.h"
 
 namespace rubato {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class JobDirectoryTest : public testing::Test {
  protected:
@@ -31,6 +33,15 @@ TEST_F(JobDirectoryTest, ASecondJobIsNotPutOnTop) {
   EXPECT_TRUE(absl::IsNotFound(JobDirectory::Open(scratch_.path() + "/nothing").status()));
 }
 
+TEST_F(JobDirectoryTest, NobodysFilesAreTakenForAJob) {
+  ASSERT_TRUE(WriteFileAtomically(scratch_.path() + "/thesis.txt", "years of work\n").ok());
+  const absl::Status status = JobDirectory::Create(scratch_.path()).status();
+  EXPECT_TRUE(absl::IsAlreadyExists(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("not empty"));
+  EXPECT_TRUE(
+      absl::IsAlreadyExists(JobDirectory::Create(scratch_.path() + "/thesis.txt").status()));
+}
+
 TEST_F(JobDirectoryTest, OneSupervisorAtATime) {
   const JobDirectory directory = *JobDirectory::Create(scratch_.path() + "/job");
   absl::StatusOr<std::shared_ptr<void>> first = directory.Lock();
@@ -44,7 +55,9 @@ TEST_F(JobDirectoryTest, OneSupervisorAtATime) {
 
 TEST_F(JobDirectoryTest, ProcessesTellWhereTheMasterIs) {
   const JobDirectory directory = *JobDirectory::Create(scratch_.path() + "/job");
-  EXPECT_TRUE(absl::IsFailedPrecondition(directory.MasterAddress().status()));
+  absl::StatusOr<std::shared_ptr<void>> lock = directory.Lock();
+  ASSERT_TRUE(lock.ok());
+  EXPECT_TRUE(absl::IsUnavailable(directory.MasterAddress().status()));
   const std::string text = JobDirectory::ProcessesText(
       {{.role = Role::kWorker, .id = 3, .pid = 17, .state = "running"}}, "unix:/m");
   ASSERT_TRUE(directory.WriteProcesses(text).ok());
@@ -53,8 +66,36 @@ TEST_F(JobDirectoryTest, ProcessesTellWhereTheMasterIs) {
       nlohmann::json::parse(*ReadWholeFile(directory.processes_path()))["processes"];
   EXPECT_EQ(document[0]["role"], "worker");
   EXPECT_EQ(document[0]["pid"], 17);
-  ASSERT_TRUE(directory.WriteProcesses(JobDirectory::ProcessesText({}, "")).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(directory.MasterAddress().status()));
+  // A supervisor that was killed leaves the file; only its lock tells that it is gone.
+  lock->reset();
+  EXPECT_THAT(std::string(directory.MasterAddress().status().message()),
+              HasSubstr("rubato train --resume"));
+}
+
+TEST(RunDirectoryTest, WhatAKilledRunLeftIsSweptAway) {
+  const TestFolder place;
+  ASSERT_EQ(setenv("TMPDIR", place.path().c_str(), 1), 0);
+  const std::string left = place.path() + "/rubato.killed";
+  ASSERT_TRUE(MakeDirectories(left).ok());
+  ASSERT_TRUE(WriteFileAtomically(left + "/lock", "").ok());
+  auto first = RunDirectory::Make();
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_FALSE(PathExists(left));
+  auto second = RunDirectory::Make();  // The first still runs.
+  EXPECT_TRUE(PathExists((*first)->path()));
+  const std::string path = (*first)->path();
+  first->reset();
+  EXPECT_FALSE(PathExists(path));
+  // A folder too long for a socket's path, or none at all, will not do.
+  const std::string far = place.path() + "/" + std::string(90, 'x');
+  ASSERT_TRUE(MakeDirectories(far).ok());
+  for (const std::string& odd : {place.path() + "/none", far}) {
+    ASSERT_EQ(setenv("TMPDIR", odd.c_str(), 1), 0);
+    const auto elsewhere = RunDirectory::Make();
+    ASSERT_TRUE(elsewhere.ok()) << elsewhere.status();
+    EXPECT_THAT((*elsewhere)->path(), StartsWith("/tmp/rubato."));
+  }
+  unsetenv("TMPDIR");
 }
 
 TEST_F(JobDirectoryTest, EventsAreOneJsonObjectALine) {

@@ -1,5 +1,7 @@
 #include "rubato/roles/supervisor.h"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <utility>
 
@@ -23,6 +25,11 @@ constexpr int kExitFailedToStart = 127;
 std::string HowItEnded(const ChildExit& exit) {
   return exit.signal != 0 ? absl::StrCat("killed by signal ", exit.signal)
                           : absl::StrCat("exit code ", exit.exit_code);
+}
+
+std::string HostName() {
+  char name[256] = {};
+  return gethostname(name, sizeof(name) - 1) == 0 ? name : "localhost";
 }
 
 }  // namespace
@@ -251,6 +258,8 @@ std::vector<ProcessStatus> Supervisor::Processes() const {
       status.address = told.address;
       if (child.alive) status.state = told.state;
     }
+    // A worker that listens nowhere is on this machine all the same.
+    if (key.role == Role::kWorker && status.address.empty()) status.address = HostName();
     all.push_back(status);
   }
   return all;

@@ -16,7 +16,9 @@ constexpr absl::Duration kRetry = absl::Milliseconds(10);
 }  // namespace
 
 WorkerControl::WorkerControl(Options options)
-    : options_(std::move(options)), client_(MasterClient::Dial(options_.master)) {}
+    : options_(std::move(options)),
+      client_(MasterClient::Dial(options_.master)),
+      leasing_(options_.lease) {}
 
 WorkerControl::~WorkerControl() {
   {
@@ -78,6 +80,7 @@ void WorkerControl::Run() {
     AskForTask();
     MutexLock lock(mu_);
     if (closing_) return;
+    if (beat_now_) next_beat = absl::InfinitePast();
     absl::Time wake = next_beat;
     if (!reports_.empty()) wake = std::min(wake, absl::Now() + kRetry);
     if (WantsTask()) wake = std::min(wake, ask_again_);
@@ -86,6 +89,10 @@ void WorkerControl::Run() {
 }
 
 void WorkerControl::Beat() {
+  {
+    MutexLock lock(mu_);
+    beat_now_ = false;
+  }
   WorkerHeartbeat beat = options_.describe();
   beat.worker = options_.id;
   beat.view = view();
@@ -93,6 +100,7 @@ void WorkerControl::Beat() {
   if (!reply.ok()) return;
   if (reply->known) {
     Adopt(reply->view);
+    if (options_.on_reply) options_.on_reply(*reply);
     if (reply->directive == Directive::kLeave) options_.on_leave();
     return;
   }
@@ -208,6 +216,18 @@ void WorkerControl::Fail(FailRequest request) {
     request.lease = held->second.lease;
   }
   reports_.push_back({.fail = std::move(request)});
+  changed_.NotifyAll();
+}
+
+void WorkerControl::StartLeasing() {
+  MutexLock lock(mu_);
+  leasing_ = true;
+  changed_.NotifyAll();
+}
+
+void WorkerControl::BeatNow() {
+  MutexLock lock(mu_);
+  beat_now_ = true;
   changed_.NotifyAll();
 }
 

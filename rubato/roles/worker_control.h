@@ -29,8 +29,11 @@ class WorkerControl {
     std::string version;
     absl::Duration heartbeat;
     int64_t tasks_ahead = 2;  // Leased beyond the one being read, to outlast a master's restart.
-    std::function<WorkerHeartbeat()> describe;    // Fills loss, time spent, bad rows.
-    std::function<void(const View&)> on_view;     // A view this worker is in.
+    bool lease = true;        // From the start; otherwise from StartLeasing() on.
+    std::function<WorkerHeartbeat()> describe;  // Fills loss, time spent, bad rows.
+    std::function<void(const View&)> on_view;   // A view this worker is in.
+    // Every answer of a master that knows this worker; may be null.
+    std::function<void(const HeartbeatReply&)> on_reply;
     std::function<void(TaskId)> on_lost;          // The lease of a task is gone: drop it.
     std::function<void()> on_leave;               // Finish the batch in hand and go.
     std::function<void(std::string)> on_refused;  // Fenced: nothing this worker does counts.
@@ -48,6 +51,9 @@ class WorkerControl {
   // is committed, it is released or it has failed.
   void Commit(CommitRequest request);
   void Fail(FailRequest request);
+  void StartLeasing();
+  // Beats again at once, for something has changed that the master waits for.
+  void BeatNow();
   // Leases no more; tasks not yet read are handed back.
   void StopLeasing();
   // Whether every report was heard.
@@ -86,7 +92,8 @@ class WorkerControl {
   std::map<TaskId, Held> holding_ ABSL_GUARDED_BY(mu_);
   std::deque<Report> reports_ ABSL_GUARDED_BY(mu_);
   int64_t view_ ABSL_GUARDED_BY(mu_) = 0;
-  bool leasing_ ABSL_GUARDED_BY(mu_) = true;
+  bool leasing_ ABSL_GUARDED_BY(mu_);
+  bool beat_now_ ABSL_GUARDED_BY(mu_) = false;
   bool closing_ ABSL_GUARDED_BY(mu_) = false;
   bool refused_ = false;  // The control thread's.
   absl::Time ask_again_;  // After "wait": when to ask for a task again.

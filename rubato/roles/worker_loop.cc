@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
 #include "rubato/roles/exit_codes.h"
 
 namespace rubato {
@@ -32,6 +33,7 @@ WorkerLoop::WorkerLoop(const WorkerLoopOptions& options, Trainer& trainer,
       train_(train),
       validation_(validation),
       id_columns_(static_cast<int64_t>(parser.shape().ids.size())),
+      optimizer_(trainer.optimizer(options.job.optimizer)),
       window_(options.job.max_inflight),
       time_(options.clock->Now()) {}
 
@@ -84,7 +86,8 @@ absl::Status WorkerLoop::Connect() {
   bool done = false;
   absl::Status declared;
   client_->Declare({.signature = trainer_.signature(),
-                    .optimizer = trainer_.optimizer(options_.job.optimizer),
+                    .optimizer = optimizer_,
+                    .rows = options_.job.tables,
                     .seed = options_.job.seed,
                     .dense = trainer_.InitialDense(options_.job.seed)},
                    [this, &done, &declared](const absl::Status& status) {
@@ -302,6 +305,9 @@ void WorkerLoop::Push(Work& work) {
   }
   PushRequest request = {.key = work.key, .worker = options_.id, .view = control_->view()};
   if (work.batch.rows > 0) {
+    std::vector<absl::Span<float>> gradient = {absl::MakeSpan(out_.dense_gradient)};
+    for (auto& table : out_.table_gradients) gradient.push_back(absl::MakeSpan(table));
+    ClipGradient(optimizer_, gradient);
     request.dense = out_.dense_gradient;
     for (size_t t = 0; t < work.ids.size(); ++t) {
       request.tables.push_back({.ids = work.ids[t].ids, .gradients = out_.table_gradients[t]});
@@ -387,7 +393,9 @@ void WorkerLoop::FlushFailures() {
     std::fprintf(stderr, "%s failed: %s\n", task.ToString().c_str(),
                  std::string(it->second.message()).c_str());
     Drop(task);
-    control_->Fail({.task = task, .error = std::string(it->second.message())});
+    control_->Fail({.task = task,
+                    .error = std::string(it->second.message()),
+                    .not_finite = absl::IsOutOfRange(it->second)});
     it = failing_.erase(it);
   }
 }

@@ -97,6 +97,7 @@ class WorkerLoop {
   RecordSource& train_;
   RecordSource* const validation_;
   const int64_t id_columns_;
+  const OptimizerSpec optimizer_;
   std::unique_ptr<ParamsClient> client_;
   std::unique_ptr<WorkerControl> control_;
   std::thread reader_;

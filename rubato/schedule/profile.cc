@@ -14,6 +14,20 @@ void Profile::Reset(double start_s, int gpus) {
   log_.clear();
 }
 
+void Profile::Reset(double start_s, int gpus, std::vector<std::pair<double, int>> changes) {
+  Reset(start_s, gpus);
+  std::sort(changes.begin(), changes.end());
+  for (size_t i = 0; i < changes.size();) {
+    const double at_s = std::max(changes[i].first, start_s);
+    for (; i < changes.size() && changes[i].first <= at_s; ++i) gpus += changes[i].second;
+    if (steps_.back().from_s == at_s) {
+      steps_.back().free = gpus;
+    } else if (steps_.back().free != gpus) {
+      steps_.push_back({at_s, gpus});
+    }
+  }
+}
+
 double Profile::EndOf(size_t i) const {
   return i + 1 < steps_.size() ? steps_[i + 1].from_s : kNever;
 }

@@ -21,6 +21,7 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rubato {
@@ -36,6 +37,9 @@ class Profile {
   Profile(double start_s, int gpus);
   // Forgets everything, keeping the memory.
   void Reset(double start_s, int gpus);
+  // The same, and then adds `changes`, (when, how many more from then on), all at once:
+  // O(n log n) for n of them in any order.
+  void Reset(double start_s, int gpus, std::vector<std::pair<double, int>> changes);
 
   double start_s() const { return steps_.front().from_s; }
   size_t size() const { return steps_.size(); }

@@ -19,6 +19,13 @@ constexpr double kCrowded = 0.6;
 constexpr double kLionShare = 0.125;
 constexpr double kGiant = 8;
 
+// Planning all anew at every decision grows with the square of the jobs. Past this many, the ways
+// stand but for what is no longer needed of them, a few are sought anew,
+constexpr size_t kAllAnew = 128;
+constexpr size_t kRefreshed = 8;
+// and a newcomer who finds no room is made some by planning so many others around it.
+constexpr size_t kNeighbours = 32;
+
 // GPU-seconds of the whole job where it uses them best.
 double Demand(const Roster& roster, size_t job) {
   double least = kNever;
@@ -83,7 +90,28 @@ std::vector<size_t> WithWays(const Roster& roster, const Book& book) {
 
 enum class Answer { kYes, kNoRoom, kOverbearing };
 
-// Admits the job into what the others leave, or by planning them all anew.
+// Those of `jobs` that reserve most of the time in which the newcomer must run.
+std::vector<size_t> Neighbours(const Roster& roster, const Book& book,
+                               const std::vector<size_t>& jobs, size_t newcomer) {
+  std::vector<std::pair<double, size_t>> reserved;  // Negated, and whose.
+  for (size_t job : jobs) {
+    double sum = 0;
+    for (const Reserved& piece : book.way(job)) {
+      const double to_s = std::min(piece.to_s, roster.job(newcomer).deadline_s);
+      sum += piece.gpus * std::max(0.0, to_s - piece.from_s);
+    }
+    if (sum > 0) reserved.push_back({-sum, job});
+  }
+  const size_t count = std::min(kNeighbours, reserved.size());
+  std::partial_sort(reserved.begin(), reserved.begin() + static_cast<ptrdiff_t>(count),
+                    reserved.end());
+  std::vector<size_t> chosen;
+  for (size_t k = 0; k < count; ++k) chosen.push_back(reserved[k].second);
+  return chosen;
+}
+
+// Admits the job into what the others leave, or by planning them (if they are many, some of them)
+// anew.
 Answer TryAdmit(const Roster& roster, size_t job, Book& book) {
   if (book.Place(job)) {
     if (!Overbearing(roster, book, job)) return Answer::kYes;
@@ -91,10 +119,17 @@ Answer TryAdmit(const Roster& roster, size_t job, Book& book) {
     return Answer::kOverbearing;
   }
   std::vector<size_t> all = WithWays(roster, book);
-  all.push_back(job);
-  SortByDeadline(roster, all);
-  Book fresh = book.Emptied();
-  if (!PlaceWithRepair(std::move(all), fresh)) return Answer::kNoRoom;
+  Book fresh = book;
+  if (all.size() > kAllAnew) {
+    if (!PlaceAmidst(roster, Neighbours(roster, book, all, job), job, fresh)) {
+      return Answer::kNoRoom;
+    }
+  } else {
+    all.push_back(job);
+    SortByDeadline(roster, all);
+    fresh.Clear();
+    if (!PlaceWithRepair(std::move(all), fresh)) return Answer::kNoRoom;
+  }
   if (Overbearing(roster, fresh, job)) return Answer::kOverbearing;
   book = std::move(fresh);
   return Answer::kYes;
@@ -123,6 +158,7 @@ bool MightFit(const Roster& roster, const std::vector<size_t>& by_deadline, int 
 // a heuristic does better with less, less is what it gets.
 bool TryWithFewer(const Roster& roster, size_t job, Book& book) {
   std::vector<size_t> promised = WithWays(roster, book);
+  if (promised.size() > kAllAnew) return false;  // It would take too long.
   SortByDeadline(roster, promised);
   std::vector<size_t> all = promised;
   all.push_back(job);
@@ -176,6 +212,29 @@ Refusal Refuse(const Roster& roster, const Book& book, size_t job, Answer answer
   return refusal;
 }
 
+// GPU-seconds from now on that a job was promised and no longer needs.
+double Vain(const Roster& roster, const Book& book, size_t job) {
+  double promised = 0;
+  for (const Reserved& piece : roster.job(job).promise) {
+    const double from_s = std::max(piece.from_s, roster.view().now_s);
+    promised += piece.gpus * std::max(0.0, piece.to_s - from_s);
+  }
+  return promised - GpuSeconds(book.way(job));
+}
+
+// Seeks cheaper ways for those who ran furthest ahead of theirs: fewer GPUs may do now.
+void RefreshSome(const Roster& roster, const std::vector<size_t>& promised, Book& book) {
+  std::vector<std::pair<double, size_t>> ahead;  // Negated, and whose.
+  for (size_t job : promised) {
+    const Reserved& last = book.way(job).back();
+    if (last.gpus == roster.sizes(job, last.pool).front().gpus) continue;  // As few as can be.
+    if (const double vain = Vain(roster, book, job); vain > 0) ahead.push_back({-vain, job});
+  }
+  const size_t count = std::min(kRefreshed, ahead.size());
+  std::partial_sort(ahead.begin(), ahead.begin() + static_cast<ptrdiff_t>(count), ahead.end());
+  for (size_t k = 0; k < count; ++k) book.Refresh(ahead[k].second);
+}
+
 bool IsHard(const JobView& job) { return job.deadline == DeadlineKind::kHard; }
 
 // Not even alone on the cluster; most refusals are of this kind, and cheap.
@@ -192,7 +251,9 @@ void KeepPromises(const Roster& roster, Book& book) {
   }
   SortByDeadline(roster, promised);
   SortByDeadline(roster, forlorn);
-  if (!PlaceOrKeep(roster, promised, book, book)) {
+  if (promised.size() > kAllAnew && book.KeepAll(promised)) {
+    RefreshSome(roster, promised, book);
+  } else if (!PlaceOrKeep(roster, promised, book, book)) {
     // Wronged. Those whose promise still holds keep it, the others take what they find.
     for (size_t job : promised) {
       if (!book.Keep(job, roster.job(job).promise)) forlorn.push_back(job);

@@ -89,7 +89,9 @@ Book Book::Emptied() const {
 }
 
 void Book::Clear() {
-  for (Profile& free : free_) free.Undo(0);
+  for (size_t pool = 0; pool < free_.size(); ++pool) {
+    free_[pool].Reset(roster_->view().now_s, capacity_[pool]);
+  }
   for (Promise& way : ways_) way.clear();
 }
 
@@ -146,22 +148,56 @@ bool Book::Replace(size_t job, const Supposed& supposed) {
   return found;
 }
 
-bool Book::Keep(size_t job, absl::Span<const Reserved> old) {
+Promise Book::Rest(size_t job, absl::Span<const Reserved> old) const {
   const double now_s = roster_->view().now_s;
   Promise way;
   for (Reserved piece : old) {
     if (piece.to_s <= now_s) continue;
     piece.from_s = std::max(piece.from_s, now_s);
-    if (free(piece.pool).Min(piece.from_s, piece.to_s) < piece.gpus) return false;
     way.push_back(piece);
   }
-  if (way.empty()) return false;
+  if (way.empty()) return {};
   const Runner runner = roster_->As(job, way.front().pool);
-  if (runner.sizes.empty()) return false;
+  if (runner.sizes.empty()) return {};
   const double rounding = runner.sizes.back().rate * 2 * kTickS;
-  if (WorkIn(runner, way, now_s) < runner.work - rounding) return false;
+  return WorkIn(runner, way, now_s) < runner.work - rounding ? Promise() : way;
+}
+
+bool Book::Keep(size_t job, absl::Span<const Reserved> old) {
+  Promise way = Rest(job, old);
+  for (const Reserved& piece : way) {
+    if (free(piece.pool).Min(piece.from_s, piece.to_s) < piece.gpus) return false;
+  }
+  if (way.empty()) return false;
   Write(job, std::move(way));
   return true;
+}
+
+bool Book::KeepAll(const std::vector<size_t>& jobs) {
+  std::vector<std::vector<std::pair<double, int>>> changes(free_.size());
+  bool good = true;
+  for (size_t job : jobs) {
+    ways_[job] = Rest(job, roster_->job(job).promise);
+    good = good && has(job);
+    if (!good) break;
+    TrimFront(roster_->As(job, ways_[job].front().pool), ways_[job]);
+    for (const Reserved& piece : ways_[job]) {
+      changes[static_cast<size_t>(piece.pool)].push_back({piece.from_s, -piece.gpus});
+      changes[static_cast<size_t>(piece.pool)].push_back({piece.to_s, piece.gpus});
+    }
+  }
+  for (size_t pool = 0; pool < free_.size() && good; ++pool) {
+    free_[pool].Reset(roster_->view().now_s, capacity_[pool], std::move(changes[pool]));
+    for (const Profile::Step& step : free_[pool].steps()) good = good && step.free >= 0;
+  }
+  if (!good) Clear();
+  return good;
+}
+
+void Book::Refresh(size_t job) {
+  Promise before = ways_[job];
+  Remove(job);
+  if (!Place(job)) Write(job, std::move(before));
 }
 
 Share Book::Now(size_t job) const {

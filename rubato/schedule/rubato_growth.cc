@@ -12,6 +12,11 @@ namespace {
 constexpr double kHeldBonus = 1.3;
 // Newcomers are short of the near future. Reservations this far ahead weigh half.
 constexpr double kNearS = 3 * 3600;
+// Who has no way lives on loans alone: they are worth so much more to it,
+constexpr double kLoansAlone = 3;
+// and a little more the shorter the job. Higher powers serve the short ones at too great a cost to
+// the others: the mean time of best-effort jobs rises.
+constexpr double kShortFirst = 0.2;
 
 // A possible next step up for one job.
 struct Step {
@@ -34,7 +39,6 @@ class Sharing {
     for (size_t i = 0; i < shares_.size(); ++i) {
       shares_[i] = book.Now(i);
       free_[static_cast<size_t>(shares_[i].pool)] -= shares_[i].gpus;
-      weights_.push_back(Weight(i));
     }
   }
 
@@ -52,6 +56,13 @@ class Sharing {
     return job.gpus > 0 ? Share{job.gpus, job.pool} : Share{};
   }
 
+  // Whether the job may not be grown yet.
+  bool Cooling(size_t i, int pool) const {
+    const JobView& job = roster_.job(i);
+    return job.gpus > 0 && job.pool == pool &&
+           roster_.view().now_s - job.last_resize_s < roster_.view().cooldown_s;
+  }
+
   double Rate(size_t i, const Share& share) const {
     for (const Size& size : roster_.sizes(i, share.pool)) {
       if (size.gpus == share.gpus) return size.rate;
@@ -61,8 +72,7 @@ class Sharing {
 
   // What an iteration done now is worth, in GPU-seconds. For a job with a way those reserved for
   // it, which are given back; the sooner they would be used, the more they help newcomers. For
-  // others those it takes at its best, more for jobs that are nearly done: that is what keeps the
-  // mean time of best-effort jobs low.
+  // others those it takes at its best, more for jobs that are nearly done.
   double Weight(size_t i) const {
     const JobView& job = roster_.job(i);
     double least = kNever;
@@ -71,7 +81,9 @@ class Sharing {
         least = std::min(least, size.gpus / size.rate);
       }
     }
-    if (!book_.has(i)) return least * std::sqrt(kNearS / (1 + least * job.remaining));
+    if (!book_.has(i)) {
+      return kLoansAlone * least * std::pow(kNearS / (1 + least * job.remaining), kShortFirst);
+    }
     const double reserved = GpuSeconds(book_.way(i)) / std::max(job.remaining, 1e-9);
     const double lag_s = std::max(0.0, book_.way(i).front().from_s - roster_.view().now_s);
     return std::max(reserved, least) * kNearS / (kNearS + lag_s);
@@ -87,8 +99,7 @@ class Sharing {
     for (int pool = 0; pool < roster_.pools(); ++pool) {
       if (from.gpus > 0 && pool != from.pool) continue;
       const bool here = job.gpus > 0 && job.pool == pool;
-      const bool cooling =
-          here && roster_.view().now_s - job.last_resize_s < roster_.view().cooldown_s;
+      const bool cooling = Cooling(i, pool);
       for (const Size& size : roster_.sizes(i, pool)) {
         const int more = size.gpus - from.gpus;
         if (more <= 0) continue;
@@ -101,8 +112,30 @@ class Sharing {
     return best;
   }
 
+  // Everybody's largest size if all fit into the one pool; where nobody is in anyone's way the
+  // climb would end there too.
+  bool TakeAll() {
+    if (roster_.pools() != 1) return false;
+    std::vector<Share> top = shares_;
+    int left = free_[0];
+    for (size_t i = 0; i < top.size() && left >= 0; ++i) {
+      const absl::Span<const Size> sizes = roster_.sizes(i, 0);
+      if (refused_[i] || sizes.empty()) continue;
+      size_t k = sizes.size() - 1;
+      while (k > 0 && Cooling(i, 0) && sizes[k].gpus > roster_.job(i).gpus) --k;
+      if (sizes[k].gpus > top[i].gpus) top[i] = {sizes[k].gpus, 0};
+      left -= top[i].gpus - shares_[i].gpus;
+    }
+    if (left < 0) return false;
+    free_[0] = left;
+    shares_ = std::move(top);
+    return true;
+  }
+
   // Greedy ascent: the step with the greatest return first.
   void Climb() {
+    if (TakeAll()) return;
+    for (size_t i = 0; i < shares_.size(); ++i) weights_.push_back(Weight(i));
     std::priority_queue<Step> steps;
     const auto push = [&](size_t i) {
       if (const Step step = BestStep(i); step.score > 0) steps.push(step);

@@ -197,6 +197,21 @@ double WorkIn(const Runner& runner, absl::Span<const Reserved> way, double now_s
   return work;
 }
 
+void TrimFront(const Runner& runner, Promise& way) {
+  double need = (runner.work + runner.spare) * (1 + kWorkSlack);
+  for (size_t k = way.size(); k-- > 0;) {
+    const Size* size = runner.Find(way[k].gpus);
+    if (size == nullptr) return;
+    const double start_s = way[k].to_s - need / size->rate - size->pause_s;
+    if (start_s >= std::max(way[k].from_s, EarliestStart(runner, *size))) {
+      way[k].from_s = start_s;
+      way.erase(way.begin(), way.begin() + static_cast<ptrdiff_t>(k));
+      return;
+    }
+    need -= std::max(0.0, size->rate * (way[k].to_s - way[k].from_s - size->pause_s));
+  }
+}
+
 double EarliestEnd(const Runner& runner, const Profile& free) {
   double best = kNever;
   for (const Size& size : runner.sizes) {

@@ -56,6 +56,9 @@ bool FindWay(const Runner& runner, const Profile& free, Promise& way);
 // Iterations done by following `way` from `now_s` on.
 double WorkIn(const Runner& runner, absl::Span<const Reserved> way, double now_s);
 
+// Gives back the early part of `way` that the job no longer needs: a way is as late as it can be.
+void TrimFront(const Runner& runner, Promise& way);
+
 // When the job could end at the earliest in what is `free`; kNever if it cannot run.
 double EarliestEnd(const Runner& runner, const Profile& free);
 

@@ -36,6 +36,12 @@ bool PlaceWithRepair(std::vector<size_t> order, Book& book) {
   return false;
 }
 
+bool PlaceAmidst(const Roster& roster, std::vector<size_t> neighbours, size_t job, Book& book) {
+  for (size_t other : neighbours) book.Remove(other);
+  SortByDeadline(roster, neighbours);
+  return book.Place(job) && PlaceInOrder(neighbours, book) == neighbours.size();
+}
+
 bool PlaceOrKeep(const Roster& roster, const std::vector<size_t>& order, const Book& last,
                  Book& book) {
   if (PlaceInOrder(order, book) == order.size()) return true;

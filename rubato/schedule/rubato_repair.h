@@ -15,6 +15,10 @@ void SortByDeadline(const Roster& roster, std::vector<size_t>& jobs);
 // the others around it, for a few rounds. Whether all have ways; if not, `book` is empty.
 bool PlaceWithRepair(std::vector<size_t> order, Book& book);
 
+// Places `job`, and `neighbours` anew around it, into `book`, which has ways for those and others.
+// Whether all have ways; if not, `book` is of no use any more.
+bool PlaceAmidst(const Roster& roster, std::vector<size_t> neighbours, size_t job, Book& book);
+
 // Places all in this order into the empty `book`, or, if that leaves one without, keeps what each
 // was promised before (what it has in `last`, if it is new). Whether all have ways; if not, `book`
 // is empty. `last` and `book` may be the same.

@@ -63,6 +63,7 @@ void World::PerformOne(const Effect& effect) {
                    }
                  },
                  [&](const RemoveCheckpoint&) {},
+                 [&](const SendOrder&) {},  // The simulated jobs are of strategy ps.
                  [&](const JobFinished& finished) { Finish(finished); },
              },
              effect);

@@ -1,6 +1,7 @@
 #include "rubato/simulate/result.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -46,6 +47,28 @@ void TallyJobs(SimulationResult& result) {
   result.makespan_s = last > 0 ? last - first : 0;
   result.jct_s = Summarize(std::move(all));
   result.best_effort_jct_s = Summarize(std::move(best_effort));
+}
+
+void TallyDecisions(const std::vector<DecisionTime>& times, SimulationResult& result) {
+  std::vector<double> all;
+  std::vector<std::vector<double>> by_active;  // The k-th for at most 2^k active jobs.
+  double active_sum = 0;
+  for (const DecisionTime& time : times) {
+    all.push_back(time.us);
+    active_sum += time.active;
+    result.max_active_jobs = std::max(result.max_active_jobs, time.active);
+    const auto k = static_cast<size_t>(std::bit_width(std::max(1u, unsigned(time.active)) - 1));
+    if (by_active.size() <= k) by_active.resize(k + 1);
+    by_active[k].push_back(time.us);
+  }
+  result.decisions = static_cast<int64_t>(times.size());
+  result.mean_active_jobs = active_sum / std::max<double>(1, result.decisions);
+  result.decision_us = Summarize(std::move(all));
+  for (size_t k = 0; k < by_active.size(); ++k) {
+    if (by_active[k].empty()) continue;
+    const auto count = static_cast<int64_t>(by_active[k].size());
+    result.decision_cost.push_back({1 << k, count, Summarize(std::move(by_active[k]))});
+  }
 }
 
 }  // namespace rubato

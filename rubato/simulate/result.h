@@ -40,6 +40,13 @@ struct Percentiles {
 // Nearest rank; zeros for no values.
 Percentiles Summarize(std::vector<double> values);
 
+// Decisions with at most `active_max` active jobs, and more than half of that.
+struct DecisionCost {
+  int active_max = 0;
+  int64_t decisions = 0;
+  Percentiles us;
+};
+
 struct SimulationResult {
   std::string policy;
   int jobs = 0;
@@ -64,6 +71,7 @@ struct SimulationResult {
   double mean_active_jobs = 0;  // At decisions,
   int max_active_jobs = 0;
   Percentiles decision_us;
+  std::vector<DecisionCost> decision_cost;  // By active jobs, 1, 2, 4, ...
   double wall_seconds = 0;
 
   std::vector<JobResult> job_results;  // In the trace's order.
@@ -72,6 +80,14 @@ struct SimulationResult {
 
 // Fills in all that follows from job_results: counts, ratios, JCTs, makespan.
 void TallyJobs(SimulationResult& result);
+
+// One decision: how long it took, among how many active jobs.
+struct DecisionTime {
+  double us = 0;
+  int active = 0;
+};
+// Fills in all that is told of decisions.
+void TallyDecisions(const std::vector<DecisionTime>& times, SimulationResult& result);
 
 }  // namespace rubato
 

@@ -88,10 +88,11 @@ int LateHard(const Workload& workload, const SimulationResult& result) {
   return late;
 }
 
+// A million arrivals, ends and resizes.
 TEST(RubatoPromiseTest, NobodyAdmittedIsLate) {
-  int64_t decisions = 0, admitted = 0, refused = 0;
+  int64_t events = 0, decisions = 0, admitted = 0, refused = 0;
   uint64_t seed = 0;
-  for (; decisions < 250'000; ++seed) {
+  for (; events < 1'000'000; ++seed) {
     RandomWorld world(seed);
     const auto result = world.Run();
     ASSERT_TRUE(result.ok()) << "seed " << seed << ": " << result.status();
@@ -99,13 +100,14 @@ TEST(RubatoPromiseTest, NobodyAdmittedIsLate) {
         << "seed " << seed << ", cooldown " << world.options().cooldown_s << ", pauses "
         << (world.options().overhead == Overhead::kMoved) << ", pools "
         << world.workload().cluster.pools.size();
+    events += result->jobs + result->completed + result->rescales;
     decisions += result->decisions;
     admitted += result->admitted;
     refused += result->refused;
   }
-  printf("%ld decisions in %ld worlds, %ld jobs admitted, %ld refused\n",
-         static_cast<long>(decisions), static_cast<long>(seed), static_cast<long>(admitted),
-         static_cast<long>(refused));
+  printf("%ld events, %ld decisions in %ld worlds, %ld jobs admitted, %ld refused\n",
+         static_cast<long>(events), static_cast<long>(decisions), static_cast<long>(seed),
+         static_cast<long>(admitted), static_cast<long>(refused));
   EXPECT_GT(admitted, refused / 4);
   EXPECT_GT(refused, 0);
 }

@@ -26,13 +26,6 @@ Scenario Empty(absl::string_view name, absl::string_view title) {
   return scenario;
 }
 
-// An elastic policy that serves urgent jobs first and gives the rest to whoever can use it.
-std::string UrgentFirst() {
-  const std::vector<std::string> names = PolicyNames();
-  const bool ours = std::find(names.begin(), names.end(), "rubato") != names.end();
-  return ours ? "rubato" : "edf-capped";
-}
-
 absl::StatusOr<Scenario> Finish(Scenario scenario) {
   std::vector<TraceJob>& jobs = scenario.workload.trace.jobs;
   std::stable_sort(jobs.begin(), jobs.end(),
@@ -68,7 +61,7 @@ absl::StatusOr<Scenario> Colocate() {
   constexpr double kPeriod = 2400, kEnd = 2 * kPeriod;
   constexpr int kBase = 64, kStep = 48, kLevels = 3;
   Scenario scenario = Empty("colocate", "A service whose load rises and falls, and a training job");
-  scenario.policies = {"fifo", UrgentFirst()};
+  scenario.policies = {"fifo", "rubato"};
   scenario.group_by_model = true;
   scenario.observed_s = kEnd;
   std::vector<TraceJob>& jobs = scenario.workload.trace.jobs;

@@ -78,9 +78,7 @@ absl::StatusOr<SimulationResult> Simulation::Run() {
   result_.gpu_hours_offered = workload_.cluster.gpus() * (now_s_ - start_s) / 3600;
   result_.utilisation =
       result_.gpu_hours_offered > 0 ? result_.gpu_hours_used / result_.gpu_hours_offered : 0;
-  result_.decisions = static_cast<int64_t>(decision_us_.size());
-  result_.mean_active_jobs = active_sum_ / std::max<double>(1, result_.decisions);
-  result_.decision_us = Summarize(std::move(decision_us_));
+  TallyDecisions(decisions_, result_);
   if (options_.clock) {
     result_.wall_seconds = absl::ToDoubleSeconds(options_.clock->Now() - began);
   }
@@ -192,12 +190,12 @@ absl::Status Simulation::Decide() {
   view.slot_s = options_.slot_s;
   view.cooldown_s = options_.cooldown_s;
   view.reserve_gpus = options_.reserve_gpus;
-  const absl::Time before = options_.clock ? options_.clock->Now() : absl::UnixEpoch();
+  const Clock* clock = options_.decision_clock ? options_.decision_clock : options_.clock;
+  const absl::Time before = clock ? clock->Now() : absl::UnixEpoch();
   Plan plan = policy_.Decide(view);
-  const absl::Time after = options_.clock ? options_.clock->Now() : absl::UnixEpoch();
-  decision_us_.push_back(absl::ToDoubleMicroseconds(after - before));
-  active_sum_ += static_cast<double>(views_.size());
-  result_.max_active_jobs = std::max(result_.max_active_jobs, static_cast<int>(views_.size()));
+  const absl::Time after = clock ? clock->Now() : absl::UnixEpoch();
+  decisions_.push_back(
+      {absl::ToDoubleMicroseconds(after - before), static_cast<int>(views_.size())});
   HonourCooldown(view, plan);
   if (absl::Status s = CheckPlan(view, plan); !s.ok()) return Annotate(s, policy_.name());
   if (plan.wake_s <= now_s_) {
@@ -255,7 +253,7 @@ void Simulation::Charge(const std::vector<JobId>& changed) {
     return;
   }
   // Every k-th decision is a restart of all, k being the slot's length taken as a count.
-  const int64_t count = static_cast<int64_t>(decision_us_.size()) - 1;
+  const int64_t count = static_cast<int64_t>(decisions_.size()) - 1;
   const bool restart =
       count > 0 && count % std::max<int64_t>(1, std::llround(options_.slot_s)) == 0;
   const double restart_s = cost_.base_s > 2 ? 47 : 27;

@@ -69,8 +69,7 @@ class Simulation {
   double next_failure_s_ = kNever;
   absl::flat_hash_set<uint64_t>
       known_sets_;  // Hashes of GPU sets that worked together. Never walked.
-  std::vector<double> decision_us_;
-  double active_sum_ = 0;
+  std::vector<DecisionTime> decisions_;
 };
 
 }  // namespace rubato

@@ -35,7 +35,9 @@ struct SimulateOptions {
   double repair_s = 3600;        // How long a failed node stays away.
   uint64_t seed = 0;             // Of failures; nothing else is left to chance.
   bool record_pieces = false;    // Costs memory in proportion to the resizes.
-  const Clock* clock = nullptr;  // To time decisions with; without it they take no time.
+  const Clock* clock = nullptr;  // Of the wall; without it nothing takes time.
+  // To time decisions with, if not `clock`: one that stands still while other programs run.
+  const Clock* decision_clock = nullptr;
   // Called now and then with the jobs ended or refused so far.
   std::function<void(int64_t jobs_done)> progress;
 

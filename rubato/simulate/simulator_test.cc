@@ -55,6 +55,20 @@ TEST_F(SimulatorTest, EndsAreExactWithoutOverhead) {
   EXPECT_EQ(r.rescale_seconds, 0);
 }
 
+// Two GPUs on two nodes are half as fast as two on one. Deadlines are promised on the slower.
+TEST_F(SimulatorTest, GpusFarApartAreSlower) {
+  Curve apart({{1, 1}, {2, 2}});
+  apart.Limit(2, Span::kRack, 1.2);
+  book_.Add("apart", 1024, "A100", apart);
+  Job(0, 120, kNever, 2, "apart");
+  const SimulateOptions free{.overhead = Overhead::kNone};
+  EXPECT_DOUBLE_EQ(Run("fifo", "n1g2", free).job_results[0].end_s, 60);
+  EXPECT_DOUBLE_EQ(Run("fifo", "n2g1", free).job_results[0].end_s, 100);
+  trace_.jobs.clear();
+  Job(0, 120, 90, 2, "apart");
+  EXPECT_EQ(Run("rubato", "n2g1", free).refused, 1);
+}
+
 // 8 GPUs, so a first start costs 2 + 2 x (log2 n + 1) seconds; the second job of the same size
 // finds the same GPUs known to each other, and pays only the base.
 TEST_F(SimulatorTest, MovedJobsPayTheFormulaAndKnownSetsLess) {

@@ -28,7 +28,8 @@ absl::Status Refused(TaskId id, absl::string_view what) {
 
 }  // namespace
 
-Ledger::Ledger(const TaskPlanOptions& options) : plan_(options), fresh_tasks_(plan_.TasksOf(0)) {}
+Ledger::Ledger(const TaskPlanOptions& options)
+    : plan_(options), fresh_tasks_(plan_.TasksOf(0)), walk_(plan_) {}
 
 std::optional<Task> Ledger::NextFor(WorkerId worker, const std::vector<WorkerId>& alive) const {
   const LiveTask* lost = nullptr;
@@ -158,7 +159,18 @@ void Ledger::BeginEvaluation(int64_t number) {
   }
 }
 
+void Ledger::SetTogether(int64_t steps, int64_t records) {
+  const int64_t first = walk_.EpochOf(std::min(records, records_committed_));
+  const int64_t last = walk_.EpochOf(std::max(records, records_committed_));
+  for (int64_t epoch = first; epoch <= last; ++epoch) {
+    committed_[epoch] = walk_.Before(epoch, records);
+  }
+  steps_ = steps;
+  records_committed_ = records;
+}
+
 bool Ledger::finished() const {
+  if (plan_.options().together) return ended_early_ || records_committed_ >= plan_.records();
   const bool more = !ended_early_ && fresh_epoch_ < plan_.epochs();
   return !more && (live_.empty() || live_.begin()->second.task.kind == TaskKind::kEvaluate);
 }
@@ -168,6 +180,7 @@ bool Ledger::evaluating() const {
 }
 
 int64_t Ledger::epoch() const {
+  if (plan_.options().together) return walk_.EpochOf(records_committed_);
   if (!live_.empty() && live_.begin()->second.task.kind == TaskKind::kTrain) {
     return live_.begin()->second.task.epoch;
   }
@@ -176,6 +189,7 @@ int64_t Ledger::epoch() const {
 
 int64_t Ledger::records_expected() const {
   if (!ended_early_) return plan_.records();
+  if (plan_.options().together) return records_committed_;
   int64_t records = 0;
   for (int64_t epoch = 0; epoch <= fresh_epoch_; ++epoch) records += Expected(epoch).size();
   return records;
@@ -187,6 +201,7 @@ IntervalSet Ledger::Committed(int64_t epoch) const {
 }
 
 IntervalSet Ledger::Expected(int64_t epoch) const {
+  if (plan_.options().together && ended_early_) return Committed(epoch);
   int64_t tasks = plan_.options().records;  // As good as all: a task has a record at least.
   if (ended_early_ && epoch == fresh_epoch_) tasks = static_cast<int64_t>(fresh_next_);
   if (ended_early_ && epoch > fresh_epoch_) tasks = 0;
@@ -194,7 +209,8 @@ IntervalSet Ledger::Expected(int64_t epoch) const {
 }
 
 const Task* Ledger::Fresh() const {
-  if (ended_early_ || fresh_next_ >= fresh_tasks_.size()) return nullptr;
+  if (plan_.options().together || ended_early_ || fresh_next_ >= fresh_tasks_.size())
+    return nullptr;
   const bool behind = !live_.empty() && live_.begin()->second.task.kind == TaskKind::kTrain &&
                       live_.begin()->second.task.epoch < fresh_epoch_;
   if (plan_.options().epoch_barrier && behind) return nullptr;

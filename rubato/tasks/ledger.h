@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
+#include "rubato/tasks/plan_walk.h"
 #include "rubato/tasks/task.h"
 #include "rubato/tasks/task_plan.h"
 
@@ -78,6 +79,9 @@ class Ledger {
   // No fresh tasks from now on; those begun are still finished, since a batch of theirs may be
   // on some servers already.
   void EndEarly() { ended_early_ = true; }
+  // TaskPlanOptions::together: the first `records` of the plan's order are applied, by `steps`
+  // steps, and nothing else. Goes back when that state was lost and an older one is restored.
+  void SetTogether(int64_t steps, int64_t records);
 
   // ---- where it stands ----
   bool finished() const;  // Training: every task committed.
@@ -105,6 +109,7 @@ class Ledger {
   int64_t steps_ = 0;
   int64_t records_committed_ = 0;
   int64_t leases_ = 0;
+  PlanWalk walk_;
 };
 
 }  // namespace rubato

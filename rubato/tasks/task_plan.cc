@@ -20,6 +20,25 @@ int64_t ChooseBatchesPerTask(int64_t records, int64_t batch_size, int64_t worker
   return std::clamp<int64_t>(batches / (8 * std::max<int64_t>(workers_max, 1)), 1, 64);
 }
 
+TaskPlanOptions PlanOf(const JobSpec& job, int64_t records, int64_t validation_records) {
+  const bool together = job.strategy == "allreduce";
+  return {.records = records,
+          .validation_records = validation_records,
+          .batch_size = job.batch_size,
+          .batches_per_task =
+              job.batches_per_task > 0
+                  ? job.batches_per_task
+                  : ChooseBatchesPerTask(records, job.batch_size, together ? 1 : job.workers.max),
+          .evaluation_batches_per_task =
+              ChooseBatchesPerTask(validation_records, job.batch_size, job.workers.max),
+          .epochs = job.epochs,
+          .max_steps = job.max_steps,
+          .shuffle_tasks = job.shuffle.tasks,
+          .epoch_barrier = job.epoch_barrier,
+          .together = together,
+          .seed = job.seed};
+}
+
 TaskPlan::TaskPlan(const TaskPlanOptions& options) : options_(options) {
   RUBATO_CHECK(options.batch_size > 0 && options.batches_per_task > 0);
   RUBATO_CHECK(options.evaluation_batches_per_task > 0);

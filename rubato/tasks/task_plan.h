@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "rubato/base/interval_set.h"
+#include "rubato/job/job_spec.h"
 #include "rubato/tasks/task.h"
 
 namespace rubato {
@@ -21,12 +22,19 @@ struct TaskPlanOptions {
   int64_t max_steps = 0;       // 0: no limit.
   bool shuffle_tasks = true;   // The order of tasks within an epoch.
   bool epoch_barrier = false;  // Every record of an epoch before the first of the next.
+  // Strategy allreduce: all workers go through the plan together, in its order, and no training
+  // task is leased.
+  bool together = false;
   uint64_t seed = 0;
 };
 
 // Eight tasks or more for each worker of an epoch, so that none waits long for the last, but
 // between 1 and 64 batches a task: fewer would make leasing the work, more would lose much of it.
 int64_t ChooseBatchesPerTask(int64_t records, int64_t batch_size, int64_t workers_max);
+
+// The plan of `job` over so many records. With strategy allreduce it does not depend on the number
+// of workers, so every worker has the same without being told.
+TaskPlanOptions PlanOf(const JobSpec& job, int64_t records, int64_t validation_records);
 
 class TaskPlan {
  public:

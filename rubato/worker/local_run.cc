@@ -1,55 +1,51 @@
 #include "rubato/worker/local_run.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
 
 namespace rubato {
+
 LocalRun::LocalRun(Trainer& trainer, const Options& options)
     : trainer_(trainer),
-      optimizer_(trainer.optimizer(options.optimizer)),
       id_columns_(options.id_columns),
       seed_(options.seed),
-      dense_(trainer.InitialDense(options.seed)),
-      dense_squares_(dense_.size(), static_cast<float>(optimizer_.initial_accumulator)),
-      tables_(trainer.signature().tables.size()) {
-  for (size_t t = 0; t < tables_.size(); ++t) {
-    const TableSpec& spec = trainer.signature().tables[t];
-    absl::StatusOr<Initializer> made = Initializer::Make(spec.initializer, seed_, spec.name);
-    RUBATO_CHECK_OK(made.status());
-    tables_[t].initializer = *made;
+      dense_(trainer.InitialDense(options.seed)) {
+  const OptimizerSpec spec = trainer.optimizer(options.optimizer);
+  absl::StatusOr<Optimizer> optimizer = Optimizer::Make(spec);
+  RUBATO_CHECK_OK(optimizer.status());
+  optimizer_ = *std::move(optimizer);
+  dense_state_.resize(optimizer_.dense_state_floats(dense_.size()));
+  optimizer_.StartDense(dense_, absl::MakeSpan(dense_state_));
+  for (const TableSpec& table : trainer.signature().tables) {
+    auto rows = EmbeddingTable::Make(memory_, {.spec = table,
+                                               .optimizer = spec,
+                                               .rows = options.rows,
+                                               .seed = seed_,
+                                               .rows_max = uint64_t{1} << 28});
+    RUBATO_CHECK_OK(rows.status());
+    tables_.emplace_back().rows = *std::move(rows);
   }
 }
 
 int64_t LocalRun::rows() const {
   int64_t rows = 0;
-  for (const Table& table : tables_) rows += static_cast<int64_t>(table.row_of.size());
+  for (const Table& table : tables_) rows += static_cast<int64_t>(table.rows->rows());
   return rows;
+}
+
+OptimizerStep LocalRun::NextStep() const {
+  return {.number = steps_ + 1, .learning_rate = LearningRateAt(optimizer_.spec(), samples_)};
 }
 
 StepInput LocalRun::Gather(const Batch& batch) {
   StepInput in{.batch = &batch, .dense = dense_, .seed = Mix(seed_, steps_)};
   for (size_t t = 0; t < tables_.size(); ++t) {
-    const TableSpec& spec = trainer_.signature().tables[t];
-    const size_t dim = static_cast<size_t>(spec.dim);
     Table& table = tables_[t];
-    unique_.Find(batch, id_columns_, spec.fields, &table.unique);
-    table.row_index.clear();
-    table.gathered.clear();
-    for (const uint64_t id : table.unique.ids) {
-      const auto [it, is_new] = table.row_of.try_emplace(id, table.row_of.size());
-      if (is_new) {
-        table.weights.resize(table.weights.size() + dim);
-        table.squares.resize(table.weights.size(),
-                             static_cast<float>(optimizer_.initial_accumulator));
-        table.initializer.Fill(id, {&table.weights[it->second * dim], dim});
-      }
-      table.row_index.push_back(it->second);
-      const float* row = &table.weights[it->second * dim];
-      table.gathered.insert(table.gathered.end(), row, row + dim);
-    }
+    unique_.Find(batch, id_columns_, trainer_.signature().tables[t].fields, &table.unique);
+    table.gathered.resize(table.unique.ids.size() * table.rows->dim());
+    table.rows->BeginStep(steps_ + 1, samples_);
+    table.rows->Gather(table.unique.ids, table.gathered.data());
     in.tables.push_back({.rows = table.gathered, .position = table.unique.position});
   }
   return in;
@@ -57,17 +53,17 @@ StepInput LocalRun::Gather(const Batch& batch) {
 
 absl::StatusOr<double> LocalRun::Step(const Batch& batch) {
   RUBATO_RETURN_IF_ERROR(trainer_.Step(Gather(batch), &out_));
-  Update(dense_.data(), dense_squares_.data(), out_.dense_gradient.data(),
-         static_cast<int64_t>(dense_.size()));
+  std::vector<absl::Span<float>> parts = {absl::MakeSpan(out_.dense_gradient)};
+  for (auto& gradient : out_.table_gradients) parts.push_back(absl::MakeSpan(gradient));
+  ClipGradient(optimizer_.spec(), parts);
+  optimizer_.UpdateDense(absl::MakeSpan(dense_), absl::MakeSpan(dense_state_), out_.dense_gradient,
+                         NextStep());
   for (size_t t = 0; t < tables_.size(); ++t) {
-    const int64_t dim = trainer_.signature().tables[t].dim;
     Table& table = tables_[t];
-    for (size_t i = 0; i < table.row_index.size(); ++i) {
-      const int64_t at = table.row_index[i] * dim;
-      Update(&table.weights[at], &table.squares[at], &out_.table_gradients[t][i * dim], dim);
-    }
+    RUBATO_RETURN_IF_ERROR(table.rows->Update(table.unique.ids, out_.table_gradients[t].data()));
   }
   ++steps_;
+  samples_ += batch.rows;
   return out_.loss;
 }
 
@@ -75,19 +71,6 @@ absl::StatusOr<std::vector<float>> LocalRun::Predict(const Batch& batch) {
   std::vector<float> scores;
   RUBATO_RETURN_IF_ERROR(trainer_.Predict(Gather(batch), &scores));
   return scores;
-}
-
-void LocalRun::Update(float* weights, float* squares, const float* gradient, int64_t n) const {
-  const float rate = static_cast<float>(optimizer_.learning_rate);
-  const float epsilon = static_cast<float>(optimizer_.epsilon);
-  if (optimizer_.name == "sgd") {
-    for (int64_t i = 0; i < n; ++i) weights[i] -= rate * gradient[i];
-    return;
-  }
-  for (int64_t i = 0; i < n; ++i) {
-    squares[i] += gradient[i] * gradient[i];
-    weights[i] -= rate * gradient[i] / (std::sqrt(squares[i]) + epsilon);
-  }
 }
 
 }  // namespace rubato

@@ -9,7 +9,7 @@
 namespace rubato {
 
 TaskReader::TaskReader(RecordSource& source, const RecordParser& parser, Options options)
-    : source_(source), parser_(parser), options_(options) {}
+    : source_(source), parser_(parser), parsing_(parser.NewBlock()), options_(options) {}
 
 void TaskReader::Start(const Task& task) {
   task_ = task;
@@ -23,13 +23,25 @@ absl::StatusOr<bool> TaskReader::Next(BatchKey* key, Batch* batch) {
   // A task goes on from a commit, which is where a batch ends.
   const int64_t end = BatchAt(task_, at_, options_.batch_size).end;
   *key = {.epoch = task_.epoch, .task = task_.id.value(), .begin = at_, .end = end};
+  RUBATO_RETURN_IF_ERROR(DealUpTo(end, batch));
+  return true;
+}
+
+absl::Status TaskReader::ReadPositions(const Task& task, Interval positions, Batch* batch) {
+  batch->Clear();
+  if (task.id != task_.id || task.kind != task_.kind) Start(task);
+  at_ = positions.begin;
+  return DealUpTo(positions.end, batch);
+}
+
+absl::Status TaskReader::DealUpTo(int64_t end, Batch* batch) {
   while (at_ < end) {
     if (at_ < block_.begin || at_ >= block_.end) RUBATO_RETURN_IF_ERROR(LoadBlock(at_));
     const int64_t upto = std::min(end, block_.end);
     Deal(at_, upto, batch);
     at_ = upto;
   }
-  return true;
+  return absl::OkStatus();
 }
 
 absl::Status TaskReader::LoadBlock(int64_t position) {
@@ -37,21 +49,21 @@ absl::Status TaskReader::LoadBlock(int64_t position) {
   // An unshuffled task is one block: take it a batch at a time.
   const bool shuffled = task_.kind == TaskKind::kTrain && options_.shuffle_buffer > 1;
   if (!shuffled) block_ = BatchAt(task_, position, options_.batch_size);
-  rows_.Clear();
+  parsing_->Finish(&rows_);  // Whatever an error left there.
+  int64_t rows = 0;
   row_of_.assign(static_cast<size_t>(block_.end - block_.begin), -1);
-  absl::Status status = source_.Read(
-      block_.begin, block_.end, [&](int64_t record, absl::string_view bytes) -> absl::Status {
-        const int64_t row = rows_.rows;
-        if (absl::Status parsed = parser_.Parse(bytes, &rows_); !parsed.ok()) {
-          return Skip(record, parsed);
-        }
-        row_of_[static_cast<size_t>(record - block_.begin)] = row;
-        return absl::OkStatus();
-      });
+  absl::Status status = source_.Read(block_.begin, block_.end,
+                                     [&](int64_t record, absl::string_view bytes) -> absl::Status {
+                                       if (absl::Status parsed = parsing_->Add(bytes); !parsed.ok())
+                                         return Skip(record, parsed);
+                                       row_of_[static_cast<size_t>(record - block_.begin)] = rows++;
+                                       return absl::OkStatus();
+                                     });
   if (!status.ok()) {
     block_ = {};
     return status;
   }
+  parsing_->Finish(&rows_);
   order_ = BlockOrder(task_, block_, options_.seed, options_.shuffle_buffer);
   return absl::OkStatus();
 }
@@ -68,6 +80,7 @@ absl::Status TaskReader::Skip(int64_t record, const absl::Status& why) {
 void TaskReader::Deal(int64_t begin, int64_t end, Batch* batch) const {
   const size_t dense = parser_.shape().dense.size();
   const size_t ids = parser_.shape().ids.size();
+  const size_t bags = parser_.shape().bags.size();
   for (int64_t position = begin; position < end; ++position) {
     const int64_t record = order_[static_cast<size_t>(position - block_.begin)];
     const int64_t row = row_of_[static_cast<size_t>(record - block_.begin)];
@@ -78,6 +91,12 @@ void TaskReader::Deal(int64_t begin, int64_t end, Batch* batch) const {
                         rows_.dense.begin() + (r + 1) * dense);
     batch->ids.insert(batch->ids.end(), rows_.ids.begin() + r * ids,
                       rows_.ids.begin() + (r + 1) * ids);
+    for (size_t cell = r * bags; cell < (r + 1) * bags; ++cell) {
+      const uint64_t first = cell == 0 ? 0 : rows_.bag_ends[cell - 1];
+      batch->bag_ids.insert(batch->bag_ids.end(), rows_.bag_ids.begin() + first,
+                            rows_.bag_ids.begin() + rows_.bag_ends[cell]);
+      batch->bag_ends.push_back(batch->bag_ids.size());
+    }
     ++batch->rows;
   }
 }

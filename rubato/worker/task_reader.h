@@ -4,6 +4,7 @@
 #define RUBATO_WORKER_TASK_READER_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -38,16 +39,21 @@ class TaskReader {
   // ("train.tsv:1204: column 3, ..."); errors of the source pass through.
   absl::StatusOr<bool> Next(BatchKey* key, Batch* batch);
 
+  // Any positions of a training task: a microbatch. Blocks already read are not read again.
+  absl::Status ReadPositions(const Task& task, Interval positions, Batch* batch);
+
   // Rows skipped since the reader was made.
   int64_t bad_rows() const { return bad_rows_; }
 
  private:
   absl::Status LoadBlock(int64_t position);
+  absl::Status DealUpTo(int64_t end, Batch* batch);
   absl::Status Skip(int64_t record, const absl::Status& why);
   void Deal(int64_t begin, int64_t end, Batch* batch) const;
 
   RecordSource& source_;
   const RecordParser& parser_;
+  const std::unique_ptr<RecordParser::Block> parsing_;
   const Options options_;
   Task task_;
   int64_t at_ = 0;               // The next position to hand out.

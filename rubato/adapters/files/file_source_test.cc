@@ -5,13 +5,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/gzip_writer.h"
+#include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/files/testing.h"
 #include "rubato/base/rng.h"
+#include "rubato/data/idx.h"
 
 namespace rubato {
 namespace {
@@ -301,14 +305,54 @@ TEST_F(FileSourceTest, IdxImagesComeWithTheirLabels) {
   EXPECT_THAT(Read(*source, 1, 2), ElementsAre("bbbb\x08"));
   EXPECT_EQ(source->Locate(2), data_.train[0] + ", image 2");
 
+  // In the other order they are the same records.
   std::swap(data_.train[0], data_.train[1]);
-  EXPECT_THAT(Build().status().message(), HasSubstr("not in this order"));
-  std::swap(data_.train[0], data_.train[1]);
-  Put("images", images.substr(0, 20));
-  EXPECT_EQ(Build().status(), absl::DataLossError(data_.train[0] + ": ends too early"));
+  const auto swapped = Open();
+  EXPECT_THAT(Read(*swapped, 0, 2), ElementsAre("aaaa\x07", "bbbb\x08"));
+  EXPECT_EQ(swapped->Locate(2), data_.train[1] + ", image 2");
+}
+
+// Whatever is wrong with an idx file, its name and the reason are told.
+TEST_F(FileSourceTest, WhatIsWrongWithAnIdxFileIsNamed) {
+  const std::string images = FormatIdxHeader({3, 2, 2}) + "aaaabbbbcccc";
+  const std::string labels = FormatIdxHeader({3}) + "\x07\x08\x09";
+  data_.format = "idx";
+  data_.train = {Put("images", images), Put("labels", labels)};
+  const std::string image_path = data_.train[0], label_path = data_.train[1];
+  Put("images", images.substr(0, 23));
+  EXPECT_EQ(Build().status(), absl::DataLossError(image_path + ": is cut short: its header " +
+                                                  "promises 3 items, and it ends in item 1"));
+  Put("images", images + "dd");
+  EXPECT_EQ(Build().status(),
+            absl::InvalidArgumentError(image_path + ": its header promises 3 items of 4 bytes, " +
+                                       "and 2 bytes follow them"));
   Put("images", "no idx at all");
   EXPECT_EQ(Build().status(),
-            absl::InvalidArgumentError(data_.train[0] + ": not an idx file of unsigned bytes"));
+            absl::InvalidArgumentError(
+                image_path + ": not an idx file of unsigned bytes: it starts with 6e6f2069, " +
+                "not with 00000803 as images or 00000801 as labels do"));
+  Put("images", FormatIdxHeader({2, 2, 2}) + "aaaabbbb");
+  EXPECT_EQ(Build().status(), absl::InvalidArgumentError(image_path + " holds 2 images, but " +
+                                                         label_path + " holds 3 labels"));
+  Put("images", labels);
+  EXPECT_THAT(Build().status().message(), HasSubstr("both hold labels"));
+}
+
+// A folder as MNIST is handed around, or only its images, is enough.
+TEST_F(FileSourceTest, AFolderOfIdxFilesIsFoundByItsNames) {
+  const std::string images = Put("train-images-idx3-ubyte.gz", "any");
+  const std::string folder = std::filesystem::path(images).parent_path().string();
+  EXPECT_EQ(FindIdxFiles({folder}, "train").status(),
+            absl::NotFoundError(folder + ": holds no train-labels-idx1-ubyte, plain or .gz"));
+  const std::string labels = Put("train-labels-idx1-ubyte", "any");
+  EXPECT_THAT(*FindIdxFiles({folder}, "train"), ElementsAre(images, labels));
+  EXPECT_THAT(*FindIdxFiles({images}, "train"), ElementsAre(images, labels));
+  EXPECT_THAT(*FindIdxFiles({"a", "b"}, "train"), ElementsAre("a", "b"));
+  EXPECT_THAT(*FindIdxFiles({folder + "/*"}, "train"), ElementsAre(folder + "/*"));
+  EXPECT_EQ(FindIdxFiles({folder}, "t10k").status(),
+            absl::NotFoundError(folder + ": holds no t10k-images-idx3-ubyte, plain or .gz"));
+  Put("train-labels-idx1-ubyte.gz", "any");
+  EXPECT_THAT(FindIdxFiles({folder}, "train").status().message(), HasSubstr("holds both"));
 }
 
 // A damaged gzip file is refused or reads as before; it never crashes.

@@ -1,9 +1,15 @@
 #include "rubato/adapters/files/idx_source.h"
 
-#include <algorithm>
+#include <filesystem>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "rubato/adapters/files/byte_stream.h"
+#include "rubato/adapters/files/files.h"
 #include "rubato/base/status.h"
 #include "rubato/data/idx.h"
 
@@ -82,49 +88,97 @@ class IdxSource : public RecordSource {
   ItemReader labels_;
 };
 
+// Reads all of a file, to find places to begin at, and to know that what the header promises is
+// there and nothing else.
+absl::Status ScanItems(IndexedFile& file, const IdxHeader& header) {
+  RUBATO_ASSIGN_OR_RETURN(const auto stream, OpenStreamForIndexing(file));
+  std::string chunk(1 << 16, 0);
+  int64_t bytes = -header.bytes;  // Of items.
+  while (true) {
+    RUBATO_ASSIGN_OR_RETURN(const size_t n, stream->Read(chunk.data(), chunk.size()));
+    if (n == 0) break;
+    bytes += static_cast<int64_t>(n);
+  }
+  const int64_t promised = header.items * header.item_bytes;
+  if (bytes < promised) {
+    return absl::DataLossError(absl::StrCat(file.path, ": is cut short: its header promises ",
+                                            header.items, " items, and it ends in item ",
+                                            bytes / header.item_bytes));
+  }
+  if (bytes > promised) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(file.path, ": its header promises ", header.items, " items of ",
+                     header.item_bytes, " bytes, and ", bytes - promised, " bytes follow them"));
+  }
+  return stream->CheckUnchanged();
+}
+
+// `name` or `name`.gz in `folder`.
+absl::StatusOr<std::string> FindPlainOrGzip(const std::string& folder, const std::string& name) {
+  const std::string plain = absl::StrCat(folder, "/", name), gzip = plain + ".gz";
+  const bool has_plain = PathExists(plain), has_gzip = PathExists(gzip);
+  if (has_plain && has_gzip) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(folder, ": holds both ", name, " and ", name, ".gz; name the files you want"));
+  }
+  if (has_plain || has_gzip) return has_plain ? plain : gzip;
+  return absl::NotFoundError(absl::StrCat(folder, ": holds no ", name, ", plain or .gz"));
+}
+
 }  // namespace
+
+absl::StatusOr<std::vector<std::string>> FindIdxFiles(const std::vector<std::string>& paths,
+                                                      absl::string_view part) {
+  if (paths.size() != 1) return paths;
+  const std::filesystem::path path(paths[0]);
+  if (std::filesystem::is_directory(path)) {
+    const std::string name = absl::StrCat(part, "-images-idx3-ubyte");
+    RUBATO_ASSIGN_OR_RETURN(std::string images, FindPlainOrGzip(paths[0], name));
+    return FindIdxFiles({std::move(images)}, part);
+  }
+  const std::string name = path.filename().string();
+  if (!absl::StrContains(name, "images") || !PathExists(paths[0])) return paths;
+  std::string labels = absl::StrReplaceAll(name, {{"images", "labels"}, {"idx3", "idx1"}});
+  labels = std::string(absl::StripSuffix(labels, ".gz"));
+  RUBATO_ASSIGN_OR_RETURN(std::string found, FindPlainOrGzip(path.parent_path().string(), labels));
+  return std::vector<std::string>{paths[0], std::move(found)};
+}
 
 absl::StatusOr<RecordIndex> BuildIdxIndex(std::vector<IndexedFile> files) {
   if (files.size() != 2) {
     return absl::InvalidArgumentError(
-        absl::StrCat("idx needs two files, images and then labels, not ", files.size()));
+        absl::StrCat("idx needs two files, images and labels, not ", files.size()));
   }
-  RecordIndex index = {.format = "idx"};
   std::vector<IdxHeader> headers;
   for (IndexedFile& file : files) {
     RUBATO_ASSIGN_OR_RETURN(const IdxHeader header, ReadHeader(file));
     if (header.items == 0) {
       return absl::InvalidArgumentError(absl::StrCat(file.path, ": holds no records"));
     }
-    // One pass, to find places to begin at, and to know that the end is there.
-    RUBATO_ASSIGN_OR_RETURN(const auto stream, OpenStreamForIndexing(file));
-    int64_t rest = header.bytes + header.items * header.item_bytes;
-    std::string chunk(1 << 16, 0);
-    while (rest > 0) {
-      const size_t want = static_cast<size_t>(std::min<int64_t>(rest, 1 << 16));
-      RUBATO_RETURN_IF_ERROR(stream->ReadExactly(chunk.data(), want, file.path));
-      rest -= static_cast<int64_t>(want);
-    }
+    RUBATO_RETURN_IF_ERROR(ScanItems(file, header));
     headers.push_back(header);
   }
-  if (headers[0].shape.empty() || !headers[1].shape.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("idx needs images and then labels, but ",
-                                                   files[0].path, " and ", files[1].path,
-                                                   " are not in this order"));
+  if (headers[0].shape.empty() == headers[1].shape.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("idx needs images and labels, but ", files[0].path, " and ", files[1].path,
+                     " both hold ", headers[0].shape.empty() ? "labels" : "images"));
   }
+  const size_t images = headers[0].shape.empty() ? 1 : 0, labels = 1 - images;
   if (headers[0].items != headers[1].items) {
-    return absl::InvalidArgumentError(absl::StrCat(files[0].path, " holds ", headers[0].items,
-                                                   " images, but ", files[1].path, " holds ",
-                                                   headers[1].items, " labels"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(files[images].path, " holds ", headers[images].items, " images, but ",
+                     files[labels].path, " holds ", headers[labels].items, " labels"));
   }
-  files[0].records = headers[0].items;  // The labels belong to these, and are no records of theirs.
-  index.schema = absl::StrCat(headers[0].item_bytes);
-  index.files = std::move(files);
-  return index;
+  // The labels belong to the images, and are no records of their own.
+  files[images].records = headers[images].items;
+  return RecordIndex{.format = "idx",
+                     .schema = absl::StrJoin(headers[images].shape, "x"),
+                     .files = std::move(files)};
 }
 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenIdxSource(RecordIndex index) {
   if (index.files.size() != 2) return absl::DataLossError("an index of idx without two files");
+  if (index.files[0].records == 0) std::swap(index.files[0], index.files[1]);
   RUBATO_ASSIGN_OR_RETURN(const IdxHeader images, ReadHeader(index.files[0]));
   RUBATO_ASSIGN_OR_RETURN(const IdxHeader labels, ReadHeader(index.files[1]));
   return std::make_unique<IdxSource>(ItemReader(std::move(index.files[0]), images),

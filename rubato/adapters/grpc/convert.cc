@@ -271,6 +271,7 @@ wire::HeartbeatReply ToWire(const HeartbeatReply& in) {
   *out.mutable_view() = ToWire(in.view);
   out.set_checkpoint_wanted(in.checkpoint_wanted);
   out.set_checkpoint_complete(in.checkpoint_complete);
+  if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
   return out;
 }
 
@@ -281,6 +282,7 @@ HeartbeatReply FromWire(const wire::HeartbeatReply& in) {
   out.view = FromWire(in.view());
   out.checkpoint_wanted = in.checkpoint_wanted();
   out.checkpoint_complete = in.checkpoint_complete();
+  if (in.has_group()) out.group = FromWire(in.group());
   return out;
 }
 
@@ -332,6 +334,7 @@ wire::FailRequest ToWire(const FailRequest& in) {
   out.set_task(in.task.value());
   out.set_error(in.error);
   out.set_lease(in.lease);
+  out.set_not_finite(in.not_finite);
   return out;
 }
 
@@ -341,6 +344,7 @@ FailRequest FromWire(const wire::FailRequest& in) {
   out.task = TaskId(in.task());
   out.error = in.error();
   out.lease = in.lease();
+  out.not_finite = in.not_finite();
   return out;
 }
 
@@ -380,6 +384,7 @@ wire::WorkerHeartbeat ToWire(const WorkerHeartbeat& in) {
   out.set_loss_batches(in.loss_batches);
   *out.mutable_spent() = ToWire(in.spent);
   out.set_bad_rows(in.bad_rows);
+  if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
   return out;
 }
 
@@ -391,6 +396,7 @@ WorkerHeartbeat FromWire(const wire::WorkerHeartbeat& in) {
   out.loss_batches = in.loss_batches();
   out.spent = FromWire(in.spent());
   out.bad_rows = in.bad_rows();
+  if (in.has_group()) out.group = FromWire(in.group());
   return out;
 }
 

@@ -16,6 +16,14 @@ RegisterRequest FromWire(const wire::RegisterRequest& request);
 wire::RegisterReply ToWire(const RegisterReply& reply);
 RegisterReply FromWire(const wire::RegisterReply& reply);
 
+wire::GroupReport ToWire(const GroupReport& report);
+GroupReport FromWire(const wire::GroupReport& report);
+wire::GroupOrders ToWire(const GroupOrders& orders);
+GroupOrders FromWire(const wire::GroupOrders& orders);
+wire::ConferRequest ToWire(const ConferRequest& request);
+ConferRequest FromWire(const wire::ConferRequest& request);
+wire::ConferReply ToWire(const ConferReply& reply);
+ConferReply FromWire(const wire::ConferReply& reply);
 wire::WorkerHeartbeat ToWire(const WorkerHeartbeat& beat);
 WorkerHeartbeat FromWire(const wire::WorkerHeartbeat& beat);
 wire::ServerHeartbeat ToWire(const ServerHeartbeat& beat);

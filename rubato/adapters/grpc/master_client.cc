@@ -37,6 +37,9 @@ class GrpcMasterClient final : public MasterClient {
   absl::StatusOr<HeartbeatReply> Beat(const ServerHeartbeat& beat) override {
     return Call<HeartbeatReply>(&wire::Master::Stub::ServerBeat, ToWire(beat));
   }
+  absl::StatusOr<ConferReply> Confer(const ConferRequest& request) override {
+    return Call<ConferReply>(&wire::Master::Stub::Confer, ToWire(request));
+  }
   absl::StatusOr<LeaseReply> Lease(const LeaseRequest& request) override {
     return Call<LeaseReply>(&wire::Master::Stub::Lease, ToWire(request));
   }

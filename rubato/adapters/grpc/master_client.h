@@ -25,6 +25,7 @@ class MasterClient {
   virtual absl::StatusOr<RegisterReply> Register(const RegisterRequest& request) = 0;
   virtual absl::StatusOr<HeartbeatReply> Beat(const WorkerHeartbeat& beat) = 0;
   virtual absl::StatusOr<HeartbeatReply> Beat(const ServerHeartbeat& beat) = 0;
+  virtual absl::StatusOr<ConferReply> Confer(const ConferRequest& request) = 0;
   virtual absl::StatusOr<LeaseReply> Lease(const LeaseRequest& request) = 0;
   virtual absl::StatusOr<CommitReply> Commit(const CommitRequest& request) = 0;
   virtual absl::Status Fail(const FailRequest& request) = 0;

@@ -7,13 +7,15 @@
 
 namespace rubato {
 
-// Called from several threads at once. Attend may block for a moment; nothing else does.
+// Called from several threads at once. Attend and Confer may block for a moment; nothing else
+// does.
 class MasterHandler {
  public:
   virtual ~MasterHandler() = default;
   virtual RegisterReply Register(const RegisterRequest& request) = 0;
   virtual HeartbeatReply WorkerBeat(const WorkerHeartbeat& beat) = 0;
   virtual HeartbeatReply ServerBeat(const ServerHeartbeat& beat) = 0;
+  virtual ConferReply Confer(const ConferRequest& request) = 0;
   virtual LeaseReply Lease(const LeaseRequest& request) = 0;
   virtual CommitReply Commit(const CommitRequest& request) = 0;
   virtual void Fail(const FailRequest& request) = 0;

@@ -33,6 +33,10 @@ class Ear final : public wire::Master::Service {
     *out = ToWire(handler_.ServerBeat(FromWire(*in)));
     return grpc::Status::OK;
   }
+  grpc::Status Confer(Context*, const wire::ConferRequest* in, wire::ConferReply* out) override {
+    *out = ToWire(handler_.Confer(FromWire(*in)));
+    return grpc::Status::OK;
+  }
   grpc::Status Lease(Context*, const wire::LeaseRequest* in, wire::LeaseReply* out) override {
     *out = ToWire(handler_.Lease(FromWire(*in)));
     return grpc::Status::OK;

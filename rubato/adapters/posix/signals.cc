@@ -16,6 +16,7 @@ void CatchStopSignals() {
   action.sa_handler = CountStop;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGHUP, &action, nullptr);  // The terminal was closed.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ,
               SIG_IGN);  // A file over its limit is an error like a full disk, not a death.

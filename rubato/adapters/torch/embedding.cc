@@ -1,5 +1,6 @@
 #include "rubato/adapters/torch/embedding.h"
 
+#include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/params/initializer.h"
 
@@ -14,12 +15,37 @@ EmbeddingImpl::EmbeddingImpl(std::string name, int64_t dim, std::vector<int64_t>
 }
 
 PulledRows EmbeddingImpl::Pull(const ModelInput& in) {
+  if (weights_.defined()) return PullWeights(in);
   return in.tables.empty() ? PullAlone(in) : in.tables[index_];
 }
 
+void EmbeddingImpl::KeepAsWeights(int64_t buckets) {
+  const uint64_t seed = static_cast<uint64_t>(torch::randint(INT64_MAX, {1}).item<int64_t>());
+  const absl::StatusOr<RowInitializer> initializer = RowInitializer::Make(spec_, seed);
+  TORCH_CHECK(initializer.ok(), initializer.status().ToString());
+  torch::Tensor rows = torch::empty({buckets, spec_.dim});
+  for (int64_t i = 0; i < buckets; ++i) {
+    initializer->Fill(static_cast<uint64_t>(i), rows.data_ptr<float>() + i * spec_.dim);
+  }
+  weights_ = register_parameter("rows", rows);
+}
+
+PulledRows EmbeddingImpl::PullWeights(const ModelInput& in) const {
+  const int64_t fields = static_cast<int64_t>(spec_.fields.size());
+  const uint64_t buckets = static_cast<uint64_t>(weights_.size(0));
+  torch::Tensor position = torch::empty({in.rows, fields}, torch::kInt32);
+  const auto ids = in.ids.accessor<int64_t, 2>();
+  int32_t* at = position.data_ptr<int32_t>();
+  for (int64_t row = 0; row < in.rows; ++row) {
+    for (const int64_t field : spec_.fields) {
+      *at++ = static_cast<int32_t>(Mix(static_cast<uint64_t>(ids[row][field])) % buckets);
+    }
+  }
+  return {weights_, position, torch::Tensor()};
+}
+
 PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
-  const absl::StatusOr<Initializer> initializer =
-      Initializer::Make(spec_.initializer, /*seed=*/0, spec_.name);
+  const absl::StatusOr<RowInitializer> initializer = RowInitializer::Make(spec_, /*seed=*/0);
   TORCH_CHECK(initializer.ok(), initializer.status().ToString());
   const int64_t fields = static_cast<int64_t>(spec_.fields.size());
   torch::Tensor position = torch::empty({in.rows, fields}, torch::kInt32);
@@ -39,7 +65,7 @@ PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
   float* to = alone_rows_.data_ptr<float>();
   for (const uint64_t id : alone_ids_) {
     const auto [it, is_new] = alone_.try_emplace(id, spec_.dim, 0.0f);
-    if (is_new) initializer->Fill(id, absl::MakeSpan(it->second));
+    if (is_new) initializer->Fill(id, it->second.data());
     to = std::copy(it->second.begin(), it->second.end(), to);
   }
   alone_rows_.set_requires_grad(true);

@@ -45,6 +45,9 @@ namespace rubato {
 struct ModelSetup {
   ModelOptions options;
   BatchShape shape;  // The columns its batches will have.
+  // Whether the job has servers to hold embeddings. Without (strategy: allreduce), Rubato turns
+  // every table into dense weights with as many rows as the option `buckets` says.
+  bool servers = true;
 };
 
 // Every id column, for tables that all fields share.

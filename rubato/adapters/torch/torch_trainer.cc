@@ -1,14 +1,13 @@
 #include "rubato/adapters/torch/torch_trainer.h"
 
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/torch/finite.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -76,16 +75,6 @@ class BoundWeights {
   std::vector<torch::Tensor>& parameters_;
 };
 
-// True if a value is infinite or not a number. Integer arithmetic, so that it vectorizes.
-bool AnyNotFinite(const float* values, size_t n) {
-  uint32_t bad = 0;
-  for (size_t i = 0; i < n; ++i) {
-    const uint32_t exponent = std::bit_cast<uint32_t>(values[i]) & 0x7f800000u;
-    bad |= static_cast<uint32_t>(exponent == 0x7f800000u);
-  }
-  return bad != 0;
-}
-
 }  // namespace
 
 TorchTrainer::TorchTrainer(ModelFactory factory, const ModelSetup& setup, std::string engine)
@@ -102,10 +91,31 @@ absl::StatusOr<std::unique_ptr<TorchTrainer>> TorchTrainer::Make(ModelFactory fa
   return trainer;
 }
 
-absl::Status TorchTrainer::Describe() {
+absl::StatusOr<std::shared_ptr<TorchModel>> TorchTrainer::MakeModel() const {
   ModelSetup setup = setup_;
-  model_.reset(factory_(setup));
+  const std::shared_ptr<TorchModel> model(factory_(setup));
+  std::vector<EmbeddingImpl*> tables;
+  for (const std::shared_ptr<torch::nn::Module>& module : model->modules()) {
+    if (auto* table = dynamic_cast<EmbeddingImpl*>(module.get())) tables.push_back(table);
+  }
+  // Asked for with servers too, so that a job file serves both.
+  const int64_t buckets = tables.empty() ? 0 : setup.options.Int("buckets", 0, 0);
   RUBATO_RETURN_IF_ERROR(setup.options.Check());
+  if (setup.servers) return model;
+  for (EmbeddingImpl* table : tables) {
+    if (buckets == 0 || buckets > INT32_MAX) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "no server holds embedding ", table->spec().name,
+          " in this strategy: give the option buckets, how many rows every worker shall keep of "
+          "each embedding (ids share them by hash), or choose strategy: ps"));
+    }
+    table->KeepAsWeights(buckets);
+  }
+  return model;
+}
+
+absl::Status TorchTrainer::Describe() {
+  RUBATO_ASSIGN_OR_RETURN(model_, MakeModel());
   shape_ = setup_.shape;
   if (std::optional<BatchShape> columns = model_->Columns()) {
     shape_ = *columns;
@@ -130,6 +140,11 @@ absl::Status TorchTrainer::Describe() {
     signature_.dense_size += value.numel();
     parameters_.push_back(value);
   }
+  gradients_ = std::make_unique<DenseGradients>(parameters_, signature_);
+  return DescribeTables();
+}
+
+absl::Status TorchTrainer::DescribeTables() {
   std::set<std::string> names;
   for (const std::shared_ptr<torch::nn::Module>& module : model_->modules()) {
     auto* table = dynamic_cast<EmbeddingImpl*>(module.get());
@@ -148,6 +163,7 @@ absl::Status TorchTrainer::Describe() {
                                                      field, ", and the data has ",
                                                      shape_.ids.size(), " id columns"));
     }
+    if (!setup_.servers) continue;  // It is among the dense weights.
     table->set_index(signature_.tables.size());
     signature_.tables.push_back(spec);
   }
@@ -160,10 +176,9 @@ OptimizerSpec TorchTrainer::optimizer(const OptimizerSpec& job) const {
 
 std::vector<float> TorchTrainer::InitialDense(uint64_t seed) {
   std::vector<float> dense(static_cast<size_t>(signature_.dense_size));
-  OrExit(Caught("making the starting weights", [&] {
+  OrExit(Caught("making the starting weights", [&]() -> absl::Status {
     torch::manual_seed(seed);
-    ModelSetup setup = setup_;
-    const std::shared_ptr<TorchModel> fresh(factory_(setup));
+    RUBATO_ASSIGN_OR_RETURN(const std::shared_ptr<TorchModel> fresh, MakeModel());
     float* to = dense.data();
     for (const torch::Tensor& parameter : fresh->parameters()) {
       const torch::Tensor value = parameter.detach().contiguous();
@@ -232,40 +247,24 @@ absl::Status TorchTrainer::Step(const StepInput& in, StepOutput* out) {
   return Caught("training step", [&]() -> absl::Status {
     torch::manual_seed(in.seed);
     const BoundWeights bound(parameters_, signature_, in.dense);
-    for (torch::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+    gradients_->Begin(absl::MakeSpan(out->dense_gradient), in.watch);
     const ModelInput input = Wrap(in, out);
     if (!model_->is_training()) model_->train();
     const torch::Tensor loss = model_->Loss(model_->Forward(input), input);
     out->loss = loss.item<double>();
     if (!std::isfinite(out->loss)) {
-      return absl::InternalError(absl::StrCat("the loss is ", out->loss));
+      return absl::OutOfRangeError(absl::StrCat("the loss is ", out->loss));
     }
     loss.backward();
-    return CollectGradients(out);
+    RUBATO_RETURN_IF_ERROR(gradients_->End());
+    return CheckTableGradients(*out);
   });
 }
 
-absl::Status TorchTrainer::CollectGradients(StepOutput* out) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const DenseParameter& spec = signature_.dense[i];
-    float* to = out->dense_gradient.data() + spec.offset;
-    const size_t size = static_cast<size_t>(spec.size);
-    torch::Tensor& grad = parameters_[i].mutable_grad();
-    if (grad.defined()) {
-      const torch::Tensor from = grad.contiguous();
-      std::memcpy(to, from.data_ptr<float>(), size * sizeof(float));
-      grad.reset();
-    } else {
-      std::fill_n(to, size, 0.0f);
-    }
-    if (AnyNotFinite(to, size)) {
-      return absl::InternalError(absl::StrCat("the gradient of ", spec.name, " is not finite"));
-    }
-  }
-  for (size_t t = 0; t < out->table_gradients.size(); ++t) {
-    const std::vector<float>& gradient = out->table_gradients[t];
-    if (AnyNotFinite(gradient.data(), gradient.size())) {
-      return absl::InternalError(
+absl::Status TorchTrainer::CheckTableGradients(const StepOutput& out) const {
+  for (size_t t = 0; t < out.table_gradients.size(); ++t) {
+    if (AnyNotFinite(out.table_gradients[t])) {
+      return absl::OutOfRangeError(
           absl::StrCat("the gradient of embedding ", signature_.tables[t].name, " is not finite"));
     }
   }

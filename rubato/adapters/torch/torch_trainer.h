@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "rubato/adapters/torch/dense_gradients.h"
 #include "rubato/adapters/torch/model.h"
 #include "rubato/model/trainer.h"
 
@@ -18,11 +19,12 @@ namespace rubato {
 using ModelFactory = std::function<TorchModel*(ModelSetup&)>;
 
 // During a step the model's parameters are views of the weights handed in, its embeddings read the
-// rows handed in, and their gradients are added straight into the step's output. One thread.
+// rows handed in, and gradients go to the step's output while backward runs. One thread.
 class TorchTrainer : public Trainer {
  public:
   // INVALID_ARGUMENT if the model refuses its options or columns, looks up a column that is not
-  // there, or holds something no server can: buffers, weights that are not float.
+  // there, holds something no server can (buffers, weights that are not float), or has unbounded
+  // tables in a job without servers.
   static absl::StatusOr<std::unique_ptr<TorchTrainer>> Make(ModelFactory factory,
                                                             const ModelSetup& setup,
                                                             std::string engine);
@@ -43,12 +45,15 @@ class TorchTrainer : public Trainer {
 
  private:
   TorchTrainer(ModelFactory factory, const ModelSetup& setup, std::string engine);
+  // A fresh model, with its tables where the job has room for them.
+  absl::StatusOr<std::shared_ptr<TorchModel>> MakeModel() const;
   absl::Status Describe();
+  absl::Status DescribeTables();
   absl::Status CheckInput(const StepInput& in) const;
   // The batch and its rows as tensors over the same memory; `out` null when only predicting.
   ModelInput Wrap(const StepInput& in, StepOutput* out) const;
   ModelInput Wrap(const Batch& batch) const;
-  absl::Status CollectGradients(StepOutput* out);
+  absl::Status CheckTableGradients(const StepOutput& out) const;
 
   const ModelFactory factory_;
   ModelSetup setup_;  // As given: a copy is handed to every model made.
@@ -58,6 +63,7 @@ class TorchTrainer : public Trainer {
   std::shared_ptr<TorchModel> model_;
   std::vector<torch::Tensor> parameters_;  // In the order of the signature.
   ModelSignature signature_;
+  std::unique_ptr<DenseGradients> gradients_;
 };
 
 }  // namespace rubato

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -160,6 +161,7 @@ class JobReader {
       auto& paths = *std::get<std::vector<std::string>*>(key.field(spec_));
       for (std::string& path : paths) MakeAbsolute(folder, path);
     }
+    if (key.name == "features") MakeAbsolute(folder, spec_.features);
     const bool is_plugin =
         absl::StrContains(spec_.model, '/') || absl::EndsWith(spec_.model, ".so");
     if (key.name == "model" && is_plugin) MakeAbsolute(folder, spec_.model);
@@ -172,6 +174,24 @@ class JobReader {
   std::map<std::string, std::string> origins_;  // Key -> "job.yaml:7" or "--set key=value".
 };
 
+// What a job is called after its file: every run of characters that a job's name may not have
+// becomes one '-'.
+std::string NameAfter(absl::string_view stem) {
+  std::string name;
+  for (const char c : stem) {
+    const bool plain = absl::ascii_isalnum(static_cast<unsigned char>(c)) || c == '_' ||
+                       (c == '.' && !name.empty());
+    if (plain) {
+      name.push_back(c);
+    } else if (!name.empty() && name.back() != '-') {
+      name.push_back('-');
+    }
+  }
+  name.resize(std::min<size_t>(name.size(), 100));
+  while (absl::EndsWith(name, "-")) name.pop_back();
+  return name.empty() ? "job" : name;
+}
+
 }  // namespace
 
 absl::StatusOr<JobSpec> LoadJobFile(const std::string& path,
@@ -183,7 +203,7 @@ absl::StatusOr<JobSpec> LoadJobFile(const std::string& path,
 absl::StatusOr<JobSpec> ParseJobText(absl::string_view text, const std::string& path,
                                      const std::vector<std::string>& overrides) {
   JobSpec spec;
-  spec.name = fs::path(path).stem().string();
+  spec.name = NameAfter(fs::path(path).stem().string());
   JobReader reader(path, spec);
   RUBATO_RETURN_IF_ERROR(reader.ReadText(text));
   for (const std::string& set : overrides) RUBATO_RETURN_IF_ERROR(reader.ReadOverride(set));

@@ -53,6 +53,26 @@ TEST(LoadJobFileTest, AJobWithoutANameIsCalledAfterItsFile) {
   EXPECT_EQ(ParseJobText("model: m\ndata: {train: t}", "/jobs/night.yaml")->name, "night");
 }
 
+// A file may be called anything; a job's name is also that of a folder.
+TEST(LoadJobFileTest, ANameThatAJobCannotHaveIsMended) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"my job (2).yaml", "my-job-2"},
+      {"a--b.yaml", "a-b"},
+      {".hidden.yaml", "hidden"},
+      {"v1.2_x.yaml", "v1.2_x"},
+      {"caf\xc3\xa9 1.yaml", "caf-1"},
+      {"+++.yaml", "job"},
+      {"-x.yaml", "x"},
+      {std::string(120, 'a') + ".yaml", std::string(100, 'a')},
+  };
+  for (const auto& [file, name] : cases) {
+    const absl::StatusOr<JobSpec> spec = ParseJobText("model: m\ndata: {train: t}", "/x/" + file);
+    ASSERT_TRUE(spec.ok()) << file << ": " << spec.status();
+    EXPECT_EQ(spec->name, name);
+  }
+  EXPECT_FALSE(ParseJobText("name: my job\nmodel: m\ndata: {train: t}", "/x/j.yaml").ok());
+}
+
 TEST(LoadJobFileTest, APluginIsFoundBesideTheJobFile) {
   EXPECT_EQ(ParseJobText("model: libmine.so\ndata: {train: t}", "/jobs/j.yaml")->model,
             "/jobs/libmine.so");

@@ -10,24 +10,21 @@
 namespace rubato {
 namespace {
 
-using artifact::Cap;
-using artifact::Loop;
-
-std::unique_ptr<Loop> MakeLoop(const Workload& workload, absl::string_view policy,
-                               const SimulateOptions& options) {
-  if (policy == "elasticflow-artifact") return artifact::MakeElasticflowLoop(workload, options, {});
+std::unique_ptr<ArtifactLoop> MakeLoop(const Workload& workload, absl::string_view policy,
+                                       const SimulateOptions& options) {
+  if (policy == "elasticflow-artifact") return MakeElasticflowLoop(workload, options, {});
   if (policy == "elasticflow") {
-    return artifact::MakeElasticflowLoop(workload, options,
-                                         {.one_by_one = true, .late_tolerant = true, .sign = true});
+    return MakeElasticflowLoop(workload, options,
+                               {.one_by_one = true, .late_tolerant = true, .sign = true});
   }
-  if (policy == "edf") return artifact::MakeEdfLoop(workload, options, Cap::kWidest, false);
-  if (policy == "edf-capped") return artifact::MakeEdfLoop(workload, options, Cap::kPeak, true);
+  if (policy == "edf") return MakeEdfLoop(workload, options, ArtifactCap::kWidest, false);
+  if (policy == "edf-capped") return MakeEdfLoop(workload, options, ArtifactCap::kPeak, true);
   if (policy == "edf-admission")
-    return artifact::MakeEdfAdmissionLoop(workload, options, Cap::kWidest);
+    return MakeEdfAdmissionLoop(workload, options, ArtifactCap::kWidest);
   if (policy == "edf-capped-admission")
-    return artifact::MakeEdfAdmissionLoop(workload, options, Cap::kPeak);
-  if (policy == "tiresias") return artifact::MakeTiresiasLoop(workload, options);
-  if (policy == "gandiva") return artifact::MakeGandivaLoop(workload, options);
+    return MakeEdfAdmissionLoop(workload, options, ArtifactCap::kPeak);
+  if (policy == "tiresias") return MakeTiresiasLoop(workload, options);
+  if (policy == "gandiva") return MakeGandivaLoop(workload, options);
   return nullptr;
 }
 
@@ -55,7 +52,7 @@ absl::StatusOr<SimulationResult> SimulateArtifact(const Workload& workload,
         " with --overhead elasticflow follows the public code, which knows one GPU type, "
         "like nodes and no failures; use --overhead moved"));
   }
-  const std::unique_ptr<Loop> loop = MakeLoop(workload, policy, options);
+  const std::unique_ptr<ArtifactLoop> loop = MakeLoop(workload, policy, options);
   if (loop == nullptr) {
     return absl::NotFoundError(absl::StrCat("the public code has no policy \"", policy, "\""));
   }

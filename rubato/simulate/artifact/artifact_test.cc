@@ -19,8 +19,8 @@ class ArtifactTest : public testing::Test {
     book_.Add("concave", 1024, "A100", Curve({{1, 1}, {2, 1.9}, {4, 3.4}, {8, 5.5}, {16, 6}}));
     book_.Add("peaked", 1024, "A100", Curve({{1, 2}, {2, 3}, {4, 4}, {8, 3}, {16, 2}}));
   }
-  void Job(double submit_s, double iterations, double deadline_s, int gpus,
-           const std::string& model = "concave") {
+  void AddJob(double submit_s, double iterations, double deadline_s, int gpus,
+              const std::string& model = "concave") {
     TraceJob job{.name = std::to_string(trace_.jobs.size()),
                  .submit_s = submit_s,
                  .iterations = iterations,
@@ -44,7 +44,7 @@ class ArtifactTest : public testing::Test {
 // A lone job of 60 iterations on 16 GPUs at its cap: 10 s of work rounded up to a slot of 60, and
 // 2 + 2 x 5 s of overhead on top; the log still says ten.
 TEST_F(ArtifactTest, ALoneJobGrowsToItsPeak) {
-  Job(0, 60, 1000, 1);
+  AddJob(0, 60, 1000, 1);
   const auto result = Run("elasticflow-artifact", "n2g8");
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->met, 1);
@@ -54,16 +54,16 @@ TEST_F(ArtifactTest, ALoneJobGrowsToItsPeak) {
 
 // EDF goes past the peak of the curve, its capped sister does not.
 TEST_F(ArtifactTest, EdfScalesPastThePeak) {
-  Job(0, 80, 1000, 1, "peaked");
+  AddJob(0, 80, 1000, 1, "peaked");
   EXPECT_DOUBLE_EQ(Run("edf", "n2g8")->job_results[0].end_s, 40);
   EXPECT_DOUBLE_EQ(Run("edf-capped", "n2g8")->job_results[0].end_s, 20 + 2 + 2 * 3);
 }
 
 // Arrivals closer than a slot are tested together, and the hopeless one sinks the other.
 TEST_F(ArtifactTest, MergedArrivalsFallTogetherUnlessMended) {
-  Job(0, 6, 500, 1);
-  Job(5, 100000, 100, 1);
-  Job(6, 6, 500, 1);
+  AddJob(0, 6, 500, 1);
+  AddJob(5, 100000, 100, 1);
+  AddJob(6, 6, 500, 1);
   const auto shipped = Run("elasticflow-artifact", "n2g8");
   ASSERT_TRUE(shipped.ok()) << shipped.status();
   EXPECT_EQ(shipped->met, 1);
@@ -86,7 +86,7 @@ TEST_F(ArtifactTest, FiguresStay) {
     const int gpus = 1 << rng.Below(5);
     const bool best_effort = rng.Chance(0.15);
     const double deadline_s = best_effort ? kNever : t + std::floor(work * rng.Uniform(0.2, 1.5));
-    Job(t, work, deadline_s, gpus, model);
+    AddJob(t, work, deadline_s, gpus, model);
   }
   const std::map<std::string, int> met = {
       {"elasticflow-artifact", 163},
@@ -109,16 +109,16 @@ TEST_F(ArtifactTest, FiguresStay) {
 }
 
 TEST_F(ArtifactTest, SaysWhatThePublicCodeDoesNotKnow) {
-  Job(0, 60, 1000, 1);
+  AddJob(0, 60, 1000, 1);
   EXPECT_THAT(Run("edf", "n2g8:A100+n1g4:A100").status().message(), HasSubstr("like nodes"));
   EXPECT_EQ(Run("rubato", "n2g8").status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(ArtifactFillTest, RoundsUpFromTheMomentOfDecision) {
-  EXPECT_EQ(artifact::AlignUp(7, 7, 60), 7);
-  EXPECT_EQ(artifact::AlignUp(7, 8, 60), 67);
-  EXPECT_EQ(artifact::AlignUp(7, 67, 60), 67);
-  EXPECT_EQ(artifact::AlignUp(100, 35, 60), 40);  // A deadline already past.
+  EXPECT_EQ(AlignUp(7, 7, 60), 7);
+  EXPECT_EQ(AlignUp(7, 8, 60), 67);
+  EXPECT_EQ(AlignUp(7, 67, 60), 67);
+  EXPECT_EQ(AlignUp(100, 35, 60), 40);  // A deadline already past.
 }
 
 }  // namespace

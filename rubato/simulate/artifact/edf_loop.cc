@@ -5,26 +5,27 @@
 #include "rubato/simulate/artifact/fill.h"
 #include "rubato/simulate/artifact/loop.h"
 
-namespace rubato::artifact {
+namespace rubato {
 namespace {
 
-bool ByDeadline(const Job* a, const Job* b) { return a->deadline < b->deadline; }
+bool ByDeadline(const ArtifactJob* a, const ArtifactJob* b) { return a->deadline < b->deadline; }
 
 // What both variants do alike.
-class EdfBase : public Loop {
+class EdfBase : public ArtifactLoop {
  public:
-  EdfBase(const Workload& workload, const SimulateOptions& options, Cap cap, bool pays_overhead)
-      : Loop(workload, options, cap), pays_overhead_(pays_overhead) {}
+  EdfBase(const Workload& workload, const SimulateOptions& options, ArtifactCap cap,
+          bool pays_overhead)
+      : ArtifactLoop(workload, options, cap), pays_overhead_(pays_overhead) {}
 
  protected:
   absl::Status RunLoop() override {
     double passed = 0;
     while (!events_.empty()) {
       Progress(passed);
-      for (Job* job : runnable_) job->old_end = job->end;
-      const Event event = events_.Take(now_);
+      for (ArtifactJob* job : runnable_) job->old_end = job->end;
+      const ArtifactEvent event = events_.Take(now_);
       LeaveNodes(event.ends);
-      for (Job* job : event.ends) Finish(job, job->end, job->end);
+      for (ArtifactJob* job : event.ends) Finish(job, job->end, job->end);
       BeginDecision();
       Decide(event.starts);
       EndDecision(runnable_.size());
@@ -33,7 +34,7 @@ class EdfBase : public Loop {
       if (events_.empty()) break;
       const bool restart = CountDecision();
       if (restart) nodes_.ForgetKnownSets();
-      for (Job* job : running_) {
+      for (ArtifactJob* job : running_) {
         if (pays_overhead_ && job->gpus > 0) Charge(job, restart);
       }
       events_.MergeWithin(now_, slot_);
@@ -43,17 +44,17 @@ class EdfBase : public Loop {
     return absl::OkStatus();
   }
 
-  virtual void Decide(const std::vector<Job*>& starts) = 0;
+  virtual void Decide(const std::vector<ArtifactJob*>& starts) = 0;
   // Takes everyone off the nodes; the order decides which nodes are taken first later.
-  virtual void LeaveNodes(const std::vector<Job*>& ends) = 0;
+  virtual void LeaveNodes(const std::vector<ArtifactJob*>& ends) = 0;
 
   // Forecasts everyone in deadline order into `next_plan` and `next_end`. False if anyone is late.
-  bool Forecast(std::vector<Job*>& jobs) {
+  bool Forecast(std::vector<ArtifactJob*>& jobs) {
     std::stable_sort(jobs.begin(), jobs.end(), ByDeadline);
-    Steps free(Step{now_, gpus_});
+    ArtifactSteps free(ArtifactStep{now_, gpus_});
     bool in_time = true;
-    for (Job* job : jobs) {
-      FillResult result = FillGreedily(*job, now_, slot_, gpus_, free);
+    for (ArtifactJob* job : jobs) {
+      ArtifactFill result = FillGreedily(*job, now_, slot_, gpus_, free);
       in_time = in_time && result.in_time;
       free = std::move(result.free);
       job->next_plan = std::move(result.plan);
@@ -62,20 +63,20 @@ class EdfBase : public Loop {
     return in_time;
   }
 
-  bool IsPending(const Job* job) const {
+  bool IsPending(const ArtifactJob* job) const {
     return std::find(pending_.begin(), pending_.end(), job) != pending_.end();
   }
-  void Accept(Job* job) {
+  void Accept(ArtifactJob* job) {
     pending_.push_back(job);
     runnable_.push_back(job);
   }
-  void Launch(Job* job) {
+  void Launch(ArtifactJob* job) {
     std::erase(pending_, job);
     running_.push_back(job);
     Start(job);
     events_.AddEnd(job, job->end);
   }
-  void Adopt(Job* job) {
+  void Adopt(ArtifactJob* job) {
     job->gpus = job->next_plan.Get(now_);
     job->old_end = job->end;
     job->end = job->next_end;
@@ -90,22 +91,22 @@ class EdfLoop : public EdfBase {
   using EdfBase::EdfBase;
 
  protected:
-  void LeaveNodes(const std::vector<Job*>& ends) override {
+  void LeaveNodes(const std::vector<ArtifactJob*>& ends) override {
     nodes_.Release(ends);
     nodes_.Release(running_);
   }
 
-  void Decide(const std::vector<Job*>& starts) override {
+  void Decide(const std::vector<ArtifactJob*>& starts) override {
     if (starts.empty()) {
       Forecast(runnable_);
     } else {
-      std::vector<Job*> all = runnable_;
+      std::vector<ArtifactJob*> all = runnable_;
       all.insert(all.end(), starts.begin(), starts.end());
       Forecast(all);
-      for (Job* job : starts) Accept(job);
+      for (ArtifactJob* job : starts) Accept(job);
     }
-    std::vector<Job*> placed;
-    for (Job* job : runnable_) {
+    std::vector<ArtifactJob*> placed;
+    for (ArtifactJob* job : runnable_) {
       Adopt(job);
       if (job->gpus > 0) placed.push_back(job);
       if (!IsPending(job)) {
@@ -115,8 +116,8 @@ class EdfLoop : public EdfBase {
       }
     }
     std::stable_sort(placed.begin(), placed.end(),
-                     [](const Job* a, const Job* b) { return a->gpus > b->gpus; });
-    for (Job* job : placed) nodes_.Place(job);
+                     [](const ArtifactJob* a, const ArtifactJob* b) { return a->gpus > b->gpus; });
+    for (ArtifactJob* job : placed) nodes_.Place(job);
   }
 };
 
@@ -125,12 +126,12 @@ class EdfAdmissionLoop : public EdfBase {
   using EdfBase::EdfBase;
 
  protected:
-  void LeaveNodes(const std::vector<Job*>&) override { nodes_.Release(runnable_); }
+  void LeaveNodes(const std::vector<ArtifactJob*>&) override { nodes_.Release(runnable_); }
 
-  void Decide(const std::vector<Job*>& starts) override {
+  void Decide(const std::vector<ArtifactJob*>& starts) override {
     bool admitted = false;
-    for (Job* job : starts) {
-      std::vector<Job*> all = runnable_;
+    for (ArtifactJob* job : starts) {
+      std::vector<ArtifactJob*> all = runnable_;
       all.push_back(job);
       if (!Forecast(all)) {
         Refuse(job, "the deadlines of all could not be kept");
@@ -141,29 +142,29 @@ class EdfAdmissionLoop : public EdfBase {
       AdoptAll();
     }
     if (!admitted) AdoptForecast();
-    for (Job* job : runnable_) {
+    for (ArtifactJob* job : runnable_) {
       if (job->gpus > 0) nodes_.Place(job);
     }
   }
 
  private:
   void AdoptAll() {
-    for (Job* job : running_) {
+    for (ArtifactJob* job : running_) {
       Adopt(job);
       events_.MoveEnd(job);
     }
-    std::vector<Job*> starting;
-    for (Job* job : pending_) {
+    std::vector<ArtifactJob*> starting;
+    for (ArtifactJob* job : pending_) {
       Adopt(job);
       if (job->gpus > 0) starting.push_back(job);
     }
-    for (Job* job : starting) Launch(job);
+    for (ArtifactJob* job : starting) Launch(job);
   }
 
   // Jobs that get nothing now keep the end forecast for them before, as in the artifact.
   void AdoptForecast() {
     Forecast(runnable_);
-    for (Job* job : runnable_) {
+    for (ArtifactJob* job : runnable_) {
       job->gpus = job->next_plan.Get(now_);
       if (job->gpus == 0) continue;
       if (IsPending(job)) Launch(job);
@@ -175,14 +176,15 @@ class EdfAdmissionLoop : public EdfBase {
 
 }  // namespace
 
-std::unique_ptr<Loop> MakeEdfLoop(const Workload& workload, const SimulateOptions& options, Cap cap,
-                                  bool pays_overhead) {
+std::unique_ptr<ArtifactLoop> MakeEdfLoop(const Workload& workload, const SimulateOptions& options,
+                                          ArtifactCap cap, bool pays_overhead) {
   return std::make_unique<EdfLoop>(workload, options, cap, pays_overhead);
 }
 
-std::unique_ptr<Loop> MakeEdfAdmissionLoop(const Workload& workload, const SimulateOptions& options,
-                                           Cap cap) {
+std::unique_ptr<ArtifactLoop> MakeEdfAdmissionLoop(const Workload& workload,
+                                                   const SimulateOptions& options,
+                                                   ArtifactCap cap) {
   return std::make_unique<EdfAdmissionLoop>(workload, options, cap, true);
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

@@ -6,19 +6,19 @@
 #include "rubato/simulate/artifact/fill.h"
 #include "rubato/simulate/artifact/loop.h"
 
-namespace rubato::artifact {
+namespace rubato {
 namespace {
 
 constexpr double kBest = std::numeric_limits<double>::max();
 
-bool ByDeadline(const Job* a, const Job* b) { return a->deadline < b->deadline; }
-bool ByGpus(const Job* a, const Job* b) { return a->gpus > b->gpus; }
-bool ByScore(const Job* a, const Job* b) { return a->score > b->score; }
+bool ByDeadline(const ArtifactJob* a, const ArtifactJob* b) { return a->deadline < b->deadline; }
+bool ByGpus(const ArtifactJob* a, const ArtifactJob* b) { return a->gpus > b->gpus; }
+bool ByScore(const ArtifactJob* a, const ArtifactJob* b) { return a->score > b->score; }
 
-class ElasticflowLoop : public Loop {
+class ElasticflowLoop : public ArtifactLoop {
  public:
-  ElasticflowLoop(const Workload& workload, const SimulateOptions& options, Repairs repairs)
-      : Loop(workload, options, Cap::kPeak), repairs_(repairs) {}
+  ElasticflowLoop(const Workload& workload, const SimulateOptions& options, ArtifactRepairs repairs)
+      : ArtifactLoop(workload, options, ArtifactCap::kPeak), repairs_(repairs) {}
 
  protected:
   absl::Status RunLoop() override {
@@ -27,7 +27,7 @@ class ElasticflowLoop : public Loop {
       Progress(passed);
       const double decided = now_;
       if (events_.Has(now_)) {
-        const Event event = events_.Take(now_);
+        const ArtifactEvent event = events_.Take(now_);
         EndJobs(event.ends);
         if (runnable_.empty() && event.starts.empty()) {
           if (events_.empty()) break;
@@ -47,7 +47,7 @@ class ElasticflowLoop : public Loop {
       if (events_.empty()) break;
       const bool restart = CountDecision();
       if (restart) nodes_.ForgetKnownSets();
-      for (Job* job : runnable_) {
+      for (ArtifactJob* job : runnable_) {
         if (job->gpus > 0) Charge(job, restart);
       }
       events_.MergeWithin(now_, slot_);
@@ -58,15 +58,15 @@ class ElasticflowLoop : public Loop {
   }
 
  private:
-  void EndJobs(const std::vector<Job*>& ends) {
-    for (Job* job : ends) {
+  void EndJobs(const std::vector<ArtifactJob*>& ends) {
+    for (ArtifactJob* job : ends) {
       if (!job->placed) continue;
       nodes_.Release({job});
       Finish(job, job->real_end, job->real_end);
     }
   }
 
-  void Plan(Job* job, FillResult result) {
+  void Plan(ArtifactJob* job, ArtifactFill result) {
     free_ = std::move(result.free);
     job->plan = std::move(result.plan);
     job->end = result.end;
@@ -74,25 +74,25 @@ class ElasticflowLoop : public Loop {
   }
 
   // Plans `jobs` in deadline order. Returns those that will be late.
-  std::vector<Job*> PlanAll(std::vector<Job*>& jobs) {
-    std::vector<Job*> late;
-    free_ = Steps(Step{now_, gpus_});
+  std::vector<ArtifactJob*> PlanAll(std::vector<ArtifactJob*>& jobs) {
+    std::vector<ArtifactJob*> late;
+    free_ = ArtifactSteps(ArtifactStep{now_, gpus_});
     std::stable_sort(jobs.begin(), jobs.end(), ByDeadline);
     nodes_.Release(jobs);
-    for (Job* job : jobs) {
-      FillResult result = Fill(*job, now_, slot_, gpus_, free_);
+    for (ArtifactJob* job : jobs) {
+      ArtifactFill result = Fill(*job, now_, slot_, gpus_, free_);
       if (!result.in_time) late.push_back(job);
       Plan(job, std::move(result));
     }
     return late;
   }
 
-  void Accept(Job* job) {
+  void Accept(ArtifactJob* job) {
     pending_.push_back(job);
     runnable_.push_back(job);
   }
 
-  void RefuseUnlessBestEffort(Job* job) {
+  void RefuseUnlessBestEffort(ArtifactJob* job) {
     if (job->best_effort) {
       Accept(job);
     } else {
@@ -100,28 +100,28 @@ class ElasticflowLoop : public Loop {
     }
   }
 
-  void Admit(const std::vector<Job*>& starts) {
-    for (Job* job : runnable_) job->old_end = job->end;
+  void Admit(const std::vector<ArtifactJob*>& starts) {
+    for (ArtifactJob* job : runnable_) job->old_end = job->end;
     if (repairs_.one_by_one) {
       AdmitSingly(starts);
       return;
     }
     if (!starts.empty()) {
-      std::vector<Job*> all = runnable_;
+      std::vector<ArtifactJob*> all = runnable_;
       all.insert(all.end(), starts.begin(), starts.end());
       if (Feasible(all)) {
-        for (Job* job : starts) Accept(job);
+        for (ArtifactJob* job : starts) Accept(job);
         return;
       }
-      for (Job* job : starts) RefuseUnlessBestEffort(job);
+      for (ArtifactJob* job : starts) RefuseUnlessBestEffort(job);
     }
     PlanAll(runnable_);
   }
 
-  void AdmitSingly(std::vector<Job*> starts) {
+  void AdmitSingly(std::vector<ArtifactJob*> starts) {
     std::stable_sort(starts.begin(), starts.end(), ByDeadline);
-    for (Job* job : starts) {
-      std::vector<Job*> all = runnable_;
+    for (ArtifactJob* job : starts) {
+      std::vector<ArtifactJob*> all = runnable_;
       all.push_back(job);
       if (Feasible(all)) {
         Accept(job);
@@ -133,13 +133,13 @@ class ElasticflowLoop : public Loop {
   }
 
   // Whether nobody is late who would not be late anyway.
-  bool Feasible(std::vector<Job*>& all) {
-    std::vector<Job*> hopeless;
+  bool Feasible(std::vector<ArtifactJob*>& all) {
+    std::vector<ArtifactJob*> hopeless;
     if (repairs_.late_tolerant) {
-      std::vector<Job*> without = runnable_;
+      std::vector<ArtifactJob*> without = runnable_;
       hopeless = PlanAll(without);
     }
-    for (Job* job : PlanAll(all)) {
+    for (ArtifactJob* job : PlanAll(all)) {
       if (std::find(hopeless.begin(), hopeless.end(), job) == hopeless.end()) return false;
     }
     return true;
@@ -147,9 +147,9 @@ class ElasticflowLoop : public Loop {
 
   // Each job takes what its plan says for now, and is planned once more.
   void TakeShares() {
-    free_ = Steps(Step{now_, gpus_});
+    free_ = ArtifactSteps(ArtifactStep{now_, gpus_});
     std::stable_sort(runnable_.begin(), runnable_.end(), ByDeadline);
-    for (Job* job : runnable_) {
+    for (ArtifactJob* job : runnable_) {
       job->gpus = job->plan.Get(now_);
       events_.MoveEnd(job);
       job->old_end = job->end;
@@ -158,17 +158,17 @@ class ElasticflowLoop : public Loop {
   }
 
   void StartPending() {
-    std::vector<Job*> starting;
-    for (Job* job : pending_) {
+    std::vector<ArtifactJob*> starting;
+    for (ArtifactJob* job : pending_) {
       job->gpus = job->plan.Get(now_);
       const auto first = std::find_if(job->plan.begin(), job->plan.end(),
-                                      [](const Step& step) { return step.value != 0; });
+                                      [](const ArtifactStep& step) { return step.value != 0; });
       if (first == job->plan.end() || first->at <= now_) starting.push_back(job);
     }
-    for (Job* job : starting) Launch(job);
+    for (ArtifactJob* job : starting) Launch(job);
   }
 
-  void Launch(Job* job) {
+  void Launch(ArtifactJob* job) {
     std::erase(pending_, job);
     running_.push_back(job);
     Start(job);
@@ -176,13 +176,13 @@ class ElasticflowLoop : public Loop {
   }
 
   // What the next level would cost `job`, if `room` allows it.
-  void Score(Job* job, int room) {
+  void Score(ArtifactJob* job, int room) {
     job->score = -kBest;
     if (job->next_gpus == job->gpus || job->next_gpus - job->gpus > room) return;
-    Steps free = free_;
+    ArtifactSteps free = free_;
     if (!free.Has(job->end)) free.Set(job->end, free.Holding(job->end, gpus_));
     int held = 0;
-    for (const Step& step : job->plan) {
+    for (const ArtifactStep& step : job->plan) {
       if (!free.Has(step.at)) free.Set(step.at, free.Holding(step.at, gpus_));
       for (size_t i = free.LowerBound(step.at); i < free.size() && free[i].at < job->end; ++i) {
         free[i].value += step.value - held;
@@ -190,7 +190,7 @@ class ElasticflowLoop : public Loop {
       held = step.value;
     }
     free.Merge();
-    FillResult next = Fill(*job, now_, slot_, gpus_, free, job->next_gpus);
+    ArtifactFill next = Fill(*job, now_, slot_, gpus_, free, job->next_gpus);
     const double grown = next.plan.Area(next.end) - job->plan.Area(job->end);
     job->score = grown / (job->next_gpus - job->gpus);
     if (repairs_.sign) job->score = -job->score;
@@ -203,19 +203,20 @@ class ElasticflowLoop : public Loop {
 
   void Grow() {
     int room = gpus_;
-    for (Job* job : runnable_) {
+    for (ArtifactJob* job : runnable_) {
       job->next_gpus = job->NextLevel(job->gpus);
       room -= job->gpus;
     }
     if (room <= 0) return;
-    for (Job* job : runnable_) Score(job, room);
+    for (ArtifactJob* job : runnable_) Score(job, room);
     for (;;) {
       std::stable_sort(runnable_.begin(), runnable_.end(), ByScore);
-      const auto chosen = std::find_if(runnable_.begin(), runnable_.end(), [&](const Job* job) {
-        return job->next_gpus != job->gpus && job->next_gpus - job->gpus <= room;
-      });
+      const auto chosen =
+          std::find_if(runnable_.begin(), runnable_.end(), [&](const ArtifactJob* job) {
+            return job->next_gpus != job->gpus && job->next_gpus - job->gpus <= room;
+          });
       if (room <= 0 || chosen == runnable_.end()) return;
-      Job* job = *chosen;
+      ArtifactJob* job = *chosen;
       room -= job->next_gpus - job->gpus;
       free_ = job->next_free;
       job->plan = job->next_plan;
@@ -230,7 +231,7 @@ class ElasticflowLoop : public Loop {
       }
       events_.MoveEnd(job);
       job->next_gpus = job->NextLevel(job->gpus);
-      for (Job* other : runnable_) {
+      for (ArtifactJob* other : runnable_) {
         if (other->next_gpus > other->gpus) Score(other, room);
       }
     }
@@ -238,7 +239,7 @@ class ElasticflowLoop : public Loop {
 
   void PlaceAll() {
     std::stable_sort(runnable_.begin(), runnable_.end(), ByGpus);
-    for (Job* job : runnable_) {
+    for (ArtifactJob* job : runnable_) {
       if (job->gpus > 0) nodes_.Place(job);
     }
     nodes_.FindKnownSets();
@@ -247,8 +248,8 @@ class ElasticflowLoop : public Loop {
   // Wakes at the first planned change of anyone, unless something happens before.
   void AddScaleEvent() {
     double first = kNoDeadline;
-    for (const Job* job : runnable_) {
-      for (const Step& step : job->plan) {
+    for (const ArtifactJob* job : runnable_) {
+      for (const ArtifactStep& step : job->plan) {
         if (step.at <= now_) continue;
         first = std::min(first, step.at);
         break;
@@ -258,15 +259,16 @@ class ElasticflowLoop : public Loop {
     if (events_.empty() || first < events_.first_time()) events_.AddEmpty(first);
   }
 
-  const Repairs repairs_;
-  Steps free_;
+  const ArtifactRepairs repairs_;
+  ArtifactSteps free_;
 };
 
 }  // namespace
 
-std::unique_ptr<Loop> MakeElasticflowLoop(const Workload& workload, const SimulateOptions& options,
-                                          Repairs repairs) {
+std::unique_ptr<ArtifactLoop> MakeElasticflowLoop(const Workload& workload,
+                                                  const SimulateOptions& options,
+                                                  ArtifactRepairs repairs) {
   return std::make_unique<ElasticflowLoop>(workload, options, repairs);
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

@@ -3,19 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
-namespace rubato::artifact {
+namespace rubato {
 namespace {
 
 class Filler {
  public:
-  Filler(const Job& job, double now, double slot, int cluster_gpus, const Steps& free)
+  Filler(const ArtifactJob& job, double now, double slot, int cluster_gpus,
+         const ArtifactSteps& free)
       : job_(job),
         now_(now),
         slot_(slot),
         cluster_gpus_(cluster_gpus),
         before_(free),
         free_(free),
-        plan_(Step{now, 0}),
+        plan_(ArtifactStep{now, 0}),
         left_(job.left),
         deadline_(AlignUp(now, job.deadline, slot)),
         from_(now) {
@@ -24,7 +25,7 @@ class Filler {
     free_.Set(deadline_, held_);
   }
 
-  FillResult Run(int first_gpus) {
+  ArtifactFill Run(int first_gpus) {
     if (first_gpus > 0 && TakeFirst(first_gpus)) return Result();
     int level = job_.NextLevel(0), below = 0;
     while (level <= cluster_gpus_ && level <= job_.max_gpus) {
@@ -39,7 +40,7 @@ class Filler {
   }
 
  private:
-  FillResult Result() {
+  ArtifactFill Result() {
     plan_.Merge();
     free_.Merge();
     return {real_end_ <= job_.deadline, std::move(plan_), std::move(free_), end_, real_end_};
@@ -75,7 +76,7 @@ class Filler {
   // Walks back from the deadline at `level`; takes it if that is enough, earlier steps staying
   // at the level below.
   bool TryLevel(int level, int below) {
-    for (const Step& step : free_) {
+    for (const ArtifactStep& step : free_) {
       if (step.at < deadline_ && !plan_.Has(step.at)) plan_.Set(step.at, 0);
     }
     double gathered = 0, until = deadline_;
@@ -120,7 +121,7 @@ class Filler {
       EndAfter(free_[i].at, gpus);
     }
     int had = cluster_gpus_;
-    for (const Step& step : before_) {
+    for (const ArtifactStep& step : before_) {
       if (step.at >= from_ && step.at < end_) had = step.value;
     }
     if (!before_.Has(end_)) free_.Set(end_, had);
@@ -157,7 +158,7 @@ class Filler {
           return true;
         }
         left_ -= done;
-        for (const Step& step : before_) {
+        for (const ArtifactStep& step : before_) {
           if (step.at < last_) held_ = free_.Get(step.at);
         }
         for (size_t i = 0; i < free_.size(); ++i) {
@@ -191,12 +192,12 @@ class Filler {
     free_.Set(end_, cluster_gpus_);
   }
 
-  const Job& job_;
+  const ArtifactJob& job_;
   const double now_, slot_;
   const int cluster_gpus_;
-  const Steps& before_;
-  Steps free_;
-  Steps plan_;
+  const ArtifactSteps& before_;
+  ArtifactSteps free_;
+  ArtifactSteps plan_;
   double left_;
   const double deadline_;  // Rounded up to the grid.
   double from_;            // Where filling begins.
@@ -207,14 +208,14 @@ class Filler {
 
 }  // namespace
 
-FillResult Fill(const Job& job, double now, double slot, int cluster_gpus, const Steps& free,
-                int first_gpus) {
+ArtifactFill Fill(const ArtifactJob& job, double now, double slot, int cluster_gpus,
+                  const ArtifactSteps& free, int first_gpus) {
   return Filler(job, now, slot, cluster_gpus, free).Run(first_gpus);
 }
 
-FillResult FillGreedily(const Job& job, double now, double slot, int cluster_gpus,
-                        const Steps& free) {
-  FillResult result{.in_time = true, .plan = Steps(Step{now, 0}), .free = free};
+ArtifactFill FillGreedily(const ArtifactJob& job, double now, double slot, int cluster_gpus,
+                          const ArtifactSteps& free) {
+  ArtifactFill result{.in_time = true, .plan = ArtifactSteps(ArtifactStep{now, 0}), .free = free};
   const int want = std::min(job.max_gpus, cluster_gpus);
   double left = job.left, at = now;
   for (size_t k = 0; k + 1 < free.size(); ++k) {
@@ -249,4 +250,4 @@ FillResult FillGreedily(const Job& job, double now, double slot, int cluster_gpu
   return result;
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

@@ -10,16 +10,16 @@
 #include "rubato/base/status.h"
 #include "rubato/simulate/artifact/loop.h"
 
-namespace rubato::artifact {
+namespace rubato {
 namespace {
 
 constexpr int kSizes[] = {1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 72, 88, 128, 256};
 constexpr int kTurn = 60;  // Turns change when the clock shows a multiple of this.
 
-class GandivaLoop : public Loop {
+class GandivaLoop : public ArtifactLoop {
  public:
   GandivaLoop(const Workload& workload, const SimulateOptions& options)
-      : Loop(workload, options, Cap::kWidest),
+      : ArtifactLoop(workload, options, ArtifactCap::kWidest),
         per_node_(nodes_.gpus_per_node()),
         executed_(jobs_.size(), 0) {
     for (int n = 0; n < gpus_ / per_node_; ++n) ++free_nodes_;
@@ -33,7 +33,7 @@ class GandivaLoop : public Loop {
       BeginDecision();
       Adjust();
       const bool released = Execute(passed);
-      for (Job* job : runnable_) job->overhead = 0;
+      for (ArtifactJob* job : runnable_) job->overhead = 0;
       if (events_.Has(now_)) RUBATO_RETURN_IF_ERROR(Arrive(events_.Take(now_).starts));
       if (released) StartPending();
       EndDecision(running_.size());
@@ -44,7 +44,7 @@ class GandivaLoop : public Loop {
         continue;
       }
       const bool restart = CountDecision();
-      for (Job* job : running_) job->overhead = OverheadOf(job->gpus, restart, false);
+      for (ArtifactJob* job : running_) job->overhead = OverheadOf(job->gpus, restart, false);
       events_.MergeWithin(now_, slot_);
       passed = events_.first_time() - now_;
       now_ = events_.first_time();
@@ -58,7 +58,7 @@ class GandivaLoop : public Loop {
     int nodes = 0;
     int slots = 0;  // Jobs that run at once.
     int load = 0;
-    std::deque<Job*> jobs;
+    std::deque<ArtifactJob*> jobs;
   };
   using Sets = std::list<NodeSet>;
 
@@ -73,13 +73,13 @@ class GandivaLoop : public Loop {
     return {.nodes = nodes, .slots = nodes * per_node_ / size};
   }
 
-  static void Add(Job* job, Sets& sets) {
+  static void Add(ArtifactJob* job, Sets& sets) {
     sets.front().jobs.push_back(job);
     ++sets.front().load;
     SortByLoad(sets);
   }
 
-  bool TryPlace(Job* job) {
+  bool TryPlace(ArtifactJob* job) {
     Sets& sets = sets_[job->gpus];
     if (!sets.empty()) {
       if (sets.front().load + 1 < sets.front().slots) {
@@ -107,8 +107,8 @@ class GandivaLoop : public Loop {
     return true;
   }
 
-  absl::Status Arrive(const std::vector<Job*>& starts) {
-    for (Job* job : starts) {
+  absl::Status Arrive(const std::vector<ArtifactJob*>& starts) {
+    for (ArtifactJob* job : starts) {
       if (sets_.count(job->gpus) == 0) {
         return absl::UnimplementedError(absl::StrFormat(
             "gandiva has no node sets for jobs of %d GPUs, as job %d asks", job->gpus, job->index));
@@ -127,7 +127,7 @@ class GandivaLoop : public Loop {
   // The list shrinks while it is walked, so the one after each that starts is passed over.
   void StartPending() {
     for (size_t i = 0; i < pending_.size(); ++i) {
-      Job* job = pending_[i];
+      ArtifactJob* job = pending_[i];
       if (!TryPlace(job)) continue;
       pending_.erase(pending_.begin() + static_cast<ptrdiff_t>(i));
       running_.push_back(job);
@@ -170,25 +170,25 @@ class GandivaLoop : public Loop {
       last = NodesFor(size) - 1;
     }
     if (last == 0) return;
-    std::vector<Job*> jobs;
+    std::vector<ArtifactJob*> jobs;
     for (NodeSet& set : sets) {
       if (set.jobs.empty()) continue;
       jobs.insert(jobs.end(), set.jobs.begin(), set.jobs.end());
       set.jobs.clear();
       set.load = 0;
     }
-    for (Job* job : jobs) Add(job, sets);
+    for (ArtifactJob* job : jobs) Add(job, sets);
   }
 
   void Shrink(Sets& sets, int count) {
     count = std::min(count, static_cast<int>(sets.size()) - 1);
-    std::vector<Job*> jobs;
+    std::vector<ArtifactJob*> jobs;
     for (int i = 0; i < count; ++i) {
       jobs.insert(jobs.end(), sets.front().jobs.begin(), sets.front().jobs.end());
       free_nodes_ += sets.front().nodes;
       sets.pop_front();
     }
-    for (Job* job : jobs) Add(job, sets);
+    for (ArtifactJob* job : jobs) Add(job, sets);
   }
 
   // Lets the first jobs of every set work for `seconds`. True if a set fell empty.
@@ -198,9 +198,9 @@ class GandivaLoop : public Loop {
     for (auto& [size, sets] : sets_) {
       for (auto set = sets.begin(); set != sets.end();) {
         const size_t slots = std::min(set->jobs.size(), static_cast<size_t>(set->slots));
-        std::vector<Job*> ended;
+        std::vector<ArtifactJob*> ended;
         for (size_t i = 0; i < slots; ++i) {
-          Job* job = set->jobs[i];
+          ArtifactJob* job = set->jobs[i];
           double& executed = executed_[job->index];
           executed += std::max(seconds - job->overhead, 0.0);
           job->overhead = 0;
@@ -212,7 +212,7 @@ class GandivaLoop : public Loop {
           std::rotate(set->jobs.begin(), set->jobs.begin() + static_cast<ptrdiff_t>(slots),
                       set->jobs.end());
         }
-        for (Job* job : ended) {
+        for (ArtifactJob* job : ended) {
           const double end = now_ - (executed_[job->index] - job->duration);
           std::erase(set->jobs, job);
           Finish(job, end, end);
@@ -237,8 +237,9 @@ class GandivaLoop : public Loop {
 
 }  // namespace
 
-std::unique_ptr<Loop> MakeGandivaLoop(const Workload& workload, const SimulateOptions& options) {
+std::unique_ptr<ArtifactLoop> MakeGandivaLoop(const Workload& workload,
+                                              const SimulateOptions& options) {
   return std::make_unique<GandivaLoop>(workload, options);
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

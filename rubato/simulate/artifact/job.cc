@@ -4,9 +4,9 @@
 #include <cmath>
 #include <utility>
 
-namespace rubato::artifact {
+namespace rubato {
 
-int Job::NextLevel(int n) const {
+int ArtifactJob::NextLevel(int n) const {
   for (const CurvePoint& point : curve->points()) {
     if (point.gpus > max_gpus) break;
     if (point.gpus > n) return point.gpus;
@@ -14,18 +14,18 @@ int Job::NextLevel(int n) const {
   return n;
 }
 
-int Job::LevelAtMost(int n) const { return curve->LegalAtMost(std::min(n, max_gpus)); }
+int ArtifactJob::LevelAtMost(int n) const { return curve->LegalAtMost(std::min(n, max_gpus)); }
 
 double AlignUp(double start, double time, double slot) {
   return start + std::ceil((time - start) / slot) * slot;
 }
 
-void Events::AddEnd(Job* job, double time) {
-  std::vector<Job*>& ends = events_[time].ends;
+void ArtifactEvents::AddEnd(ArtifactJob* job, double time) {
+  std::vector<ArtifactJob*>& ends = events_[time].ends;
   if (std::find(ends.begin(), ends.end(), job) == ends.end()) ends.push_back(job);
 }
 
-void Events::MoveEnd(Job* job) {
+void ArtifactEvents::MoveEnd(ArtifactJob* job) {
   if (job->old_end == job->end) return;
   if (const auto at = events_.find(job->old_end); at != events_.end()) {
     std::erase(at->second.ends, job);
@@ -34,22 +34,22 @@ void Events::MoveEnd(Job* job) {
   AddEnd(job, job->end);
 }
 
-Event Events::Take(double time) {
+ArtifactEvent ArtifactEvents::Take(double time) {
   const auto at = events_.find(time);
-  Event event = std::move(at->second);
+  ArtifactEvent event = std::move(at->second);
   events_.erase(at);
   return event;
 }
 
-void Events::MergeWithin(double now, double slot) {
+void ArtifactEvents::MergeWithin(double now, double slot) {
   if (events_.size() < 2 || std::trunc(first_time() - now) > slot) return;
-  Event merged;
+  ArtifactEvent merged;
   while (!events_.empty() && events_.begin()->first - now <= slot) {
-    Event event = Take(first_time());
+    ArtifactEvent event = Take(first_time());
     merged.starts.insert(merged.starts.end(), event.starts.begin(), event.starts.end());
     merged.ends.insert(merged.ends.end(), event.ends.begin(), event.ends.end());
   }
   events_[now + slot] = std::move(merged);
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

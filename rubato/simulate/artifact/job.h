@@ -8,11 +8,11 @@
 #include "rubato/cluster/curve.h"
 #include "rubato/simulate/artifact/steps.h"
 
-namespace rubato::artifact {
+namespace rubato {
 
 inline constexpr double kNoDeadline = 9.2e18;  // The largest integer there, near enough.
 
-struct Job {
+struct ArtifactJob {
   size_t index = 0;  // In the trace.
   const Curve* curve = nullptr;
   double submit = 0;
@@ -27,14 +27,14 @@ struct Job {
   double end = 0;          // Forecast, slot-rounded and with overhead.
   double old_end = 0;      // Where its end event stands while `end` is being changed.
   double real_end = -1;    // The forecast before rounding and overhead; < 0 if never made.
-  Steps plan;              // GPUs from now on.
+  ArtifactSteps plan;      // GPUs from now on.
   bool placed = false;     // Has a place in the cluster,
   bool known_set = false;  // whose ranks worked together before.
 
   // The plan with the next level of GPUs now, while levels are being compared.
   int next_gpus = 0;
   double score = 0;
-  Steps next_plan, next_free;
+  ArtifactSteps next_plan, next_free;
   double next_end = 0, next_real_end = 0;
 
   double Rate(int n) const { return curve->Rate(n); }
@@ -47,33 +47,33 @@ struct Job {
 // Rounded up to a whole number of slots after `start`.
 double AlignUp(double start, double time, double slot);
 
-struct Event {
-  std::vector<Job*> starts;
-  std::vector<Job*> ends;
+struct ArtifactEvent {
+  std::vector<ArtifactJob*> starts;
+  std::vector<ArtifactJob*> ends;
 };
 
 // Events by time. Those closer than a slot are merged before the clock moves on.
-class Events {
+class ArtifactEvents {
  public:
   bool empty() const { return events_.empty(); }
   double first_time() const { return events_.begin()->first; }
   bool Has(double time) const { return events_.count(time) > 0; }
-  const Event& at(double time) const { return events_.at(time); }
+  const ArtifactEvent& at(double time) const { return events_.at(time); }
 
-  void AddStart(Job* job, double time) { events_[time].starts.push_back(job); }
-  void AddEnd(Job* job, double time);
+  void AddStart(ArtifactJob* job, double time) { events_[time].starts.push_back(job); }
+  void AddEnd(ArtifactJob* job, double time);
   void AddEmpty(double time) { events_[time]; }
   // Moves a job's end event from job->old_end to job->end. An event left empty goes away.
-  void MoveEnd(Job* job);
-  Event Take(double time);
+  void MoveEnd(ArtifactJob* job);
+  ArtifactEvent Take(double time);
   // Merges all events within a slot of `now` into one at now + slot. A last, lone event stays
   // where it is.
   void MergeWithin(double now, double slot);
 
  private:
-  std::map<double, Event> events_;
+  std::map<double, ArtifactEvent> events_;
 };
 
-}  // namespace rubato::artifact
+}  // namespace rubato
 
 #endif  // RUBATO_SIMULATE_ARTIFACT_JOB_H_

@@ -6,7 +6,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/base/status.h"
 
-namespace rubato::artifact {
+namespace rubato {
 namespace {
 
 constexpr double kRestart = 27, kRestartLarge = 47;
@@ -21,7 +21,8 @@ int PeakCap(const TraceJob& job, const Curve& curve, absl::string_view gpu_type)
 
 }  // namespace
 
-Loop::Loop(const Workload& workload, const SimulateOptions& options, Cap cap)
+ArtifactLoop::ArtifactLoop(const Workload& workload, const SimulateOptions& options,
+                           ArtifactCap cap)
     : options_(options),
       slot_(options.slot_s),
       gpus_(workload.cluster.gpus()),
@@ -29,7 +30,7 @@ Loop::Loop(const Workload& workload, const SimulateOptions& options, Cap cap)
       cost_(RescaleCost::ForCluster(gpus_)) {
   for (size_t i = 0; i < workload.trace.jobs.size(); ++i) {
     const TraceJob& from = workload.trace.jobs[i];
-    auto job = std::make_unique<Job>();
+    auto job = std::make_unique<ArtifactJob>();
     job->index = i;
     job->curve = workload.curves[i][0];
     job->submit = from.submit_s;
@@ -38,7 +39,7 @@ Loop::Loop(const Workload& workload, const SimulateOptions& options, Cap cap)
     job->duration = from.duration_s;
     job->gpus = from.asked_gpus;
     job->left = from.iterations;
-    job->max_gpus = cap == Cap::kPeak
+    job->max_gpus = cap == ArtifactCap::kPeak
                         ? PeakCap(from, *job->curve, workload.cluster.pools[0].gpu_type)
                         : std::min({job->curve->max_gpus(), 64, from.batch_size});
     events_.AddStart(job.get(), job->submit);
@@ -51,7 +52,7 @@ Loop::Loop(const Workload& workload, const SimulateOptions& options, Cap cap)
   }
 }
 
-absl::StatusOr<SimulationResult> Loop::Run(absl::string_view policy) {
+absl::StatusOr<SimulationResult> ArtifactLoop::Run(absl::string_view policy) {
   const absl::Time began = options_.clock ? options_.clock->Now() : absl::UnixEpoch();
   now_ = events_.first_time();
   const double start = now_;
@@ -64,18 +65,16 @@ absl::StatusOr<SimulationResult> Loop::Run(absl::string_view policy) {
   }
   result_.gpu_hours_offered = gpus_ * (last - start) / 3600;
   if (last > start) result_.utilisation = result_.gpu_hours_used / result_.gpu_hours_offered;
-  result_.decisions = static_cast<int64_t>(decision_us_.size());
-  result_.mean_active_jobs = active_sum_ / std::max<double>(1, result_.decisions);
-  result_.decision_us = Summarize(std::move(decision_us_));
+  TallyDecisions(times_, result_);
   if (options_.clock) {
     result_.wall_seconds = absl::ToDoubleSeconds(options_.clock->Now() - began);
   }
   return std::move(result_);
 }
 
-void Loop::Progress(double seconds) {
+void ArtifactLoop::Progress(double seconds) {
   CountGpuSeconds(runnable_, seconds);
-  for (Job* job : runnable_) {
+  for (ArtifactJob* job : runnable_) {
     if (job->gpus == 0) continue;
     const double rate = job->Rate(job->gpus);
     const double planned_end = job->real_end >= 0 ? job->real_end : job->end;
@@ -94,7 +93,7 @@ void Loop::Progress(double seconds) {
   }
 }
 
-void Loop::Finish(Job* job, double logged_end, double tested_end) {
+void ArtifactLoop::Finish(ArtifactJob* job, double logged_end, double tested_end) {
   JobResult& result = result_.job_results[job->index];
   result.end_s = logged_end;
   result.met = tested_end <= job->deadline;
@@ -103,31 +102,31 @@ void Loop::Finish(Job* job, double logged_end, double tested_end) {
   if (options_.progress && ++done_ % 64 == 0) options_.progress(done_);
 }
 
-void Loop::Refuse(Job* job, const char* reason) {
+void ArtifactLoop::Refuse(ArtifactJob* job, const char* reason) {
   result_.job_results[job->index].admitted = false;
   result_.job_results[job->index].refusal = reason;
   ++done_;
 }
 
-void Loop::Start(Job* job) {
+void ArtifactLoop::Start(ArtifactJob* job) {
   JobResult& result = result_.job_results[job->index];
   if (result.start_s == kNever) result.start_s = now_;
 }
 
-bool Loop::CountDecision() {
+bool ArtifactLoop::CountDecision() {
   const int64_t every = std::max<int64_t>(1, std::llround(slot_));
   const bool restart = decisions_ > 0 && decisions_ % every == 0;
   ++decisions_;
   return restart;
 }
 
-double Loop::OverheadOf(int gpus, bool restart, bool known_set) const {
+double ArtifactLoop::OverheadOf(int gpus, bool restart, bool known_set) const {
   if (known_set) return cost_.KnownSetSeconds();
   const double restart_s = gpus_ >= kLargeCluster ? kRestartLarge : kRestart;
   return cost_.Seconds(gpus) + (restart ? restart_s : 0);
 }
 
-void Loop::Charge(Job* job, bool restart) {
+void ArtifactLoop::Charge(ArtifactJob* job, bool restart) {
   job->overhead = OverheadOf(job->gpus, restart, job->known_set);
   job->old_end = job->end;
   job->end += job->overhead;
@@ -136,9 +135,9 @@ void Loop::Charge(Job* job, bool restart) {
   result_.rescale_seconds += job->overhead;
 }
 
-absl::Status Loop::CheckShares(const std::vector<Job*>& jobs) {
+absl::Status ArtifactLoop::CheckShares(const std::vector<ArtifactJob*>& jobs) {
   int used = 0;
-  for (const Job* job : jobs) {
+  for (const ArtifactJob* job : jobs) {
     used += job->gpus;
     if (job->gpus == 0 || job->curve->Legal(job->gpus)) continue;
     return absl::InternalError(absl::StrFormat("at %.0f s job %d has %d GPUs, not a profiled count",
@@ -149,20 +148,19 @@ absl::Status Loop::CheckShares(const std::vector<Job*>& jobs) {
       absl::StrFormat("at %.0f s %d GPUs are planned of %d", now_, used, gpus_));
 }
 
-void Loop::BeginDecision() {
-  if (options_.clock) decision_began_ = options_.clock->Now();
+void ArtifactLoop::BeginDecision() {
+  decision_clock_ = options_.decision_clock ? options_.decision_clock : options_.clock;
+  if (decision_clock_) decision_began_ = decision_clock_->Now();
 }
 
-void Loop::EndDecision(size_t active) {
+void ArtifactLoop::EndDecision(size_t active) {
   const absl::Duration took =
-      options_.clock ? options_.clock->Now() - decision_began_ : absl::ZeroDuration();
-  decision_us_.push_back(absl::ToDoubleMicroseconds(took));
-  active_sum_ += static_cast<double>(active);
-  result_.max_active_jobs = std::max(result_.max_active_jobs, static_cast<int>(active));
+      decision_clock_ ? decision_clock_->Now() - decision_began_ : absl::ZeroDuration();
+  times_.push_back({absl::ToDoubleMicroseconds(took), static_cast<int>(active)});
 }
 
-void Loop::CountGpuSeconds(const std::vector<Job*>& jobs, double seconds) {
-  for (const Job* job : jobs) {
+void ArtifactLoop::CountGpuSeconds(const std::vector<ArtifactJob*>& jobs, double seconds) {
+  for (const ArtifactJob* job : jobs) {
     result_.gpu_hours_used += job->gpus * seconds / 3600;
     if (!options_.record_pieces || job->gpus == 0 || seconds <= 0) continue;
     const JobId id(static_cast<int64_t>(job->index));
@@ -170,4 +168,4 @@ void Loop::CountGpuSeconds(const std::vector<Job*>& jobs, double seconds) {
   }
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

@@ -11,17 +11,17 @@
 #include "rubato/simulate/artifact/nodes.h"
 #include "rubato/simulate/simulator.h"
 
-namespace rubato::artifact {
+namespace rubato {
 
-enum class Cap {
+enum class ArtifactCap {
   kWidest,  // The largest profiled count, at most 64 and the batch size.
   kPeak,    // The artifact's own table of curve peaks.
 };
 
-class Loop {
+class ArtifactLoop {
  public:
-  Loop(const Workload& workload, const SimulateOptions& options, Cap cap);
-  virtual ~Loop() = default;
+  ArtifactLoop(const Workload& workload, const SimulateOptions& options, ArtifactCap cap);
+  virtual ~ArtifactLoop() = default;
 
   absl::StatusOr<SimulationResult> Run(absl::string_view policy);
 
@@ -33,57 +33,61 @@ class Loop {
   // done early ends now.
   void Progress(double seconds);
   // Closes the books on a job; `end` is what its deadline is tested against.
-  void Finish(Job* job, double logged_end, double tested_end);
-  void Refuse(Job* job, const char* reason);
-  void Start(Job* job);  // Its first GPUs.
+  void Finish(ArtifactJob* job, double logged_end, double tested_end);
+  void Refuse(ArtifactJob* job, const char* reason);
+  void Start(ArtifactJob* job);  // Its first GPUs.
   // Whether this decision restarts everyone: every k-th, k being the slot taken as a count.
   bool CountDecision();
   double OverheadOf(int gpus, bool restart, bool known_set) const;
   // Charges overhead to `job` and moves its forecast end.
-  void Charge(Job* job, bool restart);
+  void Charge(ArtifactJob* job, bool restart);
   // INTERNAL if the GPUs held exceed the cluster or a size is not profiled.
-  absl::Status CheckShares(const std::vector<Job*>& jobs);
+  absl::Status CheckShares(const std::vector<ArtifactJob*>& jobs);
   // To be called around what the policy decides.
   void BeginDecision();
   void EndDecision(size_t active);
-  void CountGpuSeconds(const std::vector<Job*>& jobs, double seconds);
+  void CountGpuSeconds(const std::vector<ArtifactJob*>& jobs, double seconds);
 
   const SimulateOptions& options_;
   const double slot_;
   const int gpus_;  // In the cluster.
-  std::vector<std::unique_ptr<Job>> jobs_;
-  Events events_;
-  Nodes nodes_;
+  std::vector<std::unique_ptr<ArtifactJob>> jobs_;
+  ArtifactEvents events_;
+  ArtifactNodes nodes_;
   double now_ = 0;
-  std::vector<Job*> runnable_;  // Admitted and not ended; its order matters, as in the artifact.
-  std::vector<Job*> running_;
-  std::vector<Job*> pending_;
+  std::vector<ArtifactJob*>
+      runnable_;  // Admitted and not ended; its order matters, as in the artifact.
+  std::vector<ArtifactJob*> running_;
+  std::vector<ArtifactJob*> pending_;
 
  private:
   SimulationResult result_;
   RescaleCost cost_;
   int64_t decisions_ = 0;
   int64_t done_ = 0;
+  const Clock* decision_clock_ = nullptr;
   absl::Time decision_began_;
-  std::vector<double> decision_us_;
-  double active_sum_ = 0;
+  std::vector<DecisionTime> times_;
 };
 
 // One maker a policy family, each in the file of its name.
-struct Repairs {
+struct ArtifactRepairs {
   bool one_by_one = false;     // Arrivals of one slot are tested singly.
   bool late_tolerant = false;  // A job late anyway vetoes nobody.
   bool sign = false;           // The job whose GPU time grows least is served first.
 };
-std::unique_ptr<Loop> MakeElasticflowLoop(const Workload& workload, const SimulateOptions& options,
-                                          Repairs repairs);
-std::unique_ptr<Loop> MakeEdfLoop(const Workload& workload, const SimulateOptions& options, Cap cap,
-                                  bool pays_overhead);
-std::unique_ptr<Loop> MakeEdfAdmissionLoop(const Workload& workload, const SimulateOptions& options,
-                                           Cap cap);
-std::unique_ptr<Loop> MakeTiresiasLoop(const Workload& workload, const SimulateOptions& options);
-std::unique_ptr<Loop> MakeGandivaLoop(const Workload& workload, const SimulateOptions& options);
+std::unique_ptr<ArtifactLoop> MakeElasticflowLoop(const Workload& workload,
+                                                  const SimulateOptions& options,
+                                                  ArtifactRepairs repairs);
+std::unique_ptr<ArtifactLoop> MakeEdfLoop(const Workload& workload, const SimulateOptions& options,
+                                          ArtifactCap cap, bool pays_overhead);
+std::unique_ptr<ArtifactLoop> MakeEdfAdmissionLoop(const Workload& workload,
+                                                   const SimulateOptions& options, ArtifactCap cap);
+std::unique_ptr<ArtifactLoop> MakeTiresiasLoop(const Workload& workload,
+                                               const SimulateOptions& options);
+std::unique_ptr<ArtifactLoop> MakeGandivaLoop(const Workload& workload,
+                                              const SimulateOptions& options);
 
-}  // namespace rubato::artifact
+}  // namespace rubato
 
 #endif  // RUBATO_SIMULATE_ARTIFACT_LOOP_H_

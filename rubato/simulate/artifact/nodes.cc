@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-namespace rubato::artifact {
+namespace rubato {
 namespace {
 
 constexpr int kClasses[] = {1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 56, 64, 72, 88, 128, 256};
 
 }  // namespace
 
-Nodes::Nodes(const ClusterSpec& cluster)
+ArtifactNodes::ArtifactNodes(const ClusterSpec& cluster)
     : nodes_(static_cast<int>(cluster.nodes.size())), per_node_(cluster.nodes[0].gpus) {
   for (int gpus : kClasses) classes_[gpus];
   int rack = -1, number = 0;
@@ -22,8 +22,8 @@ Nodes::Nodes(const ClusterSpec& cluster)
   }
 }
 
-void Nodes::Release(const std::vector<Job*>& jobs) {
-  for (Job* job : jobs) {
+void ArtifactNodes::Release(const std::vector<ArtifactJob*>& jobs) {
+  for (ArtifactJob* job : jobs) {
     const auto at = group_of_.find(job);
     if (at == group_of_.end()) continue;
     Group* group = at->second;
@@ -41,12 +41,12 @@ void Nodes::Release(const std::vector<Job*>& jobs) {
   }
 }
 
-void Nodes::SortByUse(Class& groups) {
+void ArtifactNodes::SortByUse(Class& groups) {
   std::stable_sort(groups.begin(), groups.end(),
                    [](const Group* a, const Group* b) { return a->used < b->used; });
 }
 
-void Nodes::Put(Job* job, Group* group, int own_class) {
+void ArtifactNodes::Put(ArtifactJob* job, Group* group, int own_class) {
   group->used += job->gpus;
   group->jobs.push_back(job);
   job->placed = true;
@@ -63,7 +63,7 @@ void Nodes::Put(Job* job, Group* group, int own_class) {
   SortByUse(classes_[own_class]);
 }
 
-bool Nodes::Place(Job* job) {
+bool ArtifactNodes::Place(ArtifactJob* job) {
   Class& own = classes_[job->gpus];
   const auto fits = [&](const Group* group) { return group->used + job->gpus <= group->capacity; };
   const auto rotate = [](Class& groups) {
@@ -101,20 +101,20 @@ bool Nodes::Place(Job* job) {
   return true;
 }
 
-void Nodes::FindKnownSets() {
+void ArtifactNodes::FindKnownSets() {
   std::vector<std::pair<Group*, int>> at_node(static_cast<size_t>(nodes_), {nullptr, 0});
   for (auto& [gpus, groups] : classes_) {
     for (Group* group : groups) {
       for (int n : group->nodes) at_node[static_cast<size_t>(n)] = {group, gpus};
     }
   }
-  std::set<const Job*> counted;
+  std::set<const ArtifactJob*> counted;
   for (int n = 0; n < nodes_; ++n) {
     const auto [group, gpus] = at_node[static_cast<size_t>(n)];
     if (group == nullptr) continue;
     int rank = n * per_node_;
     const bool whole = gpus >= per_node_;
-    for (Job* job : group->jobs) {
+    for (ArtifactJob* job : group->jobs) {
       if (!counted.insert(job).second) continue;
       job->known_set = !known_.insert({rank, job->gpus}).second;
       rank += job->gpus;
@@ -123,4 +123,4 @@ void Nodes::FindKnownSets() {
   }
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

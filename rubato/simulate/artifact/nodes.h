@@ -17,16 +17,16 @@
 #include "rubato/cluster/cluster_spec.h"
 #include "rubato/simulate/artifact/job.h"
 
-namespace rubato::artifact {
+namespace rubato {
 
-class Nodes {
+class ArtifactNodes {
  public:
-  explicit Nodes(const ClusterSpec& cluster);
+  explicit ArtifactNodes(const ClusterSpec& cluster);
 
   // Takes these off, as far as they are placed, one after the other.
-  void Release(const std::vector<Job*>& jobs);
+  void Release(const std::vector<ArtifactJob*>& jobs);
   // False if there is no room; the job is then left without a place.
-  bool Place(Job* job);
+  bool Place(ArtifactJob* job);
   // Counts ranks and sets known_set of every job placed.
   void FindKnownSets();
   void ForgetKnownSets() { known_.clear(); }
@@ -37,11 +37,11 @@ class Nodes {
     std::vector<int> nodes;
     int used = 0;
     int capacity = 0;
-    std::vector<Job*> jobs;
+    std::vector<ArtifactJob*> jobs;
   };
   using Class = std::deque<Group*>;
 
-  void Put(Job* job, Group* group, int own_class);
+  void Put(ArtifactJob* job, Group* group, int own_class);
   static void SortByUse(Class& groups);
 
   const int nodes_;
@@ -51,11 +51,11 @@ class Nodes {
   std::vector<int> number_;
   std::list<Group> groups_;
   std::map<int, Class> classes_;  // By GPU count.
-  std::map<const Job*, Group*> group_of_;
+  std::map<const ArtifactJob*, Group*> group_of_;
   std::deque<int> free_;                 // By number, those of one number as they came back.
   std::set<std::pair<int, int>> known_;  // (first rank, ranks): sets are always contiguous here.
 };
 
-}  // namespace rubato::artifact
+}  // namespace rubato
 
 #endif  // RUBATO_SIMULATE_ARTIFACT_NODES_H_

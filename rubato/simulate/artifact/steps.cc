@@ -2,25 +2,26 @@
 
 #include <algorithm>
 
-namespace rubato::artifact {
+namespace rubato {
 
-size_t Steps::LowerBound(double at) const {
-  const auto found = std::lower_bound(steps_.begin(), steps_.end(), at,
-                                      [](const Step& step, double t) { return step.at < t; });
+size_t ArtifactSteps::LowerBound(double at) const {
+  const auto found =
+      std::lower_bound(steps_.begin(), steps_.end(), at,
+                       [](const ArtifactStep& step, double t) { return step.at < t; });
   return static_cast<size_t>(found - steps_.begin());
 }
 
-bool Steps::Has(double at) const {
+bool ArtifactSteps::Has(double at) const {
   const size_t i = LowerBound(at);
   return i < steps_.size() && steps_[i].at == at;
 }
 
-int Steps::Get(double at) const {
+int ArtifactSteps::Get(double at) const {
   const size_t i = LowerBound(at);
   return i < steps_.size() && steps_[i].at == at ? steps_[i].value : 0;
 }
 
-void Steps::Set(double at, int value) {
+void ArtifactSteps::Set(double at, int value) {
   const size_t i = LowerBound(at);
   if (i < steps_.size() && steps_[i].at == at) {
     steps_[i].value = value;
@@ -29,18 +30,18 @@ void Steps::Set(double at, int value) {
   }
 }
 
-int Steps::Holding(double at, int before) const {
+int ArtifactSteps::Holding(double at, int before) const {
   size_t i = LowerBound(at);
   if (i < steps_.size() && steps_[i].at == at) return steps_[i].value;
   return i == 0 ? before : steps_[i - 1].value;
 }
 
-void Steps::Merge() {
-  const auto same = [](const Step& a, const Step& b) { return a.value == b.value; };
+void ArtifactSteps::Merge() {
+  const auto same = [](const ArtifactStep& a, const ArtifactStep& b) { return a.value == b.value; };
   steps_.erase(std::unique(steps_.begin(), steps_.end(), same), steps_.end());
 }
 
-double Steps::Area(double end) const {
+double ArtifactSteps::Area(double end) const {
   double area = 0;
   for (size_t i = 0; i + 1 < steps_.size(); ++i) {
     area += steps_[i].value * (steps_[i + 1].at - steps_[i].at);
@@ -49,4 +50,4 @@ double Steps::Area(double end) const {
   return area;
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

@@ -5,26 +5,26 @@
 #include <cstddef>
 #include <vector>
 
-namespace rubato::artifact {
+namespace rubato {
 
-struct Step {
+struct ArtifactStep {
   double at = 0;
   int value = 0;
 };
 
 // Sorted by time. Unlike Profile it keeps neighbours of equal value until told to merge: the
 // artifact's arithmetic sees where it was cut.
-class Steps {
+class ArtifactSteps {
  public:
-  Steps() = default;
-  explicit Steps(Step first) : steps_{first} {}
+  ArtifactSteps() = default;
+  explicit ArtifactSteps(ArtifactStep first) : steps_{first} {}
 
   size_t size() const { return steps_.size(); }
   bool empty() const { return steps_.empty(); }
-  const Step& operator[](size_t i) const { return steps_[i]; }
-  Step& operator[](size_t i) { return steps_[i]; }
-  std::vector<Step>::const_iterator begin() const { return steps_.begin(); }
-  std::vector<Step>::const_iterator end() const { return steps_.end(); }
+  const ArtifactStep& operator[](size_t i) const { return steps_[i]; }
+  ArtifactStep& operator[](size_t i) { return steps_[i]; }
+  std::vector<ArtifactStep>::const_iterator begin() const { return steps_.begin(); }
+  std::vector<ArtifactStep>::const_iterator end() const { return steps_.end(); }
 
   // The first step at or after `at`.
   size_t LowerBound(double at) const;
@@ -42,9 +42,9 @@ class Steps {
   double Area(double end) const;
 
  private:
-  std::vector<Step> steps_;
+  std::vector<ArtifactStep> steps_;
 };
 
-}  // namespace rubato::artifact
+}  // namespace rubato
 
 #endif  // RUBATO_SIMULATE_ARTIFACT_STEPS_H_

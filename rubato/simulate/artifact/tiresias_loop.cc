@@ -7,17 +7,17 @@
 #include "rubato/base/status.h"
 #include "rubato/simulate/artifact/loop.h"
 
-namespace rubato::artifact {
+namespace rubato {
 namespace {
 
 constexpr int kQueues = 3;
 constexpr double kLimits[] = {3250, 7200};  // GPU seconds until the next queue.
 constexpr double kFar = 9e18;
 
-class TiresiasLoop : public Loop {
+class TiresiasLoop : public ArtifactLoop {
  public:
   TiresiasLoop(const Workload& workload, const SimulateOptions& options)
-      : Loop(workload, options, Cap::kWidest), state_(jobs_.size()) {}
+      : ArtifactLoop(workload, options, ArtifactCap::kWidest), state_(jobs_.size()) {}
 
  protected:
   absl::Status RunLoop() override {
@@ -31,7 +31,7 @@ class TiresiasLoop : public Loop {
       // A jump earlier than both is an event of its own; at the same time it is part of theirs.
       if (time == end_at_) EndJobs();
       if (time == start) {
-        for (Job* job : events_.Take(time).starts) Arrive(job);
+        for (ArtifactJob* job : events_.Take(time).starts) Arrive(job);
       }
       UpdateService();
       BeginDecision();
@@ -39,8 +39,9 @@ class TiresiasLoop : public Loop {
       Choose(restart);
       EndDecision(runnable_.size());
       RUBATO_RETURN_IF_ERROR(CheckRunning());
-      std::stable_sort(runnable_.begin(), runnable_.end(),
-                       [](const Job* a, const Job* b) { return a->gpus > b->gpus; });
+      std::stable_sort(
+          runnable_.begin(), runnable_.end(),
+          [](const ArtifactJob* a, const ArtifactJob* b) { return a->gpus > b->gpus; });
       ForecastEnd(restart);
       ForecastJump();
       if (jump_at_ - now_ < slot_) jump_at_ = now_ + slot_;
@@ -56,26 +57,26 @@ class TiresiasLoop : public Loop {
     double checked = 0;
     double executed = 0;  // Seconds of progress.
   };
-  State& of(const Job* job) { return state_[job->index]; }
+  State& of(const ArtifactJob* job) { return state_[job->index]; }
 
   absl::Status CheckRunning() {
-    std::vector<Job*> holders;
-    for (Job* job : runnable_) {
+    std::vector<ArtifactJob*> holders;
+    for (ArtifactJob* job : runnable_) {
       if (of(job).running) holders.push_back(job);
     }
     return CheckShares(holders);
   }
 
   void CountService(double seconds) {
-    std::vector<Job*> holders;
-    for (Job* job : runnable_) {
+    std::vector<ArtifactJob*> holders;
+    for (ArtifactJob* job : runnable_) {
       if (of(job).running) holders.push_back(job);
     }
     CountGpuSeconds(holders, seconds);
   }
 
   void EndJobs() {
-    for (Job* job : ending_) {
+    for (ArtifactJob* job : ending_) {
       std::erase(queues_[of(job).queue], job);
       Finish(job, job->end, job->end);
     }
@@ -83,14 +84,14 @@ class TiresiasLoop : public Loop {
     end_at_ = kFar;
   }
 
-  void Arrive(Job* job) {
+  void Arrive(ArtifactJob* job) {
     runnable_.push_back(job);
     of(job) = {.checked = job->submit};
     queues_[0].push_back(job);
   }
 
   void UpdateService() {
-    for (Job* job : runnable_) {
+    for (ArtifactJob* job : runnable_) {
       State& state = of(job);
       if (state.running) {
         state.executed += std::max(std::trunc(now_ - state.checked) - job->overhead, 0.0);
@@ -107,8 +108,8 @@ class TiresiasLoop : public Loop {
   // Who fits runs, queue by queue; those that wait go to the back of their queue.
   void Choose(bool restart) {
     int free = gpus_;
-    for (std::vector<Job*>& queue : queues_) {
-      for (Job* job : queue) {
+    for (std::vector<ArtifactJob*>& queue : queues_) {
+      for (ArtifactJob* job : queue) {
         State& state = of(job);
         const bool fits = job->gpus <= free;
         if (fits) free -= job->gpus;
@@ -119,7 +120,7 @@ class TiresiasLoop : public Loop {
         state.running = fits;
       }
       std::stable_partition(queue.begin(), queue.end(),
-                            [&](const Job* job) { return of(job).running; });
+                            [&](const ArtifactJob* job) { return of(job).running; });
     }
   }
 
@@ -127,7 +128,7 @@ class TiresiasLoop : public Loop {
   void ForecastEnd(bool restart) {
     ending_.clear();
     end_at_ = kFar;
-    for (Job* job : runnable_) {
+    for (ArtifactJob* job : runnable_) {
       if (!of(job).running) continue;
       double left = job->duration - of(job).executed;
       if (restart) {
@@ -147,7 +148,7 @@ class TiresiasLoop : public Loop {
   // When the next job falls into a lower queue: seconds divided by GPUs, an old slip.
   void ForecastJump() {
     jump_at_ = kFar;
-    for (const Job* job : runnable_) {
+    for (const ArtifactJob* job : runnable_) {
       const State& state = of(job);
       if (!state.running || state.queue >= kQueues - 1) continue;
       const double seconds = std::ceil((kLimits[state.queue] - state.executed) / job->gpus);
@@ -156,16 +157,17 @@ class TiresiasLoop : public Loop {
   }
 
   std::vector<State> state_;
-  std::vector<Job*> queues_[kQueues];
-  std::vector<Job*> ending_;  // Who ends at end_at_.
+  std::vector<ArtifactJob*> queues_[kQueues];
+  std::vector<ArtifactJob*> ending_;  // Who ends at end_at_.
   double end_at_ = kFar;
   double jump_at_ = kFar;
 };
 
 }  // namespace
 
-std::unique_ptr<Loop> MakeTiresiasLoop(const Workload& workload, const SimulateOptions& options) {
+std::unique_ptr<ArtifactLoop> MakeTiresiasLoop(const Workload& workload,
+                                               const SimulateOptions& options) {
   return std::make_unique<TiresiasLoop>(workload, options);
 }
 
-}  // namespace rubato::artifact
+}  // namespace rubato

@@ -1,0 +1,52 @@
+#include "rubato/cli/train_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+Snapshot HalfWay() {
+  Snapshot snapshot;
+  snapshot.state = JobState::kTraining;
+  snapshot.records_committed = 5'000'000;
+  snapshot.records_expected = 10'000'000;
+  snapshot.workers_alive = 3;
+  snapshot.workers_target = 3;
+  snapshot.servers_alive = 2;
+  snapshot.loss = 0.45123;
+  snapshot.evaluations.push_back({.metrics = {{"auc", 0.7853}, {"logloss", 0.46}}});
+  return snapshot;
+}
+
+JobSpec Spec() {
+  JobSpec spec;
+  spec.servers = 2;
+  return spec;
+}
+
+TEST(ProgressLineTest, EightyColumnsHoldAllThatMatters) {
+  const std::string line = ProgressLine(HalfWay(), Spec(), 55'000, 79);
+  EXPECT_EQ(line, " 50% 55.0 k rec/s ETA 1m 31s workers 3/3 servers 2/2 loss 0.4512 auc 0.7853");
+}
+
+TEST(ProgressLineTest, TheBarTakesTheRoomThatIsLeft) {
+  EXPECT_THAT(ProgressLine(HalfWay(), Spec(), 55'000, 200), StartsWith("[############-----------"));
+  EXPECT_THAT(ProgressLine(HalfWay(), Spec(), 55'000, 86), StartsWith("[####----]  50%"));
+  EXPECT_THAT(ProgressLine(HalfWay(), Spec(), 55'000, 40), SizeIs(40));
+}
+
+TEST(ProgressLineTest, SaysWhatElseIsGoingOn) {
+  Snapshot snapshot = HalfWay();
+  snapshot.state = JobState::kStopping;
+  JobSpec spec = Spec();
+  spec.epochs = 3;
+  EXPECT_THAT(ProgressLine(snapshot, spec, 0, 120), HasSubstr("stopping epoch 1/3"));
+}
+
+}  // namespace
+}  // namespace rubato

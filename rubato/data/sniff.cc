@@ -1,0 +1,118 @@
+#include "rubato/data/sniff.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_split.h"
+#include "rubato/data/criteo_parser.h"
+#include "rubato/data/delimited_parser.h"
+#include "rubato/data/record_splitter.h"
+
+namespace rubato {
+namespace {
+
+using Lines = std::vector<absl::string_view>;
+
+Lines RecordsOf(absl::string_view text, RecordRule rule) {
+  Lines lines;
+  while (const std::optional<SplitRecord> record = FirstRecord(text, /*at_end=*/true, rule)) {
+    if (!record->bytes.empty()) lines.push_back(record->bytes);
+    text.remove_prefix(record->size);
+  }
+  return lines;
+}
+
+// libfm, libsvm or libffm, by the number of colons in a word; "" if the lines are none of these.
+std::string EntriesFormat(const Lines& lines) {
+  size_t entries = 0;
+  std::ptrdiff_t colons = 0;
+  bool is_even = true;
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<absl::string_view> words =
+        absl::StrSplit(lines[i], absl::ByAnyChar(" \t"), absl::SkipEmpty());
+    double label = 0;
+    if (words.size() < 2 || !absl::SimpleAtod(words[0], &label)) return "";
+    for (size_t w = 1; w < words.size(); ++w) {
+      const auto found = std::count(words[w].begin(), words[w].end(), ':');
+      if (found != 1 && found != 2) return "";
+      if (colons != 0 && found != colons) return "";
+      colons = found;
+    }
+    is_even = is_even && (i == 0 || words.size() == entries);
+    entries = words.size();
+  }
+  if (colons == 2) return "libffm";
+  return is_even ? "libfm" : "libsvm";
+}
+
+bool IsCriteo(const Lines& lines) {
+  const CriteoParser parser;
+  Batch batch;
+  const auto parses = [&](absl::string_view line) { return parser.Parse(line, &batch).ok(); };
+  return std::all_of(lines.begin(), lines.end(), parses);
+}
+
+bool IsNumber(absl::string_view cell) {
+  double number = 0;
+  return absl::SimpleAtod(cell, &number);
+}
+
+// Every cell of the first line is a name, and some cell below is a number, or is not above.
+bool HasHeaderLine(const Lines& lines, char delimiter) {
+  const std::vector<std::string> first = SplitFields(lines[0], delimiter);
+  for (size_t i = 0; i < first.size(); ++i) {
+    const bool is_twice = std::find(first.begin() + i + 1, first.end(), first[i]) != first.end();
+    if (first[i].empty() || IsNumber(first[i]) || is_twice) return false;
+  }
+  for (size_t line = 1; line < lines.size(); ++line) {
+    for (const std::string& cell : SplitFields(lines[line], delimiter)) {
+      if (IsNumber(cell)) return true;
+      // Text everywhere: a name does not come back as a value.
+      if (std::find(first.begin(), first.end(), cell) != first.end()) return false;
+    }
+  }
+  return true;
+}
+
+// How many cells every line has, or 0 if they do not agree.
+size_t Columns(const Lines& lines, char delimiter) {
+  const size_t columns = SplitFields(lines[0], delimiter).size();
+  // The last line may have been cut by whoever read the beginning.
+  for (size_t i = 0; i + 1 < lines.size(); ++i) {
+    if (SplitFields(lines[i], delimiter).size() != columns) return 0;
+  }
+  return columns;
+}
+
+}  // namespace
+
+absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
+  DataSpec data;
+  data.header = false;
+  const Lines lines = RecordsOf(beginning, RecordRule::kLines);
+  if (lines.empty()) return absl::InvalidArgumentError("holds no rows");
+  if (IsCriteo(lines)) {
+    data.format = "criteo";
+    data.header = DataSpec().header;
+    return data;
+  }
+  if (const std::string format = EntriesFormat(lines); !format.empty()) {
+    data.format = format;
+    data.header = DataSpec().header;
+    return data;
+  }
+  const Lines quoted = RecordsOf(beginning, RecordRule::kQuoted);
+  const size_t by_tabs = Columns(lines, '\t'), by_commas = Columns(quoted, ',');
+  if (std::max(by_tabs, by_commas) < 2) {
+    return absl::InvalidArgumentError(
+        "neither tabs nor commas cut its lines into the same number of columns");
+  }
+  data.format = by_tabs >= by_commas ? "tsv" : "csv";
+  data.header = by_tabs >= by_commas ? HasHeaderLine(lines, '\t') : HasHeaderLine(quoted, ',');
+  return data;
+}
+
+}  // namespace rubato

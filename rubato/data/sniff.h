@@ -1,0 +1,18 @@
+// What a file of rows seems to be, from its beginning.
+#ifndef RUBATO_DATA_SNIFF_H_
+#define RUBATO_DATA_SNIFF_H_
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/job/job_spec.h"
+
+namespace rubato {
+
+// Format and header for the text with which a file begins (whole lines; a few hundred are enough).
+// A file with a header has in its first line no number, in a later one some. INVALID_ARGUMENT if
+// there are no rows, or nothing separates their cells.
+absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning);
+
+}  // namespace rubato
+
+#endif  // RUBATO_DATA_SNIFF_H_

@@ -1,0 +1,209 @@
+#include "rubato/features/pipeline.h"
+
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/data/ids.h"
+#include "rubato/job/suggest.h"
+
+namespace rubato {
+namespace {
+
+template <typename... T>
+absl::Status Wrong(const T&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// Gives out slots of the chunk as features ask for columns.
+class Planner {
+ public:
+  Planner(const FeaturesSpec& spec, const std::vector<std::string>& columns) : columns_(columns) {
+    plan.positive = spec.positive;
+    plan.missing = spec.missing;
+    for (const std::string& name : columns) plan.columns.push_back({.name = name});
+  }
+
+  absl::StatusOr<int> Find(absl::string_view key, const std::string& name) const {
+    const auto found = std::find(columns_.begin(), columns_.end(), name);
+    if (found == columns_.end()) {
+      return Wrong(key, ": the data has no column '", name, "'", DidYouMean(name, columns_));
+    }
+    if (std::find(found + 1, columns_.end(), name) != columns_.end()) {
+      return Wrong(key, ": the data has more than one column '", name, "'");
+    }
+    return static_cast<int>(found - columns_.begin());
+  }
+
+  absl::StatusOr<StepSource> Text(const std::string& name) {
+    RUBATO_ASSIGN_OR_RETURN(const int column, Find("column", name));
+    int& slot = plan.columns[static_cast<size_t>(column)].text;
+    if (slot < 0) slot = plan.texts++;
+    return StepSource{StepSource::Kind::kText, slot};
+  }
+
+  // Two features may share a column; the stricter of them says what is malformed.
+  absl::StatusOr<StepSource> Number(const std::string& name, bool malformed_is_missing) {
+    RUBATO_ASSIGN_OR_RETURN(const int column, Find("column", name));
+    ChunkPlan::Column& planned = plan.columns[static_cast<size_t>(column)];
+    const bool is_first = planned.number < 0;
+    if (is_first) planned.number = plan.numbers++;
+    planned.malformed_is_missing =
+        malformed_is_missing && (is_first || planned.malformed_is_missing);
+    return StepSource{StepSource::Kind::kNumber, planned.number};
+  }
+
+  ChunkPlan plan;
+
+ private:
+  const std::vector<std::string>& columns_;
+};
+
+// The id features so far, by name, for cross and concatenate.
+using Earlier = std::map<std::string, std::pair<int, const FeatureSpec*>>;
+
+absl::StatusOr<std::vector<StepSource>> FindInputs(const FeatureSpec& f, const Earlier& earlier,
+                                                   Planner& planner) {
+  std::vector<StepSource> inputs;
+  for (const std::string& name : f.columns) {
+    if (ReadsNumber(f.transform)) {
+      RUBATO_ASSIGN_OR_RETURN(inputs.emplace_back(), planner.Number(name, f.malformed_is_missing));
+      continue;
+    }
+    const auto found = ReadsText(f.transform) ? earlier.end() : earlier.find(name);
+    if (found != earlier.end()) {
+      if (found->second.second->is_bag()) {
+        return Wrong("columns: '", name, "' has several values a row; ", f.transform,
+                     " takes features of one");
+      }
+      inputs.push_back({StepSource::Kind::kStep, found->second.first});
+    } else if (f.transform == "concatenate") {
+      std::vector<std::string> names;
+      for (const auto& [known, unused] : earlier) names.push_back(known);
+      return Wrong("columns: no feature above makes ids called '", name, "'",
+                   DidYouMean(name, names));
+    } else {
+      RUBATO_ASSIGN_OR_RETURN(inputs.emplace_back(), planner.Text(name));
+    }
+  }
+  return inputs;
+}
+
+}  // namespace
+
+absl::StatusOr<Pipeline> Pipeline::Create(const FeaturesSpec& spec,
+                                          const std::vector<std::string>& columns,
+                                          const Options& options) {
+  RUBATO_RETURN_IF_ERROR(spec.Validate());
+  Pipeline pipeline;
+  Planner planner(spec, columns);
+  const std::string& label = spec.label.empty() ? options.label : spec.label;
+  if (options.has_labels) {
+    planner.plan.label = 0;
+    if (!label.empty()) {
+      RUBATO_ASSIGN_OR_RETURN(planner.plan.label, planner.Find("label", label));
+    }
+  }
+  Earlier earlier;
+  for (const FeatureSpec& f : spec.features) {
+    const std::string where =
+        absl::StrCat(f.where, f.where.empty() ? "" : ": ", "feature '", f.name, "'");
+    absl::StatusOr<std::vector<StepSource>> inputs = FindInputs(f, earlier, planner);
+    if (!inputs.ok()) return Annotate(inputs.status(), where);
+    std::vector<int64_t> sizes;
+    for (const StepSource& input : *inputs) {
+      if (input.kind != StepSource::Kind::kStep) continue;
+      sizes.push_back(pipeline.features_[static_cast<size_t>(input.slot)].step->size());
+      if (f.transform == "concatenate" && sizes.back() == 0) {
+        return Annotate(Wrong("columns: '", f.columns[sizes.size() - 1],
+                              "' has no bound on its ids, so the next one has no offset"),
+                        where);
+      }
+    }
+    Feature feature = {.makes_number = MakesNumber(f.transform), .is_bag = f.is_bag()};
+    RUBATO_ASSIGN_OR_RETURN(feature.step, MakeStep(f, *inputs, sizes));
+    BatchShape& shape = pipeline.shape_;
+    if (feature.is_bag) {
+      feature.slot = static_cast<int>(shape.bags.size());
+      shape.bags.push_back({f.name, f.combiner});
+    } else {
+      std::vector<std::string>& names = feature.makes_number ? shape.dense : shape.ids;
+      feature.slot = static_cast<int>(names.size());
+      names.push_back(f.name);
+    }
+    if (!feature.makes_number) {
+      earlier[f.name] = {static_cast<int>(pipeline.features_.size()), &f};
+    }
+    pipeline.features_.push_back(std::move(feature));
+  }
+  const size_t singles = pipeline.shape_.ids.size();
+  const size_t fields = singles + pipeline.shape_.bags.size();
+  if (fields > kIdFieldsMax) {
+    return Wrong("features: ", fields, " make ids, more than ", kIdFieldsMax);
+  }
+  for (Feature& feature : pipeline.features_) {
+    feature.field = feature.slot + (feature.is_bag ? static_cast<int>(singles) : 0);
+  }
+  pipeline.plan_ = std::make_shared<const ChunkPlan>(std::move(planner.plan));
+  return pipeline;
+}
+
+namespace {
+
+uint64_t IdOf(int field, int64_t code, bool is_index) {
+  if (code == kMissingCode) return FieldIdOfText(field, "");
+  if (is_index || code == kRareCode) return FieldIdOfInteger(field, code);
+  return FieldId(field, static_cast<uint64_t>(code));
+}
+
+}  // namespace
+
+void Pipeline::AppendIds(const Feature& feature, const StepOutput& from, uint64_t* ids) const {
+  const size_t stride = shape_.ids.size();
+  const bool is_index = feature.step->is_index();
+  uint64_t* to = ids + feature.slot;
+  for (const int64_t code : from.codes) {
+    *to = IdOf(feature.field, code, is_index);
+    to += stride;
+  }
+}
+
+void Pipeline::AppendBags(const std::vector<StepOutput>& from, size_t rows, Batch* batch) const {
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t i = 0; i < features_.size(); ++i) {
+      const Feature& feature = features_[i];
+      if (!feature.is_bag) continue;
+      for (size_t v = row == 0 ? 0 : from[i].ends[row - 1]; v < from[i].ends[row]; ++v) {
+        batch->bag_ids.push_back(IdOf(feature.field, from[i].codes[v], feature.step->is_index()));
+      }
+      batch->bag_ends.push_back(batch->bag_ids.size());
+    }
+  }
+}
+
+void Pipeline::Apply(const RawChunk& chunk, Batch* batch) const {
+  const size_t rows = chunk.rows();
+  const size_t dense_begin = batch->dense.size(), ids_begin = batch->ids.size();
+  batch->labels.insert(batch->labels.end(), chunk.labels().begin(), chunk.labels().end());
+  batch->dense.resize(dense_begin + rows * shape_.dense.size());
+  batch->ids.resize(ids_begin + rows * shape_.ids.size());
+  std::vector<StepOutput> outputs(features_.size());
+  for (size_t i = 0; i < features_.size(); ++i) {
+    const Feature& feature = features_[i];
+    feature.step->Run(chunk, outputs, &outputs[i]);
+    if (feature.makes_number) {
+      float* to = batch->dense.data() + dense_begin + feature.slot;
+      for (const float number : outputs[i].numbers) {
+        *to = number;
+        to += shape_.dense.size();
+      }
+    } else if (!feature.is_bag) {
+      AppendIds(feature, outputs[i], batch->ids.data() + ids_begin);
+    }
+  }
+  if (!shape_.bags.empty()) AppendBags(outputs, rows, batch);
+  batch->rows += static_cast<int64_t>(rows);
+}
+
+}  // namespace rubato

@@ -1,0 +1,331 @@
+// Rows through whole pipelines: what comes out, what is refused, and that neither the size of a
+// chunk nor the way of calling makes a difference.
+#include "rubato/features/pipeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/rng.h"
+#include "rubato/data/criteo_generator.h"
+#include "rubato/data/criteo_parser.h"
+#include "rubato/data/ids.h"
+#include "rubato/features/feature_parser.h"
+#include "rubato/features/transforms.h"
+
+namespace rubato {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::vector<std::string> kColumns = {"click", "age", "city", "tags"};
+
+FeatureSpec Feature(std::string transform, std::vector<std::string> columns) {
+  FeatureSpec f;
+  f.name = columns[0];
+  f.transform = std::move(transform);
+  f.columns = std::move(columns);
+  return f;
+}
+
+// The batch that `rows` become.
+Batch Apply(const FeaturesSpec& spec, const std::vector<std::vector<absl::string_view>>& rows) {
+  const absl::StatusOr<Pipeline> pipeline = Pipeline::Create(spec, kColumns, {});
+  EXPECT_TRUE(pipeline.ok()) << pipeline.status();
+  RawChunk chunk = pipeline->NewChunk();
+  for (const auto& row : rows) EXPECT_TRUE(chunk.Add(row).ok());
+  Batch batch;
+  pipeline->Apply(chunk, &batch);
+  return batch;
+}
+
+std::string WhyNot(const FeaturesSpec& spec) {
+  return std::string(Pipeline::Create(spec, kColumns, {}).status().message());
+}
+
+TEST(PipelineTest, NumbersAndTheirMissingValues) {
+  FeaturesSpec spec;
+  spec.missing = {"?"};
+  spec.features = {Feature("number", {"age"}), Feature("normalize", {"age"}),
+                   Feature("log", {"age"})};
+  spec.features[1].name = "age_n";
+  spec.features[1].mean = 40;
+  spec.features[1].deviation = 10;
+  spec.features[2].name = "age_l";
+  spec.features[2].otherwise = 7;
+  const Batch batch = Apply(spec, {{"1", "60", "", ""}, {"0", "?", "", ""}, {"0", "nan", "", ""}});
+  EXPECT_THAT(batch.labels, ElementsAre(1, 0, 0));
+  EXPECT_THAT(batch.dense,
+              ElementsAre(60, 2, SignedLog(60), 0, 0, SignedLog(7), 0, 0, SignedLog(7)));
+}
+
+TEST(PipelineTest, IdsAndTheirMissingValues) {
+  FeaturesSpec spec;
+  spec.features = {Feature("discretize", {"age"}), Feature("hash", {"city"}),
+                   Feature("lookup", {"tags"}),    Feature("merge_rare", {"city"}),
+                   Feature("hash", {"tags"}),      Feature("round_identity", {"age"})};
+  spec.features[0].boundaries = {18, 65};
+  spec.features[2].vocabulary = {"x", "y"};
+  spec.features[3].name = "city_rare";
+  spec.features[3].vocabulary = {"rome"};
+  spec.features[4].name = "tags_hash";
+  spec.features[4].buckets = 10;
+  spec.features[5].name = "age_round";
+  spec.features[5].buckets = 100;
+  spec.features[5].otherwise = 5;
+  const Batch batch =
+      Apply(spec, {{"1", "18", "rome", "y"}, {"0", "", "", ""}, {"0", "70", "oslo", "z"}});
+  const auto missing = [](int field) { return FieldIdOfText(field, ""); };
+  EXPECT_THAT(std::vector<uint64_t>(batch.ids.begin(), batch.ids.begin() + 6),
+              ElementsAre(FieldIdOfInteger(0, 1), FieldIdOfText(1, "rome"), FieldIdOfInteger(2, 1),
+                          FieldIdOfText(3, "rome"), FieldIdOfInteger(4, HashBucket("y", 10)),
+                          FieldIdOfInteger(5, 18)));
+  EXPECT_THAT(std::vector<uint64_t>(batch.ids.begin() + 6, batch.ids.begin() + 12),
+              ElementsAre(missing(0), missing(1), missing(2), missing(3), missing(4),
+                          FieldIdOfInteger(5, 5)));
+  EXPECT_EQ(batch.ids[12], FieldIdOfInteger(0, 2));
+  EXPECT_EQ(batch.ids[14], FieldIdOfInteger(2, 2)) << "a stranger";
+  EXPECT_EQ(batch.ids[15], FieldIdOfInteger(3, kRareCode));
+}
+
+TEST(PipelineTest, BagsHoldAnyNumberOfValues) {
+  FeaturesSpec spec;
+  spec.features = {Feature("hash", {"tags"}), Feature("hash", {"city"})};
+  spec.features[0].separator = "|";
+  const absl::StatusOr<Pipeline> pipeline = Pipeline::Create(spec, kColumns, {});
+  EXPECT_THAT(pipeline->shape().bags, ElementsAre(BagShape{"tags", "mean"}));
+  const Batch batch =
+      Apply(spec, {{"1", "", "rome", "a|b"}, {"0", "", "", ""}, {"0", "", "", "b"}});
+  EXPECT_THAT(batch.bag_ends, ElementsAre(2, 2, 3));
+  // Field 0 is the single one; bags are counted on after those.
+  EXPECT_THAT(batch.bag_ids,
+              ElementsAre(FieldIdOfText(1, "a"), FieldIdOfText(1, "b"), FieldIdOfText(1, "b")));
+  EXPECT_EQ(batch.ids[0], FieldIdOfText(0, "rome"));
+}
+
+TEST(PipelineTest, ConcatenateShiftsEveryPart) {
+  FeaturesSpec spec;
+  spec.features = {Feature("discretize", {"age"}), Feature("lookup", {"city"}),
+                   Feature("concatenate", {"age", "city"})};
+  spec.features[0].boundaries = {18, 65};
+  spec.features[1].vocabulary = {"rome", "oslo"};
+  spec.features[2].name = "both";
+  Batch batch = Apply(spec, {{"1", "20", "oslo", ""}, {"0", "", "rome", ""}});
+  EXPECT_THAT(batch.bag_ends, ElementsAre(2, 3));
+  EXPECT_THAT(batch.bag_ids, ElementsAre(FieldIdOfInteger(2, 1), FieldIdOfInteger(2, 3 + 1),
+                                         FieldIdOfInteger(2, 3 + 0)));
+  spec.features[2].offsets = {0, 100};
+  batch = Apply(spec, {{"1", "20", "oslo", ""}});
+  EXPECT_THAT(batch.bag_ids, ElementsAre(FieldIdOfInteger(2, 1), FieldIdOfInteger(2, 101)));
+}
+
+TEST(PipelineTest, CrossesOfColumnsAndFeatures) {
+  FeaturesSpec spec;
+  spec.features = {Feature("discretize", {"age"}), Feature("cross", {"age", "city"})};
+  spec.features[0].boundaries = {18, 65};
+  spec.features[1].name = "age_city";
+  const Batch batch = Apply(spec, {{"1", "20", "rome", ""},
+                                   {"1", "30", "rome", ""},
+                                   {"1", "70", "rome", ""},
+                                   {"1", "20", "oslo", ""}});
+  const auto id = [&](int row) { return batch.ids[static_cast<size_t>(2 * row + 1)]; };
+  EXPECT_EQ(id(0), id(1)) << "the same bin and the same city";
+  EXPECT_NE(id(0), id(2));
+  EXPECT_NE(id(0), id(3));
+  spec.features[1].buckets = 7;
+  const Batch few = Apply(spec, {{"1", "20", "rome", ""}});
+  bool is_bucket = false;
+  for (int b = 0; b < 7; ++b) is_bucket |= few.ids[1] == FieldIdOfInteger(1, b);
+  EXPECT_TRUE(is_bucket);
+}
+
+TEST(PipelineTest, LabelsAsTextNeedToKnowThePositiveOnes) {
+  FeaturesSpec spec;
+  spec.label = "city";
+  spec.features = {Feature("number", {"age"})};
+  RawChunk chunk = Pipeline::Create(spec, kColumns, {})->NewChunk();
+  const std::vector<absl::string_view> row = {"", "1", ">50K", ""};
+  EXPECT_THAT(chunk.Add(row).message(), HasSubstr("column 'city', '>50K', is not a label"));
+  spec.positive = {">50K", ">50K."};
+  EXPECT_THAT(Apply(spec, {row, {"", "1", "<=50K", ""}, {"", "1", ">50K.", ""}}).labels,
+              ElementsAre(1, 0, 1));
+  RawChunk strict = Pipeline::Create(spec, kColumns, {})->NewChunk();
+  EXPECT_FALSE(strict.Add({"", "1", "", ""}).ok()) << "no label at all";
+}
+
+TEST(PipelineTest, RowsToPredictNeedNoLabel) {
+  FeaturesSpec spec;
+  spec.features = {Feature("number", {"age"})};
+  RawChunk chunk = Pipeline::Create(spec, kColumns, {.has_labels = false})->NewChunk();
+  EXPECT_TRUE(chunk.Add({"", "1", "", ""}).ok());
+}
+
+TEST(PipelineTest, MalformedNumbersMakeABadRowOrAMissingValue) {
+  FeaturesSpec spec;
+  spec.features = {Feature("hash", {"city"}), Feature("number", {"age"})};
+  RawChunk chunk = Pipeline::Create(spec, kColumns, {})->NewChunk();
+  EXPECT_THAT(chunk.Add({"1", "old", "rome", ""}).message(),
+              HasSubstr("column 'age', 'old', is not a finite number"));
+  EXPECT_THAT(chunk.Add({"1", "3"}).message(), HasSubstr("has 2 columns, not 4"));
+  EXPECT_EQ(chunk.rows(), 0u);
+  ASSERT_TRUE(chunk.Add({"1", "3", "oslo", ""}).ok());
+  EXPECT_EQ(chunk.text(0)[0], "oslo") << "nothing stays of a refused row";
+  spec.features[1].malformed_is_missing = true;
+  EXPECT_THAT(Apply(spec, {{"1", "old", "rome", ""}}).dense, ElementsAre(0));
+}
+
+TEST(PipelineTest, SaysWhatIsWrongWithAFeature) {
+  const auto why = [](auto change) {
+    FeaturesSpec spec;
+    spec.features = {Feature("number", {"age"})};
+    spec.features[0].where = "features.yaml:3";
+    change(spec.features[0]);
+    return WhyNot(spec);
+  };
+  using F = FeatureSpec;
+  EXPECT_EQ(why([](F& f) { f.columns = {"agee"}; }),
+            "features.yaml:3: feature 'age': column: the data has no column 'agee'; did you mean "
+            "'age'?");
+  EXPECT_THAT(why([](F& f) { f.transform = "normalise"; }), HasSubstr("did you mean 'normalize'?"));
+  EXPECT_THAT(why([](F& f) {
+                f.transform = "normalize";
+                f.deviation = 0;
+              }),
+              HasSubstr("deviation: 0 cannot be divided by"));
+  EXPECT_THAT(why([](F& f) {
+                f.transform = "discretize";
+                f.boundaries = {1, 3, 2};
+              }),
+              HasSubstr("boundaries: 2 comes after 3"));
+  EXPECT_THAT(why([](F& f) { f.transform = "discretize"; }), HasSubstr("boundaries"));
+  EXPECT_THAT(why([](F& f) {
+                f.transform = "lookup";
+                f.vocabulary = {"a", "a"};
+              }),
+              HasSubstr("'a' is word 1 and again word 2"));
+  EXPECT_THAT(why([](F& f) { f.transform = "round_identity"; }), HasSubstr("buckets"));
+  EXPECT_THAT(why([](F& f) {
+                f.transform = "hash";
+                f.combiner = "men";
+              }),
+              HasSubstr("did you mean 'mean'?"));
+  EXPECT_THAT(why([](F& f) { f.transform = "cross"; }), HasSubstr("needs at least two"));
+  EXPECT_THAT(why([](F& f) {
+                f.transform = "concatenate";
+                f.columns = {"age", "city"};
+              }),
+              HasSubstr("no feature above makes ids called 'age'"));
+  FeaturesSpec twice;
+  twice.features = {Feature("number", {"age"}), Feature("log", {"age"})};
+  EXPECT_THAT(WhyNot(twice), HasSubstr("another feature has it already"));
+  FeaturesSpec label;
+  label.label = "clicks";
+  label.features = {Feature("number", {"age"})};
+  EXPECT_THAT(WhyNot(label), HasSubstr("did you mean 'click'?"));
+  label.label = "click";
+  EXPECT_THAT(WhyNot(label), testing::IsEmpty());
+}
+
+// All of Criteo as features: what the built-in parser makes of the same rows, bit for bit.
+FeaturesSpec CriteoFeatures() {
+  FeaturesSpec spec;
+  for (const char* transform : {"log", "criteo"}) {
+    for (int i = 1; i <= kCriteoIntegers; ++i) {
+      spec.features.push_back(Feature(transform, {absl::StrCat("I", i)}));
+    }
+  }
+  for (int i = 1; i <= kCriteoTexts; ++i) {
+    spec.features.push_back(Feature("hash", {absl::StrCat("C", i)}));
+  }
+  return spec;
+}
+
+TEST(FeatureParserTest, CriteoAsFeaturesIsCriteo) {
+  const CriteoGenerator generator({.cardinality_max = 1000});
+  Rng rng(3);
+  const auto parser = FeatureParser::Create(DataSpec{.format = "criteo"}, "", CriteoFeatures());
+  ASSERT_TRUE(parser.ok()) << parser.status();
+  const CriteoParser plain;
+  EXPECT_EQ((*parser)->shape().ids, plain.shape().ids);
+  EXPECT_EQ((*parser)->shape().dense, plain.shape().dense);
+  Batch expected, batch;
+  const auto block = (*parser)->NewBlock();
+  for (int i = 0; i < 1000; ++i) {
+    std::string row;
+    generator.AppendRow(rng, &row);
+    row.pop_back();
+    ASSERT_TRUE(plain.Parse(row, &expected).ok());
+    ASSERT_TRUE(block->Add(row).ok());
+  }
+  block->Finish(&batch);
+  EXPECT_EQ(batch.rows, 1000);
+  EXPECT_EQ(batch.labels, expected.labels);
+  EXPECT_EQ(batch.dense, expected.dense);
+  EXPECT_EQ(batch.ids, expected.ids);
+}
+
+// A pipeline with everything in it, and rows with everything wrong that is allowed.
+class AnyRowsTest : public testing::TestWithParam<uint64_t> {
+ protected:
+  static FeaturesSpec Everything() {
+    FeaturesSpec spec;
+    spec.missing = {"?", "NA"};
+    spec.features = {
+        Feature("number", {"age"}),        Feature("normalize", {"age"}),
+        Feature("log", {"age"}),           Feature("discretize", {"age"}),
+        Feature("log_round", {"age"}),     Feature("round_identity", {"age"}),
+        Feature("criteo", {"age"}),        Feature("hash", {"city"}),
+        Feature("lookup", {"city"}),       Feature("merge_rare", {"city"}),
+        Feature("hash", {"tags"}),         Feature("lookup", {"tags"}),
+        Feature("cross", {"age", "city"}), Feature("concatenate", {"f3", "f8"}),
+    };
+    for (size_t i = 0; i < spec.features.size(); ++i) {
+      FeatureSpec& f = spec.features[i];
+      f.name = absl::StrCat("f", i);
+      f.boundaries = {-5, 0, 10};
+      f.vocabulary = {"a", "b", "ab"};
+      if (f.transform == "log_round" || f.transform == "round_identity") f.buckets = 20;
+      if (f.columns[0] == "tags") f.separator = "|";
+      f.malformed_is_missing = true;
+    }
+    return spec;
+  }
+
+  static std::string Row(Rng& rng) {
+    const std::vector<std::string> ages = {"", "?", "nan", "x", "3", "-7", "12.5", "1e12", "-0"};
+    const std::vector<std::string> texts = {"", "NA", "a", "b", "ab", "zz", "\"a,b\"", "q\"q"};
+    const std::vector<std::string> tags = {"", "a", "a|b|zz", "||", "?", "ab|ab"};
+    return absl::StrCat(rng.Below(2), ",", ages[rng.Below(ages.size())], ",",
+                        texts[rng.Below(texts.size())], ",", tags[rng.Below(tags.size())]);
+  }
+};
+
+TEST_P(AnyRowsTest, AChunkIsItsRows) {
+  Rng rng(GetParam());
+  const DataSpec data = {.format = "csv"};
+  const auto parser = FeatureParser::Create(data, "click,age,city,tags", Everything());
+  ASSERT_TRUE(parser.ok()) << parser.status();
+  Batch one_by_one, together;
+  const auto block = (*parser)->NewBlock();
+  const uint64_t rows = 1 + rng.Below(700);
+  for (uint64_t i = 0; i < rows; ++i) {
+    const std::string row = Row(rng);
+    ASSERT_TRUE((*parser)->Parse(row, &one_by_one).ok()) << row;
+    ASSERT_TRUE(block->Add(row).ok()) << row;
+    ASSERT_FALSE(block->Add(row + ",").ok());
+  }
+  block->Finish(&together);
+  EXPECT_EQ(together.rows, static_cast<int64_t>(rows));
+  EXPECT_EQ(together.labels, one_by_one.labels);
+  EXPECT_EQ(together.dense, one_by_one.dense);
+  EXPECT_EQ(together.ids, one_by_one.ids);
+  EXPECT_EQ(together.bag_ends, one_by_one.bag_ends);
+  EXPECT_EQ(together.bag_ids, one_by_one.bag_ids);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, AnyRowsTest, testing::Range<uint64_t>(0, 20));
+
+}  // namespace
+}  // namespace rubato

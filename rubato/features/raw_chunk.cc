@@ -1,0 +1,88 @@
+#include "rubato/features/raw_chunk.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/data/quote.h"
+#include "rubato/features/transforms.h"
+
+namespace rubato {
+
+RawChunk::RawChunk(std::shared_ptr<const ChunkPlan> plan)
+    : plan_(std::move(plan)),
+      texts_(static_cast<size_t>(plan_->texts)),
+      numbers_(static_cast<size_t>(plan_->numbers)) {}
+
+absl::Status RawChunk::Add(absl::Span<const absl::string_view> cells) {
+  const size_t rows = labels_.size();
+  absl::Status status;
+  if (cells.size() != plan_->columns.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has ", cells.size(), " columns, not ", plan_->columns.size()));
+  }
+  for (size_t i = 0; i < cells.size() && status.ok(); ++i) {
+    status = AddCell(plan_->columns[i], cells[i]);
+  }
+  if (status.ok()) {
+    status = AddLabel(plan_->label < 0 ? "0" : cells[static_cast<size_t>(plan_->label)]);
+  }
+  if (!status.ok()) Resize(rows);
+  return status;
+}
+
+absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_view cell) {
+  if (column.text < 0 && column.number < 0) return absl::OkStatus();
+  const bool is_missing = IsMissing(cell);
+  if (column.text >= 0) {
+    texts_[static_cast<size_t>(column.text)].Add(is_missing ? absl::string_view() : cell);
+  }
+  if (column.number < 0) return absl::OkStatus();
+  double value = std::numeric_limits<double>::quiet_NaN();
+  if (!is_missing) {
+    const std::optional<double> number = ToNumber(cell);
+    if (!number.has_value() && !column.malformed_is_missing) {
+      return absl::InvalidArgumentError(absl::StrCat("column ", Quote(column.name), ", ",
+                                                     Quote(cell), ", is not a finite number"));
+    }
+    value = number.value_or(value);
+  }
+  numbers_[static_cast<size_t>(column.number)].push_back(value);
+  return absl::OkStatus();
+}
+
+absl::Status RawChunk::AddLabel(absl::string_view cell) {
+  const std::vector<std::string>& positive = plan_->positive;
+  if (plan_->label >= 0 && !positive.empty() && !cell.empty()) {
+    const bool is_positive = std::find(positive.begin(), positive.end(), cell) != positive.end();
+    labels_.push_back(is_positive ? 1 : 0);
+    return absl::OkStatus();
+  }
+  const std::optional<double> label = ToNumber(cell);
+  if (!label.has_value() || std::isnan(*label)) {
+    const std::string& name = plan_->columns[static_cast<size_t>(plan_->label)].name;
+    return absl::InvalidArgumentError(absl::StrCat("column ", Quote(name), ", ", Quote(cell),
+                                                   ", is not a label; a number is expected, or "
+                                                   "`positive` in the label of the features"));
+  }
+  labels_.push_back(static_cast<float>(*label));
+  return absl::OkStatus();
+}
+
+bool RawChunk::IsMissing(absl::string_view cell) const {
+  if (cell.empty()) return true;
+  for (const std::string& text : plan_->missing) {
+    if (cell == text) return true;
+  }
+  return false;
+}
+
+void RawChunk::Resize(size_t rows) {
+  labels_.resize(std::min(rows, labels_.size()));
+  for (TextColumn& column : texts_) column.Resize(rows);
+  for (std::vector<double>& column : numbers_) column.resize(std::min(rows, column.size()));
+}
+
+}  // namespace rubato

@@ -1,0 +1,84 @@
+// What each transform does to one value, as a plain function: the rules in one place, for the
+// pipeline to run over columns and for tests to hold against known answers.
+//
+// A missing value never gets here: the pipeline decides what stands for it (see FeatureSpec).
+#ifndef RUBATO_FEATURES_TRANSFORMS_H_
+#define RUBATO_FEATURES_TRANSFORMS_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace rubato {
+
+// A cell read as a number: nothing if it is not one, or not finite; NaN for "nan", in any case of
+// letters, which means a missing value everywhere.
+std::optional<double> ToNumber(absl::string_view text);
+
+// (x - mean) / deviation, in 32-bit floats as the model will see it.
+float Normalize(double x, double mean, double deviation);
+
+// log(1 + |x|) with the sign of x.
+float SignedLog(double x);
+
+// How many boundaries are at or below x: 0 .. boundaries.size(). NaN is above all of them.
+int64_t Discretize(double x, absl::Span<const double> boundaries);
+
+// log of x to `base` (0: e), rounded half to even. Outside of [0, buckets), so also for x <= 0 and
+// NaN: `otherwise`.
+int64_t LogRound(double x, double base, int64_t buckets, int64_t otherwise = 0);
+
+// x rounded half to even. Outside of [0, buckets), and for NaN: `otherwise`.
+int64_t RoundIdentity(double x, int64_t buckets, int64_t otherwise = 0);
+
+// FarmHash's fingerprint modulo `buckets`, which is positive.
+int64_t HashBucket(absl::string_view text, int64_t buckets);
+
+// Several values' codes as one: the order counts.
+uint64_t CrossCode(uint64_t left, uint64_t right);
+
+// Calls visit(part) for what stands between separators, blanks around it and empty parts dropped;
+// at most `values_max` (0: all).
+template <typename Visit>
+void SplitValues(absl::string_view cell, char separator, int64_t values_max, Visit visit);
+
+// Texts by their position in a list.
+class Vocabulary {
+ public:
+  // INVALID_ARGUMENT names a word that stands there twice.
+  static absl::StatusOr<Vocabulary> Make(const std::vector<std::string>& words);
+
+  // The position of `word`; for a stranger, size() + a hash of it modulo `oov` (at least 1).
+  int64_t Find(absl::string_view word, int64_t oov) const;
+  bool Has(absl::string_view word) const { return position_.contains(word); }
+  int64_t size() const { return static_cast<int64_t>(position_.size()); }
+
+ private:
+  absl::flat_hash_map<std::string, int64_t> position_;
+};
+
+template <typename Visit>
+void SplitValues(absl::string_view cell, char separator, int64_t values_max, Visit visit) {
+  int64_t count = 0;
+  while (!cell.empty() && (values_max == 0 || count < values_max)) {
+    const size_t end = std::min(cell.find(separator), cell.size());
+    absl::string_view part = cell.substr(0, end);
+    while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
+    while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+    if (!part.empty()) {
+      visit(part);
+      ++count;
+    }
+    cell.remove_prefix(std::min(end + 1, cell.size()));
+  }
+}
+
+}  // namespace rubato
+
+#endif  // RUBATO_FEATURES_TRANSFORMS_H_

@@ -1,0 +1,207 @@
+// Strategy allreduce as the master sees it: who begins, what counts, what is saved, how it ends.
+#include "rubato/master/group.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rubato/master/fake_job.h"
+#include "rubato/membership/wire.h"
+
+namespace rubato {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+// 40 records in 8 steps of 5; two workers to begin with.
+class GroupTest : public testing::Test {
+ protected:
+  GroupTest() : job_(Options()) {}
+  static MasterOptions Options() {
+    MasterOptions options = SmallJob();
+    options.job.strategy = "allreduce";
+    return options;
+  }
+  GroupOrders Beat(int64_t worker, GroupReport report) {
+    const HeartbeatReply reply = job_.Done(job_.master->Heartbeat(
+        WorkerHeartbeat{.worker = WorkerId(worker), .group = report}, job_.now));
+    wanted_ = reply.checkpoint_wanted;
+    return reply.group.value_or(GroupOrders());
+  }
+  static GroupReport At(int64_t steps, uint64_t checksum = 0, int64_t generation = 1) {
+    return {.generation = generation,
+            .address = "here",
+            .holds = true,
+            .steps = steps,
+            .records = 5 * steps,
+            .checksum = checksum};
+  }
+  static GroupReport Saved(GroupReport report, int64_t version) {
+    report.checkpointed = version;
+    report.checkpoint_steps = report.steps;
+    report.checkpoint_records = report.records;
+    return report;
+  }
+  const Snapshot Shown() const { return job_.master->snapshot(); }
+
+  FakeJob job_;
+  int64_t wanted_ = 0;
+};
+
+TEST_F(GroupTest, OneBeginsTheOthersJoin) {
+  EXPECT_THAT(job_.TakeLaunched(Role::kServer), IsEmpty());
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  EXPECT_FALSE(Beat(1, {}).found);
+  const GroupOrders founder = Beat(0, {});
+  EXPECT_TRUE(founder.found);
+  EXPECT_EQ(founder.generation, 1);
+  EXPECT_EQ(founder.restore, "");
+  Beat(0, At(0));
+  const GroupOrders other = Beat(1, {});
+  EXPECT_FALSE(other.found);
+  EXPECT_EQ(other.generation, 1);
+}
+
+TEST_F(GroupTest, StepsCountOnceAndTheJobEndsWhenAllAgree) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  Beat(0, At(3));
+  Beat(1, At(2));  // Behind by a heartbeat.
+  EXPECT_EQ(Shown().steps, 3);
+  EXPECT_EQ(Shown().records_committed, 15);
+  EXPECT_EQ(job_.Lease(0).verdict, LeaseReply::Verdict::kWait);  // Training is not leased.
+  Beat(0, At(8, 77));
+  EXPECT_EQ(wanted_, 0);  // The other one is not there yet.
+  Beat(1, At(8, 77));
+  EXPECT_EQ(wanted_, 1);
+  Beat(0, Saved(At(8, 77), 1));
+  EXPECT_EQ(job_.master->state(), JobState::kDone);
+  EXPECT_TRUE(Beat(1, At(8, 77)).over);
+  EXPECT_THAT(job_.manifests.back().contents, HasSubstr("worker-0.ckpt"));
+  EXPECT_EQ(Shown().records_committed, 40);
+}
+
+TEST_F(GroupTest, DifferentWeightsFailTheJob) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  Beat(0, At(8, 77));
+  Beat(1, At(8, 78));
+  Beat(0, Saved(At(8, 77), 1));
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_THAT(Shown().error, HasSubstr("worker-1 and worker-0 have different weights"));
+}
+
+// The state outlives any death but the last holder's; then the newest checkpoint is what is left.
+TEST_F(GroupTest, TheLastHolderTakesTheStateAlong) {
+  job_.options.job.checkpoint.every_steps = 2;
+  job_ = FakeJob(job_.options);
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  Beat(0, At(2));
+  EXPECT_EQ(wanted_, 1);
+  Beat(0, Saved(At(3), 1));
+  Beat(1, At(5));
+  job_.KillWorker(0);
+  EXPECT_EQ(Shown().steps, 5);
+  const GroupOrders staying = Beat(1, At(5));
+  EXPECT_EQ(staying.generation, 1);
+  EXPECT_FALSE(staying.found);
+  job_.JoinWorker(2);
+  job_.KillWorker(1);  // Worker 2 has nothing yet.
+  const GroupOrders orders = Beat(2, {});
+  EXPECT_TRUE(orders.found);
+  EXPECT_EQ(orders.generation, 2);
+  EXPECT_EQ(orders.restore, "1/worker-0.ckpt");
+  EXPECT_EQ(Shown().steps, 3);
+  EXPECT_EQ(Shown().records_committed, 15);
+  Beat(2, At(9, 0, /*generation=*/1));  // A word from the past.
+  EXPECT_EQ(Shown().steps, 3);
+}
+
+// A restarted master must not take those it has not heard yet for gone.
+TEST_F(GroupTest, ARestartedMasterWaitsToHear) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  Beat(0, At(4));
+  job_.Open();
+  EXPECT_EQ(Shown().steps, 4);
+  EXPECT_FALSE(Beat(1, {.generation = 1}).found);  // Still copying; worker 0 may hold the state.
+  Beat(0, At(6));
+  EXPECT_EQ(Shown().steps, 6);
+  EXPECT_FALSE(Beat(1, {.generation = 1}).found);
+}
+
+// Ctrl-C: they rest, one of them saves, and then they may go.
+TEST_F(GroupTest, StopsWithACheckpointAndResumesFromIt) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  Beat(0, At(4));
+  Beat(1, At(4));
+  job_.master->Stop(/*checkpoint=*/true, job_.now);
+  EXPECT_TRUE(Beat(0, At(5)).rest);
+  EXPECT_EQ(wanted_, 0);
+  Beat(1, At(6, 5));
+  Beat(0, At(6, 5));
+  EXPECT_EQ(wanted_, 1);
+  EXPECT_THAT(job_.signalled, IsEmpty());
+  Beat(0, Saved(At(6, 5), 1));
+  EXPECT_EQ(job_.master->state(), JobState::kStopped);
+
+  job_.options.resume = true;
+  job_.Open();
+  job_.JoinWorker(2);
+  const GroupOrders orders = Beat(2, {});
+  EXPECT_EQ(orders.restore, "1/worker-0.ckpt");
+  EXPECT_EQ(Shown().steps, 6);
+  EXPECT_FALSE(orders.rest);
+}
+
+// A death is one record: who, why, at which step, who noticed, and what it cost.
+TEST_F(GroupTest, TellsTheFirstCauseOfALoss) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  Beat(0, At(3));
+  const auto report = [&](int64_t worker, uint64_t view, bool let_go) {
+    ViewReport report = {.from = {MemberId(100 + worker), "here"}, .view = view, .let_go = let_go};
+    report.urgent = let_go;
+    report.offer = worker == 0 && view == 0 ? 0 : -1;
+    report.progress = {.finished = 5, .applied = 5, .voted = 5};
+    if (let_go) report.lost = {{MemberId(101), MemberId(100), LossReason::kProcess}};
+    job_.master->Confer(
+        {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
+    job_.Perform();
+  };
+  report(0, 0, false);
+  report(1, 0, false);
+  job_.Pass(absl::Seconds(1));
+  ASSERT_EQ(job_.master->snapshot().view >= 1, true);
+  const uint64_t view = DecodeOrder(job_.orders[0])->view.number;
+  ASSERT_GE(view, 1u);
+  job_.KillWorker(1);
+  report(0, view, true);
+  job_.Pass(absl::Milliseconds(100));
+  GroupReport told = At(4);
+  told.change = {.view = DecodeOrder(job_.orders[0])->view.number,
+                 .agree_us = 1500,
+                 .reconnect_us = 300,
+                 .redo_us = 2000};
+  EXPECT_GT(told.change.view, view);
+  Beat(0, told);
+  job_.Pass(absl::Seconds(4));
+  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
+}
+
+// A step that cannot be computed fails the job, naming records and reason.
+TEST_F(GroupTest, AStepThatFailsAgainAndAgain) {
+  job_.JoinWorker(0);
+  Beat(0, At(2));
+  for (int i = 0; i < 3; ++i) {
+    job_.master->Fail({.worker = WorkerId(0), .error = "a.tsv:12: no number"}, job_.now);
+  }
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_THAT(Shown().error, HasSubstr("step 3 (epoch 0, records [10, 15) of a.tsv)"));
+  EXPECT_THAT(Shown().error, HasSubstr("a.tsv:12: no number"));
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,141 @@
+// Strategy allreduce: the workers hold the weights and go through the plan together. The master
+// says who begins, counts what they have committed, and ends the job when all agree on the result.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/master/master.h"
+
+namespace rubato {
+
+// What `worker` tells of its group. Only the steps of the group that lives count: a worker of an
+// earlier generation, or one evicted, may have trained on for a while.
+void Master::HearGroup(WorkerId id, const GroupReport& report, absl::Time now) {
+  group_.Hear(id, report);
+  if (report.generation == group_.generation()) NoteChange(report.change);
+  if (verdict_.has_value() || report.generation != group_.generation() || !report.holds) return;
+  const bool first = members_.FindWorker(id)->commits == 0;
+  if (first) Say(now, "worker_holds", {{"worker", id.value()}, {"step", report.steps}});
+  if (first || report.steps > ledger_.steps()) {
+    Record({.kind = EntryKind::kTrained,
+            .id = id.value(),
+            .incarnation = std::max(report.records, ledger_.records_committed()),
+            .value = std::max(report.steps, ledger_.steps())},
+           now);
+    step_failures_.clear();
+  }
+  if (checkpoints_.running() && report.checkpointed == checkpoints_.wanted()) {
+    CompleteCheckpoint(
+        {.writer = id, .steps = report.checkpoint_steps, .records = report.checkpoint_records},
+        now);
+  }
+}
+
+GroupOrders Master::OrdersFor(WorkerId id) const {
+  GroupOrders orders = {.generation = group_.generation(),
+                        .found = id == group_.founder() && group_.ReportOf(id) == nullptr,
+                        .rest = stop_requested_ || ledger_.ended_early(),
+                        .over = verdict_.has_value()};
+  if (orders.found) orders.restore = group_.restore();
+  if (!evaluations_.results().empty()) orders.evaluated = evaluations_.results().back().step;
+  return orders;
+}
+
+// Begins the next generation once nobody is left who holds the state, or might.
+void Master::FoundGroup(absl::Time now) {
+  const std::vector<WorkerId> running = members_.Running();
+  if (stop_requested_ || running.empty()) return;
+  if (!Bereft() && group_.Lives(members_.view().workers)) return;
+  const SavedState saved = checkpoints_.newest();
+  const int64_t lost = ledger_.records_committed() - saved.records;
+  const int64_t generation = group_.generation() + 1;
+  Record({.kind = EntryKind::kFounded,
+          .id = running.front().value(),
+          .incarnation = generation,
+          .value = checkpoints_.complete()},
+         now);
+  std::string cause = "the job begins";
+  if (saved.steps > 0) cause = absl::StrCat("from checkpoint ", checkpoints_.complete());
+  if (generation > 1 && lost > 0) {
+    absl::StrAppend(&cause, "; ", lost, " records are trained again, for nobody is left who has ",
+                    "what they changed");
+  }
+  Say(now, "group_founded",
+      {{"worker", running.front().value()}, {"generation", generation}, {"step", saved.steps}},
+      cause);
+}
+
+void Master::ApplyFounded(const JournalEntry& entry) {
+  const SavedState saved = checkpoints_.newest();
+  ledger_.SetTogether(saved.steps, saved.records);
+  last_view_ = GroupView();
+  authority_.reset();
+  workers_of_.clear();
+  checkpoints_.Resume();
+  if (!ledger_.finished()) evaluations_.Resume();
+  group_.Found(
+      entry.incarnation, WorkerId(entry.id),
+      entry.value > 0 ? absl::StrCat(entry.value, "/", saved.writer.ToString(), ".ckpt") : "");
+}
+
+void Master::FailStep(const FailRequest& request, absl::Time now) {
+  if (verdict_.has_value()) return;
+  PlanWalk walk(ledger_.plan());
+  const PlanRange step = walk.StepAt(ledger_.records_committed(), options_.job.batch_size);
+  const std::string what =
+      absl::StrCat("step ", ledger_.steps() + 1, " (epoch ", step.task.epoch, ", ",
+                   DataShape::Describe(options_.data.train, {step.begin, step.end}), ")");
+  Say(now, "step_failed", {{"worker", request.worker.value()}, {"what", what}}, request.error);
+  step_failures_.push_back(request.error);
+  const int64_t failures = static_cast<int64_t>(step_failures_.size());
+  if (failures < options_.job.elastic.task_failures_max) return;
+  Close(
+      JobState::kFailed,
+      absl::StrCat(what, " failed ", failures, " times; the first error: ", step_failures_.front()),
+      now);
+}
+
+// Trained, or told to stop: when every holder rests at one step, the last checkpoint is written
+// beside the last evaluation; then their checksums must agree.
+void Master::EndGroupIfOver(absl::Time now) {
+  const bool stopping = stop_requested_;
+  if (!stopping && !ledger_.finished()) return;
+  const std::vector<WorkerId>& alive = members_.view().workers;
+  if (stopping && !group_.Lives(alive)) return Close(JobState::kStopped, "", now);
+  if (!group_.Resting(alive, ledger_.steps())) return;
+  const bool checkpoint = !stopping || stop_checkpoint_;
+  if (checkpoint && !checkpoints_.LastBegun() && !checkpoints_.running()) {
+    BeginCheckpoint(/*last=*/true, now);
+  }
+  if (checkpoint && !checkpoints_.LastDone()) return;
+  if (stopping) return Close(JobState::kStopped, "", now);
+  if (!evaluations_.FinalDone()) return;
+  int64_t repeated = 0;
+  const absl::Status exact = AuditGroup(&repeated);
+  Close(exact.ok() ? JobState::kDone : JobState::kFailed, std::string(exact.message()), now,
+        repeated);
+}
+
+absl::Status Master::AuditGroup(int64_t* records_repeated) const {
+  std::string wrong;
+  if (ledger_.records_committed() != ledger_.records_expected()) {
+    absl::StrAppend(&wrong, "; ", ledger_.records_committed(), " records were committed of ",
+                    ledger_.records_expected());
+  }
+  const std::vector<WorkerId> holders = group_.Holders(members_.view().workers);
+  for (const WorkerId id : holders) {
+    const GroupReport& report = *group_.ReportOf(id);
+    *records_repeated = std::max(*records_repeated, report.records_wrong);
+    if (report.records_wrong != 0) {
+      absl::StrAppend(&wrong, "; ", id.ToString(), " counted ", report.records_wrong,
+                      " records not exactly once");
+    }
+    if (report.checksum != group_.ReportOf(holders.front())->checksum) {
+      absl::StrAppend(&wrong, "; ", id.ToString(), " and ", holders.front().ToString(),
+                      " have different weights");
+    }
+  }
+  if (wrong.empty()) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat("not every record was trained exactly once", wrong));
+}
+
+}  // namespace rubato

@@ -1,0 +1,83 @@
+// Strategy allreduce: the views of the group, issued here. Who is in, from which step, in which
+// order: decided by ViewAuthority, journaled, then told to the members.
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/master/master.h"
+#include "rubato/membership/wire.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+
+}  // namespace
+
+void Master::Confer(const ConferRequest& request, absl::Time now) {
+  if (Hear(request.worker, now) == nullptr || verdict_.has_value()) return;
+  if (request.generation != group_.generation() || request.report.empty()) return;
+  const absl::StatusOr<ViewReport> report = DecodeReport(request.report);
+  if (!report.ok()) return;
+  workers_of_[report->from.id] = request.worker;
+  const absl::Status received = authority_->Receive(*report, now);
+  if (!received.ok()) {
+    Close(JobState::kFailed, absl::StrCat("the group's views: ", std::string(received.message())),
+          now);
+  }
+  TellViews(now);
+}
+
+// A new generation has views of its own; a restarted master goes on with the last it issued.
+void Master::OpenAuthority(absl::Time now) {
+  const absl::Duration lease = options_.job.elastic.lease;
+  authority_.emplace(AuthorityOptions{.lease = lease}, last_view_, now);
+  if (last_view_.number > 0) authority_->RequireOffer(kNever);
+}
+
+// The state of this generation has died with its last holder.
+bool Master::Bereft() const { return last_view_.number > 0 && authority_ && authority_->bereft(); }
+
+void Master::TellViews(absl::Time now) {
+  if (!authority_.has_value()) return;
+  for (const ViewAuthority::Decision& decision : authority_->TakeDecisions()) {
+    Record({.kind = EntryKind::kViewIssued,
+            .incarnation = group_.generation(),
+            .text = EncodeGroupView(decision.view)},
+           now);
+    // The founder has founded. Whoever offers a state from now on was left behind with it, and the
+    // ledger may be further: the next generation begins from a checkpoint.
+    authority_->RequireOffer(kNever);
+    std::vector<std::string> names;
+    for (const GroupMember& member : decision.view.members) {
+      names.push_back(WorkerOf(member.id).ToString());
+    }
+    Say(now, "view",
+        {{"number", static_cast<int64_t>(decision.view.number)},
+         {"members", absl::StrJoin(names, " ")},
+         {"holders", static_cast<int64_t>(decision.view.holders)}});
+    for (const Loss& loss : decision.losses) NoteLoss(loss, decision.view.number, now);
+  }
+  for (const ViewAuthority::Send& send : authority_->TakeOrders()) {
+    effects_.push_back(SendOrder{.worker = WorkerOf(send.to.id), .order = EncodeOrder(send.order)});
+  }
+}
+
+WorkerId Master::WorkerOf(MemberId member) const {
+  const auto it = workers_of_.find(member);
+  return it == workers_of_.end() ? WorkerId() : it->second;
+}
+
+// Its process has ended, or it is silent towards the master itself. One that `left` is no loss.
+void Master::TellGone(WorkerId worker, bool left, absl::Time now) {
+  if (!authority_.has_value()) return;
+  for (auto it = workers_of_.begin(); it != workers_of_.end();) {
+    const auto here = it++;
+    if (here->second != worker) continue;
+    authority_->Died(here->first, now);
+    if (left) workers_of_.erase(here);
+  }
+  TellViews(now);
+}
+
+}  // namespace rubato

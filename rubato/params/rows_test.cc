@@ -1,0 +1,217 @@
+// Which ids have rows in an embedding table, and what their columns follow.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <list>
+#include <set>
+
+#include "rubato/base/rng.h"
+#include "rubato/params/embedding_table.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::UnorderedElementsAreArray;
+
+// A table of one column that starts at 0.5 and falls by 1 with every push of its id.
+class RowsTest : public testing::Test {
+ protected:
+  void Open(const RowsSpec& rows, Interval partitions = {0, kPartitions}) {
+    EmbeddingTableOptions options;
+    options.spec.name = "t";
+    options.spec.dim = 1;
+    options.spec.initializer = {"constant", 0.5};
+    options.optimizer = {.name = "sgd", .learning_rate = 1};
+    options.rows = rows;
+    options.rows_max = 1 << 16;
+    options.partitions = partitions;
+    auto made = EmbeddingTable::Make(memory_, options);
+    ASSERT_TRUE(made.ok()) << made.status();
+    table_ = *std::move(made);
+    step_ = 0;
+  }
+  // One step, as a shard takes it.
+  void Push(const std::vector<uint64_t>& ids) {
+    const std::vector<float> gradients(ids.size(), 1);
+    ASSERT_TRUE(table_->Update(ids, gradients.data()).ok());
+    table_->BeginStep(++step_ + 1, 0);
+  }
+  float Read(uint64_t id) const {
+    float value = 0;
+    table_->Gather({&id, 1}, &value);
+    return value;
+  }
+  std::set<uint64_t> Rows() const {
+    std::set<uint64_t> ids;
+    table_->Visit(0, UINT64_MAX, [&](uint64_t id, uint32_t) { ids.insert(id); });
+    EXPECT_EQ(ids.size(), table_->rows());
+    return ids;
+  }
+
+  SystemMemory memory_{/*huge_pages=*/false};
+  std::unique_ptr<EmbeddingTable> table_;
+  uint32_t step_ = 0;
+};
+
+TEST_F(RowsTest, AnIdGetsItsRowByEnoughPushes) {
+  Open({.admit_count = 3});
+  Push({7, 8});
+  Push({7});
+  EXPECT_EQ(table_->rows(), 0u);
+  EXPECT_EQ(table_->counted(), 2u);
+  EXPECT_EQ(Read(7), 0.5f);  // As it would start, and reading does not count.
+  EXPECT_EQ(Read(7), 0.5f);
+  Push({7, 8});  // The third push of 7 makes its row and moves it.
+  EXPECT_THAT(Rows(), ElementsAre(7));
+  EXPECT_EQ(Read(7), -0.5f);
+  EXPECT_EQ(Read(8), 0.5f);
+  Push({8, 7});
+  EXPECT_EQ(Read(7), -1.5f);
+  EXPECT_EQ(Read(8), -0.5f);
+  EXPECT_EQ(table_->counted(), 0u);
+  EXPECT_EQ(table_->counters().admitted, 2);
+  EXPECT_EQ(table_->counters().refused, 4);
+}
+
+// Counted ids are cheap, and thousands of them among rows are all kept apart.
+TEST_F(RowsTest, ManyAreCountedBesideRows) {
+  Open({.admit_count = 2});
+  std::vector<uint64_t> once, twice;
+  for (uint64_t id = 0; id < 8000; ++id) (id % 4 == 0 ? twice : once).push_back(id);
+  Push(twice);
+  Push(once);
+  Push(twice);
+  EXPECT_EQ(table_->rows(), twice.size());
+  EXPECT_EQ(table_->counted(), once.size());
+  for (const uint64_t id : twice) ASSERT_EQ(Read(id), -0.5f);
+  for (const uint64_t id : once) ASSERT_EQ(Read(id), 0.5f);
+  EXPECT_LT(table_->bytes(), 8000 * 22 + 2000 * 8 + 4096u);
+}
+
+// Chance falls by id and step alone: the same pushes make the same rows, whatever came before.
+TEST_F(RowsTest, ChanceIsRepeatable) {
+  std::vector<uint64_t> ids;
+  for (uint64_t id = 0; id < 10000; ++id) ids.push_back(Mix(id));
+  Open({.admit_probability = 0.2});
+  Push(ids);
+  const std::set<uint64_t> first = Rows();
+  EXPECT_NEAR(static_cast<double>(first.size()), 2000, 200);
+  Push(ids);  // Another chance for those without a row.
+  EXPECT_NEAR(static_cast<double>(table_->rows()), 3600, 250);
+  Open({.admit_probability = 0.2});
+  std::reverse(ids.begin(), ids.end());
+  Push(ids);
+  EXPECT_EQ(Rows(), first);
+}
+
+TEST_F(RowsTest, RowsNotPushedToGo) {
+  Open({.ttl_steps = 3});
+  Push({1, 2});
+  Push({1});
+  Push({1});
+  EXPECT_THAT(Rows(), ElementsAre(1, 2));
+  EXPECT_EQ(Read(2), -0.5f);  // Reading keeps no row.
+  Push({1});
+  EXPECT_THAT(Rows(), ElementsAre(1));
+  EXPECT_EQ(Read(2), 0.5f);
+  Push({2});
+  EXPECT_EQ(Read(2), -0.5f);  // A fresh start.
+  for (int i = 0; i < 3; ++i) Push({});
+  EXPECT_THAT(Rows(), ElementsAre());
+  EXPECT_EQ(table_->counters().evicted, 3);
+}
+
+// Against a plain list: after every step the table holds the ids pushed last.
+TEST_F(RowsTest, TheLeastRecentlyPushedGoFirst) {
+  Open({.capacity = 200}, {0, 512});  // Half of the partitions, so half of the rows.
+  std::list<uint64_t> order;
+  Rng rng(9);
+  int64_t evicted = 0;
+  for (int step = 0; step < 300; ++step) {
+    std::vector<uint64_t> ids;
+    for (uint64_t n = rng.Below(40); n > 0; --n) {
+      const uint64_t id = rng.Below(400);
+      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+    }
+    for (const uint64_t id : ids) {
+      order.remove(id);
+      order.push_back(id);
+    }
+    for (; order.size() > 100; ++evicted) order.pop_front();
+    Push(ids);
+    ASSERT_THAT(Rows(), UnorderedElementsAreArray(order)) << step;
+  }
+  EXPECT_EQ(table_->counters().evicted, evicted);
+  EXPECT_LE(table_->row_numbers(), 140u);  // Numbers of rows that went are used again.
+}
+
+// ---- columns ----
+
+TEST(ColumnsTest, AWideWeightAndADeepVectorShareAKey) {
+  SystemMemory memory(/*huge_pages=*/false);
+  const OptimizerSpec ftrl = {.name = "ftrl", .learning_rate = 0.5, .l1 = 0.1};
+  const OptimizerSpec adam = {.name = "adam", .learning_rate = 0.1};
+  const auto open = [&](int64_t dim, std::vector<ColumnGroup> groups) {
+    TableSpec spec;
+    spec.name = "fm";
+    spec.dim = dim;
+    spec.groups = std::move(groups);
+    auto made = EmbeddingTable::Make(memory, {.spec = spec, .optimizer = adam, .rows_max = 64});
+    EXPECT_TRUE(made.ok()) << made.status();
+    return *std::move(made);
+  };
+  ColumnGroup w, v;
+  w.dim = 1;
+  w.initializer = {"uniform", 0.1};
+  w.optimizer = ftrl;
+  v.dim = 4;
+  v.initializer = {"constant", 0.3};
+  const auto both = open(5, {w, v});
+  const auto wide = open(1, {w});
+  const auto deep = open(4, {v});
+  Rng rng(2);
+  for (uint32_t step = 1; step < 30; ++step) {
+    const std::vector<uint64_t> ids = {step % 3, 7};
+    std::vector<float> g(10), wide_g, deep_g;
+    for (size_t i = 0; i < g.size(); ++i) {
+      g[i] = static_cast<float>(rng.Normal());
+      (i % 5 == 0 ? wide_g : deep_g).push_back(g[i]);
+    }
+    ASSERT_TRUE(both->Update(ids, g.data()).ok());
+    ASSERT_TRUE(wide->Update(ids, wide_g.data()).ok());
+    ASSERT_TRUE(deep->Update(ids, deep_g.data()).ok());
+    for (const auto* table : {&both, &wide, &deep}) (*table)->BeginStep(step + 1, 0);
+    for (const uint64_t id : {0, 1, 2, 7, 99}) {
+      std::vector<float> row(5), apart(5);
+      both->Gather({&id, 1}, row.data());
+      wide->Gather({&id, 1}, apart.data());
+      deep->Gather({&id, 1}, apart.data() + 1);
+      ASSERT_EQ(row, apart) << id;
+    }
+  }
+}
+
+TEST(ColumnsTest, GroupsThatDoNotFitAreRefused) {
+  SystemMemory memory(/*huge_pages=*/false);
+  const auto refusal = [&](std::vector<int64_t> dims, const char* start = "zeros") {
+    std::vector<ColumnGroup> groups;
+    for (const int64_t dim : dims) {
+      groups.emplace_back().dim = dim;
+      groups.back().initializer.name = start;
+    }
+    TableSpec spec;
+    spec.name = "fm";
+    spec.dim = 5;
+    spec.groups = std::move(groups);
+    return std::string(EmbeddingTable::Make(memory, {.spec = spec}).status().message());
+  };
+  EXPECT_THAT(refusal({1, 5}), HasSubstr("table fm: a group of 5 columns does not fit into 4"));
+  EXPECT_THAT(refusal({1, 3}), HasSubstr("table fm: groups of 4 columns in all, but dim is 5"));
+  EXPECT_THAT(refusal({2, 3}, "nought"), HasSubstr("unknown initializer 'nought'"));
+}
+
+}  // namespace
+}  // namespace rubato

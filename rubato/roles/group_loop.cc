@@ -1,0 +1,509 @@
+#include "rubato/roles/group_loop.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/ring/control_loop.h"
+#include "rubato/base/rng.h"
+#include "rubato/base/status.h"
+#include "rubato/roles/exit_codes.h"
+
+namespace rubato {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Milliseconds(100);  // To look at the master's wishes.
+constexpr absl::Duration kLeavePatience = absl::Seconds(5);
+constexpr absl::Duration kGone = absl::Seconds(3);       // So long alone after the last step.
+constexpr absl::Duration kIdle = absl::Milliseconds(2);  // Between two steps at rest.
+constexpr absl::Duration kBeatAtRest = absl::Milliseconds(10);
+constexpr absl::Duration kRetry = absl::Milliseconds(100);  // After a step that failed.
+constexpr int64_t kUnbounded = std::numeric_limits<int64_t>::max();
+
+// The group's rows are counted by all together; the master says when there are too many bad ones.
+TaskReader::Options ReaderOptions(const JobSpec& job) {
+  return {.seed = job.seed,
+          .batch_size = job.batch_size,
+          .shuffle_buffer = job.shuffle.buffer,
+          .skip_bad_rows = job.data.bad_rows == "skip",
+          .bad_rows_max = kUnbounded};
+}
+
+// Enough that every worker can have one; the same for any smaller number of workers.
+int MicrobatchesOf(const JobSpec& job) {
+  int64_t count = job.allreduce.microbatches;
+  if (count == 0) count = std::max<int64_t>(16, job.workers.max);
+  return static_cast<int>(std::min(count, job.batch_size));
+}
+
+WireFormat WireOf(const std::string& name) {
+  if (name == "bf16") return WireFormat::kBf16;
+  return name == "fp16" ? WireFormat::kFp16 : WireFormat::kFp32;
+}
+
+GroupNetwork NetworkOf(const std::string& name) {
+  if (name == "lan") return GroupNetwork::kLan;
+  return name == "wan" ? GroupNetwork::kWan : GroupNetwork::kLoopback;
+}
+
+}  // namespace
+
+GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const RecordParser& parser,
+                     RecordSource& train, RecordSource* validation)
+    : options_(options),
+      trainer_(trainer),
+      plan_(PlanOf(options.job, train.records(), validation ? validation->records() : 0)),
+      microbatches_(MicrobatchesOf(options.job)),
+      reader_(train, parser, ReaderOptions(options.job)),
+      orders_(options.orders),
+      time_(options.clock->Now()) {
+  if (validation != nullptr) {
+    evaluator_ =
+        std::make_unique<GroupEvaluator>(trainer, *validation, parser, ReaderOptions(options.job));
+  }
+}
+
+GroupLoop::~GroupLoop() { CloseGroup(); }
+
+void GroupLoop::CloseGroup() {
+  {
+    MutexLock lock(obey_mu_);
+    obeying_ = nullptr;
+  }
+  group_.reset();
+  courier_.reset();
+}
+
+absl::Status GroupLoop::Register() {
+  if (options_.master.empty()) return absl::OkStatus();
+  control_ = std::make_unique<WorkerControl>(
+      WorkerControl::Options{.master = options_.master,
+                             .id = options_.id,
+                             .version = options_.version,
+                             .heartbeat = options_.job.elastic.heartbeat,
+                             .tasks_ahead = 1,
+                             .lease = false,
+                             .describe = [this] { return Describe(); },
+                             .on_view = [](const View&) {},
+                             .on_reply =
+                                 [this](const HeartbeatReply& reply) {
+                                   MutexLock lock(mu_);
+                                   if (reply.group.has_value()) orders_ = *reply.group;
+                                   checkpoint_wanted_ = reply.checkpoint_wanted;
+                                   changed_.NotifyAll();
+                                 },
+                             .on_lost =
+                                 [this](TaskId task) {
+                                   if (evaluator_) evaluator_->Lost(task);
+                                 },
+                             .on_leave =
+                                 [this] {
+                                   MutexLock lock(mu_);
+                                   leaving_ = true;
+                                   changed_.NotifyAll();
+                                 },
+                             .on_refused =
+                                 [this](std::string why) {
+                                   MutexLock lock(mu_);
+                                   fenced_ = std::move(why);
+                                   changed_.NotifyAll();
+                                 }});
+  return control_->Start(options_.stop);
+}
+
+absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
+  const JobSpec& job = options_.job;
+  CloseGroup();
+  marks_.clear();
+  saver_.Drop();
+  // The same start in every process, so that only what was trained since must be copied.
+  RUBATO_ASSIGN_OR_RETURN(
+      Replica replica,
+      Replica::Make({.optimizer = trainer_.optimizer(job.optimizer),
+                     .batch_size = job.batch_size,
+                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0},
+                    plan_, trainer_.InitialDense(job.seed)));
+  replica_.emplace(std::move(replica));
+  if (orders.found && !orders.restore.empty()) RUBATO_RETURN_IF_ERROR(Restore(orders.restore));
+  GroupOptions group;
+  group.listen = options_.listen;
+  group.join = orders.join;
+  if (control_) {
+    courier_ = std::make_unique<ViewCourier>(
+        ViewCourier::Options{.master = options_.master,
+                             .worker = options_.id,
+                             .generation = orders.generation,
+                             .deliver = [this](const ViewOrder& order) {
+                               MutexLock lock(obey_mu_);
+                               if (obeying_ != nullptr) obeying_->Obey(order);
+                             }});
+    group.report = [this](const ViewReport& report) { courier_->Send(report); };
+    group.report_period = job.elastic.lease / 4;
+    group.first_step = orders.found ? 0 : -1;
+  }
+  group.name = absl::StrCat(options_.group, ", ", orders.generation);
+  group.network = NetworkOf(job.allreduce.network);
+  group.quorum = job.allreduce.quorum == "any" ? Quorum::kAny : Quorum::kMajority;
+  group.wire = WireOf(job.allreduce.wire);
+  group.microbatches = microbatches_;
+  group.verdict_timeout = absl::Seconds(1);
+  group.state = replica_->State();
+  group.apply = [this] { replica_->Apply(); };
+  RUBATO_ASSIGN_OR_RETURN(group_, ElasticGroup::Open(std::move(group)));
+  if (control_) {
+    MutexLock lock(obey_mu_);
+    obeying_ = group_.get();
+  }
+  generation_ = orders.generation;
+  seen_ = options_.clock->Now();
+  if (!control_) std::fprintf(stderr, "listening on %s\n", group_->address().c_str());
+  MutexLock lock(mu_);
+  report_.generation = generation_;
+  report_.address = group_->address();
+  report_.holds = orders.found;
+  report_.steps = replica_->steps();
+  report_.records = replica_->records();
+  report_.checksum = 0;
+  return absl::OkStatus();
+}
+
+absl::Status GroupLoop::Restore(const std::string& file) {
+  const std::string path = absl::StrCat(options_.checkpoints, "/", file);
+  RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+  return Annotate(replica_->Decode(bytes), path);
+}
+
+absl::StatusOr<int> GroupLoop::Run() {
+  const absl::Status registered = Register();
+  if (absl::IsCancelled(registered)) return kRoleDone;
+  if (absl::IsFailedPrecondition(registered)) {
+    std::fprintf(stderr, "the master does not want this worker: %s\n",
+                 std::string(registered.message()).c_str());
+    return kRoleFenced;
+  }
+  RUBATO_RETURN_IF_ERROR(registered);
+  absl::Time leave_by = absl::InfiniteFuture();
+  while (options_.clock->Now() < leave_by) {
+    GroupOrders orders;
+    bool leaving = false;
+    {
+      MutexLock lock(mu_);
+      if (options_.stop()) leaving_ = true;
+      if (fenced_.has_value()) {
+        std::fprintf(stderr, "fenced: %s\n", fenced_->c_str());
+        return kRoleFenced;
+      }
+      if (orders_.over) break;
+      orders = orders_;
+      leaving = leaving_;
+      if (group_ == nullptr && leaving) break;
+      if (group_ == nullptr && orders.generation == 0) {
+        changed_.WaitFor(mu_, kPatience);
+        continue;
+      }
+    }
+    if (orders.generation > generation_) {
+      RUBATO_RETURN_IF_ERROR(OpenGroup(orders));
+      if (control_) control_->BeatNow();
+    }
+    if (leaving && leave_by == absl::InfiniteFuture()) {
+      leave_by = options_.clock->Now() + kLeavePatience;
+      StopEvaluating();
+      if (group_->view().size() <= 1) break;
+      group_->Leave();
+    }
+    RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, TakeStep());
+    if (outcome == Outcome::kLeft) break;
+    if (control_ || !TrainedAlone()) continue;
+    RUBATO_RETURN_IF_ERROR(FinishAlone());
+    break;
+  }
+  StopEvaluating();
+  trainer_.OnTrainEnd();
+  return kRoleDone;
+}
+
+bool GroupLoop::TrainedAlone() const {
+  if (replica_->phase() != Replica::Phase::kEnded || marks_.empty()) return false;
+  // The last step is known to stay one step later; if the others have gone meanwhile, they knew.
+  return marks_.front().steps == replica_->steps() || options_.clock->Now() - seen_ > kGone;
+}
+
+absl::Status GroupLoop::FinishAlone() {
+  const std::string folder = absl::StrCat(options_.checkpoints, "/1");
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/worker-0.ckpt", replica_->Encode()));
+  std::string line = absl::StrCat("trained ", replica_->steps(), " steps, ", replica_->records(),
+                                  " records; weights ", absl::Hex(replica_->Checksum()));
+  if (evaluator_) {
+    RUBATO_ASSIGN_OR_RETURN(const EvaluationSums sums,
+                            evaluator_->EvaluateAll(plan_, replica_->weights()));
+    for (const auto& [name, value] : Metrics(sums)) absl::StrAppend(&line, ", ", name, " ", value);
+  }
+  std::printf("%s\n", line.c_str());
+  return absl::OkStatus();
+}
+
+// ---- one step ----------------------------------------------------------------------------------
+
+absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
+  Enter(Activity::kRebuild);
+  const absl::StatusOr<StepPlan> plan = group_->BeginStep(kPatience);
+  if (absl::IsDeadlineExceeded(plan.status())) return Outcome::kGoOn;
+  if (absl::IsCancelled(plan.status())) return Outcome::kLeft;
+  RUBATO_RETURN_IF_ERROR(plan.status());
+  seen_ = options_.clock->Now();
+  RUBATO_RETURN_IF_ERROR(AtBoundary(*plan));
+  const absl::StatusOr<bool> training = TrainingNext();
+  if (absl::IsAborted(training.status())) return Outcome::kGoOn;
+  RUBATO_RETURN_IF_ERROR(training.status());
+  replica_->BeginStep();
+  quota_ = plan->quota;
+  if (options_.job.allreduce.deterministic) canonical_.emplace(microbatches_, quota_.begin);
+  computed_ = absl::ZeroDuration();
+  computed_positions_ = 0;
+  if (!*training) {
+    Rest();
+  } else if (plan->quota.size() > 0) {
+    StopEvaluating();
+    Compute(*plan);
+  }
+  CastVotes();
+  Enter(Activity::kWait);
+  const absl::Status summed = Sum(*training);
+  if (!summed.ok() && !absl::IsAborted(summed)) return summed;
+  bool applied = false;
+  if (summed.ok()) {
+    RUBATO_ASSIGN_OR_RETURN(applied, Commit());
+  }
+  if (applied) return Outcome::kGoOn;
+  MutexLock lock(mu_);  // The view has changed: the step begins again.
+  time_.Redone(computed_);
+  report_.records_redone += computed_positions_;
+  return Outcome::kGoOn;
+}
+
+absl::Status GroupLoop::Sum(bool training) {
+  if (options_.job.allreduce.wire != "fp32") {
+    // Counts must not be rounded; canonical sums never are.
+    CanonicalSum votes(microbatches_, quota_.begin);
+    const std::vector<float> none(Replica::kFields);
+    for (int i = 0; i < quota_.size(); ++i) {
+      votes.Add(i == 0 ? absl::MakeConstSpan(replica_->Votes()) : absl::MakeConstSpan(none));
+    }
+    RUBATO_RETURN_IF_ERROR(group_->AllreduceCanonical(votes, replica_->Votes()));
+    return training ? group_->Allreduce(replica_->Gradient()) : absl::OkStatus();
+  }
+  if (!training) return group_->Allreduce(replica_->Votes());
+  if (!canonical_.has_value()) return group_->Allreduce(replica_->Sum());
+  RUBATO_RETURN_IF_ERROR(group_->Allreduce(replica_->Votes()));
+  return group_->AllreduceCanonical(*canonical_, replica_->Gradient());
+}
+
+// A newcomer cannot know what kind of step the others take; while there is one, they say so.
+absl::StatusOr<bool> GroupLoop::TrainingNext() {
+  const bool mine = replica_->phase() == Replica::Phase::kTraining;
+  const GroupView view = group_->view();
+  if (view.holders == view.size()) return mine;
+  kind_ = mine && !group_->learning() ? 1 : 0;
+  Enter(Activity::kWait);
+  RUBATO_RETURN_IF_ERROR(group_->Allreduce({&kind_, 1}));
+  return kind_ > 0;
+}
+
+absl::StatusOr<bool> GroupLoop::Commit() {
+  while (true) {
+    const absl::StatusOr<bool> applied = group_->Commit();
+    if (!absl::IsDeadlineExceeded(applied.status())) return applied;
+    MutexLock lock(mu_);  // Nobody else can be reached: for how long, the master decides.
+    if (fenced_.has_value() || orders_.over || leaving_ || options_.stop()) return false;
+  }
+}
+
+void GroupLoop::Compute(const StepPlan& plan) {
+  const PlanRange step = replica_->NextStep();
+  absl::Status status;
+  if (canonical_.has_value()) {
+    for (int leaf = plan.quota.begin; leaf < plan.quota.end && status.ok(); ++leaf) {
+      status = ComputeRun(step, {leaf, leaf + 1});
+    }
+  } else {
+    status = ComputeRun(step, plan.quota);
+  }
+  Enter(Activity::kOther);
+  if (status.ok()) return;
+  // The step counts for nobody, and begins again.
+  replica_->BeginStep();
+  if (canonical_.has_value()) {
+    canonical_.emplace(microbatches_, quota_.begin);
+    for (int i = 0; i < quota_.size(); ++i) canonical_->Add(replica_->Gradient());
+  }
+  replica_->Vote(Replica::kFailed);
+  std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
+               std::string(status.message()).c_str());
+  if (control_) control_->Fail({.error = std::string(status.message())});
+  absl::SleepFor(kRetry);
+}
+
+absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
+  const Interval positions = {MicrobatchOf(step, run.begin, microbatches_).begin,
+                              MicrobatchOf(step, run.end - 1, microbatches_).end};
+  if (positions.begin == positions.end) {
+    if (canonical_.has_value()) canonical_->Add(replica_->Gradient());  // Zeros.
+    return absl::OkStatus();
+  }
+  Enter(Activity::kRead);
+  RUBATO_RETURN_IF_ERROR(reader_.ReadPositions(step.task, positions, &batch_));
+  Enter(Activity::kUseful);
+  const absl::Time begin = options_.clock->Now();
+  const int64_t rows = batch_.rows;
+  if (rows > 0) {
+    const uint64_t epoch_seed = Mix(options_.job.seed, static_cast<uint64_t>(step.task.epoch));
+    RUBATO_RETURN_IF_ERROR(
+        trainer_.Step({.batch = &batch_,
+                       .dense = replica_->weights(),
+                       .seed = Mix(epoch_seed, static_cast<uint64_t>(positions.begin))},
+                      &out_));
+  }
+  const int64_t size = positions.end - positions.begin;
+  if (canonical_.has_value()) {
+    replica_->Count(rows, size, out_.loss);
+    // Of no rows: zeros.
+    const float weight = static_cast<float>(rows);
+    for (float& value : out_.dense_gradient) value *= weight;
+    canonical_->Add(rows > 0 ? absl::MakeConstSpan(out_.dense_gradient) : replica_->Gradient());
+  } else {
+    replica_->Add(out_.dense_gradient, rows, size, out_.loss);
+  }
+  computed_ += options_.clock->Now() - begin;
+  computed_positions_ += size;
+  if (rows == 0) return absl::OkStatus();
+  MutexLock lock(mu_);
+  loss_sum_ += out_.loss;
+  ++loss_batches_;
+  return absl::OkStatus();
+}
+
+void GroupLoop::CastVotes() {
+  if (group_->learning()) return;
+  MutexLock lock(mu_);
+  if (orders_.rest) replica_->Vote(Replica::kRest);
+  if (orders_.evaluated >= replica_->steps()) replica_->Vote(Replica::kResume);
+}
+
+// ---- between steps -----------------------------------------------------------------------------
+
+absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
+  const int64_t committed = group_->committed();
+  // One that has caught up is as good as the others only once the view says so.
+  if (group_->learning() || plan.rank >= group_->view().holders) {
+    marks_.clear();
+    saver_.Drop();
+    MutexLock lock(mu_);
+    report_.holds = false;
+    report_.checksum = 0;
+    return absl::OkStatus();
+  }
+  if (marks_.empty() || marks_.back().group_step != group_->step()) {
+    marks_.push_back({group_->step(), replica_->steps(), replica_->records()});
+  }
+  while (marks_.size() > 1 && marks_[1].group_step <= committed) marks_.pop_front();
+  saver_.Committed(committed);
+  RUBATO_ASSIGN_OR_RETURN(const std::optional<ReplicaSaver::Saved> saved, saver_.TakeSaved());
+  int64_t wanted = 0;
+  {
+    MutexLock lock(mu_);
+    wanted = checkpoint_wanted_;
+    if (saved.has_value()) {
+      report_.checkpointed = saved->version;
+      report_.checkpoint_steps = saved->steps;
+      report_.checkpoint_records = saved->records;
+    }
+  }
+  if (saved.has_value() && control_) control_->BeatNow();
+  if (plan.rank == 0 && wanted > saver_.version()) {
+    Enter(Activity::kCheckpoint);
+    saver_.Copy(*replica_, wanted, group_->step(), options_.checkpoints,
+                absl::StrCat(options_.id.ToString(), ".ckpt"));
+  }
+  TellProgress();
+  TellChange();
+  return absl::OkStatus();
+}
+
+void GroupLoop::TellChange() {
+  const ChangeTimes change = group_->last_change();
+  MutexLock lock(mu_);
+  if (change.view == report_.change.view || change.resumed < change.entered) return;
+  // From the group's clock to everyone's.
+  const absl::Duration ago = ControlLoop::Now() - change.noticed;
+  report_.change = {.view = change.view,
+                    .noticed_us = absl::ToUnixMicros(options_.clock->Now() - ago),
+                    .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
+                    .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
+                    .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
+}
+
+void GroupLoop::TellProgress() {
+  const Mark& mark = marks_.front();
+  if (mark.group_step > group_->committed()) return;
+  // At rest, when the steps committed are all there are.
+  const bool rests =
+      replica_->phase() != Replica::Phase::kTraining && mark.steps == replica_->steps();
+  bool news = false;
+  {
+    MutexLock lock(mu_);
+    news = !report_.holds || (rests && report_.checksum == 0);
+    report_.holds = true;
+    report_.steps = mark.steps;
+    report_.records = mark.records;
+    report_.records_wrong = replica_->records_wrong();
+    report_.bad_rows = replica_->bad_rows();
+    if (!rests) report_.checksum = 0;
+    if (rests && report_.checksum == 0) report_.checksum = replica_->Checksum();
+  }
+  if (news && control_) control_->BeatNow();
+}
+
+void GroupLoop::Rest() {
+  if (control_ && evaluator_ && !group_->learning()) {
+    Enter(Activity::kUseful);
+    if (evaluator_->Go(*control_, replica_->weights())) return;
+  }
+  Enter(Activity::kWait);
+  const absl::Time now = options_.clock->Now();
+  if (control_ && now - beaten_ > kBeatAtRest) {
+    control_->BeatNow();  // The master's answer is what all wait for.
+    beaten_ = now;
+  }
+  absl::SleepFor(kIdle);
+}
+
+void GroupLoop::StopEvaluating() {
+  if (control_ && evaluator_) evaluator_->Stop(*control_);
+}
+
+// ---- what the master hears ---------------------------------------------------------------------
+
+void GroupLoop::Enter(Activity activity) {
+  MutexLock lock(mu_);
+  time_.Enter(activity, options_.clock->Now());
+}
+
+WorkerHeartbeat GroupLoop::Describe() {
+  MutexLock lock(mu_);
+  WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now()), .group = report_};
+  if (loss_batches_ > 0) {
+    beat.loss = loss_sum_ / static_cast<double>(loss_batches_);
+    beat.loss_batches = loss_batches_;
+  }
+  loss_sum_ = 0;
+  loss_batches_ = 0;
+  return beat;
+}
+
+}  // namespace rubato

@@ -1,0 +1,136 @@
+// A worker of strategy allreduce as a process: it holds the whole model, and takes every step
+// together with the others of its group.
+//
+//     compute thread                                     group's thread    control thread
+//     read ─▶ gradient of my microbatches ─▶ sum ─▶ vote ─▶ apply          beat, lease, report
+//
+// The compute thread owns the model and makes all calls of the group. What the master must know
+// (which steps can no longer be undone, who holds the state, the last checkpoint) goes with the
+// heartbeats; what it wants (begin or join a group, go on after an evaluation, rest, leave) comes
+// back with them and becomes votes, which the group sums with its gradients: so all members do it
+// at the same step. While no master answers, training goes on.
+#ifndef RUBATO_ROLES_GROUP_LOOP_H_
+#define RUBATO_ROLES_GROUP_LOOP_H_
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rubato/adapters/ring/elastic_group.h"
+#include "rubato/base/clock.h"
+#include "rubato/base/mutex.h"
+#include "rubato/data/source.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/master/messages.h"
+#include "rubato/model/trainer.h"
+#include "rubato/roles/group_evaluator.h"
+#include "rubato/roles/replica_saver.h"
+#include "rubato/roles/view_courier.h"
+#include "rubato/roles/worker_control.h"
+#include "rubato/worker/replica.h"
+#include "rubato/worker/task_reader.h"
+#include "rubato/worker/time_ledger.h"
+
+namespace rubato {
+
+struct GroupLoopOptions {
+  JobSpec job;
+  std::string checkpoints;  // The job directory's folder of them.
+  std::string group;        // What all workers of the job call it.
+  std::string master;       // Empty: there is none, and `orders` says what to begin with.
+  GroupOrders orders;
+  std::string listen = "127.0.0.1:0";  // For the other workers.
+  WorkerId id;
+  std::string version;
+  std::function<bool()> stop;  // True once this process was asked to end.
+  const Clock* clock = nullptr;
+};
+
+class GroupLoop {
+ public:
+  // `validation` may be null. All must outlive the loop.
+  GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const RecordParser& parser,
+            RecordSource& train, RecordSource* validation);
+  ~GroupLoop();
+
+  // Works until told to leave; answers with the exit code. An error is for the log's last line.
+  absl::StatusOr<int> Run();
+
+ private:
+  // How far training was after a step of the group.
+  struct Mark {
+    int64_t group_step = 0;
+    int64_t steps = 0;
+    int64_t records = 0;
+  };
+  enum class Outcome { kGoOn, kLeft };
+
+  absl::Status Register();
+  absl::Status OpenGroup(const GroupOrders& orders);
+  void CloseGroup();
+  absl::Status Restore(const std::string& file);
+  absl::StatusOr<Outcome> TakeStep();
+  // Between two steps: what is committed, what must be saved, what the master shall know.
+  absl::Status AtBoundary(const StepPlan& plan);
+  void TellProgress();
+  absl::StatusOr<bool> TrainingNext();
+  void Compute(const StepPlan& plan);
+  // Sums what this worker has computed and voted with what the others have.
+  absl::Status Sum(bool training);
+  void TellChange();
+  absl::Status ComputeRun(const PlanRange& step, Quota run);
+  void CastVotes();
+  void Rest();
+  void StopEvaluating();
+  absl::StatusOr<bool> Commit();
+  // Without a master: whether all is trained and nobody can undo it; then each keeps its result.
+  bool TrainedAlone() const;
+  absl::Status FinishAlone();
+  void Enter(Activity activity);
+  WorkerHeartbeat Describe();
+
+  const GroupLoopOptions& options_;
+  Trainer& trainer_;
+  const TaskPlan plan_;
+  const int microbatches_;
+  TaskReader reader_;
+  std::unique_ptr<GroupEvaluator> evaluator_;  // Null without validation data.
+  std::optional<Replica> replica_;
+  std::unique_ptr<ViewCourier> courier_;  // With a master; outlives group_.
+  std::unique_ptr<ElasticGroup> group_;
+  int64_t generation_ = 0;
+  float kind_ = 0;  // Summed to tell newcomers what kind of step it is.
+  std::deque<Mark> marks_;
+  ReplicaSaver saver_;
+  Batch batch_;
+  StepOutput out_;
+  Quota quota_;                            // Of the step in hand.
+  std::optional<CanonicalSum> canonical_;  // Deterministic: its gradients.
+  absl::Duration computed_;                // For the step in hand,
+  int64_t computed_positions_ = 0;         // to be told apart if it must begin again.
+  absl::Time seen_;                        // The group, when it last took a step.
+  absl::Time beaten_;                      // At rest: when the master was last asked.
+
+  Mutex obey_mu_;
+  ElasticGroup* obeying_ ABSL_GUARDED_BY(obey_mu_) = nullptr;  // Takes the master's orders.
+  Mutex mu_;
+  CondVar changed_;
+  GroupOrders orders_ ABSL_GUARDED_BY(mu_);
+  int64_t checkpoint_wanted_ ABSL_GUARDED_BY(mu_) = 0;
+  GroupReport report_ ABSL_GUARDED_BY(mu_);
+  TimeLedger time_ ABSL_GUARDED_BY(mu_);
+  double loss_sum_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t loss_batches_ ABSL_GUARDED_BY(mu_) = 0;
+  bool leaving_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<std::string> fenced_ ABSL_GUARDED_BY(mu_);  // Why.
+  // Last, so that its thread ends first.
+  std::unique_ptr<WorkerControl> control_;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ROLES_GROUP_LOOP_H_

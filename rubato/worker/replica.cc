@@ -1,0 +1,150 @@
+#include "rubato/worker/replica.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/rng.h"
+#include "rubato/base/status.h"
+#include "rubato/params/learning_rate.h"
+
+namespace rubato {
+namespace {
+
+constexpr uint64_t kMagic = 0x31706572'62757221;  // "!rubrep1"
+
+absl::string_view BytesOf(const std::vector<float>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
+
+}  // namespace
+
+absl::StatusOr<Replica> Replica::Make(const Options& options, const TaskPlan& plan,
+                                      absl::Span<const float> weights) {
+  RUBATO_ASSIGN_OR_RETURN(Optimizer optimizer, Optimizer::Make(options.optimizer));
+  Replica replica(options, plan, std::move(optimizer), weights.size());
+  std::copy(weights.begin(), weights.end(), replica.row_.begin());
+  replica.optimizer_.StartDense(weights, replica.OptimizerState());
+  return replica;
+}
+
+Replica::Replica(const Options& options, const TaskPlan& plan, Optimizer optimizer, size_t dense)
+    : options_(options),
+      walk_(plan),
+      optimizer_(std::move(optimizer)),
+      dense_(dense),
+      row_(dense + optimizer_.dense_state_floats(dense)),
+      sum_(kFields + dense) {}
+
+void Replica::BeginStep() { std::fill(sum_.begin(), sum_.end(), 0.0f); }
+
+void Replica::Count(int64_t rows, int64_t positions, double loss) {
+  sum_[kPositions] += static_cast<float>(positions);
+  sum_[kRows] += static_cast<float>(rows);
+  if (rows > 0) sum_[kLoss] += static_cast<float>(loss * static_cast<double>(rows));
+}
+
+void Replica::Add(absl::Span<const float> gradient, int64_t rows, int64_t positions, double loss) {
+  Count(rows, positions, loss);
+  if (rows == 0) return;
+  RUBATO_CHECK(gradient.size() == dense_);
+  const float weight = static_cast<float>(rows);
+  const absl::Span<float> into = Gradient();
+  for (size_t i = 0; i < dense_; ++i) into[i] += weight * gradient[i];
+}
+
+void Replica::Apply() {
+  if (counters_.phase == Phase::kTraining && sum_[kFailed] == 0) ApplyTraining();
+  if (sum_[kRest] > 0) {
+    counters_.phase = Phase::kEnded;
+  } else if (counters_.phase == Phase::kPaused && sum_[kResume] > 0) {
+    counters_.phase = Phase::kTraining;
+  }
+}
+
+void Replica::ApplyTraining() {
+  const int64_t positions = std::lround(sum_[kPositions]);
+  const int64_t rows = std::lround(sum_[kRows]);
+  const int64_t expected = NextStep().size();
+  absl::Span<float> gradient = Gradient();
+  if (rows > 0) {
+    const float scale = 1.0f / static_cast<float>(rows);
+    for (float& value : gradient) value *= scale;
+    const OptimizerSpec& spec = optimizer_.spec();
+    ClipGradient(spec, {&gradient, 1});
+    optimizer_.UpdateDense({row_.data(), dense_}, OptimizerState(), gradient,
+                           {.number = static_cast<uint32_t>(counters_.steps + 1),
+                            .learning_rate = LearningRateAt(spec, counters_.records)});
+    loss_ = sum_[kLoss] / static_cast<double>(rows);
+  }
+  counters_.wrong += std::abs(positions - expected);
+  counters_.bad_rows += positions - rows;
+  counters_.records += expected;
+  ++counters_.steps;
+  counters_.phase = PhaseAfterStep();
+}
+
+Replica::Phase Replica::PhaseAfterStep() const {
+  if (counters_.records >= walk_.plan().records()) return Phase::kEnded;
+  const bool pause = options_.pause_every > 0 && counters_.steps > 0 &&
+                     counters_.steps % options_.pause_every == 0;
+  return pause ? Phase::kPaused : Phase::kTraining;
+}
+
+std::vector<absl::Span<char>> Replica::State() {
+  return {{reinterpret_cast<char*>(row_.data()), row_.size() * sizeof(float)},
+          {reinterpret_cast<char*>(&counters_), sizeof(counters_)}};
+}
+
+uint64_t Replica::Checksum() const {
+  return Mix(rubato::Checksum(BytesOf(row_)), static_cast<uint64_t>(counters_.records)) | 1;
+}
+
+std::string Replica::Encode() const {
+  std::string bytes;
+  bytes.reserve(row_.size() * sizeof(float) + 100);
+  ByteWriter out(bytes);
+  out.Put<uint64_t>(kMagic);
+  for (const int64_t value :
+       {static_cast<int64_t>(dense_), static_cast<int64_t>(row_.size()), counters_.steps,
+        counters_.records, counters_.bad_rows, counters_.wrong}) {
+    out.Put<int64_t>(value);
+  }
+  out.PutSpan<float>(row_);
+  out.Put<uint64_t>(rubato::Checksum(bytes));
+  return bytes;
+}
+
+absl::Status Replica::Decode(absl::string_view bytes) {
+  ByteReader in(bytes);
+  const uint64_t magic = in.Get<uint64_t>();
+  const int64_t dense = in.Get<int64_t>();
+  const int64_t floats = in.Get<int64_t>();
+  Counters counters;
+  for (int64_t* value : {&counters.steps, &counters.records, &counters.bad_rows, &counters.wrong}) {
+    *value = in.Get<int64_t>();
+  }
+  std::vector<float> row = in.GetVector<float>(floats < 0 ? 0 : static_cast<size_t>(floats));
+  const size_t body = in.position();
+  const uint64_t checksum = in.Get<uint64_t>();
+  RUBATO_RETURN_IF_ERROR(in.Check("a worker's checkpoint"));
+  if (magic != kMagic || checksum != rubato::Checksum(bytes.substr(0, body)) ||
+      in.remaining() > 0) {
+    return absl::DataLossError("it is damaged: its checksum does not hold");
+  }
+  if (static_cast<size_t>(dense) != dense_ || row.size() != row_.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is of another model or optimizer: ", dense, " weights in ", floats,
+                     " numbers, not ", dense_, " in ", row_.size()));
+  }
+  row_ = std::move(row);
+  counters_ = counters;
+  counters_.phase = PhaseAfterStep();
+  return absl::OkStatus();
+}
+
+}  // namespace rubato

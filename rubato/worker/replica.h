@@ -1,0 +1,109 @@
+// One worker's copy of a model that a whole group holds: weights, optimizer, how far training is.
+//
+//     training ──pause_every steps──▶ paused ──someone votes to resume──▶ training
+//         └────── the last record ──▶ ended ◀── someone votes to rest
+//
+// A state machine whose only input is what the group has summed: gradients, and behind the same
+// sum the counts and votes of a step. So all copies stay equal to the bit, whoever hears what and
+// when; a newcomer needs the state's bytes and the sums since. Outside training the group goes on
+// with steps that sum the votes alone, so that members can come, go and agree at any time.
+//
+// Pure: no threads, no clock, no files.
+#ifndef RUBATO_WORKER_REPLICA_H_
+#define RUBATO_WORKER_REPLICA_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/params/optimizer.h"
+#include "rubato/tasks/plan_walk.h"
+
+namespace rubato {
+
+class Replica {
+ public:
+  enum class Phase : int64_t { kTraining, kPaused, kEnded };
+
+  struct Options {
+    OptimizerSpec optimizer;
+    int64_t batch_size = 1;   // Records of a step, over all workers.
+    int64_t pause_every = 0;  // Steps; 0: never.
+  };
+
+  // What is summed with the gradients, each in a float: exact below 2^24.
+  enum Field { kPositions, kRows, kLoss, kFailed, kResume, kRest, kFields = 8 };
+
+  // `weights` is a new model's.
+  static absl::StatusOr<Replica> Make(const Options& options, const TaskPlan& plan,
+                                      absl::Span<const float> weights);
+
+  Phase phase() const { return counters_.phase; }
+  int64_t steps() const { return counters_.steps; }
+  int64_t records() const { return counters_.records; }
+  int64_t bad_rows() const { return counters_.bad_rows; }
+  // Positions of applied steps that were summed twice or not at all: 0, or there is a bug.
+  int64_t records_wrong() const { return counters_.wrong; }
+  absl::Span<const float> weights() const { return {row_.data(), dense_}; }
+  // The records of the next training step.
+  PlanRange NextStep() { return walk_.StepAt(counters_.records, options_.batch_size); }
+
+  // ---- this worker's part of a step ----
+  void BeginStep();
+  // A mean gradient over `rows` rows of `positions` positions.
+  void Add(absl::Span<const float> gradient, int64_t rows, int64_t positions, double loss);
+  // The same for one whose gradient is summed by other means, into Gradient().
+  void Count(int64_t rows, int64_t positions, double loss);
+  void Vote(Field field) { sum_[field] = 1; }
+  // What the group must sum: all of it in a step of training, the counts and votes in any other.
+  absl::Span<float> Sum() { return absl::MakeSpan(sum_); }
+  absl::Span<float> Votes() { return Sum().subspan(0, kFields); }
+  absl::Span<float> Gradient() { return Sum().subspan(kFields); }
+
+  // Applies what was summed. A step in which somebody failed changes nothing.
+  void Apply();
+  // Mean loss of the last step applied.
+  double loss() const { return loss_; }
+
+  // ---- the whole state ----
+  // What a newcomer copies.
+  std::vector<absl::Span<char>> State();
+  uint64_t Checksum() const;
+  // The same bytes for the same weights, whoever writes them.
+  std::string Encode() const;
+  // DATA_LOSS if the bytes are damaged, FAILED_PRECONDITION if they are of another model. Nothing
+  // has changed then.
+  absl::Status Decode(absl::string_view bytes);
+
+ private:
+  struct Counters {  // Replicated as it lies in memory.
+    int64_t steps = 0;
+    int64_t records = 0;
+    int64_t bad_rows = 0;
+    int64_t wrong = 0;
+    Phase phase = Phase::kTraining;
+  };
+
+  Replica(const Options& options, const TaskPlan& plan, Optimizer optimizer, size_t dense);
+  absl::Span<float> OptimizerState() { return absl::MakeSpan(row_).subspan(dense_); }
+  void ApplyTraining();
+  Phase PhaseAfterStep() const;
+
+  Options options_;
+  PlanWalk walk_;
+  Optimizer optimizer_;
+  size_t dense_;
+  std::vector<float> row_;  // Weights, then the optimizer's state.
+  Counters counters_;
+  std::vector<float> sum_;  // kFields counts and votes, then the gradient.
+  double loss_ = 0;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_WORKER_REPLICA_H_

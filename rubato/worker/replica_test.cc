@@ -1,0 +1,113 @@
+#include "rubato/worker/replica.h"
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace rubato {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Phase = Replica::Phase;
+
+// 10 records in steps of 4, 4 and 2; two weights.
+TaskPlan SmallPlan() {
+  return TaskPlan({.records = 10,
+                   .batch_size = 4,
+                   .batches_per_task = 3,
+                   .shuffle_tasks = false,
+                   .together = true});
+}
+
+Replica Small(int64_t pause_every = 0) {
+  Replica::Options options = {.batch_size = 4, .pause_every = pause_every};
+  options.optimizer.name = "sgd";
+  options.optimizer.learning_rate = 1;
+  const std::vector<float> weights = {1, 2};
+  return *Replica::Make(options, SmallPlan(), weights);
+}
+
+// One member alone: what it adds is the sum.
+void Train(Replica& replica, float gradient) {
+  const int64_t size = replica.NextStep().size();
+  replica.BeginStep();
+  replica.Add(std::vector<float>{gradient, 0}, size, size, 0.5);
+  replica.Apply();
+}
+
+TEST(ReplicaTest, AveragesBySamplesAndWalksThroughThePlan) {
+  Replica replica = Small();
+  EXPECT_EQ(replica.NextStep().size(), 4);
+  replica.BeginStep();
+  replica.Add(std::vector<float>{1, 0}, 3, 3, 1.0);  // One member's three rows,
+  replica.Add(std::vector<float>{5, 4}, 1, 1, 2.0);  // another's one.
+  replica.Apply();
+  EXPECT_THAT(replica.weights(), ElementsAre(1 - 2, 2 - 1));
+  EXPECT_EQ(replica.loss(), 1.25);
+  EXPECT_EQ(replica.records(), 4);
+  Train(replica, 0);
+  EXPECT_EQ(replica.phase(), Phase::kTraining);
+  EXPECT_EQ(replica.NextStep().size(), 2);
+  Train(replica, 0);
+  EXPECT_EQ(replica.phase(), Phase::kEnded);
+  EXPECT_EQ(replica.steps(), 3);
+  EXPECT_EQ(replica.records_wrong(), 0);
+}
+
+TEST(ReplicaTest, PausesUntilSomeoneVotesToGoOn) {
+  Replica replica = Small(/*pause_every=*/1);
+  Train(replica, 1);
+  EXPECT_EQ(replica.phase(), Phase::kPaused);
+  replica.BeginStep();
+  replica.Apply();
+  EXPECT_EQ(replica.phase(), Phase::kPaused);
+  EXPECT_EQ(replica.steps(), 1);
+  replica.BeginStep();
+  replica.Vote(Replica::kResume);
+  replica.Apply();
+  EXPECT_EQ(replica.phase(), Phase::kTraining);
+  replica.BeginStep();
+  replica.Vote(Replica::kRest);
+  replica.Apply();
+  EXPECT_EQ(replica.phase(), Phase::kEnded);
+}
+
+TEST(ReplicaTest, AFailedStepChangesNothing) {
+  Replica replica = Small();
+  const uint64_t before = replica.Checksum();
+  replica.BeginStep();
+  replica.Add(std::vector<float>{1, 1}, 3, 3, 1);
+  replica.Vote(Replica::kFailed);
+  replica.Apply();
+  EXPECT_EQ(replica.steps(), 0);
+  EXPECT_EQ(replica.Checksum(), before);
+}
+
+TEST(ReplicaTest, NoticesRecordsMissingOrDoubled) {
+  Replica replica = Small();
+  replica.BeginStep();
+  replica.Add(std::vector<float>{1, 1}, 3, 3, 1);  // The fourth is missing.
+  replica.Apply();
+  EXPECT_EQ(replica.records_wrong(), 1);
+}
+
+TEST(ReplicaTest, ComesBackFromItsBytes) {
+  Replica replica = Small(/*pause_every=*/2);
+  Train(replica, 1);
+  Train(replica, 2);
+  const std::string bytes = replica.Encode();
+  Replica other = Small(/*pause_every=*/2);
+  ASSERT_TRUE(other.Decode(bytes).ok());
+  EXPECT_EQ(other.Checksum(), replica.Checksum());
+  EXPECT_EQ(other.steps(), 2);
+  EXPECT_EQ(other.phase(), Phase::kPaused);  // As it was saved.
+  std::string damaged = bytes;
+  damaged[bytes.size() / 2] ^= 1;
+  EXPECT_EQ(other.Decode(damaged).code(), absl::StatusCode::kDataLoss);
+  EXPECT_EQ(other.Decode(bytes.substr(0, 40)).code(), absl::StatusCode::kDataLoss);
+  Replica larger = *Replica::Make({.batch_size = 4}, SmallPlan(), std::vector<float>{1, 2, 3});
+  EXPECT_THAT(larger.Decode(bytes).ToString(), HasSubstr("another model"));
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,228 @@
+// strategy: allreduce from the outside: a group that trains, grows, shrinks, is struck, is stopped
+// and goes on, with every record in the weights once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <optional>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "tests/digits.h"
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+
+std::set<pid_t> Pids(const std::vector<TrainingJob::Process>& processes) {
+  std::set<pid_t> pids;
+  for (const auto& process : processes) pids.insert(process.pid);
+  return pids;
+}
+
+int64_t Steps(const TrainingJob& training) {
+  const nlohmann::json shown = training.Show();
+  return shown.is_object() ? shown["steps"].get<int64_t>() : -1;
+}
+
+void ExpectEveryRecordOnce(const nlohmann::json& summary) {
+  EXPECT_EQ(summary["state"], "done");
+  EXPECT_EQ(summary["records_committed"], summary["records_expected"]);
+  EXPECT_EQ(summary["records_repeated"], 0);
+  double sum = 0;
+  for (const auto& [name, part] : summary["goodput"].items()) sum += part.get<double>();
+  EXPECT_NEAR(sum, 1, 1e-9);
+}
+
+void Scale(const TrainingJob& training, int workers) {
+  const CommandResult scaled =
+      RunRubato({"scale", training.job_dir(), "--workers", absl::StrCat(workers)}, ".");
+  EXPECT_EQ(scaled.exit_code, 0) << scaled.err;
+}
+
+// Three workers, two epochs: the digits are learned, and the job tells the whole story.
+TEST(AllreduceTest, TrainsAndTellsTheWholeStory) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteDigitsJob(folder, 1500, "workers: {max: 3}\nepochs: 3\nevaluate: {every_steps: 40}\n");
+  TrainingJob training(folder.path(), {job, "--json"});
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto summary = nlohmann::json::parse(result.out);
+  ExpectEveryRecordOnce(summary);
+  EXPECT_EQ(summary["strategy"], "allreduce");
+  EXPECT_EQ(summary["records_expected"], 3 * 1500);
+  EXPECT_EQ(summary["steps"], 3 * 47);
+  EXPECT_GT(summary["metrics"]["accuracy"].get<double>(), 0.9);
+  EXPECT_EQ(summary["servers"]["started"], 0);
+  EXPECT_EQ(summary["workers"]["started"], 3);
+  // Evaluated on frozen weights: at exactly these steps, on every record.
+  std::vector<int64_t> steps;
+  for (const auto& evaluation : summary["evaluations"]) {
+    steps.push_back(evaluation["step"].get<int64_t>());
+    EXPECT_EQ(evaluation["records"], 300);
+  }
+  EXPECT_EQ(steps, (std::vector<int64_t>{40, 80, 120, 141}));
+  EXPECT_TRUE(std::filesystem::exists(training.job_dir() + "/checkpoints/1/manifest.json"));
+}
+
+class AllreduceRecoveryTest : public testing::Test {
+ protected:
+  void Start(const std::string& extra) {
+    training_.emplace(folder_.path(), std::vector<std::string>{WriteDigitsJob(
+                                          folder_, 1500, absl::StrCat("epochs: 4000\n", extra))});
+  }
+  // Until all of them hold the weights.
+  bool Joined(size_t workers) {
+    return Eventually([&] { return training_->Events("worker_holds").size() >= workers; });
+  }
+
+  ScratchFolder folder_;
+  std::optional<TrainingJob> training_;
+};
+
+// A worker dies: the others keep their processes and their steps, and one more joins them.
+TEST_F(AllreduceRecoveryTest, AWorkerDies) {
+  Start("workers: {max: 3}\n");
+  ASSERT_TRUE(Joined(3));
+  const auto victims = training_->Alive("worker");
+  ASSERT_EQ(victims.size(), 3u);
+  std::set<pid_t> others = Pids(training_->Alive());
+  others.erase(victims[0].pid);  // The oldest: whoever led must be followed.
+  const int64_t before = Steps(*training_);
+  kill(victims[0].pid, SIGKILL);
+  ASSERT_TRUE(Joined(4));
+  EXPECT_TRUE(training_->ReachStep(before + 50));
+  EXPECT_THAT(Pids(training_->Alive()), IsSupersetOf(others));
+  EXPECT_EQ(training_->Events("group_founded").size(), 1u);  // Nothing was lost.
+}
+
+// A frozen worker costs the others its lease at most; awake again, it is no longer one of them.
+TEST_F(AllreduceRecoveryTest, AFrozenWorkerIsLeftBehind) {
+  Start("workers: {max: 2}\nelastic: {lease: 1s}\n");
+  ASSERT_TRUE(Joined(2));
+  const auto victim = training_->Alive("worker").front();
+  kill(victim.pid, SIGSTOP);
+  ASSERT_TRUE(Eventually([&] { return !training_->Events("worker_evicted").empty(); }));
+  EXPECT_TRUE(training_->ReachStep(Steps(*training_) + 30));
+  kill(victim.pid, SIGCONT);
+  ASSERT_TRUE(Eventually([&] { return !Pids(training_->Alive("worker")).contains(victim.pid); }));
+  const std::string log = absl::StrCat(training_->job_dir(), "/logs/worker-", victim.id, ".log");
+  EXPECT_THAT(ReadText(log), HasSubstr("fenced"));
+  EXPECT_EQ(training_->Events("group_founded").size(), 1u);
+}
+
+// The workers need no master to go on; the next one hears where they are.
+TEST_F(AllreduceRecoveryTest, TheMasterDies) {
+  Start("workers: {max: 2}\n");
+  ASSERT_TRUE(Joined(2));
+  const std::set<pid_t> workers = Pids(training_->Alive("worker"));
+  const int64_t before = Steps(*training_);
+  kill(training_->Alive("master").front().pid, SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return !training_->Events("master_restarted").empty(); }));
+  EXPECT_TRUE(training_->ReachStep(before + 50));
+  EXPECT_EQ(Pids(training_->Alive("worker")), workers);
+  EXPECT_EQ(training_->Events("group_founded").size(), 1u);
+}
+
+// All at once: what is left is the last checkpoint, and training goes on from there.
+TEST_F(AllreduceRecoveryTest, EveryoneDies) {
+  Start("workers: {max: 2}\ncheckpoint: {every_steps: 50}\n");
+  ASSERT_TRUE(Joined(2));
+  ASSERT_TRUE(Eventually([&] { return !training_->Events("checkpoint_complete").empty(); }));
+  for (const auto& worker : training_->Alive("worker")) kill(worker.pid, SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return training_->Events("group_founded").size() == 2; }));
+  EXPECT_GE(training_->Events("group_founded").back()["step"].get<int64_t>(), 50);
+  EXPECT_TRUE(training_->ReachStep(Steps(*training_) + 30));
+}
+
+// Growing and shrinking: whoever stays keeps its process, and nothing is computed twice.
+TEST_F(AllreduceRecoveryTest, ScalesWithoutRestartingAnyone) {
+  Start("workers: {min: 1, max: 3, start: 1}\n");
+  ASSERT_TRUE(Joined(1));
+  ASSERT_TRUE(training_->ReachStep(10));
+  const std::set<pid_t> before = Pids(training_->Alive());
+  Scale(*training_, 3);
+  ASSERT_TRUE(Joined(3));
+  EXPECT_THAT(Pids(training_->Alive()), IsSupersetOf(before));
+  Scale(*training_, 1);
+  ASSERT_TRUE(Eventually([&] { return training_->Alive("worker").size() == 1; }));
+  EXPECT_EQ(Pids(training_->Alive()), before);
+  EXPECT_TRUE(training_->ReachStep(Steps(*training_) + 20));
+}
+
+// Ctrl-C saves where all are; --resume goes on there with another number of workers, to the end.
+TEST(AllreduceTest, StopsAndGoesOnWithAnotherNumber) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteDigitsJob(folder, 1500, "workers: {min: 1, max: 3, start: 2}\nepochs: 12\n");
+  int64_t stopped_at = 0;
+  {
+    TrainingJob training(folder.path(), {job});
+    ASSERT_TRUE(training.ReachStep(30));
+    kill(training.pid(), SIGINT);
+    const CommandResult stopped = training.Wait();
+    EXPECT_EQ(stopped.exit_code, 130) << stopped.err;
+    EXPECT_EQ(training.Summary()["state"], "stopped");
+    stopped_at = training.Summary()["steps"].get<int64_t>();
+    EXPECT_GE(stopped_at, 30);
+  }
+  TrainingJob training(folder.path(), {"--resume", folder.path() + "/job"});
+  Eventually([&] { return !training.running() || training.Events("worker_holds").size() > 2; });
+  EXPECT_EQ(training.Events("group_founded").back()["step"], stopped_at);
+  Scale(training, 3);
+  const CommandResult result = training.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  ExpectEveryRecordOnce(training.Summary());
+}
+
+// The bytes of the last checkpoint of a job of 60 steps whose number of workers goes through
+// `counts`.
+std::string LastCheckpoint(const std::vector<int>& counts) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteDigitsJob(folder, 320,
+                     absl::StrCat("workers: {min: 1, max: 8, start: ", counts[0],
+                                  "}\nepochs: 60\n"
+                                  "allreduce: {deterministic: true, microbatches: 8}\n"));
+  TrainingJob training(folder.path(), {job});
+  size_t joined = static_cast<size_t>(counts[0]);
+  size_t now = joined;
+  for (size_t i = 0; i <= counts.size(); ++i) {
+    EXPECT_TRUE(Eventually([&] { return training.Events("worker_holds").size() >= joined; }));
+    EXPECT_TRUE(Eventually([&] { return training.Alive("worker").size() == now; }));
+    EXPECT_TRUE(training.ReachStep(Steps(training) + 10));
+    if (i + 1 >= counts.size()) break;
+    now = static_cast<size_t>(counts[i + 1]);
+    if (counts[i + 1] > counts[i]) joined += static_cast<size_t>(counts[i + 1] - counts[i]);
+    Scale(training, counts[i + 1]);
+  }
+  const CommandResult result = training.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  ExpectEveryRecordOnce(training.Summary());
+  const std::string folder_of_last = training.Summary()["checkpoint"].get<std::string>();
+  const auto manifest = nlohmann::json::parse(ReadText(folder_of_last + "/manifest.json"));
+  return ReadText(absl::StrCat(folder_of_last, "/", manifest["file"].get<std::string>()));
+}
+
+TEST(AllreduceDeterminismTest, EveryHistoryOfWorkersGivesTheSameBytes) {
+  const std::string four = LastCheckpoint({4});
+  ASSERT_GT(four.size(), 100000u);
+  EXPECT_TRUE(LastCheckpoint({1, 8, 3, 5}) == four);
+}
+
+// A model that keeps rows by id belongs to servers, and says so before anything starts.
+TEST(AllreduceTest, RefusesTables) {
+  ScratchFolder folder;
+  const std::string job = WriteCriteoJob(folder, 1000, "strategy: allreduce\n");
+  const CommandResult result = RunRubato({"train", job}, folder.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("use strategy: ps"));
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,18 @@
+// Small images of ten kinds, for jobs that must learn something within seconds.
+#ifndef RUBATO_TESTS_DIGITS_H_
+#define RUBATO_TESTS_DIGITS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "tests/job_runner.h"
+
+namespace rubato {
+
+// idx files of `images` training images and 300 to validate with, and a job file of strategy
+// allreduce over them; `extra` is appended. Returns the job file.
+std::string WriteDigitsJob(const ScratchFolder& folder, int64_t images, const std::string& extra);
+
+}  // namespace rubato
+
+#endif  // RUBATO_TESTS_DIGITS_H_
