@@ -120,8 +120,9 @@ int RunAllreduceBench(int size_only, int64_t bytes_only) {
       "gloo_bcube",
 #endif
   };
+  const double copy_gb_per_s = CopyGigabytesPerSecond();
   std::printf("{\"bench\": \"allreduce\", \"memcpy_gb_per_s\": %.2f, \"cases\": [\n",
-              CopyGigabytesPerSecond());
+              copy_gb_per_s);
   bool first = true;
   for (int size : {2, 4, 8}) {
     for (int64_t bytes : {int64_t{1} << 10, int64_t{1} << 20, int64_t{64} << 20}) {
@@ -141,9 +142,16 @@ int RunAllreduceBench(int size_only, int64_t bytes_only) {
         std::printf(", \"%s_us\": [%.1f, %.1f]", name.c_str(), timing.median, timing.best);
       }
       const Timing shm = timings["rubato_shm"], tcp = timings["rubato_tcp"];
-      std::printf(", \"gloo_over_shm\": [%.2f, %.2f], \"gloo_over_tcp\": [%.2f, %.2f]}",
+      std::printf(", \"gloo_over_shm\": [%.2f, %.2f], \"gloo_over_tcp\": [%.2f, %.2f]",
                   gloo.median / shm.median, gloo.best / shm.best, gloo.median / tcp.median,
                   gloo.best / tcp.best);
+      // Every member reads and writes the buffer at least once: a copy of it by each.
+      const double copies_us = static_cast<double>(bytes) * size / copy_gb_per_s / 1e3;
+      // What a vote and the leases add to an allreduce.
+      std::printf(", \"copy_limit_over_shm\": [%.2f, %.2f], \"elastic_us\": [%.1f, %.1f]}",
+                  copies_us / shm.median, copies_us / shm.best,
+                  timings["rubato_shm_step"].median - shm.median,
+                  timings["rubato_shm_step"].best - shm.best);
       std::fflush(stdout);
     }
   }

@@ -1,13 +1,23 @@
 #include "bench/ring/fleet.h"
 
+#include <signal.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
+
+#include "rubato/adapters/ring/elastic_group.h"
 
 namespace rubato {
+namespace {
+
+constexpr int64_t kElements = 64 << 10;
+
+}  // namespace
 
 int64_t NowNanos() {
   timespec now;
@@ -32,6 +42,84 @@ pid_t StartChild(const std::function<int()>& main) {
   const pid_t pid = fork();
   if (pid == 0) _exit(main());
   return pid;
+}
+
+std::vector<int> FirstOnes(int count) {
+  std::vector<int> ones(count);
+  std::iota(ones.begin(), ones.end(), 0);
+  return ones;
+}
+
+int TrainingFleet::Train(int index) {
+  std::vector<float> weights(kElements), gradients(kElements);
+  GroupOptions options;
+  options.quorum = quorum_;
+  options.microbatches = 16;
+  if (index > 0) options.join = {board_->address};
+  options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), kElements * 4)};
+  options.apply = [&] {
+    for (int64_t i = 0; i < kElements; ++i) weights[i] += gradients[i];
+  };
+  auto group = ElasticGroup::Open(std::move(options));
+  if (!group.ok()) return 1;
+  if (index == 0) {
+    std::snprintf(board_->address, sizeof(board_->address), "%s", (*group)->address().c_str());
+    board_->ready = 1;
+  }
+  MemberReport& report = board_->members[index];
+  while (board_->stop.load() == 0) {
+    const auto plan = (*group)->BeginStep();
+    if (!plan.ok()) continue;
+    usleep(2000);  // Stands for the computation, without taking the cores from the others.
+    std::fill(gradients.begin(), gradients.end(), 1.0f);
+    if (!(*group)->Allreduce(absl::MakeSpan(gradients)).ok()) continue;
+    const auto committed = (*group)->Commit();
+    if (!committed.ok() || !*committed) continue;
+    const ChangeTimes change = (*group)->last_change();
+    report.noticed_nanos = absl::ToUnixNanos(change.noticed);
+    report.agreed_nanos = absl::ToUnixNanos(change.agreed);
+    report.entered_nanos = absl::ToUnixNanos(change.entered);
+    report.resumed_nanos = absl::ToUnixNanos(change.resumed);
+    report.holders = (*group)->view().holders;
+    report.view = (*group)->view().number;
+    report.step = (*group)->step();
+    report.committed_nanos = NowNanos();
+  }
+  return 0;
+}
+
+TrainingFleet::TrainingFleet(int size, Quorum quorum)
+    : quorum_(quorum), board_(MakeBoard()), pids_(kFleetMax, -1) {
+  Start(0);
+  while (board_->ready.load() == 0) usleep(1000);
+  for (int i = 1; i < size; ++i) Start(i);
+}
+
+TrainingFleet::~TrainingFleet() {
+  for (int i = 0; i < kFleetMax; ++i) Kill(i);
+}
+
+void TrainingFleet::Start(int index) {
+  pids_[index] = StartChild([this, index] { return Train(index); });
+}
+
+void TrainingFleet::Kill(int index) {
+  if (pids_[index] <= 0) return;
+  kill(pids_[index], SIGKILL);
+  waitpid(pids_[index], nullptr, 0);
+  pids_[index] = -1;
+  board_->members[index].holders = 0;
+}
+
+bool TrainingFleet::WaitForAll(const std::vector<int>& members) {
+  for (int i = 0; i < 30000; ++i) {
+    const bool all = std::all_of(members.begin(), members.end(), [&](int m) {
+      return board_->members[m].holders.load() == static_cast<int>(members.size());
+    });
+    if (all) return true;
+    usleep(1000);
+  }
+  return false;
 }
 
 }  // namespace rubato

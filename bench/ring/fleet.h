@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "rubato/membership/views.h"
+
 namespace rubato {
 
 // Monotonic nanoseconds, the same for all processes.
@@ -24,7 +26,7 @@ struct MemberReport {
   std::atomic<int64_t> committed_nanos;
   std::atomic<uint64_t> view;
   std::atomic<int> holders;
-  std::atomic<int64_t> noticed_nanos, agreed_nanos, entered_nanos;
+  std::atomic<int64_t> noticed_nanos, agreed_nanos, entered_nanos, resumed_nanos;
 };
 
 struct SharedBoard {
@@ -39,6 +41,33 @@ struct SharedBoard {
 SharedBoard* MakeBoard();
 // Forks; the child runs `main` and exits with what it returns.
 pid_t StartChild(const std::function<int()>& main);
+
+// Processes that train together: steps of 2 ms and an allreduce of 256 KB, each reported on the
+// board.
+class TrainingFleet {
+ public:
+  // Process 0 founds the group, the others join it.
+  TrainingFleet(int size, Quorum quorum);
+  ~TrainingFleet();  // Kills them all.
+
+  void Start(int index);
+  void Kill(int index);  // And waits for its end; it can be started again.
+  // Until all of `members` hold the state, and nobody else does.
+  bool WaitForAll(const std::vector<int>& members);
+
+  const MemberReport& report(int index) const { return board_->members[index]; }
+  pid_t pid(int index) const { return pids_[index]; }
+
+ private:
+  int Train(int index);
+
+  const Quorum quorum_;
+  SharedBoard* board_;
+  std::vector<pid_t> pids_;
+};
+
+// 0, 1, ... count - 1.
+std::vector<int> FirstOnes(int count);
 
 }  // namespace rubato
 

@@ -16,6 +16,7 @@ std::vector<double> RunGloo(const std::string& algorithm, int rank, int size, in
 // 0 stands for all sizes. Each time is [median, best], Gloo's over its fastest algorithm.
 int RunAllreduceBench(int size_only, int64_t bytes_only);
 int RunKillBench(int rounds);
+int RunJoinBench(int rounds);
 
 }  // namespace rubato
 

@@ -36,7 +36,8 @@ bool GroupView::Holds(MemberId member) const {
 }
 
 uint64_t GroupView::Mark() const {
-  uint64_t mark = Mix(Mix(number, static_cast<uint64_t>(step)), static_cast<uint64_t>(holders));
+  if (number == 0) return 0;
+  uint64_t mark = Mix(Mix(Mix(parent, number), step), holders);
   for (const GroupMember& member : members) {
     mark = Mix(mark, static_cast<uint64_t>(member.id.value()));
   }
@@ -78,7 +79,7 @@ const char* Name(LossReason reason) {
 bool IsProof(LossReason reason) { return reason <= LossReason::kExit; }
 
 GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug) {
-  GroupView next{.number = old.number + 1, .step = old.step};
+  GroupView next{.number = old.number + 1, .step = old.step, .parent = old.Mark()};
   std::optional<int64_t> held;  // The step whose sum all have.
   for (int i = 0; i < old.holders; ++i) {
     const Standing* standing = Find(change.standings, old.members[i].id);

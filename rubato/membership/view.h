@@ -19,7 +19,8 @@ struct GroupView {
   uint64_t number = 0;  // 0: no view yet.
   std::vector<GroupMember> members;
   int holders = 0;
-  int64_t step = 0;  // The last step that the holders have applied when the view begins.
+  int64_t step = 0;     // The last step that the holders have applied when the view begins.
+  uint64_t parent = 0;  // The mark of the view before; 0: the first.
 
   int size() const { return static_cast<int>(members.size()); }
   // -1 if it is not a member.
@@ -28,8 +29,8 @@ struct GroupView {
   bool Holds(MemberId member) const;
   // How many holders must agree to the next view.
   int Majority() const { return holders / 2 + 1; }
-  // Tells views apart that have one number, as the two halves of a split may: what messages and
-  // buffers of a view are marked with.
+  // Tells views apart that have one number, as the two halves of a split may, by all that led to
+  // them: what messages and buffers of a view are marked with. 0 if there is no view.
   uint64_t Mark() const;
   // "view 7 after step 120: member-3 member-9 | member-12", the learners behind the bar.
   std::string ToString() const;

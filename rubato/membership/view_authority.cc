@@ -315,6 +315,7 @@ GroupView ViewAuthority::Found(const GroupView& old, ViewChange change) const {
 }
 
 void ViewAuthority::Issue(GroupView next, bool founded, absl::Time now) {
+  next.parent = view_.Mark();
   Decision decision{.view = next, .founded = founded};
   const GroupView old = std::exchange(view_, std::move(next));
   for (const GroupMember& member : old.members) {

@@ -25,7 +25,7 @@ bool ViewSource::MayEnter(const GroupView& view) const {
   const bool level = progress_.applied == view.step ||
                      (progress_.applied == view.step - 1 && progress_.voted == view.step);
   const bool has_state = progress_.applied >= 0;
-  return founder || (view.number == view_.number + 1 && has_state && level);
+  return founder || (view.parent == view_.Mark() && has_state && level);
 }
 
 void ViewSource::Enter(const GroupView& view) {

@@ -13,6 +13,12 @@ namespace {
 
 GroupMember M(int i) { return {MemberId(i), absl::StrCat("m", i)}; }
 
+// Without its past, to compare.
+GroupView Plain(GroupView view) {
+  view.parent = 0;
+  return view;
+}
+
 GroupView ViewOf(uint64_t number, std::vector<int> ids, int holders, int64_t step) {
   GroupView view{.number = number, .holders = holders, .step = step};
   for (int id : ids) view.members.push_back(M(id));
@@ -23,7 +29,7 @@ TEST(NextViewTest, KeepsTheOldestFirstAndTheFurthestStep) {
   const GroupView old = ViewOf(4, {5, 1, 9, 7}, 3, 10);
   const GroupView next = NextView(
       old, {.standings = {{M(1), 11, 11}, {M(5), 10, 11}}, .keep = {M(7)}, .newcomers = {M(2)}});
-  EXPECT_EQ(next, ViewOf(5, {5, 1, 7, 2}, 2, 11)) << next.ToString();
+  EXPECT_EQ(Plain(next), ViewOf(5, {5, 1, 7, 2}, 2, 11)) << next.ToString();
 }
 
 TEST(NextViewTest, ALearnerHoldsTheStateOnceItIsLevel) {
@@ -31,28 +37,28 @@ TEST(NextViewTest, ALearnerHoldsTheStateOnceItIsLevel) {
   const GroupView next = NextView(
       old,
       {.standings = {{M(5), 12, 12}, {M(8), 11, 12}, {M(7), -1, 12}}, .keep = {M(5), M(7), M(8)}});
-  EXPECT_EQ(next, ViewOf(5, {5, 8, 7}, 2, 12)) << next.ToString();
+  EXPECT_EQ(Plain(next), ViewOf(5, {5, 8, 7}, 2, 12)) << next.ToString();
 }
 
 // Before the first step, one that has nothing at all must not be taken for one step behind.
 TEST(NextViewTest, ALearnerWithoutAStateIsNeverLevel) {
   const GroupView next = NextView(ViewOf(2, {5, 7}, 1, 0),
                                   {.standings = {{M(5), 0, 0}, {M(7), -1, 0}}, .keep = {M(7)}});
-  EXPECT_EQ(next, ViewOf(3, {5, 7}, 1, 0)) << next.ToString();
+  EXPECT_EQ(Plain(next), ViewOf(3, {5, 7}, 1, 0)) << next.ToString();
 }
 
 // Nobody has finished step 5, but all survivors hold its sum: it need not be computed again.
 TEST(NextViewTest, AStepThatAllHoldIsFinished) {
   const GroupView next =
       NextView(ViewOf(2, {1, 2, 3}, 3, 3), {.standings = {{M(1), 4, 5}, {M(3), 4, 5}}});
-  EXPECT_EQ(next, ViewOf(3, {1, 3}, 2, 5)) << next.ToString();
+  EXPECT_EQ(Plain(next), ViewOf(3, {1, 3}, 2, 5)) << next.ToString();
 }
 
 TEST(NextViewTest, WhoLeavesStillTellsHowFarItCame) {
   const GroupView next =
       NextView(ViewOf(2, {1, 2}, 2, 3),
                {.standings = {{M(1), 4, 4}, {M(2), 3, 4}}, .leaving = {MemberId(1)}});
-  EXPECT_EQ(next, ViewOf(3, {2}, 1, 4)) << next.ToString();
+  EXPECT_EQ(Plain(next), ViewOf(3, {2}, 1, 4)) << next.ToString();
 }
 
 // Views over detectors that believe what the test says; packets wait until the test moves them.
@@ -114,7 +120,7 @@ TEST(ViewsTest, ADeathMakesANewViewWithinTwoRoundTrips) {
   assembly.Bury(2);
   assembly[0].Tick(assembly.now);
   for (int i = 0; i < 5; ++i) assembly.Deliver();
-  for (int i : {0, 1, 3}) EXPECT_EQ(assembly[i].view(), ViewOf(2, {0, 1, 3}, 3, 0)) << i;
+  for (int i : {0, 1, 3}) EXPECT_EQ(Plain(assembly[i].view()), ViewOf(2, {0, 1, 3}, 3, 0)) << i;
 }
 
 // The proposer dies when only itself and one other have accepted: whoever comes next must finish
@@ -130,7 +136,8 @@ TEST(ViewsTest, AnAcceptedViewOutlivesItsProposer) {
   std::vector<GroupView> seen;
   for (int i = 0; i < 200; ++i) {
     assembly.RunFor(absl::Milliseconds(10));
-    if (seen.empty() || !(seen.back() == assembly[1].view())) seen.push_back(assembly[1].view());
+    const GroupView now = Plain(assembly[1].view());
+    if (seen.empty() || !(seen.back() == now)) seen.push_back(now);
   }
   EXPECT_THAT(seen,
               ::testing::ElementsAre(ViewOf(2, {0, 1, 2, 3}, 4, 0), ViewOf(3, {1, 2, 3}, 3, 0)));
@@ -163,7 +170,7 @@ TEST(ViewsTest, WhoLeavesWaitsForTheEndOfTheStep) {
   const StepProgress after_step_1{.finished = 1, .applied = 1, .voted = 1};
   for (int i = 0; i < 3; ++i) assembly[i].SetProgress(after_step_1, assembly.now);
   assembly.RunFor(absl::Milliseconds(100));
-  EXPECT_EQ(assembly[0].view(), ViewOf(2, {0, 2}, 2, 1)) << assembly[0].view().ToString();
+  EXPECT_EQ(Plain(assembly[0].view()), ViewOf(2, {0, 2}, 2, 1)) << assembly[0].view().ToString();
   EXPECT_TRUE(assembly[1].fenced());
 }
 

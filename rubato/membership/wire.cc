@@ -38,6 +38,7 @@ void PutView(ByteWriter& out, const GroupView& view) {
   out.Put(view.number);
   out.Put<int32_t>(view.holders);
   out.Put(view.step);
+  out.Put(view.parent);
   out.Put<uint32_t>(view.members.size());
   for (const GroupMember& member : view.members) PutMember(out, member);
 }
@@ -47,6 +48,7 @@ absl::StatusOr<GroupView> GetView(ByteReader& in) {
   view.number = in.Get<uint64_t>();
   view.holders = in.Get<int32_t>();
   view.step = in.Get<int64_t>();
+  view.parent = in.Get<uint64_t>();
   const uint32_t count = in.Get<uint32_t>();
   if (count > kMembersMax || view.holders < 0 || view.holders > static_cast<int>(count)) {
     return absl::InvalidArgumentError(

@@ -8,9 +8,9 @@ void StepGate::Found(int64_t step) { offer_ = step; }
 
 Verdict StepGate::Enter(const GroupView& view, MemberId self) {
   const bool was_working = progress_.working;
-  // Whoever missed a view cannot know whether it was in it: a step of the same number may since
-  // have been done again.
-  const bool successor = view_ != 0 && view.number == view_ + 1;
+  // Whoever missed a view, or was in another half of a split, may hold another step of the same
+  // number.
+  const bool successor = view_ != 0 && view.parent == mark_;
   const bool level = successor && progress_.finished == view.step;
   const bool one_behind =
       successor && progress_.finished == view.step - 1 && progress_.voted == view.step;
@@ -18,6 +18,7 @@ Verdict StepGate::Enter(const GroupView& view, MemberId self) {
   const bool has_state = view.Holds(self) || !learning();
   const bool founder = view.Holds(self) && learning() && offer_ >= 0 && offer_ == view.step;
   view_ = view.number;
+  mark_ = view.Mark();
   progress_.working = false;
   if (one_behind || level || founder || (has_state && bug != RingBug::kNone)) {
     const bool decided = one_behind;

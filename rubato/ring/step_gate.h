@@ -54,6 +54,7 @@ class StepGate {
 
  private:
   uint64_t view_ = 0;
+  uint64_t mark_ = 0;  // Of the view.
   StepProgress progress_{.finished = -1, .applied = -1, .voted = -1};
   int64_t offer_ = -1;
 };

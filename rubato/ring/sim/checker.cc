@@ -41,7 +41,7 @@ void RingChecker::ViewUsed(MemberId member, const GroupView& view, Weights weigh
     return Fail(absl::StrCat(member.ToString(), " holds ", view.ToString(),
                              " with weights that did not grow out of the founder's"));
   }
-  const auto [base, is_first] = base_.try_emplace(view.ToString(), weights);
+  const auto [base, is_first] = base_.try_emplace(view.Mark(), weights);
   if (base->second != weights) {
     Fail(absl::StrCat(member.ToString(), " begins ", view.ToString(),
                       " with other weights than its first holder"));
@@ -61,7 +61,7 @@ void RingChecker::Applied(MemberId member, const GroupView& view, int64_t step, 
   }
   const Weights after = ApplySum(before, sum);
   if (grown_.contains(before)) grown_.insert(after);
-  const auto [it, first] = applied_.try_emplace({view.ToString(), step}, after);
+  const auto [it, first] = applied_.try_emplace({view.Mark(), step}, after);
   if (it->second != after) {
     return Fail(absl::StrCat(member.ToString(), " applies another sum of step ", step, " than ",
                              "others of view ", view.number));

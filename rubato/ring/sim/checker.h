@@ -68,9 +68,9 @@ class RingChecker {
   std::string violation_;
   std::map<uint64_t, GroupView> views_;
   std::map<int64_t, Commit> committed_;
-  // By the view as text, since two halves of a split may use one number.
-  std::map<std::string, Weights> base_;  // The holders' weights at the beginning of each view.
-  std::map<std::pair<std::string, int64_t>, Weights> applied_;  // After each step of each view.
+  // By the view's mark, since two halves of a split may use one number.
+  std::map<uint64_t, Weights> base_;  // The holders' weights at the beginning of each view.
+  std::map<std::pair<uint64_t, int64_t>, Weights> applied_;  // After each step of each view.
   std::set<Weights> grown_;  // All weights that were come by honestly.
 };
 
