@@ -83,6 +83,7 @@ nlohmann::ordered_json ToJson(const SimulationResult& r) {
       {"completed", r.completed},
       {"met", r.met},
       {"late_admitted", r.late_admitted},
+      {"late_soft", r.late_soft},
       {"deadline_ratio", r.deadline_ratio},
       {"jct", {{"mean", r.jct_s.mean}, {"p95", r.jct_s.p95}}},
       {"best_effort_jct", {{"mean", r.best_effort_jct_s.mean}, {"p95", r.best_effort_jct_s.p95}}},

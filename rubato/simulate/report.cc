@@ -85,6 +85,7 @@ std::string MetricsJson(const SimulationResult& r) {
   add("completed", r.completed);
   add("met", r.met);
   add("late_admitted", r.late_admitted);
+  add("late_soft", r.late_soft);
   add("deadline_ratio", r.deadline_ratio);
   add("jct_mean", r.jct_s.mean);
   add("jct_p50", r.jct_s.p50);

@@ -34,7 +34,7 @@ void TallyJobs(SimulationResult& result) {
     if (!job.best_effort) {
       ++result.deadline_jobs;
       if (job.met) ++result.met;
-      if (job.admitted && !job.met) ++result.late_admitted;
+      if (job.admitted && !job.met) ++(job.soft ? result.late_soft : result.late_admitted);
     }
     if (job.end_s == kNever) continue;
     ++result.completed;

@@ -16,6 +16,7 @@ struct JobResult {
   double submit_s = 0;
   double deadline_s = kNever;
   bool best_effort = false;
+  bool soft = false;  // Its deadline binds nobody.
   bool admitted = false;
   std::string refusal;               // Why not, if not admitted,
   double offer_deadline_s = kNever;  // and the earliest deadline that would have been accepted.
@@ -55,7 +56,8 @@ struct SimulationResult {
   int refused = 0;
   int completed = 0;
   int met = 0;                    // Of those with deadlines.
-  int late_admitted = 0;          // With a deadline, admitted, and missed.
+  int late_admitted = 0;          // With a hard deadline, admitted, and missed: a broken promise.
+  int late_soft = 0;              // With a soft one, and missed.
   double deadline_ratio = 0;      // met / deadline_jobs; 1 if there are none.
   Percentiles jct_s;              // Of all that ended,
   Percentiles best_effort_jct_s;  // and of those without a deadline.

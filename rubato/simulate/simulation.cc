@@ -36,6 +36,7 @@ JobResult MakeResult(const Workload& workload, size_t i) {
   result.submit_s = job.submit_s;
   result.deadline_s = job.deadline_s;
   result.best_effort = job.deadline == DeadlineKind::kNone;
+  result.soft = job.deadline == DeadlineKind::kSoft;
   return result;
 }
 

@@ -91,6 +91,16 @@ TEST_F(SimulatorTest, EdfPreemptsAndAnArrivalIsSeenAtOnce) {
   EXPECT_EQ(r.late_admitted, 0);
 }
 
+TEST_F(SimulatorTest, AMissedSoftDeadlineIsNoBrokenPromise) {
+  Job(0, 800, 50, 8);  // A hundred seconds at best.
+  trace_.jobs.back().deadline = DeadlineKind::kSoft;
+  const SimulationResult r = Run("rubato", "n1g8");
+  EXPECT_EQ(r.refused, 0);
+  EXPECT_EQ(r.late_soft, 1);
+  EXPECT_EQ(r.late_admitted, 0);
+  EXPECT_EQ(r.deadline_ratio, 0);
+}
+
 TEST_F(SimulatorTest, ElasticflowOverheadChargesTheUntouchedToo) {
   Job(0, 80, kNever, 4);
   Job(5, 4, kNever, 4);

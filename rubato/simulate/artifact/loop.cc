@@ -48,6 +48,7 @@ ArtifactLoop::ArtifactLoop(const Workload& workload, const SimulateOptions& opti
                                    .submit_s = from.submit_s,
                                    .deadline_s = from.deadline_s,
                                    .best_effort = from.deadline == DeadlineKind::kNone,
+                                   .soft = from.deadline == DeadlineKind::kSoft,
                                    .admitted = true});
   }
 }

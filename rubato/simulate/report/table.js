@@ -5,6 +5,7 @@ const figures = [
   ["Deadlines"],
   ["deadline_ratio", "ratio met", percent, 1], ["deadline_jobs", "jobs with a deadline", count, 0],
   ["met", "met", count, 1], ["late_admitted", "admitted, but late", count, -1],
+  ["late_soft", "soft deadlines missed", count, -1],
   ["refused", "refused", count, 0], ["admitted", "admitted", count, 0],
   ["completed", "completed", count, 0],
   ["Time"],
