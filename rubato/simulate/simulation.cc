@@ -137,7 +137,9 @@ void Simulation::AdmitArrivals() {
   while (next_arrival_ < workload_.trace.jobs.size() &&
          workload_.trace.jobs[next_arrival_].submit_s <= now_s_) {
     views_.push_back(MakeView(workload_, next_arrival_++));
-    running_.push_back({.anchor_s = now_s_, .anchor_left = views_.back().remaining});
+    Running& running = running_.emplace_back();
+    running.anchor_s = now_s_;
+    running.anchor_left = views_.back().remaining;
     due_ = true;
   }
 }
