@@ -10,6 +10,8 @@ void AddTrain(Cli& cli);
 void AddScale(Cli& cli);
 void AddShow(Cli& cli);
 void AddRoles(Cli& cli);  // master, server, worker
+void AddAnalyze(Cli& cli);
+void AddInit(Cli& cli);
 void AddGenerate(Cli& cli);
 void AddSimulate(Cli& cli);
 

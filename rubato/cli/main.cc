@@ -18,6 +18,8 @@ int main(int argc, char** argv) {
   rubato::AddScale(cli);
   rubato::AddShow(cli);
   rubato::AddRoles(cli);
+  rubato::AddAnalyze(cli);
+  rubato::AddInit(cli);
   rubato::AddGenerate(cli);
   rubato::AddSimulate(cli);
   return cli.Main(argc, argv);

@@ -1,0 +1,133 @@
+#include "rubato/cli/analysis_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "rubato/cli/progress.h"
+#include "rubato/features/utf8.h"
+
+namespace rubato {
+namespace {
+
+constexpr size_t kTopShown = 3;
+constexpr size_t kTopInJson = 20;
+
+double Share(int64_t part, int64_t all) {
+  return all == 0 ? 0 : static_cast<double>(part) / static_cast<double>(all);
+}
+
+// A value as it can stand in a table or a JSON text, whatever its bytes are.
+std::string Printable(const std::string& text) {
+  return IsUtf8(text) ? text : absl::CHexEscape(text);
+}
+
+std::string TopTexts(const ColumnStats& stats) {
+  std::vector<std::string> shown;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    if (shown.size() == kTopShown) break;
+    shown.push_back(absl::StrFormat("%s %.0f%%", absl::CHexEscape(item.text.substr(0, 20)),
+                                    100 * Share(item.count, stats.present())));
+  }
+  return absl::StrJoin(shown, ", ");
+}
+
+std::string Spread(const ColumnStats& stats) {
+  if (!stats.is_number()) return TopTexts(stats);
+  return absl::StrFormat("%s .. %s .. %s, mean %s, deviation %s", ShortNumber(stats.min()),
+                         ShortNumber(stats.quantiles().Quantile(0.5)), ShortNumber(stats.max()),
+                         ShortNumber(stats.mean()), ShortNumber(stats.deviation()));
+}
+
+}  // namespace
+
+std::string KindOf(const ColumnStats& stats) {
+  if (stats.present() == 0) return "empty";
+  if (!stats.is_number()) return "text";
+  return stats.integers() == stats.numbers() ? "integer" : "number";
+}
+
+std::string ShortNumber(double value) { return absl::StrFormat("%.6g", value); }
+
+std::string AnalysisTable(const Analysis& analysis) {
+  size_t width = 6;
+  for (const std::string& column : analysis.columns) {
+    width = std::max(width, std::min<size_t>(24, column.size()));
+  }
+  const int name_width = static_cast<int>(width);
+  std::string out =
+      absl::StrFormat("%-*s  %-7s %8s %10s  %s\n", name_width, "column", "kind", "missing",
+                      "distinct", "least .. median .. most, or top values");
+  for (size_t i = 0; i < analysis.columns.size(); ++i) {
+    const ColumnStats& stats = analysis.stats[i];
+    const bool is_exact = stats.common().error() == 0;
+    absl::StrAppendFormat(&out, "%-*s  %-7s %7.1f%% %1s%9s  %s\n", name_width,
+                          analysis.columns[i].substr(0, width), KindOf(stats),
+                          100 * Share(stats.missing(), stats.cells()), is_exact ? "" : "~",
+                          ShortCount(static_cast<double>(stats.distinct())), Spread(stats));
+  }
+  absl::StrAppendFormat(&out, "%d rows", analysis.rows);
+  if (analysis.bad_rows > 0) {
+    absl::StrAppendFormat(&out, "; %d more cannot be read, the first one %s", analysis.bad_rows,
+                          analysis.first_bad);
+  }
+  return out + "\n";
+}
+
+nlohmann::ordered_json AnalysisJson(const Analysis& analysis) {
+  nlohmann::ordered_json json = {{"rows", analysis.rows},
+                                 {"bad_rows", analysis.bad_rows},
+                                 {"columns", nlohmann::ordered_json::array()}};
+  for (size_t i = 0; i < analysis.columns.size(); ++i) {
+    const ColumnStats& stats = analysis.stats[i];
+    nlohmann::ordered_json column = {{"name", Printable(analysis.columns[i])},
+                                     {"kind", KindOf(stats)},
+                                     {"missing", stats.missing()},
+                                     {"missing_rate", Share(stats.missing(), stats.cells())},
+                                     {"distinct", stats.distinct()},
+                                     {"distinct_is_exact", stats.common().error() == 0}};
+    if (stats.is_number()) {
+      column["min"] = stats.min();
+      column["max"] = stats.max();
+      column["mean"] = stats.mean();
+      column["deviation"] = stats.deviation();
+      for (const double q : {0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99}) {
+        column["quantiles"][absl::StrCat(q)] = stats.quantiles().Quantile(q);
+      }
+    }
+    column["top"] = nlohmann::ordered_json::array();
+    for (const CommonTexts::Item& item : stats.common().Items()) {
+      if (column["top"].size() == kTopInJson) break;
+      column["top"].push_back({{"value", Printable(item.text)}, {"count", item.count}});
+    }
+    column["top_error"] = stats.common().error();
+    json["columns"].push_back(std::move(column));
+  }
+  return json;
+}
+
+Histogram HistogramOf(const ColumnStats& stats) {
+  constexpr size_t kBars = 24;
+  Histogram histogram;
+  if (!stats.is_number()) {
+    for (const CommonTexts::Item& item : stats.common().Items()) {
+      if (histogram.bars.size() == kBars) break;
+      histogram.bars.push_back({Printable(item.text), item.count});
+    }
+    return histogram;
+  }
+  const double low = stats.quantiles().Quantile(0.01), high = stats.quantiles().Quantile(0.99);
+  const double step = high > low ? (high - low) / kBars : 1;
+  for (size_t i = 0; i < kBars; ++i) {
+    histogram.bars.push_back({ShortNumber(low + step * static_cast<double>(i))});
+  }
+  for (const QuantileSketch::Bin& bin : stats.quantiles().Bins()) {
+    const double at = std::clamp((bin.value - low) / step, 0.0, static_cast<double>(kBars - 1));
+    histogram.bars[static_cast<size_t>(at)].count += bin.count;
+  }
+  return histogram;
+}
+
+}  // namespace rubato

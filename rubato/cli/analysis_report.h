@@ -1,0 +1,45 @@
+// What `rubato analyze` found, for people, for programs and for a browser.
+#ifndef RUBATO_CLI_ANALYSIS_REPORT_H_
+#define RUBATO_CLI_ANALYSIS_REPORT_H_
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "rubato/cli/cli.h"
+#include "rubato/features/analysis.h"
+#include "rubato/job/job_spec.h"
+
+namespace rubato {
+
+// The pass itself, with a bar.
+absl::StatusOr<Analysis> AnalyzeFiles(const DataSpec& data,
+                                      const std::vector<std::string>& patterns, Console& console);
+
+// A line a column: what it holds, how much is missing, how it is spread.
+std::string AnalysisTable(const Analysis& analysis);
+nlohmann::ordered_json AnalysisJson(const Analysis& analysis);
+// A page that stands alone: the same with a histogram of every column. `title` is any text.
+std::string AnalysisHtml(const Analysis& analysis, const std::string& title);
+
+// Equal steps between the 1st and the 99th percentile, what is outside counted at the ends; for
+// texts the most common ones.
+struct Histogram {
+  struct Bar {
+    std::string label;
+    int64_t count = 0;
+  };
+  std::vector<Bar> bars;
+};
+Histogram HistogramOf(const ColumnStats& stats);
+
+// "number", "integer", "text" or "empty".
+std::string KindOf(const ColumnStats& stats);
+// Six digits at most: "38.5817", "1.23e+06".
+std::string ShortNumber(double value);
+
+}  // namespace rubato
+
+#endif  // RUBATO_CLI_ANALYSIS_REPORT_H_

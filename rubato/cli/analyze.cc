@@ -1,0 +1,82 @@
+// rubato analyze JOB.yaml: what is in a job's data, and which features to make of it.
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/yaml/features_file.h"
+#include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/status.h"
+#include "rubato/cli/analysis_report.h"
+#include "rubato/cli/commands.h"
+#include "rubato/cli/progress.h"
+#include "rubato/roles/analyze_data.h"
+
+namespace rubato {
+namespace {
+
+struct AnalyzeFlags {
+  std::string job;
+  std::vector<std::string> set;
+  std::string html;
+  std::string features;
+  bool json = false;
+};
+
+absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
+  CatchStopSignals();
+  // What the features are is the question here: a job that names a file need not have it yet.
+  std::vector<std::string> set = flags.set;
+  set.push_back("features=");
+  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(flags.job, set));
+  RUBATO_ASSIGN_OR_RETURN(const Analysis analysis,
+                          AnalyzeFiles(spec.data, spec.data.train, console));
+  console.err << AnalysisTable(analysis);
+  if (flags.json) console.out << AnalysisJson(analysis).dump() << "\n";
+  if (!flags.html.empty()) {
+    RUBATO_RETURN_IF_ERROR(WriteFileAtomically(
+        flags.html, AnalysisHtml(analysis, absl::StrCat("The data of ", spec.name))));
+    console.err << "wrote " << flags.html << "\n";
+  }
+  if (!flags.features.empty()) {
+    const std::string& label = spec.data.label.empty() ? analysis.columns[0] : spec.data.label;
+    RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, ProposeFeatures(analysis, label));
+    RUBATO_RETURN_IF_ERROR(WriteFileAtomically(flags.features, FormatFeaturesText(features)));
+    console.err << "wrote " << flags.features << ": use it with features: " << flags.features
+                << " in the job\n";
+  }
+  return kExitDone;
+}
+
+}  // namespace
+
+absl::StatusOr<Analysis> AnalyzeFiles(const DataSpec& data,
+                                      const std::vector<std::string>& patterns, Console& console) {
+  std::unique_ptr<Progress> progress;
+  return AnalyzeData(data, patterns, [&](int64_t done, int64_t total) {
+    if (progress == nullptr) {
+      progress = std::make_unique<Progress>(console, "analyzing", total, "bytes");
+    }
+    progress->Update(done);
+    return StopSignals() > 0 ? absl::CancelledError("stopped while analyzing") : absl::OkStatus();
+  });
+}
+
+void AddAnalyze(Cli& cli) {
+  auto flags = std::make_shared<AnalyzeFlags>();
+  Console& console = cli.console();
+  CLI::App* command =
+      cli.Command("analyze", "Statistics of a job's training data, and features made of them.",
+                  "  rubato analyze job.yaml --html data.html\n"
+                  "  rubato analyze job.yaml --features features.yaml\n",
+                  [flags, &console] { return RunAnalyze(*flags, console); });
+  command->add_option("job", flags->job, "The job file (YAML).")->required();
+  command->add_option("--set", flags->set, "Override a key of the job file: KEY=VALUE.")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_option("--html", flags->html, "Write a page with a histogram of every column.");
+  command->add_option("--features", flags->features, "Write the features that are proposed.");
+  command->add_flag("--json", flags->json, "Print the statistics as one JSON object.");
+}
+
+}  // namespace rubato

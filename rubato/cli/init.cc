@@ -1,0 +1,152 @@
+// rubato init --data FILE --label COLUMN: a job file and a features file that run as they are.
+#include <filesystem>
+#include <memory>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/byte_stream.h"
+#include "rubato/adapters/files/file_source.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/yaml/features_file.h"
+#include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/status.h"
+#include "rubato/cli/analysis_report.h"
+#include "rubato/cli/commands.h"
+#include "rubato/data/sniff.h"
+
+namespace rubato {
+namespace fs = std::filesystem;
+namespace {
+
+struct InitFlags {
+  std::vector<std::string> data;
+  std::vector<std::string> validation;
+  std::string label;
+  std::string model = "deepfm";
+  std::string out = ".";
+  bool force = false;
+};
+
+// What a file begins with, inflated if need be, up to the last whole line.
+absl::StatusOr<std::string> BeginningOf(const std::string& path) {
+  constexpr size_t kEnough = 1 << 18;
+  RUBATO_ASSIGN_OR_RETURN(const IndexedFile file, InspectFile(path));
+  RUBATO_ASSIGN_OR_RETURN(const auto stream, OpenStream(file, 0));
+  std::string text(kEnough, '\0');
+  size_t size = 0;
+  while (size < kEnough) {
+    RUBATO_ASSIGN_OR_RETURN(const size_t n, stream->Read(text.data() + size, kEnough - size));
+    if (n == 0) break;
+    size += n;
+  }
+  text.resize(size);
+  const size_t last = text.rfind('\n');
+  if (size == kEnough && last != std::string::npos) text.resize(last + 1);
+  return text;
+}
+
+absl::StatusOr<DataSpec> Recognise(const InitFlags& flags) {
+  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandPatterns(flags.data));
+  RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
+  absl::StatusOr<DataSpec> data = SniffFormat(beginning);
+  if (!data.ok()) return Annotate(data.status(), files[0]);
+  for (const std::string& path : flags.data) data->train.push_back(fs::absolute(path));
+  for (const std::string& path : flags.validation) data->validation.push_back(fs::absolute(path));
+  return data;
+}
+
+// Only what differs from the defaults; a job file of forty keys helps nobody.
+std::string JobText(const JobSpec& spec) {
+  const auto list = [](const std::vector<std::string>& paths) {
+    std::string text = "[";
+    for (const std::string& path : paths) {
+      absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", path, "\"");
+    }
+    return text + "]";
+  };
+  const DataSpec& data = spec.data;
+  std::string text = absl::StrCat("name: ", spec.name, "\nmodel: ", spec.model,
+                                  "\nmodel_options: {use_dense: true}\nfeatures: features.yaml\n",
+                                  "data:\n  train: ", list(data.train), "\n");
+  if (!data.validation.empty()) {
+    absl::StrAppend(&text, "  validation: ", list(data.validation), "\n");
+  }
+  absl::StrAppend(&text, "  format: ", data.format, "\n");
+  if (!data.header) absl::StrAppend(&text, "  header: false\n");
+  absl::StrAppend(&text, "batch_size: ", spec.batch_size, "\nepochs: ", spec.epochs,
+                  "\noptimizer: {name: adagrad, learning_rate: ", spec.optimizer.learning_rate,
+                  "}\n");
+  return text;
+}
+
+// Of the file, as far as a job can be called so: "train-*.tsv.gz" is "train".
+std::string NameFor(const std::string& path) {
+  std::string name;
+  for (const char c : fs::path(path).filename().string()) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '_' && c != '-') break;
+    name.push_back(c);
+  }
+  while (!name.empty() && name.back() == '-') name.pop_back();
+  return name.empty() ? "job" : name;
+}
+
+// Small data wants small batches and several passes, large data neither.
+void ChooseRecipe(int64_t rows, JobSpec* spec) {
+  spec->batch_size = rows < 100000 ? 128 : rows < 1000000 ? 512 : 2048;
+  spec->epochs = rows < 20000 ? 8 : rows < 100000 ? 4 : rows < 1000000 ? 2 : 1;
+  spec->optimizer.learning_rate = spec->model == "logistic" ? 0.1 : 0.02;
+}
+
+absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
+  CatchStopSignals();
+  const std::string job_path = flags.out + "/job.yaml";
+  const std::string features_path = flags.out + "/features.yaml";
+  for (const std::string& path : {job_path, features_path}) {
+    if (PathExists(path) && !flags.force) {
+      return absl::AlreadyExistsError(absl::StrCat(path, " is there; --force replaces it"));
+    }
+  }
+  RUBATO_ASSIGN_OR_RETURN(const DataSpec data, Recognise(flags));
+  console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
+  RUBATO_ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeFiles(data, data.train, console));
+  const std::string& label = flags.label.empty() ? analysis.columns[0] : flags.label;
+  RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, ProposeFeatures(analysis, label));
+  console.err << AnalysisTable(analysis);
+
+  JobSpec spec;
+  spec.name = NameFor(flags.data[0]);
+  spec.model = flags.model;
+  spec.data = data;
+  ChooseRecipe(analysis.rows, &spec);
+  const std::string text = JobText(spec);
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(flags.out));
+  RUBATO_RETURN_IF_ERROR(ParseJobText(text, job_path).status());
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(features_path, FormatFeaturesText(features)));
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(job_path, text));
+  console.err << "wrote " << features_path << " and " << job_path << "; now: rubato train "
+              << job_path << "\n";
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddInit(Cli& cli) {
+  auto flags = std::make_shared<InitFlags>();
+  Console& console = cli.console();
+  CLI::App* command =
+      cli.Command("init", "Look at a table and write a job that trains on it.",
+                  "  rubato init --data clicks.csv --label clicked\n"
+                  "  rubato init --data train.tsv.gz --validation test.tsv.gz --out ctr\n",
+                  [flags, &console] { return RunInit(*flags, console); });
+  command->add_option("--data", flags->data, "Files or globs to train on; their format is found.")
+      ->required();
+  command->add_option("--validation", flags->validation, "Files or globs to evaluate on.");
+  command->add_option("--label", flags->label,
+                      "The label's column, by name or by number; by default the first.");
+  command->add_option("--model", flags->model, "The model to train.");
+  command->add_option("--out", flags->out, "Folder for job.yaml and features.yaml.");
+  command->add_flag("--force", flags->force, "Replace files that are there.");
+}
+
+}  // namespace rubato

@@ -1,0 +1,78 @@
+// What there is to know of a table before features are made of it: statistics of every column, from
+// one pass in bounded memory, and the features that they suggest.
+#ifndef RUBATO_FEATURES_ANALYSIS_H_
+#define RUBATO_FEATURES_ANALYSIS_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "rubato/features/features_spec.h"
+#include "rubato/features/sketches.h"
+
+namespace rubato {
+
+// Of one column. Rows seen in any split and merged give the same, but for the counts of texts in a
+// column with more than kCommonTexts distinct ones, where the bound on their error holds.
+class ColumnStats {
+ public:
+  static constexpr size_t kCommonTexts = 32768;
+
+  void Add(absl::string_view cell);
+  void Merge(const ColumnStats& other);
+
+  int64_t cells() const { return cells_; }
+  int64_t missing() const { return missing_; }
+  int64_t present() const { return cells_ - missing_; }
+  // Present cells that are finite numbers, and those of them that are integers.
+  int64_t numbers() const { return numbers_; }
+  int64_t integers() const { return integers_; }
+  bool is_number() const { return numbers_ > 0 && numbers_ == present(); }
+  double mean() const { return mean_; }
+  double deviation() const;
+  double min() const { return min_; }
+  double max() const { return max_; }
+  const QuantileSketch& quantiles() const { return quantiles_; }
+  const CommonTexts& common() const { return common_; }
+  // Of present values; exact while common() is.
+  int64_t distinct() const;
+  // Texts, other than the empty one, that seem to mean "missing": "?", "NA", ...
+  const std::map<std::string, int64_t>& missing_texts() const { return missing_texts_; }
+
+ private:
+  void AddNumber(double x);
+
+  int64_t cells_ = 0, missing_ = 0, numbers_ = 0, integers_ = 0;
+  double mean_ = 0, squares_ = 0;  // Welford's: of deviations from the mean.
+  double min_ = 0, max_ = 0;
+  QuantileSketch quantiles_;
+  DistinctSketch distinct_;
+  CommonTexts common_{kCommonTexts};
+  std::map<std::string, int64_t> missing_texts_;
+};
+
+struct Analysis {
+  std::string format;                // Of the data.
+  std::vector<std::string> columns;  // In their order.
+  std::vector<ColumnStats> stats;    // As `columns`.
+  int64_t rows = 0;
+  int64_t bad_rows = 0;   // Records with another number of columns.
+  std::string first_bad;  // What was wrong with the first of them.
+
+  void Add(absl::Span<const absl::string_view> cells);
+  void Merge(const Analysis& other);
+};
+
+// Features that train well as they are. Numbers become bins of like weight, and a dense column,
+// by its logarithm if they are skewed; texts keep the values that occur often enough to learn
+// from. Columns that never change, or never repeat, are left out. INVALID_ARGUMENT if `label` is
+// not there or is no label of two classes.
+absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label);
+
+}  // namespace rubato
+
+#endif  // RUBATO_FEATURES_ANALYSIS_H_

@@ -1,0 +1,118 @@
+// From a table to a trained model without a line of code, and what is said when the features are
+// wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+// People of whom the older ones in the south are rich, but for some; with what real tables have:
+// quotes, blanks, missing values, a number nobody needs.
+std::string PeopleCsv(int rows, int start) {
+  std::string csv = "age,town,serial,income\n";
+  for (int i = start; i < start + rows; ++i) {
+    const int age = 18 + i * 7 % 60;
+    const bool south = i * 13 % 5 < 2, odd = i * 31 % 10 == 0;
+    absl::StrAppend(&csv, i % 17 == 0 ? "?" : absl::StrCat(age), ",",
+                    south ? "\"Rome, Italy\"" : " Oslo", ",s", i, ",",
+                    (age > 45 && south) != odd ? ">50K" : "<=50K", "\n");
+  }
+  return csv;
+}
+
+TEST(FeaturesTest, InitAndTrainNeedNoEditing) {
+  ScratchFolder folder;
+  folder.Write("people.csv", PeopleCsv(4000, 0));
+  folder.Write("test.csv", PeopleCsv(1000, 4000));
+  const CommandResult init = RunRubato({"init", "--data", "people.csv", "--validation", "test.csv",
+                                        "--label", "income", "--model", "logistic"},
+                                       folder.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  EXPECT_THAT(init.err, HasSubstr("format: csv"));
+  TrainingJob training(folder.path(), {folder.path() + "/job.yaml", "--json"});
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_GT(nlohmann::json::parse(result.out)["metrics"]["auc"].get<double>(), 0.75);
+  // The features belong to the job and to its checkpoints.
+  const std::string kept = ReadText(training.job_dir() + "/features.yaml");
+  EXPECT_THAT(kept, HasSubstr("Rome, Italy"));
+  EXPECT_EQ(kept, ReadText(folder.path() + "/features.yaml"));
+  EXPECT_EQ(kept, ReadText(training.job_dir() + "/checkpoints/1/features.yaml"));
+  // Files that are there are not replaced unasked.
+  EXPECT_EQ(RunRubato({"init", "--data", "people.csv"}, folder.path()).exit_code, 2);
+}
+
+TEST(FeaturesTest, AnalyzeTellsProgramsPeopleAndBrowsers) {
+  ScratchFolder folder;
+  folder.Write("people.csv", PeopleCsv(3000, 0));
+  folder.Write("job.yaml",
+               "model: logistic\ndata: {train: people.csv, format: csv, "
+               "label: income}\nfeatures: not-yet.yaml\n");
+  const CommandResult result = RunRubato(
+      {"analyze", "job.yaml", "--json", "--html", "p.html", "--features", "f.yaml"}, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto json = nlohmann::json::parse(result.out);
+  EXPECT_EQ(json["rows"], 3000);
+  EXPECT_EQ(json["columns"][0]["kind"], "integer");
+  EXPECT_EQ(json["columns"][0]["min"], 18);
+  EXPECT_EQ(json["columns"][0]["missing"], (3000 + 16) / 17);
+  EXPECT_EQ(json["columns"][1]["distinct"], 2);
+  EXPECT_THAT(result.err, HasSubstr("3000 rows"));
+  EXPECT_THAT(ReadText(folder.path() + "/p.html"), HasSubstr("<svg"));
+  EXPECT_THAT(ReadText(folder.path() + "/f.yaml"), HasSubstr("positive: [\">50K\"]"));
+}
+
+struct BadFeatures {
+  const char* name;
+  const char* text;
+  std::vector<std::string> words;
+};
+
+class BadFeaturesTest : public testing::TestWithParam<BadFeatures> {};
+
+TEST_P(BadFeaturesTest, AreExplainedWithTwo) {
+  ScratchFolder folder;
+  folder.Write("people.csv", PeopleCsv(100, 0));
+  folder.Write("features.yaml", GetParam().text);
+  const std::string job =
+      folder.Write("job.yaml",
+                   "model: logistic\ndata: {train: people.csv, format: csv, label: income}\n"
+                   "features: features.yaml\n");
+  const CommandResult result =
+      RunRubato({"train", job, "--job-dir", folder.path() + "/job"}, folder.path());
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  for (const std::string& word : GetParam().words) EXPECT_THAT(result.err, HasSubstr(word));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/job")) << "a second try finds it free";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, BadFeaturesTest,
+    testing::Values(
+        BadFeatures{"WrongColumn",
+                    "label: {column: income, positive: x}\nfeatures:\n"
+                    "  - {column: twon, transform: hash}\n",
+                    {"feature 'twon'", "no column 'twon'; did you mean 'town'?"}},
+        BadFeatures{"TextWhereANumberIsWanted",
+                    "label: {column: income, positive: x}\nfeatures:\n"
+                    "  - {column: age, transform: hash}\n  - {column: town, transform: number}\n",
+                    {"people.csv:2", "column 'town'", "not a finite number"}},
+        BadFeatures{"Unsorted",
+                    "features:\n  - {column: age, transform: discretize, boundaries: [3, 1]}\n",
+                    {"features.yaml:2", "1 comes after 3"}},
+        BadFeatures{"TwiceInTheVocabulary",
+                    "features:\n  - {column: town, transform: lookup, vocabulary: [a, a]}\n",
+                    {"features.yaml:2", "'a' is word 1 and again word 2"}},
+        BadFeatures{"ZeroDeviation",
+                    "features:\n  - {column: age, transform: normalize, deviation: 0}\n",
+                    {"features.yaml:2", "deviation: 0"}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace rubato
