@@ -221,7 +221,7 @@ TEST(AllreduceTest, RefusesTables) {
   const std::string job = WriteCriteoJob(folder, 1000, "strategy: allreduce\n");
   const CommandResult result = RunRubato({"train", job}, folder.path());
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, HasSubstr("use strategy: ps"));
+  EXPECT_THAT(result.err, HasSubstr("choose strategy: ps"));
 }
 
 }  // namespace

@@ -41,10 +41,10 @@ Strikes Strike(TrainingJob& training, Rng& rng, int kills) {
   absl::Time next = absl::Now();
   while (done.kills < kills && training.running()) {
     Eventually([&] { return absl::Now() >= next || !training.running(); });
-    next = absl::Now() + absl::Milliseconds(50 + rng.Below(350));
+    next = absl::Now() + absl::Milliseconds(100 + rng.Below(400));
     thaw(absl::Now());
     const std::vector<TrainingJob::Process> alive = training.Alive();
-    if (alive.empty()) continue;
+    if (alive.size() < 2) continue;  // A master that never sees anybody is given up.
     const TrainingJob::Process& victim = alive[rng.Below(alive.size())];
     if (victim.role == "worker" && rng.Chance(0.2)) {
       kill(victim.pid, SIGSTOP);
