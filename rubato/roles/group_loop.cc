@@ -386,8 +386,7 @@ absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
   computed_positions_ += size;
   if (rows == 0) return absl::OkStatus();
   MutexLock lock(mu_);
-  loss_sum_ += out_.loss;
-  ++loss_batches_;
+  losses_.Add(out_.loss);
   return absl::OkStatus();
 }
 
@@ -500,12 +499,7 @@ void GroupLoop::Enter(Activity activity) {
 WorkerHeartbeat GroupLoop::Describe() {
   MutexLock lock(mu_);
   WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now()), .group = report_};
-  if (loss_batches_ > 0) {
-    beat.loss = loss_sum_ / static_cast<double>(loss_batches_);
-    beat.loss_batches = loss_batches_;
-  }
-  loss_sum_ = 0;
-  loss_batches_ = 0;
+  losses_.TakeInto(&beat);
   return beat;
 }
 

@@ -28,6 +28,7 @@
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
 #include "rubato/roles/group_evaluator.h"
+#include "rubato/roles/loss_mean.h"
 #include "rubato/roles/replica_saver.h"
 #include "rubato/roles/view_courier.h"
 #include "rubato/roles/worker_control.h"
@@ -123,8 +124,7 @@ class GroupLoop {
   int64_t checkpoint_wanted_ ABSL_GUARDED_BY(mu_) = 0;
   GroupReport report_ ABSL_GUARDED_BY(mu_);
   TimeLedger time_ ABSL_GUARDED_BY(mu_);
-  double loss_sum_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t loss_batches_ ABSL_GUARDED_BY(mu_) = 0;
+  LossMean losses_ ABSL_GUARDED_BY(mu_);
   bool leaving_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<std::string> fenced_ ABSL_GUARDED_BY(mu_);  // Why.
   // Last, so that its thread ends first.

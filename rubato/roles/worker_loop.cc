@@ -311,8 +311,7 @@ void WorkerLoop::Train(Work& work) {
       return;
     }
     if (work.batch.rows > 0) {
-      loss_sum_ += out_.loss;
-      ++loss_batches_;
+      losses_.Add(out_.loss);
     }
   }
   Push(work);
@@ -474,12 +473,7 @@ void WorkerLoop::WaitAs(Activity activity, absl::Duration patience) {
 WorkerHeartbeat WorkerLoop::Describe() {
   MutexLock lock(mu_);
   WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now())};
-  if (loss_batches_ > 0) {
-    beat.loss = loss_sum_ / static_cast<double>(loss_batches_);
-    beat.loss_batches = loss_batches_;
-  }
-  loss_sum_ = 0;
-  loss_batches_ = 0;
+  losses_.TakeInto(&beat);
   return beat;
 }
 

@@ -27,6 +27,7 @@
 #include "rubato/job/job_spec.h"
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
+#include "rubato/roles/loss_mean.h"
 #include "rubato/roles/worker_control.h"
 #include "rubato/worker/evaluation.h"
 #include "rubato/worker/push_window.h"
@@ -117,8 +118,7 @@ class WorkerLoop {
   std::map<TaskId, int> pushing_ ABSL_GUARDED_BY(mu_);           // Pushes not yet answered.
   std::map<TaskId, int64_t> leases_ ABSL_GUARDED_BY(mu_);        // Task read -> its lease.
   std::set<int64_t> lost_ ABSL_GUARDED_BY(mu_);                  // Leases gone: drop on sight.
-  double loss_sum_ ABSL_GUARDED_BY(mu_) = 0;
-  int64_t loss_batches_ ABSL_GUARDED_BY(mu_) = 0;
+  LossMean losses_ ABSL_GUARDED_BY(mu_);
   // Rows left out, by task and batch, until they are told with the commit.
   std::map<TaskId, std::map<int64_t, SkippedRows>> skipped_ ABSL_GUARDED_BY(mu_);
   bool leaving_ ABSL_GUARDED_BY(mu_) = false;
