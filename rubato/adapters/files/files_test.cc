@@ -128,7 +128,7 @@ TEST(AppendFileTest, AnEntryThatDoesNotFitLeavesNoTrace) {
     EXPECT_EQ(file->size(), 90);
     EXPECT_TRUE(file->Append("ten bytes!").ok());
   }
-  EXPECT_EQ(*ReadWholeFile(path), std::string(90, 'a') + "ten bytes!");
+  EXPECT_EQ(*ReadWholeFile(path), absl::StrCat(std::string(90, 'a'), "ten bytes!"));
 }
 
 TEST(AppendFileTest, ATornTailIsCutOff) {
