@@ -42,7 +42,7 @@ std::string ProgressLine(const Snapshot& snapshot, const JobSpec& spec, double r
   if (spec.strategy == "ps") {
     absl::StrAppendFormat(&line, " servers %d/%d", snapshot.servers_alive, spec.servers);
   }
-  absl::StrAppendFormat(&line, " loss %.4f", snapshot.loss);
+  if (snapshot.loss_known) absl::StrAppendFormat(&line, " loss %.4f", snapshot.loss);
   if (!snapshot.evaluations.empty()) {
     const auto& metrics = snapshot.evaluations.back().metrics;
     for (const char* name : {"auc", "accuracy"}) {
@@ -133,7 +133,7 @@ void TrainWatch::DrawCurves(const Snapshot& snapshot, absl::Time now) {
   }
   if (now - charted_ < absl::Seconds(1) || snapshot.steps == 0) return;
   charted_ = now;
-  board_->Scalar(now, snapshot.steps, "train/loss", snapshot.loss);
+  if (snapshot.loss_known) board_->Scalar(now, snapshot.steps, "train/loss", snapshot.loss);
   board_->Scalar(now, snapshot.steps, "train/records_per_second", Rate(snapshot, now));
   board_->Scalar(now, snapshot.steps, "elastic/workers",
                  static_cast<double>(snapshot.workers_alive));

@@ -9,6 +9,7 @@ namespace rubato {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -21,6 +22,7 @@ Snapshot HalfWay() {
   snapshot.workers_target = 3;
   snapshot.servers_alive = 2;
   snapshot.loss = 0.45123;
+  snapshot.loss_known = true;
   snapshot.evaluations.push_back({.metrics = {{"auc", 0.7853}, {"logloss", 0.46}}});
   return snapshot;
 }
@@ -53,9 +55,10 @@ TEST(ProgressLineTest, SaysWhatElseIsGoingOn) {
 // After a resume that was stopped at once, say: no worker has told this master a loss.
 TEST(SummaryTest, AnUnknownLossIsNullNotZero) {
   Snapshot snapshot = HalfWay();
-  EXPECT_TRUE(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job")["loss"].is_null());
-  snapshot.loss_known = true;
   EXPECT_EQ(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job")["loss"], 0.45123);
+  snapshot.loss_known = false;
+  EXPECT_TRUE(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job")["loss"].is_null());
+  EXPECT_THAT(ProgressLine(snapshot, Spec(), 55'000, 79), Not(HasSubstr("loss")));
 }
 
 }  // namespace
