@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <ctime>
 #include <string>
@@ -30,12 +31,34 @@ inline double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+inline double Quantile(std::vector<double> values, double q) {
+  if (values.empty()) return 0;
+  const auto at = static_cast<int64_t>(q * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), values.begin() + at, values.end());
+  return values[static_cast<size_t>(at)];
+}
+
 // Ranks 0 to n-1: all alike, or with probability falling as rank^-s (s > 1, by inversion).
 inline uint64_t DrawUniform(Rng& rng, uint64_t n) { return rng.Below(n); }
 inline uint64_t DrawZipf(Rng& rng, uint64_t n, double s) {
   const double top = std::pow(static_cast<double>(n), 1 - s);
   const double x = std::pow((top - 1) * rng.Uniform() + 1, 1 / (1 - s));
   return std::min(n - 1, static_cast<uint64_t>(x) - 1);
+}
+
+// Ends the program unless all it was told is `--name N` for these names.
+inline void CheckFlags(int argc, char** argv, const std::vector<std::string>& names) {
+  bool known = argc % 2 == 1;
+  for (int i = 1; i < argc; i += 2) {
+    known &= std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+               return argv[i] == "--" + name;
+             }) != names.end();
+  }
+  if (known) return;
+  std::fprintf(stderr, "usage: %s", argv[0]);
+  for (const std::string& name : names) std::fprintf(stderr, " [--%s N]", name.c_str());
+  std::fprintf(stderr, "\n");
+  std::exit(2);
 }
 
 // The value of `--name N`, or `otherwise`.

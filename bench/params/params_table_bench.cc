@@ -230,6 +230,7 @@ Json ReportGrowth(uint64_t rows) {
 }
 
 int Main(int argc, char** argv) {
+  CheckFlags(argc, argv, {"rows", "dim", "rounds", "grow"});
   Setting setting = {.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6)),
                      .dim = static_cast<size_t>(Flag(argc, argv, "dim", 16)),
                      .rounds = static_cast<int>(Flag(argc, argv, "rounds", 5))};

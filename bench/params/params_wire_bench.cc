@@ -1,4 +1,5 @@
-// Rows pulled and pushed between two processes: a real server with its log on, and a real client.
+// Rows pulled and pushed between two processes: a real server with its log on, and real clients.
+// Beside each figure, in the same run, what a bare socket does that moves the same bytes.
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,7 +7,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
+#include "bench/params/bare_socket.h"
 #include "bench/params/measure.h"
 #include "rubato/adapters/posix/params_client.h"
 #include "rubato/adapters/posix/params_server.h"
@@ -19,10 +22,16 @@ namespace {
 constexpr double kPushedBytesMax = 500e6;  // A phase, since every push is logged.
 
 struct Setting {
-  size_t keys = 0;  // A request.
-  size_t in_flight = 1;
+  size_t keys = 0;       // A request.
+  size_t in_flight = 1;  // Of each client.
+  size_t clients = 1;
   bool push = false;
 };
+
+std::string Name(const Setting& setting) {
+  return absl::StrFormat("%s_%dk_x%d%s", setting.push ? "push" : "pull", setting.keys / 1000,
+                         setting.in_flight, setting.clients > 1 ? "_two_clients" : "");
+}
 
 // Counts what is under way; waits for room.
 class Permits {
@@ -45,12 +54,14 @@ class Permits {
   size_t free_ ABSL_GUARDED_BY(mu_);
 };
 
-class Bench {
+// One client that keeps a number of requests under way.
+class Load {
  public:
-  Bench(ParamsClient& client, pid_t server, uint64_t rows, size_t dim)
-      : client_(client), rows_(rows), dim_(dim) {
-    RUBATO_CHECK(clock_getcpuclockid(server, &server_clock_) == 0);
+  Load(const std::string& address, uint64_t rows, size_t dim, int64_t epoch)
+      : client_(ParamsClient::Start({.job = "bench"})), rows_(rows), dim_(dim), epoch_(epoch) {
+    client_->SetServers({address});
   }
+  ~Load() { client_->Stop(); }
 
   void Declare() {
     Declaration model;
@@ -59,7 +70,7 @@ class Bench {
     model.signature.tables[0].dim = static_cast<int64_t>(dim_);
     Permits one(1);
     one.Take();
-    client_.Declare(model, [&](absl::Status status) {
+    client_->Declare(model, [&](absl::Status status) {
       RUBATO_CHECK_OK(status);
       one.Give();
     });
@@ -73,12 +84,13 @@ class Bench {
       if (ids.size() < 50000 && id + 1 < rows_) continue;
       Permits one(1);
       one.Take();
-      Push(ids, one);
+      Push(ids, [&one] { one.Give(); });
       one.Take();
       ids.clear();
     }
   }
-  Json Run(const Setting& setting, double seconds) {
+  // Requests until the time is over or enough was sent; their latencies in seconds.
+  std::vector<double> Run(const Setting& setting, double seconds) {
     constexpr size_t kDistinctRequests = 64;
     Rng rng(setting.keys);
     std::vector<std::vector<uint64_t>> requests(kDistinctRequests);
@@ -89,59 +101,102 @@ class Bench {
     }
     std::vector<std::vector<float>> rows(setting.in_flight);
     for (auto& buffer : rows) buffer.resize(setting.keys * dim_);
-    Permits permits(setting.in_flight);
-    const double bytes_max = setting.push ? kPushedBytesMax : 1e18;
     const double request_bytes = static_cast<double>(setting.keys * (8 + dim_ * 4));
-    const double server_cpu = Seconds(server_clock_);
-    const double client_cpu = Seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double most = setting.push ? kPushedBytesMax / request_bytes : 1e18;
+    std::vector<double> latencies;  // Callbacks run on the client's one thread.
+    Permits permits(setting.in_flight);
     const double began = Wall();
-    double sent = 0;
-    for (; Wall() - began < seconds && sent * request_bytes < bytes_max; ++sent) {
+    for (size_t sent = 0; Wall() - began < seconds && static_cast<double>(sent) < most; ++sent) {
       permits.Take();
-      const auto& ids = requests[static_cast<size_t>(sent) % kDistinctRequests];
+      const auto& ids = requests[sent % kDistinctRequests];
+      const auto done = [&, sent_at = Wall()] {
+        latencies.push_back(Wall() - sent_at);
+        permits.Give();
+      };
       if (setting.push) {
-        Push(ids, permits);
+        Push(ids, done);
       } else {
-        auto& buffer = rows[static_cast<size_t>(sent) % setting.in_flight];
-        client_.Pull({.tables = {{ids, absl::MakeSpan(buffer)}}, .dense = {}},
-                     [&permits](absl::Status status) {
-                       RUBATO_CHECK_OK(status);
-                       permits.Give();
-                     });
+        auto& buffer = rows[sent % setting.in_flight];
+        client_->Pull({.tables = {{ids, absl::MakeSpan(buffer)}}, .dense = {}},
+                      [done](absl::Status status) {
+                        RUBATO_CHECK_OK(status);
+                        done();
+                      });
       }
     }
     for (size_t i = 0; i < setting.in_flight; ++i) permits.Take();
-    const double keys = sent * static_cast<double>(setting.keys);
-    Json json;
-    json.Number("mrows_s", keys / (Wall() - began) / 1e6);
-    json.Number("payload_gb_s", keys * static_cast<double>(dim_) * 4 / (Wall() - began) / 1e9);
-    json.Number("server_cpu_ns_per_key", (Seconds(server_clock_) - server_cpu) / keys * 1e9);
-    json.Number("client_cpu_ns_per_key",
-                (Seconds(CLOCK_PROCESS_CPUTIME_ID) - client_cpu) / keys * 1e9);
-    return json;
+    return latencies;
   }
 
  private:
-  void Push(const std::vector<uint64_t>& ids, Permits& permits) {
+  void Push(const std::vector<uint64_t>& ids, std::function<void()> done) {
     gradients_.resize(std::max(gradients_.size(), ids.size() * dim_), 0.01f);
     PushRequest request;
-    request.key = {.begin = next_batch_, .end = next_batch_ + 1};
+    request.key = {.epoch = epoch_, .begin = next_batch_, .end = next_batch_ + 1};
     ++next_batch_;
     request.worker = WorkerId(1);
     request.view = 1;
     request.tables = {{ids, absl::MakeConstSpan(gradients_).subspan(0, ids.size() * dim_)}};
-    client_.Push(request, [&permits](absl::StatusOr<PushOutcome> outcome) {
+    client_->Push(request, [done = std::move(done)](absl::StatusOr<PushOutcome> outcome) {
       RUBATO_CHECK_OK(outcome.status());
-      permits.Give();
+      done();
     });
   }
 
-  ParamsClient& client_;
-  clockid_t server_clock_{};
+  const std::unique_ptr<ParamsClient> client_;
   const uint64_t rows_;
   const size_t dim_;
+  const int64_t epoch_;  // Each client pushes batches of its own.
   int64_t next_batch_ = 0;
   std::vector<float> gradients_;
+};
+
+class Bench {
+ public:
+  Bench(const std::string& address, pid_t server, uint64_t rows, size_t dim) : dim_(dim) {
+    RUBATO_CHECK(clock_getcpuclockid(server, &server_clock_) == 0);
+    for (int64_t i = 0; i < 2; ++i) {
+      loads_.push_back(std::make_unique<Load>(address, rows, dim, i));
+      loads_.back()->Declare();
+    }
+    loads_[0]->Fill();
+  }
+
+  Json Run(const Setting& setting, double seconds) {
+    const double server_cpu = Seconds(server_clock_);
+    const double client_cpu = Seconds(CLOCK_PROCESS_CPUTIME_ID);
+    const double began = Wall();
+    std::vector<std::vector<double>> latencies(setting.clients);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < setting.clients; ++i) {
+      threads.emplace_back([&, i] { latencies[i] = loads_[i]->Run(setting, seconds); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const double wall = Wall() - began;
+    const double server_used = Seconds(server_clock_) - server_cpu;
+    const double client_used = Seconds(CLOCK_PROCESS_CPUTIME_ID) - client_cpu;
+    std::vector<double> all;
+    for (const auto& some : latencies) all.insert(all.end(), some.begin(), some.end());
+    const double keys = static_cast<double>(all.size() * setting.keys);
+    const auto dim = static_cast<double>(dim_);
+    const size_t down = setting.keys * 8, row_bytes = setting.keys * dim_ * 4;
+    const double bare = BareSocketRequests(setting.push ? down + row_bytes : down,
+                                           setting.push ? size_t{64} : row_bytes, setting.in_flight,
+                                           std::max<size_t>(10, all.size() / setting.clients / 2));
+    Json json;
+    json.Number("mrows_s", keys / wall / 1e6);
+    json.Number("payload_gb_s", keys * dim * 4 / wall / 1e9);
+    json.Number("of_bare_socket", static_cast<double>(all.size()) / wall / bare);
+    json.Number("p50_us", Quantile(all, 0.5) * 1e6).Number("p99_us", Quantile(all, 0.99) * 1e6);
+    json.Number("server_cpu_ns_per_key", server_used / keys * 1e9);
+    json.Number("client_cpu_ns_per_key", client_used / keys * 1e9);
+    return json;
+  }
+
+ private:
+  clockid_t server_clock_{};
+  const size_t dim_;
+  std::vector<std::unique_ptr<Load>> loads_;
 };
 
 // The server's process: serves until it is killed.
@@ -157,35 +212,41 @@ class Bench {
   while (true) pause();
 }
 
-int Main(int argc, char** argv) {
+Json RunDim(uint64_t rows, size_t dim, double seconds) {
   std::string root = std::filesystem::temp_directory_path() / "rubato-bench-XXXXXX";
   RUBATO_CHECK(mkdtemp(root.data()) != nullptr);
   const pid_t server = fork();
   if (server == 0) Serve(root);
-  const auto rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 4e6));
-  const auto dim = static_cast<size_t>(Flag(argc, argv, "dim", 16));
-  const double seconds = Flag(argc, argv, "seconds", 1);
-  ParamsClientOptions options;
-  options.job = "bench";
-  const auto client = ParamsClient::Start(options);
-  client->SetServers({"unix:" + root + "/socket"});
-  Bench bench(*client, server, rows, dim);
-  bench.Declare();
-  bench.Fill();
   Json report;
-  report.Number("rows", static_cast<double>(rows)).Number("dim", static_cast<double>(dim));
-  for (const size_t keys : {size_t{1000}, size_t{10000}, size_t{100000}}) {
-    for (const size_t in_flight : {size_t{1}, size_t{4}}) {
-      for (const bool push : {false, true}) {
-        report.Object(absl::StrFormat("%s_%dk_x%d", push ? "push" : "pull", keys / 1000, in_flight),
-                      bench.Run({keys, in_flight, push}, seconds));
+  {
+    Bench bench("unix:" + root + "/socket", server, rows, dim);
+    for (const size_t keys : {size_t{1000}, size_t{10000}, size_t{100000}}) {
+      for (const auto& [in_flight, clients] : {std::pair{1, 1}, std::pair{4, 1}, std::pair{4, 2}}) {
+        for (const bool push : {false, true}) {
+          const Setting setting = {keys, static_cast<size_t>(in_flight),
+                                   static_cast<size_t>(clients), push};
+          report.Object(Name(setting), bench.Run(setting, seconds));
+        }
       }
     }
   }
-  client->Stop();
   kill(server, SIGKILL);
   waitpid(server, nullptr, 0);
   std::filesystem::remove_all(root);
+  return report;
+}
+
+int Main(int argc, char** argv) {
+  CheckFlags(argc, argv, {"rows", "dim", "seconds"});
+  const auto rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 4e6));
+  const auto only = static_cast<size_t>(Flag(argc, argv, "dim", 0));
+  const double seconds = Flag(argc, argv, "seconds", 1);
+  Json report;
+  report.Number("rows", static_cast<double>(rows));
+  for (const size_t dim : {size_t{8}, size_t{16}, size_t{64}}) {
+    if (only != 0 && only != dim) continue;
+    report.Object(absl::StrCat("dim_", dim), RunDim(rows, dim, seconds));
+  }
   std::printf("%s\n", report.Text().c_str());
   return 0;
 }
