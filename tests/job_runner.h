@@ -41,6 +41,26 @@ CommandResult RunRubato(const std::vector<std::string>& arguments, const std::st
 CommandResult RunWithFileLimit(int64_t bytes, const std::vector<std::string>& arguments,
                                const std::string& folder);
 
+// `rubato ARGUMENTS` in the background, killed with the object.
+class RunningCommand {
+ public:
+  RunningCommand(const std::vector<std::string>& arguments, const std::string& folder);
+  ~RunningCommand();
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
+
+  bool running();
+  std::string err() const;  // So far.
+  // Sends a signal and waits for the end; answers with the exit code, 128 + N for signal N.
+  int End(int signal);
+
+ private:
+  const std::string err_;
+  pid_t pid_ = 0;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
 // A file's bytes; empty if there is none.
 std::string ReadText(const std::string& path);
 

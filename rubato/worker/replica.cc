@@ -119,16 +119,25 @@ std::string Replica::Encode() const {
   return bytes;
 }
 
-absl::Status Replica::Decode(absl::string_view bytes) {
+namespace {
+
+// The parts of Encode()'s bytes.
+struct Encoded {
+  int64_t dense = 0;
+  int64_t steps = 0, records = 0, bad_rows = 0, wrong = 0;
+  std::vector<float> row;
+};
+
+absl::StatusOr<Encoded> DecodeParts(absl::string_view bytes) {
   ByteReader in(bytes);
+  Encoded parts;
   const uint64_t magic = in.Get<uint64_t>();
-  const int64_t dense = in.Get<int64_t>();
+  parts.dense = in.Get<int64_t>();
   const int64_t floats = in.Get<int64_t>();
-  Counters counters;
-  for (int64_t* value : {&counters.steps, &counters.records, &counters.bad_rows, &counters.wrong}) {
+  for (int64_t* value : {&parts.steps, &parts.records, &parts.bad_rows, &parts.wrong}) {
     *value = in.Get<int64_t>();
   }
-  std::vector<float> row = in.GetVector<float>(floats < 0 ? 0 : static_cast<size_t>(floats));
+  parts.row = in.GetVector<float>(floats < 0 ? 0 : static_cast<size_t>(floats));
   const size_t body = in.position();
   const uint64_t checksum = in.Get<uint64_t>();
   RUBATO_RETURN_IF_ERROR(in.Check("a worker's checkpoint"));
@@ -136,15 +145,31 @@ absl::Status Replica::Decode(absl::string_view bytes) {
       in.remaining() > 0) {
     return absl::DataLossError("it is damaged: its checksum does not hold");
   }
-  if (static_cast<size_t>(dense) != dense_ || row.size() != row_.size()) {
+  return parts;
+}
+
+}  // namespace
+
+absl::Status Replica::Decode(absl::string_view bytes) {
+  RUBATO_ASSIGN_OR_RETURN(Encoded parts, DecodeParts(bytes));
+  if (static_cast<size_t>(parts.dense) != dense_ || parts.row.size() != row_.size()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("it is of another model or optimizer: ", dense, " weights in ", floats,
-                     " numbers, not ", dense_, " in ", row_.size()));
+        absl::StrCat("it is of another model or optimizer: ", parts.dense, " weights in ",
+                     parts.row.size(), " numbers, not ", dense_, " in ", row_.size()));
   }
-  row_ = std::move(row);
-  counters_ = counters;
+  row_ = std::move(parts.row);
+  counters_ = {parts.steps, parts.records, parts.bad_rows, parts.wrong};
   counters_.phase = PhaseAfterStep();
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> ReplicaWeights(absl::string_view bytes) {
+  RUBATO_ASSIGN_OR_RETURN(Encoded parts, DecodeParts(bytes));
+  if (parts.dense < 0 || static_cast<size_t>(parts.dense) > parts.row.size()) {
+    return absl::DataLossError("it holds fewer numbers than weights");
+  }
+  parts.row.resize(static_cast<size_t>(parts.dense));
+  return std::move(parts.row);
 }
 
 }  // namespace rubato

@@ -104,6 +104,9 @@ class Replica {
   double loss_ = 0;
 };
 
+// The weights alone of what Replica::Encode() wrote. DATA_LOSS if the bytes are damaged.
+absl::StatusOr<std::vector<float>> ReplicaWeights(absl::string_view bytes);
+
 }  // namespace rubato
 
 #endif  // RUBATO_WORKER_REPLICA_H_
