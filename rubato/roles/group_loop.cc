@@ -143,6 +143,11 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     group.report = [this](const ViewReport& report) { courier_->Send(report); };
     group.report_period = job.elastic.lease / 4;
     group.first_step = orders.found ? 0 : -1;
+  } else {
+    group.on_change = [](const GroupView& view) {
+      std::fprintf(stderr, "view %d: %d workers, %d with the model\n",
+                   static_cast<int>(view.number), view.size(), view.holders);
+    };
   }
   group.name = absl::StrCat(options_.group, ", ", orders.generation);
   group.network = NetworkOf(job.allreduce.network);
@@ -234,6 +239,10 @@ bool GroupLoop::TrainedAlone() const {
 }
 
 absl::Status GroupLoop::FinishAlone() {
+  if (replica_->records_wrong() > 0) {
+    return absl::InternalError(
+        absl::StrCat(replica_->records_wrong(), " records were trained twice or not at all"));
+  }
   const std::string folder = absl::StrCat(options_.checkpoints, "/1");
   RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/worker-0.ckpt", replica_->Encode()));
