@@ -14,12 +14,12 @@ class DeepFm : public TorchModel {
  public:
   explicit DeepFm(ModelSetup& setup)
       : use_dense_(setup.options.Bool("use_dense", false) && !setup.shape.dense.empty()) {
-    if (setup.shape.ids.empty()) {
+    if (AllFields(setup.shape).empty()) {
       setup.options.Refuse("deepfm needs id columns");
       return;
     }
     const int64_t dim = setup.options.Int("dim", 16, 1);
-    const int64_t fields = static_cast<int64_t>(setup.shape.ids.size());
+    const int64_t fields = static_cast<int64_t>(AllFields(setup.shape).size());
     const InitializerSpec start = Uniform(setup.options.Number("init", 0.01));
     table_ = register_module("table", Embedding("fm", 1 + dim, AllFields(setup.shape), start));
     int64_t width = fields * dim;

@@ -65,11 +65,6 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   if (!spec.features.empty()) {
     RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, LoadFeaturesFile(directory.features()));
     RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, features));
-    if (const BatchShape& shape = set.parser->shape(); !shape.bags.empty()) {
-      return absl::UnimplementedError(
-          absl::StrCat("feature '", shape.bags[0].name,
-                       "' has several values a row, which models cannot read yet"));
-    }
   }
   if (!spec.data.validation.empty()) {
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,

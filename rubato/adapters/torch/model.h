@@ -50,7 +50,7 @@ struct ModelSetup {
   bool servers = true;
 };
 
-// Every id column, for tables that all fields share.
+// Every id column and bag, for tables that all fields share.
 std::vector<int64_t> AllFields(const BatchShape& shape);
 
 // A model, its loss, its parser and its optimizer: only Forward must be written. The constructor
