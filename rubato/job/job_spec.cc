@@ -129,6 +129,26 @@ absl::Status RowsSpec::Validate() const {
   return CheckRange("tables.capacity", capacity, 0);
 }
 
+namespace {
+
+absl::Status CheckEvaluate(const EvaluateSpec& spec, const std::string& strategy) {
+  RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", spec.every_steps, 0));
+  RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", spec.stop_after_stalls, 0));
+  if (spec.every <= absl::ZeroDuration()) {
+    return Invalid("evaluate.every", FormatJobDuration(spec.every), " is no time to train in");
+  }
+  if (!(spec.lower_rate > 0 && spec.lower_rate <= 1)) {
+    return Invalid("evaluate.lower_rate", spec.lower_rate, " is not above 0 and at most 1");
+  }
+  if (strategy != "ps" && (spec.lower_rate < 1 || spec.keep_best)) {
+    return absl::UnimplementedError(
+        "evaluate.lower_rate, evaluate.keep_best: not with strategy allreduce yet");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckName(name));
   if (model.empty()) {
@@ -154,8 +174,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
   RUBATO_RETURN_IF_ERROR(optimizer.Validate());
   RUBATO_RETURN_IF_ERROR(tables.Validate());
-  RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", evaluate.every_steps, 0));
-  RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", evaluate.stop_after_stalls, 0));
+  RUBATO_RETURN_IF_ERROR(CheckEvaluate(evaluate, strategy));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.keep", checkpoint.keep, 1));
   RUBATO_RETURN_IF_ERROR(CheckRange("shuffle.buffer", shuffle.buffer, 0, kBatchSizeMax));

@@ -28,7 +28,7 @@ enum class RecordKind : uint32_t {
   kCheckpointCounted = 7,  // Ids that have been counted and have no row.
 };
 
-inline constexpr uint32_t kFileVersion = 2;
+inline constexpr uint32_t kFileVersion = 3;
 inline constexpr size_t kFileHeaderBytes = 32;
 inline constexpr size_t kRecordHeaderBytes = 32;
 
