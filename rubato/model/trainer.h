@@ -51,7 +51,8 @@ struct TableSpec {
   std::string name;
   int64_t dim = 0;
   InitializerSpec initializer;
-  // Which id columns of the batch look it up, in order; its bags are counted on after them.
+  // Which id columns of the batch look it up, in order; its bags are counted on after them. None:
+  // every batch takes the one row of id 0.
   std::vector<int64_t> fields;
   std::optional<OptimizerSpec> optimizer;  // The job's, if none.
   // If not empty: their dims add up to `dim`, and they stand for initializer and optimizer.

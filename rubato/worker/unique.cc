@@ -80,6 +80,7 @@ void Unique::Find(const Batch& batch, int64_t columns, absl::Span<const int64_t>
   const size_t cells = static_cast<size_t>(batch.rows) * width;
   out->ids.clear();
   out->position.resize(cells);
+  if (fields.empty()) out->ids.push_back(0);
   if (cells == 0) return;
   if (std::any_of(fields.begin(), fields.end(), [&](int64_t f) { return f >= columns; })) {
     PlaceBags(batch, columns, fields, out);

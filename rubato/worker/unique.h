@@ -23,7 +23,7 @@ struct UniqueIds {
 class Unique {
  public:
   // Of the batch's `columns` id columns, and of its bags, which are counted on from there, takes
-  // `fields`, in that order. Buffers of `out` are reused.
+  // `fields`, in that order; of no fields, the id 0. Buffers of `out` are reused.
   void Find(const Batch& batch, int64_t columns, absl::Span<const int64_t> fields, UniqueIds* out);
 
  private:

@@ -9,10 +9,13 @@
 namespace rubato {
 namespace {
 
-float WeightOf(const std::string& combiner, size_t values) {
+// What a bag's weighted sum is divided by. Weights that cancel out leave nothing to divide.
+float DivisorOf(const std::string& combiner, absl::Span<const float> weights) {
   if (combiner == "sum") return 1;
-  const float n = static_cast<float>(values);
-  return combiner == "sqrtn" ? 1 / std::sqrt(n) : 1 / n;
+  float sum = 0;
+  for (const float w : weights) sum += combiner == "sqrtn" ? w * w : w;
+  if (combiner == "sqrtn") sum = std::sqrt(sum);
+  return sum == 0 ? 1 : sum;
 }
 
 }  // namespace
@@ -38,14 +41,18 @@ void CombineBags(const Batch& batch, const std::vector<BagField>& bags,
   for (int64_t row = 0; row < batch.rows; ++row) {
     for (const BagField& bag : bags) {
       const size_t cell = static_cast<size_t>(row) * per_row + bag.bag;
-      const size_t count = batch.bag_ends[cell] - (cell == 0 ? 0 : batch.bag_ends[cell - 1]);
+      const size_t first = cell == 0 ? 0 : batch.bag_ends[cell - 1];
+      const size_t count = batch.bag_ends[cell] - first;
       RUBATO_CHECK(from.size() + count <= values.size());
-      const float weight = count == 0 ? 0 : WeightOf(bag.combiner, count);
+      const size_t begin = weights.size();
       for (size_t v = 0; v < count; ++v) {
         from.push_back(values[from.size()]);
         to.push_back(combined);
-        weights.push_back(weight);
+        weights.push_back(batch.bag_weights.empty() ? 1 : batch.bag_weights[first + v]);
       }
+      const float divisor =
+          DivisorOf(bag.combiner, absl::MakeConstSpan(weights).subspan(begin, count));
+      for (size_t i = begin; i < weights.size(); ++i) weights[i] /= divisor;
       position.data_ptr<int32_t>()[row * fields + static_cast<int64_t>(bag.field)] =
           static_cast<int32_t>(distinct + combined++);
     }

@@ -64,6 +64,7 @@ PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
       at[row][f] = it->second;
     }
   }
+  if (fields == 0) alone_ids_.push_back(0);
   alone_rows_ = torch::empty({static_cast<int64_t>(alone_ids_.size()), spec_.dim});
   float* to = alone_rows_.data_ptr<float>();
   for (const uint64_t id : alone_ids_) {

@@ -154,9 +154,9 @@ absl::Status TorchTrainer::DescribeTables() {
     if (!names.insert(spec.name).second) {
       return absl::InvalidArgumentError(absl::StrCat("two embeddings are named ", spec.name));
     }
-    if (spec.dim <= 0 || spec.fields.empty()) {
+    if (spec.dim <= 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("embedding ", spec.name, " needs a dim above 0 and at least one field"));
+          absl::StrCat("embedding ", spec.name, " needs a dim above 0"));
     }
     for (const int64_t field : spec.fields) {
       if (field >= 0 && field < static_cast<int64_t>(AllFields(shape_).size())) continue;
