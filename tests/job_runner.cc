@@ -87,6 +87,30 @@ CommandResult RunRubato(const std::vector<std::string>& arguments, const std::st
   return RunWithFileLimit(0, arguments, folder);
 }
 
+RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const std::string& folder)
+    : err_(folder + "/running.err") {
+  fs::remove(err_);  // Of one before.
+  pid_ = Spawn(arguments, folder, folder + "/running.out", err_);
+}
+
+RunningCommand::~RunningCommand() { End(SIGKILL); }
+
+bool RunningCommand::running() {
+  if (!ended_) ended_ = waitpid(pid_, &status_, WNOHANG) == pid_;
+  return !ended_;
+}
+
+std::string RunningCommand::err() const { return ReadText(err_); }
+
+int RunningCommand::End(int signal) {
+  if (running()) {
+    kill(pid_, signal);
+    waitpid(pid_, &status_, 0);
+    ended_ = true;
+  }
+  return ExitCode(status_);
+}
+
 bool Eventually(const std::function<bool()>& condition, absl::Duration patience) {
   const absl::Time until = absl::Now() + patience;
   while (!condition()) {
@@ -94,6 +118,26 @@ bool Eventually(const std::function<bool()>& condition, absl::Duration patience)
     absl::SleepFor(absl::Milliseconds(5));
   }
   return true;
+}
+
+Command::Command(const std::vector<std::string>& arguments, const std::string& folder,
+                 const std::string& name)
+    : words_(absl::StrCat(folder, "/", name)),
+      pid_(Spawn(arguments, folder, words_ + ".out", words_ + ".err")) {}
+
+Command::~Command() {
+  if (ended_) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+std::string Command::err() const { return ReadText(words_ + ".err"); }
+
+CommandResult Command::Wait() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  ended_ = true;
+  return {.exit_code = ExitCode(status), .out = ReadText(words_ + ".out"), .err = err()};
 }
 
 TrainingJob::TrainingJob(const std::string& folder, const std::vector<std::string>& arguments)

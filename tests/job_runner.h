@@ -41,12 +41,52 @@ CommandResult RunRubato(const std::vector<std::string>& arguments, const std::st
 CommandResult RunWithFileLimit(int64_t bytes, const std::vector<std::string>& arguments,
                                const std::string& folder);
 
+// `rubato ARGUMENTS` in the background, killed with the object.
+class RunningCommand {
+ public:
+  RunningCommand(const std::vector<std::string>& arguments, const std::string& folder);
+  ~RunningCommand();
+  RunningCommand(const RunningCommand&) = delete;
+  RunningCommand& operator=(const RunningCommand&) = delete;
+
+  bool running();
+  std::string err() const;  // So far.
+  // Sends a signal and waits for the end; answers with the exit code, 128 + N for signal N.
+  int End(int signal);
+
+ private:
+  const std::string err_;
+  pid_t pid_ = 0;
+  int status_ = 0;
+  bool ended_ = false;
+};
+
 // A file's bytes; empty if there is none.
 std::string ReadText(const std::string& path);
 
 // Waits until `condition` holds, looking every few milliseconds; false after `patience`.
 bool Eventually(const std::function<bool()>& condition,
                 absl::Duration patience = absl::Seconds(60));
+
+// Any other command of rubato in the background; killed with the object.
+class Command {
+ public:
+  // Runs in `folder`, and leaves its words in NAME.out and NAME.err there.
+  Command(const std::vector<std::string>& arguments, const std::string& folder,
+          const std::string& name);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  pid_t pid() const { return pid_; }
+  std::string err() const;  // So far.
+  CommandResult Wait();
+
+ private:
+  const std::string words_;  // The files' path, without .out and .err.
+  pid_t pid_ = 0;
+  bool ended_ = false;
+};
 
 // One `rubato train` in the background.
 class TrainingJob {

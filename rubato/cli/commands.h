@@ -12,6 +12,10 @@ void AddShow(Cli& cli);
 void AddRoles(Cli& cli);  // master, server, worker
 void AddAnalyze(Cli& cli);
 void AddInit(Cli& cli);
+void AddEvaluate(Cli& cli);
+void AddPredict(Cli& cli);
+void AddExport(Cli& cli);
+void AddScore(Cli& cli);
 void AddGenerate(Cli& cli);
 void AddSimulate(Cli& cli);
 

@@ -20,6 +20,10 @@ int main(int argc, char** argv) {
   rubato::AddRoles(cli);
   rubato::AddAnalyze(cli);
   rubato::AddInit(cli);
+  rubato::AddEvaluate(cli);
+  rubato::AddPredict(cli);
+  rubato::AddExport(cli);
+  rubato::AddScore(cli);
   rubato::AddGenerate(cli);
   rubato::AddSimulate(cli);
   return cli.Main(argc, argv);

@@ -15,9 +15,11 @@ namespace rubato {
 class FeatureParser : public RecordParser {
  public:
   // `schema` as the data's index has it. INVALID_ARGUMENT if features and columns do not fit.
+  // Without `has_labels` a row's label is not looked at, and its column need not be there.
   static absl::StatusOr<std::unique_ptr<FeatureParser>> Create(const DataSpec& data,
                                                                absl::string_view schema,
-                                                               const FeaturesSpec& features);
+                                                               const FeaturesSpec& features,
+                                                               bool has_labels = true);
 
   const BatchShape& shape() const override { return pipeline_.shape(); }
   absl::Status Parse(absl::string_view record, Batch* batch) const override;

@@ -160,7 +160,7 @@ uint64_t IdOf(int field, int64_t code, bool is_index) {
 
 }  // namespace
 
-void Pipeline::AppendIds(const Feature& feature, const StepOutput& from, uint64_t* ids) const {
+void Pipeline::AppendIds(const Feature& feature, const FeatureColumn& from, uint64_t* ids) const {
   const size_t stride = shape_.ids.size();
   const bool is_index = feature.step->is_index();
   uint64_t* to = ids + feature.slot;
@@ -170,7 +170,7 @@ void Pipeline::AppendIds(const Feature& feature, const StepOutput& from, uint64_
   }
 }
 
-void Pipeline::AppendBags(const std::vector<StepOutput>& from, size_t rows, Batch* batch) const {
+void Pipeline::AppendBags(const std::vector<FeatureColumn>& from, size_t rows, Batch* batch) const {
   for (size_t row = 0; row < rows; ++row) {
     for (size_t i = 0; i < features_.size(); ++i) {
       const Feature& feature = features_[i];
@@ -192,7 +192,7 @@ void Pipeline::Apply(const RawChunk& chunk, Batch* batch) const {
   batch->labels.insert(batch->labels.end(), chunk.labels().begin(), chunk.labels().end());
   batch->dense.resize(dense_begin + rows * shape_.dense.size());
   batch->ids.resize(ids_begin + rows * shape_.ids.size());
-  std::vector<StepOutput> outputs(features_.size());
+  std::vector<FeatureColumn> outputs(features_.size());
   for (size_t i = 0; i < features_.size(); ++i) {
     const Feature& feature = features_[i];
     feature.step->Run(chunk, outputs, &outputs[i]);

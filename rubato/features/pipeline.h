@@ -49,8 +49,8 @@ class Pipeline {
     int field = 0;  // In the top byte of its ids.
   };
 
-  void AppendIds(const Feature& feature, const StepOutput& from, uint64_t* ids) const;
-  void AppendBags(const std::vector<StepOutput>& from, size_t rows, Batch* batch) const;
+  void AppendIds(const Feature& feature, const FeatureColumn& from, uint64_t* ids) const;
+  void AppendBags(const std::vector<FeatureColumn>& from, size_t rows, Batch* batch) const;
 
   BatchShape shape_;
   bool has_weights_ = false;  // In some bag.

@@ -19,7 +19,8 @@ class NumberStep : public Step {
   NumberStep(int slot, double otherwise, ToFloat to_float)
       : slot_(slot), missing_(to_float(otherwise)), to_float_(to_float) {}
 
-  void Run(const RawChunk& chunk, const std::vector<StepOutput>&, StepOutput* out) const override {
+  void Run(const RawChunk& chunk, const std::vector<FeatureColumn>&,
+           FeatureColumn* out) const override {
     out->numbers.reserve(chunk.rows());
     for (const double x : chunk.number(slot_)) {
       out->numbers.push_back(std::isnan(x) ? missing_ : to_float_(x));
@@ -42,7 +43,8 @@ class BucketStep : public Step {
         size_(size),
         to_code_(std::move(to_code)) {}
 
-  void Run(const RawChunk& chunk, const std::vector<StepOutput>&, StepOutput* out) const override {
+  void Run(const RawChunk& chunk, const std::vector<FeatureColumn>&,
+           FeatureColumn* out) const override {
     out->codes.reserve(chunk.rows());
     for (const double x : chunk.number(slot_)) {
       out->codes.push_back(std::isnan(x) ? missing_ : to_code_(x));
@@ -70,7 +72,8 @@ class TextStep : public Step {
         is_index_(is_index),
         to_code_(std::move(to_code)) {}
 
-  void Run(const RawChunk& chunk, const std::vector<StepOutput>&, StepOutput* out) const override {
+  void Run(const RawChunk& chunk, const std::vector<FeatureColumn>&,
+           FeatureColumn* out) const override {
     const TextColumn& texts = chunk.text(slot_);
     out->codes.reserve(chunk.rows());
     for (size_t row = 0; row < chunk.rows(); ++row) {
@@ -108,8 +111,8 @@ class CrossStep : public Step {
   CrossStep(std::vector<StepSource> inputs, int64_t buckets)
       : inputs_(std::move(inputs)), buckets_(buckets) {}
 
-  void Run(const RawChunk& chunk, const std::vector<StepOutput>& done,
-           StepOutput* out) const override {
+  void Run(const RawChunk& chunk, const std::vector<FeatureColumn>& done,
+           FeatureColumn* out) const override {
     out->codes.assign(chunk.rows(), 0);
     for (const StepSource& input : inputs_) {
       for (size_t row = 0; row < chunk.rows(); ++row) {
@@ -138,8 +141,8 @@ class ConcatenateStep : public Step {
   ConcatenateStep(std::vector<StepSource> inputs, std::vector<int64_t> offsets)
       : inputs_(std::move(inputs)), offsets_(std::move(offsets)) {}
 
-  void Run(const RawChunk& chunk, const std::vector<StepOutput>& done,
-           StepOutput* out) const override {
+  void Run(const RawChunk& chunk, const std::vector<FeatureColumn>& done,
+           FeatureColumn* out) const override {
     for (size_t row = 0; row < chunk.rows(); ++row) {
       for (size_t i = 0; i < inputs_.size(); ++i) {
         const int64_t code = done[static_cast<size_t>(inputs_[i].slot)].codes[row];

@@ -19,7 +19,7 @@ constexpr int64_t kMissingCode = std::numeric_limits<int64_t>::min();
 constexpr int64_t kRareCode = kMissingCode + 1;
 
 // What a step made of a chunk; which of these are filled depends on the step.
-struct StepOutput {
+struct FeatureColumn {
   std::vector<float> numbers;  // A row each.
   std::vector<int64_t> codes;  // A row each; in a bag, all rows' values one after the other.
   std::vector<uint32_t> ends;  // Of a bag: where each row's values end in `codes`.
@@ -44,8 +44,8 @@ class Step {
  public:
   virtual ~Step() = default;
   // Fills `out`, which is clear; `done` are the outputs of the steps before it.
-  virtual void Run(const RawChunk& chunk, const std::vector<StepOutput>& done,
-                   StepOutput* out) const = 0;
+  virtual void Run(const RawChunk& chunk, const std::vector<FeatureColumn>& done,
+                   FeatureColumn* out) const = 0;
   // Codes are below this; 0 if they are hashes or have no bound.
   virtual int64_t size() const { return 0; }
   // Codes are small integers, not hashes already mixed.

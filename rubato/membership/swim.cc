@@ -106,9 +106,9 @@ void Swim::Tick(absl::Time now) {
 }
 
 absl::Time Swim::next_wake() const {
-  absl::Time wake = std::min(next_push_pull_, next_probe_);
+  absl::Time wake = next_push_pull_;
   if (!queue_.empty()) wake = std::min(wake, next_gossip_);
-  if (probe_) wake = std::min({wake, probe_->ask_others, probe_->give_up});
+  wake = std::min(wake, probe_ ? std::min(probe_->ask_others, probe_->give_up) : next_probe_);
   for (const auto& [id, known] : known_) {
     if (known.health == Health::kSuspect) wake = std::min(wake, known.deadline);
   }
@@ -171,11 +171,13 @@ void Swim::Hear(const Rumour& rumour, absl::Time now) {
   }
   Known& known = it->second;
   if (known.health == Health::kGone) return;
+  // What others take for dead may only have been out of their reach: a side of a partition comes
+  // back believing that of everyone on the other. So it is suspected, and may defend itself.
+  const Health heard = rumour.health == Health::kDead ? Health::kSuspect : rumour.health;
   const bool newer = rumour.incarnation > known.incarnation;
-  const bool worse = rumour.incarnation == known.incarnation && rumour.health > known.health;
-  const bool final = rumour.health == Health::kGone;
-  // Death outlives a refutation it has not heard of only until that refutation arrives.
-  if (newer || worse || final) SetHealth(known, rumour.health, rumour.incarnation, now);
+  const bool worse = rumour.incarnation == known.incarnation && heard > known.health;
+  const bool final = heard == Health::kGone;
+  if (newer || worse || final) SetHealth(known, heard, rumour.incarnation, now);
 }
 
 void Swim::HearAboutSelf(const Rumour& rumour) {

@@ -9,7 +9,8 @@
 // Each member probes one other a period; an unanswered probe is tried again through others, so
 // that one bad link is not taken for a death. Rumours ride on probes and answers, and a full
 // exchange now and then, also with the dead, mends what was missed. For one incarnation the
-// order alive < suspect < dead decides between rumours; gone is final.
+// order alive < suspect < dead decides between rumours; gone is final. Whom others take for dead is
+// suspected here, for as long as a suspicion lasts: it may live on this side of a partition.
 //
 // Two members may disagree at any moment: this is a detector, and Views agrees on top of it.
 // Not thread-safe: whoever owns the peer owns it.

@@ -109,6 +109,23 @@ TEST(SwimTest, HalvesThatMeetAgainMakeUp) {
   for (int i = 0; i < 4; ++i) EXPECT_THAT(village.SeenBy(i), ElementsAre(0, 1, 2, 3));
 }
 
+// Whoever was alone on one side of a cut took everyone for dead, and says so when the cut heals.
+// Nobody on the other side is dropped for it, not for a moment.
+TEST(SwimTest, TheOneWhoWasCutOffBuriesNobody) {
+  Village village(3);
+  village.RunFor(absl::Seconds(2));
+  for (int other : {0, 1}) village.cut.insert({{other, 2}, {2, other}});
+  village.RunFor(absl::Seconds(5));
+  EXPECT_THAT(village.SeenBy(2), ElementsAre(2));
+  village.cut.clear();
+  for (int i = 0; i < 2000; ++i) {
+    village.RunFor(absl::Milliseconds(5));
+    EXPECT_LT(village[0].health(MemberId(1)), Health::kDead);
+    EXPECT_LT(village[1].health(MemberId(0)), Health::kDead);
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(village.SeenBy(i), ElementsAre(0, 1, 2));
+}
+
 TEST(SwimTest, AProvenDeathNeedsNoSuspicion) {
   Village village(4);
   village.RunFor(absl::Seconds(2));

@@ -35,6 +35,13 @@ bool GroupView::Holds(MemberId member) const {
   return rank >= 0 && rank < holders;
 }
 
+bool GroupView::IsMajority(const std::set<MemberId>& agreed) const {
+  const int count = static_cast<int>(
+      std::count_if(agreed.begin(), agreed.end(), [&](MemberId id) { return Holds(id); }));
+  const bool with_oldest = holders > 0 && agreed.contains(members[0].id);
+  return 2 * count > holders || (2 * count == holders && with_oldest);
+}
+
 uint64_t GroupView::Mark() const {
   if (number == 0) return 0;
   uint64_t mark = Mix(Mix(Mix(parent, number), step), holders);

@@ -27,8 +27,9 @@ struct GroupView {
   int RankOf(MemberId member) const;
   bool Contains(MemberId member) const { return RankOf(member) >= 0; }
   bool Holds(MemberId member) const;
-  // How many holders must agree to the next view.
-  int Majority() const { return holders / 2 + 1; }
+  // Whether these are enough to agree to the next view: more than half of the holders, or just
+  // half with the oldest of them. Any two such sets share a member.
+  bool IsMajority(const std::set<MemberId>& agreed) const;
   // Tells views apart that have one number, as the two halves of a split may, by all that led to
   // them: what messages and buffers of a view are marked with. 0 if there is no view.
   uint64_t Mark() const;

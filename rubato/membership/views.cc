@@ -205,7 +205,7 @@ void Views::HandleAccepted(const ViewMessage& message, absl::Time now) {
   if (!proposal_ || !proposal_->view || proposal_->ballot != message.ballot) return;
   if (!view_.Holds(message.from.id)) return;
   proposal_->accepted_by.insert(message.from.id);
-  if (static_cast<int>(proposal_->accepted_by.size()) >= QuorumSize()) Decide(now);
+  if (IsQuorum(proposal_->accepted_by)) Decide(now);
 }
 
 void Views::Decide(absl::Time now) {
@@ -229,6 +229,7 @@ void Views::HandleReject(const ViewMessage& message, absl::Time now) {
 }
 
 void Views::Tick(absl::Time now) {
+  last_tick_ = now;
   if (!member()) return;
   if (leaving_ && view_.size() == 1) return Fence();  // Nobody is left to be told.
   TellWishes(now);
@@ -239,35 +240,42 @@ void Views::Tick(absl::Time now) {
     if (proposal_ && now >= proposal_->resend) Resend(now);
     return;
   }
-  if (!MayPropose(now)) return;
-  if (frozen_ || complained_ || SomeoneDied()) return Propose(/*planned=*/false, now);
-  if (!WantedByPlan()) return;
-  planned_since_ = std::min(planned_since_, now);
-  if (now >= planned_since_ + options_.gather) Propose(/*planned=*/true, now);
+  const bool may = MayPropose(now);
+  if (may && (frozen_ || complained_ || SomeoneDied())) return Propose(/*planned=*/false, now);
+  const bool wanted = may && WantedByPlan();
+  planned_since_ = wanted ? std::min(planned_since_, now) : absl::InfiniteFuture();
+  if (wanted && now >= planned_since_ + options_.gather) Propose(/*planned=*/true, now);
 }
 
+// Never a time that a Tick() leaves in the past, or its owner would not sleep.
 absl::Time Views::next_wake() const {
   if (!member()) return absl::InfiniteFuture();
   absl::Time wake = absl::InfiniteFuture();
-  if (proposal_) wake = std::min({wake, proposal_->resend, proposal_->deadline});
-  if (planned_since_ < absl::InfiniteFuture()) {
-    wake = std::min(wake, planned_since_ + options_.gather);
+  if (HasWish()) {
+    const auto told = told_.find("wish");
+    wake = told == told_.end() ? absl::InfinitePast() : told->second + options_.retry;
   }
-  if (frozen_) {
-    wake = std::min(wake, frozen_since_ + options_.takeover * (view_.RankOf(self_.id) + 1));
-  }
-  if (not_before_ > absl::InfinitePast()) wake = std::min(wake, not_before_);
-  for (const auto& [what, when] : told_) {
-    if (what == "wish") wake = std::min(wake, when + options_.retry);
-  }
-  return wake;
+  if (proposal_) return std::min({wake, proposal_->resend, proposal_->deadline});
+  if (!view_.Holds(self_.id)) return wake;
+  absl::Time propose = planned_since_ + options_.gather;
+  if (frozen_) propose = std::min(propose, TakeoverTime());
+  if (not_before_ > last_tick_) propose = std::min(propose, not_before_);
+  return std::min(wake, std::max(propose, not_before_));
+}
+
+absl::Time Views::TakeoverTime() const {
+  return frozen_since_ + options_.takeover * (view_.RankOf(self_.id) + 1);
+}
+
+bool Views::HasWish() const {
+  return leaving_ || complained_ || (caught_up_ && !view_.Holds(self_.id));
 }
 
 // A learner that has caught up, or a member that wants to go, says so until it is heard.
 void Views::TellWishes(absl::Time now) {
   if (leaving_) leavers_.insert(self_.id);
+  if (!HasWish() || Recently("wish", now)) return;
   const bool learned = caught_up_ && !view_.Holds(self_.id);
-  if ((!learned && !leaving_ && !complained_) || Recently("wish", now)) return;
   for (int rank = 0; rank < view_.holders; ++rank) {
     const GroupMember& holder = view_.members[rank];
     if (holder.id == self_.id || swim_.health(holder.id) >= Health::kDead) continue;
@@ -281,7 +289,7 @@ void Views::TellWishes(absl::Time now) {
 bool Views::MayPropose(absl::Time now) const {
   const int rank = view_.RankOf(self_.id);
   if (rank < 0 || rank >= view_.holders || now < not_before_) return false;
-  if (frozen_ && now >= frozen_since_ + options_.takeover * (rank + 1)) return true;
+  if (frozen_ && now >= TakeoverTime()) return true;
   for (int older = 0; older < rank; ++older) {
     if (swim_.health(view_.members[older].id) < Health::kDead) return false;
   }
@@ -339,10 +347,9 @@ void Views::Advance(absl::Time now) {
     if (now >= proposal_->deadline) Propose(/*planned=*/false, now);
     return;
   }
-  const auto promised =
-      std::count_if(proposal_->promises.begin(), proposal_->promises.end(),
-                    [&](const auto& promise) { return view_.Holds(promise.first); });
-  const bool enough = promised >= QuorumSize();
+  std::set<MemberId> promised;
+  for (const auto& [id, promise] : proposal_->promises) promised.insert(id);
+  const bool enough = IsQuorum(promised);
   const bool late = now >= proposal_->deadline;
   if (enough && (AllLivingPromised() || (late && !proposal_->planned))) return ProposeValue(now);
   if (late) Propose(/*planned=*/false, now);
@@ -385,7 +392,10 @@ void Views::ProposeValue(absl::Time now) {
   Resend(now);
 }
 
-int Views::QuorumSize() const { return options_.quorum == Quorum::kAny ? 1 : view_.Majority(); }
+bool Views::IsQuorum(const std::set<MemberId>& agreed) const {
+  if (options_.quorum == Quorum::kMajority) return view_.IsMajority(agreed);
+  return std::any_of(agreed.begin(), agreed.end(), [&](MemberId id) { return view_.Holds(id); });
+}
 
 std::vector<Views::Send> Views::TakeSends() { return std::exchange(sends_, {}); }
 

@@ -142,7 +142,9 @@ class Views : public ViewSource {
   void Advance(absl::Time now);
   void ProposeValue(absl::Time now);
   bool AllLivingPromised() const;
-  int QuorumSize() const;
+  bool IsQuorum(const std::set<MemberId>& agreed) const;
+  absl::Time TakeoverTime() const;  // When a frozen member no longer waits for an older one.
+  bool HasWish() const;
   void Fence();  // And gives up what it proposed.
   bool Loses(const GroupView& other) const;
   void SendTo(const GroupMember& to, ViewMessage message, absl::Time now);
@@ -162,6 +164,7 @@ class Views : public ViewSource {
   std::set<MemberId> leavers_;  // Members who asked to go.
   std::set<MemberId> evicted_;  // Once out, an id never comes back.
   uint64_t seen_number_ = 0;    // The highest number met, member of that view or not.
+  absl::Time last_tick_ = absl::InfinitePast();
   absl::Time planned_since_ = absl::InfiniteFuture();
   absl::Time frozen_since_ = absl::InfiniteFuture();
   absl::Time not_before_ = absl::InfinitePast();  // Backing off after a reject.

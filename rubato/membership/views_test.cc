@@ -152,6 +152,30 @@ TEST(ViewsTest, AMinorityStandsStill) {
   EXPECT_TRUE(assembly[2].frozen());
 }
 
+// Of two halves at most one may go on: the one with the oldest.
+TEST(ViewsTest, TheHalfWithTheOldestGoesOn) {
+  Assembly assembly(4);
+  assembly.Bury(2);
+  assembly.Bury(3);
+  assembly.RunFor(absl::Seconds(2));
+  EXPECT_EQ(Plain(assembly[0].view()), ViewOf(2, {0, 1}, 2, 0)) << assembly[0].view().ToString();
+  assembly.Bury(1);
+  assembly.RunFor(absl::Seconds(2));
+  EXPECT_EQ(Plain(assembly[0].view()), ViewOf(3, {0}, 1, 0)) << assembly[0].view().ToString();
+}
+
+// A member that can do nothing but wait sleeps meanwhile.
+TEST(ViewsTest, WhoCannotGoOnDoesNotSpin) {
+  Assembly assembly(5);
+  for (int i : {0, 1, 2}) assembly.Bury(i);
+  assembly.RunFor(absl::Seconds(20));
+  for (int i : {3, 4}) {
+    EXPECT_TRUE(assembly[i].frozen());
+    assembly[i].Tick(assembly.now);
+    EXPECT_GT(assembly[i].next_wake(), assembly.now) << i;
+  }
+}
+
 TEST(ViewsTest, WithQuorumAnyTheLastOneGoesOn) {
   Assembly assembly(4, {.quorum = Quorum::kAny});
   for (int i : {0, 1, 2}) assembly.Bury(i);

@@ -26,6 +26,10 @@ enum class RecordKind : uint32_t {
   kCheckpointRows = 5,
   kCheckpointEnd = 6,      // The last record of a checkpoint: without it the file is incomplete.
   kCheckpointCounted = 7,  // Ids that have been counted and have no row.
+  kWeightsHead = 8,        // Of an export: the declaration,
+  kWeightsDense = 9,       // some dense weights,
+  kWeightsRows = 10,       // some rows of a table,
+  kWeightsEnd = 11,        // and how many rows there were: the last record.
 };
 
 inline constexpr uint32_t kFileVersion = 3;

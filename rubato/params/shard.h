@@ -36,6 +36,8 @@
 
 namespace rubato {
 
+class WeightsSink;
+
 struct ShardOptions {
   int64_t server = 0;
   int64_t servers = 1;
@@ -90,6 +92,9 @@ class Shard {
   // Everything, in one order whatever the history: equal bytes mean equal state. For tests and
   // small tools; holds it all in memory.
   std::string Export() const;
+  // Its part of the weights, as of the next step (params/weights.h). FAILED_PRECONDITION before
+  // the first Declare.
+  absl::Status VisitWeights(WeightsSink& sink) const;
 
  private:
   friend class CheckpointWriter;

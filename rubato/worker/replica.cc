@@ -10,7 +10,6 @@
 #include "rubato/base/bytes.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
-#include "rubato/params/learning_rate.h"
 
 namespace rubato {
 namespace {
@@ -66,10 +65,31 @@ void Replica::Apply() {
   }
 }
 
+PlanRange Replica::NextStep(int64_t workers) {
+  const bool grows = options_.batch_rule != BatchRule::kKeep;
+  return walk_.StepAt(counters_.records, options_.batch_size * (grows ? workers : 1));
+}
+
+// A restart from a checkpoint phases the factor in again.
+double Replica::LearningRate(int64_t workers) {
+  const auto factor = [&] {
+    return PhaseIn(counters_.factor_before,
+                   BatchFactor(options_.batch_rule, static_cast<double>(counters_.workers)),
+                   counters_.records - counters_.workers_since, options_.batch_warmup);
+  };
+  if (workers != counters_.workers) {
+    counters_.factor_before = factor();
+    counters_.workers = workers;
+    counters_.workers_since = counters_.records;
+  }
+  return LearningRateAt(optimizer_.spec(), counters_.records) * factor();
+}
+
 void Replica::ApplyTraining() {
   const int64_t positions = std::lround(sum_[kPositions]);
   const int64_t rows = std::lround(sum_[kRows]);
-  const int64_t expected = NextStep().size();
+  const int64_t workers = std::max<int64_t>(1, std::lround(sum_[kWorkers]));
+  const int64_t expected = NextStep(workers).size();
   absl::Span<float> gradient = Gradient();
   if (rows > 0) {
     const float scale = 1.0f / static_cast<float>(rows);
@@ -78,11 +98,12 @@ void Replica::ApplyTraining() {
     ClipGradient(spec, {&gradient, 1});
     optimizer_.UpdateDense({row_.data(), dense_}, OptimizerState(), gradient,
                            {.number = static_cast<uint32_t>(counters_.steps + 1),
-                            .learning_rate = LearningRateAt(spec, counters_.records)});
+                            .learning_rate = LearningRate(workers)});
     loss_ = sum_[kLoss] / static_cast<double>(rows);
   }
   counters_.wrong += std::abs(positions - expected);
-  counters_.bad_rows += positions - rows;
+  // Every epoch meets them again.
+  if (walk_.EpochOf(counters_.records) == walk_.EpochOf(0)) counters_.bad_rows += positions - rows;
   counters_.records += expected;
   ++counters_.steps;
   counters_.phase = PhaseAfterStep();
@@ -119,16 +140,25 @@ std::string Replica::Encode() const {
   return bytes;
 }
 
-absl::Status Replica::Decode(absl::string_view bytes) {
+namespace {
+
+// The parts of Encode()'s bytes.
+struct Encoded {
+  int64_t dense = 0;
+  int64_t steps = 0, records = 0, bad_rows = 0, wrong = 0;
+  std::vector<float> row;
+};
+
+absl::StatusOr<Encoded> DecodeParts(absl::string_view bytes) {
   ByteReader in(bytes);
+  Encoded parts;
   const uint64_t magic = in.Get<uint64_t>();
-  const int64_t dense = in.Get<int64_t>();
+  parts.dense = in.Get<int64_t>();
   const int64_t floats = in.Get<int64_t>();
-  Counters counters;
-  for (int64_t* value : {&counters.steps, &counters.records, &counters.bad_rows, &counters.wrong}) {
+  for (int64_t* value : {&parts.steps, &parts.records, &parts.bad_rows, &parts.wrong}) {
     *value = in.Get<int64_t>();
   }
-  std::vector<float> row = in.GetVector<float>(floats < 0 ? 0 : static_cast<size_t>(floats));
+  parts.row = in.GetVector<float>(floats < 0 ? 0 : static_cast<size_t>(floats));
   const size_t body = in.position();
   const uint64_t checksum = in.Get<uint64_t>();
   RUBATO_RETURN_IF_ERROR(in.Check("a worker's checkpoint"));
@@ -136,15 +166,31 @@ absl::Status Replica::Decode(absl::string_view bytes) {
       in.remaining() > 0) {
     return absl::DataLossError("it is damaged: its checksum does not hold");
   }
-  if (static_cast<size_t>(dense) != dense_ || row.size() != row_.size()) {
+  return parts;
+}
+
+}  // namespace
+
+absl::Status Replica::Decode(absl::string_view bytes) {
+  RUBATO_ASSIGN_OR_RETURN(Encoded parts, DecodeParts(bytes));
+  if (static_cast<size_t>(parts.dense) != dense_ || parts.row.size() != row_.size()) {
     return absl::FailedPreconditionError(
-        absl::StrCat("it is of another model or optimizer: ", dense, " weights in ", floats,
-                     " numbers, not ", dense_, " in ", row_.size()));
+        absl::StrCat("it is of another model or optimizer: ", parts.dense, " weights in ",
+                     parts.row.size(), " numbers, not ", dense_, " in ", row_.size()));
   }
-  row_ = std::move(row);
-  counters_ = counters;
+  row_ = std::move(parts.row);
+  counters_ = {parts.steps, parts.records, parts.bad_rows, parts.wrong};
   counters_.phase = PhaseAfterStep();
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> ReplicaWeights(absl::string_view bytes) {
+  RUBATO_ASSIGN_OR_RETURN(Encoded parts, DecodeParts(bytes));
+  if (parts.dense < 0 || static_cast<size_t>(parts.dense) > parts.row.size()) {
+    return absl::DataLossError("it holds fewer numbers than weights");
+  }
+  parts.row.resize(static_cast<size_t>(parts.dense));
+  return std::move(parts.row);
 }
 
 }  // namespace rubato

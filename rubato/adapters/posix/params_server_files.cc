@@ -106,7 +106,7 @@ MappedFile::~MappedFile() {
 
 absl::Status Publish(const std::string& temporary, const std::string& path) {
   if (rename(temporary.c_str(), path.c_str()) != 0) return PathError(errno, "read", path);
-  const std::string parent = std::filesystem::path(path).parent_path().string();
+  const std::string parent = std::filesystem::absolute(path).parent_path().string();
   RUBATO_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(parent, O_RDONLY | O_DIRECTORY));
   return fsync(fd.get()) == 0 ? absl::OkStatus() : PathError(errno, "sync", parent);
 }

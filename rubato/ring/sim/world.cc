@@ -1,6 +1,7 @@
 #include "rubato/ring/sim/world.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -321,13 +322,14 @@ bool RingWorld::QuorumLost(int without) const {
 }
 
 bool RingWorld::TooFewHold(const GroupView& view, int without) const {
-  int alive = 0;
+  std::set<MemberId> alive;
   for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
     const RingNode& node = *nodes_[i];
-    alive += i != without && node.up() && !node.peer().fenced() && view.Holds(node.life());
+    const bool lives = i != without && node.up() && !node.peer().fenced();
+    if (lives && view.Holds(node.life())) alive.insert(node.life());
   }
   const bool one_is_enough = options_.master || options_.quorum == Quorum::kAny;
-  return alive < (one_is_enough ? 1 : view.Majority());
+  return one_is_enough ? alive.empty() : !view.IsMajority(alive);
 }
 
 }  // namespace rubato

@@ -1,0 +1,160 @@
+// rubato evaluate, rubato predict: a trained model over a data set, at one version.
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/signals.h"
+#include "rubato/base/status.h"
+#include "rubato/cli/commands.h"
+#include "rubato/cli/progress.h"
+#include "rubato/roles/run_directory.h"
+#include "rubato/roles/score_data.h"
+
+namespace rubato {
+namespace {
+
+struct EvaluateFlags {
+  std::string model;
+  std::vector<std::string> data;
+  int64_t from = 0;
+  PredictOptions predict;
+  bool json = false;
+};
+
+// A bar called `title`, and an ear for Ctrl-C.
+ShowProgress Shown(Console& console, const std::string& title, const std::string& unit) {
+  auto bar = std::make_shared<std::unique_ptr<Progress>>();
+  return [&console, title, unit, bar](int64_t done, int64_t total) {
+    if (*bar == nullptr) *bar = std::make_unique<Progress>(console, title, total, unit);
+    (*bar)->Update(done);
+    if (done == total) bar->reset();
+    return StopSignals() > 0 ? absl::CancelledError(absl::StrCat("stopped while ", title))
+                             : absl::OkStatus();
+  };
+}
+
+// What was asked for, or the job's own validation data.
+std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& servable) {
+  return flags.data.empty() ? servable.job.data.validation : flags.data;
+}
+
+absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
+  const absl::Time start = absl::Now();
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
+  const std::vector<std::string> patterns = DataOf(flags, servable);
+  if (patterns.empty()) {
+    return absl::InvalidArgumentError(
+        "--data: the job has no validation data of its own; name some");
+  }
+  RUBATO_ASSIGN_OR_RETURN(const auto scratch, RunDirectory::Make());
+  RUBATO_ASSIGN_OR_RETURN(
+      const ScoredData data,
+      ScoredData::Open(servable, patterns, scratch->path() + "/index", /*has_labels=*/true,
+                       Shown(console, "indexing", "bytes")));
+  RUBATO_ASSIGN_OR_RETURN(const EvaluatedData result,
+                          EvaluateData(servable, data, Shown(console, "evaluating", "records")));
+  console.err << servable.job.model << " of job " << servable.job.name << ", checkpoint "
+              << servable.checkpoint << " (step " << servable.step << "), on " << result.records
+              << " records\n";
+  for (const auto& [name, value] : result.metrics) {
+    console.err << absl::StrFormat("  %-12s %.6f\n", name, value);
+  }
+  if (flags.json) {
+    console.out << nlohmann::ordered_json{{"job", servable.job.name},
+                                          {"model", servable.job.model},
+                                          {"checkpoint", servable.checkpoint},
+                                          {"step", servable.step},
+                                          {"records", result.records},
+                                          {"bad_rows", result.bad_rows},
+                                          {"seconds", absl::ToDoubleSeconds(absl::Now() - start)},
+                                          {"metrics", result.metrics}}
+                       .dump()
+                << "\n";
+  }
+  return kExitDone;
+}
+
+absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
+  const absl::Time start = absl::Now();
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
+  const std::string index = flags.predict.out + ".partial.index";
+  RUBATO_ASSIGN_OR_RETURN(const ScoredData data,
+                          ScoredData::Open(servable, flags.data, index, /*has_labels=*/false,
+                                           Shown(console, "indexing", "bytes")));
+  RUBATO_ASSIGN_OR_RETURN(
+      const PredictedData result,
+      PredictData(servable, data, flags.predict, Shown(console, "predicting", "records")));
+  RUBATO_RETURN_IF_ERROR(RemoveTree(index));
+  if (result.resumed_from > 0) {
+    console.err << "went on after " << result.resumed_from << " records\n";
+  }
+  console.err << "wrote " << result.records << " scores to " << flags.predict.out << "\n";
+  if (flags.json) {
+    console.out << nlohmann::ordered_json{{"out", flags.predict.out},
+                                          {"checkpoint", servable.checkpoint},
+                                          {"records", result.records},
+                                          {"resumed_from", result.resumed_from},
+                                          {"bad_rows", result.bad_rows},
+                                          {"seconds", absl::ToDoubleSeconds(absl::Now() - start)}}
+                       .dump()
+                << "\n";
+  }
+  return kExitDone;
+}
+
+// Ctrl-C is no error.
+template <typename Run>
+absl::StatusOr<int> UntilStopped(Run run, const std::string& and_then, Console& console) {
+  CatchStopSignals();
+  absl::StatusOr<int> code = run();
+  if (!absl::IsCancelled(code.status())) return code;
+  console.err << code.status().message() << and_then << "\n";
+  return kExitInterrupted;
+}
+
+void AddCommon(CLI::App* command, EvaluateFlags& flags) {
+  command->add_option("model", flags.model, "A job directory, or an export.")->required();
+  command->add_option("--from", flags.from, "Of a job: which checkpoint; default the newest.");
+  command->add_flag("--json", flags.json, "Print the result as one JSON object.");
+}
+
+}  // namespace
+
+void AddEvaluate(Cli& cli) {
+  auto flags = std::make_shared<EvaluateFlags>();
+  Console& console = cli.console();
+  CLI::App* command = cli.Command(
+      "evaluate", "Metrics of a trained model on a data set.",
+      "  rubato evaluate rubato-jobs/ctr-1\n  rubato evaluate model --data test.csv --json\n",
+      [flags, &console] {
+        return UntilStopped([&] { return Evaluate(*flags, console); }, "", console);
+      });
+  AddCommon(command, *flags);
+  command->add_option("--data", flags->data,
+                      "Files or globs, with labels; default the job's validation data.");
+}
+
+void AddPredict(Cli& cli) {
+  auto flags = std::make_shared<EvaluateFlags>();
+  Console& console = cli.console();
+  CLI::App* command = cli.Command(
+      "predict", "Scores of a trained model, a line a record; goes on where it was stopped.",
+      "  rubato predict rubato-jobs/ctr-1 --data new.csv --out scores.tsv --id user\n",
+      [flags, &console] {
+        return UntilStopped([&] { return Predict(*flags, console); },
+                            "; the same command goes on from there", console);
+      });
+  AddCommon(command, *flags);
+  command->add_option("--data", flags->data, "Files or globs; labels need not be there.")
+      ->required();
+  command->add_option("--out", flags->predict.out, "Where to write, as tab-separated text.")
+      ->required();
+  command->add_option("--id", flags->predict.id_column,
+                      "The column that names a row; default its number, from 0.");
+}
+
+}  // namespace rubato

@@ -1,0 +1,101 @@
+#include "rubato/roles/checkpoint_weights.h"
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/base/status.h"
+#include "rubato/params/checkpoint.h"
+#include "rubato/worker/replica.h"
+
+namespace rubato {
+namespace {
+
+// Versions whose manifest is there, from old to new.
+absl::StatusOr<std::vector<int64_t>> Versions(const JobDirectory& directory) {
+  std::vector<int64_t> versions;
+  RUBATO_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory.checkpoints()));
+  for (const std::string& name : names) {
+    int64_t version = 0;
+    if (!absl::SimpleAtoi(name, &version)) continue;
+    if (PathExists(absl::StrCat(directory.checkpoints(), "/", name, "/manifest.json"))) {
+      versions.push_back(version);
+    }
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, WeightsSink& sink) {
+  const std::string path = absl::StrCat(checkpoint.folder, "/server-", server, ".ckpt");
+  RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  SystemMemory memory;
+  Shard shard(memory, {.server = server, .servers = checkpoint.servers});
+  CheckpointReader reader(shard);
+  RUBATO_RETURN_IF_ERROR(
+      ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
+        return reader.Add(kind, body);
+      }).status());
+  RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), path));
+  return Annotate(shard.VisitWeights(sink), path);
+}
+
+}  // namespace
+
+absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory, int64_t version) {
+  RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, Versions(directory));
+  if (versions.empty()) {
+    return absl::NotFoundError(
+        absl::StrCat(directory.path(),
+                     ": has no checkpoint yet; one is written at the end of training, and "
+                     "before with checkpoint.every_steps"));
+  }
+  CheckpointChoice choice = {.version = version == 0 ? versions.back() : version};
+  if (std::find(versions.begin(), versions.end(), choice.version) == versions.end()) {
+    return absl::NotFoundError(absl::StrCat(directory.path(), ": has no checkpoint ",
+                                            choice.version, ", but ",
+                                            absl::StrJoin(versions, ", ")));
+  }
+  choice.folder = absl::StrCat(directory.checkpoints(), "/", choice.version);
+  const std::string path = choice.folder + "/manifest.json";
+  RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  const auto manifest = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto number = [&](const char* key) -> int64_t {
+    return manifest.contains(key) && manifest[key].is_number_integer()
+               ? manifest[key].get<int64_t>()
+               : -1;
+  };
+  if (!manifest.is_object() || number("step") < 0) {
+    return absl::DataLossError(absl::StrCat(path, ": is damaged"));
+  }
+  choice.step = number("step");
+  if (manifest.contains("file") && manifest["file"].is_string()) {
+    choice.file = manifest["file"].get<std::string>();
+  } else if (choice.servers = number("servers"); choice.servers < 1) {
+    return absl::DataLossError(absl::StrCat(path, ": says neither file nor servers"));
+  }
+  return choice;
+}
+
+absl::Status VisitCheckpoint(const CheckpointChoice& checkpoint, const JobSpec& job,
+                             const Trainer& trainer, WeightsSink& sink) {
+  for (int64_t server = 0; server < checkpoint.servers; ++server) {
+    RUBATO_RETURN_IF_ERROR(VisitShard(checkpoint, server, sink));
+  }
+  if (checkpoint.servers > 0) return absl::OkStatus();
+  const std::string path = absl::StrCat(checkpoint.folder, "/", checkpoint.file);
+  RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+  absl::StatusOr<std::vector<float>> weights = ReplicaWeights(bytes);
+  if (!weights.ok()) return Annotate(weights.status(), path);
+  const Declaration model = {.signature = trainer.signature(),
+                             .optimizer = trainer.optimizer(job.optimizer),
+                             .seed = job.seed};
+  RUBATO_RETURN_IF_ERROR(sink.Begin(model));
+  return Annotate(sink.Dense(0, *weights), path);
+}
+
+}  // namespace rubato

@@ -1,0 +1,35 @@
+// The weights in a job's checkpoint, whoever wrote it: servers, each its shard, or one worker of a
+// group.
+#ifndef RUBATO_ROLES_CHECKPOINT_WEIGHTS_H_
+#define RUBATO_ROLES_CHECKPOINT_WEIGHTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/model/trainer.h"
+#include "rubato/params/weights.h"
+#include "rubato/roles/job_directory.h"
+
+namespace rubato {
+
+struct CheckpointChoice {
+  std::string folder;
+  int64_t version = 0;
+  int64_t step = 0;
+  int64_t servers = 0;  // Whose files are there; 0: one worker's.
+  std::string file;     // That worker's.
+};
+
+// The newest complete checkpoint, or the one that `version` names. NOT_FOUND lists what is there.
+absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory, int64_t version);
+
+// Streams its weights, a shard at a time. `trainer` is the job's.
+absl::Status VisitCheckpoint(const CheckpointChoice& checkpoint, const JobSpec& job,
+                             const Trainer& trainer, WeightsSink& sink);
+
+}  // namespace rubato
+
+#endif  // RUBATO_ROLES_CHECKPOINT_WEIGHTS_H_

@@ -1,0 +1,90 @@
+#include "rubato/roles/export_manifest.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/status.h"
+#include "rubato/base/version.h"
+#include "rubato/roles/servable.h"
+
+namespace rubato {
+namespace {
+
+struct FileMark {
+  int64_t bytes = 0;
+  std::string checksum;
+  friend bool operator==(const FileMark&, const FileMark&) = default;
+};
+
+absl::StatusOr<FileMark> MarkOf(const std::string& path) {
+  RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+  return FileMark{.bytes = static_cast<int64_t>(file.bytes().size()),
+                  .checksum = absl::StrFormat("%016x", Checksum(file.bytes()))};
+}
+
+absl::Status CheckFiles(const std::string& folder, const nlohmann::json& files) {
+  for (const auto& [name, mark] : files.items()) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    RUBATO_ASSIGN_OR_RETURN(const FileMark found, MarkOf(path));
+    if (found == FileMark{mark.at("bytes").get<int64_t>(), mark.at("checksum")}) continue;
+    return absl::DataLossError(
+        absl::StrCat(path, ": is damaged: it is not the file that was exported"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckVersion(const std::string& path, const nlohmann::json& manifest) {
+  const int64_t format = manifest.at("format").get<int64_t>();
+  const std::string rubato = manifest.at("rubato");
+  if (format == kExportFormat && rubato == kVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": an export of format ", format, " by rubato ", rubato,
+                   ", and this is rubato ", kVersion, ", which reads its own, of format ",
+                   kExportFormat, "; export the job again with `rubato export`"));
+}
+
+}  // namespace
+
+absl::StatusOr<int64_t> WriteExportManifest(const std::string& folder,
+                                            const ExportManifest& manifest,
+                                            const std::vector<std::string>& files) {
+  nlohmann::ordered_json marks = nlohmann::ordered_json::object();
+  int64_t bytes = 0;
+  for (const std::string& file : files) {
+    RUBATO_ASSIGN_OR_RETURN(const FileMark mark, MarkOf(absl::StrCat(folder, "/", file)));
+    marks[file] = {{"bytes", mark.bytes}, {"checksum", mark.checksum}};
+    bytes += mark.bytes;
+  }
+  const nlohmann::ordered_json document = {{"format", kExportFormat},
+                                           {"rubato", kVersion},
+                                           {"job", manifest.job},
+                                           {"model", manifest.model},
+                                           {"checkpoint", manifest.checkpoint},
+                                           {"step", manifest.step},
+                                           {"files", marks}};
+  const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/manifest.json", text + "\n"));
+  return bytes + static_cast<int64_t>(text.size());
+}
+
+absl::StatusOr<ExportManifest> ReadExportManifest(const std::string& folder) {
+  const std::string path = folder + "/manifest.json";
+  RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  try {
+    const nlohmann::json document = nlohmann::json::parse(text);
+    RUBATO_RETURN_IF_ERROR(CheckVersion(path, document));
+    RUBATO_RETURN_IF_ERROR(CheckFiles(folder, document.at("files")));
+    return ExportManifest{.checkpoint = document.at("checkpoint"),
+                          .step = document.at("step"),
+                          .job = document.at("job"),
+                          .model = document.at("model")};
+  } catch (const nlohmann::json::exception& error) {
+    return absl::DataLossError(absl::StrCat(path, ": is damaged: ", error.what()));
+  }
+}
+
+}  // namespace rubato

@@ -1,0 +1,103 @@
+#include "rubato/roles/row_reader.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/data/cell_reader.h"
+#include "rubato/data/quote.h"
+#include "rubato/job/suggest.h"
+
+namespace rubato {
+namespace {
+
+using Json = nlohmann::json;
+
+absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+// A value as a cell would have it.
+absl::StatusOr<std::string> CellOf(const Json& value) {
+  if (value.is_null()) return std::string();
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number() || value.is_boolean()) return value.dump();
+  return Wrong("is neither text nor a number");
+}
+
+absl::StatusOr<std::string> RecordOf(const Json& row, const std::vector<std::string>& columns,
+                                     size_t label, const RecordWriter& writer) {
+  if (!row.is_object()) return Wrong("is no object of columns and values");
+  std::vector<std::string> cells(columns.size());
+  cells[label] = std::string("0");
+  for (const auto& [name, value] : row.items()) {
+    const auto column = std::find(columns.begin(), columns.end(), name);
+    if (column == columns.end()) {
+      return Wrong(absl::StrCat("no column ", Quote(name), DidYouMean(name, columns)));
+    }
+    absl::StatusOr<std::string> cell = CellOf(value);
+    if (!cell.ok()) return Annotate(cell.status(), absl::StrCat("column ", Quote(name)));
+    const auto at = static_cast<size_t>(column - columns.begin());
+    if (at != label || !cell->empty()) cells[at] = *std::move(cell);
+  }
+  std::string record;
+  const std::vector<absl::string_view> views(cells.begin(), cells.end());
+  RUBATO_RETURN_IF_ERROR(writer.Write(views, &record));
+  return record;
+}
+
+}  // namespace
+
+absl::StatusOr<RowReader> RowReader::Make(const Servable& servable) {
+  RowReader reader;
+  RUBATO_ASSIGN_OR_RETURN(reader.owned_,
+                          servable.MakeParser(servable.schema, /*has_labels=*/false));
+  reader.model_parser_ = servable.trainer->parser();
+  if (reader.owned_ == nullptr) return reader;
+  const absl::StatusOr<CellReader> cells = CellReader::Make(servable.job.data, servable.schema);
+  if (!cells.ok()) return reader;  // Images: records only.
+  reader.columns_ = cells->columns();
+  RUBATO_ASSIGN_OR_RETURN(reader.writer_, RecordWriter::Make(servable.job.data, reader.columns_));
+  std::string label = servable.features.has_value() ? servable.features->label : "";
+  if (label.empty()) label = servable.job.data.label;
+  const auto found = std::find(reader.columns_.begin(), reader.columns_.end(), label);
+  if (found != reader.columns_.end()) {
+    reader.label_ = static_cast<size_t>(found - reader.columns_.begin());
+  }
+  return reader;
+}
+
+absl::StatusOr<Batch> RowReader::Read(absl::string_view json) const {
+  const Json document = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded()) return Wrong("the body is not JSON");
+  if (!document.is_object()) return Wrong("the body must be {\"rows\": [...]}");
+  const bool by_column = document.contains("rows");
+  const char* key = by_column ? "rows" : "records";
+  if (!document.contains(key) || !document[key].is_array()) {
+    return Wrong("the body has neither \"rows\" nor \"records\", a list of them");
+  }
+  if (by_column && !writer_.has_value()) {
+    return Wrong("this model reads no columns; send \"records\", as its data files have them");
+  }
+  const Json& rows = document[key];
+  if (rows.size() > kRowsMax) {
+    return Wrong(absl::StrCat(rows.size(), " rows in one request, more than ", kRowsMax));
+  }
+  const auto block = parser().NewBlock();
+  for (size_t i = 0; i < rows.size(); ++i) {
+    const std::string place = absl::StrCat(key, "[", i, "]");
+    absl::StatusOr<std::string> record = Wrong("is no text");
+    if (by_column) {
+      record = RecordOf(rows[i], columns_, label_, *writer_);
+    } else if (rows[i].is_string()) {
+      record = rows[i].get<std::string>();
+    }
+    if (!record.ok()) return Annotate(record.status(), place);
+    RUBATO_RETURN_IF_ERROR(Annotate(block->Add(*record), place));
+  }
+  Batch batch;
+  block->Finish(&batch);
+  return batch;
+}
+
+}  // namespace rubato

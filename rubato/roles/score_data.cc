@@ -1,0 +1,209 @@
+#include "rubato/roles/score_data.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/files/file_source.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/files/idx_source.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/rng.h"
+#include "rubato/base/status.h"
+#include "rubato/data/cell_reader.h"
+#include "rubato/job/suggest.h"
+#include "rubato/metrics/evaluation.h"
+#include "rubato/roles/prediction_file.h"
+#include "rubato/tasks/task.h"
+#include "rubato/worker/evaluation.h"
+#include "rubato/worker/task_reader.h"
+
+namespace rubato {
+namespace {
+
+// Enough for the model to work at full speed, little enough to lose at a kill.
+constexpr int64_t kBatchRecords = 1024;
+
+// Records [begin, end) as a batch, and which of them could be read.
+struct ReadRows {
+  Batch batch;
+  std::vector<std::string> ids;
+  std::vector<bool> is_good;
+};
+
+// Reads what predictions are made of.
+class PredictionReader {
+ public:
+  static absl::StatusOr<PredictionReader> Make(const Servable& servable, const ScoredData& data,
+                                               const std::string& id_column) {
+    PredictionReader reader(servable, data);
+    if (id_column.empty()) return reader;
+    RUBATO_ASSIGN_OR_RETURN(reader.cells_, CellReader::Make(servable.job.data, data.schema()));
+    const std::vector<std::string>& columns = reader.cells_->columns();
+    const auto found = std::find(columns.begin(), columns.end(), id_column);
+    if (found == columns.end()) {
+      return absl::InvalidArgumentError(absl::StrCat("--id: the data has no column '", id_column,
+                                                     "'", DidYouMean(id_column, columns)));
+    }
+    reader.id_ = static_cast<size_t>(found - columns.begin());
+    return reader;
+  }
+
+  absl::StatusOr<ReadRows> Read(int64_t begin, int64_t end) {
+    ReadRows rows;
+    const auto block = data_.parser().NewBlock();
+    RUBATO_RETURN_IF_ERROR(
+        data_.source().Read(begin, end, [&](int64_t record, absl::string_view bytes) {
+          rows.ids.push_back(IdOf(record, bytes));
+          const absl::Status status = block->Add(bytes);
+          rows.is_good.push_back(status.ok());
+          return status.ok() ? status : CountBad(record, status);
+        }));
+    block->Finish(&rows.batch);
+    return rows;
+  }
+
+  int64_t bad_rows() const { return bad_rows_; }
+
+ private:
+  PredictionReader(const Servable& servable, const ScoredData& data)
+      : spec_(servable.job.data), data_(data) {}
+
+  // A tab or a line's end within an id would make two of one line.
+  std::string IdOf(int64_t record, absl::string_view bytes) {
+    if (!cells_.has_value()) return absl::StrCat(record);
+    if (!cells_->Read(bytes, &scratch_).ok()) return "";
+    return absl::StrReplaceAll(scratch_.views[id_],
+                               {{"\\", "\\\\"}, {"\t", "\\t"}, {"\n", "\\n"}, {"\r", "\\r"}});
+  }
+
+  absl::Status CountBad(int64_t record, const absl::Status& why) {
+    if (spec_.bad_rows == "skip" && ++bad_rows_ <= spec_.bad_rows_max) return absl::OkStatus();
+    return Annotate(why, data_.source().Locate(record));
+  }
+
+  const DataSpec& spec_;
+  const ScoredData& data_;
+  std::optional<CellReader> cells_;
+  size_t id_ = 0;
+  Cells scratch_;
+  int64_t bad_rows_ = 0;
+};
+
+std::string LinesOf(const ReadRows& rows, absl::Span<const float> scores, size_t width) {
+  std::string lines;
+  size_t row = 0;
+  for (size_t i = 0; i < rows.ids.size(); ++i) {
+    absl::StrAppend(&lines, rows.ids[i]);
+    for (size_t w = 0; w < width; ++w) {
+      if (rows.is_good[i]) {
+        absl::StrAppendFormat(&lines, "\t%.9g", scores[row * width + w]);
+      } else {
+        lines.append("\tnan");
+      }
+    }
+    row += rows.is_good[i];
+    lines.push_back('\n');
+  }
+  return lines;
+}
+
+}  // namespace
+
+absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable,
+                                            const std::vector<std::string>& patterns,
+                                            const std::string& index_path, bool has_labels,
+                                            const ShowProgress& indexing) {
+  DataSpec spec = servable.job.data;
+  absl::StatusOr<std::vector<std::string>> files = patterns;
+  if (spec.format == "idx") files = FindIdxFiles(patterns, "t10k");
+  RUBATO_RETURN_IF_ERROR(files.status());
+  // Columns are the features' matter, if there are some; without, the parser's.
+  RUBATO_RETURN_IF_ERROR(BuildIndex(spec, *files, index_path, indexing).status());
+  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenData(spec, index_path));
+  ScoredData data;
+  data.servable_ = &servable;
+  data.source_ = std::move(opened.source);
+  data.schema_ = std::move(opened.schema);
+  RUBATO_ASSIGN_OR_RETURN(data.owned_, servable.MakeParser(data.schema_, has_labels));
+  RUBATO_ASSIGN_OR_RETURN(const std::string index, ReadWholeFile(index_path));
+  data.checksum_ = Checksum(index);
+  return data;
+}
+
+const RecordParser& ScoredData::parser() const {
+  return owned_ != nullptr ? *owned_ : *servable_->trainer->parser();
+}
+
+absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data,
+                                           const ShowProgress& show) {
+  const int64_t width = servable.trainer->score_width();
+  TaskReader reader(data.source(), data.parser(),
+                    {.batch_size = kBatchRecords,
+                     .shuffle_buffer = 0,
+                     .skip_bad_rows = servable.job.data.bad_rows == "skip",
+                     .score_width = width});
+  reader.Start({.kind = TaskKind::kEvaluate, .begin = 0, .end = data.records()});
+  Evaluation evaluation(width);
+  EvaluatedData result;
+  BatchKey key;
+  Batch batch;
+  while (true) {
+    RUBATO_ASSIGN_OR_RETURN(const bool more, reader.Next(&key, &batch));
+    if (!more) break;
+    result.bad_rows += reader.skipped().count;
+    if (result.bad_rows > servable.job.data.bad_rows_max) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          result.bad_rows, " rows could not be read, more than data.bad_rows_max of the job"));
+    }
+    if (batch.rows > 0) {
+      RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> scores, servable.model->Predict(batch));
+      evaluation.Add(batch, scores, servable.trainer->Metrics(batch, scores));
+    }
+    RUBATO_RETURN_IF_ERROR(show(key.end, data.records()));
+  }
+  result.records = data.records() - result.bad_rows;
+  result.metrics = Metrics(evaluation.sums());
+  return result;
+}
+
+absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& data,
+                                          const PredictOptions& options, const ShowProgress& show) {
+  const int64_t width = servable.trainer->score_width();
+  RUBATO_ASSIGN_OR_RETURN(PredictionReader reader,
+                          PredictionReader::Make(servable, data, options.id_column));
+  const uint64_t work = Mix(Mix(servable.weights->checksum(), data.checksum()),
+                            HashText(options.id_column, /*seed=*/2));
+  RUBATO_ASSIGN_OR_RETURN(const auto file,
+                          PredictionFile::Open(options.out, absl::StrFormat("%016x", work)));
+  PredictedData result = {.records = data.records(), .resumed_from = file->records()};
+  std::vector<float> scores;
+  absl::Time kept = absl::Now();
+  while (file->records() < data.records()) {
+    const int64_t begin = file->records(), end = std::min(begin + kBatchRecords, data.records());
+    RUBATO_ASSIGN_OR_RETURN(const ReadRows rows, reader.Read(begin, end));
+    RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> predicted,
+                            servable.model->Predict(rows.batch));
+    scores.assign(predicted.begin(), predicted.end());
+    ToProbabilities(width, &scores);
+    RUBATO_RETURN_IF_ERROR(
+        file->Append(LinesOf(rows, scores, static_cast<size_t>(width)), end - begin));
+    if (const absl::Time now = absl::Now(); now - kept > absl::Milliseconds(200)) {
+      kept = now;
+      RUBATO_RETURN_IF_ERROR(file->Keep());
+    }
+    if (absl::Status stop = show(end, data.records()); !stop.ok()) {
+      RUBATO_RETURN_IF_ERROR(file->Keep());
+      return stop;
+    }
+  }
+  result.bad_rows = reader.bad_rows();
+  RUBATO_RETURN_IF_ERROR(file->Finish());
+  return result;
+}
+
+}  // namespace rubato

@@ -1,0 +1,72 @@
+// A whole data set through a model that stands still: `rubato evaluate` and `rubato predict`.
+#ifndef RUBATO_ROLES_SCORE_DATA_H_
+#define RUBATO_ROLES_SCORE_DATA_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rubato/data/source.h"
+#include "rubato/roles/servable.h"
+
+namespace rubato {
+
+// Hears of how much is done, now and then; an error from it stops the work.
+using ShowProgress = std::function<absl::Status(int64_t done, int64_t total)>;
+
+// Data of the model's format, indexed and opened.
+class ScoredData {
+ public:
+  // Keeps its index at `index_path`. Without `has_labels` the files need not have any. `servable`
+  // outlives it.
+  static absl::StatusOr<ScoredData> Open(Servable& servable,
+                                         const std::vector<std::string>& patterns,
+                                         const std::string& index_path, bool has_labels,
+                                         const ShowProgress& indexing);
+
+  int64_t records() const { return source_->records(); }
+  RecordSource& source() const { return *source_; }
+  const RecordParser& parser() const;
+  const std::string& schema() const { return schema_; }
+  // Of files and index: the same data reads as the same number.
+  uint64_t checksum() const { return checksum_; }
+
+ private:
+  const Servable* servable_ = nullptr;
+  std::unique_ptr<RecordSource> source_;
+  std::unique_ptr<const RecordParser> owned_;
+  std::string schema_;
+  uint64_t checksum_ = 0;
+};
+
+struct EvaluatedData {
+  int64_t records = 0;
+  int64_t bad_rows = 0;  // Left out, as data.bad_rows of the job allows.
+  std::map<std::string, double> metrics;
+};
+absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data,
+                                           const ShowProgress& show);
+
+struct PredictOptions {
+  std::string out;        // TSV: id, score; for classes one score each.
+  std::string id_column;  // Empty: the record's number, from 0.
+};
+struct PredictedData {
+  int64_t records = 0;
+  int64_t resumed_from = 0;  // Records that an earlier try had written.
+  int64_t bad_rows = 0;      // Of this try, with the score nan.
+};
+// Writes exactly one line a record, in their order. OUT is there as a whole or not at all: until
+// then lines gather in OUT.partial, and OUT.partial.state says how many of them count, so that the
+// same command goes on where a killed one was. With another model or other data it begins anew.
+absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& data,
+                                          const PredictOptions& options, const ShowProgress& show);
+
+}  // namespace rubato
+
+#endif  // RUBATO_ROLES_SCORE_DATA_H_

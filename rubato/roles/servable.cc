@@ -1,0 +1,167 @@
+#include "rubato/roles/servable.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/adapters/torch_loader/load_trainer.h"
+#include "rubato/adapters/yaml/features_file.h"
+#include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/status.h"
+#include "rubato/base/version.h"
+#include "rubato/data/formats.h"
+#include "rubato/data/record_index.h"
+#include "rubato/features/feature_parser.h"
+#include "rubato/roles/checkpoint_weights.h"
+#include "rubato/roles/export_manifest.h"
+#include "rubato/roles/job_directory.h"
+
+namespace rubato {
+namespace {
+
+// Features and model for the columns in `schema`.
+absl::Status LoadModel(Servable* servable) {
+  if (!servable->job.features.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(servable->features, LoadFeaturesFile(servable->job.features));
+  }
+  RUBATO_ASSIGN_OR_RETURN(const auto parser,
+                          servable->MakeParser(servable->schema, /*has_labels=*/true));
+  RUBATO_ASSIGN_OR_RETURN(servable->trainer, LoadTrainer(servable->job, parser->shape()));
+  servable->weights = std::make_unique<FrozenWeights>();
+  return absl::OkStatus();
+}
+
+absl::Status Freeze(Servable* servable) {
+  RUBATO_RETURN_IF_ERROR(servable->weights->Check());
+  RUBATO_ASSIGN_OR_RETURN(const auto parser,
+                          servable->MakeParser(servable->schema, /*has_labels=*/true));
+  const BatchShape& shape =
+      parser != nullptr ? parser->shape() : servable->trainer->parser()->shape();
+  RUBATO_ASSIGN_OR_RETURN(FrozenModel model,
+                          FrozenModel::Make(*servable->trainer, *servable->weights,
+                                            static_cast<int64_t>(shape.ids.size())));
+  servable->model = std::make_unique<FrozenModel>(std::move(model));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> SchemaAt(const std::string& index_path) {
+  RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(index_path));
+  absl::StatusOr<RecordIndex> index = RecordIndex::Decode(bytes);
+  if (!index.ok()) return Annotate(index.status(), index_path);
+  return index->schema;
+}
+
+// All but the weights.
+absl::StatusOr<Servable> OpenJob(const JobDirectory& directory, const CheckpointChoice& choice) {
+  Servable servable = {.checkpoint = choice.version, .step = choice.step};
+  RUBATO_ASSIGN_OR_RETURN(servable.job, LoadJobFile(directory.job_file()));
+  if (!servable.job.features.empty()) {
+    servable.job.features = choice.folder + "/features.yaml";
+    if (!PathExists(servable.job.features)) servable.job.features = directory.features();
+  }
+  RUBATO_ASSIGN_OR_RETURN(servable.schema, SchemaAt(directory.train_index()));
+  RUBATO_RETURN_IF_ERROR(LoadModel(&servable));
+  return servable;
+}
+
+absl::StatusOr<Servable> OpenExport(const std::string& path) {
+  RUBATO_ASSIGN_OR_RETURN(const ExportManifest manifest, ReadExportManifest(path));
+  Servable servable = {.checkpoint = manifest.checkpoint, .step = manifest.step};
+  RUBATO_ASSIGN_OR_RETURN(servable.schema, ReadWholeFile(path + "/schema"));
+  RUBATO_ASSIGN_OR_RETURN(servable.job, LoadJobFile(path + "/job.yaml"));
+  RUBATO_RETURN_IF_ERROR(LoadModel(&servable));
+  const std::string weights = path + "/weights.bin";
+  RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(weights));
+  RUBATO_RETURN_IF_ERROR(ReadWeights(weights, file.bytes(), *servable.weights));
+  RUBATO_RETURN_IF_ERROR(Annotate(Freeze(&servable), path));
+  return servable;
+}
+
+// The checkpoint's files in `folder`, all but the manifest.
+absl::StatusOr<std::vector<std::string>> WriteParts(const ExportOptions& options,
+                                                    const CheckpointChoice& choice,
+                                                    Servable& servable, const std::string& folder,
+                                                    Exported* exported) {
+  std::vector<std::string> files = {"job.yaml", "schema", "weights.bin"};
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/schema", servable.schema));
+  JobSpec job = servable.job;
+  if (servable.features.has_value()) {
+    job.features = "features.yaml";
+    files.push_back(job.features);
+    RUBATO_RETURN_IF_ERROR(
+        WriteFileAtomically(folder + "/features.yaml", FormatFeaturesText(*servable.features)));
+  }
+  if (const size_t slash = job.model.rfind('/'); slash != std::string::npos) {
+    RUBATO_ASSIGN_OR_RETURN(const std::string plugin, ReadWholeFile(job.model));
+    job.model = job.model.substr(slash + 1);
+    files.push_back(job.model);
+    RUBATO_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder, "/", job.model), plugin));
+  }
+  RUBATO_RETURN_IF_ERROR(WriteJobFile(folder + "/job.yaml", job));
+  RUBATO_ASSIGN_OR_RETURN(const auto file, RecordFile::Create(folder + "/weights.bin"));
+  WeightsWriter writer(*file);
+  RUBATO_RETURN_IF_ERROR(VisitCheckpoint(choice, servable.job, *servable.trainer, writer));
+  RUBATO_RETURN_IF_ERROR(Annotate(writer.Finish(), choice.folder));
+  RUBATO_RETURN_IF_ERROR(file->Sync());
+  for (const int64_t rows : writer.rows()) exported->rows += rows;
+  return files;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const std::string& columns,
+                                                                         bool has_labels) const {
+  if (trainer != nullptr && trainer->parser() != nullptr) {
+    return std::unique_ptr<const RecordParser>();
+  }
+  if (!features.has_value()) return rubato::MakeParser(job.data, columns);
+  return FeatureParser::Create(job.data, columns, *features, has_labels);
+}
+
+absl::StatusOr<Servable> OpenServable(const std::string& path, int64_t version) {
+  if (PathExists(path + "/manifest.json")) {
+    if (version == 0) return OpenExport(path);
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": is an export, of one checkpoint; --from goes with a job directory"));
+  }
+  if (!PathExists(path + "/job.yaml")) {
+    return absl::NotFoundError(absl::StrCat(
+        path, ": is neither a job directory (no job.yaml) nor an export (no manifest.json)"));
+  }
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(path));
+  RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice choice, ChooseCheckpoint(directory, version));
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenJob(directory, choice));
+  RUBATO_RETURN_IF_ERROR(
+      VisitCheckpoint(choice, servable.job, *servable.trainer, *servable.weights));
+  RUBATO_RETURN_IF_ERROR(Annotate(Freeze(&servable), choice.folder));
+  return servable;
+}
+
+absl::StatusOr<Exported> WriteExport(const ExportOptions& options) {
+  if (PathExists(options.out) && !options.replace) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(options.out, ": is there already; --force replaces it"));
+  }
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(options.job_dir));
+  RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice choice,
+                          ChooseCheckpoint(directory, options.version));
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenJob(directory, choice));
+  const std::string folder = options.out + ".partial";
+  RUBATO_RETURN_IF_ERROR(RemoveTree(folder));
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
+  Exported exported = {.checkpoint = choice.version, .step = choice.step};
+  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                          WriteParts(options, choice, servable, folder, &exported));
+  const ExportManifest manifest = {.checkpoint = choice.version,
+                                   .step = choice.step,
+                                   .job = servable.job.name,
+                                   .model = servable.job.model};
+  RUBATO_ASSIGN_OR_RETURN(exported.bytes, WriteExportManifest(folder, manifest, files));
+  if (options.replace) RUBATO_RETURN_IF_ERROR(RemoveTree(options.out));
+  RUBATO_RETURN_IF_ERROR(Publish(folder, options.out));
+  return exported;
+}
+
+}  // namespace rubato

@@ -1,0 +1,71 @@
+// A trained model ready to score: opened from a job directory's checkpoint, or from an export.
+//
+// An export is a folder that stands for itself:
+//
+//   manifest.json   versions, and size and checksum of every other file
+//   job.yaml        the job as trained: model, options, format
+//   schema          the columns of its training data
+//   features.yaml   the features, if the job has some
+//   weights.bin     dense weights and embedding rows (params/weights.h)
+//   lib*.so         the plug-in, if the model is one
+#ifndef RUBATO_ROLES_SERVABLE_H_
+#define RUBATO_ROLES_SERVABLE_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "rubato/data/source.h"
+#include "rubato/features/features_spec.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/model/trainer.h"
+#include "rubato/params/weights.h"
+#include "rubato/worker/frozen_model.h"
+
+namespace rubato {
+
+// Grows when the folder above changes.
+constexpr int kExportFormat = 1;
+
+struct Servable {
+  JobSpec job;
+  std::string schema;  // Columns of the training data, as its index has them.
+  std::optional<FeaturesSpec> features;
+  int64_t checkpoint = 0;  // Version.
+  int64_t step = 0;        // At which it was cut.
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<FrozenWeights> weights;
+  std::unique_ptr<FrozenModel> model;
+
+  // Who reads records of columns `schema`, as training did. Without `has_labels` they need not have
+  // any. Null if the model has a parser of its own.
+  absl::StatusOr<std::unique_ptr<const RecordParser>> MakeParser(const std::string& schema,
+                                                                 bool has_labels) const;
+};
+
+// `path` is a job directory, of which the newest complete checkpoint is taken unless `version`
+// names one, or an export.
+//   NOT_FOUND            neither of them; no such checkpoint, with those that are there
+//   FAILED_PRECONDITION  an export of another version; a plug-in that has changed since
+//   DATA_LOSS            a damaged file, named
+absl::StatusOr<Servable> OpenServable(const std::string& path, int64_t version = 0);
+
+// Writes an export of a checkpoint of `job_dir` to the folder `out`, which is there as a whole or
+// not at all. ALREADY_EXISTS if something is there and not `replace`.
+struct ExportOptions {
+  std::string job_dir;
+  std::string out;
+  int64_t version = 0;  // 0: the newest.
+  bool replace = false;
+};
+struct Exported {
+  int64_t checkpoint = 0, step = 0, rows = 0, bytes = 0;
+};
+absl::StatusOr<Exported> WriteExport(const ExportOptions& options);
+
+}  // namespace rubato
+
+#endif  // RUBATO_ROLES_SERVABLE_H_

@@ -1,0 +1,234 @@
+// From a checkpoint to scores: evaluate, predict, export and score say the same as training did,
+// whatever is killed, and refuse what is damaged.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <httplib.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// People of whom the older ones in the south are rich, but for some, with what real tables have.
+std::string PeopleCsv(int rows, int start) {
+  std::string csv = "age,town,serial,income\n";
+  for (int i = start; i < start + rows; ++i) {
+    const int age = 18 + i * 7 % 60;
+    const bool south = i * 13 % 5 < 2, odd = i * 31 % 10 == 0;
+    absl::StrAppend(&csv, i % 17 == 0 ? "" : absl::StrCat(age), ",",
+                    south ? "\"Rome, Italy\"" : "Oslo", ",s", i, ",",
+                    (age > 45 && south) != odd ? ">50K" : "<=50K", "\n");
+  }
+  return csv;
+}
+
+// One trained job for all tests: FOLDER/job, and its export, FOLDER/model.
+class ServeTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new ScratchFolder;
+    folder_->Write("people.csv", PeopleCsv(4000, 0));
+    folder_->Write("test.csv", PeopleCsv(1000, 4000));
+    ASSERT_EQ(Run({"init", "--data", "people.csv", "--validation", "test.csv", "--label", "income"})
+                  .exit_code,
+              0);
+    TrainingJob training(path(), {path() + "/job.yaml", "--set", "servers=2", "--set",
+                                  "optimizer.weight_decay=0.001", "--set", "epochs=2"});
+    const CommandResult result = training.Wait();
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const CommandResult exported = Run({"export", "job", "--out", "model", "--json"});
+    ASSERT_EQ(exported.exit_code, 0) << exported.err;
+  }
+  static void TearDownTestSuite() { delete folder_; }
+
+  static const std::string& path() { return folder_->path(); }
+  static CommandResult Run(const std::vector<std::string>& words) {
+    return RunRubato(words, path());
+  }
+  static std::vector<std::string> Lines(const std::string& name) {
+    return absl::StrSplit(ReadText(path() + "/" + name), '\n', absl::SkipEmpty());
+  }
+  // The port of a `rubato score` once it listens.
+  static int PortOf(RunningCommand& server) {
+    int port = 0;
+    EXPECT_TRUE(Eventually([&] {
+      const std::string err = server.err();
+      const size_t at = err.find("http://127.0.0.1:");
+      return at != std::string::npos && err.find('\n', at) != std::string::npos &&
+             absl::SimpleAtoi(err.substr(at + 17, err.find('\n', at) - at - 17), &port);
+    })) << server.err();
+    return port;
+  }
+
+  static ScratchFolder* folder_;
+};
+ScratchFolder* ServeTest::folder_ = nullptr;
+
+// The job's last evaluation went through servers and workers; this one through a frozen copy.
+TEST_F(ServeTest, EvaluateAgreesWithTraining) {
+  const json trained = json::parse(ReadText(path() + "/job/summary.json"))["metrics"];
+  for (const char* model : {"job", "model"}) {
+    const CommandResult result = Run({"evaluate", model, "--data", "test.csv", "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const json metrics = json::parse(result.out)["metrics"];
+    EXPECT_NEAR(metrics["logloss"].get<double>(), trained["logloss"].get<double>(), 1e-7);
+    EXPECT_NEAR(metrics["auc"].get<double>(), trained["auc"].get<double>(), 1e-9);
+  }
+}
+
+// Every row scores over HTTP as it does in a file read as training reads it, alone or with others.
+TEST_F(ServeTest, ServedScoresAreTrainingScores) {
+  ASSERT_EQ(
+      Run({"predict", "job", "--data", "test.csv", "--out", "s.tsv", "--id", "serial"}).exit_code,
+      0);
+  const std::vector<std::string> lines = Lines("s.tsv");
+  ASSERT_EQ(lines.size(), 1000u);
+  RunningCommand server({"score", "model", "--listen", "127.0.0.1:0"}, path());
+  httplib::Client client("127.0.0.1", PortOf(server));
+  json all = {{"rows", json::array()}};
+  for (int i = 4000; i < 5000; ++i) {
+    json row = {{"town", i * 13 % 5 < 2 ? "Rome, Italy" : "Oslo"},
+                {"serial", absl::StrCat("s", i)}};
+    if (i % 17 != 0) row["age"] = 18 + i * 7 % 60;
+    all["rows"].push_back(row);
+  }
+  const auto reply = client.Post("/score", all.dump(), "application/json");
+  ASSERT_TRUE(reply && reply->status == 200);
+  const json scores = json::parse(reply->body)["scores"];
+  ASSERT_EQ(scores.size(), lines.size());
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string> line = absl::StrSplit(lines[i], '\t');
+    ASSERT_EQ(line[0], absl::StrCat("s", 4000 + i));
+    EXPECT_NEAR(scores[i].get<double>(), std::stod(line[1]), 1e-6);
+    if (i % 100 != 0) continue;
+    const json one = {{"rows", {all["rows"][i]}}};
+    const auto alone = client.Post("/score", one.dump(), "application/json");
+    EXPECT_NEAR(json::parse(alone->body)["scores"][0].get<double>(), std::stod(line[1]), 1e-6);
+  }
+  EXPECT_EQ(json::parse(client.Get("/health")->body)["state"], "serving");
+  EXPECT_THAT(client.Get("/metrics")->body, HasSubstr("rubato_score_rows_total 1010"));
+  EXPECT_EQ(server.End(SIGINT), 0);
+}
+
+TEST_F(ServeTest, WrongRequestsAreToldWhatIsWrong) {
+  RunningCommand server({"score", "model", "--listen", "127.0.0.1:0"}, path());
+  httplib::Client client("127.0.0.1", PortOf(server));
+  const auto post = [&](const std::string& body) {
+    const auto reply = client.Post("/score", body, "application/json");
+    return reply ? absl::StrCat(reply->status, " ", reply->body) : std::string("no reply");
+  };
+  EXPECT_THAT(post("{\"rows\": [{}, {\"agee\": 1}]}"), HasSubstr("rows[1]: no column 'agee'; did"));
+  EXPECT_THAT(post("{\"rows\": [{\"age\": \"old\"}]}"), HasSubstr("'old', is not a finite number"));
+  EXPECT_THAT(post("{\"rows\": [{\"age\": [1]}]}"), HasSubstr("neither text nor a number"));
+  EXPECT_THAT(post("{\"rows\": [3]}"), HasSubstr("400 "));
+  EXPECT_THAT(post("{}"), HasSubstr("neither \\\"rows\\\" nor"));
+  EXPECT_THAT(post(std::string(100000, '[')), HasSubstr("is not JSON"));
+  EXPECT_THAT(post(std::string("\0\xff\xfe", 3)), HasSubstr("is not JSON"));
+  EXPECT_THAT(post("{\"rows\": [{\"town\": \"\\ud800\"}]}"), HasSubstr("400"));
+  EXPECT_THAT(post("{\"records\": [\"39,Oslo,s1,x\"]}"), HasSubstr("200 "));
+  EXPECT_EQ(client.Get("/score")->status, 405);
+  EXPECT_EQ(client.Get("/nothing")->status, 404);
+}
+
+TEST_F(ServeTest, DamagedAndForeignExportsAreRefused) {
+  for (const auto& file : fs::directory_iterator(path() + "/model")) {
+    const std::string copy = path() + "/damaged";
+    fs::remove_all(copy);
+    fs::copy(path() + "/model", copy);
+    const std::string victim = copy + "/" + file.path().filename().string();
+    std::string bytes = ReadText(victim);
+    bytes[bytes.size() / 2] ^= 1;
+    std::ofstream(victim, std::ios::binary) << bytes;
+    const CommandResult result = Run({"evaluate", "damaged", "--data", "test.csv"});
+    EXPECT_EQ(result.exit_code, 2) << victim << result.err;
+    EXPECT_THAT(result.err, HasSubstr("damaged/"));
+  }
+  fs::remove_all(path() + "/other");
+  fs::copy(path() + "/model", path() + "/other");
+  json manifest = json::parse(ReadText(path() + "/other/manifest.json"));
+  manifest["rubato"] = "9.9";
+  folder_->Write("other/manifest.json", manifest.dump());
+  const CommandResult other = Run({"score", "other", "--listen", "127.0.0.1:0"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("by rubato 9.9"));
+  EXPECT_THAT(Run({"export", "job", "--out", "model"}).err, HasSubstr("--force"));
+  EXPECT_THAT(Run({"evaluate", "job", "--from", "7"}).err, HasSubstr("no checkpoint 7"));
+  EXPECT_THAT(Run({"evaluate", "people.csv"}).err, HasSubstr("neither a job directory"));
+}
+
+// Killed again and again, predict still writes every line once.
+TEST_F(ServeTest, PredictGoesOnAfterEveryKill) {
+  folder_->Write("many.csv", PeopleCsv(300000, 0));
+  const std::vector<std::string> command = {"predict", "model",      "--data", "many.csv",
+                                            "--out",   "killed.tsv", "--id",   "serial"};
+  const std::string out = path() + "/killed.tsv";
+  const auto kept = [&] {
+    const json state = json::parse(ReadText(out + ".partial.state"), nullptr, false);
+    return state.is_object() ? state.value("records", int64_t{0}) : 0;
+  };
+  int kills = 0;
+  for (int64_t before = 0; kills < 4 && !fs::exists(out); before = kept()) {
+    RunningCommand predict(command, path());
+    ASSERT_TRUE(Eventually([&] { return kept() > before || !predict.running(); }));
+    kills += predict.End(SIGKILL) == 128 + SIGKILL;
+  }
+  ASSERT_GT(kills, 0) << "the machine is too fast for this test: more records, please";
+  const CommandResult last = Run(command);
+  ASSERT_EQ(last.exit_code, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("went on after"));
+  const std::vector<std::string> lines = Lines("killed.tsv");
+  ASSERT_EQ(lines.size(), 300000u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    ASSERT_EQ(lines[i].substr(0, lines[i].find('\t')), absl::StrCat("s", i));
+  }
+  EXPECT_FALSE(fs::exists(out + ".partial.state"));
+  ASSERT_EQ(Run({"predict", "model", "--data", "many.csv", "--out", "calm.tsv", "--id", "serial"})
+                .exit_code,
+            0);
+  EXPECT_EQ(ReadText(out), ReadText(path() + "/calm.tsv"));
+}
+
+// Rows to predict need no label, and their columns may stand in another order.
+TEST_F(ServeTest, PredictNeedsNoLabels) {
+  folder_->Write("new.csv", "town,serial,age\nOslo,s1,50\n\"Rome, Italy\",s2,\nOslo,s3,x\n");
+  const CommandResult bad = Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, HasSubstr("new.csv:4: column 'age', 'x', is not a finite number"));
+  folder_->Write("new.csv", "town,serial,age\nOslo,s1,50\n\"Rome, Italy\",s2,\n");
+  ASSERT_EQ(Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"}).exit_code, 0);
+  ASSERT_EQ(Lines("new.tsv").size(), 2u);
+  EXPECT_EQ(Lines("new.tsv")[1].substr(0, 2), "1\t");
+}
+
+// Without servers and features: the weights of a group, and the format's own columns.
+TEST(ServeGroupTest, AGroupsCheckpointScoresToo) {
+  ScratchFolder folder;
+  WriteCriteoJob(folder, 2000, "");
+  const std::string job = folder.Write("group.yaml",
+                                       "model: logistic\nmodel_options: {buckets: 500}\n"
+                                       "data: {train: train.tsv, validation: valid.tsv}\n"
+                                       "strategy: allreduce\nbatch_size: 256\n");
+  TrainingJob training(folder.path(), {job});
+  ASSERT_EQ(training.Wait().exit_code, 0);
+  const json trained = training.Summary()["metrics"];
+  ASSERT_EQ(RunRubato({"export", "job", "--out", "model"}, folder.path()).exit_code, 0);
+  const CommandResult result = RunRubato({"evaluate", "model", "--json"}, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const double logloss = json::parse(result.out)["metrics"]["logloss"];
+  EXPECT_NEAR(logloss, trained["logloss"].get<double>(), 1e-7);
+}
+
+}  // namespace
+}  // namespace rubato
