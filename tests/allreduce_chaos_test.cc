@@ -13,6 +13,7 @@
 #include "absl/time/clock.h"
 #include "rubato/base/rng.h"
 #include "tests/digits.h"
+#include "tests/frozen.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -40,17 +41,12 @@ struct Struck {
 // whoever strikes faster than that sees nothing but starts.
 Struck Strike(TrainingJob& training, Rng& rng, int strikes) {
   Struck done;
-  std::vector<std::pair<absl::Time, pid_t>> frozen;
-  const auto thaw = [&](absl::Time now) {
-    std::erase_if(frozen, [&](const auto& entry) {
-      return entry.first <= now && kill(entry.second, SIGCONT) <= 0;
-    });
-  };
+  Frozen frozen;
   std::vector<TrainingJob::Process> joined;
   while (done.all() < strikes && training.running()) {
     const absl::Time next = absl::Now() + absl::Milliseconds(100 + rng.Below(500));
     Eventually([&] {
-      thaw(absl::Now());
+      frozen.Thaw(absl::Now());
       joined = training.Alive("worker");
       std::erase_if(joined, [](const auto& process) { return process.state != "running"; });
       return (absl::Now() >= next && joined.size() >= 2) || !training.running();
@@ -66,15 +62,13 @@ Struck Strike(TrainingJob& training, Rng& rng, int strikes) {
       RunRubato({"scale", training.job_dir(), "--workers", absl::StrCat(2 + rng.Below(3))}, ".");
       ++done.scalings;
     } else if (what < 0.5) {
-      kill(victim.pid, SIGSTOP);
-      frozen.emplace_back(absl::Now() + absl::Milliseconds(300 + rng.Below(2500)), victim.pid);
+      frozen.Freeze(victim.pid, absl::Milliseconds(300 + rng.Below(2500)));
       ++done.freezes;
     } else {
       kill(victim.pid, SIGKILL);
       ++done.kills;
     }
   }
-  thaw(absl::InfiniteFuture());
   return done;
 }
 

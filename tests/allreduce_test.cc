@@ -180,6 +180,40 @@ TEST(AllreduceTest, StopsAndGoesOnWithAnotherNumber) {
   ExpectEveryRecordOnce(training.Summary());
 }
 
+// Everything a job can be asked for, on the models that have it: gradients summed bucket by bucket
+// while backward goes on, narrower on the wire, batches that grow with the workers.
+struct Variety {
+  std::string name;
+  std::vector<std::string> keys;
+};
+class AllreduceVarietyTest : public testing::TestWithParam<Variety> {};
+
+TEST_P(AllreduceVarietyTest, LearnsAndCountsEveryRecordOnce) {
+  ScratchFolder folder;
+  std::vector<std::string> words = {WriteDigitsJob(folder, 800, "workers: {max: 2}\nepochs: 3\n"),
+                                    "--json"};
+  for (const std::string& key : GetParam().keys) words.insert(words.end(), {"--set", key});
+  TrainingJob training(folder.path(), words);
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto summary = nlohmann::json::parse(result.out);
+  ExpectEveryRecordOnce(summary);
+  EXPECT_GT(summary["metrics"]["accuracy"].get<double>(), 0.5) << "guessing gets 0.1";
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Jobs, AllreduceVarietyTest,
+    testing::Values(
+        Variety{"Bf16", {"allreduce.wire=bf16"}},
+        Variety{"Fp16InBuckets", {"allreduce.wire=fp16", "allreduce.bucket_bytes=20000"}},
+        Variety{"BatchBySquareRoot", {"allreduce.batch_rule=sqrt"}},
+        Variety{"BatchLinear", {"allreduce.batch_rule=linear", "allreduce.batch_warmup=800"}},
+        Variety{"ResNetInBuckets",
+                {"model=resnet", "model_options.width=8", "allreduce.bucket_bytes=10000"}},
+        Variety{"Transformer",
+                {"model=transformer", "optimizer.name=adam", "optimizer.learning_rate=0.002"}}),
+    [](const auto& info) { return info.param.name; });
+
 // The bytes of the last checkpoint of a job of 60 steps whose number of workers goes through
 // `counts`.
 std::string LastCheckpoint(const std::vector<int>& counts) {

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/base/rng.h"
+#include "tests/frozen.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -32,30 +33,23 @@ struct Strikes {
 // up later.
 Strikes Strike(TrainingJob& training, Rng& rng, int kills) {
   Strikes done;
-  std::vector<std::pair<absl::Time, pid_t>> frozen;
-  const auto thaw = [&](absl::Time now) {
-    std::erase_if(frozen, [&](const auto& entry) {
-      return entry.first <= now && kill(entry.second, SIGCONT) <= 0;
-    });
-  };
+  Frozen frozen;
   absl::Time next = absl::Now();
   while (done.kills < kills && training.running()) {
     Eventually([&] { return absl::Now() >= next || !training.running(); });
     next = absl::Now() + absl::Milliseconds(100 + rng.Below(400));
-    thaw(absl::Now());
+    frozen.Thaw(absl::Now());
     const std::vector<TrainingJob::Process> alive = training.Alive();
     if (alive.size() < 2) continue;  // A master that never sees anybody is given up.
     const TrainingJob::Process& victim = alive[rng.Below(alive.size())];
     if (victim.role == "worker" && rng.Chance(0.2)) {
-      kill(victim.pid, SIGSTOP);
-      frozen.emplace_back(absl::Now() + absl::Milliseconds(500 + rng.Below(2500)), victim.pid);
+      frozen.Freeze(victim.pid, absl::Milliseconds(500 + rng.Below(2500)));
       ++done.freezes;
     } else {
       kill(victim.pid, SIGKILL);
       ++done.kills;
     }
   }
-  thaw(absl::InfiniteFuture());
   return done;
 }
 

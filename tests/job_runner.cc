@@ -120,6 +120,26 @@ bool Eventually(const std::function<bool()>& condition, absl::Duration patience)
   return true;
 }
 
+Command::Command(const std::vector<std::string>& arguments, const std::string& folder,
+                 const std::string& name)
+    : words_(absl::StrCat(folder, "/", name)),
+      pid_(Spawn(arguments, folder, words_ + ".out", words_ + ".err")) {}
+
+Command::~Command() {
+  if (ended_) return;
+  kill(pid_, SIGKILL);
+  waitpid(pid_, nullptr, 0);
+}
+
+std::string Command::err() const { return ReadText(words_ + ".err"); }
+
+CommandResult Command::Wait() {
+  int status = 0;
+  waitpid(pid_, &status, 0);
+  ended_ = true;
+  return {.exit_code = ExitCode(status), .out = ReadText(words_ + ".out"), .err = err()};
+}
+
 TrainingJob::TrainingJob(const std::string& folder, const std::vector<std::string>& arguments)
     : folder_(folder) {
   std::vector<std::string> words = {"train"};

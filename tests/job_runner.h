@@ -68,6 +68,26 @@ std::string ReadText(const std::string& path);
 bool Eventually(const std::function<bool()>& condition,
                 absl::Duration patience = absl::Seconds(60));
 
+// Any other command of rubato in the background; killed with the object.
+class Command {
+ public:
+  // Runs in `folder`, and leaves its words in NAME.out and NAME.err there.
+  Command(const std::vector<std::string>& arguments, const std::string& folder,
+          const std::string& name);
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  pid_t pid() const { return pid_; }
+  std::string err() const;  // So far.
+  CommandResult Wait();
+
+ private:
+  const std::string words_;  // The files' path, without .out and .err.
+  pid_t pid_ = 0;
+  bool ended_ = false;
+};
+
 // One `rubato train` in the background.
 class TrainingJob {
  public:

@@ -138,6 +138,16 @@ std::vector<JobKey> CourseKeys() {
       {"allreduce.deterministic", "the same bits for every history of worker counts",
        AT(allreduce.deterministic)},
       {"allreduce.wire", "gradients between workers: fp32, bf16 or fp16", AT(allreduce.wire)},
+      {"allreduce.bucket_bytes",
+       "gradients of this size are summed while backward computes the next; 0: all at once, "
+       "afterwards",
+       AT(allreduce.bucket_bytes)},
+      {"allreduce.batch_rule",
+       "constant: batch_size is a step's; linear, sqrt: it is one worker's, and the learning rate "
+       "grows with the workers, or with their root",
+       AT(allreduce.batch_rule)},
+      {"allreduce.batch_warmup", "samples over which such a growth is phased in",
+       AT(allreduce.batch_warmup)},
       {"allreduce.quorum", "without a master: majority, or any (one worker may train on alone)",
        AT(allreduce.quorum)},
       {"allreduce.network", "how far workers are apart: loopback, lan or wan",

@@ -116,6 +116,15 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
     return Invalid("allreduce.wire", spec.wire, " rounds sums on the way, so it cannot be ",
                    "deterministic; use fp32 or allreduce.deterministic: false");
   }
+  RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.bucket_bytes", spec.bucket_bytes, 0));
+  RUBATO_RETURN_IF_ERROR(
+      CheckOneOf("allreduce.batch_rule", spec.batch_rule, {"constant", "linear", "sqrt"}));
+  RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.batch_warmup", spec.batch_warmup, 0));
+  if (spec.batch_rule != "constant" && (spec.deterministic || job.max_steps > 0)) {
+    return Invalid("allreduce.batch_rule", spec.batch_rule,
+                   " lets the workers decide how long a step is; leave out ",
+                   spec.deterministic ? "allreduce.deterministic" : "max_steps");
+  }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("allreduce.quorum", spec.quorum, {"majority", "any"}));
   return CheckOneOf("allreduce.network", spec.network, {"loopback", "lan", "wan"});
 }

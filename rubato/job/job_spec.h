@@ -82,6 +82,13 @@ struct AllreduceSpec {
   int64_t microbatches = 0;    // Parts of a step that are dealt to workers; 0: 16, or more.
   bool deterministic = false;  // The same bits for every history of worker counts.
   std::string wire = "fp32";   // Gradients between workers: fp32, bf16 or fp16.
+  // Gradients of about so many bytes are summed while backward computes the next; 0: all at once,
+  // afterwards. Not used by `deterministic`.
+  int64_t bucket_bytes = 1 << 20;
+  // constant: batch_size is that of a step, however many workers there are. linear, sqrt: it is one
+  // worker's, and the learning rate grows with the number of workers, or with its root.
+  std::string batch_rule = "constant";
+  int64_t batch_warmup = 0;  // Samples over which such a growth is phased in.
   // Without a master: majority, or any (train on while one worker lives).
   std::string quorum = "majority";
   std::string network = "loopback";  // How far workers are apart: loopback, lan or wan.

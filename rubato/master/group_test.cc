@@ -191,6 +191,39 @@ TEST_F(GroupTest, TellsTheFirstCauseOfALoss) {
   EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
 }
 
+// The last holder dies when a newcomer has just caught up: the state lives on in that one, and no
+// checkpoint is needed.
+TEST_F(GroupTest, ANewcomerThatIsLevelInheritsTheState) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  const auto report = [&](int64_t worker, ViewReport report) {
+    report.from = {MemberId(100 + worker), "here"};
+    job_.master->Confer(
+        {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
+    job_.Perform();
+  };
+  Beat(0, At(3));
+  report(0, {.offer = 0});
+  report(1, {});
+  job_.Pass(absl::Seconds(1));
+  const GroupView view = DecodeOrder(job_.orders[1])->view;
+  ASSERT_EQ(view.holders, 1);
+  ASSERT_EQ(view.size(), 2);
+  report(1, {.view = view.number, .level = true, .progress = {5, 5, 5}});
+  job_.KillWorker(0);
+  GroupReport copied = At(5);
+  copied.holds = false;
+  EXPECT_EQ(Beat(1, copied).generation, 1);
+  report(1, {.view = view.number, .let_go = true, .urgent = true, .progress = {5, 5, 6}});
+  const GroupView next = DecodeOrder(job_.orders[1])->view;
+  EXPECT_EQ(next.number, view.number + 1);
+  EXPECT_TRUE(next.Holds(MemberId(101)));
+  EXPECT_EQ(next.step, 6);
+  EXPECT_EQ(Beat(1, At(6)).generation, 1);
+  EXPECT_EQ(Shown().steps, 6);
+  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "group_founded"), 1);
+}
+
 // A step that cannot be computed fails the job, naming records and reason.
 TEST_F(GroupTest, AStepThatFailsAgainAndAgain) {
   job_.JoinWorker(0);

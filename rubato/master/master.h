@@ -165,6 +165,7 @@ class Master {
   // Views and failures (master_views.cc, master_failures.cc).
   void OpenAuthority(absl::Time now);
   bool Bereft() const;
+  bool Inherits() const;  // Someone is level with the holders, should they die.
   void TellViews(absl::Time now);
   void TellGone(WorkerId worker, bool left, absl::Time now);
   WorkerId WorkerOf(MemberId member) const;

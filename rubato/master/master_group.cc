@@ -44,7 +44,7 @@ GroupOrders Master::OrdersFor(WorkerId id) const {
 void Master::FoundGroup(absl::Time now) {
   const std::vector<WorkerId> running = members_.Running();
   if (stop_requested_ || running.empty()) return;
-  if (!Bereft() && group_.Lives(members_.view().workers)) return;
+  if (!Bereft() && (Inherits() || group_.Lives(members_.view().workers))) return;
   const SavedState saved = checkpoints_.newest();
   const int64_t lost = ledger_.records_committed() - saved.records;
   const int64_t generation = group_.generation() + 1;

@@ -35,8 +35,12 @@ void Master::OpenAuthority(absl::Time now) {
   if (last_view_.number > 0) authority_->RequireOffer(kNever);
 }
 
-// The state of this generation has died with its last holder.
-bool Master::Bereft() const { return last_view_.number > 0 && authority_ && authority_->bereft(); }
+// The state of this generation has died with its last holder, and nobody else is level with it.
+bool Master::Bereft() const {
+  return last_view_.number > 0 && authority_ && authority_->bereft() && !authority_->HasHeir();
+}
+
+bool Master::Inherits() const { return authority_ && authority_->HasHeir(); }
 
 void Master::TellViews(absl::Time now) {
   if (!authority_.has_value()) return;

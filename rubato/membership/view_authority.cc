@@ -125,6 +125,17 @@ bool ViewAuthority::bereft() const {
   return true;
 }
 
+bool ViewAuthority::IsHeir(MemberId member) const {
+  const auto report = reports_.find(member);
+  return report != reports_.end() && !view_.Holds(member) && !IsOut(member) &&
+         report->second.progress.applied >= view_.step;
+}
+
+bool ViewAuthority::HasHeir() const {
+  return std::any_of(view_.members.begin(), view_.members.end(),
+                     [&](const GroupMember& member) { return IsHeir(member.id); });
+}
+
 void ViewAuthority::Advance(absl::Time now) {
   if (bereft() && view_.number > 0 && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
   if (Urgent() && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
@@ -219,8 +230,7 @@ bool ViewAuthority::Complete() const {
   for (const GroupMember& member : view_.members) {
     if (IsOut(member.id)) continue;
     if (!HasLetGo(member.id)) return false;
-    const ViewReport& report = reports_.at(member.id);
-    offered |= std::max(report.offer, report.progress.applied) >= least_offer_;
+    offered |= IsHeir(member.id) || reports_.at(member.id).offer >= least_offer_;
   }
   return offered;
 }

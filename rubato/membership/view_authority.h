@@ -55,11 +55,16 @@ class ViewAuthority {
   void Tick(absl::Time now);
   absl::Time next_wake() const { return wake_; }
   // Founders must offer at least this step, as when a checkpoint reaches further than their state.
+  // Does not concern heirs.
   void RequireOffer(int64_t step) { least_offer_ = step; }
 
   const GroupView& view() const { return view_; }
-  // The state has died with its last holder: the next view waits for a newcomer that offers one.
+  // The state has died with its last holder: the next view waits for an heir, or for a newcomer
+  // that offers one.
   bool bereft() const;
+  // A learner has caught up: it has every step that anyone can have finished, or that step's sum,
+  // and goes on should all holders die.
+  bool HasHeir() const;
 
   struct Decision {
     GroupView view;
@@ -92,6 +97,7 @@ class ViewAuthority {
   bool IsOut(MemberId member) const { return out_.contains(member); }
   void PutOut(const Loss& loss);
   bool HasLetGo(MemberId member) const;
+  bool IsHeir(MemberId member) const;
   bool Complete() const;
   bool AllAnswered() const;
   int64_t EndOfStep() const;

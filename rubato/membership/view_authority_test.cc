@@ -117,6 +117,33 @@ TEST(ViewAuthorityTest, SilenceOfAllIsNoProof) {
   EXPECT_EQ(Plain(court.authority.view()), ViewOf(6, {9}, 1, 0));
 }
 
+// The only holder dies when a learner has just caught up, and holds the sum of the step under way:
+// nothing is lost, though no newcomer's state would do.
+TEST(ViewAuthorityTest, ALevelLearnerInheritsTheState) {
+  Court court(ViewOf(5, {0, 1, 2}, 1, 100));
+  court.authority.RequireOffer(1000);
+  court.Send({.from = M(1), .view = 5, .progress = {119, 119, 119}});
+  EXPECT_TRUE(court.authority.HasHeir());
+  court.authority.Died(MemberId(0), court.now);
+  EXPECT_TRUE(court.authority.bereft());
+  court.LetsGo(2, -1, 120);
+  court.Newcomer(9, /*offer=*/50);
+  court.LetsGo(1, 119, 120);
+  EXPECT_EQ(Plain(court.authority.view()), ViewOf(6, {1, 2, 9}, 1, 120))
+      << court.authority.view().ToString();
+}
+
+TEST(ViewAuthorityTest, ALearnerThatIsNotLevelInheritsNothing) {
+  Court court(ViewOf(5, {0, 1}, 1, 100));
+  court.authority.RequireOffer(1000);
+  court.Send({.from = M(1), .view = 5, .progress = {119, -1, 119}});
+  EXPECT_FALSE(court.authority.HasHeir());
+  court.authority.Died(MemberId(0), court.now);
+  court.LetsGo(1, -1, 120);
+  court.RunFor(absl::Milliseconds(300));
+  EXPECT_EQ(court.authority.view().number, 5);
+}
+
 TEST(ViewAuthorityTest, APlannedChangeWaitsForTheEndOfTheStep) {
   Court court(ViewOf(5, {0}, 1, 100));
   court.authority.TakeOrders();

@@ -32,6 +32,16 @@ double LearningRateAt(const OptimizerSpec& spec, int64_t samples) {
   return spec.learning_rate * Shape(schedule, samples - schedule.warmup);
 }
 
+double BatchFactor(BatchRule rule, double ratio) {
+  if (rule == BatchRule::kKeep) return 1;
+  return rule == BatchRule::kLinear ? ratio : std::sqrt(ratio);
+}
+
+double PhaseIn(double before, double after, int64_t samples, int64_t warmup) {
+  if (after <= before || samples >= warmup) return after;
+  return before + (after - before) * static_cast<double>(samples) / static_cast<double>(warmup);
+}
+
 void ClipGradient(const OptimizerSpec& spec, absl::Span<const absl::Span<float>> parts) {
   if (const auto most = static_cast<float>(spec.clip_value); most > 0) {
     for (const absl::Span<float> part : parts) {

@@ -70,5 +70,19 @@ TEST(ClipGradientTest, WhatIsNotFiniteStaysSo) {
   EXPECT_TRUE(std::isnan(gradient[2]));
 }
 
+TEST(LearningRateTest, FollowsTheBatchOnlyWhenAsked) {
+  EXPECT_EQ(BatchFactor(BatchRule::kKeep, 4), 1);
+  EXPECT_EQ(BatchFactor(BatchRule::kLinear, 4), 4);
+  EXPECT_EQ(BatchFactor(BatchRule::kSquareRoot, 4), 2);
+}
+
+TEST(LearningRateTest, AGrowthIsPhasedInAndAFallIsNot) {
+  EXPECT_EQ(PhaseIn(1, 4, 0, 300), 1);
+  EXPECT_EQ(PhaseIn(1, 4, 100, 300), 2);
+  EXPECT_EQ(PhaseIn(1, 4, 300, 300), 4);
+  EXPECT_EQ(PhaseIn(1, 4, 0, 0), 4);
+  EXPECT_EQ(PhaseIn(4, 2, 0, 300), 2);
+}
+
 }  // namespace
 }  // namespace rubato

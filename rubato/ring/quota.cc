@@ -60,15 +60,4 @@ void SpeedMeter::Record(int microbatches, double seconds) {
   speed_ = speed_ == 0 ? now : 0.7 * speed_ + 0.3 * now;
 }
 
-double LearningRateFactor(BatchRule rule, int64_t reference, int64_t batch, int64_t samples_since,
-                          int64_t warmup_samples) {
-  if (rule == BatchRule::kKeep || reference <= 0 || batch <= 0) return 1;
-  const double ratio = static_cast<double>(batch) / static_cast<double>(reference);
-  const double target = rule == BatchRule::kLinear ? ratio : std::sqrt(ratio);
-  if (target <= 1 || warmup_samples <= 0) return target;
-  const double progress =
-      std::min(1.0, static_cast<double>(samples_since) / static_cast<double>(warmup_samples));
-  return 1 + (target - 1) * progress;
-}
-
 }  // namespace rubato

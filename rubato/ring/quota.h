@@ -1,4 +1,4 @@
-// Who computes how much of the global batch, and what that does to the learning rate.
+// Who computes how much of the global batch.
 #ifndef RUBATO_RING_QUOTA_H_
 #define RUBATO_RING_QUOTA_H_
 
@@ -33,14 +33,6 @@ class SpeedMeter {
  private:
   double speed_ = 0;
 };
-
-// What to do with the learning rate when the global batch itself must change.
-enum class BatchRule : uint8_t { kKeep, kLinear, kSquareRoot };
-
-// The factor on the learning rate for a batch of `batch` where `reference` was asked for, after
-// `samples_since` samples at this batch; a growth is phased in over `warmup_samples`.
-double LearningRateFactor(BatchRule rule, int64_t reference, int64_t batch, int64_t samples_since,
-                          int64_t warmup_samples);
 
 }  // namespace rubato
 

@@ -150,14 +150,6 @@ TEST(QuotaTest, TheGlobalBatchIsConstant) {
   }
 }
 
-TEST(QuotaTest, LearningRateFollowsTheBatchOnlyWhenAsked) {
-  EXPECT_EQ(LearningRateFactor(BatchRule::kKeep, 256, 1024, 0, 0), 1);
-  EXPECT_EQ(LearningRateFactor(BatchRule::kLinear, 256, 1024, 0, 0), 4);
-  EXPECT_EQ(LearningRateFactor(BatchRule::kSquareRoot, 256, 1024, 0, 0), 2);
-  EXPECT_EQ(LearningRateFactor(BatchRule::kLinear, 256, 512, 500, 1000), 1.5);
-  EXPECT_EQ(LearningRateFactor(BatchRule::kLinear, 256, 128, 0, 1000), 0.5);
-}
-
 // Chunks arrive in any order, some twice, some broken; the state comes out whole or not at all.
 TEST(StateCopyTest, SurvivesABadWire) {
   Rng rng(9);

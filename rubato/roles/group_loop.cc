@@ -44,6 +44,11 @@ WireFormat WireOf(const std::string& name) {
   return name == "fp16" ? WireFormat::kFp16 : WireFormat::kFp32;
 }
 
+BatchRule BatchRuleOf(const std::string& name) {
+  if (name == "linear") return BatchRule::kLinear;
+  return name == "sqrt" ? BatchRule::kSquareRoot : BatchRule::kKeep;
+}
+
 GroupNetwork NetworkOf(const std::string& name) {
   if (name == "lan") return GroupNetwork::kLan;
   return name == "wan" ? GroupNetwork::kWan : GroupNetwork::kLoopback;
@@ -57,6 +62,8 @@ GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const Re
       trainer_(trainer),
       plan_(PlanOf(options.job, train.records(), validation ? validation->records() : 0)),
       microbatches_(MicrobatchesOf(options.job)),
+      stream_(trainer.signature(),
+              options.job.allreduce.deterministic ? 0 : options.job.allreduce.bucket_bytes),
       reader_(train, parser, ReaderOptions(options.job, trainer)),
       orders_(options.orders),
       time_(options.clock->Now()) {
@@ -124,6 +131,8 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
       Replica replica,
       Replica::Make({.optimizer = trainer_.optimizer(job.optimizer),
                      .batch_size = job.batch_size,
+                     .batch_rule = BatchRuleOf(job.allreduce.batch_rule),
+                     .batch_warmup = job.allreduce.batch_warmup,
                      .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0},
                     plan_, trainer_.InitialDense(job.seed)));
   replica_.emplace(std::move(replica));
@@ -143,6 +152,11 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     group.report = [this](const ViewReport& report) { courier_->Send(report); };
     group.report_period = job.elastic.lease / 4;
     group.first_step = orders.found ? 0 : -1;
+  } else {
+    group.on_change = [](const GroupView& view) {
+      std::fprintf(stderr, "view %d: %d workers, %d with the model\n",
+                   static_cast<int>(view.number), view.size(), view.holders);
+    };
   }
   group.name = absl::StrCat(options_.group, ", ", orders.generation);
   group.network = NetworkOf(job.allreduce.network);
@@ -234,6 +248,10 @@ bool GroupLoop::TrainedAlone() const {
 }
 
 absl::Status GroupLoop::FinishAlone() {
+  if (replica_->records_wrong() > 0) {
+    return absl::InternalError(
+        absl::StrCat(replica_->records_wrong(), " records were trained twice or not at all"));
+  }
   const std::string folder = absl::StrCat(options_.checkpoints, "/1");
   RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/worker-0.ckpt", replica_->Encode()));
@@ -262,6 +280,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   if (absl::IsAborted(training.status())) return Outcome::kGoOn;
   RUBATO_RETURN_IF_ERROR(training.status());
   replica_->BeginStep();
+  stream_.Begin(*replica_, *group_);
   quota_ = plan->quota;
   if (options_.job.allreduce.deterministic) canonical_.emplace(microbatches_, quota_.begin);
   computed_ = absl::ZeroDuration();
@@ -288,20 +307,29 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
 }
 
 absl::Status GroupLoop::Sum(bool training) {
-  if (options_.job.allreduce.wire != "fp32") {
-    // Counts must not be rounded; canonical sums never are.
-    CanonicalSum votes(microbatches_, quota_.begin);
-    const std::vector<float> none(Replica::kFields);
-    for (int i = 0; i < quota_.size(); ++i) {
-      votes.Add(i == 0 ? absl::MakeConstSpan(replica_->Votes()) : absl::MakeConstSpan(none));
-    }
-    RUBATO_RETURN_IF_ERROR(group_->AllreduceCanonical(votes, replica_->Votes()));
-    return training ? group_->Allreduce(replica_->Gradient()) : absl::OkStatus();
+  if (!training) return SumVotes();
+  if (canonical_.has_value()) {
+    RUBATO_RETURN_IF_ERROR(SumVotes());
+    return group_->AllreduceCanonical(*canonical_, replica_->Gradient());
   }
-  if (!training) return group_->Allreduce(replica_->Votes());
-  if (!canonical_.has_value()) return group_->Allreduce(replica_->Sum());
-  RUBATO_RETURN_IF_ERROR(group_->Allreduce(replica_->Votes()));
-  return group_->AllreduceCanonical(*canonical_, replica_->Gradient());
+  if (stream_.used()) {
+    stream_.StartRest();
+    return SumVotes();
+  }
+  if (options_.job.allreduce.wire == "fp32") return group_->Allreduce(replica_->Sum());
+  RUBATO_RETURN_IF_ERROR(SumVotes());
+  return group_->Allreduce(replica_->Gradient());
+}
+
+absl::Status GroupLoop::SumVotes() {
+  if (options_.job.allreduce.wire == "fp32") return group_->Allreduce(replica_->Votes());
+  // Counts must not be rounded; canonical sums never are.
+  CanonicalSum votes(microbatches_, quota_.begin);
+  const std::vector<float> none(Replica::kFields);
+  for (int i = 0; i < quota_.size(); ++i) {
+    votes.Add(i == 0 ? absl::MakeConstSpan(replica_->Votes()) : absl::MakeConstSpan(none));
+  }
+  return group_->AllreduceCanonical(votes, replica_->Votes());
 }
 
 // A newcomer cannot know what kind of step the others take; while there is one, they say so.
@@ -328,7 +356,9 @@ absl::StatusOr<bool> GroupLoop::Commit() {
 }
 
 void GroupLoop::Compute(const StepPlan& plan) {
-  const PlanRange step = replica_->NextStep();
+  // Those whose votes count: see kWorkers.
+  const int workers = std::min(group_->view().holders, microbatches_);
+  const PlanRange step = replica_->NextStep(workers);
   absl::Status status;
   if (canonical_.has_value()) {
     for (int leaf = plan.quota.begin; leaf < plan.quota.end && status.ok(); ++leaf) {
@@ -339,8 +369,9 @@ void GroupLoop::Compute(const StepPlan& plan) {
   }
   Enter(Activity::kOther);
   if (status.ok()) return;
-  // The step counts for nobody, and begins again.
-  replica_->BeginStep();
+  // The step counts for nobody, and begins again. What went into the group's sum stays there.
+  const absl::Span<float> votes = replica_->Votes();
+  std::fill(votes.begin(), votes.end(), 0.0f);
   if (canonical_.has_value()) {
     canonical_.emplace(microbatches_, quota_.begin);
     for (int i = 0; i < quota_.size(); ++i) canonical_->Add(replica_->Gradient());
@@ -369,11 +400,14 @@ absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
     RUBATO_RETURN_IF_ERROR(
         trainer_.Step({.batch = &batch_,
                        .dense = replica_->weights(),
-                       .seed = Mix(epoch_seed, static_cast<uint64_t>(positions.begin))},
+                       .seed = Mix(epoch_seed, static_cast<uint64_t>(positions.begin)),
+                       .watch = stream_.used() ? stream_.Watch(out_, rows) : nullptr},
                       &out_));
   }
   const int64_t size = positions.end - positions.begin;
-  if (canonical_.has_value()) {
+  if (stream_.used()) {
+    replica_->Count(rows, size, out_.loss);
+  } else if (canonical_.has_value()) {
     replica_->Count(rows, size, out_.loss);
     // Of no rows: zeros.
     const float weight = static_cast<float>(rows);
@@ -392,6 +426,7 @@ absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
 
 void GroupLoop::CastVotes() {
   if (group_->learning()) return;
+  replica_->Vote(Replica::kWorkers);
   MutexLock lock(mu_);
   if (orders_.rest) replica_->Vote(Replica::kRest);
   if (orders_.evaluated >= replica_->steps()) replica_->Vote(Replica::kResume);

@@ -27,6 +27,7 @@
 #include "rubato/job/job_spec.h"
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
+#include "rubato/roles/gradient_stream.h"
 #include "rubato/roles/group_evaluator.h"
 #include "rubato/roles/loss_mean.h"
 #include "rubato/roles/replica_saver.h"
@@ -82,6 +83,7 @@ class GroupLoop {
   void Compute(const StepPlan& plan);
   // Sums what this worker has computed and voted with what the others have.
   absl::Status Sum(bool training);
+  absl::Status SumVotes();
   void TellChange();
   absl::Status ComputeRun(const PlanRange& step, Quota run);
   void CastVotes();
@@ -98,6 +100,7 @@ class GroupLoop {
   Trainer& trainer_;
   const TaskPlan plan_;
   const int microbatches_;
+  GradientStream stream_;
   TaskReader reader_;
   std::unique_ptr<GroupEvaluator> evaluator_;  // Null without validation data.
   std::optional<Replica> replica_;

@@ -20,15 +20,26 @@ int64_t ChooseBatchesPerTask(int64_t records, int64_t batch_size, int64_t worker
   return std::clamp<int64_t>(batches / (8 * std::max<int64_t>(workers_max, 1)), 1, 64);
 }
 
+namespace {
+
+// A step never passes the end of its task, so where steps grow with the workers, tasks are long.
+int64_t BatchesPerTask(const JobSpec& job, int64_t records) {
+  if (job.batches_per_task > 0) return job.batches_per_task;
+  const bool together = job.strategy == "allreduce";
+  const int64_t batches =
+      ChooseBatchesPerTask(records, job.batch_size, together ? 1 : job.workers.max);
+  const bool grows = together && job.allreduce.batch_rule != "constant";
+  return grows ? std::max(batches, 8 * job.workers.max) : batches;
+}
+
+}  // namespace
+
 TaskPlanOptions PlanOf(const JobSpec& job, int64_t records, int64_t validation_records) {
   const bool together = job.strategy == "allreduce";
   return {.records = records,
           .validation_records = validation_records,
           .batch_size = job.batch_size,
-          .batches_per_task =
-              job.batches_per_task > 0
-                  ? job.batches_per_task
-                  : ChooseBatchesPerTask(records, job.batch_size, together ? 1 : job.workers.max),
+          .batches_per_task = BatchesPerTask(job, records),
           .evaluation_batches_per_task =
               ChooseBatchesPerTask(validation_records, job.batch_size, job.workers.max),
           .epochs = job.epochs,

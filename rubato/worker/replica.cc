@@ -10,7 +10,6 @@
 #include "rubato/base/bytes.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
-#include "rubato/params/learning_rate.h"
 
 namespace rubato {
 namespace {
@@ -66,10 +65,31 @@ void Replica::Apply() {
   }
 }
 
+PlanRange Replica::NextStep(int64_t workers) {
+  const bool grows = options_.batch_rule != BatchRule::kKeep;
+  return walk_.StepAt(counters_.records, options_.batch_size * (grows ? workers : 1));
+}
+
+// A restart from a checkpoint phases the factor in again.
+double Replica::LearningRate(int64_t workers) {
+  const auto factor = [&] {
+    return PhaseIn(counters_.factor_before,
+                   BatchFactor(options_.batch_rule, static_cast<double>(counters_.workers)),
+                   counters_.records - counters_.workers_since, options_.batch_warmup);
+  };
+  if (workers != counters_.workers) {
+    counters_.factor_before = factor();
+    counters_.workers = workers;
+    counters_.workers_since = counters_.records;
+  }
+  return LearningRateAt(optimizer_.spec(), counters_.records) * factor();
+}
+
 void Replica::ApplyTraining() {
   const int64_t positions = std::lround(sum_[kPositions]);
   const int64_t rows = std::lround(sum_[kRows]);
-  const int64_t expected = NextStep().size();
+  const int64_t workers = std::max<int64_t>(1, std::lround(sum_[kWorkers]));
+  const int64_t expected = NextStep(workers).size();
   absl::Span<float> gradient = Gradient();
   if (rows > 0) {
     const float scale = 1.0f / static_cast<float>(rows);
@@ -78,11 +98,12 @@ void Replica::ApplyTraining() {
     ClipGradient(spec, {&gradient, 1});
     optimizer_.UpdateDense({row_.data(), dense_}, OptimizerState(), gradient,
                            {.number = static_cast<uint32_t>(counters_.steps + 1),
-                            .learning_rate = LearningRateAt(spec, counters_.records)});
+                            .learning_rate = LearningRate(workers)});
     loss_ = sum_[kLoss] / static_cast<double>(rows);
   }
   counters_.wrong += std::abs(positions - expected);
-  counters_.bad_rows += positions - rows;
+  // Every epoch meets them again.
+  if (walk_.EpochOf(counters_.records) == walk_.EpochOf(0)) counters_.bad_rows += positions - rows;
   counters_.records += expected;
   ++counters_.steps;
   counters_.phase = PhaseAfterStep();

@@ -21,6 +21,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "rubato/job/job_spec.h"
+#include "rubato/params/learning_rate.h"
 #include "rubato/params/optimizer.h"
 #include "rubato/tasks/plan_walk.h"
 
@@ -32,12 +33,15 @@ class Replica {
 
   struct Options {
     OptimizerSpec optimizer;
-    int64_t batch_size = 1;   // Records of a step, over all workers.
-    int64_t pause_every = 0;  // Steps; 0: never.
+    int64_t batch_size = 1;  // Records of a step, over all workers; or of each of them,
+    BatchRule batch_rule = BatchRule::kKeep;  // if they change it.
+    int64_t batch_warmup = 0;                 // Samples.
+    int64_t pause_every = 0;                  // Steps; 0: never.
   };
 
-  // What is summed with the gradients, each in a float: exact below 2^24.
-  enum Field { kPositions, kRows, kLoss, kFailed, kResume, kRest, kFields = 8 };
+  // What is summed with the gradients, each in a float: exact below 2^24. kWorkers: one of each who
+  // holds the state and had a part of the step to compute.
+  enum Field { kPositions, kRows, kLoss, kFailed, kResume, kRest, kWorkers, kFields = 8 };
 
   // `weights` is a new model's.
   static absl::StatusOr<Replica> Make(const Options& options, const TaskPlan& plan,
@@ -50,8 +54,8 @@ class Replica {
   // Positions of applied steps that were summed twice or not at all: 0, or there is a bug.
   int64_t records_wrong() const { return counters_.wrong; }
   absl::Span<const float> weights() const { return {row_.data(), dense_}; }
-  // The records of the next training step.
-  PlanRange NextStep() { return walk_.StepAt(counters_.records, options_.batch_size); }
+  // The records of the next training step, taken by so many workers.
+  PlanRange NextStep(int64_t workers = 1);
 
   // ---- this worker's part of a step ----
   void BeginStep();
@@ -87,11 +91,17 @@ class Replica {
     int64_t bad_rows = 0;
     int64_t wrong = 0;
     Phase phase = Phase::kTraining;
+    // Where the batch may change: how many workers took the last step, since how many records, and
+    // the factor on the learning rate before that.
+    int64_t workers = 1;
+    int64_t workers_since = 0;
+    double factor_before = 1;
   };
 
   Replica(const Options& options, const TaskPlan& plan, Optimizer optimizer, size_t dense);
   absl::Span<float> OptimizerState() { return absl::MakeSpan(row_).subspan(dense_); }
   void ApplyTraining();
+  double LearningRate(int64_t workers);
   Phase PhaseAfterStep() const;
 
   Options options_;

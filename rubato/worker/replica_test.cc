@@ -109,5 +109,53 @@ TEST(ReplicaTest, ComesBackFromItsBytes) {
   EXPECT_THAT(larger.Decode(bytes).ToString(), HasSubstr("another model"));
 }
 
+// Where the batch grows with the workers, so does the learning rate, bit by bit.
+TEST(ReplicaTest, TheBatchGrowsWithTheWorkersIfAsked) {
+  Replica::Options options = {
+      .batch_size = 10, .batch_rule = BatchRule::kLinear, .batch_warmup = 40};
+  options.optimizer.name = "sgd";
+  options.optimizer.learning_rate = 1;
+  const TaskPlan plan({.records = 1000,
+                       .batch_size = 10,
+                       .batches_per_task = 100,
+                       .shuffle_tasks = false,
+                       .together = true});
+  Replica replica = *Replica::Make(options, plan, std::vector<float>{0});
+  const auto train = [&](int workers) {
+    const float before = replica.weights()[0];
+    const int64_t size = replica.NextStep(workers).size();
+    EXPECT_EQ(size, 10 * workers);
+    replica.BeginStep();
+    replica.Add(std::vector<float>{1}, size, size, 0.5);
+    replica.Votes()[Replica::kWorkers] = static_cast<float>(workers);
+    replica.Apply();
+    return before - replica.weights()[0];
+  };
+  EXPECT_EQ(train(1), 1);
+  EXPECT_EQ(train(2), 1);  // From here over 40 samples to 2.
+  EXPECT_EQ(train(2), 1.5);
+  EXPECT_EQ(train(2), 2);
+  EXPECT_EQ(train(4), 2);
+  EXPECT_EQ(train(1), 1);  // Down at once.
+  EXPECT_EQ(replica.records(), 10 + 3 * 20 + 40 + 10);
+  EXPECT_EQ(replica.records_wrong(), 0);
+}
+
+// Rows that cannot be read are met again in each epoch, and counted in the first.
+TEST(ReplicaTest, ABadRowCountsOnce) {
+  const TaskPlan plan(
+      {.records = 4, .batch_size = 4, .epochs = 3, .shuffle_tasks = false, .together = true});
+  Replica::Options options = {.batch_size = 4};
+  options.optimizer.name = "sgd";
+  Replica replica = *Replica::Make(options, plan, std::vector<float>{0});
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    replica.BeginStep();
+    replica.Add(std::vector<float>{1}, /*rows=*/3, /*positions=*/4, 0.5);
+    replica.Apply();
+  }
+  EXPECT_EQ(replica.phase(), Phase::kEnded);
+  EXPECT_EQ(replica.bad_rows(), 1);
+}
+
 }  // namespace
 }  // namespace rubato

@@ -3,8 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <map>
 #include <optional>
 #include <random>
 #include <utility>
@@ -13,10 +11,9 @@
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/adapters/ring/reducer.h"
 #include "rubato/adapters/ring/shared_slots.h"
-#include "rubato/adapters/ring/state_server.h"
+#include "rubato/adapters/ring/state_exchange.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
-#include "rubato/ring/state_copy.h"
 
 namespace rubato {
 namespace {
@@ -47,7 +44,7 @@ class Group : public ElasticGroup {
  public:
   explicit Group(GroupOptions options) : options_(std::move(options)) {}
   ~Group() override {
-    fetcher_.reset();
+    if (exchange_) exchange_->Drop();
     if (control_) control_->Halt();
     reducer_.reset();
   }
@@ -71,11 +68,6 @@ class Group : public ElasticGroup {
   void Obey(const ViewOrder& order) override;
 
  private:
-  struct Kept {  // A buffer of the training loop, and what was in it.
-    absl::Span<float> buffer;
-    std::vector<float> sum;
-  };
-
   void Greet(const EdgeHello& hello, Fd socket);
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
@@ -89,10 +81,6 @@ class Group : public ElasticGroup {
   template <typename F>
   absl::Status Collect(F run);
   void AtBoundary();
-  void StartCopy();
-  void UseSnapshot();
-  std::string Snapshot() const;
-  void Restore(const std::string& snapshot);
   bool AllOnThisNode(const GroupView& view) const;
 
   GroupOptions options_;
@@ -119,13 +107,7 @@ class Group : public ElasticGroup {
   SpeedMeter meter_;
   std::vector<float> speeds_;
 
-  std::map<int64_t, std::vector<Kept>> log_;  // Sums kept while the state is copied.
-  std::unique_ptr<StateFetcher> fetcher_;
-  MemberId source_;
-  StateServer server_;
-  Mutex mu_;
-  std::vector<std::pair<EdgeHello, Fd>> askers_ ABSL_GUARDED_BY(mu_);
-
+  std::unique_ptr<StateExchange> exchange_;
   std::unique_ptr<SharedSlots> shared_;
   std::unique_ptr<TcpEdges> tcp_;
   DataPlane* plane_ = nullptr;
@@ -143,6 +125,7 @@ absl::Status Group::Start() {
   }
   RUBATO_ASSIGN_OR_RETURN(Sockets sockets, OpenSockets(self_));
   group_ = HashText(options_.name, HashText(options_.secret, 0));
+  exchange_ = std::make_unique<StateExchange>(options_.state, options_.apply, group_);
   ControlLoop::Options control;
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
@@ -187,9 +170,7 @@ absl::Status Group::Start() {
 void Group::Greet(const EdgeHello& hello, Fd socket) {
   if (hello.kind == EdgeHello::kEdge)
     return tcp_->Arrive(MemberId(hello.from), MemberId(hello.to), std::move(socket));
-  if (hello.kind != EdgeHello::kState) return;
-  MutexLock lock(mu_);
-  askers_.emplace_back(hello, std::move(socket));
+  if (hello.kind == EdgeHello::kState) exchange_->Ask(hello, std::move(socket));
 }
 
 bool Group::AllOnThisNode(const GroupView& view) const {
@@ -215,8 +196,7 @@ bool Group::TakeEvent(absl::Duration timeout) {
     case Peer::Event::Kind::kFenced:
       entered_ = false;
       fenced_ = true;
-      fetcher_.reset();
-      log_.clear();
+      exchange_->Drop();
       if (leaving_) return true;
       id_ = control_->StartNewLife(applied_);
       learning_ = true;
@@ -242,8 +222,7 @@ void Group::EnterView(const ControlLoop::Event& event) {
   if (learning_ && view_.Holds(id_)) {  // The group begins with this member's state.
     learning_ = false;
     applied_ = view_.step;
-    fetcher_.reset();
-    log_.clear();
+    exchange_->Drop();
   }
   speeds_.assign(view_.size(), 0.0f);
   plane_ = AllOnThisNode(view_) ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
@@ -251,8 +230,10 @@ void Group::EnterView(const ControlLoop::Event& event) {
   // Whoever cannot be reached has most likely just died: the next view is on its way.
   entered_ = entered.ok();
   change_.entered = ControlLoop::Now();
-  const bool source_left = fetcher_ && !view_.Holds(source_);
-  if (event.verdict == Verdict::kCopy || (learning_ && (source_left || !fetcher_))) StartCopy();
+  if (event.verdict == Verdict::kCopy || (learning_ && !exchange_->Copies(view_))) {
+    learning_ = true;
+    exchange_->Begin(view_, id_);
+  }
   if (options_.on_change) options_.on_change(view_);
 }
 
@@ -401,82 +382,19 @@ void Group::Finish(int64_t step) {
     if (options_.apply) options_.apply();
     return;
   }
-  std::vector<Kept>& kept = log_[step];
-  for (const absl::Span<float> buffer : buffers_) {
-    kept.push_back({buffer, {buffer.begin(), buffer.end()}});
-  }
+  exchange_->Keep(step, buffers_);
 }
 
 // Between two steps, when the state is that after finished_.
 void Group::AtBoundary() {
-  if (learning_) return UseSnapshot();
-  std::vector<std::pair<EdgeHello, Fd>> askers;
-  {
-    MutexLock lock(mu_);
-    askers.swap(askers_);
-  }
-  for (auto& [hello, socket] : askers) {
-    const MemberId learner(hello.from);
-    const bool mine = view_.Contains(learner) && !view_.Holds(learner) && view_.Holds(id_) &&
-                      hello.to == id_.value() && hello.mark == view_.Mark() &&
-                      applied_ >= hello.min_step;
-    if (mine) server_.Serve(std::move(socket), applied_, Snapshot());
-  }
-}
-
-void Group::StartCopy() {
-  log_.clear();
-  fetcher_.reset();
-  learning_ = true;
-  const int source = SourceRank(view_, rank_);
-  if (source < 0) return;
-  source_ = view_.members[source].id;
-  const EdgeHello hello{EdgeHello::kState, group_,     id_.value(),
-                        source_.value(),   view_.step, view_.Mark()};
-  fetcher_ = std::make_unique<StateFetcher>(view_.members[source].address, hello);
-}
-
-void Group::UseSnapshot() {
-  if (fetcher_ && fetcher_->failed()) {
-    // Steps up to here are in no log that a later snapshot could need.
-    const EdgeHello hello{EdgeHello::kState, group_,    id_.value(),
-                          source_.value(),   finished_, view_.Mark()};
-    const int source = view_.RankOf(source_);
-    if (source < 0) return StartCopy();
-    log_.clear();
-    fetcher_ = std::make_unique<StateFetcher>(view_.members[source].address, hello);
-  }
-  if (!fetcher_ || !fetcher_->complete() || fetcher_->step() > finished_) return;
-  const int64_t step = fetcher_->step();
-  Restore(fetcher_->TakeSnapshot());
-  fetcher_.reset();
-  for (const auto& [logged, kept] : log_) {
-    if (logged <= step) continue;
-    for (const Kept& one : kept) std::copy(one.sum.begin(), one.sum.end(), one.buffer.begin());
-    if (options_.apply) options_.apply();
-  }
-  log_.clear();
+  if (!learning_) return exchange_->Serve(view_, id_, applied_);
+  if (!exchange_->CatchUp(view_, id_, finished_)) return;
   learning_ = false;
   applied_ = finished_;
   control_->Call([](Peer& peer, absl::Time now) {
     peer.CatchUp(now);
     return 0;
   });
-}
-
-std::string Group::Snapshot() const {
-  std::string bytes;
-  for (const absl::Span<char> piece : options_.state) bytes.append(piece.data(), piece.size());
-  return bytes;
-}
-
-void Group::Restore(const std::string& snapshot) {
-  size_t at = 0;
-  for (const absl::Span<char> piece : options_.state) {
-    RUBATO_CHECK(at + piece.size() <= snapshot.size());
-    std::memcpy(piece.data(), snapshot.data() + at, piece.size());
-    at += piece.size();
-  }
 }
 
 void Group::Obey(const ViewOrder& order) {

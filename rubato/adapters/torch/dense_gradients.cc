@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/torch/finite.h"
+#include "rubato/model/gradient_ranges.h"
 
 namespace rubato {
 
@@ -64,20 +65,18 @@ absl::Status DenseGradients::End() {
   return error_;
 }
 
-// From the back, where backward begins. The front one takes what is left.
 void DenseGradients::CutBuckets() {
   buckets_.clear();
   announced_ = 0;
   bucket_of_.resize(parameters_.size());
+  for (const GradientRange& range : CutGradient(signature_, watch_->bucket_floats)) {
+    buckets_.push_back({.begin = range.begin, .end = range.end});
+  }
+  size_t bucket = 0;
   for (size_t i = parameters_.size(); i-- > 0;) {
-    const DenseParameter& spec = signature_.dense[i];
-    const int64_t end = spec.offset + spec.size;
-    const bool full =
-        buckets_.empty() || buckets_.back().end - buckets_.back().begin >= watch_->bucket_floats;
-    if (full) buckets_.push_back({.begin = end, .end = end});
-    buckets_.back().begin = spec.offset;
-    ++buckets_.back().awaited;
-    bucket_of_[i] = buckets_.size() - 1;
+    if (signature_.dense[i].offset < buckets_[bucket].begin) ++bucket;
+    ++buckets_[bucket].awaited;
+    bucket_of_[i] = bucket;
   }
 }
 

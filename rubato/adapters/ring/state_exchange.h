@@ -1,0 +1,73 @@
+// How a newcomer comes by the state that the others hold, beside training.
+//
+//     a holder    step ─── step ─┬─ step ─── step ───          Serve: a snapshot between two steps
+//     a learner   sum ──── sum ──┴─ sum ──── sum ── CatchUp    Keep the sums, then load and apply
+//
+// A learner takes part in every step and keeps its sums while the snapshot is on its way; with
+// the snapshot in place it applies those that came after it. The training thread owns it.
+#ifndef RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
+#define RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "rubato/adapters/ring/fd.h"
+#include "rubato/adapters/ring/state_server.h"
+#include "rubato/adapters/ring/tcp_edges.h"
+#include "rubato/base/mutex.h"
+#include "rubato/membership/view.h"
+
+namespace rubato {
+
+class StateExchange {
+ public:
+  // `state` and `apply` as in GroupOptions; `group` tells groups apart on the wire.
+  StateExchange(std::vector<absl::Span<char>> state, std::function<void()> apply, uint64_t group);
+
+  // ---- holders ----
+  // A newcomer asks for the state. Called by the control thread.
+  void Ask(const EdgeHello& hello, Fd socket);
+  // Answers those who asked and are in `view` too; the state here is that after `step`.
+  void Serve(const GroupView& view, MemberId self, int64_t step);
+
+  // ---- learners ----
+  // Asks a holder of `view` for a snapshot; what was kept so far is forgotten.
+  void Begin(const GroupView& view, MemberId self);
+  // Whether a snapshot is on its way from one that holds `view`.
+  bool Copies(const GroupView& view) const { return fetcher_ && view.Holds(source_); }
+  void Keep(int64_t step, absl::Span<const absl::Span<float>> buffers);
+  // True once the state is that after `finished`, which has been kept last. Tries again if the
+  // copy failed.
+  bool CatchUp(const GroupView& view, MemberId self, int64_t finished);
+  void Drop();
+
+ private:
+  struct Kept {  // A buffer of the training loop, and what was in it.
+    absl::Span<float> buffer;
+    std::vector<float> sum;
+  };
+
+  void Fetch(const GroupView& view, MemberId self, int64_t min_step);
+  std::string Snapshot() const;
+  void Restore(const std::string& snapshot);
+
+  const std::vector<absl::Span<char>> state_;
+  const std::function<void()> apply_;
+  const uint64_t group_;
+  std::map<int64_t, std::vector<Kept>> log_;  // By step.
+  std::unique_ptr<StateFetcher> fetcher_;
+  MemberId source_;
+  StateServer server_;
+  Mutex mu_;
+  std::vector<std::pair<EdgeHello, Fd>> askers_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
