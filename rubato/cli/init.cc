@@ -9,6 +9,7 @@
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
@@ -48,6 +49,13 @@ absl::StatusOr<std::string> BeginningOf(const std::string& path) {
 }
 
 absl::StatusOr<DataSpec> Recognise(const InitFlags& flags) {
+  if (IsSqlUri(flags.data[0])) {
+    DataSpec data = {.train = flags.data, .validation = flags.validation, .format = "sql"};
+    for (std::vector<std::string>* uris : {&data.train, &data.validation}) {
+      for (std::string& uri : *uris) uri = AbsoluteSqlUri(uri, fs::current_path());
+    }
+    return data;
+  }
   RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandPatterns(flags.data));
   RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
   absl::StatusOr<DataSpec> data = SniffFormat(beginning);
