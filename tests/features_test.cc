@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <csignal>
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
@@ -44,9 +46,57 @@ TEST(FeaturesTest, InitAndTrainNeedNoEditing) {
   const std::string kept = ReadText(training.job_dir() + "/features.yaml");
   EXPECT_THAT(kept, HasSubstr("Rome, Italy"));
   EXPECT_EQ(kept, ReadText(folder.path() + "/features.yaml"));
-  EXPECT_EQ(kept, ReadText(training.job_dir() + "/checkpoints/1/features.yaml"));
+  const std::string model = nlohmann::json::parse(result.out)["checkpoint"];
+  EXPECT_EQ(kept, ReadText(model + "/features.yaml"));
   // Files that are there are not replaced unasked.
   EXPECT_EQ(RunRubato({"init", "--data", "people.csv"}, folder.path()).exit_code, 2);
+}
+
+// Films of which those with more of drama than of action are liked; nothing but the bag says so.
+TEST(FeaturesTest, ABagWithWeightsIsLearnedFrom) {
+  const auto films = [](int rows, int start) {
+    std::string csv = "liked,genres\n";
+    for (int i = start; i < start + rows; ++i) {
+      const int drama = i * 7 % 11, action = i * 5 % 13;
+      absl::StrAppend(&csv, drama > action ? 1 : 0, ",drama:", drama, "|action:", action,
+                      i % 3 == 0 ? "|short" : "", "\n");
+    }
+    return csv;
+  };
+  ScratchFolder folder;
+  folder.Write("train.csv", films(4000, 0));
+  folder.Write("test.csv", films(1000, 4000));
+  folder.Write("features.yaml",
+               "label: liked\nfeatures:\n  - {column: genres, transform: hash, separator: '|', "
+               "weight_separator: ':', combiner: sum}\n");
+  const std::string job =
+      folder.Write("job.yaml",
+                   "model: wide_deep\nmodel_options: {dim: 4, hidden: 16, batch_norm: true}\n"
+                   "data: {train: train.csv, validation: test.csv, format: csv}\n"
+                   "features: features.yaml\nbatch_size: 64\nepochs: 6\n"
+                   "optimizer: {name: adam, learning_rate: 0.01}\n"
+                   "evaluate: {every_steps: 120, keep_best: true, stop_after_stalls: 2, "
+                   "lower_rate: 0.1}\nworkers: {min: 1, max: 2}\n");
+  TrainingJob training(folder.path(), {job, "--json"});
+  // The master dies in the middle: what it had decided it decides again.
+  ASSERT_TRUE(training.ReachStep(130));
+  for (const TrainingJob::Process& process : training.Alive("master")) {
+    kill(process.pid, SIGKILL);
+  }
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto summary = nlohmann::json::parse(result.out);
+  EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.97);
+  // The model is the best that was evaluated, and it is there.
+  double best = 0;
+  for (const auto& evaluation : summary["evaluations"]) {
+    best = std::max(best, evaluation["metrics"]["auc"].get<double>());
+  }
+  EXPECT_EQ(summary["metrics"]["auc"].get<double>(), best);
+  const std::string version = ReadText(training.job_dir() + "/checkpoints/BEST");
+  EXPECT_EQ(summary["checkpoint"].get<std::string>() + "\n",
+            training.job_dir() + "/checkpoints/" + version);
+  EXPECT_NE(ReadText(summary["checkpoint"].get<std::string>() + "/manifest.json"), "");
 }
 
 TEST(FeaturesTest, AnalyzeTellsProgramsPeopleAndBrowsers) {

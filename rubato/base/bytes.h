@@ -27,6 +27,12 @@ class ByteWriter {
   template <typename T>
   requires std::is_arithmetic_v<T>
   void Put(T value) { out_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
+  // Seven bits at a time: small numbers of either sign take one byte.
+  void PutVarint(int64_t value) {
+    uint64_t bits = (static_cast<uint64_t>(value) << 1) ^ static_cast<uint64_t>(value >> 63);
+    for (; bits >= 0x80; bits >>= 7) Put<uint8_t>(static_cast<uint8_t>(bits | 0x80));
+    Put<uint8_t>(static_cast<uint8_t>(bits));
+  }
   void PutBytes(absl::string_view bytes) { out_.append(bytes.data(), bytes.size()); }
   // A 32-bit length, then the bytes.
   void PutString(absl::string_view text) {
@@ -61,6 +67,15 @@ class ByteReader {
     const absl::string_view bytes = GetBytes(sizeof(T));
     if (ok_) std::memcpy(&value, bytes.data(), sizeof(T));
     return value;
+  }
+  int64_t GetVarint() {
+    uint64_t bits = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      const uint8_t byte = Get<uint8_t>();
+      bits |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if (byte < 0x80) break;
+    }
+    return static_cast<int64_t>(bits >> 1) ^ -static_cast<int64_t>(bits & 1);
   }
   // Views into the input; empty after a failure.
   absl::string_view GetBytes(size_t n);

@@ -118,7 +118,8 @@ absl::StatusOr<int> UntilStopped(Run run, const std::string& and_then, Console& 
 
 void AddCommon(CLI::App* command, EvaluateFlags& flags) {
   command->add_option("model", flags.model, "A job directory, or an export.")->required();
-  command->add_option("--from", flags.from, "Of a job: which checkpoint; default the newest.");
+  command->add_option("--from", flags.from,
+                      "Of a job: which checkpoint; default the best kept, or the newest.");
   command->add_flag("--json", flags.json, "Print the result as one JSON object.");
 }
 

@@ -48,7 +48,8 @@ void AddExport(Cli& cli) {
                   [flags, &console] { return RunExport(*flags, console); });
   command->add_option("job-dir", flags->options.job_dir, "The job directory.")->required();
   command->add_option("--out", flags->options.out, "The folder to write.")->required();
-  command->add_option("--from", flags->options.version, "Which checkpoint; default the newest.");
+  command->add_option("--from", flags->options.version,
+                      "Which checkpoint; default the best kept, or the newest.");
   command->add_flag("--force", flags->options.replace, "Replace what is there.");
   command->add_flag("--json", flags->json, "Print what was written as one JSON object.");
 }

@@ -4,10 +4,12 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "rubato/adapters/files/byte_stream.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
@@ -47,6 +49,13 @@ absl::StatusOr<std::string> BeginningOf(const std::string& path) {
 }
 
 absl::StatusOr<DataSpec> Recognise(const InitFlags& flags) {
+  if (IsSqlUri(flags.data[0])) {
+    DataSpec data = {.train = flags.data, .validation = flags.validation, .format = "sql"};
+    for (std::vector<std::string>* uris : {&data.train, &data.validation}) {
+      for (std::string& uri : *uris) uri = AbsoluteSqlUri(uri, fs::current_path());
+    }
+    return data;
+  }
   RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandPatterns(flags.data));
   RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
   absl::StatusOr<DataSpec> data = SniffFormat(beginning);
@@ -66,17 +75,27 @@ std::string JobText(const JobSpec& spec) {
     return text + "]";
   };
   const DataSpec& data = spec.data;
-  std::string text = absl::StrCat("name: ", spec.name, "\nmodel: ", spec.model,
-                                  "\nmodel_options: {use_dense: true}\nfeatures: features.yaml\n",
-                                  "data:\n  train: ", list(data.train), "\n");
+  std::vector<std::string> options;
+  for (const auto& [name, value] : spec.model_options) options.push_back(name + ": " + value);
+  std::string text =
+      absl::StrCat("name: ", spec.name, "\nmodel: ", spec.model, "\nmodel_options: {",
+                   absl::StrJoin(options, ", "), "}\nfeatures: features.yaml\n",
+                   "data:\n  train: ", list(data.train), "\n");
   if (!data.validation.empty()) {
     absl::StrAppend(&text, "  validation: ", list(data.validation), "\n");
   }
   absl::StrAppend(&text, "  format: ", data.format, "\n");
   if (!data.header) absl::StrAppend(&text, "  header: false\n");
   absl::StrAppend(&text, "batch_size: ", spec.batch_size, "\nepochs: ", spec.epochs,
-                  "\noptimizer: {name: adagrad, learning_rate: ", spec.optimizer.learning_rate,
-                  "}\n");
+                  "\noptimizer: {name: ", spec.optimizer.name,
+                  ", learning_rate: ", spec.optimizer.learning_rate, "}\n");
+  if (data.validation.empty()) return text;
+  absl::StrAppend(&text,
+                  "# At each evaluation without gain the rate falls; at the second in a row ",
+                  "training stops. The best version is the model.\n",
+                  "evaluate: {every_steps: ", spec.evaluate.every_steps,
+                  ", lower_rate: ", spec.evaluate.lower_rate,
+                  ", stop_after_stalls: ", spec.evaluate.stop_after_stalls, ", keep_best: true}\n");
   return text;
 }
 
@@ -91,11 +110,24 @@ std::string NameFor(const std::string& path) {
   return name.empty() ? "job" : name;
 }
 
-// Small data wants small batches and several passes, large data neither.
+// The recipe that good models share: Adam, and evaluations that say when to go slower and when to
+// stop. Without anything to evaluate on, a fixed number of passes, few of them over large data.
 void ChooseRecipe(int64_t rows, JobSpec* spec) {
-  spec->batch_size = rows < 100000 ? 128 : rows < 1000000 ? 512 : 2048;
-  spec->epochs = rows < 20000 ? 8 : rows < 100000 ? 4 : rows < 1000000 ? 2 : 1;
-  spec->optimizer.learning_rate = spec->model == "logistic" ? 0.1 : 0.02;
+  const bool linear = spec->model == "logistic";
+  spec->batch_size = rows < 20000 ? 128 : rows < 200000 ? 256 : rows < 2000000 ? 1024 : 4096;
+  spec->optimizer.name = "adam";
+  spec->optimizer.learning_rate = linear ? 0.01 : 0.001;
+  spec->model_options = {{"use_dense", "true"}};
+  if (!linear) spec->model_options.insert({{"dim", "16"}});
+  if (spec->data.validation.empty()) {
+    spec->epochs = rows < 20000 ? 8 : rows < 100000 ? 4 : rows < 1000000 ? 2 : 1;
+    return;
+  }
+  spec->epochs = rows < 1000000 ? 100 : 20;  // At most: it stops when there is no gain.
+  const int64_t epoch_steps = (rows + spec->batch_size - 1) / spec->batch_size;
+  spec->evaluate.every_steps = rows < 1000000 ? epoch_steps : (epoch_steps + 3) / 4;
+  spec->evaluate.lower_rate = 0.1;
+  spec->evaluate.stop_after_stalls = 2;
 }
 
 absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {

@@ -19,6 +19,7 @@
 #include "rubato/roles/master_host.h"
 #include "rubato/roles/server_host.h"
 #include "rubato/roles/worker_loop.h"
+#include "rubato/worker/evaluation.h"
 
 namespace rubato {
 namespace {
@@ -119,6 +120,7 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
                      "'; use strategy: ps"));
   }
   if (flags.check) {
+    RUBATO_RETURN_IF_ERROR(FindGroup(parser.shape(), spec.evaluate.group).status());
     if (spec.data.bad_rows == "fail") RUBATO_RETURN_IF_ERROR(CheckFirstRecords(data, parser));
     return kRoleDone;
   }

@@ -46,7 +46,8 @@ void AddScore(Cli& cli) {
                   "  curl -d '{\"rows\": [{\"age\": 39}]}' 127.0.0.1:8080/score\n",
                   [flags, &console] { return RunScore(*flags, console); });
   command->add_option("model", flags->model, "An export, or a job directory.")->required();
-  command->add_option("--from", flags->from, "Of a job: which checkpoint; default the newest.");
+  command->add_option("--from", flags->from,
+                      "Of a job: which checkpoint; default the best kept, or the newest.");
   command->add_option("--listen", flags->http.address,
                       "host:port; port 0 takes a free one. Default 127.0.0.1:8080.");
   command->add_option("--threads", flags->http.threads, "Connections served at a time; default 8.")

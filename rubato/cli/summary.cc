@@ -40,6 +40,13 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
   const double seconds = absl::ToDoubleSeconds(elapsed);
   Json metrics = Json::object();
   if (!snapshot.evaluations.empty()) metrics = snapshot.evaluations.back().metrics;
+  // The job's model is the best one it kept, or else the last.
+  for (const EvaluationResult& result : snapshot.evaluations) {
+    const bool best = snapshot.best_checkpoint > 0 && result.number == snapshot.best_evaluation;
+    if (best) metrics = result.metrics;
+  }
+  const int64_t model =
+      snapshot.best_checkpoint > 0 ? snapshot.best_checkpoint : snapshot.checkpoint;
   Json evaluations = Json::array();
   for (const EvaluationResult& result : snapshot.evaluations) {
     evaluations.push_back(
@@ -73,9 +80,8 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
       {"goodput", Goodput(snapshot.spent)},
       {"rows", snapshot.rows},
       {"bytes", snapshot.bytes},
-      {"checkpoint", snapshot.checkpoint > 0
-                         ? Json(absl::StrCat(job_dir, "/checkpoints/", snapshot.checkpoint))
-                         : Json(nullptr)},
+      {"checkpoint",
+       model > 0 ? Json(absl::StrCat(job_dir, "/checkpoints/", model)) : Json(nullptr)},
       {"job_dir", job_dir}};
   if (!snapshot.error.empty()) summary["error"] = snapshot.error;
   return summary;

@@ -11,7 +11,9 @@ namespace rubato {
 // A field with any number of categories a row, whose vectors become one.
 struct BagShape {
   std::string name;
-  std::string combiner = "mean";  // sum; mean; sqrtn: the sum over the root of the count.
+  // Of vectors v with weights w: sum, of w v; mean, that over the sum of w; sqrtn, over the root of
+  // the sum of w^2.
+  std::string combiner = "mean";
   friend bool operator==(const BagShape&, const BagShape&) = default;
 };
 
@@ -35,6 +37,7 @@ struct Batch {
   // first) up to bag_ends[c]. Empty if the shape has no bags.
   std::vector<uint64_t> bag_ends;
   std::vector<uint64_t> bag_ids;
+  std::vector<float> bag_weights;  // As bag_ids; empty: all are 1.
 
   void Clear() {
     rows = 0;
@@ -43,6 +46,7 @@ struct Batch {
     ids.clear();
     bag_ends.clear();
     bag_ids.clear();
+    bag_weights.clear();
   }
 };
 

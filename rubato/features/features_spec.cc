@@ -31,15 +31,20 @@ const std::vector<TransformRow>& Table() {
       {"log_round", Input::kNumber, false, {"buckets", "base", "default", "malformed"}},
       {"round_identity", Input::kNumber, false, {"buckets", "default", "malformed"}},
       {"criteo", Input::kNumber, false, {"default", "malformed"}},
-      {"hash", Input::kText, false, {"buckets", "separator", "values_max", "combiner"}},
+      {"hash",
+       Input::kText,
+       false,
+       {"buckets", "separator", "weight_separator", "values_max", "combiner"}},
       {"lookup",
        Input::kText,
        false,
-       {"vocabulary", "vocabulary_file", "oov", "separator", "values_max", "combiner"}},
+       {"vocabulary", "vocabulary_file", "oov", "separator", "weight_separator", "values_max",
+        "combiner"}},
       {"merge_rare",
        Input::kText,
        false,
-       {"vocabulary", "vocabulary_file", "separator", "values_max", "combiner"}},
+       {"vocabulary", "vocabulary_file", "separator", "weight_separator", "values_max",
+        "combiner"}},
       {"cross", Input::kMany, false, {"buckets"}},
       {"concatenate", Input::kMany, false, {"offsets", "combiner"}},
   };
@@ -106,6 +111,12 @@ absl::Status CheckTexts(const FeatureSpec& f) {
   }
   if (f.oov < 1) return Wrong("oov: ", f.oov, " is less than 1; a stranger needs an id");
   if (f.separator.size() > 1) return Wrong("separator: '", f.separator, "' is not one character");
+  if (f.weight_separator.size() > 1) {
+    return Wrong("weight_separator: '", f.weight_separator, "' is not one character");
+  }
+  if (!f.weight_separator.empty() && (f.separator.empty() || f.separator == f.weight_separator)) {
+    return Wrong("weight_separator: needs a separator of values, and another one");
+  }
   if (f.values_max < 0) return Wrong("values_max: ", f.values_max, " is less than 0 (0 is all)");
   const std::vector<std::string> combiners = {"sum", "mean", "sqrtn"};
   if (std::find(combiners.begin(), combiners.end(), f.combiner) == combiners.end()) {
@@ -148,7 +159,8 @@ bool operator==(const FeatureSpec& a, const FeatureSpec& b) {
          a.base == b.base && a.buckets == b.buckets && a.vocabulary == b.vocabulary &&
          a.oov == b.oov && a.offsets == b.offsets && a.otherwise == b.otherwise &&
          a.malformed_is_missing == b.malformed_is_missing && a.separator == b.separator &&
-         a.values_max == b.values_max && a.combiner == b.combiner;
+         a.weight_separator == b.weight_separator && a.values_max == b.values_max &&
+         a.combiner == b.combiner;
 }
 
 absl::Status FeaturesSpec::Validate() const {

@@ -48,6 +48,7 @@ struct FeatureSpec {
   std::optional<double> otherwise;      // `default`: stands for a missing number
   bool malformed_is_missing = false;    // `malformed: missing`
   std::string separator;                // One character between the values of a cell.
+  std::string weight_separator;         // One character between such a value and its weight.
   int64_t values_max = 0;               // Values of a cell that count; 0: all.
   std::string combiner = "mean";        // How a bag's vectors become one: sum, mean, sqrtn.
 

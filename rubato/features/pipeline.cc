@@ -123,6 +123,7 @@ absl::StatusOr<Pipeline> Pipeline::Create(const FeaturesSpec& spec,
     }
     Feature feature = {.makes_number = MakesNumber(f.transform), .is_bag = f.is_bag()};
     RUBATO_ASSIGN_OR_RETURN(feature.step, MakeStep(f, *inputs, sizes));
+    pipeline.has_weights_ |= !f.weight_separator.empty();
     BatchShape& shape = pipeline.shape_;
     if (feature.is_bag) {
       feature.slot = static_cast<int>(shape.bags.size());
@@ -176,6 +177,9 @@ void Pipeline::AppendBags(const std::vector<FeatureColumn>& from, size_t rows, B
       if (!feature.is_bag) continue;
       for (size_t v = row == 0 ? 0 : from[i].ends[row - 1]; v < from[i].ends[row]; ++v) {
         batch->bag_ids.push_back(IdOf(feature.field, from[i].codes[v], feature.step->is_index()));
+        if (has_weights_) {
+          batch->bag_weights.push_back(from[i].weights.empty() ? 1 : from[i].weights[v]);
+        }
       }
       batch->bag_ends.push_back(batch->bag_ids.size());
     }

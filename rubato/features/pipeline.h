@@ -53,6 +53,7 @@ class Pipeline {
   void AppendBags(const std::vector<FeatureColumn>& from, size_t rows, Batch* batch) const;
 
   BatchShape shape_;
+  bool has_weights_ = false;  // In some bag.
   std::shared_ptr<const ChunkPlan> plan_;
   std::vector<Feature> features_;
 };

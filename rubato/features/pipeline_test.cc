@@ -105,6 +105,25 @@ TEST(PipelineTest, BagsHoldAnyNumberOfValues) {
   EXPECT_EQ(batch.ids[0], FieldIdOfText(0, "rome"));
 }
 
+TEST(PipelineTest, ValuesOfABagMayHaveWeights) {
+  FeaturesSpec spec;
+  spec.features = {Feature("hash", {"tags"}), Feature("hash", {"city"})};
+  spec.features[0].separator = "|";
+  spec.features[0].weight_separator = ":";
+  spec.features[1].separator = " ";
+  const Batch batch = Apply(spec, {{"1", "", "new york", "a:0.5|b|c:-2e1"},
+                                   {"0", "", "", ""},
+                                   {"0", "", "oslo", "http://d|:3|e:x"}});
+  const auto tag = [](const char* text) { return FieldIdOfText(0, text); };
+  const auto city = [](const char* text) { return FieldIdOfText(1, text); };
+  EXPECT_THAT(batch.bag_ids, ElementsAre(tag("a"), tag("b"), tag("c"), city("new"), city("york"),
+                                         tag("http://d"), tag(":3"), tag("e:x"), city("oslo")));
+  EXPECT_THAT(batch.bag_weights, ElementsAre(0.5f, 1, -20, 1, 1, 1, 1, 1, 1));
+
+  spec.features[0].separator = "";
+  EXPECT_THAT(std::string(spec.Validate().message()), testing::HasSubstr("needs a separator"));
+}
+
 TEST(PipelineTest, ConcatenateShiftsEveryPart) {
   FeaturesSpec spec;
   spec.features = {Feature("discretize", {"age"}), Feature("lookup", {"city"}),

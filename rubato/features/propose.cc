@@ -15,10 +15,17 @@ namespace rubato {
 namespace {
 
 // As often must a value occur before it gets an id of its own. What is seen a few times only is
-// remembered rather than learned from, most of all by deep models.
-int64_t OftenEnough(int64_t rows) {
-  if (rows >= 50000) return 10;
-  return rows >= 5000 ? 3 : 2;
+// remembered rather than learned from, most of all by deep models. But where such values are few
+// rows in all, as the rare films of a catalogue, they cost little and may tell much.
+int64_t OftenEnough(const ColumnStats& stats, int64_t rows) {
+  const int64_t often = rows >= 50000 ? 10 : rows >= 5000 ? 3 : 2;
+  if (stats.common().error() >= often) return often;
+  int64_t frequent = 0;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    if (item.count >= often) frequent += item.count;
+  }
+  const double rare = 1 - static_cast<double>(frequent) / static_cast<double>(stats.present());
+  return rare > 0.2 ? often : 2;
 }
 
 // Bins of a number: fine enough to follow a curve, with enough rows in each.
@@ -52,7 +59,7 @@ FeatureSpec Plain(const std::string& name, const char* transform, const std::str
 
 void ProposeText(const std::string& column, const ColumnStats& stats, int64_t rows,
                  FeaturesSpec* spec) {
-  const int64_t often = OftenEnough(rows);
+  const int64_t often = OftenEnough(stats, rows);
   FeatureSpec f = Plain(column, "hash", column);
   // A count may be too low by the error; then rare and common cannot be told apart.
   if (stats.common().error() < often) {
@@ -107,7 +114,9 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
   }
   const size_t label_column = static_cast<size_t>(found - analysis.columns.begin());
   RUBATO_RETURN_IF_ERROR(ProposeLabel(analysis.stats[label_column], label, &spec));
-  const bool ids_only = analysis.format == "libsvm" || analysis.format == "libffm";
+  // An entry's index names something, though it looks like a number.
+  const bool ids_only =
+      analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     const std::string& column = analysis.columns[i];

@@ -66,6 +66,7 @@ class TextStep : public Step {
   TextStep(const FeatureSpec& spec, int slot, int64_t size, bool is_index, ToCode to_code)
       : slot_(slot),
         separator_(spec.separator.empty() ? '\0' : spec.separator[0]),
+        weight_separator_(spec.weight_separator.empty() ? '\0' : spec.weight_separator[0]),
         values_max_(spec.values_max),
         size_(size),
         is_index_(is_index),
@@ -78,8 +79,12 @@ class TextStep : public Step {
     for (size_t row = 0; row < chunk.rows(); ++row) {
       const absl::string_view text = texts[row];
       if (separator_ != '\0') {
-        SplitValues(text, separator_, values_max_,
-                    [&](absl::string_view part) { out->codes.push_back(to_code_(part)); });
+        SplitValues(text, separator_, values_max_, [&](absl::string_view part) {
+          if (weight_separator_ != '\0') {
+            out->weights.push_back(TakeWeight(&part, weight_separator_));
+          }
+          out->codes.push_back(to_code_(part));
+        });
         out->ends.push_back(static_cast<uint32_t>(out->codes.size()));
       } else {
         out->codes.push_back(text.empty() ? kMissingCode : to_code_(text));
@@ -92,6 +97,7 @@ class TextStep : public Step {
  private:
   const int slot_;
   const char separator_;
+  const char weight_separator_;
   const int64_t values_max_;
   const int64_t size_;
   const bool is_index_;

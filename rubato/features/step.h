@@ -23,11 +23,13 @@ struct FeatureColumn {
   std::vector<float> numbers;  // A row each.
   std::vector<int64_t> codes;  // A row each; in a bag, all rows' values one after the other.
   std::vector<uint32_t> ends;  // Of a bag: where each row's values end in `codes`.
+  std::vector<float> weights;  // Of a bag with weights: as `codes`.
 
   void Clear() {
     numbers.clear();
     codes.clear();
     ends.clear();
+    weights.clear();
   }
 };
 

@@ -90,4 +90,13 @@ int64_t Vocabulary::Find(absl::string_view word, int64_t oov) const {
   return size() + (oov == 1 ? 0 : HashBucket(word, oov));
 }
 
+float TakeWeight(absl::string_view* part, char separator) {
+  const size_t at = part->rfind(separator);
+  if (at == absl::string_view::npos || at == 0) return 1;
+  const std::optional<double> weight = ToNumber(part->substr(at + 1));
+  if (!weight.has_value() || std::isnan(*weight)) return 1;
+  *part = part->substr(0, at);
+  return static_cast<float>(*weight);
+}
+
 }  // namespace rubato

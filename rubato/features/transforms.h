@@ -48,6 +48,10 @@ uint64_t CrossCode(uint64_t left, uint64_t right);
 template <typename Visit>
 void SplitValues(absl::string_view cell, char separator, int64_t values_max, Visit visit);
 
+// Takes "action:0.5" apart: the weight behind the last `separator` goes, the value stays. A value
+// without one weighs 1; what stands there and is no finite number belongs to the value.
+float TakeWeight(absl::string_view* part, char separator);
+
 // Texts by their position in a list.
 class Vocabulary {
  public:

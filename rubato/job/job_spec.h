@@ -50,8 +50,13 @@ struct RowsSpec {
 };
 
 struct EvaluateSpec {
-  int64_t every_steps = 0;        // 0: only at the end.
-  int64_t stop_after_stalls = 0;  // 0: never stop early.
+  int64_t every_steps = 0;                          // 0: only at the end,
+  absl::Duration every = absl::InfiniteDuration();  // unless so much time has passed.
+  int64_t stop_after_stalls = 0;                    // In a row. 0: never stop early.
+  double lower_rate = 1;   // What the learning rate is multiplied with when there is no gain.
+  bool keep_best = false;  // The best version evaluated is kept, and is what the job gives.
+  std::string metric;      // What shall get better; by default auc, or else loss.
+  std::string group;       // The id column whose groups gauc is the mean of; none: no gauc.
   friend bool operator==(const EvaluateSpec&, const EvaluateSpec&) = default;
 };
 

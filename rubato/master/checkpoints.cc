@@ -17,11 +17,22 @@ void Checkpoints::Begin(int64_t version, int64_t step, bool last) {
   if (spec_.every_steps > 0) next_at_ = (step / spec_.every_steps + 1) * spec_.every_steps;
 }
 
+int64_t Checkpoints::oldest() const {
+  for (const auto& [version, saved] : kept_) {
+    if (version != best_) return version;
+  }
+  return best_;
+}
+
 bool Checkpoints::Complete(int64_t version, const SavedState& saved) {
   kept_.emplace_back(version, saved);
-  if (static_cast<int64_t>(kept_.size()) <= std::max<int64_t>(spec_.keep, 1)) return false;
-  dropped_ = kept_.front().first;
-  kept_.erase(kept_.begin());
+  const auto counts = [&](const auto& kept) { return kept.first != best_; };
+  if (std::count_if(kept_.begin(), kept_.end(), counts) <= std::max<int64_t>(spec_.keep, 1)) {
+    return false;
+  }
+  const auto oldest = std::find_if(kept_.begin(), kept_.end(), counts);
+  dropped_ = oldest->first;
+  kept_.erase(oldest);
   return true;
 }
 

@@ -31,15 +31,18 @@ class Checkpoints {
   int64_t step() const { return step_; }      // Committed when it was.
   // The newest version all servers have; 0 for none.
   int64_t complete() const { return kept_.empty() ? 0 : kept_.back().first; }
-  // The oldest of those that are kept; 0 for none.
-  int64_t oldest() const { return kept_.empty() ? 0 : kept_.front().first; }
+  // The oldest of those that are kept to begin from, which the best need not be; 0 for none.
+  int64_t oldest() const;
+  int64_t best() const { return best_; }  // 0 for none.
   const SavedState newest() const { return kept_.empty() ? SavedState() : kept_.back().second; }
-  // The newest version that was dropped for having more than `keep`; 0 for none.
+  // The version that was dropped last for having more than `keep`; 0 for none.
   int64_t dropped() const { return dropped_; }
 
   void Begin(int64_t version, int64_t step, bool last);
   // Returns whether an old version is to be removed: dropped().
   bool Complete(int64_t version, const SavedState& saved = {});
+  // `version` is complete, and the one to keep whatever comes after it.
+  void SetBest(int64_t version) { best_ = version; }
   // The job goes on after all: what was the last is just one more.
   void Resume() { last_begun_ = false; }
 
@@ -51,6 +54,7 @@ class Checkpoints {
   bool last_begun_ = false;
   std::vector<std::pair<int64_t, SavedState>> kept_;  // Complete, oldest first.
   int64_t dropped_ = 0;
+  int64_t best_ = 0;
 };
 
 }  // namespace rubato

@@ -51,6 +51,11 @@ struct WriteManifest {
   std::string contents;  // JSON.
 };
 
+// Write checkpoints/BEST, atomically: which of them is the job's model. Repeated after a restart.
+struct WriteBest {
+  int64_t version = 0;
+};
+
 // Remove checkpoints/VERSION, if it is there.
 struct RemoveCheckpoint {
   int64_t version = 0;
@@ -70,7 +75,7 @@ struct JobFinished {
 };
 
 using Effect = std::variant<AppendJournal, LaunchProcess, SignalProcess, JobEvent, WriteManifest,
-                            RemoveCheckpoint, SendOrder, JobFinished>;
+                            WriteBest, RemoveCheckpoint, SendOrder, JobFinished>;
 
 }  // namespace rubato
 

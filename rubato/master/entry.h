@@ -42,6 +42,7 @@ enum class EntryKind : uint8_t {
   kFounded = 20,     // id: founder, incarnation: generation, value: checkpoint it begins from.
   kTrained = 21,     // Allreduce. id: who told, value: steps in all, incarnation: records in all.
   kViewIssued = 22,  // Allreduce. incarnation: generation, text: the view of the group.
+  kBestSaved = 23,   // value: version of the checkpoint that holds the best evaluated weights.
 };
 
 enum class ExitKind : int64_t { kLeft, kLost, kCrashed, kFenced };

@@ -6,11 +6,18 @@
 
 namespace rubato {
 
-Evaluations::Evaluations(const EvaluateSpec& spec, bool validation)
-    : spec_(spec), validation_(validation), next_at_(spec.every_steps) {}
+Evaluations::Evaluations(const EvaluateSpec& spec, bool validation, absl::Time now)
+    : spec_(spec), validation_(validation), next_at_(spec.every_steps), began_(now) {}
 
-bool Evaluations::DueInTraining(int64_t steps) const {
-  return validation_ && spec_.every_steps > 0 && !running() && steps >= next_at_;
+bool Evaluations::DueInTraining(int64_t steps, absl::Time now) const {
+  if (!validation_ || running()) return false;
+  const bool by_steps = spec_.every_steps > 0 && steps >= next_at_;
+  const bool by_time = now - began_ >= spec_.every && steps > 0 && !Knows(steps);
+  return by_steps || by_time;
+}
+
+bool Evaluations::Knows(int64_t steps) const {
+  return !running() && !results_.empty() && results_.back().step == steps;
 }
 
 bool Evaluations::DueAtTheEnd() const { return validation_ && !running() && !final_begun_; }
@@ -19,7 +26,8 @@ bool Evaluations::Stalled() const {
   return spec_.stop_after_stalls > 0 && stalls_ >= spec_.stop_after_stalls;
 }
 
-void Evaluations::Begin(int64_t number, int64_t step, bool final) {
+void Evaluations::Begin(int64_t number, int64_t step, bool final, absl::Time now) {
+  began_ = now;
   running_ = Running{.number = number, .step = step};
   final_begun_ = final;
   next_number_ = number + 1;
@@ -31,6 +39,15 @@ void Evaluations::Add(TaskId task, EvaluationSums sums) {
   if (running_.has_value()) running_->sums.emplace(task, std::move(sums));
 }
 
+// More is better. A metric that is not there says nothing about it: the loss decides then.
+double Evaluations::ScoreOf(const std::map<std::string, double>& metrics) const {
+  std::string name = spec_.metric.empty() ? "auc" : spec_.metric;
+  if (!metrics.contains(name)) name = "loss";
+  const auto found = metrics.find(name);
+  if (found == metrics.end()) return 0;
+  return MoreIsBetter(name) ? found->second : -found->second;
+}
+
 void Evaluations::End() {
   if (!running_.has_value()) return;
   EvaluationSums sums;
@@ -40,11 +57,15 @@ void Evaluations::End() {
                              .records = sums.records,
                              .metrics = Metrics(sums)};
   running_.reset();
-  const bool binary = result.metrics.contains("auc");
-  const double score = binary ? result.metrics["auc"] : -result.metrics["loss"];
+  const double score = ScoreOf(result.metrics);
   const bool better = !best_.has_value() || score > *best_;
   stalls_ = better ? 0 : stalls_ + 1;
-  if (better) best_ = score;
+  if (!better) rate_ *= spec_.lower_rate;
+  if (better) {
+    best_ = score;
+    best_number_ = result.number;
+    best_step_ = result.step;
+  }
   results_.push_back(std::move(result));
 }
 

@@ -15,11 +15,11 @@ namespace rubato {
 class Evaluations {
  public:
   // `validation`: whether there is anything to evaluate on; if not, none is ever due.
-  Evaluations(const EvaluateSpec& spec, bool validation);
+  Evaluations(const EvaluateSpec& spec, bool validation, absl::Time now);
 
-  // One is running at a time. During training one is due every `every_steps`; after it, one more
-  // over the final weights.
-  bool DueInTraining(int64_t steps) const;
+  // One is running at a time. During training one is due every `every_steps` or `every`; after it,
+  // one more over the final weights.
+  bool DueInTraining(int64_t steps, absl::Time now) const;
   bool DueAtTheEnd() const;
   bool FinalDone() const { return !validation_ || (final_begun_ && !running_.has_value()); }
   bool running() const { return running_.has_value(); }
@@ -30,11 +30,21 @@ class Evaluations {
   const std::vector<EvaluationResult>& results() const { return results_; }
   // No better than the best before, `stop_after_stalls` times in a row.
   bool Stalled() const;
+  // What learning rates are multiplied with from now on: lower with every stall.
+  double rate() const { return rate_; }
+  // The weights after `steps` are those that were evaluated last.
+  bool Knows(int64_t steps) const;
+  // The best so far; 0 for none.
+  int64_t best() const { return best_number_; }
+  int64_t best_step() const { return best_step_; }
+  // It is to be kept (`keep_best`), and is not on disk yet.
+  bool BestUnsaved() const { return spec_.keep_best && best_number_ != saved_number_; }
 
-  void Begin(int64_t number, int64_t step, bool final);
+  void Begin(int64_t number, int64_t step, bool final, absl::Time now);
   void Add(TaskId task, EvaluationSums sums);
   // All tasks are in.
   void End();
+  void SavedBest() { saved_number_ = best_number_; }
   // The state was lost and training goes on from an older one: there will be another last.
   void Resume() { final_begun_ = false; }
 
@@ -45,6 +55,8 @@ class Evaluations {
     std::map<TaskId, EvaluationSums> sums;  // Added up in this order, whoever came first.
   };
 
+  double ScoreOf(const std::map<std::string, double>& metrics) const;
+
   EvaluateSpec spec_;
   bool validation_;
   std::optional<Running> running_;
@@ -52,7 +64,10 @@ class Evaluations {
   int64_t next_number_ = 1;
   int64_t next_at_ = 0;  // The step at which the next is due.
   int64_t stalls_ = 0;
+  absl::Time began_;  // The last one, or this master's life.
+  double rate_ = 1;
   std::optional<double> best_;
+  int64_t best_number_ = 0, best_step_ = 0, saved_number_ = 0;
   std::vector<EvaluationResult> results_;
 };
 

@@ -47,6 +47,7 @@ class FakeJob {
       if (const auto* signal = std::get_if<SignalProcess>(&effect)) signalled.push_back(*signal);
       if (const auto* event = std::get_if<JobEvent>(&effect)) events.push_back(event->kind);
       if (const auto* write = std::get_if<WriteManifest>(&effect)) manifests.push_back(*write);
+      if (const auto* write = std::get_if<WriteBest>(&effect)) best = write->version;
       if (const auto* gone = std::get_if<RemoveCheckpoint>(&effect))
         removed.push_back(gone->version);
       if (const auto* send = std::get_if<SendOrder>(&effect))
@@ -173,6 +174,7 @@ class FakeJob {
   std::vector<SignalProcess> signalled;
   std::vector<std::string> events;
   std::vector<WriteManifest> manifests;
+  int64_t best = 0;
   std::vector<int64_t> removed;
   std::map<int64_t, std::string> orders;  // The newest view order for each worker.
   std::optional<JobFinished> finished;

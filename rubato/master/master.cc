@@ -152,7 +152,7 @@ LeaseReply Master::Lease(const LeaseRequest& request, absl::Time now) {
   for (const Task& task : held) {
     const auto& known = request.holding;
     if (std::find(known.begin(), known.end(), task.id) == known.end()) {
-      return {.verdict = Verdict::kTask, .task = task};
+      return Lent(task);
     }
   }
   // The weights of a group are those to be evaluated only while it rests after that step.
@@ -164,9 +164,15 @@ LeaseReply Master::Lease(const LeaseRequest& request, absl::Time now) {
     return {.verdict = Verdict::kWait};
   }
   const std::optional<Task> task = ledger_.NextFor(request.worker, alive);
-  if (!task.has_value()) return {.verdict = Verdict::kWait};
+  const bool rests = task.has_value() && task->kind == TaskKind::kTrain && Resting(now);
+  if (!task.has_value() || rests) return {.verdict = Verdict::kWait};
   Record({.kind = EntryKind::kLeased, .id = request.worker.value(), .task = task->id}, now);
-  return {.verdict = Verdict::kTask, .task = ledger_.Find(task->id)->task};
+  return Lent(ledger_.Find(task->id)->task);
+}
+
+LeaseReply Master::Lent(Task task) const {
+  task.rate = evaluations_.rate();
+  return {.verdict = LeaseReply::Verdict::kTask, .task = task};
 }
 
 CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {

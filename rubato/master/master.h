@@ -128,6 +128,7 @@ class Master {
   absl::Status Apply(const JournalEntry& entry, absl::Time now);
   absl::Status ApplyToMembers(const JournalEntry& entry, absl::Time now);
   absl::Status ApplyToTasks(const JournalEntry& entry);
+  void ApplyToCourse(const JournalEntry& entry, absl::Time now);
   void ApplyExit(const JournalEntry& entry, absl::Time now);
   void ApplyResume(const JournalEntry& entry);
   void ApplyFounded(const JournalEntry& entry);
@@ -140,6 +141,10 @@ class Master {
   void ReportEvaluation(absl::Time now);
   void EndIfStalled(absl::Time now);
   void AdvanceEvaluation(absl::Time now);
+  void AdvanceBest(absl::Time now);
+  // Whether training pauses, so that one version of the weights is evaluated and, if it is the
+  // best, kept: nobody is given a task to train.
+  bool Resting(absl::Time now) const;
   void AdvanceCheckpoint(absl::Time now);
   void EndIfOver(absl::Time now);
   void FailIfTooManyBadRows(absl::Time now);
@@ -183,6 +188,8 @@ class Master {
   void FailIfHopeless(Role role, absl::Time now);
   void EvictSilent(absl::Time now);
   void KillStuck(absl::Time now);
+
+  LeaseReply Lent(Task task) const;
 
   // ---- words (master_report.cc) ----
   RegisterReply RegisterWorker(const RegisterRequest& request, absl::Time now);

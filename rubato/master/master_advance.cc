@@ -23,6 +23,7 @@ void Master::Advance(absl::Time now) {
     EndIfStalled(now);
     AdvanceEvaluation(now);
     AdvanceCheckpoint(now);
+    AdvanceBest(now);
     FailIfTooManyBadRows(now);
     if (together()) {
       EndGroupIfOver(now);
@@ -56,12 +57,39 @@ void Master::ReopenFenced(absl::Time now) {
 void Master::AdvanceEvaluation(absl::Time now) {
   if (stop_requested_) return;
   const bool trained = ledger_.finished();
-  if (trained ? !evaluations_.DueAtTheEnd() : !evaluations_.DueInTraining(ledger_.steps())) return;
+  if (trained) {
+    if (!evaluations_.DueAtTheEnd()) return;
+    if (!together() && evaluations_.Knows(ledger_.steps())) return;
+  } else {
+    if (!evaluations_.DueInTraining(ledger_.steps(), now)) return;
+    if (!together() && (ledger_.AnyTraining() || ledger_.ended_early())) return;
+  }
   const int64_t number = evaluations_.next_number();
   Record({.kind = EntryKind::kEvaluationBegan, .incarnation = trained ? 1 : 0, .value = number},
          now);
   Say(now, "evaluation_began", {{"number", number}, {"step", ledger_.steps()}},
       trained ? "training is over" : "evaluate.every_steps");
+}
+
+bool Master::Resting(absl::Time now) const {
+  if (together() || ledger_.finished() || ledger_.ended_early()) return false;
+  return evaluations_.running() || evaluations_.BestUnsaved() ||
+         evaluations_.DueInTraining(ledger_.steps(), now);
+}
+
+// A checkpoint begun after as many steps as the evaluation saw holds the same weights, for nobody
+// trains between the two.
+void Master::AdvanceBest(absl::Time now) {
+  if (together() || !evaluations_.BestUnsaved() || checkpoints_.running()) return;
+  const int64_t version = checkpoints_.complete();
+  if (version > 0 && checkpoints_.step() == evaluations_.best_step()) {
+    Record({.kind = EntryKind::kBestSaved, .value = version}, now);
+    effects_.push_back(WriteBest{version});
+    Say(now, "best_saved", {{"version", version}, {"step", checkpoints_.step()}},
+        absl::StrCat("evaluation ", evaluations_.best(), " is the best so far"));
+  } else if (!ledger_.finished() && !stop_requested_) {
+    BeginCheckpoint(/*last=*/false, now);
+  }
 }
 
 void Master::ReportEvaluation(absl::Time now) {
@@ -111,7 +139,9 @@ void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
   Say(now, "checkpoint_complete",
       {{"version", version}, {"step", together() ? saved.steps : checkpoints_.step()}},
       !checkpoints_.LastBegun()
-          ? absl::StrCat("every ", options_.job.checkpoint.every_steps, " steps")
+          ? evaluations_.BestUnsaved()
+                ? "the best weights so far"
+                : absl::StrCat("every ", options_.job.checkpoint.every_steps, " steps")
       : stop_requested_ ? "the job stops"
                         : "training is over");
 }
@@ -145,7 +175,8 @@ void Master::EndIfOver(absl::Time now) {
   if (checkpoint && !checkpoints_.LastDone()) return;
   if (stopping) {
     Close(JobState::kStopped, "", now);
-  } else if (evaluations_.FinalDone() && ServersSettled()) {
+  } else if ((evaluations_.FinalDone() || evaluations_.Knows(ledger_.steps())) &&
+             !evaluations_.BestUnsaved() && ServersSettled()) {
     int64_t repeated = 0;
     const absl::Status exact = Audit(&repeated);
     Close(exact.ok() ? JobState::kDone : JobState::kFailed, std::string(exact.message()), now,

@@ -88,7 +88,7 @@ Master::Master(MasterOptions options, const TaskPlanOptions& plan, absl::Time no
     : options_(std::move(options)),
       ledger_(plan),
       members_(options_.job.servers),
-      evaluations_(options_.job.evaluate, plan.validation_records > 0),
+      evaluations_(options_.job.evaluate, plan.validation_records > 0, now),
       checkpoints_(options_.job.checkpoint),
       worker_places_(static_cast<size_t>(options_.job.workers.max)),
       server_places_(static_cast<size_t>(options_.job.servers)),
@@ -148,19 +148,11 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       stop_checkpoint_ = entry.value == 1;
       return absl::OkStatus();
     case EntryKind::kEvaluationBegan:
-      evaluations_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1);
-      ledger_.BeginEvaluation(entry.value);
-      return absl::OkStatus();
     case EntryKind::kEndedEarly:
-      ledger_.EndEarly();
-      return absl::OkStatus();
     case EntryKind::kCheckpointBegan:
-      checkpoints_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1);
-      return absl::OkStatus();
     case EntryKind::kCheckpointComplete:
-      checkpoints_.Complete(entry.value, {.writer = WorkerId(entry.id),
-                                          .steps = entry.incarnation,
-                                          .records = entry.task.value()});
+    case EntryKind::kBestSaved:
+      ApplyToCourse(entry, now);
       return absl::OkStatus();
     case EntryKind::kFounded:
       ApplyFounded(entry);
@@ -182,6 +174,30 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       return absl::OkStatus();
   }
   return absl::DataLossError("an entry of unknown kind");
+}
+
+// What happens beside training.
+void Master::ApplyToCourse(const JournalEntry& entry, absl::Time now) {
+  switch (entry.kind) {
+    case EntryKind::kEvaluationBegan:
+      evaluations_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1, now);
+      ledger_.BeginEvaluation(entry.value);
+      break;
+    case EntryKind::kEndedEarly:
+      ledger_.EndEarly();
+      break;
+    case EntryKind::kCheckpointBegan:
+      checkpoints_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1);
+      break;
+    case EntryKind::kCheckpointComplete:
+      checkpoints_.Complete(entry.value, {.writer = WorkerId(entry.id),
+                                          .steps = entry.incarnation,
+                                          .records = entry.task.value()});
+      break;
+    default:
+      checkpoints_.SetBest(entry.value);
+      evaluations_.SavedBest();
+  }
 }
 
 absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {

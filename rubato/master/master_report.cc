@@ -81,6 +81,7 @@ void Master::RepeatEffects(absl::Time now) {
     effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = Manifest()});
     if (checkpoints_.dropped() > 0) effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
   }
+  if (checkpoints_.best() > 0) effects_.push_back(WriteBest{checkpoints_.best()});
   if (verdict_.has_value()) return;  // Everyone is signalled anyway.
   for (const auto& [id, worker] : members_.workers()) {
     effects_.push_back(LaunchProcess{.role = Role::kWorker, .id = id.value(), .incarnation = 1});
@@ -146,6 +147,8 @@ Snapshot Master::snapshot() const {
                        .fenced_pushes = totals.fenced,
                        .bad_rows = BadRows(),
                        .checkpoint = checkpoints_.complete(),
+                       .best_checkpoint = checkpoints_.best(),
+                       .best_evaluation = evaluations_.best(),
                        .loss = loss_,
                        .loss_known = loss_weight_ > 0,
                        .bad_input = verdict_.has_value() && verdict_->bad_input,

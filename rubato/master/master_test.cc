@@ -175,8 +175,8 @@ TEST(MasterTest, EvaluationComesEverySoManyStepsAndAtTheEnd) {
   FakeJob job(EvaluatedJob());
   job.JoinServers();
   job.JoinWorker(0);
-  job.sums.AddBinary(0.9, true);
-  job.sums.AddBinary(0.2, false);
+  job.sums.AddBinary(0.9f, true);
+  job.sums.AddBinary(0.2f, false);
   job.WorkOff(0);
   job.WriteCheckpoint();
   const Snapshot result = job.master->snapshot();
@@ -187,14 +187,95 @@ TEST(MasterTest, EvaluationComesEverySoManyStepsAndAtTheEnd) {
   EXPECT_EQ(result.evaluations.back().metrics.at("auc"), 1.0);
 }
 
-TEST(MasterTest, TrainingGoesOnWhileOthersEvaluate) {
+// One version of the weights is evaluated: first everybody finishes, then nobody trains.
+TEST(MasterTest, TrainingRestsWhileTheModelIsEvaluated) {
   FakeJob job(EvaluatedJob());
   job.JoinServers();
   for (int64_t id : {0, 1}) job.JoinWorker(id);
-  const Task train = job.Lease(0).task;
-  job.Commit(0, train, train.end);
-  EXPECT_EQ(job.Lease(1).task.kind, TaskKind::kEvaluate);
+  const Task first = job.Lease(0).task;
+  const Task second = job.Lease(1).task;
+  job.Commit(0, first, first.end);
+  EXPECT_EQ(job.Lease(0).verdict, Verdict::kWait);  // Due, and the other still pushes.
+  job.Commit(1, second, second.end);
+  std::vector<Task> tasks;
+  for (LeaseReply reply = job.Lease(0); reply.verdict == Verdict::kTask; reply = job.Lease(0)) {
+    tasks.push_back(reply.task);
+    if (tasks.size() > 1) break;
+  }
+  ASSERT_THAT(tasks, SizeIs(testing::Ge(1)));
+  for (const Task& task : tasks) EXPECT_EQ(task.kind, TaskKind::kEvaluate);
+  job.WorkOff(1);  // The rest of the evaluation.
+  for (const Task& task : tasks) job.Commit(0, task, task.end);
   EXPECT_EQ(job.Lease(0).task.kind, TaskKind::kTrain);
+}
+
+// Whoever dies meanwhile, the evaluation comes to its end.
+TEST(MasterTest, AWorkerLostWhileTrainingRestsHoldsNobodyUp) {
+  FakeJob job(EvaluatedJob());
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const Task first = job.Lease(0).task;
+  job.Lease(1);
+  job.Commit(0, first, first.end);
+  job.KillWorker(1);  // With its task, which is open again and waits.
+  const LeaseReply evaluate = job.Lease(0);
+  EXPECT_EQ(evaluate.task.kind, TaskKind::kEvaluate);
+  job.Commit(0, evaluate.task, evaluate.task.end);
+  job.WorkOff(0);
+  job.WriteCheckpoint();
+  EXPECT_EQ(job.master->state(), JobState::kDone);
+}
+
+// The recipe: the rate falls when there is no gain, training stops at the second time in a row, and
+// the best version is the job's model.
+TEST(MasterTest, LowersTheRateAndKeepsTheBest) {
+  MasterOptions options = EvaluatedJob();
+  options.job.epochs = 10;
+  options.job.evaluate.lower_rate = 0.1;
+  options.job.evaluate.stop_after_stalls = 2;
+  options.job.evaluate.keep_best = true;
+  options.job.checkpoint.keep = 1;
+  FakeJob job(options);
+  job.JoinServers();
+  job.JoinWorker(0);
+  const auto evaluate_as = [&](float score_of_positive) {
+    job.sums = EvaluationSums();
+    job.sums.AddBinary(score_of_positive, true);
+    job.sums.AddBinary(0.5f, false);
+    LeaseReply reply = job.Lease(0);
+    double rate = 1;
+    for (; reply.verdict == Verdict::kTask && reply.task.kind == TaskKind::kTrain;
+         reply = job.Lease(0)) {
+      rate = reply.task.rate;
+      job.Commit(0, reply.task, reply.task.end);
+    }
+    for (; reply.verdict == Verdict::kTask && reply.task.kind == TaskKind::kEvaluate;
+         reply = job.Lease(0)) {
+      job.Commit(0, reply.task, reply.task.end);
+      if (!job.master->snapshot().evaluations.empty() && !job.master->ledger().evaluating()) break;
+    }
+    return rate;
+  };
+  EXPECT_EQ(evaluate_as(0.1f), 1);                  // AUC 0: a beginning, and the best so far.
+  EXPECT_EQ(job.Lease(0).verdict, Verdict::kWait);  // Until it is saved.
+  job.WriteCheckpoint();
+  EXPECT_EQ(job.best, 1);
+  EXPECT_EQ(evaluate_as(0.9f), 1);  // AUC 1.
+  job.WriteCheckpoint();
+  EXPECT_EQ(job.best, 2);
+  EXPECT_EQ(evaluate_as(0.1f), 1);  // A stall:
+  job.Open();                       // (what it means outlives the master)
+  job.JoinServers();
+  job.JoinWorker(0);
+  EXPECT_EQ(evaluate_as(0.1f), 0.1);  // a lower rate, and another stall:
+  job.WriteCheckpoint();              // the end.
+  const Snapshot result = job.master->snapshot();
+  EXPECT_EQ(result.state, JobState::kDone) << result.error;
+  EXPECT_THAT(result.evaluations, SizeIs(4));
+  EXPECT_EQ(result.best_evaluation, 2);
+  EXPECT_EQ(result.best_checkpoint, 2);
+  EXPECT_EQ(job.best, 2);
+  EXPECT_THAT(job.removed, testing::Not(Contains(2)));  // Though only one is kept besides.
 }
 
 TEST(MasterTest, AModelThatGetsNoBetterEndsTheJobEarly) {
@@ -204,7 +285,7 @@ TEST(MasterTest, AModelThatGetsNoBetterEndsTheJobEarly) {
   FakeJob job(options);
   job.JoinServers();
   job.JoinWorker(0);
-  job.sums.AddBinary(0.5, true);
+  job.sums.AddBinary(0.5f, true);
   job.WorkOff(0);
   job.WriteCheckpoint();
   const Snapshot result = job.master->snapshot();

@@ -3,51 +3,92 @@
 #include <algorithm>
 #include <cmath>
 
+#include "rubato/base/status.h"
+
 namespace rubato {
-namespace {
-
-constexpr double kBinsPerLogit = 1024;
-constexpr double kLogitMax = 32;
-
-}  // namespace
 
 void EvaluationSums::Add(const EvaluationSums& other) {
   records += other.records;
   loss_sum += other.loss_sum;
   correct += other.correct;
-  for (const auto& [bin, counts] : other.histogram) {
-    histogram[bin].first += counts.first;
-    histogram[bin].second += counts.second;
-  }
+  score_sum += other.score_sum;
+  positives += other.positives;
+  square_sum += other.square_sum;
+  scores.Add(other.scores);
+  for (const auto& [group, counts] : other.groups) groups[group].Add(counts);
   for (const auto& [name, sum] : other.user_sums) user_sums[name] += sum;
 }
 
-void EvaluationSums::AddBinary(double score, bool positive) {
+void EvaluationSums::AddBinary(float score, bool positive, std::optional<uint64_t> group) {
   // As far from 0 and 1 as a float can tell, so that one sure mistake does not cost infinity.
-  const double p = std::clamp(score, 1e-7, 1 - 1e-7);
+  const double p = std::clamp<double>(score, 1e-7, 1 - 1e-7);
+  const double error = static_cast<double>(score) - (positive ? 1 : 0);
   ++records;
   loss_sum -= std::log(positive ? p : 1 - p);
-  correct += (score >= 0.5) == positive;
-  auto& [negatives, positives] = histogram[BinOf(score)];
-  ++(positive ? positives : negatives);
+  correct += (score >= 0.5f) == positive;
+  score_sum += score;
+  positives += positive;
+  square_sum += error * error;
+  scores.Add(score, positive);
+  if (group.has_value()) groups[*group].Add(score, positive);
 }
 
-int32_t BinOf(double score) {
-  if (!(score > 0)) return static_cast<int32_t>(-kLogitMax * kBinsPerLogit);
-  if (score >= 1) return static_cast<int32_t>(kLogitMax * kBinsPerLogit);
-  const double logit = std::clamp(std::log(score / (1 - score)), -kLogitMax, kLogitMax);
-  return static_cast<int32_t>(std::floor(logit * kBinsPerLogit));
-}
-
-double Auc(const EvaluationSums& sums) {
-  double negatives = 0, positives = 0, won = 0;  // Doubles: counts squared pass 64 bits.
-  for (const auto& [bin, counts] : sums.histogram) {
-    const auto [n, p] = counts;
-    won += static_cast<double>(p) * (negatives + 0.5 * static_cast<double>(n));
-    negatives += static_cast<double>(n);
-    positives += static_cast<double>(p);
+std::string EncodeSums(const EvaluationSums& sums) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  out.PutVarint(sums.records);
+  out.Put(sums.loss_sum);
+  out.PutVarint(sums.correct);
+  out.Put(sums.score_sum);
+  out.PutVarint(sums.positives);
+  out.Put(sums.square_sum);
+  sums.scores.Encode(out);
+  out.PutVarint(static_cast<int64_t>(sums.groups.size()));
+  for (const auto& [group, counts] : sums.groups) {
+    out.Put<uint64_t>(group);
+    counts.Encode(out);
   }
-  return negatives > 0 && positives > 0 ? won / (negatives * positives) : 0.5;
+  out.PutVarint(static_cast<int64_t>(sums.user_sums.size()));
+  for (const auto& [name, sum] : sums.user_sums) {
+    out.PutString(name);
+    out.Put(sum);
+  }
+  return bytes;
+}
+
+absl::StatusOr<EvaluationSums> DecodeSums(absl::string_view bytes) {
+  ByteReader in(bytes);
+  EvaluationSums sums;
+  sums.records = in.GetVarint();
+  sums.loss_sum = in.Get<double>();
+  sums.correct = in.GetVarint();
+  sums.score_sum = in.Get<double>();
+  sums.positives = in.GetVarint();
+  sums.square_sum = in.Get<double>();
+  sums.scores = ScoreCounts::Decode(in);
+  for (int64_t n = in.GetVarint(); n > 0 && in.ok(); --n) {
+    const uint64_t group = in.Get<uint64_t>();
+    sums.groups[group] = ScoreCounts::Decode(in);
+  }
+  for (int64_t n = in.GetVarint(); n > 0 && in.ok(); --n) {
+    const std::string name(in.GetString());
+    sums.user_sums[name] = in.Get<double>();
+  }
+  RUBATO_RETURN_IF_ERROR(in.Check("evaluation sums"));
+  if (in.remaining() > 0) return absl::DataLossError("evaluation sums: bytes are left over");
+  return sums;
+}
+
+std::optional<double> GroupAuc(const EvaluationSums& sums) {
+  double weighted = 0, records = 0;
+  for (const auto& [group, counts] : sums.groups) {
+    if (!counts.has_both()) continue;
+    const auto weight = static_cast<double>(counts.records());
+    weighted += weight * counts.Auc();
+    records += weight;
+  }
+  if (records == 0) return std::nullopt;
+  return weighted / records;
 }
 
 std::map<std::string, double> Metrics(const EvaluationSums& sums) {
@@ -55,12 +96,21 @@ std::map<std::string, double> Metrics(const EvaluationSums& sums) {
   const double n = static_cast<double>(sums.records);
   std::map<std::string, double> metrics = {{"loss", sums.loss_sum / n},
                                            {"accuracy", static_cast<double>(sums.correct) / n}};
-  if (!sums.histogram.empty()) {
-    metrics["auc"] = Auc(sums);
+  if (!sums.scores.empty()) {
+    metrics["auc"] = sums.scores.Auc();
     metrics["logloss"] = sums.loss_sum / n;
+    metrics["rmse"] = std::sqrt(sums.square_sum / n);
+    if (sums.positives > 0) {
+      metrics["calibration"] = sums.score_sum / static_cast<double>(sums.positives);
+    }
+    if (const std::optional<double> gauc = GroupAuc(sums)) metrics["gauc"] = *gauc;
   }
   for (const auto& [name, sum] : sums.user_sums) metrics[name] = sum / n;
   return metrics;
+}
+
+bool MoreIsBetter(absl::string_view metric) {
+  return metric == "auc" || metric == "gauc" || metric == "accuracy";
 }
 
 }  // namespace rubato

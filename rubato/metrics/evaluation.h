@@ -6,38 +6,54 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
-#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/metrics/score_counts.h"
 
 namespace rubato {
 
-// Partial sums of an evaluation, small enough to send: AUC by a histogram of scores.
+// Partial sums of an evaluation, small enough to send: about six bytes a record at most.
 struct EvaluationSums {
   int64_t records = 0;
   double loss_sum = 0;  // Logloss for binary models.
   int64_t correct = 0;
-  // Binary models: BinOf(score) -> (negatives, positives).
-  std::map<int32_t, std::pair<int64_t, int64_t>> histogram;
+  // Binary models:
+  double score_sum = 0;
+  int64_t positives = 0;
+  double square_sum = 0;                   // Of score - label.
+  ScoreCounts scores;                      // Of all records,
+  std::map<uint64_t, ScoreCounts> groups;  // and of each group, if records have one.
   std::map<std::string, double> user_sums;
 
   void Add(const EvaluationSums& other);
-  // One record of a binary model: counts it in its bin, its logloss and whether it is right.
-  void AddBinary(double score, bool positive);
+  // One record of a binary model, whose score is a probability.
+  void AddBinary(float score, bool positive, std::optional<uint64_t> group = std::nullopt);
+
+  friend bool operator==(const EvaluationSums&, const EvaluationSums&) = default;
 };
 
-// The bin of a probability: bins are equally wide in the logit, 1024 to one unit of it, so that
-// they stay fine near 0 and 1 where click rates live; beyond logit +-32 everything shares the
-// outermost bin. A score that is not a number falls into the lowest.
-int32_t BinOf(double score);
+// For the journal and the wire. DATA_LOSS if the bytes are none of ours.
+std::string EncodeSums(const EvaluationSums& sums);
+absl::StatusOr<EvaluationSums> DecodeSums(absl::string_view bytes);
 
-// The chance that a random positive scores above a random negative, ties counting half; records
-// of one bin are ties, which is off by less than 1e-4 on any spread of scores worth the name.
-// 0.5 if there are no positives or no negatives.
-double Auc(const EvaluationSums& sums);
+// The mean of the groups' own AUCs, weighted by their records; groups without positives or without
+// negatives say nothing and are left out. Nothing if that leaves none.
+std::optional<double> GroupAuc(const EvaluationSums& sums);
 
-// Everything the sums tell, by name: loss, accuracy, the user's own, and for binary models auc
-// and logloss. Empty for no records.
+// Everything the sums tell, by name. Empty for no records.
+//   loss         its mean                    accuracy  of score >= 0.5, or of the best class
+// and for binary models
+//   auc          see ScoreCounts::Auc        logloss   the loss
+//   gauc         see GroupAuc                rmse      of the score against 0 and 1
+//   calibration  the mean score over the share of positives: 1 is right, 2 promises twice as many
+// and the user's own.
 std::map<std::string, double> Metrics(const EvaluationSums& sums);
+
+// Whether more is better: not for losses and rmse, nor for whatever is not known here.
+bool MoreIsBetter(absl::string_view metric);
 
 }  // namespace rubato
 

@@ -1,86 +1,183 @@
 #include "rubato/metrics/evaluation.h"
 
-#include <algorithm>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
 #include <vector>
 
-#include "gtest/gtest.h"
 #include "rubato/base/rng.h"
 
 namespace rubato {
 namespace {
 
-// By definition, over all pairs at once: sort, and give ties their mean rank.
-double ExactAuc(std::vector<std::pair<double, bool>> scored) {
-  std::sort(scored.begin(), scored.end());
-  double rank_sum = 0, positives = 0;
-  for (size_t i = 0; i < scored.size();) {
-    size_t j = i;
-    while (j < scored.size() && scored[j].first == scored[i].first) ++j;
-    for (size_t k = i; k < j; ++k) {
-      if (scored[k].second) rank_sum += 0.5 * static_cast<double>(i + 1 + j);
-      positives += scored[k].second;
+struct Scored {
+  float score;
+  bool positive;
+  uint64_t group = 0;
+};
+
+// By definition: every positive against every negative.
+double BruteForceAuc(const std::vector<Scored>& records) {
+  double won = 0, pairs = 0;
+  for (const Scored& p : records) {
+    if (!p.positive) continue;
+    for (const Scored& n : records) {
+      if (n.positive) continue;
+      won += p.score > n.score ? 1 : p.score == n.score ? 0.5 : 0;
+      ++pairs;
     }
-    i = j;
   }
-  const double negatives = static_cast<double>(scored.size()) - positives;
-  return (rank_sum - positives * (positives + 1) / 2) / (positives * negatives);
+  return won / pairs;
 }
 
-TEST(AucTest, TheHistogramAgreesWithTheDefinition) {
-  // Wide, ordinary and very narrow spreads of scores, common and rare positives.
-  for (const double spread : {3.0, 1.0, 0.1}) {
-    for (const double base : {0.0, -4.0}) {
-      Rng rng(7);
-      EvaluationSums sums;
-      std::vector<std::pair<double, bool>> scored;
-      for (int i = 0; i < 50000; ++i) {
-        const double logit = base + spread * rng.Normal();
-        const double score = 1 / (1 + std::exp(-logit));
-        const bool positive = rng.Chance(1 / (1 + std::exp(-(base + 2 * (logit - base)))));
-        sums.AddBinary(score, positive);
-        scored.emplace_back(score, positive);
-      }
-      EXPECT_NEAR(Auc(sums), ExactAuc(scored), 1e-4) << spread << " " << base;
+// `distinct` different scores at most, so that many tie; 0: as many as there are floats.
+std::vector<Scored> Draw(uint64_t seed, int records, int distinct) {
+  Rng rng(seed);
+  std::vector<Scored> drawn;
+  for (int i = 0; i < records; ++i) {
+    const double logit = -2 + 1.5 * rng.Normal();
+    double score = 1 / (1 + std::exp(-logit));
+    const bool positive = rng.Chance(score);
+    if (distinct > 0) score = std::floor(score * distinct) / distinct;
+    drawn.push_back({static_cast<float>(score), positive, rng.Below(20)});
+  }
+  return drawn;
+}
+
+EvaluationSums SumsOf(const std::vector<Scored>& records) {
+  EvaluationSums sums;
+  for (const Scored& r : records) sums.AddBinary(r.score, r.positive, r.group);
+  return sums;
+}
+
+TEST(AucTest, IsExactWithAndWithoutTies) {
+  for (const int distinct : {0, 1000, 10, 2, 1}) {
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      const std::vector<Scored> records = Draw(seed, 2000, distinct);
+      EXPECT_NEAR(SumsOf(records).scores.Auc(), BruteForceAuc(records), 1e-12) << distinct;
     }
   }
+}
+
+// Neighbouring floats are no ties, whether they lie near 0, near 1 or below 0.
+TEST(AucTest, TellsNeighboursApart) {
+  for (const float score : {1e-30f, 0.3f, 0.99999994f, -5.0f, 0.0f}) {
+    ScoreCounts counts;
+    counts.Add(score, false);
+    counts.Add(std::nextafter(score, 2.0f), true);
+    EXPECT_EQ(counts.Auc(), 1.0) << score;
+  }
+  ScoreCounts zeros;
+  zeros.Add(-0.0f, true);
+  zeros.Add(0.0f, false);
+  EXPECT_EQ(zeros.Auc(), 0.5);
 }
 
 TEST(AucTest, EdgesAreCalm) {
   EvaluationSums sums;
-  EXPECT_EQ(Auc(sums), 0.5);
+  EXPECT_EQ(sums.scores.Auc(), 0.5);
   EXPECT_TRUE(Metrics(sums).empty());
-  sums.AddBinary(0.0, false);
-  EXPECT_EQ(Auc(sums), 0.5);  // No positives.
-  sums.AddBinary(1.0, true);
-  EXPECT_EQ(Auc(sums), 1.0);
-  sums.AddBinary(std::numeric_limits<double>::quiet_NaN(), true);
-  EXPECT_EQ(Auc(sums), 0.75);  // Ties with the lowest.
-  EXPECT_LT(BinOf(1e-6), BinOf(2e-6));
-  EXPECT_LT(BinOf(1 - 2e-6), BinOf(1 - 1e-6));
+  sums.AddBinary(0.0f, false);
+  EXPECT_EQ(sums.scores.Auc(), 0.5);                    // No positives,
+  EXPECT_FALSE(Metrics(sums).contains("calibration"));  // so nothing to be calibrated to.
+  sums.AddBinary(1.0f, true);
+  EXPECT_EQ(sums.scores.Auc(), 1.0);
+  ScoreCounts counts = sums.scores;
+  counts.Add(std::numeric_limits<float>::quiet_NaN(), true);
+  EXPECT_EQ(counts.Auc(), 0.5);  // The lowest of all: below the negative.
 }
 
-TEST(EvaluationTest, PartsAddUpToTheWhole) {
-  Rng rng(3);
-  EvaluationSums whole, parts[3];
-  for (int i = 0; i < 999; ++i) {
-    const double score = rng.Uniform();
-    const bool positive = rng.Chance(score);
-    whole.AddBinary(score, positive);
-    parts[i % 3].AddBinary(score, positive);
+// More different scores than are kept: their last bits go, and almost nothing with them.
+TEST(AucTest, BeyondItsBoundItIsNearlyExact) {
+  const std::vector<Scored> records = Draw(5, 4000, 0);
+  ScoreCounts bounded(500), parts[2] = {ScoreCounts(500), ScoreCounts(500)};
+  for (size_t i = 0; i < records.size(); ++i) {
+    bounded.Add(records[i].score, records[i].positive);
+    parts[i < 300].Add(records[i].score, records[i].positive);
   }
-  EvaluationSums sum;
+  EXPECT_FALSE(bounded.exact());
+  EXPECT_TRUE(parts[1].exact());
+  EXPECT_NEAR(bounded.Auc(), BruteForceAuc(records), 1e-3);
+  EXPECT_EQ(bounded.records(), 4000);
+  ScoreCounts sum = parts[1];
+  sum.Add(parts[0]);  // The finer takes on the coarser's grain.
+  EXPECT_EQ(sum, bounded);
+}
+
+TEST(GroupAucTest, IsTheMeanOfTheGroupsOwn) {
+  const std::vector<Scored> records = Draw(9, 1500, 50);
+  double weighted = 0, counted = 0;
+  for (uint64_t group = 0; group < 20; ++group) {
+    std::vector<Scored> own;
+    int positives = 0;
+    for (const Scored& r : records) {
+      if (r.group != group) continue;
+      own.push_back(r);
+      positives += r.positive;
+    }
+    if (positives == 0 || positives == static_cast<int>(own.size())) continue;
+    weighted += static_cast<double>(own.size()) * BruteForceAuc(own);
+    counted += static_cast<double>(own.size());
+  }
+  EXPECT_NEAR(*GroupAuc(SumsOf(records)), weighted / counted, 1e-12);
+
+  // A group of one kind has no order to be right about.
+  EvaluationSums sums;
+  sums.AddBinary(0.9f, false, 1);
+  EXPECT_FALSE(GroupAuc(sums).has_value());
+  sums.AddBinary(0.2f, true, 2);
+  sums.AddBinary(0.1f, false, 2);
+  EXPECT_EQ(*GroupAuc(sums), 1.0);
+}
+
+TEST(MetricsTest, FollowTheirDefinitions) {
+  const std::vector<Scored> records = Draw(4, 1000, 0);
+  double loss = 0, right = 0, scores = 0, positives = 0, squares = 0;
+  for (const auto& [score, positive, group] : records) {
+    const double y = positive ? 1 : 0, p = score;
+    loss -= y * std::log(p) + (1 - y) * std::log(1 - p);
+    right += (p >= 0.5) == positive;
+    scores += p;
+    positives += y;
+    squares += (p - y) * (p - y);
+  }
+  const std::map<std::string, double> metrics = Metrics(SumsOf(records));
+  EXPECT_NEAR(metrics.at("logloss"), loss / 1000, 1e-9);
+  EXPECT_NEAR(metrics.at("accuracy"), right / 1000, 1e-12);
+  EXPECT_NEAR(metrics.at("calibration"), scores / positives, 1e-9);
+  EXPECT_NEAR(metrics.at("rmse"), std::sqrt(squares / 1000), 1e-9);
+  EXPECT_TRUE(MoreIsBetter("auc"));
+  EXPECT_FALSE(MoreIsBetter("logloss"));
+}
+
+TEST(EvaluationTest, PartsAddUpToTheWholeAndTravel) {
+  const std::vector<Scored> records = Draw(3, 999, 0);
+  EvaluationSums whole = SumsOf(records), parts[3], sum;
+  for (size_t i = 0; i < records.size(); ++i) {
+    parts[i % 3].AddBinary(records[i].score, records[i].positive, records[i].group);
+  }
   for (EvaluationSums& part : parts) {
     part.user_sums["clicks"] = 111;
-    sum.Add(part);
+    const absl::StatusOr<EvaluationSums> arrived = DecodeSums(EncodeSums(part));
+    ASSERT_TRUE(arrived.ok()) << arrived.status();
+    EXPECT_EQ(*arrived, part);
+    sum.Add(*arrived);
   }
-  EXPECT_EQ(sum.histogram, whole.histogram);
-  EXPECT_EQ(Auc(sum), Auc(whole));
-  const auto metrics = Metrics(sum);
-  EXPECT_NEAR(metrics.at("logloss"), whole.loss_sum / 999, 1e-12);
-  EXPECT_EQ(metrics.at("accuracy"), static_cast<double>(whole.correct) / 999);
-  EXPECT_NEAR(metrics.at("clicks"), 333.0 / 999, 1e-12);
+  EXPECT_EQ(sum.scores, whole.scores);
+  EXPECT_EQ(sum.groups, whole.groups);
+  EXPECT_EQ(sum.positives, whole.positives);
+  EXPECT_NEAR(Metrics(sum).at("logloss"), Metrics(whole).at("logloss"), 1e-12);
+  EXPECT_NEAR(Metrics(sum).at("clicks"), 333.0 / 999, 1e-12);
+}
+
+TEST(EvaluationTest, DamagedBytesAreRefused) {
+  const std::string bytes = EncodeSums(SumsOf(Draw(1, 50, 0)));
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(DecodeSums(absl::string_view(bytes).substr(0, size)).ok()) << size;
+  }
+  EXPECT_FALSE(DecodeSums(bytes + "x").ok());
 }
 
 }  // namespace

@@ -51,7 +51,9 @@ struct TableSpec {
   std::string name;
   int64_t dim = 0;
   InitializerSpec initializer;
-  std::vector<int64_t> fields;             // Which id columns of the batch look it up, in order.
+  // Which id columns of the batch look it up, in order; its bags are counted on after them. None:
+  // every batch takes the one row of id 0.
+  std::vector<int64_t> fields;
   std::optional<OptimizerSpec> optimizer;  // The job's, if none.
   // If not empty: their dims add up to `dim`, and they stand for initializer and optimizer.
   std::vector<ColumnGroup> groups;
@@ -67,8 +69,10 @@ struct ModelSignature {
 
 // A table's part of one batch: each distinct id once, and where each cell of the batch finds it.
 struct TableRows {
-  absl::Span<const float> rows;         // distinct ids x dim
-  absl::Span<const uint32_t> position;  // batch rows x fields: index of the distinct id
+  absl::Span<const float> rows;  // distinct ids x dim
+  // batch rows x fields: index of the distinct id. 0 in the cells of bags, whose values' indexes
+  // follow, bag after bag of row after row.
+  absl::Span<const uint32_t> position;
 };
 
 // Someone who wants gradients while backward still computes others, to send them meanwhile.

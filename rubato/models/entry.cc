@@ -19,7 +19,8 @@ absl::StatusOr<std::unique_ptr<TorchTrainer>> MakeTrainer(const JobSpec& spec,
   RUBATO_ASSIGN_OR_RETURN(std::string engine, PrepareEngine());
   const ModelSetup setup{.options = ModelOptions(spec.model_options),
                          .shape = shape,
-                         .servers = spec.strategy != "allreduce"};
+                         .servers = spec.strategy != "allreduce",
+                         .optimizer = spec.optimizer};
   absl::StatusOr<std::unique_ptr<TorchTrainer>> trainer =
       TorchTrainer::Make(std::move(factory), setup, std::move(engine));
   if (!trainer.ok()) return Annotate(trainer.status(), "model " + spec.model);

@@ -8,7 +8,7 @@ namespace {
 class Logistic : public TorchModel {
  public:
   explicit Logistic(ModelSetup& setup) {
-    if (setup.shape.ids.empty()) {
+    if (AllFields(setup.shape).empty()) {
       setup.options.Refuse("logistic needs id columns");
       return;
     }

@@ -8,7 +8,7 @@
 #include "rubato/base/rng.h"
 #include "rubato/data/digits_generator.h"
 #include "rubato/metrics/evaluation.h"
-#include "rubato/models/fm.h"
+#include "rubato/models/fm_lookup.h"
 #include "rubato/models/zoo.h"
 #include "rubato/worker/evaluation.h"
 #include "rubato/worker/local_run.h"
@@ -99,7 +99,7 @@ double TrainedAuc(Trainer& trainer, bool pairs, int steps) {
     const Batch batch = Planted(rng, pairs);
     evaluation.Add(batch, run.Predict(batch).value(), {});
   }
-  return Auc(evaluation.sums());
+  return evaluation.sums().scores.Auc();
 }
 
 const BatchShape kTwoIds{.ids = {"a", "b"}};

@@ -14,8 +14,12 @@ struct Entry {
   TorchModel* (*make)(ModelSetup&);
 };
 constexpr Entry kZoo[] = {
-    {"deepfm", MakeDeepFm}, {"logistic", MakeLogistic},       {"mnist_cnn", MakeMnistCnn},
-    {"resnet", MakeResNet}, {"transformer", MakeTransformer},
+    {"autoint", MakeAutoInt},    {"dcn", MakeDcn},
+    {"dcnv2", MakeDcnV2},        {"deepfm", MakeDeepFm},
+    {"finalmlp", MakeFinalMlp},  {"fm", MakeFm},
+    {"logistic", MakeLogistic},  {"mnist_cnn", MakeMnistCnn},
+    {"resnet", MakeResNet},      {"transformer", MakeTransformer},
+    {"wide_deep", MakeWideDeep}, {"xdeepfm", MakeXDeepFm},
 };
 
 }  // namespace

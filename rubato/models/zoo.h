@@ -13,11 +13,18 @@ namespace rubato {
 absl::StatusOr<ModelFactory> FindZooModel(const std::string& name);
 
 // One a model file. Options and columns are described there.
+TorchModel* MakeAutoInt(ModelSetup& setup);
+TorchModel* MakeDcn(ModelSetup& setup);
+TorchModel* MakeDcnV2(ModelSetup& setup);
 TorchModel* MakeDeepFm(ModelSetup& setup);
+TorchModel* MakeFinalMlp(ModelSetup& setup);
+TorchModel* MakeFm(ModelSetup& setup);
 TorchModel* MakeLogistic(ModelSetup& setup);
 TorchModel* MakeMnistCnn(ModelSetup& setup);
 TorchModel* MakeResNet(ModelSetup& setup);
 TorchModel* MakeTransformer(ModelSetup& setup);
+TorchModel* MakeWideDeep(ModelSetup& setup);
+TorchModel* MakeXDeepFm(ModelSetup& setup);
 
 }  // namespace rubato
 

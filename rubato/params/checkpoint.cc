@@ -170,6 +170,7 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
   writer.PutString(shard.declaration_bytes_);
   PutApplied(writer, shard.applied_);
   writer.Put<int64_t>(shard.steps_);
+  writer.Put<double>(shard.rate_);
   writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
   const auto partitions = static_cast<uint64_t>(shard.partitions_.end - shard.partitions_.begin);
   const uint64_t span = partitions == kPartitions ? UINT64_MAX : partitions * FirstPoint(1);
@@ -246,14 +247,17 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   const absl::string_view declaration_bytes = reader.GetString();
   std::map<int64_t, IntervalSet> applied = GetApplied(reader);
   const auto steps = reader.Get<int64_t>();
+  const auto rate = reader.Get<double>();
   const auto tables = reader.Get<uint32_t>();
   for (uint32_t t = 0; t < tables && reader.ok(); ++t) {
     rows_.push_back(reader.Get<uint64_t>());
     counted_.push_back(reader.Get<uint64_t>());
   }
   RUBATO_RETURN_IF_ERROR(reader.Check("head"));
+  if (!(rate > 0 && rate <= 1)) return absl::DataLossError("a head with an impossible rate");
   shard_.applied_ = std::move(applied);
   shard_.steps_ = steps;
+  shard_.rate_ = rate;
   if (declaration_bytes.empty()) return absl::OkStatus();
   RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
   const Interval slice =

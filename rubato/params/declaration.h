@@ -47,6 +47,7 @@ struct PushRequest {
   BatchKey key;
   WorkerId worker;
   int64_t view = 0;               // The newest view the worker knew.
+  double rate = 1;                // What the learning rate is multiplied with from this push on.
   std::vector<TablePush> tables;  // One a table, as in the signature; empty if none is moved.
   absl::Span<const float> dense;  // All dense gradients, or empty if none.
 };

@@ -122,12 +122,13 @@ absl::Status EmbeddingTable::MakeGroups() {
   return absl::OkStatus();
 }
 
-void EmbeddingTable::BeginStep(uint32_t number, int64_t samples) {
+void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate) {
   if (number != step_) place_ = 0;
   step_ = number;
   for (Group& group : groups_) {
     group.now = group.optimizer.At(
-        {.number = number, .learning_rate = LearningRateAt(group.optimizer.spec(), samples)});
+        {.number = number,
+         .learning_rate = rate * LearningRateAt(group.optimizer.spec(), samples)});
   }
   if (order_.has_value()) Evict();
 }

@@ -62,8 +62,8 @@ class EmbeddingTable {
 
   // The step that the next update belongs to, and as of which rows are read. The caller counts:
   // `number` from 1, and the samples before it, for the learning rate. Rows that have become too
-  // old or too many go now.
-  void BeginStep(uint32_t number, int64_t samples);
+  // old or too many go now. `rate` multiplies every learning rate.
+  void BeginStep(uint32_t number, int64_t samples, double rate = 1);
 
   // Copies the weights of ids[i] to out + i * dim().
   void Gather(absl::Span<const uint64_t> ids, float* out) const;

@@ -176,6 +176,9 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
     return absl::OutOfRangeError(
         absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values)));
   };
+  if (!(request.rate > 0 && request.rate <= 1)) {
+    return absl::InvalidArgumentError(absl::StrCat(from, "learning rates times ", request.rate));
+  }
   if (!AllFinite(request.dense)) return not_finite("dense weights", request.dense);
   for (size_t t = 0; t < request.tables.size(); ++t) {
     const TablePush& part = request.tables[t];
@@ -192,6 +195,10 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
 }
 
 absl::Status Shard::Apply(const PushRequest& request) {
+  if (request.rate != rate_) {
+    rate_ = request.rate;
+    BeginStep();
+  }
   if (!request.dense.empty()) {
     const auto dense = absl::MakeSpan(dense_);
     optimizer_->UpdateDense(dense.subspan(0, dense_size_), dense.subspan(dense_size_),
@@ -212,8 +219,8 @@ void Shard::BeginStep() {
   int64_t samples = 0;
   for (const auto& [epoch, set] : applied_) samples += set.size();
   next_ = {.number = static_cast<uint32_t>(steps_ + 1),
-           .learning_rate = LearningRateAt(optimizer_->spec(), samples)};
-  for (const auto& table : tables_) table->BeginStep(next_.number, samples);
+           .learning_rate = rate_ * LearningRateAt(optimizer_->spec(), samples)};
+  for (const auto& table : tables_) table->BeginStep(next_.number, samples, rate_);
 }
 
 void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {

@@ -118,6 +118,7 @@ class Shard {
   std::map<int64_t, IntervalSet> applied_;
   int64_t steps_ = 0;   // Pushes applied.
   OptimizerStep next_;  // The step of the next push.
+  double rate_ = 1;     // What the last push multiplied learning rates with.
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;

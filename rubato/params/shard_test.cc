@@ -74,6 +74,7 @@ class ShardTest : public testing::Test {
     BatchKey key;
     int64_t worker = 1;
     int64_t view = 1;
+    double rate = 1;
   };
   PushSplit Batch(BatchOf batch, int64_t servers = 1) {
     Rng rng(Mix(static_cast<uint64_t>(batch.key.epoch), static_cast<uint64_t>(batch.key.begin)));
@@ -86,7 +87,8 @@ class ShardTest : public testing::Test {
     for (auto* values : {&deep_g, &wide_g, &dense}) {
       for (float& g : *values) g = static_cast<float>(rng.Normal());
     }
-    PushRequest request{.key = batch.key, .worker = WorkerId(batch.worker), .view = batch.view};
+    PushRequest request{
+        .key = batch.key, .worker = WorkerId(batch.worker), .view = batch.view, .rate = batch.rate};
     request.tables = {{deep_ids, deep_g}, {wide_ids, wide_g}};
     request.dense = dense;
     PushSplit split;
@@ -202,6 +204,32 @@ TEST_F(ShardTest, NotFiniteIsRefusedAndNamed) {
 }
 
 // If the log cannot take a push, the push has not happened, and can be sent again.
+// A push says what the rate is multiplied with, so a log replays to the same weights.
+TEST_F(ShardTest, AFallenRateIsInTheLog) {
+  optimizer_ = {.name = "sgd", .learning_rate = 0.5};
+  const auto weights = [](Shard& shard) {
+    PullSplit pull;
+    std::vector<float> dense(kDense);
+    pull.Encode({.dense = absl::MakeSpan(dense)}, PartitionMap::Even(1));
+    Buffer reply;
+    EXPECT_TRUE(shard.Pull(pull.body(0).view(), &reply).ok());
+    EXPECT_TRUE(pull.Scatter(0, reply.view()).ok());
+    return dense;
+  };
+  StringSink log;
+  const BatchOf batch{.key = {.epoch = 0, .begin = 0, .end = 32}};
+  const auto full = Ready(Options()), tenth = Ready(Options(), &log);
+  ASSERT_TRUE(Push(*full, batch).ok());
+  ASSERT_TRUE(Push(*tenth, {.key = batch.key, .rate = 0.1}, &log).ok());
+  const std::vector<float> a = weights(*full), b = weights(*tenth);
+  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(b[i] - 0.5f, 0.1f * (a[i] - 0.5f), 1e-6);
+  Shard replayed(memory_, Options());
+  ASSERT_TRUE(ReplayInto(replayed, log.bytes()).ok());
+  EXPECT_TRUE(replayed.Export() == tenth->Export());
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Push(*full, {.key = {.epoch = 0, .begin = 32, .end = 64}, .rate = 0}).status()));
+}
+
 TEST_F(ShardTest, WhatCannotBeLoggedDoesNotHappen) {
   StringSink log;
   const auto shard = Ready(Options(), &log);
@@ -298,7 +326,7 @@ TEST_F(ShardTest, AFileOfAnotherVersionIsNamed) {
   const auto read = ReadRecords("old.ckpt", {old.data(), old.size()},
                                 [](RecordKind, absl::string_view) { return absl::OkStatus(); });
   EXPECT_TRUE(absl::IsInvalidArgument(read.status()));
-  EXPECT_EQ(read.status().message(), "old.ckpt: written in format 1, this Rubato reads format 2");
+  EXPECT_EQ(read.status().message(), "old.ckpt: written in format 1, this Rubato reads format 3");
 }
 
 // ---- checkpoints ----

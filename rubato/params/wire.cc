@@ -16,6 +16,7 @@ struct PullHead {
 };
 struct PushHead {
   int64_t epoch, task, begin, end, worker, view;
+  double rate;
   uint32_t tables;
   uint32_t dense;  // Floats.
 };
@@ -86,6 +87,7 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
   request.key = {head.epoch, head.task, head.begin, head.end};
   request.worker = WorkerId(head.worker);
   request.view = head.view;
+  request.rate = head.rate;
   return absl::OkStatus();
 }
 
@@ -168,8 +170,8 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
     const auto dense = static_cast<size_t>(slice.end - slice.begin);
     body.clear();
     body.Put(PushHead{request.key.epoch, request.key.task, request.key.begin, request.key.end,
-                      request.worker.value(), request.view, static_cast<uint32_t>(tables),
-                      static_cast<uint32_t>(dense)});
+                      request.worker.value(), request.view, request.rate,
+                      static_cast<uint32_t>(tables), static_cast<uint32_t>(dense)});
     body.Extend(tables * sizeof(TablePart));
     body.Append(request.dense.data() + slice.begin, dense * sizeof(float));
     body.Pad();

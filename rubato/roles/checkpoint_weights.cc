@@ -54,7 +54,8 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory,
                      ": has no checkpoint yet; one is written at the end of training, and "
                      "before with checkpoint.every_steps"));
   }
-  CheckpointChoice choice = {.version = version == 0 ? versions.back() : version};
+  if (version == 0) version = directory.BestVersion().value_or(versions.back());
+  CheckpointChoice choice = {.version = version};
   if (std::find(versions.begin(), versions.end(), choice.version) == versions.end()) {
     return absl::NotFoundError(absl::StrCat(directory.path(), ": has no checkpoint ",
                                             choice.version, ", but ",

@@ -23,7 +23,8 @@ struct CheckpointChoice {
   std::string file;     // That worker's.
 };
 
-// The newest complete checkpoint, or the one that `version` names. NOT_FOUND lists what is there.
+// The one that `version` names; for 0 the best, if the job keeps it (checkpoints/BEST), or else the
+// newest complete one. NOT_FOUND lists what is there.
 absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory, int64_t version);
 
 // Streams its weights, a shard at a time. `trainer` is the job's.

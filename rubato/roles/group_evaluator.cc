@@ -19,7 +19,7 @@ bool GroupEvaluator::Go(WorkerControl& control, absl::Span<const float> weights)
     task_ = control.NextTask(absl::ZeroDuration());
     if (!task_.has_value()) return false;
     reader_.Start(*task_);
-    evaluation_.emplace(trainer_.score_width());
+    evaluation_.emplace(trainer_.score_width(), group_);
   }
   const absl::StatusOr<bool> more = Next(*evaluation_, weights);
   if (more.ok() && *more) return true;
@@ -48,7 +48,7 @@ void GroupEvaluator::Lost(TaskId task) {
 
 absl::StatusOr<EvaluationSums> GroupEvaluator::EvaluateAll(const TaskPlan& plan,
                                                            absl::Span<const float> weights) {
-  Evaluation evaluation(trainer_.score_width());
+  Evaluation evaluation(trainer_.score_width(), group_);
   for (const Task& task : plan.EvaluationTasks(1)) {
     reader_.Start(task);
     bool more = true;

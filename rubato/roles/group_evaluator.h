@@ -23,8 +23,8 @@ namespace rubato {
 class GroupEvaluator {
  public:
   GroupEvaluator(Trainer& trainer, RecordSource& validation, const RecordParser& parser,
-                 const TaskReader::Options& options)
-      : trainer_(trainer), reader_(validation, parser, options) {}
+                 const TaskReader::Options& options, GroupColumn group)
+      : trainer_(trainer), reader_(validation, parser, options), group_(group) {}
 
   // One batch of a task in hand, asking for one if there is none. False if there is none to have.
   bool Go(WorkerControl& control, absl::Span<const float> weights);
@@ -42,6 +42,7 @@ class GroupEvaluator {
 
   Trainer& trainer_;
   TaskReader reader_;
+  const GroupColumn group_;
   bool leasing_ = false;
   std::optional<Task> task_;  // In hand.
   std::optional<Evaluation> evaluation_;

@@ -68,8 +68,10 @@ GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const Re
       orders_(options.orders),
       time_(options.clock->Now()) {
   if (validation != nullptr) {
+    const auto group = FindGroup(parser.shape(), options.job.evaluate.group);
     evaluator_ = std::make_unique<GroupEvaluator>(trainer, *validation, parser,
-                                                  ReaderOptions(options.job, trainer));
+                                                  ReaderOptions(options.job, trainer),
+                                                  group.value_or(GroupColumn()));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
@@ -102,6 +103,13 @@ std::string JobDirectory::ProcessesText(const std::vector<ProcessStatus>& proces
 
 absl::Status JobDirectory::WriteProcesses(const std::string& text) const {
   return WriteFileAtomically(processes_path(), text, Durability::kProcess);
+}
+
+std::optional<int64_t> JobDirectory::BestVersion() const {
+  const absl::StatusOr<std::string> text = ReadWholeFile(best());
+  int64_t version = 0;
+  if (!text.ok() || !absl::SimpleAtoi(*text, &version) || version < 1) return std::nullopt;
+  return version;
 }
 
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {

@@ -3,6 +3,7 @@
 //   job.yaml        the job as resolved              journal         the master's append-only log
 //   events.jsonl    what happened, a line each       processes.json  role, id, pid, address, state
 //   index/          byte offsets of the data         checkpoints/V/  one folder a version
+//                                                    checkpoints/BEST  the best one's version
 //   servers/S/      a server's push log              metrics/        TensorBoard event files
 //   logs/           ROLE-ID.log                      summary.json    written at the end
 //   features.yaml   the features, if the job has some
@@ -10,6 +11,7 @@
 #define RUBATO_ROLES_JOB_DIRECTORY_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +41,9 @@ class JobDirectory {
   std::string processes_path() const { return path_ + "/processes.json"; }
   std::string summary() const { return path_ + "/summary.json"; }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
+  // Which of the checkpoints is the job's model, if it keeps its best (evaluate.keep_best).
+  std::string best() const { return checkpoints() + "/BEST"; }
+  std::optional<int64_t> BestVersion() const;
   std::string metrics() const { return path_ + "/metrics"; }
   std::string train_index() const { return path_ + "/index/train"; }
   std::string validation_index() const { return path_ + "/index/validation"; }

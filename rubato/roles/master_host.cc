@@ -252,6 +252,12 @@ void MasterHost::Perform(const WriteManifest& effect) {
   });
 }
 
+void MasterHost::Perform(const WriteBest& effect) {
+  AddFileWork([path = directory_.best(), version = effect.version] {
+    DieUnless(WriteFileAtomically(path, absl::StrCat(version, "\n")));
+  });
+}
+
 void MasterHost::Perform(const RemoveCheckpoint& effect) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);
   AddFileWork([folder] {

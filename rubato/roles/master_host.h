@@ -56,6 +56,7 @@ class MasterHost final : public MasterHandler {
   void Perform(const SignalProcess& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const JobEvent& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const WriteManifest& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Perform(const WriteBest& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const RemoveCheckpoint& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const SendOrder& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const JobFinished& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -42,6 +42,7 @@ WorkerLoop::WorkerLoop(const WorkerLoopOptions& options, Trainer& trainer,
       validation_(validation),
       id_columns_(static_cast<int64_t>(parser.shape().ids.size())),
       optimizer_(trainer.optimizer(options.job.optimizer)),
+      group_(FindGroup(parser.shape(), options.job.evaluate.group).value_or(GroupColumn())),
       window_(options.job.max_inflight),
       time_(options.clock->Now()) {}
 
@@ -171,7 +172,7 @@ void WorkerLoop::ReadTask(const Task& task, TaskReader& reader) {
     leases_[task.id] = task.lease;
     window_.Begin(task);
     if (task.kind == TaskKind::kEvaluate) {
-      evaluations_.emplace(task.id, Evaluation(trainer_.score_width()));
+      evaluations_.emplace(task.id, Evaluation(trainer_.score_width(), group_));
     }
   }
   Unique unique;
@@ -322,7 +323,8 @@ void WorkerLoop::Push(Work& work) {
     MutexLock lock(mu_);
     ++pushing_[work.task.id];
   }
-  PushRequest request = {.key = work.key, .worker = options_.id, .view = control_->view()};
+  PushRequest request = {
+      .key = work.key, .worker = options_.id, .view = control_->view(), .rate = work.task.rate};
   if (work.batch.rows > 0) {
     std::vector<absl::Span<float>> gradient = {absl::MakeSpan(out_.dense_gradient)};
     for (auto& table : out_.table_gradients) gradient.push_back(absl::MakeSpan(table));

@@ -101,6 +101,7 @@ class WorkerLoop {
   RecordSource* const validation_;
   const int64_t id_columns_;
   const OptimizerSpec optimizer_;
+  const GroupColumn group_;  // That it is there was seen by `rubato worker --check`.
   std::unique_ptr<ParamsClient> client_;
   std::unique_ptr<WorkerControl> control_;
   std::thread reader_;

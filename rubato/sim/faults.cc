@@ -124,6 +124,7 @@ WorldOptions RandomSchedule(uint64_t seed) {
   job.workers = {.min = 1, .max = pick(1, 4)};
   job.evaluate = {.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0,
                   .stop_after_stalls = rng.Chance(0.2) ? pick(1, 3) : 0};
+  job.evaluate.keep_best = rng.Chance(0.5);
   job.checkpoint = {.every_steps = rng.Chance(0.5) ? pick(3, 12) : 0, .keep = pick(1, 3)};
   job.max_steps = rng.Chance(0.4) ? pick(1, 40) : 0;
   job.elastic = {.lease = absl::Milliseconds(400),

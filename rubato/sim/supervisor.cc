@@ -62,6 +62,7 @@ void World::PerformOne(const Effect& effect) {
                      if (disk.version < manifest.version) Violate("a checkpoint is incomplete");
                    }
                  },
+                 [&](const WriteBest&) {},
                  [&](const RemoveCheckpoint&) {},
                  [&](const SendOrder&) {},  // The simulated jobs are of strategy ps.
                  [&](const JobFinished& finished) { Finish(finished); },

@@ -82,6 +82,12 @@ bool Ledger::AnyLeased() const {
                      [](const auto& entry) { return entry.second.place == Place::kLeased; });
 }
 
+bool Ledger::AnyTraining() const {
+  return std::any_of(live_.begin(), live_.end(), [](const auto& entry) {
+    return entry.second.task.kind == TaskKind::kTrain && entry.second.place != Place::kOpen;
+  });
+}
+
 bool Ledger::IsBatchEnd(const Task& task, int64_t position) const {
   return position == task.end || (task.begin <= position && position < task.end &&
                                   (position - task.begin) % plan_.options().batch_size == 0);

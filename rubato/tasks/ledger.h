@@ -62,6 +62,8 @@ class Ledger {
   // Whether a task of `worker` is fencing.
   bool Fencing(WorkerId worker) const;
   bool AnyLeased() const;
+  // Whether somebody may be pushing: a training task is leased or fencing.
+  bool AnyTraining() const;
   // Whether a batch of `task` ends at `position`.
   bool IsBatchEnd(const Task& task, int64_t position) const;
 

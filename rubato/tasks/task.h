@@ -21,6 +21,7 @@ struct Task {
   int64_t end = 0;
   int64_t committed = 0;  // The first position not yet committed: where to go on.
   int64_t lease = 0;      // Leases are numbered: the smaller, the longer in hand.
+  double rate = 1;        // What the learning rate is multiplied with, as of the lease.
   friend bool operator==(const Task&, const Task&) = default;
 };
 

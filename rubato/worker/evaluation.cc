@@ -3,9 +3,21 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
+#include "rubato/job/suggest.h"
 
 namespace rubato {
+
+absl::StatusOr<GroupColumn> FindGroup(const BatchShape& shape, const std::string& name) {
+  if (name.empty()) return GroupColumn();
+  const auto found = std::find(shape.ids.begin(), shape.ids.end(), name);
+  if (found == shape.ids.end()) {
+    return absl::InvalidArgumentError(absl::StrCat("evaluate.group: the data has no id column '",
+                                                   name, "'", DidYouMean(name, shape.ids)));
+  }
+  return GroupColumn{static_cast<size_t>(found - shape.ids.begin()), shape.ids.size()};
+}
 
 void Evaluation::Add(const Batch& batch, absl::Span<const float> scores,
                      const std::map<std::string, double>& user) {
@@ -13,7 +25,9 @@ void Evaluation::Add(const Batch& batch, absl::Span<const float> scores,
   RUBATO_CHECK(scores.size() == batch.labels.size() * width);
   for (size_t row = 0; row < batch.labels.size(); ++row) {
     if (width == 1) {
-      sums_.AddBinary(scores[row], batch.labels[row] > 0.5f);
+      std::optional<uint64_t> group;
+      if (group_.columns > 0) group = batch.ids[row * group_.columns + group_.column];
+      sums_.AddBinary(scores[row], batch.labels[row] > 0.5f, group);
     } else {
       AddLogits(batch.labels[row], scores.subspan(row * width, width));
     }

@@ -6,17 +6,28 @@
 #include <map>
 #include <string>
 
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rubato/data/batch.h"
 #include "rubato/metrics/evaluation.h"
 
 namespace rubato {
 
+// Which id column of a batch says whose record it is, for the metrics of groups.
+struct GroupColumn {
+  size_t column = 0;
+  size_t columns = 0;  // 0: records have no group.
+};
+// Of the column `name` among the ids of `shape`; none if `name` is empty. INVALID_ARGUMENT, with
+// the nearest name, if it is not there.
+absl::StatusOr<GroupColumn> FindGroup(const BatchShape& shape, const std::string& name);
+
 // Adds up batch after batch of one task. Sums of any cut of the data add to the sums of the whole.
 class Evaluation {
  public:
   // As Trainer::score_width(): 1 for a probability, else one logit a class.
-  explicit Evaluation(int64_t score_width) : width_(score_width) {}
+  explicit Evaluation(int64_t score_width, GroupColumn group = {})
+      : width_(score_width), group_(group) {}
 
   // `scores` as Trainer::Predict gave them, `user` as Trainer::Metrics.
   void Add(const Batch& batch, absl::Span<const float> scores,
@@ -27,6 +38,7 @@ class Evaluation {
   void AddLogits(float label, absl::Span<const float> logits);
 
   const int64_t width_;
+  const GroupColumn group_;
   EvaluationSums sums_;
 };
 

@@ -133,6 +133,10 @@ void TaskReader::Deal(int64_t begin, int64_t end, Batch* batch) {
       const uint64_t first = cell == 0 ? 0 : rows_.bag_ends[cell - 1];
       batch->bag_ids.insert(batch->bag_ids.end(), rows_.bag_ids.begin() + first,
                             rows_.bag_ids.begin() + rows_.bag_ends[cell]);
+      if (!rows_.bag_weights.empty()) {
+        batch->bag_weights.insert(batch->bag_weights.end(), rows_.bag_weights.begin() + first,
+                                  rows_.bag_weights.begin() + rows_.bag_ends[cell]);
+      }
       batch->bag_ends.push_back(batch->bag_ids.size());
     }
     ++batch->rows;

@@ -53,6 +53,26 @@ inline uint32_t Unique::Place(uint64_t id, std::vector<uint64_t>* ids) {
   return index;
 }
 
+void Unique::PlaceBags(const Batch& batch, int64_t columns, absl::Span<const int64_t> fields,
+                       UniqueIds* out) {
+  const size_t width = fields.size(), rows = static_cast<size_t>(batch.rows);
+  const size_t bags = batch.bag_ends.size() / rows;
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t f = 0; f < width; ++f) {
+      if (fields[f] < columns) {
+        const size_t cell = row * static_cast<size_t>(columns) + static_cast<size_t>(fields[f]);
+        out->position[row * width + f] = Place(batch.ids[cell], &out->ids);
+        continue;
+      }
+      out->position[row * width + f] = 0;
+      const size_t cell = row * bags + static_cast<size_t>(fields[f] - columns);
+      for (size_t v = cell == 0 ? 0 : batch.bag_ends[cell - 1]; v < batch.bag_ends[cell]; ++v) {
+        out->position.push_back(Place(batch.bag_ids[v], &out->ids));
+      }
+    }
+  }
+}
+
 void Unique::Find(const Batch& batch, int64_t columns, absl::Span<const int64_t> fields,
                   UniqueIds* out) {
   Reset();
@@ -60,7 +80,12 @@ void Unique::Find(const Batch& batch, int64_t columns, absl::Span<const int64_t>
   const size_t cells = static_cast<size_t>(batch.rows) * width;
   out->ids.clear();
   out->position.resize(cells);
+  if (fields.empty()) out->ids.push_back(0);
   if (cells == 0) return;
+  if (std::any_of(fields.begin(), fields.end(), [&](int64_t f) { return f >= columns; })) {
+    PlaceBags(batch, columns, fields, out);
+    return;
+  }
   // Most tables take all columns, whose cells are contiguous; others are copied together first.
   const uint64_t* cell = batch.ids.data();
   bool all = static_cast<int64_t>(width) == columns;

@@ -15,16 +15,20 @@ namespace rubato {
 // row-major. Distinct ids stand in order of first sight, so the result depends on the batch alone.
 struct UniqueIds {
   std::vector<uint64_t> ids;
-  std::vector<uint32_t> position;  // rows x fields
+  // rows x fields; 0 in the cells of bags, whose values follow, bag after bag of row after row.
+  std::vector<uint32_t> position;
 };
 
 // Finds distinct ids; keeps its hash table between batches. One thread uses it.
 class Unique {
  public:
-  // Of the batch's `columns` id columns takes `fields`, in that order. Buffers of `out` are reused.
+  // Of the batch's `columns` id columns, and of its bags, which are counted on from there, takes
+  // `fields`, in that order; of no fields, the id 0. Buffers of `out` are reused.
   void Find(const Batch& batch, int64_t columns, absl::Span<const int64_t> fields, UniqueIds* out);
 
  private:
+  void PlaceBags(const Batch& batch, int64_t columns, absl::Span<const int64_t> fields,
+                 UniqueIds* out);
   uint32_t Place(uint64_t id, std::vector<uint64_t>* ids);
   void Grow(const std::vector<uint64_t>& ids);
   void Reset();

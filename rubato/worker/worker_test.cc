@@ -58,8 +58,24 @@ TEST(UniqueTest, EveryCellFindsItsId) {
         ASSERT_EQ(found.ids[found.position[row * fields.size() + f]], id);
       }
     }
+    if (fields.empty()) seen = {0};  // A table that every batch takes the same row of.
     ASSERT_EQ(found.ids, seen);
   }
+}
+
+// Bags are counted on after the columns, and their values stand behind the cells.
+TEST(UniqueTest, FindsTheValuesOfBags) {
+  Batch batch;
+  batch.rows = 2;
+  batch.ids = {5, 6, 7, 5};  // Two columns.
+  batch.bag_ids = {6, 9, 9, 5};
+  batch.bag_ends = {2, 2, 3, 4};  // Two bags: {6, 9}, {} and {9}, {5}.
+  UniqueIds found;
+  Unique unique;
+  const std::vector<int64_t> fields = {0, 2, 3};
+  unique.Find(batch, 2, fields, &found);
+  EXPECT_THAT(found.ids, testing::ElementsAre(5, 6, 9, 7));
+  EXPECT_THAT(found.position, testing::ElementsAre(0, 0, 0, 3, 0, 0, /*values:*/ 1, 2, 2, 0));
 }
 
 // ---- TaskReader --------------------------------------------------------------------------------

@@ -25,33 +25,6 @@ std::map<int64_t, IntervalSet> AppliedFromWire(
   return out;
 }
 
-wire::EvaluationSums ToWire(const EvaluationSums& in) {
-  wire::EvaluationSums out;
-  out.set_records(in.records);
-  out.set_loss_sum(in.loss_sum);
-  out.set_correct(in.correct);
-  for (const auto& [bin, counts] : in.histogram) {
-    wire::Bin* added = out.add_histogram();
-    added->set_bin(bin);
-    added->set_negatives(counts.first);
-    added->set_positives(counts.second);
-  }
-  out.mutable_user_sums()->insert(in.user_sums.begin(), in.user_sums.end());
-  return out;
-}
-
-EvaluationSums FromWire(const wire::EvaluationSums& in) {
-  EvaluationSums out;
-  out.records = in.records();
-  out.loss_sum = in.loss_sum();
-  out.correct = in.correct();
-  for (const wire::Bin& bin : in.histogram()) {
-    out.histogram[bin.bin()] = {bin.negatives(), bin.positives()};
-  }
-  out.user_sums = {in.user_sums().begin(), in.user_sums().end()};
-  return out;
-}
-
 wire::Task ToWire(const Task& in) {
   wire::Task out;
   out.set_id(in.id.value());
@@ -61,6 +34,7 @@ wire::Task ToWire(const Task& in) {
   out.set_end(in.end);
   out.set_committed(in.committed);
   out.set_lease(in.lease);
+  out.set_rate(in.rate);
   return out;
 }
 
@@ -73,6 +47,7 @@ Task FromWire(const wire::Task& in) {
   out.end = in.end();
   out.committed = in.committed();
   out.lease = in.lease();
+  out.rate = in.rate();
   return out;
 }
 
@@ -234,7 +209,7 @@ wire::CommitRequest ToWire(const CommitRequest& in) {
   out.set_task(in.task.value());
   out.set_upto(in.upto);
   out.set_release(in.release);
-  if (in.sums.has_value()) *out.mutable_sums() = ToWire(*in.sums);
+  if (in.sums.has_value()) out.set_sums(EncodeSums(*in.sums));
   out.set_bad_rows(in.bad_rows);
   for (const std::string& row : in.bad_rows_named) out.add_bad_rows_named(row);
   return out;
@@ -246,7 +221,11 @@ CommitRequest FromWire(const wire::CommitRequest& in) {
   out.task = TaskId(in.task());
   out.upto = in.upto();
   out.release = in.release();
-  if (in.has_sums()) out.sums = FromWire(in.sums());
+  if (in.has_sums()) {
+    if (absl::StatusOr<EvaluationSums> sums = DecodeSums(in.sums()); sums.ok()) {
+      out.sums = *std::move(sums);
+    }
+  }
   out.bad_rows = in.bad_rows();
   out.bad_rows_named.assign(in.bad_rows_named().begin(), in.bad_rows_named().end());
   return out;
@@ -514,6 +493,8 @@ wire::Snapshot ToWire(const Snapshot& in) {
   out.set_rows(in.rows);
   out.set_bytes(in.bytes);
   out.set_checkpoint(in.checkpoint);
+  out.set_best_checkpoint(in.best_checkpoint);
+  out.set_best_evaluation(in.best_evaluation);
   out.set_loss(in.loss);
   out.set_loss_known(in.loss_known);
   out.set_bad_input(in.bad_input);
@@ -551,6 +532,8 @@ Snapshot FromWire(const wire::Snapshot& in) {
   out.rows = in.rows();
   out.bytes = in.bytes();
   out.checkpoint = in.checkpoint();
+  out.best_checkpoint = in.best_checkpoint();
+  out.best_evaluation = in.best_evaluation();
   out.loss = in.loss();
   out.loss_known = in.loss_known();
   out.bad_input = in.bad_input();

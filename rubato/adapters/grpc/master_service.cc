@@ -83,6 +83,7 @@ class GrpcMasterService final : public MasterService {
     grpc::ServerBuilder builder;
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // A taken port must be an error.
     builder.AddListeningPort(address, grpc::InsecureServerCredentials(), &port);
+    builder.SetMaxReceiveMessageSize(64 << 20);  // An evaluation's sums: some bytes a record.
     builder.RegisterService(&ear_);
     server_ = builder.BuildAndStart();
     if (!server_ || port == 0) {

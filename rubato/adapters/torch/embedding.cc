@@ -15,8 +15,11 @@ EmbeddingImpl::EmbeddingImpl(std::string name, int64_t dim, std::vector<int64_t>
 }
 
 PulledRows EmbeddingImpl::Pull(const ModelInput& in) {
-  if (weights_.defined()) return PullWeights(in);
-  return in.tables.empty() ? PullAlone(in) : in.tables[index_];
+  if (!weights_.defined() && !in.tables.empty()) return in.tables[index_];
+  for (const int64_t field : spec_.fields) {
+    TORCH_CHECK(field < in.ids.size(1), "without servers, bags cannot be looked up");
+  }
+  return weights_.defined() ? PullWeights(in) : PullAlone(in);
 }
 
 void EmbeddingImpl::KeepAsWeights(int64_t buckets) {
@@ -61,6 +64,7 @@ PulledRows EmbeddingImpl::PullAlone(const ModelInput& in) {
       at[row][f] = it->second;
     }
   }
+  if (fields == 0) alone_ids_.push_back(0);
   alone_rows_ = torch::empty({static_cast<int64_t>(alone_ids_.size()), spec_.dim});
   float* to = alone_rows_.data_ptr<float>();
   for (const uint64_t id : alone_ids_) {

@@ -49,7 +49,7 @@ class EmbeddingImpl : public torch::nn::Module {
   torch::Tensor forward(const ModelInput& in) { return Gather(Pull(in)); }
 
   // The rows themselves and where each cell finds its own, for models that fuse the lookup with
-  // what follows it (models/fm.h).
+  // what follows it (models/fm_lookup.h).
   PulledRows Pull(const ModelInput& in);
 
   const TableSpec& spec() const { return spec_; }

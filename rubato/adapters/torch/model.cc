@@ -5,7 +5,7 @@
 namespace rubato {
 
 std::vector<int64_t> AllFields(const BatchShape& shape) {
-  std::vector<int64_t> fields(shape.ids.size());
+  std::vector<int64_t> fields(shape.ids.size() + shape.bags.size());
   std::iota(fields.begin(), fields.end(), 0);
   return fields;
 }

@@ -48,14 +48,16 @@ struct ModelSetup {
   // Whether the job has servers to hold embeddings. Without (strategy: allreduce), Rubato turns
   // every table into dense weights with as many rows as the option `buckets` says.
   bool servers = true;
+  OptimizerSpec optimizer;  // The job's, for tables that want it with a difference.
 };
 
-// Every id column, for tables that all fields share.
+// Every id column and bag, for tables that all fields share.
 std::vector<int64_t> AllFields(const BatchShape& shape);
 
 // A model, its loss, its parser and its optimizer: only Forward must be written. The constructor
 // makes the starting weights from libtorch's generator, which Rubato seeds. Weights are there
-// during Forward and Loss only; buffers (as of BatchNorm) are refused, for no server holds them.
+// during Forward and Loss only; buffers are refused, for no server holds them (batch_norm.h is a
+// BatchNorm without).
 class TorchModel : public torch::nn::Module {
  public:
   // One row of `score_width()` logits for each row of the batch: rows, rows x 1 or rows x width.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/torch/bags.h"
 #include "rubato/adapters/torch/finite.h"
 #include "rubato/base/status.h"
 
@@ -153,12 +154,12 @@ absl::Status TorchTrainer::DescribeTables() {
     if (!names.insert(spec.name).second) {
       return absl::InvalidArgumentError(absl::StrCat("two embeddings are named ", spec.name));
     }
-    if (spec.dim <= 0 || spec.fields.empty()) {
+    if (spec.dim <= 0) {
       return absl::InvalidArgumentError(
-          absl::StrCat("embedding ", spec.name, " needs a dim above 0 and at least one field"));
+          absl::StrCat("embedding ", spec.name, " needs a dim above 0"));
     }
     for (const int64_t field : spec.fields) {
-      if (field >= 0 && field < static_cast<int64_t>(shape_.ids.size())) continue;
+      if (field >= 0 && field < static_cast<int64_t>(AllFields(shape_).size())) continue;
       return absl::InvalidArgumentError(absl::StrCat("embedding ", spec.name, " looks up field ",
                                                      field, ", and the data has ",
                                                      shape_.ids.size(), " id columns"));
@@ -196,7 +197,8 @@ absl::Status TorchTrainer::CheckInput(const StepInput& in) const {
   const Batch& batch = *in.batch;
   const size_t rows = static_cast<size_t>(batch.rows);
   if (batch.labels.size() != rows || batch.dense.size() != rows * shape_.dense.size() ||
-      batch.ids.size() != rows * shape_.ids.size()) {
+      batch.ids.size() != rows * shape_.ids.size() ||
+      batch.bag_ends.size() != rows * shape_.bags.size()) {
     return absl::InternalError(
         absl::StrCat("a batch of ", rows, " rows has ", batch.labels.size(), " labels, ",
                      batch.dense.size(), " numbers and ", batch.ids.size(), " ids; the model has ",
@@ -222,7 +224,8 @@ ModelInput TorchTrainer::Wrap(const StepInput& in, StepOutput* out) const {
     const TableSpec& spec = signature_.tables[t];
     const TableRows& table = in.tables[t];
     RUBATO_CHECK(table.rows.size() % static_cast<size_t>(spec.dim) == 0);
-    RUBATO_CHECK(table.position.size() == spec.fields.size() * static_cast<size_t>(input.rows));
+    const size_t cells = spec.fields.size() * static_cast<size_t>(input.rows);
+    RUBATO_CHECK(table.position.size() >= cells);
     const int64_t distinct = static_cast<int64_t>(table.rows.size()) / spec.dim;
     const int64_t fields = static_cast<int64_t>(spec.fields.size());
     PulledRows pulled;
@@ -234,6 +237,12 @@ ModelInput TorchTrainer::Wrap(const StepInput& in, StepOutput* out) const {
       gradient.assign(table.rows.size(), 0.0f);
       pulled.rows.set_requires_grad(true);
       pulled.gradient = View(gradient.data(), {distinct, spec.dim});
+    }
+    const std::vector<BagField> bags = BagsOf(spec, shape_);
+    if (!bags.empty()) {
+      CombineBags(*in.batch, bags, table.position.subspan(cells), &pulled);
+    } else {
+      RUBATO_CHECK(table.position.size() == cells);
     }
     input.tables.push_back(std::move(pulled));
   }

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 
 #include "absl/strings/numbers.h"
 #include "rubato/base/rng.h"
@@ -352,6 +355,79 @@ TEST(EmbeddingTest, AloneAModelTrainsInOneProcess) {
   }
   EXPECT_GT(first, 0.4);
   EXPECT_LT(last, 0.1);
+}
+
+// The second column as a bag: `copies` of the value in every row, or none in row `empty`.
+Batch WithBags(int copies, int64_t empty = -1) {
+  Batch batch = MakeBatch();
+  const std::vector<uint64_t> ids = std::exchange(batch.ids, {});
+  for (int64_t row = 0; row < kRows; ++row) {
+    batch.ids.push_back(ids[static_cast<size_t>(2 * row)]);
+    for (int i = 0; i < copies && row != empty; ++i) {
+      batch.bag_ids.push_back(ids[static_cast<size_t>(2 * row + 1)]);
+    }
+    batch.bag_ends.push_back(batch.bag_ids.size());
+  }
+  return batch;
+}
+
+struct BagStep {
+  double loss = 0;
+  std::map<uint64_t, std::vector<float>> gradients;  // By id.
+};
+
+BagStep StepOf(const BatchShape& shape, const Batch& batch) {
+  const ModelSetup setup{.options = ModelOptions({}), .shape = shape};
+  const auto trainer =
+      *TorchTrainer::Make([](ModelSetup& s) { return new Small(s); }, setup, "test");
+  UniqueIds ids;
+  Unique().Find(batch, static_cast<int64_t>(shape.ids.size()),
+                trainer->signature().tables[0].fields, &ids);
+  std::vector<float> rows;
+  for (const uint64_t id : ids.ids) {
+    Rng rng(id);
+    for (int d = 0; d < 3; ++d) rows.push_back(static_cast<float>(rng.Uniform(-1, 1)));
+  }
+  const std::vector<float> dense = trainer->InitialDense(3);
+  StepOutput out;
+  EXPECT_TRUE(
+      trainer->Step({.batch = &batch, .dense = dense, .tables = {{rows, ids.position}}}, &out)
+          .ok());
+  BagStep step = {.loss = out.loss};
+  for (size_t i = 0; i < ids.ids.size(); ++i) {
+    const auto at = out.table_gradients[0].begin() + static_cast<int64_t>(3 * i);
+    step.gradients[ids.ids[i]].assign(at, at + 3);
+  }
+  return step;
+}
+
+BatchShape BagShapeOf(const char* combiner) {
+  return {.dense = {"x"}, .ids = {"a"}, .bags = {{"b", combiner}}};
+}
+
+void ExpectSame(const BagStep& a, const BagStep& b) {
+  EXPECT_NEAR(a.loss, b.loss, 1e-6);
+  ASSERT_EQ(a.gradients.size(), b.gradients.size());
+  for (const auto& [id, gradient] : a.gradients) {
+    EXPECT_THAT(b.gradients.at(id), testing::Pointwise(testing::FloatNear(1e-6f), gradient)) << id;
+  }
+}
+
+TEST(BagsTest, ABagOfOneIsAnOrdinaryCell) {
+  const BagStep plain = StepOf(kShape, MakeBatch());
+  for (const char* combiner : {"sum", "mean", "sqrtn"}) {
+    ExpectSame(StepOf(BagShapeOf(combiner), WithBags(1)), plain);
+  }
+  ExpectSame(StepOf(BagShapeOf("mean"), WithBags(4)), plain);
+  EXPECT_GT(std::abs(StepOf(BagShapeOf("sum"), WithBags(4)).loss - plain.loss), 1e-3);
+  // sqrtn of four is twice the value, as is the sum of two.
+  ExpectSame(StepOf(BagShapeOf("sqrtn"), WithBags(4)), StepOf(BagShapeOf("sum"), WithBags(2)));
+}
+
+TEST(BagsTest, AnEmptyBagIsZeros) {
+  const BagStep step = StepOf(BagShapeOf("mean"), WithBags(2, /*empty=*/2));
+  EXPECT_TRUE(std::isfinite(step.loss));
+  EXPECT_NE(step.loss, StepOf(BagShapeOf("mean"), WithBags(2)).loss);
 }
 
 }  // namespace

@@ -167,6 +167,7 @@ class FeaturesReader {
     if (key == "offsets") return Read(value, &f->offsets);
     if (key == "default") return Read(value, &f->otherwise);
     if (key == "separator") return Read(value, &f->separator);
+    if (key == "weight_separator") return Read(value, &f->weight_separator);
     if (key == "values_max") return Read(value, &f->values_max);
     if (key == "combiner") return Read(value, &f->combiner);
     if (key == "vocabulary") {

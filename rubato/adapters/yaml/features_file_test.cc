@@ -138,6 +138,7 @@ FeaturesSpec AnyFeatures(Rng& rng) {
     if (ReadsNumber(f.transform)) f.malformed_is_missing = rng.Chance(0.5);
     if (ReadsText(f.transform) && rng.Chance(0.3)) {
       f.separator = "|";
+      f.weight_separator = ":";
       f.values_max = static_cast<int64_t>(rng.Below(5));
       f.combiner = "sqrtn";
     }

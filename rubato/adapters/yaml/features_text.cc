@@ -83,6 +83,7 @@ void AppendFeature(const FeatureSpec& f, std::string* out) {
   add("default", Number(f.otherwise.value_or(0)), f.otherwise.has_value());
   add("malformed", "missing", f.malformed_is_missing);
   add("separator", Quoted(f.separator), !f.separator.empty());
+  add("weight_separator", Quoted(f.weight_separator), !f.weight_separator.empty());
   add("values_max", absl::StrCat(f.values_max), f.values_max != plain.values_max);
   add("combiner", f.combiner, f.combiner != plain.combiner);
 }

@@ -1,8 +1,8 @@
 // Lookup and factorization machine in one pass each way. As separate libtorch operations the same
 // takes 1.3 times the whole step: ten intermediate tensors of the batch's size, each written and
 // read again.
-#ifndef RUBATO_MODELS_FM_H_
-#define RUBATO_MODELS_FM_H_
+#ifndef RUBATO_MODELS_FM_LOOKUP_H_
+#define RUBATO_MODELS_FM_LOOKUP_H_
 
 #include <torch/types.h>
 
@@ -23,4 +23,4 @@ FmOutput FmLookup(const PulledRows& pulled, const torch::Tensor& extra);
 
 }  // namespace rubato
 
-#endif  // RUBATO_MODELS_FM_H_
+#endif  // RUBATO_MODELS_FM_LOOKUP_H_

@@ -1,0 +1,72 @@
+#include "rubato/adapters/torch/bags.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+// What a bag's weighted sum is divided by. Weights that cancel out leave nothing to divide.
+float DivisorOf(const std::string& combiner, absl::Span<const float> weights) {
+  if (combiner == "sum") return 1;
+  float sum = 0;
+  for (const float w : weights) sum += combiner == "sqrtn" ? w * w : w;
+  if (combiner == "sqrtn") sum = std::sqrt(sum);
+  return sum == 0 ? 1 : sum;
+}
+
+}  // namespace
+
+std::vector<BagField> BagsOf(const TableSpec& table, const BatchShape& shape) {
+  std::vector<BagField> bags;
+  for (size_t f = 0; f < table.fields.size(); ++f) {
+    const int64_t bag = table.fields[f] - static_cast<int64_t>(shape.ids.size());
+    if (bag < 0) continue;
+    bags.push_back({f, static_cast<size_t>(bag), shape.bags[static_cast<size_t>(bag)].combiner});
+  }
+  return bags;
+}
+
+void CombineBags(const Batch& batch, const std::vector<BagField>& bags,
+                 absl::Span<const uint32_t> values, PulledRows* pulled) {
+  const int64_t distinct = pulled->rows.size(0), fields = pulled->position.size(1);
+  const size_t per_row = batch.rows == 0 ? 0 : batch.bag_ends.size() / batch.rows;
+  torch::Tensor position = pulled->position.clone();
+  std::vector<int64_t> from, to;
+  std::vector<float> weights;
+  int64_t combined = 0;
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    for (const BagField& bag : bags) {
+      const size_t cell = static_cast<size_t>(row) * per_row + bag.bag;
+      const size_t first = cell == 0 ? 0 : batch.bag_ends[cell - 1];
+      const size_t count = batch.bag_ends[cell] - first;
+      RUBATO_CHECK(from.size() + count <= values.size());
+      const size_t begin = weights.size();
+      for (size_t v = 0; v < count; ++v) {
+        from.push_back(values[from.size()]);
+        to.push_back(combined);
+        weights.push_back(batch.bag_weights.empty() ? 1 : batch.bag_weights[first + v]);
+      }
+      const float divisor =
+          DivisorOf(bag.combiner, absl::MakeConstSpan(weights).subspan(begin, count));
+      for (size_t i = begin; i < weights.size(); ++i) weights[i] /= divisor;
+      position.data_ptr<int32_t>()[row * fields + static_cast<int64_t>(bag.field)] =
+          static_cast<int32_t>(distinct + combined++);
+    }
+  }
+  // What was a leaf stays one: its gradient is added to where the worker wants it.
+  const torch::Tensor rows = pulled->rows;
+  if (pulled->gradient.defined()) rows.mutable_grad() = pulled->gradient;
+  const torch::Tensor taken = rows.index_select(0, torch::tensor(from, torch::kInt64)) *
+                              torch::tensor(weights).unsqueeze(1);
+  const torch::Tensor sums =
+      torch::zeros({combined, rows.size(1)}).index_add(0, torch::tensor(to, torch::kInt64), taken);
+  pulled->rows = torch::cat({rows, sums});
+  pulled->position = position;
+  pulled->gradient = torch::Tensor();
+}
+
+}  // namespace rubato
