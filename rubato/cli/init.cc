@@ -110,7 +110,8 @@ void ChooseRecipe(int64_t rows, JobSpec* spec) {
   spec->optimizer.name = "adam";
   spec->optimizer.learning_rate = linear ? 0.01 : 0.001;
   spec->model_options = {{"use_dense", "true"}};
-  if (!linear) spec->model_options.insert({{"dim", "16"}});
+  if (!linear) spec->model_options.insert({{"dim", "16"}, {"l2", "0.001"}});
+  if (!linear && spec->model != "fm") spec->model_options.insert({{"dropout", "0.1"}});
   if (spec->data.validation.empty()) {
     spec->epochs = rows < 20000 ? 8 : rows < 100000 ? 4 : rows < 1000000 ? 2 : 1;
     return;
