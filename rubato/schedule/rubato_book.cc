@@ -40,17 +40,22 @@ Runner Roster::As(size_t i, int pool) const {
           .due_s = job.deadline_s - kGuardS,
           .held = here ? job.gpus : 0,
           .ready_s = std::max(view_.now_s, job.paused_until_s),
-          .free_from_s = view_.now_s,
-          .grow_from_s = job.last_resize_s + view_.cooldown_s,
+          .free_from_s =
+              job.gpus > 0 && !here ? std::max(view_.now_s, view_.CooledAt(job)) : view_.now_s,
+          .grow_from_s = view_.CooledAt(job),
           .one_size = view_.cooldown_s > 0};
 }
 
 Runner Roster::As(size_t i, int pool, const Supposed& supposed) const {
   Runner runner = As(i, pool);
-  runner.held = supposed.share.pool == pool ? supposed.share.gpus : 0;
+  const Share& share = supposed.share;
+  runner.held = share.pool == pool ? share.gpus : 0;
   runner.ready_s = runner.free_from_s = supposed.ready_s;
-  if (view_.jobs[i].gpus != supposed.share.gpus) {
+  if (share != Share{view_.jobs[i].gpus, view_.jobs[i].pool}) {
     runner.grow_from_s = view_.now_s + view_.cooldown_s;
+  }
+  if (share.gpus > 0 && share.pool != pool) {
+    runner.free_from_s = std::max(runner.free_from_s, runner.grow_from_s);
   }
   return runner;
 }
@@ -210,9 +215,10 @@ bool Book::Survives(size_t job, const Supposed& supposed) const {
   const Promise& way = ways_[job];
   if (way.empty()) return true;
   const Runner runner = roster_->As(job, way.front().pool, supposed);
-  if (runner.one_size && runner.held > 0) {
+  if (runner.one_size && supposed.share.gpus > 0) {
     for (const Reserved& piece : way) {
-      if (piece.gpus > runner.held && piece.from_s < runner.grow_from_s) return false;
+      const bool within = piece.pool == supposed.share.pool && piece.gpus <= supposed.share.gpus;
+      if (!within && piece.from_s < runner.grow_from_s) return false;
     }
   }
   return WorkIn(runner, way, roster_->view().now_s) >= runner.work;
