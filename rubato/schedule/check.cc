@@ -8,9 +8,10 @@
 namespace rubato {
 namespace {
 
-bool GrowsTooSoon(const ClusterView& view, const JobView& job, const Share& share) {
-  return job.gpus > 0 && share.gpus > job.gpus && share.pool == job.pool &&
-         view.now_s - job.last_resize_s < view.cooldown_s;
+// Less in the same pool, or nothing, is always allowed.
+bool ChangesTooSoon(const ClusterView& view, const JobView& job, const Share& share) {
+  if (share.gpus == 0 || !view.Cooling(job)) return false;
+  return share.gpus > job.gpus || share.pool != job.pool;
 }
 
 absl::Status CheckShare(const ClusterView& view, const JobView& job, const Share& share) {
@@ -27,7 +28,7 @@ absl::Status CheckShare(const ClusterView& view, const JobView& job, const Share
   if (curve == nullptr || !curve->Legal(share.gpus)) return broken("not a legal size");
   if (share.gpus < job.floor_gpus) return broken("below its floor");
   if (share.gpus > job.max_gpus) return broken("above its maximum");
-  if (GrowsTooSoon(view, job, share)) return broken("grown within the cooldown");
+  if (ChangesTooSoon(view, job, share)) return broken("grown or moved within the cooldown");
   return absl::OkStatus();
 }
 
@@ -65,9 +66,18 @@ absl::Status CheckPlan(const ClusterView& view, const Plan& plan) {
 
 void HonourCooldown(const ClusterView& view, Plan& plan) {
   if (view.cooldown_s <= 0) return;
+  std::vector<int> free;
+  for (const PoolView& pool : view.pools) free.push_back(pool.gpus);
+  for (const Share& share : plan.shares) free[static_cast<size_t>(share.pool)] -= share.gpus;
   for (size_t i = 0; i < plan.shares.size(); ++i) {
+    const JobView& job = view.jobs[i];
     Share& share = plan.shares[i];
-    if (GrowsTooSoon(view, view.jobs[i], share)) share = {view.jobs[i].gpus, view.jobs[i].pool};
+    if (!ChangesTooSoon(view, job, share)) continue;
+    free[static_cast<size_t>(share.pool)] += share.gpus;
+    int& left = free[static_cast<size_t>(job.pool)];
+    share = left >= job.gpus ? Share{job.gpus, job.pool} : Share{};
+    left -= share.gpus;
+    plan.wake_s = std::min(plan.wake_s, view.CooledAt(job));
   }
 }
 

@@ -87,8 +87,12 @@ struct ClusterView {
   absl::Span<const JobView> jobs;
   RescaleCost cost;       // What a change of workers costs a job.
   double slot_s = 60;     // For policies that cut time into slots.
-  double cooldown_s = 0;  // A job is not grown sooner than this after its last resize.
+  double cooldown_s = 0;  // No growth or change of pool sooner than this after a resize.
   int reserve_gpus = 0;   // Kept free of promises for node failures, in each pool.
+
+  // When a job that holds GPUs may be grown or moved to another pool.
+  double CooledAt(const JobView& job) const { return job.last_resize_s + cooldown_s; }
+  bool Cooling(const JobView& job) const { return job.gpus > 0 && now_s < CooledAt(job); }
 
   int gpus() const {
     int sum = 0;
@@ -141,12 +145,13 @@ absl::StatusOr<std::unique_ptr<Policy>> MakePolicy(absl::string_view name);
 std::vector<std::string> PolicyNames();
 
 // INTERNAL naming the job and the promise if the plan breaks one: capacity of each pool, legal
-// sizes, floors and caps, no growth within the cooldown, no refusal of an admitted job. Checked
-// for every plan, in release too.
+// sizes, floors and caps, no growth or change of pool within the cooldown, no refusal of an
+// admitted job. Checked for every plan, in release too.
 absl::Status CheckPlan(const ClusterView& view, const Plan& plan);
 
-// Takes back growth that the cooldown forbids, where there is room to keep the old size; for
-// policies that know nothing of cooldowns. Does nothing while view.cooldown_s is 0.
+// Takes back what the cooldown forbids, and asks to decide again when it ends; for policies that
+// know nothing of cooldowns. Who finds its old place taken waits without GPUs. Does nothing while
+// view.cooldown_s is 0.
 void HonourCooldown(const ClusterView& view, Plan& plan);
 
 }  // namespace rubato

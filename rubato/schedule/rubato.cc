@@ -25,6 +25,16 @@ double WakeFor(const Promise& way, const Share& share, double now_s) {
   return kNever;
 }
 
+// When a job that could use more GPUs may have them again; kNever if it need not be waited for.
+double WakeToGrow(const Roster& roster, size_t job, const Share& share) {
+  const ClusterView& view = roster.view();
+  if (share.gpus == 0 || view.cooldown_s <= 0) return kNever;
+  const bool stays = share == Share{view.jobs[job].gpus, view.jobs[job].pool};
+  if (stays && !view.Cooling(view.jobs[job])) return kNever;
+  if (roster.pools() == 1 && share.gpus == roster.sizes(job, 0).back().gpus) return kNever;
+  return stays ? view.CooledAt(view.jobs[job]) : view.now_s + view.cooldown_s;
+}
+
 std::vector<bool> Refused(const ClusterView& view, const std::vector<Refusal>& refusals) {
   std::vector<bool> refused(view.jobs.size());
   size_t i = 0;
@@ -53,6 +63,7 @@ class Rubato : public Policy {
       // Who cannot afford the pause of a move is not moved.
       if (stays && !book.Survives(i, roster.Moved(i))) plan.pinned.push_back(job.id);
       plan.wake_s = std::min(plan.wake_s, WakeFor(book.way(i), plan.shares[i], view.now_s));
+      plan.wake_s = std::min(plan.wake_s, WakeToGrow(roster, i, plan.shares[i]));
       plan.promises.push_back(book.way(i));
     }
     return plan;

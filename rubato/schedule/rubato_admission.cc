@@ -26,6 +26,13 @@ constexpr size_t kRefreshed = 8;
 // and a newcomer who finds no room is made some by planning so many others around it.
 constexpr size_t kNeighbours = 32;
 
+// An offer is sought in rounds of longer and longer waits, then brought forward by halving; not
+// for less than a share of the wait. A halving costs as much as an admission.
+constexpr int kOfferRounds = 14;
+constexpr double kOfferGrowth = 1.3;
+constexpr int kOfferHalvings = 5;
+constexpr double kOfferStep = 1.02;
+
 // GPU-seconds of the whole job where it uses them best.
 double Demand(const Roster& roster, size_t job) {
   double least = kNever;
@@ -72,7 +79,7 @@ double Crowding(const Roster& roster, const Book& book, double due_s) {
 
 // Whether the job, which is in the book, asks for too much in a full cluster.
 bool Overbearing(const Roster& roster, const Book& book, size_t job) {
-  const double due_s = roster.job(job).deadline_s;
+  const double due_s = roster.due_s(job);
   const double spent = GpuSeconds(book.way(job));
   const double window_s = due_s - roster.view().now_s;
   if (spent < kLionShare * window_s * book.capacity(book.way(job).front().pool)) return false;
@@ -97,7 +104,7 @@ std::vector<size_t> Neighbours(const Roster& roster, const Book& book,
   for (size_t job : jobs) {
     double sum = 0;
     for (const Reserved& piece : book.way(job)) {
-      const double to_s = std::min(piece.to_s, roster.job(newcomer).deadline_s);
+      const double to_s = std::min(piece.to_s, roster.due_s(newcomer));
       sum += piece.gpus * std::max(0.0, to_s - piece.from_s);
     }
     if (sum > 0) reserved.push_back({-sum, job});
@@ -176,29 +183,45 @@ bool TryWithFewer(const Roster& roster, size_t job, Book& book) {
   return false;
 }
 
-// A deadline that would be accepted now, near the earliest.
-std::optional<double> Offer(const Roster& roster, const Book& book, size_t job) {
+// When the job would end at the earliest in what `book` leaves.
+double EarliestEndIn(const Roster& roster, const Book& book, size_t job) {
   double end_s = kNever;
   for (int pool = 0; pool < roster.pools(); ++pool) {
     end_s = std::min(end_s, EarliestEnd(roster.As(job, pool), book.free(pool)));
   }
+  return end_s;
+}
+
+// A deadline that is accepted if asked for now: the first found that fits beside the others as they
+// are, then, by halving, earlier ones for which they are planned anew.
+std::optional<double> Offer(const Roster& roster, const Book& book, size_t job, double alone_s) {
+  const double now_s = roster.view().now_s, end_s = EarliestEndIn(roster, book, job);
   if (end_s == kNever) return std::nullopt;
-  double wait_s = end_s - roster.view().now_s + 1;
-  for (int round = 0; round < 12; ++round, wait_s *= 1.25) {
-    const double due_s = std::max(roster.view().now_s + wait_s, roster.job(job).deadline_s);
-    if (book.CouldPlace(job, due_s)) return due_s;
+  Roster asking = roster;
+  double refused_s = std::max(roster.job(job).deadline_s, alone_s);
+  double wait_s = std::max(end_s + 1 - now_s, kOfferStep * (refused_s - now_s));
+  double offer_s = kNever;
+  for (int round = 0; round < kOfferRounds && offer_s == kNever; ++round) {
+    asking.Ask(job, now_s + wait_s);
+    Book trial = book.On(asking);
+    if (trial.Place(job) && !Overbearing(asking, trial, job)) offer_s = now_s + wait_s;
+    wait_s *= kOfferGrowth;
   }
-  return std::nullopt;
+  if (offer_s == kNever) return std::nullopt;
+  for (int round = 0; round < kOfferHalvings; ++round) {
+    const double middle_s = (refused_s + offer_s) / 2;
+    if (offer_s - refused_s < (kOfferStep - 1) * (offer_s - now_s)) break;
+    asking.Ask(job, middle_s);
+    Book trial = book.On(asking);
+    (TryAdmit(asking, job, trial) == Answer::kYes ? offer_s : refused_s) = middle_s;
+  }
+  return offer_s;
 }
 
 Refusal Refuse(const Roster& roster, const Book& book, size_t job, Answer answer) {
   const JobView& view = roster.job(job);
-  Refusal refusal{.job = view.id, .offer_deadline_s = Offer(roster, book, job)};
-  const Book empty(roster);
-  double alone_s = kNever;
-  for (int pool = 0; pool < roster.pools(); ++pool) {
-    alone_s = std::min(alone_s, EarliestEnd(roster.As(job, pool), empty.free(pool)));
-  }
+  const double alone_s = EarliestEndIn(roster, Book(roster), job);
+  Refusal refusal{.job = view.id, .offer_deadline_s = Offer(roster, book, job, alone_s)};
   if (alone_s == kNever) {
     refusal.reason = "none of its sizes fits into what can be promised";
   } else if (alone_s > view.deadline_s) {
@@ -271,14 +294,18 @@ std::vector<Refusal> AdmitNewcomers(const Roster& roster, Book& book) {
   std::stable_sort(newcomers.begin(), newcomers.end(), [&](size_t a, size_t b) {
     return roster.job(a).priority > roster.job(b).priority;
   });
-  std::vector<Refusal> refusals;
+  std::vector<std::pair<size_t, Answer>> refused;
   for (size_t job : newcomers) {
     Answer answer = Answer::kNoRoom;
     if (!Hopeless(roster, job)) {
       answer = TryAdmit(roster, job, book);
       if (answer != Answer::kYes && TryWithFewer(roster, job, book)) answer = Answer::kYes;
     }
-    if (answer != Answer::kYes) refusals.push_back(Refuse(roster, book, job, answer));
+    if (answer != Answer::kYes) refused.push_back({job, answer});
+  }
+  std::vector<Refusal> refusals;  // What is offered must fit beside all who were admitted.
+  for (const auto& [job, answer] : refused) {
+    refusals.push_back(Refuse(roster, book, job, answer));
   }
   std::sort(refusals.begin(), refusals.end(),
             [](const Refusal& a, const Refusal& b) { return a.job < b.job; });

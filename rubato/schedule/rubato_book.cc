@@ -37,20 +37,25 @@ Runner Roster::As(size_t i, int pool) const {
           .pool = pool,
           .work = job.remaining,
           .spare = may_fail ? all.back().rate * all.back().pause_s : 0,
-          .due_s = job.deadline_s - kGuardS,
+          .due_s = due_s(i) - kGuardS,
           .held = here ? job.gpus : 0,
           .ready_s = std::max(view_.now_s, job.paused_until_s),
-          .free_from_s = view_.now_s,
-          .grow_from_s = job.last_resize_s + view_.cooldown_s,
+          .free_from_s =
+              job.gpus > 0 && !here ? std::max(view_.now_s, view_.CooledAt(job)) : view_.now_s,
+          .grow_from_s = view_.CooledAt(job),
           .one_size = view_.cooldown_s > 0};
 }
 
 Runner Roster::As(size_t i, int pool, const Supposed& supposed) const {
   Runner runner = As(i, pool);
-  runner.held = supposed.share.pool == pool ? supposed.share.gpus : 0;
+  const Share& share = supposed.share;
+  runner.held = share.pool == pool ? share.gpus : 0;
   runner.ready_s = runner.free_from_s = supposed.ready_s;
-  if (view_.jobs[i].gpus != supposed.share.gpus) {
+  if (share != Share{view_.jobs[i].gpus, view_.jobs[i].pool}) {
     runner.grow_from_s = view_.now_s + view_.cooldown_s;
+  }
+  if (share.gpus > 0 && share.pool != pool) {
+    runner.free_from_s = std::max(runner.free_from_s, runner.grow_from_s);
   }
   return runner;
 }
@@ -88,6 +93,12 @@ Book Book::Emptied() const {
   return book;
 }
 
+Book Book::On(const Roster& roster) const {
+  Book book = *this;
+  book.roster_ = &roster;
+  return book;
+}
+
 void Book::Clear() {
   for (size_t pool = 0; pool < free_.size(); ++pool) {
     free_[pool].Reset(roster_->view().now_s, capacity_[pool]);
@@ -109,14 +120,13 @@ void Book::Remove(size_t job) {
   ways_[job].clear();
 }
 
-bool Book::Search(size_t job, const Supposed* supposed, double due_s, Promise& best) const {
+bool Book::Search(size_t job, const Supposed* supposed, Promise& best) const {
   double least = kNever;
   Promise way;
   for (int pool = 0; pool < roster_->pools(); ++pool) {
     if (roster_->sizes(job, pool).empty() || capacity(pool) == 0) continue;
-    Runner runner =
+    const Runner runner =
         supposed != nullptr ? roster_->As(job, pool, *supposed) : roster_->As(job, pool);
-    if (due_s < kNever) runner.due_s = due_s - kGuardS;
     if (!FindWay(runner, free(pool), way)) continue;
     // GPUs of a small pool are dearer than those of a large one.
     const double cost = GpuSeconds(way) / capacity(pool);
@@ -129,21 +139,16 @@ bool Book::Search(size_t job, const Supposed* supposed, double due_s, Promise& b
 
 bool Book::Place(size_t job) {
   Promise way;
-  if (!Search(job, nullptr, kNever, way)) return false;
+  if (!Search(job, nullptr, way)) return false;
   Write(job, std::move(way));
   return true;
-}
-
-bool Book::CouldPlace(size_t job, double due_s) const {
-  Promise way;
-  return Search(job, nullptr, due_s, way);
 }
 
 bool Book::Replace(size_t job, const Supposed& supposed) {
   Promise before = ways_[job];
   Remove(job);
   Promise way;
-  const bool found = Search(job, &supposed, kNever, way);
+  const bool found = Search(job, &supposed, way);
   Write(job, found ? std::move(way) : std::move(before));
   return found;
 }
@@ -210,9 +215,10 @@ bool Book::Survives(size_t job, const Supposed& supposed) const {
   const Promise& way = ways_[job];
   if (way.empty()) return true;
   const Runner runner = roster_->As(job, way.front().pool, supposed);
-  if (runner.one_size && runner.held > 0) {
+  if (runner.one_size && supposed.share.gpus > 0) {
     for (const Reserved& piece : way) {
-      if (piece.gpus > runner.held && piece.from_s < runner.grow_from_s) return false;
+      const bool within = piece.pool == supposed.share.pool && piece.gpus <= supposed.share.gpus;
+      if (!within && piece.from_s < runner.grow_from_s) return false;
     }
   }
   return WorkIn(runner, way, roster_->view().now_s) >= runner.work;

@@ -30,6 +30,14 @@ class Roster {
   const JobView& job(size_t i) const { return view_.jobs[i]; }
   absl::Span<const Size> sizes(size_t job, int pool) const;
   int pools() const { return static_cast<int>(view_.pools.size()); }
+  double due_s(size_t job) const {
+    return job == asked_job_ ? asked_due_s_ : view_.jobs[job].deadline_s;
+  }
+  // From now on as if the job had asked for this deadline. One job at a time.
+  void Ask(size_t job, double due_s) {
+    asked_job_ = job;
+    asked_due_s_ = due_s;
+  }
 
   // The job as it is,
   Runner As(size_t job, int pool) const;
@@ -44,18 +52,19 @@ class Roster {
   const ClusterView& view_;
   std::vector<Size> sizes_;      // Of all jobs in all pools, in a row,
   std::vector<uint32_t> begin_;  // each beginning here.
+  size_t asked_job_ = std::numeric_limits<size_t>::max();
+  double asked_due_s_ = 0;
 };
 
 class Book {
  public:
   // At most `gpus_max` of each pool are promised, and never the reserve.
   explicit Book(const Roster& roster, int gpus_max = std::numeric_limits<int>::max());
-  Book Emptied() const;  // With the same capacity.
+  Book Emptied() const;                 // With the same capacity.
+  Book On(const Roster& roster) const;  // The same ways, other deadlines asked for.
 
   // Finds a way for the job, which has none, and writes it down; false if it found none.
   bool Place(size_t job);
-  // Whether there would be one if its deadline were `due_s`.
-  bool CouldPlace(size_t job, double due_s) const;
   // A new way as if the job were already `supposed`; the old one stays if there is none.
   bool Replace(size_t job, const Supposed& supposed);
   // Writes down a way as it is; false if it does not fit or does not suffice.
@@ -82,9 +91,8 @@ class Book {
   void Write(size_t job, Promise way);
   // What is left of `old` from now on, if it suffices; empty if not.
   Promise Rest(size_t job, absl::Span<const Reserved> old) const;
-  // The cheapest way over all pools, if there is one; by `due_s` instead of the deadline unless
-  // that is kNever.
-  bool Search(size_t job, const Supposed* supposed, double due_s, Promise& way) const;
+  // The cheapest way over all pools, if there is one.
+  bool Search(size_t job, const Supposed* supposed, Promise& way) const;
 
   const Roster* roster_;
   std::vector<int> capacity_;  // By pool,

@@ -44,7 +44,7 @@ class Sharing {
 
   std::vector<Share> Run() {
     Climb();
-    DropVainGrowth();
+    DropVainChanges();
     Restore();
     Secure();
     return std::move(shares_);
@@ -56,12 +56,7 @@ class Sharing {
     return job.gpus > 0 ? Share{job.gpus, job.pool} : Share{};
   }
 
-  // Whether the job may not be grown yet.
-  bool Cooling(size_t i, int pool) const {
-    const JobView& job = roster_.job(i);
-    return job.gpus > 0 && job.pool == pool &&
-           roster_.view().now_s - job.last_resize_s < roster_.view().cooldown_s;
-  }
+  bool Cooling(size_t i) const { return roster_.view().Cooling(roster_.job(i)); }
 
   double Rate(size_t i, const Share& share) const {
     for (const Size& size : roster_.sizes(i, share.pool)) {
@@ -99,7 +94,8 @@ class Sharing {
     for (int pool = 0; pool < roster_.pools(); ++pool) {
       if (from.gpus > 0 && pool != from.pool) continue;
       const bool here = job.gpus > 0 && job.pool == pool;
-      const bool cooling = Cooling(i, pool);
+      const bool cooling = Cooling(i);
+      if (cooling && !here) continue;
       for (const Size& size : roster_.sizes(i, pool)) {
         const int more = size.gpus - from.gpus;
         if (more <= 0) continue;
@@ -122,7 +118,7 @@ class Sharing {
       const absl::Span<const Size> sizes = roster_.sizes(i, 0);
       if (refused_[i] || sizes.empty()) continue;
       size_t k = sizes.size() - 1;
-      while (k > 0 && Cooling(i, 0) && sizes[k].gpus > roster_.job(i).gpus) --k;
+      while (k > 0 && Cooling(i) && sizes[k].gpus > roster_.job(i).gpus) --k;
       if (sizes[k].gpus > top[i].gpus) top[i] = {sizes[k].gpus, 0};
       left -= top[i].gpus - shares_[i].gpus;
     }
@@ -178,11 +174,12 @@ class Sharing {
     return floor.gpus == 0 || (floor.pool == held.pool && floor.gpus <= held.gpus);
   }
 
-  // Growth whose pause outlasts its gain.
-  void DropVainGrowth() {
+  // Growth, or another pool, whose pause outlasts its gain.
+  void DropVainChanges() {
     for (size_t i = 0; i < shares_.size(); ++i) {
       const Share held = Held(i);
-      if (!MayKeep(i) || shares_[i].pool != held.pool || shares_[i].gpus <= held.gpus) continue;
+      const bool shrinks = shares_[i].pool == held.pool && shares_[i].gpus <= held.gpus;
+      if (!MayKeep(i) || shares_[i].gpus == 0 || shrinks) continue;
       if (EndsIn(i, shares_[i]) >= EndsIn(i, held)) Give(i, held);
     }
   }

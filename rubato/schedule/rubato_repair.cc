@@ -19,7 +19,7 @@ size_t PlaceInOrder(const std::vector<size_t>& order, Book& book) {
 
 void SortByDeadline(const Roster& roster, std::vector<size_t>& jobs) {
   std::sort(jobs.begin(), jobs.end(), [&](size_t a, size_t b) {
-    const double due_a = roster.job(a).deadline_s, due_b = roster.job(b).deadline_s;
+    const double due_a = roster.due_s(a), due_b = roster.due_s(b);
     return due_a != due_b ? due_a < due_b : a < b;
   });
 }

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <deque>
 
+#include "absl/strings/match.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rubato/base/rng.h"
@@ -352,6 +353,37 @@ TEST(RubatoTest, AgainstExhaustiveSearch) {
          possible, missed, 100.0 * missed / possible);
   EXPECT_GT(possible, 300);
   EXPECT_LT(missed, possible / 10);
+}
+
+// Whoever comes back at once with the deadline offered is admitted, giants in a crowd too.
+TEST(RubatoTest, AnOfferedDeadlineIsAccepted) {
+  int offers = 0, giants = 0;
+  for (uint64_t seed = 0; seed < 1500; ++seed) {
+    Rng rng(seed);
+    World world(4 << rng.Below(3));
+    if (rng.Chance(0.7)) world.view().cost = RescaleCost::ForCluster(8);
+    if (rng.Chance(0.2)) world.view().cooldown_s = 30;
+    for (int i = 0; i < 12; ++i) {
+      const double window_s = rng.Uniform(60, 600);
+      const Curve curve = RandomCurve(rng);
+      world.Add(curve, rng.Uniform(0.1, 0.8) * window_s * curve.peak_rate(), window_s);
+    }
+    world.Decide();
+    world.Follow();
+    const double window_s = rng.Uniform(60, 600) * (rng.Chance(0.3) ? 20 : 1);
+    const Curve curve = RandomCurve(rng);
+    world.Add(curve, rng.Uniform(0.5, 1.5) * window_s * curve.peak_rate(), window_s);
+    if (world.Decide().refusals.empty()) continue;
+    const Refusal refusal = world.plan().refusals[0];
+    giants += absl::StrContains(refusal.reason, "crowded") ? 1 : 0;
+    if (!refusal.offer_deadline_s) continue;
+    ++offers;
+    ASSERT_GT(*refusal.offer_deadline_s, window_s) << "seed " << seed;
+    world.jobs().back().deadline_s = *refusal.offer_deadline_s;
+    ASSERT_THAT(world.Decide().refusals, IsEmpty()) << "seed " << seed;
+  }
+  printf("%d offers, %d of them to giants\n", offers, giants);
+  EXPECT_GT(offers, 500);
 }
 
 // The same jobs, promises and newcomer; only the cluster grows.

@@ -51,12 +51,35 @@ TEST(CheckPlanTest, NamesTheBrokenPromise) {
            Case{{.shares = {{3, 0}, {1, 0}}}, "not a legal size"},
            Case{{.shares = {{1, 0}, {1, 0}}}, "below its floor"},
            Case{{.shares = {{2, 1}, {1, 0}}}, "no such pool"},
-           Case{{.shares = {{2, 0}, {2, 0}}}, "grown within the cooldown"},
+           Case{{.shares = {{2, 0}, {2, 0}}}, "grown or moved within the cooldown"},
            Case{{.shares = {{2, 0}, {0, 0}}, .refusals = {{JobId(1)}}}, "refused but admitted"},
        }) {
     EXPECT_THAT(CheckPlan(world.view(), c.plan).message(), HasSubstr(c.message));
   }
   EXPECT_TRUE(CheckPlan(world.view(), {.shares = {{0, 0}, {1, 0}}}).ok());
+}
+
+// A move to another pool is a resize: what the cooldown forbids is taken back, and decided again
+// when it ends.
+TEST(CheckPlanTest, ACooldownHoldsAcrossPools) {
+  FakeView world(8);
+  world.raw().pools.push_back({.gpus = 8, .gpus_per_node = 8});
+  JobView& job = world.Add(Falling());
+  job.gpus = 2;
+  job.last_resize_s = -5;
+  world.raw().cooldown_s = 30;
+  ClusterView view = world.view();
+  std::vector<const Curve*> curves = {view.jobs[0].curve(0), view.jobs[0].curve(0)};
+  std::vector<JobView> jobs(view.jobs.begin(), view.jobs.end());
+  jobs[0].curves = curves;
+  view.jobs = jobs;
+  Plan plan{.shares = {{2, 1}}};
+  EXPECT_THAT(CheckPlan(view, plan).message(), HasSubstr("moved within the cooldown"));
+  HonourCooldown(view, plan);
+  EXPECT_EQ(plan.shares[0], (Share{2, 0}));
+  EXPECT_EQ(plan.wake_s, 25);
+  view.now_s = 25;
+  EXPECT_TRUE(CheckPlan(view, {.shares = {{2, 1}}}).ok());
 }
 
 TEST(PolicyTest, AnUnknownNameListsTheKnown) {

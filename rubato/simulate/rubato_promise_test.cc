@@ -14,8 +14,9 @@ class RandomWorld {
  public:
   explicit RandomWorld(uint64_t seed) : rng_(seed) {
     const int gpus_per_node = 1 << rng_.Below(4);
-    std::vector<NodeGroup> groups = {Group(gpus_per_node)};
-    if (rng_.Chance(0.3)) groups.push_back(Group(4));
+    std::vector<NodeGroup> groups = {Group(gpus_per_node, "A100")};
+    if (rng_.Chance(0.4)) groups.push_back(Group(4, "V100"));
+    if (rng_.Chance(0.2)) groups.push_back(Group(2, "T4"));
     workload_.cluster = *BuildCluster(groups);
     const int jobs = 20 + static_cast<int>(rng_.Below(180));
     const double gap_s = std::exp(rng_.Uniform(0, 6));
@@ -36,8 +37,10 @@ class RandomWorld {
   const Workload& workload() const { return workload_; }
 
  private:
-  NodeGroup Group(int gpus_per_node) {
-    return {.nodes_per_rack = 1 + static_cast<int>(rng_.Below(6)), .gpus_per_node = gpus_per_node};
+  NodeGroup Group(int gpus_per_node, const char* type) {
+    return {.nodes_per_rack = 1 + static_cast<int>(rng_.Below(6)),
+            .gpus_per_node = gpus_per_node,
+            .gpu_type = type};
   }
 
   // Mostly concave, at times with dents; powers of two, at times every count.
@@ -91,6 +94,7 @@ int LateHard(const Workload& workload, const SimulationResult& result) {
 // A million arrivals, ends and resizes.
 TEST(RubatoPromiseTest, NobodyAdmittedIsLate) {
   int64_t events = 0, decisions = 0, admitted = 0, refused = 0;
+  int mixed = 0, mixed_cooling = 0;  // Worlds with several pools, and those with a cooldown too.
   uint64_t seed = 0;
   for (; events < 1'000'000; ++seed) {
     RandomWorld world(seed);
@@ -104,10 +108,17 @@ TEST(RubatoPromiseTest, NobodyAdmittedIsLate) {
     decisions += result->decisions;
     admitted += result->admitted;
     refused += result->refused;
+    const bool several = world.workload().cluster.pools.size() > 1;
+    mixed += several ? 1 : 0;
+    mixed_cooling += several && world.options().cooldown_s > 0 ? 1 : 0;
   }
-  printf("%ld events, %ld decisions in %ld worlds, %ld jobs admitted, %ld refused\n",
-         static_cast<long>(events), static_cast<long>(decisions), static_cast<long>(seed),
-         static_cast<long>(admitted), static_cast<long>(refused));
+  printf(
+      "%ld events, %ld decisions in %ld worlds (%d of several pools, %d with a cooldown too), "
+      "%ld jobs admitted, %ld refused\n",
+      static_cast<long>(events), static_cast<long>(decisions), static_cast<long>(seed), mixed,
+      mixed_cooling, static_cast<long>(admitted), static_cast<long>(refused));
+  EXPECT_GT(mixed, static_cast<int>(seed) / 4);
+  EXPECT_GT(mixed_cooling, static_cast<int>(seed) / 16);
   EXPECT_GT(admitted, refused / 4);
   EXPECT_GT(refused, 0);
 }
