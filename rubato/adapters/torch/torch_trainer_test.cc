@@ -377,7 +377,7 @@ struct BagStep {
 };
 
 BagStep StepOf(const BatchShape& shape, const Batch& batch) {
-  const ModelSetup setup{.options = ModelOptions({}), .shape = shape};
+  const ModelSetup setup{.shape = shape};
   const auto trainer =
       *TorchTrainer::Make([](ModelSetup& s) { return new Small(s); }, setup, "test");
   UniqueIds ids;
