@@ -214,6 +214,27 @@ INSTANTIATE_TEST_SUITE_P(
                 {"model=transformer", "optimizer.name=adam", "optimizer.learning_rate=0.002"}}),
     [](const auto& info) { return info.param.name; });
 
+// The bytes of a finished job's last checkpoint.
+std::string CheckpointOf(const TrainingJob& training) {
+  const std::string folder = training.Summary()["checkpoint"].get<std::string>();
+  const auto manifest = nlohmann::json::parse(ReadText(folder + "/manifest.json"));
+  return ReadText(absl::StrCat(folder, "/", manifest["file"].get<std::string>()));
+}
+
+// How a gradient travels is no matter of what it is.
+TEST(AllreduceTest, InBucketsOrInOnePieceTheSameBits) {
+  const auto train = [](const std::string& bucket_bytes) {
+    ScratchFolder folder;
+    const std::string job = WriteDigitsJob(folder, 320, "workers: {max: 1}\n");
+    TrainingJob training(folder.path(), {job, "--set", "allreduce.bucket_bytes=" + bucket_bytes});
+    EXPECT_EQ(training.Wait().exit_code, 0);
+    return CheckpointOf(training);
+  };
+  const std::string whole = train("0");
+  ASSERT_GT(whole.size(), 100000u);
+  EXPECT_TRUE(train("10000") == whole);
+}
+
 // The bytes of the last checkpoint of a job of 60 steps whose number of workers goes through
 // `counts`.
 std::string LastCheckpoint(const std::vector<int>& counts) {
@@ -238,9 +259,7 @@ std::string LastCheckpoint(const std::vector<int>& counts) {
   const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   ExpectEveryRecordOnce(training.Summary());
-  const std::string folder_of_last = training.Summary()["checkpoint"].get<std::string>();
-  const auto manifest = nlohmann::json::parse(ReadText(folder_of_last + "/manifest.json"));
-  return ReadText(absl::StrCat(folder_of_last, "/", manifest["file"].get<std::string>()));
+  return CheckpointOf(training);
 }
 
 TEST(AllreduceDeterminismTest, EveryHistoryOfWorkersGivesTheSameBytes) {

@@ -9,6 +9,7 @@
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
@@ -48,6 +49,13 @@ absl::StatusOr<std::string> BeginningOf(const std::string& path) {
 }
 
 absl::StatusOr<DataSpec> Recognise(const InitFlags& flags) {
+  if (IsSqlUri(flags.data[0])) {
+    DataSpec data = {.train = flags.data, .validation = flags.validation, .format = "sql"};
+    for (std::vector<std::string>* uris : {&data.train, &data.validation}) {
+      for (std::string& uri : *uris) uri = AbsoluteSqlUri(uri, fs::current_path());
+    }
+    return data;
+  }
   RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandPatterns(flags.data));
   RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
   absl::StatusOr<DataSpec> data = SniffFormat(beginning);
@@ -81,6 +89,9 @@ std::string JobText(const JobSpec& spec) {
   absl::StrAppend(&text, "batch_size: ", spec.batch_size, "\nepochs: ", spec.epochs,
                   "\noptimizer: {name: ", spec.optimizer.name,
                   ", learning_rate: ", spec.optimizer.learning_rate, "}\n");
+  if (spec.max_inflight != JobSpec().max_inflight) {
+    absl::StrAppend(&text, "max_inflight: ", spec.max_inflight, "\n");
+  }
   if (data.validation.empty()) return text;
   absl::StrAppend(&text,
                   "# At each evaluation without gain the rate falls; at the second in a row ",
@@ -108,9 +119,12 @@ void ChooseRecipe(int64_t rows, JobSpec* spec) {
   const bool linear = spec->model == "logistic";
   spec->batch_size = rows < 20000 ? 128 : rows < 200000 ? 256 : rows < 2000000 ? 1024 : 4096;
   spec->optimizer.name = "adam";
+  // In a short job gradients of old weights show; there is little speed to be had for them.
+  if (rows < 200000) spec->max_inflight = 0;
   spec->optimizer.learning_rate = linear ? 0.01 : 0.001;
   spec->model_options = {{"use_dense", "true"}};
-  if (!linear) spec->model_options.insert({{"dim", "16"}});
+  if (!linear) spec->model_options.insert({{"dim", "16"}, {"l2", "0.001"}});
+  if (!linear && spec->model != "fm") spec->model_options.insert({{"dropout", "0.1"}});
   if (spec->data.validation.empty()) {
     spec->epochs = rows < 20000 ? 8 : rows < 100000 ? 4 : rows < 1000000 ? 2 : 1;
     return;

@@ -77,8 +77,8 @@ absl::StatusOr<CellReader> CellReader::Make(const DataSpec& data, absl::string_v
     for (int i = 1; i <= kCriteoTexts; ++i) reader.columns_.push_back(absl::StrCat("C", i));
     return reader;
   }
-  if (data.format == "csv" || data.format == "tsv") {
-    reader.delimiter_ = data.format == "csv" ? ',' : '\t';
+  if (data.format == "csv" || data.format == "tsv" || data.format == "sql") {
+    reader.delimiter_ = data.format == "tsv" ? '\t' : ',';
     reader.columns_ = SplitFields(schema, reader.delimiter_);
     return reader;
   }

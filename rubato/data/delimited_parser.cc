@@ -109,7 +109,7 @@ absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
     }
   }
   std::unique_ptr<DelimitedParser> parser(
-      new DelimitedParser(data.format == "csv" ? ',' : '\t', std::move(plan)));
+      new DelimitedParser(data.format == "tsv" ? '\t' : ',', std::move(plan)));
   if (parser->shape_.ids.size() > kIdFieldsMax) {
     return absl::InvalidArgumentError(absl::StrCat("data.categorical: ", parser->shape_.ids.size(),
                                                    " columns, more than ", kIdFieldsMax));

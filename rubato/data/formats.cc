@@ -13,9 +13,12 @@
 namespace rubato {
 namespace {
 
-bool IsDelimited(const DataSpec& data) { return data.format == "csv" || data.format == "tsv"; }
+// A row of a database is a record of csv.
+bool IsDelimited(const DataSpec& data) {
+  return data.format == "csv" || data.format == "tsv" || data.format == "sql";
+}
 
-char DelimiterOf(const DataSpec& data) { return data.format == "csv" ? ',' : '\t'; }
+char DelimiterOf(const DataSpec& data) { return data.format == "tsv" ? '\t' : ','; }
 
 }  // namespace
 
@@ -27,7 +30,9 @@ RecordRule RuleOf(const DataSpec& data) {
   return data.format == "csv" ? RecordRule::kQuoted : RecordRule::kLines;
 }
 
-bool HasHeader(const DataSpec& data) { return IsDelimited(data) && data.header; }
+bool HasHeader(const DataSpec& data) {
+  return IsDelimited(data) && data.format != "sql" && data.header;
+}
 
 std::string SchemaOf(const DataSpec& data, absl::string_view first_record) {
   if (HasEntries(data)) return EntriesSchema(data, first_record);
@@ -60,7 +65,7 @@ absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
   }
   return absl::InvalidArgumentError(absl::StrCat("data.format: '", data.format,
                                                  "' is not one of criteo, csv, tsv, libfm, libsvm, "
-                                                 "libffm, idx"));
+                                                 "libffm, idx, sql"));
 }
 
 }  // namespace rubato

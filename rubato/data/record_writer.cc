@@ -23,14 +23,14 @@ absl::Status Unfit(absl::string_view column, absl::string_view cell, absl::strin
 absl::StatusOr<RecordWriter> RecordWriter::Make(const DataSpec& data,
                                                 std::vector<std::string> columns) {
   RecordWriter writer;
-  writer.format_ = data.format;
+  writer.format_ = data.format == "sql" ? "csv" : data.format;
   writer.columns_ = std::move(columns);
   if (data.format == "criteo" && writer.columns_.size() != 1 + kCriteoIntegers + kCriteoTexts) {
     return absl::InvalidArgumentError(
         absl::StrCat("criteo has 40 columns, not ", writer.columns_.size()));
   }
-  const bool is_known =
-      data.format == "criteo" || data.format == "csv" || data.format == "tsv" || HasEntries(data);
+  const bool is_known = data.format == "criteo" || writer.format_ == "csv" ||
+                        data.format == "tsv" || HasEntries(data);
   if (is_known) return writer;
   return absl::UnimplementedError(absl::StrCat("format ", data.format, " has no cells to write"));
 }

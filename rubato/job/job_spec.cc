@@ -30,14 +30,14 @@ absl::Status CheckName(const std::string& name) {
 
 // The columns of csv and tsv: none twice, and none for the formats that bring their own.
 absl::Status CheckColumns(const DataSpec& data) {
-  const bool has_columns = data.format == "csv" || data.format == "tsv";
+  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql";
   if (!has_columns) {
     const char* key = !data.label.empty()         ? "data.label"
                       : !data.numeric.empty()     ? "data.numeric"
                       : !data.categorical.empty() ? "data.categorical"
                                                   : nullptr;
     if (key == nullptr) return absl::OkStatus();
-    return Invalid(key, "only csv and tsv have named columns; data.format is ", data.format);
+    return Invalid(key, "only csv, tsv and sql have named columns; data.format is ", data.format);
   }
   std::vector<std::string> columns = {data.label};
   for (const auto& [key, names] : {std::pair("data.numeric", &data.numeric),
@@ -60,13 +60,17 @@ absl::Status CheckData(const DataSpec& data) {
     for (const std::string& file : *files) {
       if (file.empty()) return Invalid(key, "a file's name is empty");
     }
+    if (data.format == "sql" && files->size() > 1) {
+      return Invalid(key, "sql needs one table or query, not ", files->size());
+    }
     if (data.format == "idx" && files->size() > 2) {
       return Invalid(key, "idx needs a folder, or a file of images and one of labels, not ",
                      files->size(), " files");
     }
   }
-  RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format,
-                                    {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx"}));
+  RUBATO_RETURN_IF_ERROR(
+      CheckOneOf("data.format", data.format,
+                 {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "sql"}));
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);

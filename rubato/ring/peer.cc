@@ -125,7 +125,8 @@ std::optional<ViewReport> Peer::TakeReport(absl::Time now) {
 }
 
 void Peer::Settle(absl::Time now) {
-  if (frozen() && !fenced()) losses_ = views_->Losses();
+  // Before anything is decided: a member that needs nobody else lets go and goes on in one breath.
+  if (!fenced()) losses_ = views_->Losses();
   EnterView(now);
   if (swim_.TakeChanged()) views_->Tick(now);
   EnterView(now);

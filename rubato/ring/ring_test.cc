@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "rubato/base/rng.h"
+#include "rubato/ring/peer.h"
 #include "rubato/ring/plan.h"
 #include "rubato/ring/quota.h"
 #include "rubato/ring/state_copy.h"
@@ -186,6 +187,61 @@ TEST(StateCopyTest, StatesAreNotMixedAndNotTooOld) {
   const StateSource later(14, "WEIGHTS", 4);
   EXPECT_FALSE(sink.Take(*later.Serve({11, 1})).ok()) << "half of one, half of another";
   EXPECT_FALSE(sink.complete());
+}
+
+// Two peers whose packets reach each other at once, in a view together.
+class PeerPairTest : public testing::Test {
+ protected:
+  PeerPairTest() {
+    peers_[0].Found(0, now_);
+    peers_[1].Join({"a"}, now_);
+    for (int i = 0; i < 300 && !peers_[1].member(); ++i) Pass();
+    for (int i = 0; i < 300 && !peers_[1].holder(); ++i) {
+      if (i == 10) peers_[1].CatchUp(now_);
+      Pass();
+    }
+  }
+  void Pass() {
+    now_ += absl::Milliseconds(10);
+    for (Peer& peer : peers_) peer.Tick(now_);
+    for (int turn = 0; turn < 8; ++turn) {
+      for (Peer& peer : peers_) {
+        for (const Peer::Send& send : peer.TakeSends()) {
+          peers_[send.to == "a" ? 0 : 1].Receive(send.packet, now_);
+        }
+      }
+    }
+  }
+
+  absl::Time now_ = absl::UnixEpoch();
+  Peer peers_[2] = {Peer({MemberId(1), "a"}, {.swim = SwimOptions::Loopback()}, 7),
+                    Peer({MemberId(2), "b"}, {.swim = SwimOptions::Loopback()}, 8)};
+};
+
+// The older of two needs nobody's consent to go on, and still says whom it lost and how.
+TEST_F(PeerPairTest, TheOlderGoesOnAtOnceAndNamesTheLoss) {
+  ASSERT_TRUE(peers_[1].holder());
+  peers_[0].TakeEvents();
+  peers_[0].ReportLost(MemberId(2), LossReason::kProcess, now_);
+  const std::vector<Peer::Event> events = peers_[0].TakeEvents();
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().kind, Peer::Event::Kind::kView);
+  EXPECT_EQ(events.back().view.size(), 1);
+  ASSERT_EQ(events.back().losses.size(), 1u);
+  EXPECT_EQ(events.back().losses[0], (Loss{MemberId(2), MemberId(1), LossReason::kProcess}));
+}
+
+// The younger may not: the older may have gone on without it.
+TEST_F(PeerPairTest, TheYoungerStandsStill) {
+  ASSERT_TRUE(peers_[1].holder());
+  peers_[1].TakeEvents();
+  peers_[1].ReportLost(MemberId(1), LossReason::kProcess, now_);
+  for (int i = 0; i < 500; ++i) {
+    now_ += absl::Milliseconds(10);
+    peers_[1].Tick(now_);
+  }
+  EXPECT_TRUE(peers_[1].frozen());
+  EXPECT_EQ(peers_[1].view().size(), 2);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "rubato/adapters/files/byte_stream.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/record_scanner.h"
+#include "rubato/adapters/sql/sql_source.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
@@ -105,6 +106,20 @@ class Pass {
       : data_(data), progress_(progress) {}
 
   absl::StatusOr<Analysis> Run(const std::vector<std::string>& patterns) {
+    RUBATO_RETURN_IF_ERROR(data_.format == "sql" ? ScanTables(patterns) : ScanFiles(patterns));
+    Flush();
+    Analysis all = empty_;
+    for (const std::unique_ptr<Reader>& reader : readers_) all.Merge(reader->Finish());
+    if (all.rows == 0) {
+      return absl::InvalidArgumentError(absl::StrCat(patterns[0], ": no row can be read",
+                                                     all.bad_rows > 0 ? "; the first " : "",
+                                                     all.first_bad));
+    }
+    return all;
+  }
+
+ private:
+  absl::Status ScanFiles(const std::vector<std::string>& patterns) {
     RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPatterns(patterns));
     std::vector<IndexedFile> files;
     for (const std::string& path : paths) {
@@ -115,17 +130,23 @@ class Pass {
       RUBATO_RETURN_IF_ERROR(Scan(file));
       done_ += file.size;
     }
-    Flush();
-    Analysis all = empty_;
-    for (const std::unique_ptr<Reader>& reader : readers_) all.Merge(reader->Finish());
-    if (all.rows == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          paths[0], ": no row can be read", all.bad_rows > 0 ? "; the first " : "", all.first_bad));
-    }
-    return all;
+    return absl::OkStatus();
   }
 
- private:
+  // Tables and queries, one after the other; progress is counted in rows.
+  absl::Status ScanTables(const std::vector<std::string>& uris) {
+    for (const std::string& uri : uris) {
+      RUBATO_ASSIGN_OR_RETURN(const RecordIndex index, IndexTable(uri));
+      RUBATO_ASSIGN_OR_RETURN(const auto source, OpenTable(index));
+      RUBATO_RETURN_IF_ERROR(UseSchema(uri, index.schema));
+      RUBATO_RETURN_IF_ERROR(
+          source->Read(0, source->records(), [&](int64_t record, absl::string_view bytes) {
+            return Take(bytes) ? progress_(record, source->records()) : absl::OkStatus();
+          }));
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status Scan(const IndexedFile& file) {
     RUBATO_ASSIGN_OR_RETURN(auto stream, OpenStream(file, 0));
     RecordScanner scanner(file.path, std::move(stream), RecordMark(), RuleOf(data_), kChunkBytes);
@@ -138,20 +159,31 @@ class Pass {
       const bool is_header = is_first && HasHeader(data_);
       is_first = false;
       if (is_header) continue;
-      block_.bytes.append(record.data(), record.size());
-      block_.ends.push_back(block_.bytes.size());
-      if (block_.bytes.size() < kBlockBytes) continue;
-      Flush();
+      if (!Take(record)) continue;
       RUBATO_RETURN_IF_ERROR(progress_(done_ + scanner.stream().file_position(), total_));
     }
   }
 
+  // True if that made a block full.
+  bool Take(absl::string_view record) {
+    block_.bytes.append(record.data(), record.size());
+    block_.ends.push_back(block_.bytes.size());
+    if (block_.bytes.size() < kBlockBytes) return false;
+    Flush();
+    return true;
+  }
+
   absl::Status SeeFirst(const IndexedFile& file, absl::string_view record) {
     const std::string schema = SchemaOf(data_, record);
+    if (cells_ != nullptr && !HasHeader(data_)) return absl::OkStatus();
+    return UseSchema(file.path, schema);
+  }
+
+  absl::Status UseSchema(const std::string& place, const std::string& schema) {
     if (cells_ != nullptr) {
-      if (schema == schema_ || !HasHeader(data_)) return absl::OkStatus();
+      if (schema == schema_) return absl::OkStatus();
       return absl::InvalidArgumentError(
-          absl::StrCat(file.path, ": its columns, '", schema, "', are not '", schema_, "'"));
+          absl::StrCat(place, ": its columns, '", schema, "', are not '", schema_, "'"));
     }
     schema_ = schema;
     RUBATO_ASSIGN_OR_RETURN(CellReader cells, CellReader::Make(data_, schema));

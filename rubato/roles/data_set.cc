@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/base/status.h"
 #include "rubato/data/record_index.h"
 #include "rubato/features/feature_parser.h"
+#include "rubato/roles/open_data.h"
 
 namespace rubato {
 namespace {
@@ -44,7 +44,7 @@ absl::StatusOr<int64_t> IndexDataSet(
   absl::StatusOr<std::vector<std::string>> files = train ? spec.data.train : spec.data.validation;
   if (spec.data.format == "idx") files = FindIdxFiles(*files, train ? "train" : "t10k");
   if (!files.ok()) return Annotate(files.status(), key);
-  absl::StatusOr<int64_t> records = BuildIndex(
+  absl::StatusOr<int64_t> records = IndexAnyData(
       spec.data, *files, train ? directory.train_index() : directory.validation_index(), show);
   if (!records.ok()) return Annotate(records.status(), key);
   return records;
@@ -60,7 +60,7 @@ absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory&
 }
 
 absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory) {
-  RUBATO_ASSIGN_OR_RETURN(OpenedData train, OpenData(spec.data, directory.train_index()));
+  RUBATO_ASSIGN_OR_RETURN(OpenedData train, OpenAnyData(spec.data, directory.train_index()));
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
   if (!spec.features.empty()) {
     RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, LoadFeaturesFile(directory.features()));
@@ -68,7 +68,7 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   }
   if (!spec.data.validation.empty()) {
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
-                            OpenData(spec.data, directory.validation_index()));
+                            OpenAnyData(spec.data, directory.validation_index()));
     // One parser reads both, so their columns must be the same, in the same order.
     if (validation.schema != train.schema) {
       return absl::InvalidArgumentError(absl::StrCat("data.validation has the columns '",

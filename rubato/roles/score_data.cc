@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
-#include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/idx_source.h"
 #include "rubato/base/bytes.h"
@@ -17,6 +16,7 @@
 #include "rubato/data/cell_reader.h"
 #include "rubato/job/suggest.h"
 #include "rubato/metrics/evaluation.h"
+#include "rubato/roles/open_data.h"
 #include "rubato/roles/prediction_file.h"
 #include "rubato/tasks/task.h"
 #include "rubato/worker/evaluation.h"
@@ -123,8 +123,8 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable,
   if (spec.format == "idx") files = FindIdxFiles(patterns, "t10k");
   RUBATO_RETURN_IF_ERROR(files.status());
   // Columns are the features' matter, if there are some; without, the parser's.
-  RUBATO_RETURN_IF_ERROR(BuildIndex(spec, *files, index_path, indexing).status());
-  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenData(spec, index_path));
+  RUBATO_RETURN_IF_ERROR(IndexAnyData(spec, *files, index_path, indexing).status());
+  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(spec, index_path));
   ScoredData data;
   data.servable_ = &servable;
   data.source_ = std::move(opened.source);

@@ -211,7 +211,8 @@ void Group::EnterView(const ControlLoop::Event& event) {
   change_.resumed = absl::InfinitePast();
   change_.redone = event.verdict == Verdict::kRedo;
   change_.losses = event.losses;
-  if (!entered_ && change_.noticed < change_.entered) change_.noticed = change_.agreed;
+  // Who needs nobody else to agree is never seen to let go.
+  if (change_.noticed < change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
   rank_ = view_.RankOf(id_);
   fenced_ = false;

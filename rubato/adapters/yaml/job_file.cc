@@ -51,7 +51,13 @@ absl::Status UnknownKey(absl::string_view section, const std::string& name) {
 }
 
 void MakeAbsolute(const fs::path& folder, std::string& path) {
-  if (!path.empty()) path = (folder / path).lexically_normal().string();
+  constexpr absl::string_view kSqlite = "sqlite://";
+  if (absl::StartsWith(path, kSqlite)) {  // What follows is a path, and may be relative.
+    path =
+        absl::StrCat(kSqlite, (folder / path.substr(kSqlite.size())).lexically_normal().string());
+  } else if (!path.empty() && !absl::StrContains(path, "://")) {
+    path = (folder / path).lexically_normal().string();
+  }
 }
 
 // One reading of a job file: the spec as it fills, and where each key was given.

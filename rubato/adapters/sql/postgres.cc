@@ -1,0 +1,96 @@
+#include <libpq-fe.h>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "rubato/adapters/sql/database.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+constexpr Oid kBoolean = 16;
+
+class PostgresDatabase : public Database {
+ public:
+  explicit PostgresDatabase(PGconn* connection) : connection_(connection) {}
+  ~PostgresDatabase() override { PQfinish(connection_); }
+
+  absl::Status Check() const {
+    return PQstatus(connection_) == CONNECTION_OK ? absl::OkStatus() : Lost();
+  }
+
+  absl::StatusOr<SqlRows> Query(const std::string& sql) override {
+    const std::unique_ptr<PGresult, void (*)(PGresult*)> result(PQexec(connection_, sql.c_str()),
+                                                                PQclear);
+    const ExecStatusType status = PQresultStatus(result.get());
+    if (status != PGRES_TUPLES_OK && status != PGRES_COMMAND_OK) return ErrorOf(result.get());
+    SqlRows out;
+    const int columns = PQnfields(result.get()), rows = PQntuples(result.get());
+    for (int c = 0; c < columns; ++c) out.columns.emplace_back(PQfname(result.get(), c));
+    for (int r = 0; r < rows; ++r) {
+      auto& row = out.rows.emplace_back(static_cast<size_t>(columns));
+      for (int c = 0; c < columns; ++c) {
+        if (PQgetisnull(result.get(), r, c)) continue;
+        std::string& cell = row[static_cast<size_t>(c)].emplace(
+            PQgetvalue(result.get(), r, c), static_cast<size_t>(PQgetlength(result.get(), r, c)));
+        if (PQftype(result.get(), c) == kBoolean) cell.assign(1, cell == "t" ? '1' : '0');
+      }
+    }
+    return out;
+  }
+
+  absl::StatusOr<std::string> KeyOf(const std::string& table) override {
+    RUBATO_ASSIGN_OR_RETURN(
+        const SqlRows keys,
+        Query(absl::StrCat("SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = "
+                           "i.indrelid AND a.attnum = i.indkey[0] WHERE i.indisprimary AND "
+                           "i.indnatts = 1 AND a.atttypid IN (20, 21, 23) AND i.indrelid = ",
+                           QuoteText(QuoteName(table)), "::regclass")));
+    if (!keys.rows.empty()) return keys.rows[0][0].value_or("");
+    return absl::NotFoundError(absl::StrCat("table ", table, " has no primary key of integers"));
+  }
+
+ private:
+  absl::Status Lost() const {
+    return absl::UnavailableError(absl::StripAsciiWhitespace(PQerrorMessage(connection_)));
+  }
+
+  // 57P01 to 57P03: it is shutting down, has crashed, or starts; 08: the connection is gone.
+  absl::Status ErrorOf(const PGresult* result) const {
+    const char* code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const absl::string_view state = code == nullptr ? "" : code;
+    if (PQstatus(connection_) != CONNECTION_OK || absl::StartsWith(state, "57P0") ||
+        absl::StartsWith(state, "08")) {
+      return Lost();
+    }
+    return absl::InvalidArgumentError(absl::StripAsciiWhitespace(PQerrorMessage(connection_)));
+  }
+
+  PGconn* const connection_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri) {
+  auto database = std::make_unique<PostgresDatabase>(PQconnectdb(uri.c_str()));
+  RUBATO_RETURN_IF_ERROR(database->Check());
+  return database;
+}
+
+std::string QuoteName(absl::string_view name) {
+  std::string quoted;
+  for (const absl::string_view part : absl::StrSplit(name, '.')) {
+    absl::StrAppend(&quoted, quoted.empty() ? "" : ".", "\"",
+                    absl::StrReplaceAll(part, {{"\"", "\"\""}}), "\"");
+  }
+  return quoted;
+}
+
+std::string QuoteText(absl::string_view text) {
+  return absl::StrCat("'", absl::StrReplaceAll(text, {{"'", "''"}}), "'");
+}
+
+}  // namespace rubato

@@ -1,0 +1,221 @@
+#include "rubato/adapters/sql/sql_source.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/sql/database.h"
+#include "rubato/adapters/sql/sql_uri.h"
+#include "rubato/base/status.h"
+#include "rubato/data/delimited_parser.h"
+#include "rubato/data/record_writer.h"
+
+namespace rubato {
+namespace {
+
+// A database that comes back: queries are asked again until it answers.
+class Connection {
+ public:
+  Connection(SqlUri uri, const SqlOptions& options) : uri_(std::move(uri)), options_(options) {}
+
+  // Only for queries that read: one that was lost is asked again.
+  absl::StatusOr<SqlRows> Query(const std::string& sql) {
+    const absl::Time until = absl::Now() + options_.patience;
+    absl::Duration pause = absl::Milliseconds(50);
+    while (true) {
+      absl::StatusOr<SqlRows> rows = QueryOnce(sql);
+      if (!absl::IsUnavailable(rows.status()) || absl::Now() > until) return rows;
+      if (connected_before_) {
+        std::fprintf(stderr, "the database is away, asking again: %s\n",
+                     std::string(rows.status().message()).c_str());
+      } else if (options_.patience > absl::Seconds(10) &&
+                 absl::Now() > until - options_.patience + absl::Seconds(10)) {
+        return rows;  // It was never there: more likely a wrong name than a restart.
+      }
+      database_.reset();
+      absl::SleepFor(pause);
+      pause = std::min(2 * pause, absl::Seconds(2));
+    }
+  }
+
+  absl::StatusOr<std::string> Key() {
+    if (!uri_.key.empty()) return uri_.key;
+    RUBATO_RETURN_IF_ERROR(Query("SELECT 1").status());
+    absl::StatusOr<std::string> key = database_->KeyOf(uri_.table);
+    if (!absl::IsNotFound(key.status())) return key;
+    return absl::InvalidArgumentError(absl::StrCat(
+        key.status().message(), "; name a column of integers, each once, with &key=COLUMN"));
+  }
+
+  // What stands after FROM.
+  std::string from() const {
+    return uri_.table.empty() ? absl::StrCat("(", uri_.query, ") AS rubato_query")
+                              : QuoteName(uri_.table);
+  }
+
+ private:
+  absl::StatusOr<SqlRows> QueryOnce(const std::string& sql) {
+    if (database_ == nullptr) {
+      RUBATO_ASSIGN_OR_RETURN(database_,
+                              uri_.sqlite ? OpenSqlite(uri_.connect) : OpenPostgres(uri_.connect));
+      connected_before_ = true;
+    }
+    return database_->Query(sql);
+  }
+
+  const SqlUri uri_;
+  const SqlOptions options_;
+  std::unique_ptr<Database> database_;
+  bool connected_before_ = false;
+};
+
+absl::StatusOr<int64_t> Number(const std::optional<std::string>& cell) {
+  int64_t number = 0;
+  if (cell.has_value() && absl::SimpleAtoi(*cell, &number)) return number;
+  return absl::InvalidArgumentError(
+      absl::StrCat("key '", cell.value_or("NULL"), "' is not an integer"));
+}
+
+class TableSource : public RecordSource {
+ public:
+  TableSource(IndexedFile table, SqlUri uri, std::string key, RecordWriter writer,
+              const SqlOptions& options)
+      : table_(std::move(table)),
+        key_(QuoteName(key)),
+        writer_(std::move(writer)),
+        options_(options),
+        connection_(std::move(uri), options) {}
+
+  int64_t records() const override { return table_.records; }
+
+  absl::Status Read(
+      int64_t begin, int64_t end,
+      absl::FunctionRef<absl::Status(int64_t record, absl::string_view bytes)> visit) override {
+    RUBATO_CHECK(0 <= begin && begin <= end && end <= records());
+    if (begin == end) return absl::OkStatus();
+    const int64_t mark = begin / kRecordsPerMark * kRecordsPerMark;
+    // Where it stopped, if that is nearer than the mark.
+    if (next_ < mark || next_ > begin) {
+      next_ = mark;
+      after_ = table_.marks[static_cast<size_t>(mark / kRecordsPerMark)].offset;
+      inclusive_ = true;
+    }
+    while (next_ < end) {
+      const int64_t rows = std::min(options_.page_rows, end - next_);
+      const absl::Status status = ReadPage(rows, begin, visit);
+      if (!status.ok()) {
+        next_ = -1;  // Begin at a mark the next time.
+        return status;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  std::string Locate(int64_t record) const override {
+    return absl::StrCat(table_.path, ", row ", record, " by ", key_);
+  }
+
+ private:
+  absl::Status ReadPage(
+      int64_t rows, int64_t begin,
+      absl::FunctionRef<absl::Status(int64_t record, absl::string_view bytes)> visit) {
+    RUBATO_ASSIGN_OR_RETURN(const SqlRows page,
+                            connection_.Query(absl::StrCat(
+                                "SELECT ", key_, " AS rubato_key, * FROM ", connection_.from(),
+                                " WHERE ", key_, inclusive_ ? " >= " : " > ", after_, " AND ", key_,
+                                " <= ", table_.size, " ORDER BY ", key_, " LIMIT ", rows)));
+    if (static_cast<int64_t>(page.rows.size()) != rows) return Changed();
+    std::string record;
+    std::vector<absl::string_view> cells;
+    for (const auto& row : page.rows) {
+      RUBATO_ASSIGN_OR_RETURN(const int64_t key, Number(row[0]));
+      const bool at_mark = next_ % kRecordsPerMark == 0;
+      if (at_mark && table_.marks[static_cast<size_t>(next_ / kRecordsPerMark)].offset != key) {
+        return Changed();
+      }
+      after_ = key;
+      inclusive_ = false;
+      if (next_++ < begin) continue;
+      cells.clear();
+      for (size_t c = 1; c < row.size(); ++c) {
+        cells.push_back(row[c].has_value() ? absl::string_view(*row[c]) : absl::string_view());
+      }
+      RUBATO_RETURN_IF_ERROR(writer_.Write(cells, &record));
+      RUBATO_RETURN_IF_ERROR(visit(next_ - 1, record));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Changed() const {
+    return absl::DataLossError(absl::StrCat(
+        table_.path, ": its rows are no longer those that were counted; begin the job anew"));
+  }
+
+  const IndexedFile table_;  // `size` is the largest key.
+  const std::string key_;
+  const RecordWriter writer_;
+  const SqlOptions options_;
+  Connection connection_;
+  int64_t next_ = -1;       // The record that comes next,
+  int64_t after_ = 0;       // behind this key,
+  bool inclusive_ = false;  // or at it.
+};
+
+}  // namespace
+
+absl::StatusOr<RecordIndex> IndexTable(const std::string& text, const SqlOptions& options) {
+  RUBATO_ASSIGN_OR_RETURN(const SqlUri uri, ParseSqlUri(text));
+  Connection connection(uri, options);
+  absl::StatusOr<std::string> key = connection.Key();
+  if (!key.ok()) return Annotate(key.status(), text);
+  const std::string quoted = QuoteName(*key);
+  const auto query = [&](const std::string& sql) -> absl::StatusOr<SqlRows> {
+    absl::StatusOr<SqlRows> rows = connection.Query(sql);
+    return rows.ok() ? std::move(rows) : Annotate(rows.status(), text);
+  };
+  RUBATO_ASSIGN_OR_RETURN(const SqlRows totals,
+                          query(absl::StrCat("SELECT count(*), count(DISTINCT ", quoted, "), max(",
+                                             quoted, ") FROM ", connection.from())));
+  IndexedFile table = {.path = text};
+  RUBATO_ASSIGN_OR_RETURN(table.records, Number(totals.rows[0][0]));
+  if (table.records == 0) return absl::InvalidArgumentError(absl::StrCat(text, ": has no rows"));
+  if (totals.rows[0][0] != totals.rows[0][1]) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(text, ": ", table.records, " rows have ", totals.rows[0][1].value_or("0"),
+                     " different values of ", *key, "; a key has another one in every row"));
+  }
+  absl::StatusOr<int64_t> largest = Number(totals.rows[0][2]);
+  if (!largest.ok()) return Annotate(largest.status(), text);
+  table.size = *largest;
+  RUBATO_ASSIGN_OR_RETURN(
+      const SqlRows marks,
+      query(absl::StrCat("SELECT k FROM (SELECT ", quoted, " AS k, row_number() OVER (ORDER BY ",
+                         quoted, ") AS n FROM ", connection.from(),
+                         ") AS numbered WHERE (n - 1) % ", kRecordsPerMark, " = 0 ORDER BY k")));
+  for (const auto& row : marks.rows) {
+    RUBATO_ASSIGN_OR_RETURN(const int64_t offset, Number(row[0]));
+    table.marks.push_back({.offset = offset});
+  }
+  RUBATO_ASSIGN_OR_RETURN(const SqlRows shape,
+                          query(absl::StrCat("SELECT * FROM ", connection.from(), " LIMIT 0")));
+  RUBATO_ASSIGN_OR_RETURN(const RecordWriter writer,
+                          RecordWriter::Make({.format = "csv"}, shape.columns));
+  return RecordIndex{.format = "sql", .schema = writer.Header(), .files = {std::move(table)}};
+}
+
+absl::StatusOr<std::unique_ptr<RecordSource>> OpenTable(const RecordIndex& index,
+                                                        const SqlOptions& options) {
+  if (index.files.size() != 1) return absl::DataLossError("an index of a table without one");
+  const IndexedFile& table = index.files[0];
+  RUBATO_ASSIGN_OR_RETURN(const SqlUri uri, ParseSqlUri(table.path));
+  RUBATO_ASSIGN_OR_RETURN(const std::string key, Connection(uri, options).Key());
+  RUBATO_ASSIGN_OR_RETURN(RecordWriter writer,
+                          RecordWriter::Make({.format = "csv"}, SplitFields(index.schema, ',')));
+  return std::make_unique<TableSource>(table, uri, key, std::move(writer), options);
+}
+
+}  // namespace rubato

@@ -1,0 +1,112 @@
+#include "rubato/adapters/sql/sql_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/sql/sql_uri.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A SQLite database of 5000 clicks whose keys have gaps.
+class SqlSourceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = testing::TempDir() + "/sql_source_test.db";
+    std::filesystem::remove(path_);
+    std::string sql = "CREATE TABLE clicks (id INTEGER PRIMARY KEY, town TEXT, age REAL);";
+    for (int i = 0; i < 5000; ++i) {
+      absl::StrAppend(&sql, "INSERT INTO clicks VALUES (", 3 * i + 7, ", 'a,\"b\"", i, "', ",
+                      i % 5 == 0 ? "NULL" : absl::StrCat(i), ");");
+    }
+    Execute("BEGIN;" + sql + "COMMIT;", SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE);
+  }
+  void Execute(const std::string& sql, int flags = SQLITE_OPEN_READWRITE) {
+    sqlite3* db = nullptr;
+    ASSERT_EQ(sqlite3_open_v2(path_.c_str(), &db, flags, nullptr), SQLITE_OK);
+    ASSERT_EQ(sqlite3_exec(db, sql.c_str(), nullptr, nullptr, nullptr), SQLITE_OK);
+    sqlite3_close(db);
+  }
+  std::string Uri(const std::string& what) const { return absl::StrCat("sqlite://", path_, what); }
+
+  std::string path_;
+};
+
+std::vector<std::string> ReadAll(RecordSource& source, int64_t begin, int64_t end) {
+  std::vector<std::string> records;
+  EXPECT_TRUE(source
+                  .Read(begin, end,
+                        [&](int64_t record, absl::string_view bytes) {
+                          EXPECT_EQ(record, begin + static_cast<int64_t>(records.size()));
+                          records.emplace_back(bytes);
+                          return absl::OkStatus();
+                        })
+                  .ok());
+  return records;
+}
+
+TEST_F(SqlSourceTest, AnyRangeIsReadByKey) {
+  const auto index = IndexTable(Uri("?table=clicks"));
+  ASSERT_TRUE(index.ok()) << index.status();
+  EXPECT_EQ(index->schema, "id,town,age");
+  EXPECT_EQ(index->records(), 5000);
+  const auto source = OpenTable(*RecordIndex::Decode(index->Encode()), {.page_rows = 100});
+  ASSERT_TRUE(source.ok()) << source.status();
+  const std::vector<std::string> all = ReadAll(**source, 0, 5000);
+  ASSERT_EQ(all.size(), 5000u);
+  EXPECT_EQ(all[0], "7,\"a,\"\"b\"\"0\",");
+  EXPECT_EQ(all[4999], "15004,\"a,\"\"b\"\"4999\",4999.0");
+  for (const int64_t begin : {0, 1, 1023, 1024, 3000, 2999, 4999}) {
+    const int64_t end = std::min<int64_t>(5000, begin + 150);
+    EXPECT_EQ(ReadAll(**source, begin, end),
+              std::vector<std::string>(all.begin() + begin, all.begin() + end));
+  }
+}
+
+TEST_F(SqlSourceTest, QueriesAreTables) {
+  const auto index = IndexTable(Uri("?query=SELECT id, age FROM clicks WHERE id %25 2 = 1&key=id"));
+  ASSERT_TRUE(index.ok()) << index.status();
+  EXPECT_EQ(index->records(), 2500);
+  const auto source = OpenTable(*index);
+  EXPECT_EQ(ReadAll(**source, 1, 2), std::vector<std::string>{"13,2.0"});
+}
+
+// New rows behind are for the next job; others that come or go are noticed.
+TEST_F(SqlSourceTest, ChangesAreNoticed) {
+  const auto index = IndexTable(Uri("?table=clicks"));
+  const auto source = OpenTable(*index);
+  Execute("INSERT INTO clicks VALUES (99999, 'late', 1)");
+  EXPECT_EQ(ReadAll(**source, 0, 5000).size(), 5000u);
+  Execute("DELETE FROM clicks WHERE id = 10");
+  const auto ignore = [](int64_t, absl::string_view) { return absl::OkStatus(); };
+  EXPECT_TRUE(absl::IsDataLoss((*source)->Read(0, 5000, ignore)));
+}
+
+TEST_F(SqlSourceTest, MistakesAreNamed) {
+  const auto message = [&](const std::string& uri) {
+    return std::string(IndexTable(uri, {.patience = absl::ZeroDuration()}).status().message());
+  };
+  EXPECT_THAT(message(Uri("?table=clix")), HasSubstr("no such table: clix"));
+  EXPECT_THAT(message(Uri("?table=clicks&key=age")), HasSubstr("different values of age"));
+  EXPECT_THAT(message(Uri("?query=SELECT 1")), HasSubstr("key=COLUMN"));
+  EXPECT_THAT(message(Uri("")), HasSubstr("?table="));
+  EXPECT_THAT(message("sqlite:///nowhere/at.db?table=t"), HasSubstr("unable to open"));
+  EXPECT_THAT(message("postgresql:///x?host=/nowhere&table=t"), HasSubstr("/nowhere"));
+  EXPECT_THAT(message("train.csv"), HasSubstr("format: sql"));
+}
+
+TEST(SqlUriTest, WhatIsNotOursIsForTheDatabase) {
+  const auto uri = ParseSqlUri("postgresql://me@db/shop?host=/run&table=public.c&sslmode=off");
+  ASSERT_TRUE(uri.ok());
+  EXPECT_EQ(uri->connect, "postgresql://me@db/shop?host=/run&sslmode=off");
+  EXPECT_EQ(uri->table, "public.c");
+}
+
+}  // namespace
+}  // namespace rubato

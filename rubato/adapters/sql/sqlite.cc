@@ -1,0 +1,74 @@
+#include <sqlite3.h>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/sql/database.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+class SqliteDatabase : public Database {
+ public:
+  explicit SqliteDatabase(std::string path) : path_(std::move(path)) {}
+  ~SqliteDatabase() override { sqlite3_close(db_); }
+
+  absl::Status Open() {
+    // Made by nobody here: a wrong name must not become an empty database.
+    const int result = sqlite3_open_v2(path_.c_str(), &db_, SQLITE_OPEN_READWRITE, nullptr);
+    if (result != SQLITE_OK) return Error(result);
+    sqlite3_busy_timeout(db_, /*ms=*/10000);
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<SqlRows> Query(const std::string& sql) override {
+    sqlite3_stmt* made = nullptr;
+    if (const int result = sqlite3_prepare_v2(db_, sql.c_str(), -1, &made, nullptr);
+        result != SQLITE_OK) {
+      return Error(result);
+    }
+    const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement(made, sqlite3_finalize);
+    SqlRows out;
+    const int columns = sqlite3_column_count(made);
+    for (int c = 0; c < columns; ++c) out.columns.emplace_back(sqlite3_column_name(made, c));
+    int result = SQLITE_ROW;
+    while ((result = sqlite3_step(made)) == SQLITE_ROW) {
+      auto& row = out.rows.emplace_back(static_cast<size_t>(columns));
+      for (int c = 0; c < columns; ++c) {
+        if (sqlite3_column_type(made, c) == SQLITE_NULL) continue;
+        const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(made, c));
+        row[static_cast<size_t>(c)].emplace(text == nullptr ? "" : text,
+                                            static_cast<size_t>(sqlite3_column_bytes(made, c)));
+      }
+    }
+    if (result != SQLITE_DONE) return Error(result);
+    return out;
+  }
+
+  absl::StatusOr<std::string> KeyOf(const std::string& table) override {
+    RUBATO_RETURN_IF_ERROR(
+        Query(absl::StrCat("SELECT rowid FROM ", QuoteName(table), " LIMIT 0")).status());
+    return std::string("rowid");
+  }
+
+ private:
+  absl::Status Error(int result) const {
+    const std::string text = absl::StrCat(path_, ": ", db_ != nullptr ? sqlite3_errmsg(db_) : "");
+    if (result == SQLITE_CANTOPEN) return absl::NotFoundError(text);
+    if (result == SQLITE_BUSY || result == SQLITE_LOCKED) return absl::UnavailableError(text);
+    if (result == SQLITE_CORRUPT || result == SQLITE_NOTADB) return absl::DataLossError(text);
+    return absl::InvalidArgumentError(text);
+  }
+
+  const std::string path_;
+  sqlite3* db_ = nullptr;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Database>> OpenSqlite(const std::string& path) {
+  auto database = std::make_unique<SqliteDatabase>(path);
+  RUBATO_RETURN_IF_ERROR(database->Open());
+  return database;
+}
+
+}  // namespace rubato

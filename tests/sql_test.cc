@@ -1,0 +1,163 @@
+// Jobs that train on a real PostgreSQL, which goes away in the middle and comes back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+constexpr uid_t kNobody = 65534;
+
+// A server of its own, in a folder, behind a Unix socket there, never as root: PostgreSQL refuses.
+class Postgres {
+ public:
+  // Nothing if PostgreSQL is not installed.
+  static std::optional<std::string> Binaries() {
+    std::error_code error;
+    for (const auto& version : fs::directory_iterator("/usr/lib/postgresql", error)) {
+      if (fs::exists(version.path() / "bin/postgres")) return version.path() / "bin";
+    }
+    return std::nullopt;
+  }
+
+  explicit Postgres(const std::string& folder) : binaries_(*Binaries()), folder_(folder) {
+    fs::create_directories(folder_);
+    fs::permissions(fs::path(folder_).parent_path(),
+                    fs::perms::others_exec | fs::perms::others_read, fs::perm_options::add);
+    if (getuid() == 0) RUBATO_EXPECT(chown(folder_.c_str(), kNobody, kNobody) == 0);
+    RUBATO_EXPECT(
+        Wait(Spawn({"initdb", "-A", "trust", "-U", "rubato", "-N", "-D", folder_ + "/db"})) == 0);
+    Start();
+  }
+  ~Postgres() { Kill(); }
+
+  void Start() {
+    pid_ = Spawn({"postgres", "-D", folder_ + "/db", "-k", folder_, "-h", "", "-F"});
+    EXPECT_TRUE(Eventually([&] { return Sql("SELECT 1") == 0; }));
+  }
+  // As kill -9 of the whole server would: connections break, nothing is said.
+  void Kill() {
+    if (pid_ == 0) return;
+    kill(pid_, SIGQUIT);
+    Wait(pid_);
+    pid_ = 0;
+  }
+  int Sql(const std::string& sql) {
+    return Wait(Spawn({"psql", "-h", folder_, "-U", "rubato", "-d", "postgres", "-qc", sql}));
+  }
+  std::string Uri(const std::string& what) const {
+    return absl::StrCat("postgresql:///postgres?host=", folder_, "&user=rubato&", what);
+  }
+
+ private:
+  static void RUBATO_EXPECT(bool condition) { EXPECT_TRUE(condition); }
+
+  pid_t Spawn(std::vector<std::string> words) {
+    words[0] = binaries_ + "/" + words[0];
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const pid_t pid = fork();
+    if (pid != 0) return pid;
+    if (getuid() == 0 && (setgid(kNobody) != 0 || setuid(kNobody) != 0)) _exit(126);
+    if (chdir(folder_.c_str()) != 0 || freopen("postgres.log", "a", stdout) == nullptr) _exit(126);
+    dup2(STDOUT_FILENO, STDERR_FILENO);
+    execv(argv[0], argv.data());
+    _exit(127);
+  }
+  static int Wait(pid_t pid) {
+    int status = -1;
+    waitpid(pid, &status, 0);
+    return status;
+  }
+
+  const std::string binaries_, folder_;
+  pid_t pid_ = 0;
+};
+
+class SqlTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!Postgres::Binaries().has_value()) GTEST_SKIP() << "PostgreSQL is not installed";
+    postgres_.emplace(folder_.path() + "/pg");
+    // Older people in the south are rich, mostly; keys have gaps.
+    ASSERT_EQ(
+        postgres_->Sql(
+            "CREATE TABLE people AS SELECT 3 * i AS id, (18 + i * 7 % 60) AS age, CASE WHEN i "
+            "* 13 % 5 < 2 THEN 'Rome, Italy' ELSE 'Oslo' END AS town, ((18 + i * 7 % 60 > 45 "
+            "AND i * 13 % 5 < 2) <> (i * 31 % 10 = 0)) AS rich FROM generate_series(1, 30000) "
+            "AS i; ALTER TABLE people ADD PRIMARY KEY (id)"),
+        0);
+  }
+
+  ScratchFolder folder_;
+  std::optional<Postgres> postgres_;
+};
+
+// Nothing to program here either; and while it trains, the database dies twice.
+TEST_F(SqlTest, ADatabaseThatGoesAwayCostsNothing) {
+  const CommandResult init =
+      RunRubato({"init", "--data", postgres_->Uri("table=people"), "--validation",
+                 postgres_->Uri("query=SELECT * FROM people WHERE id %25 7 = 0&key=id"), "--label",
+                 "rich", "--model", "logistic"},
+                folder_.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  TrainingJob training(folder_.path(),
+                       {folder_.path() + "/job.yaml", "--set", "workers.max=2", "--set",
+                        "batch_size=64", "--set", "epochs=3", "--set", "shuffle.buffer=512"});
+  for (const int64_t step : {100, 500}) {
+    ASSERT_TRUE(training.ReachStep(step)) << ReadText(folder_.path() + "/train.err");
+    postgres_->Kill();
+    postgres_->Start();
+  }
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json summary = training.Summary();
+  EXPECT_EQ(summary["records_committed"], 90000);
+  EXPECT_EQ(summary["records_repeated"], 0);
+  EXPECT_EQ(summary["workers"]["lost"], 0);
+  EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.75);
+  std::string logs;
+  for (const auto& log : fs::directory_iterator(training.job_dir() + "/logs")) {
+    logs += ReadText(log.path());
+  }
+  EXPECT_THAT(logs, HasSubstr("the database is away, asking again"));
+  ASSERT_EQ(RunRubato({"predict", "job", "--data", postgres_->Uri("table=people"), "--out",
+                       "scores.tsv", "--id", "id"},
+                      folder_.path())
+                .exit_code,
+            0);
+  const std::string scores = ReadText(folder_.path() + "/scores.tsv");
+  EXPECT_EQ(std::count(scores.begin(), scores.end(), '\n'), 30000);
+  EXPECT_EQ(scores.substr(0, 2), "3\t");
+}
+
+TEST_F(SqlTest, MistakesAreToldBeforeAnythingStarts) {
+  ASSERT_EQ(postgres_->Sql("CREATE TABLE bare (a int); INSERT INTO bare VALUES (1)"), 0);
+  const auto train = [&](const std::string& what) {
+    const std::string job =
+        folder_.Write("bad.yaml", absl::StrCat("model: logistic\ndata: {format: sql, train: \"",
+                                               postgres_->Uri(what), "\", label: rich}\n"));
+    const CommandResult result = RunRubato({"train", job, "--job-dir", "bad"}, folder_.path());
+    EXPECT_EQ(result.exit_code, 2);
+    return result.err;
+  };
+  EXPECT_THAT(train("table=peple"), HasSubstr("\"peple\" does not exist"));
+  EXPECT_THAT(train("table=bare"), HasSubstr("&key=COLUMN"));
+  EXPECT_THAT(train("table=people&key=age"), HasSubstr("different values of age"));
+  EXPECT_THAT(train("table=people&key=town"), HasSubstr("town"));
+}
+
+}  // namespace
+}  // namespace rubato
