@@ -77,6 +77,7 @@ void AddGenerateTrace(Console& console, CLI::App& generate, GenerateRun& chosen)
   app->add_option("--jobs", o.jobs, "How many")->capture_default_str();
   app->add_option("--gpus", o.gpus, "GPUs of the cluster it is meant for")->capture_default_str();
   app->add_option("--seed", o.seed, "The same seed and flags give the same trace")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app->add_option("--out", flags->out, "The CSV to write")->required();
   app->add_option("--load", o.load, "GPU time asked for, as a share of what there is")

@@ -20,6 +20,7 @@
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
 #include "rubato/cli/simulate_input.h"
+#include "rubato/job/suggest.h"
 #include "rubato/simulate/artifact/artifact.h"
 #include "rubato/simulate/report.h"
 #include "rubato/simulate/scenario.h"
@@ -48,6 +49,7 @@ struct SimulateFlags {
   double slot_s = 60, cooldown_s = 0, failures = 0, repair_s = 3600;
   int reserve_gpus = 0;
   uint64_t seed = 0;
+  const CLI::Option* policy = nullptr;  // Given or not.
   bool json = false, per_job = false, list_policies = false;
 };
 
@@ -187,6 +189,65 @@ absl::Status CheckFlags(const SimulateFlags& flags) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<std::vector<std::unique_ptr<Policy>>> MakePolicies(
+    const std::vector<std::string>& names) {
+  std::vector<std::unique_ptr<Policy>> policies;
+  for (const std::string& name : names) {
+    absl::StatusOr<std::unique_ptr<Policy>> policy = MakePolicy(name);
+    if (!policy.ok()) {
+      return absl::NotFoundError(
+          absl::StrCat(policy.status().message(), DidYouMean(name, PolicyNames())));
+    }
+    policies.push_back(*std::move(policy));
+  }
+  return policies;
+}
+
+// What would otherwise be found out only after a long run.
+absl::Status CheckBeforeRunning(const SimulateFlags& flags, const Workload& workload) {
+  int largest = 0;
+  for (const Pool& pool : workload.cluster.pools) largest = std::max(largest, pool.gpus);
+  if (flags.reserve_gpus >= largest) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--reserve %d leaves nothing to promise: the largest pool has %d GPUs",
+                        flags.reserve_gpus, largest));
+  }
+  if (flags.out.empty()) return absl::OkStatus();
+  if (std::filesystem::is_directory(flags.out)) {
+    return absl::InvalidArgumentError(absl::StrCat("--out ", flags.out, " is a folder"));
+  }
+  return AtomicFile::Create(flags.out).status();
+}
+
+nlohmann::ordered_json RunToJson(const SimulateFlags& flags, const Workload& workload,
+                                 nlohmann::ordered_json policies) {
+  return {{"trace", workload.trace.name},
+          {"cluster", flags.cluster},
+          {"gpus", workload.cluster.gpus()},
+          {"jobs", workload.trace.jobs.size()},
+          {"overhead", flags.overhead},
+          {"slot", flags.slot_s},
+          {"cooldown", flags.cooldown_s},
+          {"reserve", flags.reserve_gpus},
+          {"failures", flags.failures},
+          {"repair", flags.repair_s},
+          {"seed", flags.seed},
+          {"policies", std::move(policies)}};
+}
+
+SimulateOptions OptionsOf(const SimulateFlags& flags, Overhead overhead) {
+  SimulateOptions options;
+  options.overhead = overhead;
+  options.slot_s = flags.slot_s;
+  options.cooldown_s = flags.cooldown_s;
+  options.reserve_gpus = flags.reserve_gpus;
+  options.failures_per_node_day = flags.failures;
+  options.repair_s = flags.repair_s;
+  options.seed = flags.seed;
+  options.record_pieces = !flags.scenario.empty() || !flags.out.empty();
+  return options;
+}
+
 absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
   if (flags.list_policies) {
     console.out << absl::StrJoin(PolicyNames(), "\n") << "\n";
@@ -204,12 +265,12 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
     RUBATO_ASSIGN_OR_RETURN(scenario, MakeScenario(flags.scenario));
     names = scenario->policies;
   }
-  if (!flags.policies.empty()) names = absl::StrSplit(flags.policies, ',');
-  std::vector<std::unique_ptr<Policy>> policies;
-  for (const std::string& name : names) {
-    RUBATO_ASSIGN_OR_RETURN(policies.emplace_back(), MakePolicy(name));
-  }
+  if (flags.policy->count() > 0) names = absl::StrSplit(flags.policies, ',');
+  RUBATO_ASSIGN_OR_RETURN(const auto policies, MakePolicies(names));
   const Workload& workload = scenario ? scenario->workload : input.workload;
+  SimulateOptions options = OptionsOf(flags, overhead);
+  RUBATO_RETURN_IF_ERROR(options.Validate());
+  RUBATO_RETURN_IF_ERROR(CheckBeforeRunning(flags, workload));
   const WallClock clock;
   const CpuClock cpu_clock;
   std::vector<SimulationResult> results;
@@ -217,17 +278,8 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
   for (const auto& policy : policies) {
     Progress progress(console, std::string(policy->name()),
                       static_cast<int64_t>(workload.trace.jobs.size()), "jobs");
-    SimulateOptions options;
-    options.overhead = overhead;
-    options.slot_s = flags.slot_s;
-    options.cooldown_s = flags.cooldown_s;
-    options.reserve_gpus = flags.reserve_gpus;
-    options.failures_per_node_day = flags.failures;
-    options.repair_s = flags.repair_s;
-    options.seed = flags.seed;
     options.clock = &clock;
     options.decision_clock = &cpu_clock;
-    options.record_pieces = scenario || !flags.out.empty();
     options.progress = [&](int64_t done) { progress.Update(done); };
     RUBATO_ASSIGN_OR_RETURN(results.emplace_back(), SimulateAsAsked(workload, *policy, options));
     json.push_back(ToJson(results.back()));
@@ -236,23 +288,16 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
       json.back()["scenario"] = ScenarioToJson(MeasureScenario(*scenario, results.back()));
     }
   }
-  if (!flags.out.empty()) {
-    RUBATO_RETURN_IF_ERROR(WriteReport(flags, workload, scenario ? &*scenario : nullptr, results));
-    console.err << "report written to " << flags.out << "\n";
-  }
   if (flags.json) {
-    const nlohmann::ordered_json all = {{"trace", workload.trace.name},
-                                        {"cluster", flags.cluster},
-                                        {"gpus", workload.cluster.gpus()},
-                                        {"jobs", workload.trace.jobs.size()},
-                                        {"overhead", flags.overhead},
-                                        {"slot", flags.slot_s},
-                                        {"policies", json}};
-    console.out << all.dump(2) << "\n";
+    console.out << RunToJson(flags, workload, std::move(json)).dump(2) << "\n";
   } else if (scenario) {
     PrintScenario(*scenario, results, console.out);
   } else {
     PrintTable(results, console.out);
+  }
+  if (!flags.out.empty()) {
+    RUBATO_RETURN_IF_ERROR(WriteReport(flags, workload, scenario ? &*scenario : nullptr, results));
+    console.err << "report written to " << flags.out << "\n";
   }
   return kExitDone;
 }
@@ -279,20 +324,23 @@ void AddSimulate(Cli& cli) {
                   "Instead of a trace: two-jobs or colocate, gang against elastic");
   app->add_option("--gpu-type", flags->gpu_type,
                   "The type of nodes that name none (default: the only one profiled)");
-  app->add_option("--policy", flags->policies, "Policies, separated by commas")
-      ->default_str(kDefaultPolicies);
+  flags->policy = app->add_option("--policy", flags->policies, "Policies, separated by commas")
+                      ->default_str(kDefaultPolicies);
   app->add_option("--overhead", flags->overhead, "moved, elasticflow or none")
       ->capture_default_str();
   app->add_option("--slot", flags->slot_s, "Seconds a slot, for policies that cut time so")
       ->capture_default_str();
-  app->add_option("--cooldown", flags->cooldown_s, "Seconds after a resize without growth")
+  app->add_option("--cooldown", flags->cooldown_s,
+                  "Seconds after a resize without growth or change of GPU type")
       ->capture_default_str();
   app->add_option("--reserve", flags->reserve_gpus, "GPUs of each pool never promised to anyone")
       ->capture_default_str();
   app->add_option("--failures", flags->failures, "Failures of a node a day")->capture_default_str();
   app->add_option("--repair", flags->repair_s, "Seconds until a failed node is back")
       ->capture_default_str();
-  app->add_option("--seed", flags->seed, "Of the failures")->capture_default_str();
+  app->add_option("--seed", flags->seed, "Of the failures")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app->add_option("--out", flags->out, "Write charts and figures to this HTML file");
   app->add_flag("--json", flags->json, "Print one JSON object");
   app->add_flag("--list-policies", flags->list_policies, "Print the names of all policies");

@@ -66,7 +66,12 @@ absl::StatusOr<std::vector<std::string>> LoadProfiles(const std::string& folder,
 }
 
 absl::StatusOr<ClusterSpec> LoadCluster(const std::string& cluster) {
-  if (IsClusterShorthand(cluster) && !fs::exists(cluster)) return ParseClusterShorthand(cluster);
+  if (!fs::exists(cluster)) {
+    if (IsClusterShorthand(cluster)) return ParseClusterShorthand(cluster);
+    return absl::NotFoundError(absl::StrCat(
+        "--cluster ", cluster, ": cannot open such a file, and for N nodes of G GPUs it should ",
+        "read like n16g8 or n16g8:A100"));
+  }
   RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadTextFile(cluster));
   return ParseClusterCsv(text, cluster);
 }
@@ -79,7 +84,7 @@ absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
   RUBATO_ASSIGN_OR_RETURN(ClusterSpec cluster, LoadCluster(files.cluster));
   SimulateInput input;
   input.book = std::make_unique<CurveBook>();
-  std::vector<std::string> types = {BuiltinGpuTypes().front()};
+  std::vector<std::string> types = BuiltinGpuTypes();
   if (files.profiles.empty()) {
     *input.book = BuiltinCurves();
   } else {
@@ -89,13 +94,19 @@ absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
   const bool unnamed = std::any_of(cluster.pools.begin(), cluster.pools.end(),
                                    [](const Pool& pool) { return pool.gpu_type.empty(); });
   if (unnamed && type.empty()) {
-    if (types.size() > 1) {
+    if (types.size() > 1 && !files.profiles.empty()) {
       return absl::InvalidArgumentError(absl::StrCat(
           "the cluster names no GPU type and there are profiles of several; choose one with "
           "--gpu-type: ",
           absl::StrJoin(types, ", ")));
     }
     type = types.front();
+  }
+  for (const Pool& pool : cluster.pools) {
+    const std::string& named = pool.gpu_type.empty() ? type : pool.gpu_type;
+    if (std::find(types.begin(), types.end(), named) != types.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("there are no profiles of GPU type \"", named,
+                                                   "\", only of ", absl::StrJoin(types, ", ")));
   }
   absl::StatusOr<Workload> bound = Bind(std::move(trace), std::move(cluster), *input.book, type);
   if (!bound.ok() && files.profiles.empty()) {

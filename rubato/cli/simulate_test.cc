@@ -88,6 +88,10 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
   const std::string good = Write("good.csv", header + "a,0,9,deepfm,,4096,1\n");
   const std::string bad = Write("bad.csv", header + "a,0,9,deepfm,,4096,1\nb,0,x,m,,1,1\n");
   const std::string other = Write("other.csv", header + "a,0,9,bert,,64,1\n");
+  const std::string negative =
+      Write("negative.csv",
+            "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration\n"
+            "a,0,9,deepfm,,4096,1,-1\n");
   struct Case {
     std::string line, message;
   };
@@ -105,12 +109,33 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
            Case{"simulate --trace " + good + " --cluster n0g8", "must be positive"},
            Case{"simulate --trace " + good + " --cluster n1g8 --policy best", "no policy \"best\""},
            Case{"simulate --trace " + good + " --cluster n1g8 --overhead some", "--overhead some"},
-           Case{"simulate --trace " + good + " --cluster n1g8 --slot 0", "the slot is 0 s"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --slot 0", "--slot is 0"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --slot nan", "--slot is nan"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --cooldown nan", "--cooldown is nan"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --failures inf", "--failures is inf"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --failures 1e9", "from 0 to 1440"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --repair 0", "--repair is 0"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --reserve -1", "--reserve is -1"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --reserve 8", "nothing to promise"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --seed -1", "--seed"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --out " + At(""), "is a folder"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --policy ", "no policy \"\""},
+           Case{"simulate --trace " + good + " --cluster n1g8 --policy rubado",
+                "did you mean 'rubato'?"},
+           Case{"simulate --trace " + good + " --cluster n1g8:H900", "\"H900\", only of A100"},
+           Case{"simulate --trace " + good + " --cluster n2", "read like n16g8"},
+           Case{"simulate --trace " + good +
+                    " --cluster n1g8 --overhead elasticflow --policy edf --cooldown 9",
+                "no --cooldown"},
+           Case{"simulate --trace " + negative + " --cluster n1g8", "duration is -1"},
            Case{"simulate --trace " + good + " --cluster n1g8 --profiles " + At("no"),
                 "is not a folder"},
            Case{"simulate --trace " + good + " --cluster n1g8 --out " + At("no/report.html"),
                 "cannot create"},
            Case{"generate trace --load -1 --out " + At("t.csv"), "load is -1"},
+           Case{"generate trace --load inf --out " + At("t.csv"), "load is inf"},
+           Case{"generate trace --lambda-high inf --out " + At("t.csv"), "(high) is inf"},
+           Case{"generate trace --seed -1 --out " + At("t.csv"), "--seed"},
            Case{"generate trace --gpu-types H900 --out " + At("t.csv"), "of type \"H900\""},
        }) {
     EXPECT_EQ(Rubato(c.line), 2) << c.line;

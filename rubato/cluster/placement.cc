@@ -300,6 +300,11 @@ absl::StatusOr<Placement::Change> Placement::Apply(absl::Span<const Target> targ
     }
   }
   PlaceAll(std::move(queue), pinned, before);
+  for (const Target& target : targets) {
+    const absl::Span<const int> held = Gpus(target.job);
+    RUBATO_CHECK(held.size() == static_cast<size_t>(target.gpus));
+    RUBATO_CHECK(held.empty() || node(NodeOf(held.front())).pool == target.pool);
+  }
   Change change;
   for (const auto& [job, old] : before) {
     const auto now = held_.find(job);

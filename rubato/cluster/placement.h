@@ -6,7 +6,9 @@
 // moving smaller jobs; other sizes are scattered over as few nodes as possible.
 //
 // Jobs are moved only when a block cannot be had otherwise; every move is counted. A GPU has at
-// most one owner, and a job's GPUs lie in one pool. Deterministic. Not thread-safe.
+// most one owner, and a job's GPUs lie in one pool: whatever is taken is checked, in release too,
+// to be free, in service and of one pool, and every target to hold what it should. Deterministic.
+// Not thread-safe.
 #ifndef RUBATO_CLUSTER_PLACEMENT_H_
 #define RUBATO_CLUSTER_PLACEMENT_H_
 

@@ -13,12 +13,19 @@
 namespace rubato {
 
 absl::Status SimulateOptions::Validate() const {
-  if (!(slot_s > 0)) {
-    return absl::InvalidArgumentError(absl::StrCat("the slot is ", slot_s, " s; it must be > 0"));
-  }
-  if (cooldown_s < 0 || repair_s <= 0 || failures_per_node_day < 0 || reserve_gpus < 0) {
-    return absl::InvalidArgumentError(
-        "cooldown, repair time, failure rate and reserve must not be negative");
+  struct Flag {
+    const char* name;
+    double value, low, high;
+  };
+  constexpr double kShortest = 1e-3, kLongest = 1e9;  // Seconds.
+  for (const Flag& flag :
+       {Flag{"--slot", slot_s, kShortest, kLongest}, Flag{"--cooldown", cooldown_s, 0, kLongest},
+        Flag{"--repair", repair_s, kShortest, kLongest},
+        Flag{"--failures", failures_per_node_day, 0, 1440},
+        Flag{"--reserve", static_cast<double>(reserve_gpus), 0, kLongest}}) {
+    if (flag.value >= flag.low && flag.value <= flag.high) continue;  // Never true of a nan.
+    return absl::InvalidArgumentError(absl::StrFormat("%s is %g; it must be from %g to %g",
+                                                      flag.name, flag.value, flag.low, flag.high));
   }
   return absl::OkStatus();
 }

@@ -81,6 +81,10 @@ absl::StatusOr<TraceJob> ReadJob(const CsvTable& table, const CsvTable::Row& row
   RUBATO_ASSIGN_OR_RETURN(job.asked_gpus, table.Whole(row, c.gpus, 1, kGpusMax));
   if (c.duration && !IsEmptyCell(row.cells[*c.duration])) {
     RUBATO_ASSIGN_OR_RETURN(job.duration_s, table.Number(row, *c.duration));
+    if (job.duration_s < 0) {
+      return table.Error(
+          row, absl::StrCat("duration is ", row.cells[*c.duration], "; it must not be negative"));
+    }
   }
   RUBATO_ASSIGN_OR_RETURN(job.priority, Optional(table, row, c.priority, -1000, 1000, 0));
   RUBATO_ASSIGN_OR_RETURN(job.floor_gpus, Optional(table, row, c.floor, 0, kGpusMax, 0));

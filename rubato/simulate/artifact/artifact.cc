@@ -46,11 +46,12 @@ absl::StatusOr<SimulationResult> SimulateArtifact(const Workload& workload,
   const bool even = std::all_of(cluster.nodes.begin(), cluster.nodes.end(), [&](const Node& node) {
     return node.gpus == cluster.nodes[0].gpus;
   });
-  if (cluster.pools.size() != 1 || !even || options.failures_per_node_day > 0) {
+  if (cluster.pools.size() != 1 || !even || options.failures_per_node_day > 0 ||
+      options.cooldown_s > 0 || options.reserve_gpus > 0) {
     return absl::UnimplementedError(absl::StrCat(
         policy,
         " with --overhead elasticflow follows the public code, which knows one GPU type, "
-        "like nodes and no failures; use --overhead moved"));
+        "like nodes, no --failures, no --cooldown and no --reserve; use --overhead moved"));
   }
   const std::unique_ptr<ArtifactLoop> loop = MakeLoop(workload, policy, options);
   if (loop == nullptr) {
