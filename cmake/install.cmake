@@ -10,7 +10,7 @@ if(RUBATO_TORCH)
   foreach(header
           adapters/torch/abi.h adapters/torch/embedding.h adapters/torch/gather.h
           adapters/torch/model.h base/bytes.h base/rng.h base/version.h data/batch.h data/ids.h
-          data/source.h job/job_spec.h job/optimizer_spec.h model/options.h model/trainer.h models/fm.h)
+          data/source.h job/job_spec.h job/optimizer_spec.h model/options.h model/trainer.h models/fm_lookup.h)
     get_filename_component(folder "${header}" DIRECTORY)
     install(FILES "${PROJECT_SOURCE_DIR}/rubato/${header}"
             DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/rubato/${folder}" COMPONENT plugins)

@@ -179,15 +179,17 @@ TEST_F(ServeTest, PredictGoesOnAfterEveryKill) {
     return state.is_object() ? state.value("records", int64_t{0}) : 0;
   };
   int kills = 0;
-  for (int64_t before = 0; kills < 4 && !fs::exists(out); before = kept()) {
+  for (int64_t before = 0; kills < 3 && !fs::exists(out); before = kept()) {
     RunningCommand predict(command, path());
     ASSERT_TRUE(Eventually([&] { return kept() > before || !predict.running(); }));
     kills += predict.End(SIGKILL) == 128 + SIGKILL;
   }
   ASSERT_GT(kills, 0) << "the machine is too fast for this test: more records, please";
-  const CommandResult last = Run(command);
-  ASSERT_EQ(last.exit_code, 0) << last.err;
-  EXPECT_THAT(last.err, HasSubstr("went on after"));
+  if (!fs::exists(out)) {  // Else it was done before the last blow fell.
+    const CommandResult last = Run(command);
+    ASSERT_EQ(last.exit_code, 0) << last.err;
+    EXPECT_THAT(last.err, HasSubstr("went on after"));
+  }
   const std::vector<std::string> lines = Lines("killed.tsv");
   ASSERT_EQ(lines.size(), 300000u);
   for (size_t i = 0; i < lines.size(); ++i) {

@@ -113,9 +113,10 @@ TEST_F(SqlTest, ADatabaseThatGoesAwayCostsNothing) {
                  "rich", "--model", "logistic"},
                 folder_.path());
   ASSERT_EQ(init.exit_code, 0) << init.err;
-  TrainingJob training(folder_.path(),
-                       {folder_.path() + "/job.yaml", "--set", "workers.max=2", "--set",
-                        "batch_size=64", "--set", "epochs=3", "--set", "shuffle.buffer=512"});
+  TrainingJob training(
+      folder_.path(), {folder_.path() + "/job.yaml", "--set", "workers.max=2", "--set",
+                       "batch_size=64", "--set", "epochs=3", "--set", "shuffle.buffer=512", "--set",
+                       "evaluate.every_steps=1000000"});  // Else it ends as soon as it is good.
   for (const int64_t step : {100, 500}) {
     ASSERT_TRUE(training.ReachStep(step)) << ReadText(folder_.path() + "/train.err");
     postgres_->Kill();
