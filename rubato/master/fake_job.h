@@ -3,6 +3,7 @@
 #define RUBATO_MASTER_FAKE_JOB_H_
 
 #include <csignal>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,7 +46,10 @@ class FakeJob {
       if (const auto* append = std::get_if<AppendJournal>(&effect)) journal += append->bytes;
       if (const auto* launch = std::get_if<LaunchProcess>(&effect)) launched.push_back(*launch);
       if (const auto* signal = std::get_if<SignalProcess>(&effect)) signalled.push_back(*signal);
-      if (const auto* event = std::get_if<JobEvent>(&effect)) events.push_back(event->kind);
+      if (const auto* event = std::get_if<JobEvent>(&effect)) {
+        events.push_back(event->kind);
+        causes[event->kind] = event->cause;
+      }
       if (const auto* write = std::get_if<WriteManifest>(&effect)) manifests.push_back(*write);
       if (const auto* write = std::get_if<WriteBest>(&effect)) best = write->version;
       if (const auto* gone = std::get_if<RemoveCheckpoint>(&effect))
@@ -173,6 +177,7 @@ class FakeJob {
   std::vector<LaunchProcess> launched;
   std::vector<SignalProcess> signalled;
   std::vector<std::string> events;
+  std::map<std::string, std::string> causes;  // Of the last event of each kind.
   std::vector<WriteManifest> manifests;
   int64_t best = 0;
   std::vector<int64_t> removed;

@@ -156,12 +156,36 @@ TEST_F(GroupTest, StopsWithACheckpointAndResumesFromIt) {
   EXPECT_FALSE(orders.rest);
 }
 
-// A death is one record: who, why, at which step, who noticed, and what it cost.
-TEST_F(GroupTest, TellsTheFirstCauseOfALoss) {
-  job_.JoinWorker(0);
-  job_.JoinWorker(1);
-  Beat(0, At(3));
-  const auto report = [&](int64_t worker, uint64_t view, bool let_go) {
+// Two workers in one view, of which worker 0 loses worker 1, whose process may live on.
+class GroupLossTest : public GroupTest {
+ protected:
+  void Lose(bool process) {
+    job_.JoinWorker(0);
+    job_.JoinWorker(1);
+    Beat(0, At(3));
+    Report(0, 0, false);
+    Report(1, 0, false);
+    job_.Pass(absl::Seconds(1));
+    const uint64_t view = DecodeOrder(job_.orders[0])->view.number;
+    ASSERT_GE(view, 1u);
+    if (process) job_.KillWorker(1);
+    Report(0, view, true);
+    job_.Pass(absl::Milliseconds(100));
+    GroupReport told = At(4);
+    told.change = {.view = DecodeOrder(job_.orders[0])->view.number,
+                   .agree_us = 1500,
+                   .reconnect_us = 300,
+                   .redo_us = 2000};
+    EXPECT_GT(told.change.view, view);
+    Beat(0, told);
+    for (int i = 0; i < 40; ++i) {
+      if (!process) Beat(1, {});
+      job_.Pass(absl::Milliseconds(100));
+    }
+  }
+
+ private:
+  void Report(int64_t worker, uint64_t view, bool let_go) {
     ViewReport report = {.from = {MemberId(100 + worker), "here"}, .view = view, .let_go = let_go};
     report.urgent = let_go;
     report.offer = worker == 0 && view == 0 ? 0 : -1;
@@ -170,25 +194,21 @@ TEST_F(GroupTest, TellsTheFirstCauseOfALoss) {
     job_.master->Confer(
         {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
     job_.Perform();
-  };
-  report(0, 0, false);
-  report(1, 0, false);
-  job_.Pass(absl::Seconds(1));
-  ASSERT_EQ(job_.master->snapshot().view >= 1, true);
-  const uint64_t view = DecodeOrder(job_.orders[0])->view.number;
-  ASSERT_GE(view, 1u);
-  job_.KillWorker(1);
-  report(0, view, true);
-  job_.Pass(absl::Milliseconds(100));
-  GroupReport told = At(4);
-  told.change = {.view = DecodeOrder(job_.orders[0])->view.number,
-                 .agree_us = 1500,
-                 .reconnect_us = 300,
-                 .redo_us = 2000};
-  EXPECT_GT(told.change.view, view);
-  Beat(0, told);
-  job_.Pass(absl::Seconds(4));
+  }
+};
+
+// A death is one record: who, why, at which step, who noticed, and what it cost.
+TEST_F(GroupLossTest, TellsTheFirstCauseOfALoss) {
+  Lose(/*process=*/true);
   EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("killed by signal"));
+}
+
+// A worker may also only be out of reach for a while: that too is told with its cause.
+TEST_F(GroupLossTest, TellsOfAWorkerThatLivesOn) {
+  Lose(/*process=*/false);
+  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("though its process lives"));
 }
 
 // The last holder dies when a newcomer has just caught up: the state lives on in that one, and no

@@ -4,12 +4,20 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/master/master.h"
 
 namespace rubato {
 namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(3);
+
+// What to say of a worker that left the group and whose end nobody has told of.
+std::string UnseenCause(WorkerId worker, const WorkerMember* member, const std::string& reason) {
+  const bool lives = member != nullptr && member->state == Member::State::kRunning;
+  return absl::StrCat(worker.ToString(), ": out of the group (", reason, ")",
+                      lives ? ", though its process lives: it joins again" : "");
+}
 
 }  // namespace
 
@@ -73,7 +81,10 @@ void Master::TellFailures(absl::Time now) {
       fields.emplace_back("reconnect_ms", ms(change.reconnect_us));
       fields.emplace_back("redo_ms", ms(change.redo_us));
     }
-    Say(now, "failure", std::move(fields), failure.cause);
+    Say(now, "failure", std::move(fields),
+        !failure.cause.empty()
+            ? failure.cause
+            : UnseenCause(it->first, members_.FindWorker(it->first), failure.reason));
     it = failures_.erase(it);
   }
 }
