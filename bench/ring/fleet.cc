@@ -76,6 +76,7 @@ int TrainingFleet::Train(int index) {
     const auto committed = (*group)->Commit();
     if (!committed.ok() || !*committed) continue;
     const ChangeTimes change = (*group)->last_change();
+    if (change.resumed == absl::InfinitePast()) continue;  // The next view is there already.
     report.noticed_nanos = absl::ToUnixNanos(change.noticed);
     report.agreed_nanos = absl::ToUnixNanos(change.agreed);
     report.entered_nanos = absl::ToUnixNanos(change.entered);
