@@ -9,25 +9,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/job_runner.h"
+#include "tests/people.h"
 
 namespace rubato {
 namespace {
 
 using ::testing::HasSubstr;
-
-// People of whom the older ones in the south are rich, but for some; with what real tables have:
-// quotes, blanks, missing values, a number nobody needs.
-std::string PeopleCsv(int rows, int start) {
-  std::string csv = "age,town,serial,income\n";
-  for (int i = start; i < start + rows; ++i) {
-    const int age = 18 + i * 7 % 60;
-    const bool south = i * 13 % 5 < 2, odd = i * 31 % 10 == 0;
-    absl::StrAppend(&csv, i % 17 == 0 ? "?" : absl::StrCat(age), ",",
-                    south ? "\"Rome, Italy\"" : " Oslo", ",s", i, ",",
-                    (age > 45 && south) != odd ? ">50K" : "<=50K", "\n");
-  }
-  return csv;
-}
 
 TEST(FeaturesTest, InitAndTrainNeedNoEditing) {
   ScratchFolder folder;

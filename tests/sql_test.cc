@@ -89,7 +89,7 @@ class Postgres {
 class SqlTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!Postgres::Binaries().has_value()) GTEST_SKIP() << "PostgreSQL is not installed";
+    ASSERT_TRUE(Postgres::Binaries().has_value()) << "no PostgreSQL: run tools/install";
     postgres_.emplace(folder_.path() + "/pg");
     // Older people in the south are rich, mostly; keys have gaps.
     ASSERT_EQ(

@@ -36,7 +36,7 @@ std::optional<Task> Ledger::NextFor(WorkerId worker, const std::vector<WorkerId>
   for (const auto& [id, live] : live_) {
     if (live.place != Place::kOpen || Avoid(live, worker, alive)) continue;
     if (live.task.kind == TaskKind::kEvaluate) return live.task;
-    if (lost == nullptr) lost = &live;
+    if (lost == nullptr || live.order < lost->order) lost = &live;
   }
   if (lost != nullptr) return lost->task;
   if (const Task* fresh = Fresh()) return *fresh;
@@ -98,7 +98,7 @@ absl::Status Ledger::Lease(TaskId id, WorkerId worker) {
   if (it == live_.end()) {
     const Task* fresh = Fresh();
     if (fresh == nullptr || fresh->id != id) return Refused(id, "is not the next to be leased");
-    it = live_.emplace(id, LiveTask{.task = *fresh}).first;
+    it = live_.emplace(id, LiveTask{.task = *fresh, .order = ++begun_}).first;
     TakeFresh();
   }
   LiveTask& live = it->second;

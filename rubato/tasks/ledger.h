@@ -38,6 +38,7 @@ struct TaskFailure {
 struct LiveTask {
   enum class Place { kOpen, kLeased, kFencing };
   Task task;
+  int64_t order = 0;  // Training: its place in the plan, in which lost ones are done again.
   Place place = Place::kOpen;
   WorkerId worker;  // Unless open: who holds or held it.
   std::vector<TaskFailure> failures;
@@ -49,8 +50,9 @@ class Ledger {
   const TaskPlan& plan() const { return plan_; }
 
   // ---- what could be done ----
-  // What `worker` should get: evaluation first, then what was lost, then the next fresh task. A
-  // task that failed on `worker` goes to others as long as any of `alive` has not failed it.
+  // What `worker` should get: evaluation first, then what was lost, in the order of the plan, then
+  // the next fresh task. A job with one worker so keeps its order, whoever dies. A task that failed
+  // on `worker` goes to others as long as any of `alive` has not failed it.
   std::optional<Task> NextFor(WorkerId worker, const std::vector<WorkerId>& alive) const;
   // Tasks that could be leased right now.
   int64_t available() const;
@@ -111,6 +113,7 @@ class Ledger {
   int64_t steps_ = 0;
   int64_t records_committed_ = 0;
   int64_t leases_ = 0;
+  int64_t begun_ = 0;  // Training tasks ever leased.
   PlanWalk walk_;
 };
 

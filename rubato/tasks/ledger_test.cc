@@ -30,6 +30,24 @@ TEST(LedgerTest, ALostTaskGoesOnFromItsLastCommittedBatch) {
   EXPECT_EQ(ledger.steps(), 1);
 }
 
+// Tasks are shuffled, so their ids say nothing about their order. A worker that read ahead and was
+// stopped gives back two, and whoever comes goes on where it was, even if that one is stopped too.
+TEST(LedgerTest, LostTasksKeepTheOrderOfThePlan) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    Ledger ledger({.records = 40,
+                   .batch_size = 10,
+                   .batches_per_task = 1,
+                   .shuffle_tasks = true,
+                   .seed = seed});
+    const std::vector<Task> plan = ledger.plan().TasksOf(0);
+    for (size_t i = 0; i < 2; ++i) EXPECT_EQ(LeaseNext(ledger, kAnn).id, plan[i].id);
+    ledger.Reopen(kAnn);
+    EXPECT_EQ(LeaseNext(ledger, kBob).id, plan[0].id);
+    ledger.Reopen(kBob);
+    for (size_t i = 0; i < 4; ++i) EXPECT_EQ(LeaseNext(ledger, kAnn).id, plan[i].id) << seed;
+  }
+}
+
 TEST(LedgerTest, EveryRecordIsCommittedOnce) {
   Ledger ledger(TwoTasks());
   for (int i = 0; i < 2; ++i) {
