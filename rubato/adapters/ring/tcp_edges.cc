@@ -19,6 +19,8 @@ namespace {
 
 constexpr int64_t kChunkBytes = 256 << 10;
 
+constexpr absl::Duration kRefusalTime = absl::Milliseconds(50);
+
 absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
 
 void Tune(int socket) {
@@ -226,7 +228,9 @@ absl::Status TcpEdges::Lose(int rank, bool refused) {
   const MemberId member = view_.members[rank].id;
   out_.erase(member);
   in_.erase(member);
-  lost_(member, refused);
+  // A broken connection is no proof of a death; a port that nobody listens at any more is.
+  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(view_.members[rank].address);
+  lost_(member, refused || (endpoint.ok() && RefusesConnections(*endpoint, kRefusalTime)));
   while (Live()) {
     pollfd fd{attention_.event_fd, POLLIN, 0};
     poll(&fd, 1, 100);
