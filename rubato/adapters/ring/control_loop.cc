@@ -217,7 +217,9 @@ void ControlLoop::ReadGreetings(absl::Time now) {
       ++it;
       continue;
     }
-    if (it->got == sizeof(EdgeHello) && it->hello.group == options_.peer.group) {
+    const bool asks = it->hello.kind == EdgeHello::kContract;
+    if (it->got == sizeof(EdgeHello) &&
+        it->hello.group == (asks ? options_.lobby : options_.peer.group)) {
       options_.arrived(it->hello, std::move(it->socket));
     }
     it = greetings_.erase(it);

@@ -36,6 +36,7 @@ class ControlLoop {
     // For the master, where it issues the views. Called on the loop's thread, without its lock.
     std::function<void(const ViewReport&)> report;
     uint64_t seed = 0;
+    uint64_t lobby = 0;  // In place of the group, from whoever asks for the contract.
     // A connection with this greeting came in.
     std::function<void(const EdgeHello&, Fd)> arrived;
   };

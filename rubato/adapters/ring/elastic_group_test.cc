@@ -164,6 +164,41 @@ TEST_P(ElasticGroupTest, NoStepIsLostOrCountedTwice) {
 INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest, testing::Values(true, false),
                          [](const auto& info) { return info.param ? "SharedMemory" : "Tcp"; });
 
+// Whoever joins with another model or another division of the work is told what is different, and
+// is not let in.
+TEST(ElasticGroupOptionsTest, WhoTrainsSomethingElseIsTold) {
+  Worker founder;
+  ASSERT_TRUE(founder.Open({.contract = "model: resnet\nseed: 1\n"}).ok());
+  ASSERT_TRUE(founder.Step().ok());
+  const std::string address = founder.group->address();
+  const auto refusal = [&](GroupOptions options) {
+    options.join = {address};
+    auto stranger = ElasticGroup::Open(std::move(options));
+    return (*stranger)->BeginStep(absl::Seconds(30)).status();
+  };
+  std::vector<char> state(kWeights * 4);
+  GroupOptions same = {.contract = "model: transformer\nseed: 1\n"};
+  same.microbatches = kMicrobatches;
+  same.state = {absl::MakeSpan(state)};
+  EXPECT_EQ(refusal(same), absl::FailedPreconditionError(
+                               absl::StrCat("the group at ", address,
+                                            " trains something else: "
+                                            "model is transformer here and resnet there")));
+  GroupOptions smaller = {.name = "mine", .microbatches = 3, .state = {absl::MakeSpan(state)}};
+  EXPECT_EQ(refusal(smaller).message(),
+            absl::StrCat("the group at ", address,
+                         " trains something else: microbatches is 3 here and 8 there; model is not "
+                         "set here and resnet there; name is mine here and rubato there; and 1 "
+                         "more"));
+  // Nor does anyone answer who does not know the secret.
+  GroupOptions stranger = {.join = {address}, .secret = "guess"};
+  auto group = ElasticGroup::Open(std::move(stranger));
+  const absl::Status waited = (*group)->BeginStep(absl::Milliseconds(400)).status();
+  EXPECT_EQ(waited, absl::DeadlineExceededError(absl::StrCat(
+                        "no view to train in after 400ms; nobody answers at ", address)));
+  EXPECT_EQ(founder.group->view().size(), 1);
+}
+
 TEST(ElasticGroupOptionsTest, BadAddressesAreNamed) {
   const auto group = ElasticGroup::Open({.join = {"nowhere"}});
   EXPECT_EQ(group.status().message(), "\"nowhere\" is not HOST:PORT");
