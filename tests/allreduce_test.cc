@@ -275,7 +275,7 @@ TEST(AllreduceTest, DivergingTrainingFailsAndSaysSo) {
   TrainingJob training(folder.path(), {job, "--set", "optimizer.learning_rate=1e30"});
   const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(training.Summary()["error"].get<std::string>(), HasSubstr("a NaN or an infinity"));
+  EXPECT_THAT(training.Summary()["error"].get<std::string>(), HasSubstr("failed 3 times"));
 }
 
 // A model that keeps rows by id belongs to servers, and says so before anything starts.
