@@ -87,6 +87,7 @@ class ControlLoop {
   void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Show(uint64_t live_view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WatchProcesses(const GroupView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReadErrors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadPackets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AcceptConnections();
   void ReadGreetings(absl::Time now);
