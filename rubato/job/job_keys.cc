@@ -58,6 +58,12 @@ std::vector<JobKey> TrainingKeys() {
        AT(batches_per_task)},
       {"max_inflight", "batches pulled ahead of the last push: the bound on staleness",
        AT(max_inflight)},
+      {"mode", "gradients apply at once (async), by rounds (sync), or rows at once (hybrid)",
+       AT(mode)},
+      {"rounds.gradients", "sync, hybrid: batches whose mean is one step; 0: workers.max",
+       AT(rounds.gradients)},
+      {"rounds.tolerance", "sync, hybrid: steps a gradient may be behind; 0: none",
+       AT(rounds.tolerance)},
   };
 }
 

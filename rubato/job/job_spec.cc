@@ -13,6 +13,8 @@ namespace {
 // Keeps batch_size * batches_per_task, and what memory they need, far from overflow.
 constexpr int64_t kBatchSizeMax = 1 << 24;
 constexpr int64_t kBatchesPerTaskMax = 1 << 24;
+constexpr int64_t kGradientsMax = 1 << 16;
+constexpr int64_t kToleranceMax = 1 << 10;
 constexpr int64_t kProcessesMax = 4096;
 
 absl::Status CheckName(const std::string& name) {
@@ -160,6 +162,24 @@ absl::Status CheckEvaluate(const EvaluateSpec& spec, const std::string& strategy
   return absl::OkStatus();
 }
 
+absl::Status CheckMode(const JobSpec& job) {
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("mode", job.mode, {"async", "sync", "hybrid"}));
+  RUBATO_RETURN_IF_ERROR(CheckRange("rounds.gradients", job.rounds.gradients, 0, kGradientsMax));
+  RUBATO_RETURN_IF_ERROR(CheckRange("rounds.tolerance", job.rounds.tolerance, 0, kToleranceMax));
+  if (job.mode == "async") {
+    if (job.rounds == RoundsSpec()) return absl::OkStatus();
+    return Invalid("rounds", "mode: async has none; choose mode: sync or hybrid");
+  }
+  if (job.strategy != "ps") {
+    return Invalid("mode", job.mode, " is for strategy: ps; allreduce is always in step");
+  }
+  if (job.batches_per_task > 1) {
+    return Invalid("batches_per_task", job.batches_per_task, " with mode: ", job.mode,
+                   ", whose tasks are one batch each; take it out");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status JobSpec::Validate() const {
@@ -185,6 +205,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("max_steps", max_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("batches_per_task", batches_per_task, 0, kBatchesPerTaskMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
+  RUBATO_RETURN_IF_ERROR(CheckMode(*this));
   RUBATO_RETURN_IF_ERROR(optimizer.Validate());
   RUBATO_RETURN_IF_ERROR(tables.Validate());
   RUBATO_RETURN_IF_ERROR(CheckEvaluate(evaluate, strategy));

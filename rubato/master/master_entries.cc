@@ -34,6 +34,9 @@ std::string ShapeOf(const MasterOptions& options) {
                       ", epochs ", job.epochs, ", max_steps ", job.max_steps, ", seed ", job.seed,
                       ", shuffle.tasks ", job.shuffle.tasks, ", shuffle.buffer ",
                       job.shuffle.buffer,
+                      job.mode == "async" ? ""
+                                          : absl::StrCat(", mode ", job.mode, " by ",
+                                                         PlanOf(job, 0, 0).round_tasks),
                       together ? ", strategy allreduce" : absl::StrCat(", servers ", job.servers));
 }
 

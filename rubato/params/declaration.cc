@@ -149,6 +149,8 @@ absl::string_view PushOutcomeName(PushOutcome outcome) {
       return "duplicate";
     case PushOutcome::kFenced:
       return "fenced";
+    case PushOutcome::kStale:
+      return "stale";
   }
   return "?";
 }
