@@ -171,6 +171,11 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
   PutApplied(writer, shard.applied_);
   writer.Put<int64_t>(shard.steps_);
   writer.Put<double>(shard.rate_);
+  writer.Put<int64_t>(shard.rounds_);
+  writer.Put<int64_t>(shard.round_samples_);
+  shard.staged_.Visit(
+      [&](int64_t, const PushRequest& request) { EncodePush(request, &staged_.emplace_back()); });
+  writer.Put<uint64_t>(staged_.size());
   writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
   const auto partitions = static_cast<uint64_t>(shard.partitions_.end - shard.partitions_.begin);
   const uint64_t span = partitions == kPartitions ? UINT64_MAX : partitions * FirstPoint(1);
@@ -194,6 +199,15 @@ absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
       RUBATO_RETURN_IF_ERROR(sink.Append(
           RecordKind::kCheckpointDense,
           {reinterpret_cast<const char*>(dense_.data()), dense_.size() * sizeof(float)}));
+      stage_ = Stage::kStaged;
+      return false;
+    case Stage::kStaged:
+      for (size_t bytes = 0; bytes < kStepBytes && staged_written_ < staged_.size();) {
+        const absl::string_view body = staged_[staged_written_++].view();
+        RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointStaged, body));
+        bytes += body.size();
+      }
+      if (staged_written_ < staged_.size()) return false;
       stage_ = tables_.empty() ? Stage::kEnd : Stage::kRows;
       return false;
     case Stage::kRows: {
@@ -224,6 +238,8 @@ absl::Status CheckpointReader::Add(RecordKind kind, absl::string_view body) {
       return AddRows(body);
     case RecordKind::kCheckpointCounted:
       return AddCounted(body);
+    case RecordKind::kCheckpointStaged:
+      return AddStaged(body);
     case RecordKind::kCheckpointEnd:
       end_ = true;
       return absl::OkStatus();
@@ -248,16 +264,24 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   std::map<int64_t, IntervalSet> applied = GetApplied(reader);
   const auto steps = reader.Get<int64_t>();
   const auto rate = reader.Get<double>();
+  const auto rounds = reader.Get<int64_t>();
+  const auto round_samples = reader.Get<int64_t>();
+  staged_ = reader.Get<uint64_t>();
   const auto tables = reader.Get<uint32_t>();
   for (uint32_t t = 0; t < tables && reader.ok(); ++t) {
     rows_.push_back(reader.Get<uint64_t>());
     counted_.push_back(reader.Get<uint64_t>());
   }
   RUBATO_RETURN_IF_ERROR(reader.Check("head"));
+  if (rounds < 0 || round_samples < 0)
+    return absl::DataLossError("a head with fewer than 0 rounds");
   if (!(rate > 0 && rate <= 1)) return absl::DataLossError("a head with an impossible rate");
   shard_.applied_ = std::move(applied);
   shard_.steps_ = steps;
   shard_.rate_ = rate;
+  shard_.rounds_ = rounds;
+  shard_.round_samples_ = round_samples;
+  shard_.staged_.Restore(rounds);
   if (declaration_bytes.empty()) return absl::OkStatus();
   RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
   const Interval slice =
@@ -319,8 +343,15 @@ absl::Status CheckpointReader::AddCounted(absl::string_view body) {
   return absl::OkStatus();
 }
 
+absl::Status CheckpointReader::AddStaged(absl::string_view body) {
+  if (!dense_ || staged_ == 0) return absl::DataLossError("a gradient out of place");
+  --staged_;
+  return Annotate(shard_.RestoreStaged(body), "a staged gradient");
+}
+
 absl::Status CheckpointReader::Finish() const {
-  if (!head_ || !dense_ || !end_) return absl::DataLossError("cut short: its end is missing");
+  if (!head_ || !dense_ || !end_ || staged_ > 0)
+    return absl::DataLossError("cut short: its end is missing");
   for (size_t t = 0; t < rows_.size(); ++t) {
     const EmbeddingTable& table = *shard_.tables_[t];
     if (table.rows() == rows_[t] && table.counted() == counted_[t]) continue;

@@ -5,7 +5,7 @@
 // order of the rows' keys. So a push pays one copy of a row at most, and never waits longer than
 // a step.
 //
-//     head | dense weights | rows, counted ids | rows, counted ids | ... | end
+//     head | dense weights | staged gradients | rows, counted ids | rows, counted ids | ... | end
 //
 // The rows of all records together are the rows at the cut, each once; so are the ids that were
 // only counted then. CheckpointReader takes the
@@ -48,12 +48,14 @@ class CheckpointWriter {
 
  private:
   class TableCut;
-  enum class Stage { kHead, kDense, kRows, kEnd, kDone };
+  enum class Stage { kHead, kDense, kStaged, kRows, kEnd, kDone };
 
   CheckpointName name_;
   Stage stage_ = Stage::kHead;
   std::string head_;
   std::vector<float> dense_;
+  std::vector<Buffer> staged_;
+  size_t staged_written_ = 0;
   std::vector<std::unique_ptr<TableCut>> tables_;
   size_t table_ = 0;  // The one being written.
 };
@@ -72,6 +74,7 @@ class CheckpointReader {
   absl::Status AddDense(absl::string_view body);
   absl::Status AddRows(absl::string_view body);
   absl::Status AddCounted(absl::string_view body);
+  absl::Status AddStaged(absl::string_view body);
 
   Shard& shard_;
   bool head_ = false;
@@ -79,6 +82,7 @@ class CheckpointReader {
   bool end_ = false;
   std::vector<uint64_t> rows_;     // By table, as the head promises.
   std::vector<uint64_t> counted_;  // Likewise, ids without a row.
+  uint64_t staged_ = 0;            // Gradients yet to come, as the head promises.
 };
 
 // Reads the head alone. DATA_LOSS if it is not one.

@@ -15,6 +15,11 @@
 
 namespace rubato {
 
+// When a gradient moves the weights: docs/design/0003-modes.md.
+enum class PushMode : uint8_t { kAsync = 0, kSync = 1, kHybrid = 2 };
+// As a job file has it, which must be one of the three.
+PushMode PushModeOf(absl::string_view name);
+
 // The first declaration makes the tables and sets the dense weights; later ones must agree with it
 // in everything but the dense values, which every worker derives from the same seed.
 struct Declaration {
@@ -22,6 +27,8 @@ struct Declaration {
   OptimizerSpec optimizer;  // Of dense weights, and of tables without their own.
   RowsSpec rows;            // Of tables without their own.
   uint64_t seed = 0;
+  PushMode mode = PushMode::kAsync;
+  int64_t tolerance = 0;  // Modes sync and hybrid: rounds that a gradient may be behind.
   // All dense weights at their starting values, flat: signature.dense_size of them.
   std::vector<float> dense;
 };

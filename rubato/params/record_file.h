@@ -30,9 +30,10 @@ enum class RecordKind : uint32_t {
   kWeightsDense = 9,       // some dense weights,
   kWeightsRows = 10,       // some rows of a table,
   kWeightsEnd = 11,        // and how many rows there were: the last record.
+  kCheckpointStaged = 12,  // A push that waits for the others of its round.
 };
 
-inline constexpr uint32_t kFileVersion = 3;
+inline constexpr uint32_t kFileVersion = 4;
 inline constexpr size_t kFileHeaderBytes = 32;
 inline constexpr size_t kRecordHeaderBytes = 32;
 

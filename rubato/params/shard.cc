@@ -53,6 +53,8 @@ absl::Status Shard::Declare(absl::string_view body, RecordSink* log) {
     tables_.clear();
     return status;
   }
+  mode_ = declaration.mode;
+  tolerance_ = declaration.tolerance;
   dense_size_ = declaration.dense.size();
   dense_ = std::move(declaration.dense);
   declaration.dense.clear();
@@ -98,6 +100,7 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
 absl::Status Shard::Pull(absl::string_view body, Buffer* reply) {
   if (!declared()) return absl::FailedPreconditionError("pull before the model was declared");
   RUBATO_RETURN_IF_ERROR(DecodePull(body, &pull_));
+  RUBATO_RETURN_IF_ERROR(Whole(pull_.rounds));
   if (!pull_.tables.empty() && pull_.tables.size() != tables_.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("pull of ", pull_.tables.size(), " tables, but there are ", tables_.size()));
@@ -151,7 +154,12 @@ absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log)
           request.worker.ToString(), " pushed ", KeyText(key),
           ", of which part is applied already: batches must be cut the same way every time"));
   }
+  if (Stale(request)) {
+    ++counters_.stale;
+    return PushOutcome::kStale;
+  }
   RUBATO_RETURN_IF_ERROR(CheckParts(push_));
+  RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
   if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
   RUBATO_RETURN_IF_ERROR(Apply(request));
   ++counters_.pushes;
@@ -189,12 +197,22 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
           absl::StrCat(from, where, ": dim ", push.dims[t], ", not ", table.dim()));
     }
     if (!AllFinite(part.gradients)) return not_finite(where, part.gradients);
-    RUBATO_RETURN_IF_ERROR(Annotate(table.CheckRoom(part.ids.size()), from));
+    const auto staged = static_cast<size_t>(staged_.ids());  // They may all become rows.
+    RUBATO_RETURN_IF_ERROR(Annotate(table.CheckRoom(part.ids.size() + staged), from));
   }
   return absl::OkStatus();
 }
 
 absl::Status Shard::Apply(const PushRequest& request) {
+  if (InRounds()) return Stage(request);
+  RUBATO_RETURN_IF_ERROR(Update(request));
+  applied_[request.key.epoch].Add(request.key.begin, request.key.end);
+  ++steps_;
+  BeginStep();
+  return absl::OkStatus();
+}
+
+absl::Status Shard::Update(const PushRequest& request) {
   if (request.rate != rate_) {
     rate_ = request.rate;
     BeginStep();
@@ -208,9 +226,6 @@ absl::Status Shard::Apply(const PushRequest& request) {
     const TablePush& part = request.tables[t];
     RUBATO_RETURN_IF_ERROR(tables_[t]->Update(part.ids, part.gradients.data()));
   }
-  applied_[request.key.epoch].Add(request.key.begin, request.key.end);
-  ++steps_;
-  BeginStep();
   return absl::OkStatus();
 }
 
@@ -218,9 +233,14 @@ absl::Status Shard::Apply(const PushRequest& request) {
 void Shard::BeginStep() {
   int64_t samples = 0;
   for (const auto& [epoch, set] : applied_) samples += set.size();
-  next_ = {.number = static_cast<uint32_t>(steps_ + 1),
-           .learning_rate = rate_ * LearningRateAt(optimizer_->spec(), samples)};
-  for (const auto& table : tables_) table->BeginStep(next_.number, samples, rate_);
+  const int64_t dense_steps = InRounds() ? rounds_ : steps_;
+  next_ = {.number = static_cast<uint32_t>(dense_steps + 1),
+           .learning_rate =
+               rate_ * LearningRateAt(optimizer_->spec(), InRounds() ? round_samples_ : samples)};
+  if (mode() == PushMode::kSync) samples = round_samples_;
+  for (const auto& table : tables_) {
+    table->BeginStep(static_cast<uint32_t>(steps_ + 1), samples, rate_);
+  }
 }
 
 void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {
@@ -273,6 +293,17 @@ std::string Shard::Export() const {
   writer.PutString(declaration_bytes_);
   writer.PutSpan<float>(dense_);
   writer.Put<int64_t>(steps_);
+  writer.Put<int64_t>(rounds_);
+  staged_.Visit([&](int64_t round, const PushRequest& request) {
+    writer.Put<int64_t>(round);
+    writer.Put<int64_t>(request.key.epoch);
+    writer.Put<int64_t>(request.key.begin);
+    writer.PutSpan<float>(request.dense);
+    for (const TablePush& table : request.tables) {
+      writer.PutSpan<uint64_t>(table.ids);
+      writer.PutSpan<float>(table.gradients);
+    }
+  });
   for (const auto& [epoch, set] : applied_) {
     writer.Put<int64_t>(epoch);
     writer.PutString(set.ToString());

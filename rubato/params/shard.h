@@ -11,6 +11,9 @@
 //               │ yes
 //             append to the log, apply, kApplied
 //
+// In modes sync and hybrid what is applied later is staged here (shard_rounds.cc); to the batch it
+// is the same: once.
+//
 // Not thread-safe: the server's loop owns it.
 #ifndef RUBATO_PARAMS_SHARD_H_
 #define RUBATO_PARAMS_SHARD_H_
@@ -32,6 +35,7 @@
 #include "rubato/params/embedding_table.h"
 #include "rubato/params/memory.h"
 #include "rubato/params/record_file.h"
+#include "rubato/params/staged_rounds.h"
 #include "rubato/params/wire.h"
 
 namespace rubato {
@@ -49,6 +53,7 @@ struct ShardCounters {
   int64_t pushes = 0;  // Applied.
   int64_t duplicates = 0;
   int64_t fenced = 0;
+  int64_t stale = 0;
   int64_t not_finite = 0;
   // Of all tables, a log's replay included.
   int64_t rows_admitted = 0;
@@ -75,6 +80,11 @@ class Shard {
   // Who may push. Ignored unless newer than the view it has.
   void SetView(int64_t number, std::vector<WorkerId> workers);
   int64_t view() const { return view_; }
+  // Modes sync and hybrid: the first `rounds` rounds are whole on every server, so each moves the
+  // weights, unless it has. Pulls and pushes bring the same word along. FAILED_PRECONDITION if
+  // nothing of such a round ever came here, so that the word is not the ledger's.
+  absl::Status Whole(int64_t rounds);
+  int64_t rounds() const { return rounds_; }
 
   // ---- recovery ----
 
@@ -104,7 +114,13 @@ class Shard {
   absl::Status CheckParts(const DecodedPush& push);
   bool Fenced(const PushRequest& request) const;
   absl::Status Apply(const PushRequest& request);
+  absl::Status Update(const PushRequest& request);
   void BeginStep();
+  PushMode mode() const { return mode_; }
+  bool InRounds() const { return mode() != PushMode::kAsync; }
+  bool Stale(const PushRequest& request) const;
+  absl::Status Stage(const PushRequest& request);
+  absl::Status RestoreStaged(absl::string_view body);  // As of a checkpoint.
 
   Memory& memory_;
   ShardOptions options_;
@@ -121,6 +137,11 @@ class Shard {
   double rate_ = 1;     // What the last push multiplied learning rates with.
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
+  PushMode mode_ = PushMode::kAsync;
+  int64_t tolerance_ = 0;
+  StagedRounds staged_;
+  int64_t rounds_ = 0;         // That moved the weights,
+  int64_t round_samples_ = 0;  // and the records of them.
   ShardCounters counters_;
   DecodedPull pull_;  // Reused.
   DecodedPush push_;

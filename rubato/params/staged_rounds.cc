@@ -32,6 +32,17 @@ int64_t StagedRounds::Batch::bytes() const {
   return static_cast<int64_t>(bytes);
 }
 
+int64_t StagedRounds::Batch::ids() const {
+  size_t ids = 0;
+  for (const Table& table : tables) ids += table.ids.size();
+  return static_cast<int64_t>(ids);
+}
+
+bool StagedRounds::Holds(const PushRequest& request) const {
+  const auto round = rounds_.find(request.round);
+  return round != rounds_.end() && round->second.contains({request.key.epoch, request.key.begin});
+}
+
 void StagedRounds::Stage(int64_t round, const PushRequest& request) {
   RUBATO_CHECK(round >= merged_);
   Batch batch;
@@ -45,6 +56,7 @@ void StagedRounds::Stage(int64_t round, const PushRequest& request) {
     copy.gradients.assign(table.gradients.begin(), table.gradients.end());
   }
   bytes_ += batch.bytes();
+  ids_ += batch.ids();
   const bool fresh =
       rounds_[round]
           .emplace(std::make_pair(request.key.epoch, request.key.begin), std::move(batch))
@@ -64,6 +76,7 @@ const StagedRounds::Merged& StagedRounds::Merge() {
   std::vector<const Batch*> batches;  // Those with a gradient, here or on another server.
   for (const auto& [place, batch] : last_) {
     bytes_ -= batch.bytes();
+    ids_ -= batch.ids();
     merge_.samples += batch.head.key.end - batch.head.key.begin;
     if (batch.head.records == 0) continue;
     records += static_cast<double>(batch.head.records);

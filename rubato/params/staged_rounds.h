@@ -26,8 +26,11 @@ class StagedRounds {
  public:
   // Rounds merged so far: the number of the next one, and the version of the weights.
   int64_t merged() const { return merged_; }
+  bool Has(int64_t round) const { return rounds_.contains(round); }
+  bool Holds(const PushRequest& request) const;  // Its batch, in its round.
   bool empty() const { return rounds_.empty(); }
   int64_t bytes() const { return bytes_; }  // What is staged, about.
+  int64_t ids() const { return ids_; }      // In all tables, those that come twice counted so.
 
   // Copies a gradient. Its round must not be merged, its batch not staged.
   void Stage(int64_t round, const PushRequest& request);
@@ -63,6 +66,7 @@ class StagedRounds {
     std::vector<Table> tables;
     PushRequest View() const;
     int64_t bytes() const;
+    int64_t ids() const;
   };
   // By epoch and position, the same order on every server.
   using Round = std::map<std::pair<int64_t, int64_t>, Batch>;
@@ -72,6 +76,7 @@ class StagedRounds {
 
   int64_t merged_ = 0;
   int64_t bytes_ = 0;
+  int64_t ids_ = 0;
   std::map<int64_t, Round> rounds_;
   Round last_;  // Behind merge_.
   Batch sum_;

@@ -13,10 +13,12 @@ namespace {
 struct PullHead {
   uint32_t tables;
   uint32_t want_dense;
+  int64_t rounds;
 };
 struct PushHead {
   int64_t epoch, task, begin, end, worker, view;
   double rate;
+  int64_t records, round, rounds;
   uint32_t tables;
   uint32_t dense;  // Floats.
 };
@@ -49,6 +51,22 @@ class Walker {
   bool ok_ = true;
 };
 
+PushHead HeadOf(const PushRequest& request, size_t dense) {
+  const BatchKey& key = request.key;
+  return {key.epoch,
+          key.task,
+          key.begin,
+          key.end,
+          request.worker.value(),
+          request.view,
+          request.rate,
+          request.records,
+          request.round,
+          request.rounds,
+          static_cast<uint32_t>(request.tables.size()),
+          static_cast<uint32_t>(dense)};
+}
+
 uint32_t DimOf(size_t floats, size_t ids) {
   return ids == 0 ? 0 : static_cast<uint32_t>(floats / ids);
 }
@@ -65,6 +83,7 @@ absl::Status DecodePull(absl::string_view body, DecodedPull* out) {
   }
   if (!walker.Done()) return absl::InvalidArgumentError("bytes that are no pull");
   out->want_dense = head[0].want_dense != 0;
+  out->rounds = head[0].rounds;
   return absl::OkStatus();
 }
 
@@ -88,6 +107,9 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
   request.worker = WorkerId(head.worker);
   request.view = head.view;
   request.rate = head.rate;
+  request.records = head.records;
+  request.round = head.round;
+  request.rounds = head.rounds;
   return absl::OkStatus();
 }
 
@@ -99,7 +121,7 @@ void PullSplit::Encode(const PullRequest& request, const PartitionMap& map) {
   dims_.clear();
   for (Part& part : parts_) {
     part.body.clear();
-    part.body.Put(PullHead{static_cast<uint32_t>(tables), !request.dense.empty()});
+    part.body.Put(PullHead{static_cast<uint32_t>(tables), !request.dense.empty(), request.rounds});
     part.body.Extend(tables * sizeof(TablePart));
     part.counts.assign(tables, 0);
     part.positions.clear();
@@ -159,6 +181,22 @@ absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   return absl::InternalError(absl::StrCat("server ", server, " sent another number of rows"));
 }
 
+void EncodePush(const PushRequest& request, Buffer* body) {
+  body->clear();
+  body->Put(HeadOf(request, request.dense.size()));
+  for (const TablePush& table : request.tables) {
+    body->Put(TablePart{static_cast<uint32_t>(table.ids.size()),
+                        DimOf(table.gradients.size(), table.ids.size())});
+  }
+  body->Append(request.dense.data(), request.dense.size() * sizeof(float));
+  body->Pad();
+  for (const TablePush& table : request.tables) {
+    body->Append(table.ids.data(), table.ids.size() * sizeof(uint64_t));
+    body->Append(table.gradients.data(), table.gradients.size() * sizeof(float));
+    body->Pad();
+  }
+}
+
 void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
   const auto servers = static_cast<size_t>(map.servers());
   const size_t tables = request.tables.size();
@@ -169,9 +207,7 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
     const Interval slice = DenseSlice(dense_size, static_cast<int64_t>(s), map.servers());
     const auto dense = static_cast<size_t>(slice.end - slice.begin);
     body.clear();
-    body.Put(PushHead{request.key.epoch, request.key.task, request.key.begin, request.key.end,
-                      request.worker.value(), request.view, request.rate,
-                      static_cast<uint32_t>(tables), static_cast<uint32_t>(dense)});
+    body.Put(HeadOf(request, dense));
     body.Extend(tables * sizeof(TablePart));
     body.Append(request.dense.data() + slice.begin, dense * sizeof(float));
     body.Pad();

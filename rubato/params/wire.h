@@ -39,6 +39,7 @@ struct TableIds {
 };
 struct DecodedPull {
   bool want_dense = false;
+  int64_t rounds = 0;  // As PullRequest's.
   std::vector<TableIds> tables;
 };
 // INVALID_ARGUMENT if the bytes are no pull. Spans point into `body`, which starts at a multiple
@@ -71,6 +72,9 @@ class PullSplit {
   std::vector<uint32_t> dims_;
   std::vector<Part> parts_;
 };
+
+// A push that is all for one server, as DecodePush reads it.
+void EncodePush(const PushRequest& request, Buffer* body);
 
 // One push as one body a server; every server gets one, if only to note that the batch is done.
 class PushSplit {

@@ -100,6 +100,8 @@ absl::Status WorkerLoop::Connect() {
                     .optimizer = optimizer_,
                     .rows = options_.job.tables,
                     .seed = options_.job.seed,
+                    .mode = PushModeOf(options_.job.mode),
+                    .tolerance = options_.job.rounds.tolerance,
                     .dense = trainer_.InitialDense(options_.job.seed)},
                    [this, &done, &declared](const absl::Status& status) {
                      MutexLock lock(mu_);
@@ -326,14 +328,13 @@ void WorkerLoop::Push(Work& work) {
     MutexLock lock(mu_);
     ++pushing_[work.task.id];
   }
-  PushRequest request = {
-      .key = work.key,
-      .worker = options_.id,
-      .view = control_->view(),
-      .rate = work.task.rate,
-      .records = static_cast<int64_t>(work.batch.rows),
-      .round = work.task.round,
-      .rounds = work.task.rounds};
+  PushRequest request = {.key = work.key,
+                         .worker = options_.id,
+                         .view = control_->view(),
+                         .rate = work.task.rate,
+                         .records = static_cast<int64_t>(work.batch.rows),
+                         .round = work.task.round,
+                         .rounds = work.task.rounds};
   if (work.batch.rows > 0) {
     std::vector<absl::Span<float>> gradient = {absl::MakeSpan(out_.dense_gradient)};
     for (auto& table : out_.table_gradients) gradient.push_back(absl::MakeSpan(table));

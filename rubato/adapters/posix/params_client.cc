@@ -178,6 +178,7 @@ struct PushInFlight : Gathering {
   PushSplit split;
   bool applied = false;
   bool fenced = false;
+  bool stale = false;
   std::function<void(absl::StatusOr<PushOutcome>)> done;
 };
 struct DeclareInFlight : Gathering {
@@ -234,7 +235,7 @@ class AsioParamsClient : public ParamsClient {
             std::function<void(absl::StatusOr<PushOutcome>)> done) override {
     auto push = pushes_->Take();
     push->split.Encode(request, map_);
-    push->applied = push->fenced = false;
+    push->applied = push->fenced = push->stale = false;
     push->done = std::move(done);
     SendToAll(
         ParamsOp::kPush, push, [](PushInFlight& p, size_t s) { return p.split.body(s).view(); },
@@ -243,6 +244,7 @@ class AsioParamsClient : public ParamsClient {
           const auto done = std::exchange(p.done, nullptr);
           if (p.fenced) return done(PushOutcome::kFenced);
           if (!p.status.ok()) return done(Detached(p.status));
+          if (p.stale) return done(PushOutcome::kStale);
           done(p.applied ? PushOutcome::kApplied : PushOutcome::kDuplicate);
         });
   }
@@ -255,7 +257,8 @@ class AsioParamsClient : public ParamsClient {
     const auto outcome = reply.size() == 1 ? static_cast<PushOutcome>(reply[0]) : PushOutcome(-1);
     push.applied |= outcome == PushOutcome::kApplied;
     push.fenced |= outcome == PushOutcome::kFenced;
-    if (outcome >= PushOutcome::kApplied && outcome <= PushOutcome::kFenced) {
+    push.stale |= outcome == PushOutcome::kStale;
+    if (outcome >= PushOutcome::kApplied && outcome <= PushOutcome::kStale) {
       return absl::OkStatus();
     }
     return absl::InternalError(absl::StrCat("server ", server, " gave no outcome"));
