@@ -4,17 +4,25 @@
 //
 //     push ── known worker? ──no──▶ kFenced
 //               │ yes
-//             batch applied? ─all─▶ kDuplicate     ─partly─▶ error: not a batch of this job
-//               │ no
+//             for the partitions it owns? ──no──▶ ABORTED: one of us has an older map
+//               │ yes
+//             batch applied to all of them? ─yes─▶ kDuplicate     ─partly─▶ error: no batch of this
+//             job
+//               │ no, to some or none
 //             finite and fitting? ─no─▶ error naming table and worker; for a NaN or an infinity
 //               │                         OUT_OF_RANGE, and counted
 //               │ yes
 //             append to the log, apply, kApplied
 //
+// What it owns is a set of partitions, rows and slices of the dense weights, each with its history
+// (params/history.h): nothing of a partition depends on which others are here, so it can live on
+// any server, and move. The one exception is a table's `capacity`, of which a server has a share.
+//
 // Not thread-safe: the server's loop owns it.
 #ifndef RUBATO_PARAMS_SHARD_H_
 #define RUBATO_PARAMS_SHARD_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -30,6 +39,7 @@
 #include "rubato/net/buffer.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/embedding_table.h"
+#include "rubato/params/history.h"
 #include "rubato/params/memory.h"
 #include "rubato/params/record_file.h"
 #include "rubato/params/wire.h"
@@ -37,9 +47,11 @@
 namespace rubato {
 
 class WeightsSink;
+struct CheckpointFile;
 
 struct ShardOptions {
   int64_t server = 0;
+  // When the job begins, these share all partitions evenly; a server beyond them begins with none.
   int64_t servers = 1;
   uint64_t rows_max = uint64_t{1} << 30;  // A table's, on this server.
 };
@@ -84,7 +96,12 @@ class Shard {
   // ---- state ----
 
   bool declared() const { return declaration_.has_value(); }
-  const std::map<int64_t, IntervalSet>& applied() const { return applied_; }
+  const PartitionMap& map() const { return map_; }
+  const std::vector<History>& histories() const { return histories_; }
+  // Applied to every partition here.
+  std::map<int64_t, IntervalSet> applied() const;
+  // Positions applied to some of the partitions and not to all of them.
+  int64_t uneven() const;
   ShardCounters counters() const;
   const ShardOptions& options() const { return options_; }
   int64_t rows() const;
@@ -92,6 +109,10 @@ class Shard {
   // Everything, in one order whatever the history: equal bytes mean equal state. For tests and
   // small tools; holds it all in memory.
   std::string Export() const;
+  // The same in pieces with names that do not depend on who holds them: rows, counts and slices
+  // with their state.
+  void VisitState(
+      absl::FunctionRef<void(const std::string& name, absl::string_view state)> visit) const;
   // Its part of the weights, as of the next step (params/weights.h). FAILED_PRECONDITION before
   // the first Declare.
   absl::Status VisitWeights(WeightsSink& sink) const;
@@ -99,26 +120,35 @@ class Shard {
  private:
   friend class CheckpointWriter;
   friend class CheckpointReader;
+  friend absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files);
+
+  using DenseSlice = std::vector<float>;  // Weights, then their state.
 
   absl::Status MakeTables(const Declaration& declaration);
+  void MakeDense(absl::Span<const float> weights);
   absl::Status CheckParts(const DecodedPush& push);
+  absl::Status CheckVersion(int64_t version) const;
+  bool Owns(absl::Span<const uint64_t> ids) const;
   bool Fenced(const PushRequest& request) const;
   absl::Status Apply(const PushRequest& request);
-  void BeginStep();
+  absl::Status ApplyTo(History& history, const PushRequest& request);
+  void UpdateDense(const History& history, absl::Span<const float> gradient);
+  void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
+  void BeginStep(const History& history, bool evict) const;
+  void BeginNextStep();
+  void SetOwned(std::vector<History> histories);
+  size_t dense_floats() const;
 
   Memory& memory_;
   ShardOptions options_;
-  Interval partitions_;
+  PartitionMap map_;
+  std::vector<History> histories_;  // Of what it owns, by partition each once.
+  std::array<bool, kPartitions> owned_{};
   std::optional<Declaration> declaration_;  // Without its dense values.
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;
-  std::vector<float> dense_;  // Weights, then their state.
-  size_t dense_size_ = 0;     // Weights of it.
+  std::map<int64_t, DenseSlice> dense_;  // By number.
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
-  std::map<int64_t, IntervalSet> applied_;
-  int64_t steps_ = 0;   // Pushes applied.
-  OptimizerStep next_;  // The step of the next push.
-  double rate_ = 1;     // What the last push multiplied learning rates with.
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;

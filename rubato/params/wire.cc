@@ -11,11 +11,12 @@ namespace rubato {
 namespace {
 
 struct PullHead {
+  int64_t version;
   uint32_t tables;
   uint32_t want_dense;
 };
 struct PushHead {
-  int64_t epoch, task, begin, end, worker, view;
+  int64_t epoch, task, begin, end, worker, view, version;
   double rate;
   uint32_t tables;
   uint32_t dense;  // Floats.
@@ -53,6 +54,12 @@ uint32_t DimOf(size_t floats, size_t ids) {
   return ids == 0 ? 0 : static_cast<uint32_t>(floats / ids);
 }
 
+int64_t Floats(const std::vector<Interval>& slices) {
+  int64_t floats = 0;
+  for (const Interval& slice : slices) floats += slice.end - slice.begin;
+  return floats;
+}
+
 }  // namespace
 
 absl::Status DecodePull(absl::string_view body, DecodedPull* out) {
@@ -64,6 +71,7 @@ absl::Status DecodePull(absl::string_view body, DecodedPull* out) {
     out->tables.push_back({walker.Take<uint64_t>(part.ids), part.dim});
   }
   if (!walker.Done()) return absl::InvalidArgumentError("bytes that are no pull");
+  out->version = head[0].version;
   out->want_dense = head[0].want_dense != 0;
   return absl::OkStatus();
 }
@@ -88,6 +96,7 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
   request.worker = WorkerId(head.worker);
   request.view = head.view;
   request.rate = head.rate;
+  out->version = head.version;
   return absl::OkStatus();
 }
 
@@ -97,9 +106,16 @@ void PullSplit::Encode(const PullRequest& request, const PartitionMap& map) {
   request_ = request;
   parts_.resize(servers);
   dims_.clear();
-  for (Part& part : parts_) {
+  for (size_t s = 0; s < servers; ++s) {
+    Part& part = parts_[s];
+    const auto server = static_cast<int64_t>(s);
+    part.dense.clear();
+    if (!request.dense.empty()) {
+      part.dense = DenseSlices(static_cast<int64_t>(request.dense.size()), map, server);
+    }
     part.body.clear();
-    part.body.Put(PullHead{static_cast<uint32_t>(tables), !request.dense.empty()});
+    part.body.Put(
+        PullHead{map.VersionOf(server), static_cast<uint32_t>(tables), !request.dense.empty()});
     part.body.Extend(tables * sizeof(TablePart));
     part.counts.assign(tables, 0);
     part.positions.clear();
@@ -130,16 +146,15 @@ absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   Walker walker(reply);
   const auto dense_count = walker.Take<uint64_t>(1);
   const auto dense = walker.Take<float>(dense_count.empty() ? 0 : dense_count[0]);
-  if (!request_.dense.empty()) {
-    const Interval slice = DenseSlice(static_cast<int64_t>(request_.dense.size()), server,
-                                      static_cast<int64_t>(parts_.size()));
-    if (static_cast<int64_t>(dense.size()) != slice.end - slice.begin) {
-      return absl::InternalError(absl::StrCat(dense.size(), " dense weights came from server ",
-                                              server, ", not ", slice.end - slice.begin));
-    }
-    if (!dense.empty()) {
-      std::memcpy(request_.dense.data() + slice.begin, dense.data(), dense.size() * sizeof(float));
-    }
+  const float* from = dense.data();
+  if (static_cast<int64_t>(dense.size()) != Floats(part.dense)) {
+    return absl::InternalError(absl::StrCat(dense.size(), " dense weights came from server ",
+                                            server, ", not ", Floats(part.dense)));
+  }
+  for (const Interval& slice : part.dense) {
+    const auto floats = static_cast<size_t>(slice.end - slice.begin);
+    std::memcpy(request_.dense.data() + slice.begin, from, floats * sizeof(float));
+    from += floats;
   }
   const uint32_t* position = part.positions.data();
   for (size_t t = 0; t < dims_.size(); ++t) {
@@ -166,14 +181,18 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
   const auto dense_size = static_cast<int64_t>(request.dense.size());
   for (size_t s = 0; s < servers; ++s) {
     Buffer& body = bodies_[s];
-    const Interval slice = DenseSlice(dense_size, static_cast<int64_t>(s), map.servers());
-    const auto dense = static_cast<size_t>(slice.end - slice.begin);
+    const auto server = static_cast<int64_t>(s);
+    std::vector<Interval> slices;
+    if (dense_size > 0) slices = DenseSlices(dense_size, map, server);
     body.clear();
     body.Put(PushHead{request.key.epoch, request.key.task, request.key.begin, request.key.end,
-                      request.worker.value(), request.view, request.rate,
-                      static_cast<uint32_t>(tables), static_cast<uint32_t>(dense)});
+                      request.worker.value(), request.view, map.VersionOf(server), request.rate,
+                      static_cast<uint32_t>(tables), static_cast<uint32_t>(Floats(slices))});
     body.Extend(tables * sizeof(TablePart));
-    body.Append(request.dense.data() + slice.begin, dense * sizeof(float));
+    for (const Interval& slice : slices) {
+      body.Append(request.dense.data() + slice.begin,
+                  static_cast<size_t>(slice.end - slice.begin) * sizeof(float));
+    }
     body.Pad();
   }
   const auto head = [&](size_t s, size_t t) {
