@@ -16,6 +16,7 @@ constexpr int64_t kBatchesPerTaskMax = 1 << 24;
 constexpr int64_t kGradientsMax = 1 << 16;
 constexpr int64_t kToleranceMax = 1 << 10;
 constexpr int64_t kProcessesMax = 4096;
+constexpr int64_t kServersMax = 1024;  // One a partition of the parameters.
 
 absl::Status CheckName(const std::string& name) {
   const auto is_plain = [](char c) {
@@ -199,7 +200,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
   RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
-  RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kProcessesMax));
+  RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kServersMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("epochs", epochs, 1));
   RUBATO_RETURN_IF_ERROR(CheckRange("max_steps", max_steps, 0));

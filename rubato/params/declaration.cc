@@ -159,7 +159,7 @@ absl::string_view PushOutcomeName(PushOutcome outcome) {
   return "?";
 }
 
-std::string EncodeDeclaration(const Declaration& declaration, Interval slice) {
+std::string EncodeDeclaration(const Declaration& declaration, const std::vector<Interval>& slices) {
   std::string body;
   ByteWriter writer(body);
   writer.Put<uint64_t>(declaration.seed);
@@ -179,11 +179,14 @@ std::string EncodeDeclaration(const Declaration& declaration, Interval slice) {
   for (const TableSpec& table : declaration.signature.tables) {
     PutTable(writer, table);
   }
-  const auto part =
-      absl::MakeConstSpan(declaration.dense)
-          .subspan(static_cast<size_t>(slice.begin), static_cast<size_t>(slice.end - slice.begin));
-  writer.Put<uint64_t>(part.size());
-  writer.PutSpan<float>(part);
+  uint64_t floats = 0;
+  for (const Interval& slice : slices) floats += static_cast<uint64_t>(slice.end - slice.begin);
+  writer.Put<uint64_t>(floats);
+  for (const Interval& slice : slices) {
+    writer.PutSpan<float>(absl::MakeConstSpan(declaration.dense)
+                              .subspan(static_cast<size_t>(slice.begin),
+                                       static_cast<size_t>(slice.end - slice.begin)));
+  }
   return body;
 }
 

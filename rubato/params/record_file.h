@@ -30,7 +30,7 @@ enum class RecordKind : uint32_t {
   kWeightsDense = 9,       // some dense weights,
   kWeightsRows = 10,       // some rows of a table,
   kWeightsEnd = 11,        // and how many rows there were: the last record.
-  kCheckpointStaged = 12,  // A push that waits for the others of its round.
+  kCheckpointStaged = 32,  // A gradient that waits for the others of its round.
 };
 
 inline constexpr uint32_t kFileVersion = 4;

@@ -4,20 +4,28 @@
 //
 //     push ── known worker? ──no──▶ kFenced
 //               │ yes
-//             batch applied? ─all─▶ kDuplicate     ─partly─▶ error: not a batch of this job
-//               │ no
+//             for the partitions it owns? ──no──▶ ABORTED: one of us has an older map
+//               │ yes
+//             batch applied to all of them? ─yes─▶ kDuplicate     ─partly─▶ error: no batch of this
+//             job
+//               │ no, to some or none
 //             finite and fitting? ─no─▶ error naming table and worker; for a NaN or an infinity
 //               │                         OUT_OF_RANGE, and counted
 //               │ yes
 //             append to the log, apply, kApplied
 //
-// In modes sync and hybrid what is applied later is staged here (shard_rounds.cc); to the batch it
-// is the same: once.
+// In modes sync and hybrid a gradient of a round that is not whole yet is staged instead of applied
+// (shard_rounds.cc); to its batch it is the same: once.
+//
+// What it owns is a set of partitions, rows and slices of the dense weights, each with its history
+// (params/history.h): nothing of a partition depends on which others are here, so it can live on
+// any server, and move. The one exception is a table's `capacity`, of which a server has a share.
 //
 // Not thread-safe: the server's loop owns it.
 #ifndef RUBATO_PARAMS_SHARD_H_
 #define RUBATO_PARAMS_SHARD_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -25,6 +33,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -33,6 +42,7 @@
 #include "rubato/net/buffer.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/embedding_table.h"
+#include "rubato/params/history.h"
 #include "rubato/params/memory.h"
 #include "rubato/params/record_file.h"
 #include "rubato/params/staged_rounds.h"
@@ -41,9 +51,11 @@
 namespace rubato {
 
 class WeightsSink;
+struct CheckpointFile;
 
 struct ShardOptions {
   int64_t server = 0;
+  // When the job begins, these share all partitions evenly; a server beyond them begins with none.
   int64_t servers = 1;
   uint64_t rows_max = uint64_t{1} << 30;  // A table's, on this server.
 };
@@ -84,7 +96,7 @@ class Shard {
   // weights, unless it has. Pulls and pushes bring the same word along. FAILED_PRECONDITION if
   // nothing of such a round ever came here, so that the word is not the ledger's.
   absl::Status Whole(int64_t rounds);
-  int64_t rounds() const { return rounds_; }
+  int64_t rounds() const;  // That moved all weights here.
 
   // ---- recovery ----
 
@@ -94,7 +106,12 @@ class Shard {
   // ---- state ----
 
   bool declared() const { return declaration_.has_value(); }
-  const std::map<int64_t, IntervalSet>& applied() const { return applied_; }
+  const PartitionMap& map() const { return map_; }
+  const std::vector<History>& histories() const { return histories_; }
+  // Applied to every partition here.
+  std::map<int64_t, IntervalSet> applied() const;
+  // Positions applied to some of the partitions and not to all of them.
+  int64_t uneven() const;
   ShardCounters counters() const;
   const ShardOptions& options() const { return options_; }
   int64_t rows() const;
@@ -102,6 +119,10 @@ class Shard {
   // Everything, in one order whatever the history: equal bytes mean equal state. For tests and
   // small tools; holds it all in memory.
   std::string Export() const;
+  // The same in pieces with names that do not depend on who holds them: rows, counts and slices
+  // with their state.
+  void VisitState(
+      absl::FunctionRef<void(const std::string& name, absl::string_view state)> visit) const;
   // Its part of the weights, as of the next step (params/weights.h). FAILED_PRECONDITION before
   // the first Declare.
   absl::Status VisitWeights(WeightsSink& sink) const;
@@ -109,39 +130,46 @@ class Shard {
  private:
   friend class CheckpointWriter;
   friend class CheckpointReader;
+  friend absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files);
+
+  using DenseSlice = std::vector<float>;  // Weights, then their state.
 
   absl::Status MakeTables(const Declaration& declaration);
+  void MakeDense(absl::Span<const float> weights);
   absl::Status CheckParts(const DecodedPush& push);
+  absl::Status CheckVersion(int64_t version) const;
+  bool Owns(absl::Span<const uint64_t> ids) const;
   bool Fenced(const PushRequest& request) const;
   absl::Status Apply(const PushRequest& request);
-  absl::Status Update(const PushRequest& request);
-  void BeginStep();
-  PushMode mode() const { return mode_; }
-  bool InRounds() const { return mode() != PushMode::kAsync; }
+  absl::Status ApplyTo(History& history, const PushRequest& request);
+  void UpdateDense(const History& history, absl::Span<const float> gradient);
+  void UpdateSlice(int64_t slice, absl::Span<const float> gradient, const OptimizerStep& step);
+  OptimizerStep DenseStep(const History& history) const;
+  bool InRounds() const { return declared() && declaration_->mode != PushMode::kAsync; }
   bool Stale(const PushRequest& request) const;
-  absl::Status Stage(const PushRequest& request);
-  absl::Status RestoreStaged(absl::string_view body);  // As of a checkpoint.
+  absl::Status Stage(History& history, const PushRequest& request);
+  StagedGradient StagedOf(const PushRequest& request) const;
+  void ApplyRound(History& history);
+  absl::Status RestoreStaged(const StagedGradient& gradient);  // What of it is owned here.
+  void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
+  void BeginStep(const History& history, bool evict) const;
+  void BeginNextStep();
+  void SetOwned(std::vector<History> histories);
+  size_t dense_floats() const;
 
   Memory& memory_;
   ShardOptions options_;
-  Interval partitions_;
+  PartitionMap map_;
+  std::vector<History> histories_;  // Of what it owns, by partition each once.
+  std::array<bool, kPartitions> owned_{};
   std::optional<Declaration> declaration_;  // Without its dense values.
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;
-  std::vector<float> dense_;  // Weights, then their state.
-  size_t dense_size_ = 0;     // Weights of it.
+  std::map<int64_t, DenseSlice> dense_;  // By number.
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
-  std::map<int64_t, IntervalSet> applied_;
-  int64_t steps_ = 0;   // Pushes applied.
-  OptimizerStep next_;  // The step of the next push.
-  double rate_ = 1;     // What the last push multiplied learning rates with.
+  StagedRounds staged_;
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
-  PushMode mode_ = PushMode::kAsync;
-  int64_t tolerance_ = 0;
-  StagedRounds staged_;
-  int64_t rounds_ = 0;         // That moved the weights,
-  int64_t round_samples_ = 0;  // and the records of them.
   ShardCounters counters_;
   DecodedPull pull_;  // Reused.
   DecodedPush push_;

@@ -1,4 +1,7 @@
 // Modes sync and hybrid: what a push does when it does not move the weights at once.
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 #include "rubato/params/shard.h"
@@ -8,54 +11,107 @@ namespace rubato {
 // A round that moved the weights has all its gradients, so what comes for it now is from elsewhere.
 bool Shard::Stale(const PushRequest& request) const {
   if (!InRounds()) return false;
-  return request.round < rounds_ || request.round - request.rounds > tolerance_;
+  return request.round < rounds() || request.round - request.rounds > declaration_->tolerance;
 }
 
-absl::Status Shard::Stage(const PushRequest& request) {
-  RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
-  if (mode_ == PushMode::kHybrid) {
+int64_t Shard::rounds() const {
+  if (histories_.empty()) return 0;
+  return std::min_element(histories_.begin(), histories_.end(),
+                          [](const History& a, const History& b) { return a.rounds < b.rounds; })
+      ->rounds;
+}
+
+StagedGradient Shard::StagedOf(const PushRequest& request) const {
+  StagedGradient gradient;
+  gradient.round = request.round;
+  gradient.key = request.key;
+  gradient.records = request.records;
+  gradient.rate = request.rate;
+  absl::Span<const float> dense = request.dense;
+  for (const auto& [s, slice] : dense_) {
+    if (dense.empty()) break;
+    const Interval range = DenseSliceAt(declaration_->signature.dense_size, s);
+    const auto floats = static_cast<size_t>(range.end - range.begin);
+    gradient.dense[s].assign(dense.begin(), dense.begin() + static_cast<std::ptrdiff_t>(floats));
+    dense.remove_prefix(floats);
+  }
+  for (const TablePush& table : request.tables) {
+    StagedGradient::Table& copy = gradient.tables.emplace_back();
+    copy.ids.assign(table.ids.begin(), table.ids.end());
+    copy.gradients.assign(table.gradients.begin(), table.gradients.end());
+  }
+  return gradient;
+}
+
+absl::Status Shard::Stage(History& history, const PushRequest& request) {
+  const bool hybrid = declaration_->mode == PushMode::kHybrid;
+  StagedGradient gradient = StagedOf(request);
+  if (histories_.size() > 1) gradient = gradient.Of(history.partitions);
+  if (hybrid) {
     PushRequest rows = request;
     rows.dense = {};
-    RUBATO_RETURN_IF_ERROR(Update(rows));
-    ++steps_;
-    PushRequest dense = request;
-    dense.tables.clear();
-    staged_.Stage(request.round, dense);
+    RUBATO_RETURN_IF_ERROR(ApplyTo(history, rows));
+    gradient.tables.clear();
   } else {
-    staged_.Stage(request.round, request);
+    history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
   }
-  applied_[request.key.epoch].Add(request.key.begin, request.key.end);
-  BeginStep();
+  staged_.Add(std::move(gradient));
   return absl::OkStatus();
 }
 
-absl::Status Shard::RestoreStaged(absl::string_view body) {
-  RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
-  RUBATO_RETURN_IF_ERROR(CheckParts(push_));
-  const PushRequest& request = push_.request;
-  if (!InRounds() || request.round < rounds_ || staged_.Holds(request)) {
-    return absl::DataLossError("of no round that is to come, or there already");
+absl::Status Shard::RestoreStaged(const StagedGradient& gradient) {
+  StagedGradient part = gradient.Of(PartitionsOf(histories_));
+  bool fits = InRounds() && (part.tables.empty() || part.tables.size() == tables_.size());
+  for (size_t t = 0; fits && t < part.tables.size(); ++t) {
+    const StagedGradient::Table& table = part.tables[t];
+    fits = table.gradients.size() == table.ids.size() * tables_[t]->dim() &&
+           AllFinite(table.gradients);
   }
-  staged_.Stage(request.round, request);
+  for (const auto& [s, values] : part.dense) {
+    if (!fits) break;
+    const auto slice = dense_.find(s);
+    const Interval range = DenseSliceAt(declaration_->signature.dense_size, s);
+    fits = slice != dense_.end() && values.size() == static_cast<size_t>(range.end - range.begin) &&
+           AllFinite(values);
+  }
+  if (!fits) return absl::DataLossError("a staged gradient that does not fit the model");
+  staged_.Add(std::move(part));
   return absl::OkStatus();
 }
 
-absl::Status Shard::Whole(int64_t rounds) {
-  if (!declared() || !InRounds()) return absl::OkStatus();
-  while (rounds_ < rounds) {
-    if (!staged_.Has(rounds_)) {
+absl::Status Shard::Whole(int64_t whole) {
+  if (!InRounds() || rounds() >= whole || histories_.empty()) return absl::OkStatus();
+  for (int64_t round = rounds(); round < whole; ++round) {
+    if (!staged_.Has(round)) {
       return absl::FailedPreconditionError(absl::StrCat(
-          "round ", rounds_, " is said to be whole, but no gradient of it has come here"));
+          "round ", round, " is said to be whole, but no gradient of it has come here"));
     }
-    const StagedRounds::Merged& round = staged_.Merge();
-    // What could go wrong was looked at when each gradient came.
-    RUBATO_CHECK_OK(Update(round.request));
-    ++rounds_;
-    if (mode_ == PushMode::kSync) ++steps_;
-    round_samples_ += round.samples;
-    BeginStep();
+    for (History& history : histories_) {
+      if (history.rounds == round) ApplyRound(history);
+    }
+    staged_.DropBefore(round + 1);
+    if (histories_.size() > 1) JoinHistories(histories_);
+    BeginNextStep();
   }
   return absl::OkStatus();
+}
+
+void Shard::ApplyRound(History& history) {
+  const StagedRounds::Merged merged = staged_.Merge(history.rounds, history.partitions);
+  if (histories_.size() > 1 || merged.gradient.rate != history.rate) {
+    history.rate = merged.gradient.rate;
+    BeginStep(history, /*evict=*/false);
+  }
+  const OptimizerStep step = DenseStep(history);
+  for (const auto& [s, gradient] : merged.gradient.dense) UpdateSlice(s, gradient, step);
+  for (size_t t = 0; t < merged.gradient.tables.size(); ++t) {
+    const StagedGradient::Table& part = merged.gradient.tables[t];
+    // There is room: that was looked at when each gradient came.
+    RUBATO_CHECK_OK(tables_[t]->Update(part.ids, part.gradients.data()));
+  }
+  ++history.rounds;
+  history.round_samples += merged.samples;
+  if (declaration_->mode == PushMode::kSync) ++history.steps;
 }
 
 }  // namespace rubato

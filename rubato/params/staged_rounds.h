@@ -38,8 +38,8 @@ struct StagedGradient {
   };
   int64_t round = 0;
   BatchKey key;
-  int64_t records = 0;                         // That it is the mean of; 0: there is none.
-  double rate = 1;                             // As PushRequest's.
+  int64_t records = 0;                          // That it is the mean of; 0: there is none.
+  double rate = 1;                              // As PushRequest's.
   std::map<int64_t, std::vector<float>> dense;  // By slice.
   std::vector<Table> tables;
 
@@ -64,9 +64,10 @@ class StagedRounds {
   // no part comes twice.
   void Add(StagedGradient gradient);
 
-  // What of `round` belongs to `partitions`, as one gradient: the mean over its records, its batches
-  // added in the order of the plan's positions, its ids in the order in which they first come. One
-  // batch alone is that batch's gradient to the bit. `samples` are the records it stands for.
+  // What of `round` belongs to `partitions`, as one gradient: the mean over its records, its
+  // batches added in the order of the plan's positions, its ids in the order in which they first
+  // come. One batch alone is that batch's gradient to the bit. `samples` are the records it stands
+  // for.
   struct Merged {
     StagedGradient gradient;
     int64_t samples = 0;

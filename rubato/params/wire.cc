@@ -11,12 +11,13 @@ namespace rubato {
 namespace {
 
 struct PullHead {
+  int64_t version;
   uint32_t tables;
   uint32_t want_dense;
   int64_t rounds;
 };
 struct PushHead {
-  int64_t epoch, task, begin, end, worker, view;
+  int64_t epoch, task, begin, end, worker, view, version;
   double rate;
   int64_t records, round, rounds;
   uint32_t tables;
@@ -51,7 +52,7 @@ class Walker {
   bool ok_ = true;
 };
 
-PushHead HeadOf(const PushRequest& request, size_t dense) {
+PushHead HeadOf(const PushRequest& request, int64_t version, size_t dense) {
   const BatchKey& key = request.key;
   return {key.epoch,
           key.task,
@@ -59,6 +60,7 @@ PushHead HeadOf(const PushRequest& request, size_t dense) {
           key.end,
           request.worker.value(),
           request.view,
+          version,
           request.rate,
           request.records,
           request.round,
@@ -69,6 +71,12 @@ PushHead HeadOf(const PushRequest& request, size_t dense) {
 
 uint32_t DimOf(size_t floats, size_t ids) {
   return ids == 0 ? 0 : static_cast<uint32_t>(floats / ids);
+}
+
+int64_t Floats(const std::vector<Interval>& slices) {
+  int64_t floats = 0;
+  for (const Interval& slice : slices) floats += slice.end - slice.begin;
+  return floats;
 }
 
 }  // namespace
@@ -82,6 +90,7 @@ absl::Status DecodePull(absl::string_view body, DecodedPull* out) {
     out->tables.push_back({walker.Take<uint64_t>(part.ids), part.dim});
   }
   if (!walker.Done()) return absl::InvalidArgumentError("bytes that are no pull");
+  out->version = head[0].version;
   out->want_dense = head[0].want_dense != 0;
   out->rounds = head[0].rounds;
   return absl::OkStatus();
@@ -110,6 +119,7 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
   request.records = head.records;
   request.round = head.round;
   request.rounds = head.rounds;
+  out->version = head.version;
   return absl::OkStatus();
 }
 
@@ -119,9 +129,16 @@ void PullSplit::Encode(const PullRequest& request, const PartitionMap& map) {
   request_ = request;
   parts_.resize(servers);
   dims_.clear();
-  for (Part& part : parts_) {
+  for (size_t s = 0; s < servers; ++s) {
+    Part& part = parts_[s];
+    const auto server = static_cast<int64_t>(s);
+    part.dense.clear();
+    if (!request.dense.empty()) {
+      part.dense = DenseSlices(static_cast<int64_t>(request.dense.size()), map, server);
+    }
     part.body.clear();
-    part.body.Put(PullHead{static_cast<uint32_t>(tables), !request.dense.empty(), request.rounds});
+    part.body.Put(PullHead{map.VersionOf(server), static_cast<uint32_t>(tables),
+                           !request.dense.empty(), request.rounds});
     part.body.Extend(tables * sizeof(TablePart));
     part.counts.assign(tables, 0);
     part.positions.clear();
@@ -152,16 +169,15 @@ absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   Walker walker(reply);
   const auto dense_count = walker.Take<uint64_t>(1);
   const auto dense = walker.Take<float>(dense_count.empty() ? 0 : dense_count[0]);
-  if (!request_.dense.empty()) {
-    const Interval slice = DenseSlice(static_cast<int64_t>(request_.dense.size()), server,
-                                      static_cast<int64_t>(parts_.size()));
-    if (static_cast<int64_t>(dense.size()) != slice.end - slice.begin) {
-      return absl::InternalError(absl::StrCat(dense.size(), " dense weights came from server ",
-                                              server, ", not ", slice.end - slice.begin));
-    }
-    if (!dense.empty()) {
-      std::memcpy(request_.dense.data() + slice.begin, dense.data(), dense.size() * sizeof(float));
-    }
+  const float* from = dense.data();
+  if (static_cast<int64_t>(dense.size()) != Floats(part.dense)) {
+    return absl::InternalError(absl::StrCat(dense.size(), " dense weights came from server ",
+                                            server, ", not ", Floats(part.dense)));
+  }
+  for (const Interval& slice : part.dense) {
+    const auto floats = static_cast<size_t>(slice.end - slice.begin);
+    std::memcpy(request_.dense.data() + slice.begin, from, floats * sizeof(float));
+    from += floats;
   }
   const uint32_t* position = part.positions.data();
   for (size_t t = 0; t < dims_.size(); ++t) {
@@ -181,22 +197,6 @@ absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   return absl::InternalError(absl::StrCat("server ", server, " sent another number of rows"));
 }
 
-void EncodePush(const PushRequest& request, Buffer* body) {
-  body->clear();
-  body->Put(HeadOf(request, request.dense.size()));
-  for (const TablePush& table : request.tables) {
-    body->Put(TablePart{static_cast<uint32_t>(table.ids.size()),
-                        DimOf(table.gradients.size(), table.ids.size())});
-  }
-  body->Append(request.dense.data(), request.dense.size() * sizeof(float));
-  body->Pad();
-  for (const TablePush& table : request.tables) {
-    body->Append(table.ids.data(), table.ids.size() * sizeof(uint64_t));
-    body->Append(table.gradients.data(), table.gradients.size() * sizeof(float));
-    body->Pad();
-  }
-}
-
 void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
   const auto servers = static_cast<size_t>(map.servers());
   const size_t tables = request.tables.size();
@@ -204,12 +204,16 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
   const auto dense_size = static_cast<int64_t>(request.dense.size());
   for (size_t s = 0; s < servers; ++s) {
     Buffer& body = bodies_[s];
-    const Interval slice = DenseSlice(dense_size, static_cast<int64_t>(s), map.servers());
-    const auto dense = static_cast<size_t>(slice.end - slice.begin);
+    const auto server = static_cast<int64_t>(s);
+    std::vector<Interval> slices;
+    if (dense_size > 0) slices = DenseSlices(dense_size, map, server);
     body.clear();
-    body.Put(HeadOf(request, dense));
+    body.Put(HeadOf(request, map.VersionOf(server), Floats(slices)));
     body.Extend(tables * sizeof(TablePart));
-    body.Append(request.dense.data() + slice.begin, dense * sizeof(float));
+    for (const Interval& slice : slices) {
+      body.Append(request.dense.data() + slice.begin,
+                  static_cast<size_t>(slice.end - slice.begin) * sizeof(float));
+    }
     body.Pad();
   }
   const auto head = [&](size_t s, size_t t) {

@@ -26,7 +26,9 @@ namespace {
 using ::testing::FloatNear;
 using ::testing::Pointwise;
 
-constexpr int64_t kFeatures = 40;  // Enough that three servers have dense weights.
+constexpr int64_t kFeatures = 40;
+constexpr int64_t kApart = 300;  // Their weights lie so far apart that three servers have some.
+constexpr int64_t kDense = kFeatures * kApart;
 constexpr int64_t kBatch = 8;
 constexpr uint64_t kIds = 60;
 
@@ -34,22 +36,22 @@ constexpr uint64_t kIds = 60;
 class TinyTrainer : public Trainer {
  public:
   TinyTrainer() {
-    signature_.dense = {{.name = "w", .shape = {kFeatures}, .size = kFeatures}};
-    signature_.dense_size = kFeatures;
+    signature_.dense = {{.name = "w", .shape = {kDense}, .size = kDense}};
+    signature_.dense_size = kDense;
     signature_.tables = {{.name = "t", .dim = 2, .fields = {0, 1}}};
   }
   const ModelSignature& signature() const override { return signature_; }
-  std::vector<float> InitialDense(uint64_t) override { return std::vector<float>(kFeatures, 0.1f); }
+  std::vector<float> InitialDense(uint64_t) override { return std::vector<float>(kDense, 0.1f); }
   int64_t score_width() const override { return 1; }
 
   absl::Status Step(const StepInput& in, StepOutput* out) override {
     const Batch& batch = *in.batch;
-    out->dense_gradient.assign(kFeatures, 0);
+    out->dense_gradient.assign(kDense, 0);
     out->table_gradients.assign(1, std::vector<float>(in.tables[0].rows.size(), 0));
     for (int64_t r = 0; r < batch.rows; ++r) {
       const float error = (Score(in, r) - batch.labels[r]) / static_cast<float>(batch.rows);
       for (int64_t f = 0; f < kFeatures; ++f) {
-        out->dense_gradient[f] += error * batch.dense[r * kFeatures + f];
+        out->dense_gradient[f * kApart] += error * batch.dense[r * kFeatures + f];
       }
       for (int64_t c = 0; c < 2; ++c) {
         const uint32_t row = in.tables[0].position[2 * r + c];
@@ -69,7 +71,7 @@ class TinyTrainer : public Trainer {
   static float Score(const StepInput& in, int64_t r) {
     const float* x = in.batch->dense.data() + r * kFeatures;
     float sum = 0;
-    for (int64_t f = 0; f < kFeatures; ++f) sum += in.dense[f] * x[f];
+    for (int64_t f = 0; f < kFeatures; ++f) sum += in.dense[f * kApart] * x[f];
     for (int64_t c = 0; c < 2; ++c) {
       const float* row = in.tables[0].rows.data() + 2 * in.tables[0].position[2 * r + c];
       sum += row[0] + row[1] * x[0];
@@ -213,7 +215,7 @@ class Job {
 
   std::pair<std::vector<float>, std::vector<float>> Pull(const std::vector<uint64_t>& ids,
                                                          int64_t rounds) {
-    std::vector<float> dense(kFeatures), rows(ids.size() * 2);
+    std::vector<float> dense(kDense), rows(ids.size() * 2);
     PullSplit split;
     split.Encode({.tables = {{.ids = ids, .rows = absl::MakeSpan(rows)}},
                   .dense = absl::MakeSpan(dense),
@@ -287,7 +289,9 @@ class Job {
         std::make_unique<Shard>(memory_, ShardOptions{.server = server, .servers = servers});
     shards_[s]->SetView(1, ids_);
     if (!checkpoints_[s].records.empty()) {
-      CheckpointReader reader(*shards_[s]);
+      size_t bytes = 0;
+      for (const auto& [kind, body] : checkpoints_[s].records) bytes += body.size();
+      CheckpointReader reader(*shards_[s], bytes);
       for (const auto& [kind, body] : checkpoints_[s].records) {
         Buffer aligned;
         aligned.Append(body.data(), body.size());
@@ -308,7 +312,7 @@ class Job {
                                      .mode = options_.mode,
                                      .tolerance = options_.tolerance,
                                      .dense = trainer_.InitialDense(7)};
-    const std::string body = EncodeDeclaration(declaration, DenseSlice(kFeatures, server, servers));
+    const std::string body = EncodeDeclaration(declaration, DenseSlices(kDense, map_, server));
     ASSERT_TRUE(shards_[s]->Declare(body, &logs_[s]).ok());
   }
 
@@ -407,10 +411,10 @@ TEST(RoundsRunTest, HybridMovesRowsAtOnceAndDenseWeightsByRounds) {
                                    .optimizer = {.name = "sgd", .learning_rate = 1},
                                    .mode = PushMode::kHybrid,
                                    .dense = trainer.InitialDense(7)};
-  ASSERT_TRUE(shard.Declare(EncodeDeclaration(declaration, {0, kFeatures}), nullptr).ok());
+  ASSERT_TRUE(shard.Declare(EncodeDeclaration(declaration, {{0, kDense}}), nullptr).ok());
   const std::vector<uint64_t> ids = {5};
   const auto read = [&](int64_t rounds) {
-    std::vector<float> dense(kFeatures), rows(2);
+    std::vector<float> dense(kDense), rows(2);
     PullSplit split;
     split.Encode({.tables = {{.ids = ids, .rows = absl::MakeSpan(rows)}},
                   .dense = absl::MakeSpan(dense),
@@ -422,7 +426,7 @@ TEST(RoundsRunTest, HybridMovesRowsAtOnceAndDenseWeightsByRounds) {
     return std::make_pair(dense[0], rows[0]);
   };
   const auto [dense, row] = read(0);
-  const std::vector<float> gradients = {1, 1}, dense_gradient(kFeatures, 1);
+  const std::vector<float> gradients = {1, 1}, dense_gradient(kDense, 1);
   const auto push = [&](int64_t begin, int64_t round, int64_t rounds) {
     PushSplit split;
     split.Encode({.key = {.begin = begin, .end = begin + 8},

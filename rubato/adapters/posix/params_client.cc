@@ -209,7 +209,7 @@ class AsioParamsClient : public ParamsClient {
     auto declare = std::make_shared<DeclareInFlight>();
     for (int64_t s = 0; s < options_.servers; ++s) {
       declare->bodies.push_back(EncodeDeclaration(
-          declaration, DenseSlice(declaration.signature.dense_size, s, options_.servers)));
+          declaration, DenseSlices(declaration.signature.dense_size, map_, s)));
     }
     declare->done = std::move(done);
     SendToAll(
