@@ -104,6 +104,7 @@ absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Make(
   table->slots_.fill(kNoSlot);
   table->partitions_.fill(kNoSlot);
   table->Adopt(options.partitions, 0);
+  table->Settle(options.partitions);
   table->BeginStep(1, 0);
   return table;
 }
@@ -116,12 +117,20 @@ void EmbeddingTable::Adopt(const IntervalSet& partitions, uint64_t entries) {
       while (partitions_[slot] != kNoSlot) ++slot;
       partitions_[slot] = static_cast<uint16_t>(p);
       slots_[static_cast<size_t>(p)] = static_cast<uint16_t>(slot);
+      unsettled_[static_cast<size_t>(p)] = true;
       ++slots_used_;
       slots_end_ = std::max(slots_end_, static_cast<int64_t>(slot) + 1);
     }
   }
   SetShare();
   if (entries > 0) Reserve(entries);
+}
+
+void EmbeddingTable::Settle(const IntervalSet& partitions) {
+  for (const Interval& run : partitions.Intervals()) {
+    for (int64_t p = run.begin; p < run.end; ++p) unsettled_[static_cast<size_t>(p)] = false;
+  }
+  order_stale_ = order_.has_value();
 }
 
 void EmbeddingTable::Abandon(int64_t partition) {
@@ -149,7 +158,7 @@ void EmbeddingTable::Remove(uint64_t key, uint32_t number) {
   if (order_stale_) RebuildOrder();
   RUBATO_CHECK(index_.Erase(key) == number);
   if (number >= kCounted) return;
-  if (order_.has_value()) order_->Remove(number);
+  if (order_.has_value() && !Unsettled(key)) order_->Remove(number);
   free_.push_back(number);
 }
 
@@ -383,7 +392,7 @@ void EmbeddingTable::RebuildOrder() {
   std::vector<Entry> entries;
   entries.reserve(rows());
   index_.Visit(0, UINT64_MAX, [&](uint64_t key, uint32_t number) {
-    if (number >= kCounted) return;
+    if (number >= kCounted || Unsettled(key)) return;
     const float* row = Row(number);
     entries.push_back({groups_[0].optimizer.StampOf(row, groups_[0].part),
                        GetBits<uint32_t>(row + row_floats_ - kPlaceFloats), key, number});
@@ -394,8 +403,22 @@ void EmbeddingTable::RebuildOrder() {
   order_stale_ = false;
 }
 
+absl::Status EmbeddingTable::CheckRow(uint64_t id, const float* row) const {
+  if (!order_.has_value() || GetBits<uint64_t>(row + row_floats_ - kOrderFloats) == id) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("table ", name(), ": row ", id, " has another's id"));
+}
+
+absl::Status EmbeddingTable::CheckCount(uint64_t id, uint32_t count) const {
+  if (count >= 1 && count < policy_.admit_count) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("table ", name(), ": id ", id, " cannot have been counted ", count, " times"));
+}
+
 absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
   RUBATO_CHECK(row.size() == row_floats_);
+  RUBATO_RETURN_IF_ERROR(CheckRow(id, row.data()));
   const uint64_t key = KeyOf(id);
   uint32_t number = index_.Find(key);
   if (number == RowIndex::kAbsent) {
@@ -407,10 +430,7 @@ absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
     index_.Replace(key, number);
   }
   std::memcpy(Row(number), row.data(), row.size() * sizeof(float));
-  order_stale_ = order_.has_value();
-  if (order_stale_ && GetBits<uint64_t>(row.data() + row_floats_ - kOrderFloats) != id) {
-    return absl::DataLossError(absl::StrCat("table ", name(), ": row ", id, " has another's id"));
-  }
+  order_stale_ |= order_.has_value() && !Unsettled(key);
   return absl::OkStatus();
 }
 
@@ -428,9 +448,9 @@ void EmbeddingTable::Erase(uint64_t id) {
 
 absl::Status EmbeddingTable::RestoreCounted(uint64_t id, uint32_t count) {
   const uint64_t key = KeyOf(id);
-  if (count < 1 || count >= policy_.admit_count || index_.Find(key) != RowIndex::kAbsent) {
-    return absl::DataLossError(
-        absl::StrCat("table ", name(), ": id ", id, " cannot have been counted ", count, " times"));
+  RUBATO_RETURN_IF_ERROR(CheckCount(id, count));
+  if (index_.Find(key) != RowIndex::kAbsent) {
+    return absl::DataLossError(absl::StrCat("table ", name(), ": id ", id, " is there twice"));
   }
   RUBATO_RETURN_IF_ERROR(CheckRoom(1));
   index_.Insert(key, kCounted + count);

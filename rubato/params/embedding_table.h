@@ -73,8 +73,9 @@ class EmbeddingTable {
   void BeginStep(uint32_t number, int64_t samples, double rate = 1, bool evict = true);
 
   // Takes ids of more partitions from now on, of which it has none; about `entries` rows and
-  // counted ids will be restored at once.
+  // counted ids will be restored. Until they are settled, nothing but that happens to them.
   void Adopt(const IntervalSet& partitions, uint64_t entries);
+  void Settle(const IntervalSet& partitions);
   // Drops all that is there of one partition, and takes no more of its ids.
   void Abandon(int64_t partition);
   bool Has(int64_t partition) const { return slots_[static_cast<size_t>(partition)] != kNoSlot; }
@@ -164,6 +165,9 @@ class EmbeddingTable {
 
   // Makes room for `entries` more, rows and counted ids, before a restore.
   void Reserve(uint64_t entries) { index_.Reserve(index_.size() + entries); }
+  // DATA_LOSS unless Restore or RestoreCounted would take these, room aside.
+  absl::Status CheckRow(uint64_t id, const float* row) const;
+  absl::Status CheckCount(uint64_t id, uint32_t count) const;
   // Sets a whole row, making it if it is missing.
   absl::Status Restore(uint64_t id, absl::Span<const float> row);
   // DATA_LOSS unless `id` is unknown and `count` possible.
@@ -211,6 +215,9 @@ class EmbeddingTable {
   void RebuildOrder();
   void Remove(uint64_t key, uint32_t number);
   void SetShare();
+  bool Unsettled(uint64_t key) const {
+    return unsettled_[partitions_[static_cast<size_t>(PartitionOf(key))]];
+  }
   uint64_t IdOfKey(uint64_t key) const {
     const auto partition = partitions_[static_cast<size_t>(PartitionOf(key))];
     return IdOf(FirstPoint(partition) | (key & kWithin));
@@ -225,6 +232,7 @@ class EmbeddingTable {
   size_t stride_ = 0;                               // Bytes from one row to the next.
   std::array<uint16_t, kPartitions> slots_{};       // Of partitions.
   std::array<uint16_t, kPartitions> partitions_{};  // Of slots; kNoSlot for those that are free.
+  std::array<bool, kPartitions> unsettled_{};
   int64_t slots_used_ = 0;
   int64_t slots_end_ = 0;
   bool decays_lazily_ = false;

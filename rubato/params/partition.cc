@@ -54,6 +54,10 @@ IntervalSet PartitionMap::PartitionsOf(int64_t server) const {
   return partitions;
 }
 
+bool PartitionMap::Owns(int64_t server) const {
+  return std::find(owner_.begin(), owner_.end(), server) != owner_.end();
+}
+
 int64_t PartitionMap::VersionOf(int64_t server) const {
   return server >= 0 && server < servers() ? versions_[static_cast<size_t>(server)] : 0;
 }

@@ -44,6 +44,7 @@ class PartitionMap {
   int64_t ServerOf(uint64_t point) const { return OwnerOf(PartitionOf(point)); }
   // The partitions of one server, as intervals; none for a server that never was.
   IntervalSet PartitionsOf(int64_t server) const;
+  bool Owns(int64_t server) const;  // Anything at all.
   int64_t VersionOf(int64_t server) const;
 
   // The next map: `partitions` are `to`'s.
@@ -59,6 +60,15 @@ class PartitionMap {
   int64_t number_ = 0;
   std::vector<int64_t> versions_;  // By server.
   std::array<int32_t, kPartitions> owner_{};
+};
+
+// The master wants `from` to hand partitions to `to`. Numbered from 1; 0 is no move at all.
+struct MoveOrder {
+  int64_t number = 0;
+  int64_t from = -1;
+  int64_t to = -1;
+  IntervalSet partitions;
+  friend bool operator==(const MoveOrder&, const MoveOrder&) = default;
 };
 
 // Intervals as bytes; DATA_LOSS unless they are partitions.

@@ -348,9 +348,10 @@ void Shard::BeginStep(const History& history, bool evict) const {
   }
 }
 
-// Rows go only while all partitions count the same steps, so that they are as old everywhere.
+// Rows go only while all partitions count the same steps, so that they are as old everywhere, and
+// none is between two servers.
 void Shard::BeginNextStep() {
-  if (histories_.size() == 1) BeginStep(histories_[0], /*evict=*/true);
+  if (histories_.size() == 1) BeginStep(histories_[0], /*evict=*/settled());
 }
 
 std::map<int64_t, IntervalSet> Shard::applied() const {
@@ -382,6 +383,16 @@ void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {
 
 absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   if (kind == RecordKind::kDeclare) return Declare(body, nullptr);
+  if (kind == RecordKind::kOwn) {
+    RUBATO_ASSIGN_OR_RETURN(const PartitionMap map, PartitionMap::Decode(body));
+    RUBATO_RETURN_IF_ERROR(SetMap(map, nullptr));
+    while (Tidy()) {
+    }
+    return absl::OkStatus();
+  }
+  if (kind >= RecordKind::kArriveBegin && kind <= RecordKind::kArriveEnd) {
+    return Arrive(kind, body, nullptr);
+  }
   if (kind != RecordKind::kPush) {
     return absl::DataLossError(
         absl::StrCat("a record of kind ", static_cast<uint32_t>(kind), " in a push log"));
@@ -448,10 +459,15 @@ void Shard::VisitState(
     visit(absl::StrCat("dense ", s), bytes(slice.data(), slice.size()));
   }
   for (const auto& table : tables_) {
+    const auto owns = [&](uint64_t id) {
+      return owned_[static_cast<size_t>(PartitionOf(PointOf(id)))];
+    };
     table->Visit(0, UINT64_MAX, [&](uint64_t id, uint32_t number) {
+      if (!owns(id)) return;
       visit(absl::StrCat(table->name(), " ", id), bytes(table->row(number), table->row_floats()));
     });
     table->VisitCounted(0, UINT64_MAX, [&](uint64_t id, uint32_t count) {
+      if (!owns(id)) return;
       visit(absl::StrCat(table->name(), " counted ", id), absl::StrCat(count));
     });
   }

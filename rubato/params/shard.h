@@ -98,6 +98,24 @@ class Shard {
   absl::Status Whole(int64_t rounds);
   int64_t rounds() const;  // That moved all weights here.
 
+  // Which partitions are whose. Ignored unless newer than the map it has; the first one after a
+  // restart may tell of a move in which this server died. What it gains must have arrived, else
+  // DATA_LOSS; what it loses is forgotten. Appended to `log` if it changes what is owned here.
+  absl::Status SetMap(const PartitionMap& map, RecordSink* log);
+
+  // ---- moves: see params/move.h ----
+
+  // A record of partitions on their way here. Appended to `log` before it counts. A repeated one
+  // is OK and changes nothing; ABORTED if it is of another attempt or one before it is missing.
+  absl::Status Arrive(RecordKind kind, absl::string_view body, RecordSink* log);
+  // What has wholly arrived, and is not owned yet.
+  IntervalSet arrived() const;
+  // Removes some of the rows that were forgotten. False when none are left.
+  bool Tidy();
+  // Whether nothing is arriving, and nothing forgotten is left: what a checkpoint needs.
+  bool observed() const;  // By a checkpoint or a move.
+  bool settled() const { return !arrival_.has_value() && forgotten_.empty(); }
+
   // ---- recovery ----
 
   // One record of a log, applied as it was then: the live checks of the view do not apply.
@@ -130,9 +148,22 @@ class Shard {
  private:
   friend class CheckpointWriter;
   friend class CheckpointReader;
+  friend class MoveSender;
   friend absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files);
 
   using DenseSlice = std::vector<float>;  // Weights, then their state.
+
+  // Partitions on their way here. Their rows are in the tables already, but nobody asks for them.
+  struct Arrival {
+    int64_t move = 0;
+    int64_t attempt = 0;
+    int64_t next = 0;  // Records that came.
+    IntervalSet partitions;
+    std::map<int64_t, DenseSlice> dense;
+    std::vector<StagedGradient> staged;
+    bool complete = false;
+    std::vector<History> histories;  // When complete.
+  };
 
   absl::Status MakeTables(const Declaration& declaration);
   void MakeDense(absl::Span<const float> weights);
@@ -150,10 +181,18 @@ class Shard {
   absl::Status Stage(History& history, const PushRequest& request);
   StagedGradient StagedOf(const PushRequest& request) const;
   void ApplyRound(History& history);
+  absl::Status EvenRounds();  // What moved the weights of some partitions here moves those of all.
+  // OK if it is of this model and of nothing but `partitions`.
+  absl::Status CheckStaged(const StagedGradient& gradient, const IntervalSet& partitions) const;
   absl::Status RestoreStaged(const StagedGradient& gradient);  // What of it is owned here.
   void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
   void BeginStep(const History& history, bool evict) const;
   void BeginNextStep();
+  absl::Status BeginArrival(absl::string_view body, RecordSink* log);
+  absl::Status CheckArriving(RecordKind kind, absl::string_view body) const;
+  void TakeArriving(RecordKind kind, absl::string_view body);
+  void DropArrival();
+  void Forget(const IntervalSet& partitions);
   void SetOwned(std::vector<History> histories);
   size_t dense_floats() const;
 
@@ -162,6 +201,8 @@ class Shard {
   PartitionMap map_;
   std::vector<History> histories_;  // Of what it owns, by partition each once.
   std::array<bool, kPartitions> owned_{};
+  std::optional<Arrival> arrival_;
+  std::vector<int64_t> forgotten_;          // Partitions whose rows are still to be removed.
   std::optional<Declaration> declaration_;  // Without its dense values.
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;

@@ -59,24 +59,40 @@ absl::Status Shard::Stage(History& history, const PushRequest& request) {
   return absl::OkStatus();
 }
 
-absl::Status Shard::RestoreStaged(const StagedGradient& gradient) {
-  StagedGradient part = gradient.Of(PartitionsOf(histories_));
-  bool fits = InRounds() && (part.tables.empty() || part.tables.size() == tables_.size());
-  for (size_t t = 0; fits && t < part.tables.size(); ++t) {
-    const StagedGradient::Table& table = part.tables[t];
+absl::Status Shard::CheckStaged(const StagedGradient& gradient,
+                                const IntervalSet& partitions) const {
+  bool fits = InRounds() && (gradient.tables.empty() || gradient.tables.size() == tables_.size());
+  for (size_t t = 0; fits && t < gradient.tables.size(); ++t) {
+    const StagedGradient::Table& table = gradient.tables[t];
     fits = table.gradients.size() == table.ids.size() * tables_[t]->dim() &&
-           AllFinite(table.gradients);
+           AllFinite(table.gradients) &&
+           std::all_of(table.ids.begin(), table.ids.end(),
+                       [&](uint64_t id) { return partitions.Contains(PartitionOf(PointOf(id))); });
   }
-  for (const auto& [s, values] : part.dense) {
+  const int64_t dense_size = declared() ? declaration_->signature.dense_size : 0;
+  for (const auto& [s, values] : gradient.dense) {
+    fits = fits && s >= 0 && s < DenseSliceCount(dense_size) &&
+           partitions.Contains(PartitionOfSlice(s));
     if (!fits) break;
-    const auto slice = dense_.find(s);
-    const Interval range = DenseSliceAt(declaration_->signature.dense_size, s);
-    fits = slice != dense_.end() && values.size() == static_cast<size_t>(range.end - range.begin) &&
-           AllFinite(values);
+    const Interval range = DenseSliceAt(dense_size, s);
+    fits = values.size() == static_cast<size_t>(range.end - range.begin) && AllFinite(values);
   }
-  if (!fits) return absl::DataLossError("a staged gradient that does not fit the model");
+  if (fits) return absl::OkStatus();
+  return absl::DataLossError("a staged gradient that does not fit the model");
+}
+
+absl::Status Shard::RestoreStaged(const StagedGradient& gradient) {
+  RUBATO_RETURN_IF_ERROR(CheckStaged(gradient, AllPartitions()));
+  StagedGradient part = gradient.Of(PartitionsOf(histories_));
+  if (staged_.Clashes(part)) return absl::DataLossError("a gradient that is staged twice");
   staged_.Add(std::move(part));
   return absl::OkStatus();
+}
+
+absl::Status Shard::EvenRounds() {
+  int64_t most = 0;
+  for (const History& history : histories_) most = std::max(most, history.rounds);
+  return Whole(most);
 }
 
 absl::Status Shard::Whole(int64_t whole) {

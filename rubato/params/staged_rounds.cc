@@ -136,6 +136,17 @@ void StagedRounds::Count(const StagedGradient& gradient, int64_t sign) {
   ids_ += sign * gradient.ids();
 }
 
+bool StagedRounds::Clashes(const StagedGradient& gradient) const {
+  const auto round = rounds_.find(gradient.round);
+  if (round == rounds_.end()) return false;
+  const auto found = round->second.find({gradient.key.epoch, gradient.key.begin});
+  if (found == round->second.end()) return false;
+  const StagedGradient& staged = found->second;
+  return staged.key.end != gradient.key.end || staged.records != gradient.records ||
+         std::any_of(gradient.dense.begin(), gradient.dense.end(),
+                     [&](const auto& slice) { return staged.dense.contains(slice.first); });
+}
+
 void StagedRounds::Add(StagedGradient gradient) {
   Round& round = rounds_[gradient.round];
   const auto place = std::make_pair(gradient.key.epoch, gradient.key.begin);

@@ -60,6 +60,8 @@ class StagedRounds {
   int64_t bytes() const { return bytes_; }
   int64_t ids() const { return ids_; }  // Those that come twice counted so.
 
+  // Whether some of it is here already, or what is here of its batch says otherwise.
+  bool Clashes(const StagedGradient& gradient) const;
   // Keeps a gradient, beside the parts of the same batch that are here. The caller sees to it that
   // no part comes twice.
   void Add(StagedGradient gradient);

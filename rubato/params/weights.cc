@@ -68,6 +68,7 @@ absl::Status Shard::VisitWeights(WeightsSink& sink) const {
       ids.clear();
     };
     table.Visit(0, UINT64_MAX, [&](uint64_t id, uint32_t) {
+      if (!owned_[static_cast<size_t>(PartitionOf(PointOf(id)))]) return;
       ids.push_back(id);
       if (ids.size() == 4096) flush();
     });

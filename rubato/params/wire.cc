@@ -1,5 +1,6 @@
 #include "rubato/params/wire.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -164,6 +165,25 @@ void PullSplit::Encode(const PullRequest& request, const PartitionMap& map) {
   }
 }
 
+void PullSplit::Recode(const PartitionMap& map) {
+  std::vector<std::vector<uint64_t>> ids(request_.tables.size());
+  for (size_t t = 0; t < ids.size(); ++t) ids[t].resize(request_.tables[t].ids.size());
+  DecodedPull pull;
+  for (const Part& part : parts_) {
+    RUBATO_CHECK_OK(DecodePull(part.body.view(), &pull));
+    const uint32_t* position = part.positions.data();
+    for (size_t t = 0; t < ids.size(); ++t) {
+      const auto here = pull.tables[t].ids;
+      for (size_t i = 0; i < here.size(); ++i) {
+        ids[t][parts_.size() == 1 ? i : *position++] = here[i];
+      }
+    }
+  }
+  PullRequest request = request_;
+  for (size_t t = 0; t < ids.size(); ++t) request.tables[t].ids = ids[t];
+  Encode(request, map);
+}
+
 absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   const Part& part = parts_[static_cast<size_t>(server)];
   Walker walker(reply);
@@ -201,12 +221,13 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
   const auto servers = static_cast<size_t>(map.servers());
   const size_t tables = request.tables.size();
   bodies_.resize(servers);
-  const auto dense_size = static_cast<int64_t>(request.dense.size());
+  slices_.resize(servers);
+  const auto dense_size = dense_size_ = static_cast<int64_t>(request.dense.size());
   for (size_t s = 0; s < servers; ++s) {
     Buffer& body = bodies_[s];
     const auto server = static_cast<int64_t>(s);
-    std::vector<Interval> slices;
-    if (dense_size > 0) slices = DenseSlices(dense_size, map, server);
+    std::vector<Interval>& slices = slices_[s];
+    slices = DenseSlices(dense_size, map, server);
     body.clear();
     body.Put(HeadOf(request, map.VersionOf(server), Floats(slices)));
     body.Extend(tables * sizeof(TablePart));
@@ -243,6 +264,32 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
     }
     for (Buffer& body : bodies_) body.Pad();
   }
+}
+
+void PushSplit::Recode(const PartitionMap& map) {
+  DecodedPush push;
+  std::vector<std::vector<uint64_t>> ids;
+  std::vector<std::vector<float>> gradients;
+  std::vector<float> dense(static_cast<size_t>(dense_size_));
+  for (size_t s = 0; s < bodies_.size(); ++s) {
+    RUBATO_CHECK_OK(DecodePush(bodies_[s].view(), &push));
+    ids.resize(push.request.tables.size());
+    gradients.resize(ids.size());
+    for (size_t t = 0; t < ids.size(); ++t) {
+      const TablePush& part = push.request.tables[t];
+      ids[t].insert(ids[t].end(), part.ids.begin(), part.ids.end());
+      gradients[t].insert(gradients[t].end(), part.gradients.begin(), part.gradients.end());
+    }
+    auto from = push.request.dense.begin();
+    for (const Interval& slice : slices_[s]) {
+      std::copy_n(from, slice.end - slice.begin, dense.begin() + slice.begin);
+      from += slice.end - slice.begin;
+    }
+  }
+  PushRequest request = push.request;
+  request.dense = dense;
+  for (size_t t = 0; t < ids.size(); ++t) request.tables[t] = {ids[t], gradients[t]};
+  Encode(request, map);
 }
 
 }  // namespace rubato

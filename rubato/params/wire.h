@@ -21,7 +21,9 @@
 
 namespace rubato {
 
-enum class ParamsOp : uint16_t { kHello = 0, kDeclare = 1, kPull = 2, kPush = 3 };
+// kArrive is between servers: a record of a move (params/move.h), its kind in eight bytes before
+// it.
+enum class ParamsOp : uint16_t { kHello = 0, kDeclare = 1, kPull = 2, kPush = 3, kArrive = 4 };
 
 // A declaration for one server: all of it but the dense values, of which only `slices`.
 std::string EncodeDeclaration(const Declaration& declaration, const std::vector<Interval>& slices);
@@ -60,6 +62,8 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 class PullSplit {
  public:
   void Encode(const PullRequest& request, const PartitionMap& map);
+  // The same pull by another map.
+  void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return parts_[static_cast<size_t>(server)].body; }
   // Copies a server's rows to where the request wants them. INTERNAL if the reply does not fit.
   absl::Status Scatter(int64_t server, absl::string_view reply) const;
@@ -81,11 +85,15 @@ class PullSplit {
 class PushSplit {
  public:
   void Encode(const PushRequest& request, const PartitionMap& map);
+  // The same push by another map.
+  void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return bodies_[static_cast<size_t>(server)]; }
 
  private:
   std::vector<Buffer> bodies_;
-  std::vector<uint16_t> owners_;  // Of each id of the table at hand.
+  int64_t dense_size_ = 0;
+  std::vector<std::vector<Interval>> slices_;  // Of the dense gradient, by server.
+  std::vector<uint16_t> owners_;               // Of each id of the table at hand.
 };
 
 }  // namespace rubato

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/base/rng.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/move.h"
 #include "rubato/params/shard.h"
 #include "rubato/tasks/ledger.h"
 #include "rubato/worker/local_run.h"
@@ -169,6 +170,7 @@ class Job {
     return weights;
   }
   int64_t killed() const { return killed_; }
+  int64_t moves() const { return moves_; }
 
  private:
   // A worker's batch on its way.
@@ -265,8 +267,41 @@ class Job {
       return;
     }
     const size_t s = rng_.Below(shards_.size());
+    if (rng_.Chance(0.4)) return Move(s, rng_.Below(shards_.size()));
     if (rng_.Chance(0.3)) Checkpoint(s);
     Restart(s);
+  }
+
+  // Some of a server's partitions go to another, in the middle of whatever round there is.
+  void Move(size_t from, size_t to) {
+    const std::vector<Interval> owned = map_.PartitionsOf(static_cast<int64_t>(from)).Intervals();
+    if (from == to || owned.empty()) return;
+    MoveOrder order = {
+        .number = ++moves_, .from = static_cast<int64_t>(from), .to = static_cast<int64_t>(to)};
+    const Interval run = owned[rng_.Below(owned.size())];
+    order.partitions.Add(
+        run.begin + static_cast<int64_t>(rng_.Below(static_cast<uint64_t>(run.end - run.begin))),
+        run.end);
+    {
+      MoveSender sender(*shards_[from], order, 1);
+      for (const auto& [kind, body] : sender.Finish()) {
+        const absl::Status status = shards_[to]->Arrive(kind, body, &logs_[to]);
+        ASSERT_TRUE(status.ok()) << status;
+      }
+    }
+    map_.Move(order.partitions, order.to);
+    for (size_t s = 0; s < shards_.size(); ++s) {
+      const absl::Status status = shards_[s]->SetMap(map_, &logs_[s]);
+      ASSERT_TRUE(status.ok()) << status;
+      while (shards_[s]->Tidy()) {
+      }
+    }
+    // A client that is told of a new map asks everybody again.
+    for (std::optional<Hand>& hand : hands_) {
+      if (!hand.has_value() || hand->to.empty()) continue;
+      hand->to.clear();
+      for (size_t s = 0; s < shards_.size(); ++s) hand->to.push_back(s);
+    }
   }
 
   void Checkpoint(size_t s) {
@@ -327,6 +362,7 @@ class Job {
   std::vector<WorkerId> ids_;
   std::vector<std::optional<Hand>> hands_;
   int64_t killed_ = 0;
+  int64_t moves_ = 0;
 };
 
 // One process that takes a step for every `gradients` batches of the plan, all in one batch.
@@ -365,10 +401,10 @@ TEST(RoundsRunTest, FourGradientsARoundAreTheLargeBatch) {
               Pointwise(FloatNear(1e-5f), expected));
 }
 
-// The same bits for any number of workers and servers, whoever dies and when.
+// The same bits for any number of workers and servers, whoever dies and whatever moves.
 TEST(RoundsRunTest, SyncDependsOnThePlanAlone) {
   const Weights expected = Job({.gradients = 3}).Run();
-  int64_t killed = 0;
+  int64_t killed = 0, moves = 0;
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Job job({.gradients = 3,
              .servers = 1 + seed % 3,
@@ -377,8 +413,10 @@ TEST(RoundsRunTest, SyncDependsOnThePlanAlone) {
              .kill = 0.05});
     ASSERT_EQ(job.Run(), expected) << "seed " << seed;
     killed += job.killed();
+    moves += job.moves();
   }
   EXPECT_GT(killed, 500);
+  EXPECT_GT(moves, 50);
 }
 
 // With a tolerance nothing is lost either, and one worker that never runs ahead is still exact.
