@@ -78,7 +78,7 @@ TEST(ModesTest, WhatDoesNotFitIsRefused) {
       {{"rounds.gradients=2"}, "rounds: mode: async has none; choose mode: sync or hybrid"},
       {{"mode=sync", "rounds.tolerance=-1"}, "rounds.tolerance: -1 is less than 0"},
       {{"mode=sync", "batches_per_task=4"}, "batches_per_task: 4 with mode: sync"},
-      {{"mode=sync", "strategy=allreduce"}, "mode: sync is for strategy: ps"},
+      {{"mode=sync", "strategy=allreduce"}, "mode: sync does nothing with strategy: allreduce"},
   };
   for (const auto& c : kCases) {
     std::vector<std::string> arguments = {"train", job};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "rubato/base/status.h"
 #include "rubato/job/checks.h"
 #include "rubato/job/job_keys.h"
@@ -171,12 +172,31 @@ absl::Status CheckMode(const JobSpec& job) {
     if (job.rounds == RoundsSpec()) return absl::OkStatus();
     return Invalid("rounds", "mode: async has none; choose mode: sync or hybrid");
   }
-  if (job.strategy != "ps") {
-    return Invalid("mode", job.mode, " is for strategy: ps; allreduce is always in step");
-  }
   if (job.batches_per_task > 1) {
     return Invalid("batches_per_task", job.batches_per_task, " with mode: ", job.mode,
                    ", whose tasks are one batch each; take it out");
+  }
+  return absl::OkStatus();
+}
+
+// Whether `key` means something to one strategy alone, and to which.
+absl::string_view StrategyOf(absl::string_view key) {
+  if (key == "servers" || absl::StartsWith(key, "servers.")) return "ps";
+  if (key == "mode" || absl::StartsWith(key, "rounds.")) return "ps";
+  if (key == "max_inflight" || absl::StartsWith(key, "tables.")) return "ps";
+  return absl::StartsWith(key, "allreduce.") ? "allreduce" : "";
+}
+
+// A key that would do nothing is refused: whoever wrote it expects something of it.
+absl::Status CheckStrategyKeys(JobSpec spec) {
+  for (const JobKey& key : JobKeys()) {
+    const absl::string_view owner = StrategyOf(key.name);
+    if (owner.empty() || owner == spec.strategy) continue;
+    const std::string value = FormatJobField(key.field(spec));
+    if (value == key.Default()) continue;
+    const absl::string_view why = owner == "ps" ? ", which has no servers" : "";
+    return Invalid(key.name, value, " does nothing with strategy: ", spec.strategy, why,
+                   "; take it out, or use strategy: ", owner);
   }
   return absl::OkStatus();
 }
@@ -214,6 +234,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.keep", checkpoint.keep, 1));
   RUBATO_RETURN_IF_ERROR(CheckRange("shuffle.buffer", shuffle.buffer, 0, kBatchSizeMax));
   RUBATO_RETURN_IF_ERROR(CheckElastic(elastic));
+  RUBATO_RETURN_IF_ERROR(CheckStrategyKeys(*this));
   if (deadline <= absl::ZeroDuration()) {
     return Invalid("deadline", FormatJobDuration(deadline), " is not in the future");
   }
