@@ -7,10 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
-#include "rubato/adapters/posix/signals.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
-#include "rubato/cli/progress.h"
+#include "rubato/cli/stoppable.h"
 #include "rubato/roles/run_directory.h"
 #include "rubato/roles/score_data.h"
 
@@ -24,18 +23,6 @@ struct EvaluateFlags {
   PredictOptions predict;
   bool json = false;
 };
-
-// A bar called `title`, and an ear for Ctrl-C.
-ShowProgress Shown(Console& console, const std::string& title, const std::string& unit) {
-  auto bar = std::make_shared<std::unique_ptr<Progress>>();
-  return [&console, title, unit, bar](int64_t done, int64_t total) {
-    if (*bar == nullptr) *bar = std::make_unique<Progress>(console, title, total, unit);
-    (*bar)->Update(done);
-    if (done == total) bar->reset();
-    return StopSignals() > 0 ? absl::CancelledError(absl::StrCat("stopped while ", title))
-                             : absl::OkStatus();
-  };
-}
 
 // What was asked for, or the job's own validation data.
 std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& servable) {
@@ -106,16 +93,6 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   return kExitDone;
 }
 
-// Ctrl-C is no error.
-template <typename Run>
-absl::StatusOr<int> UntilStopped(Run run, const std::string& and_then, Console& console) {
-  CatchStopSignals();
-  absl::StatusOr<int> code = run();
-  if (!absl::IsCancelled(code.status())) return code;
-  console.err << code.status().message() << and_then << "\n";
-  return kExitInterrupted;
-}
-
 void AddCommon(CLI::App* command, EvaluateFlags& flags) {
   command->add_option("model", flags.model, "A job directory, or an export.")->required();
   command->add_option("--from", flags.from,
@@ -152,7 +129,9 @@ void AddPredict(Cli& cli) {
   AddCommon(command, *flags);
   command->add_option("--data", flags->data, "Files or globs; labels need not be there.")
       ->required();
-  command->add_option("--out", flags->predict.out, "Where to write, as tab-separated text.")
+  command
+      ->add_option("--out", flags->predict.out,
+                   "Where to write, as tab-separated text.")
       ->required();
   command->add_option("--id", flags->predict.id_column,
                       "The column that names a row; default its number, from 0.");

@@ -33,7 +33,7 @@ std::vector<JobKey> TrainingKeys() {
        AT(data.train)},
       {"data.validation", "files or globs to evaluate on; none: no evaluation",
        AT(data.validation)},
-      {"data.format", "criteo, csv, tsv, libfm, libsvm, libffm, idx (MNIST) or sql (a database)",
+      {"data.format", "criteo, csv, tsv, libfm, libsvm, libffm, idx (MNIST), recordio or sql",
        AT(data.format)},
       {"data.label", "csv, tsv: the label's column; by default the first", AT(data.label)},
       {"data.numeric", "csv, tsv: columns read as numbers", AT(data.numeric)},

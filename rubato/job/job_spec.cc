@@ -30,14 +30,16 @@ absl::Status CheckName(const std::string& name) {
 
 // The columns of csv and tsv: none twice, and none for the formats that bring their own.
 absl::Status CheckColumns(const DataSpec& data) {
-  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql";
+  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql" ||
+                           data.format == "recordio";
   if (!has_columns) {
     const char* key = !data.label.empty()         ? "data.label"
                       : !data.numeric.empty()     ? "data.numeric"
                       : !data.categorical.empty() ? "data.categorical"
                                                   : nullptr;
     if (key == nullptr) return absl::OkStatus();
-    return Invalid(key, "only csv, tsv and sql have named columns; data.format is ", data.format);
+    return Invalid(key, "only csv, tsv, recordio and sql have named columns; data.format is ",
+                   data.format);
   }
   std::vector<std::string> columns = {data.label};
   for (const auto& [key, names] : {std::pair("data.numeric", &data.numeric),
@@ -70,7 +72,7 @@ absl::Status CheckData(const DataSpec& data) {
   }
   RUBATO_RETURN_IF_ERROR(
       CheckOneOf("data.format", data.format,
-                 {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "sql"}));
+                 {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "recordio", "sql"}));
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
