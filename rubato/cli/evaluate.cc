@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/stoppable.h"
@@ -68,7 +69,10 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
 absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
   RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
-  const std::string index = flags.predict.out + ".partial.index";
+  // Beside a file, so that going on need not count the records again.
+  RUBATO_ASSIGN_OR_RETURN(const auto scratch, RunDirectory::Make());
+  const std::string index = IsSqlUri(flags.predict.out) ? scratch->path() + "/index"
+                                                        : flags.predict.out + ".partial.index";
   RUBATO_ASSIGN_OR_RETURN(const ScoredData data,
                           ScoredData::Open(servable, flags.data, index, /*has_labels=*/false,
                                            Shown(console, "indexing", "bytes")));
@@ -121,7 +125,8 @@ void AddPredict(Cli& cli) {
   Console& console = cli.console();
   CLI::App* command = cli.Command(
       "predict", "Scores of a trained model, a line a record; goes on where it was stopped.",
-      "  rubato predict rubato-jobs/ctr-1 --data new.csv --out scores.tsv --id user\n",
+      "  rubato predict rubato-jobs/ctr-1 --data new.csv --out scores.tsv --id user\n"
+      "  rubato predict model --data new.csv --out 'postgresql:///shop?table=scores' --id user\n",
       [flags, &console] {
         return UntilStopped([&] { return Predict(*flags, console); },
                             "; the same command goes on from there", console);
@@ -131,7 +136,8 @@ void AddPredict(Cli& cli) {
       ->required();
   command
       ->add_option("--out", flags->predict.out,
-                   "Where to write, as tab-separated text.")
+                   "A file, of tab-separated text; or a table: sqlite:///scores.db?table=scores,\n"
+                   "postgresql://user@host/base?table=scores.")
       ->required();
   command->add_option("--id", flags->predict.id_column,
                       "The column that names a row; default its number, from 0.");
