@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/job/plugin_name.h"
 
 namespace rubato {
 namespace {
@@ -160,7 +161,8 @@ std::pair<DataSpec, absl::string_view> UnwrapSchema(const DataSpec& data,
                                                     absl::string_view schema) {
   DataSpec inner = data;
   const size_t end = schema.find(kWrap);
-  if (data.format == "recordio" && end != absl::string_view::npos) {
+  const bool is_wrapped = data.format == "recordio" || IsPlugin(data.format);
+  if (is_wrapped && end != absl::string_view::npos) {
     inner.format = std::string(schema.substr(0, end));
     schema.remove_prefix(end + kWrap.size());
   }

@@ -89,8 +89,8 @@ absl::StatusOr<BlockIndex> DecodeBlockIndex(absl::string_view bytes);
 
 // The schema of a data set of recordio: "csv: age,town".
 std::string WrapSchema(const RecordsHead& head);
-// What `data` and the schema of its index mean for records: for recordio the format within, for
-// all others what they are.
+// What `data` and the schema of its index mean for records: for recordio and the sources of
+// plug-ins the format within, for all others what they are.
 std::pair<DataSpec, absl::string_view> UnwrapSchema(const DataSpec& data, absl::string_view schema);
 
 }  // namespace rubato

@@ -6,6 +6,7 @@
 #include "rubato/base/status.h"
 #include "rubato/job/checks.h"
 #include "rubato/job/job_keys.h"
+#include "rubato/job/plugin_name.h"
 
 namespace rubato {
 namespace {
@@ -31,7 +32,7 @@ absl::Status CheckName(const std::string& name) {
 // The columns of csv and tsv: none twice, and none for the formats that bring their own.
 absl::Status CheckColumns(const DataSpec& data) {
   const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql" ||
-                           data.format == "recordio";
+                           data.format == "recordio" || IsPlugin(data.format);
   if (!has_columns) {
     const char* key = !data.label.empty()         ? "data.label"
                       : !data.numeric.empty()     ? "data.numeric"
@@ -70,9 +71,11 @@ absl::Status CheckData(const DataSpec& data) {
                      files->size(), " files");
     }
   }
-  RUBATO_RETURN_IF_ERROR(
-      CheckOneOf("data.format", data.format,
-                 {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "recordio", "sql"}));
+  if (!IsPlugin(data.format)) {
+    RUBATO_RETURN_IF_ERROR(CheckOneOf(
+        "data.format", data.format,
+        {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "recordio", "sql"}));
+  }
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);

@@ -10,12 +10,14 @@
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/record_scanner.h"
 #include "rubato/adapters/files/recordio.h"
+#include "rubato/adapters/source_loader/custom_data.h"
 #include "rubato/adapters/sql/sql_source.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
 #include "rubato/data/formats.h"
 #include "rubato/data/record_blocks.h"
+#include "rubato/job/plugin_name.h"
 
 namespace rubato {
 namespace {
@@ -110,6 +112,7 @@ class Pass {
   absl::StatusOr<Analysis> Run(const std::vector<std::string>& patterns) {
     RUBATO_RETURN_IF_ERROR(data_.format == "sql"        ? ScanTables(patterns)
                            : data_.format == "recordio" ? ScanRecords(patterns)
+                           : IsPlugin(data_.format)     ? ScanCustom(patterns)
                                                         : ScanFiles(patterns));
     Flush();
     Analysis all = empty_;
@@ -158,6 +161,12 @@ class Pass {
     RUBATO_ASSIGN_OR_RETURN(RecordIndex index, IndexRecordsFiles(std::move(files)));
     RUBATO_RETURN_IF_ERROR(UseSchema(paths[0], index.schema));
     return TakeAll(*OpenRecordsFiles(std::move(index)));
+  }
+
+  absl::Status ScanCustom(const std::vector<std::string>& places) {
+    RUBATO_ASSIGN_OR_RETURN(RecordIndex index, IndexCustomData(data_.format, places));
+    RUBATO_RETURN_IF_ERROR(UseSchema(places[0], index.schema));
+    return TakeAll(*OpenCustomData(std::move(index)));
   }
 
   absl::Status TakeAll(RecordSource& source) {
