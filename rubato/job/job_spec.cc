@@ -7,6 +7,7 @@
 #include "rubato/base/status.h"
 #include "rubato/job/checks.h"
 #include "rubato/job/job_keys.h"
+#include "rubato/job/plugin_name.h"
 
 namespace rubato {
 namespace {
@@ -34,14 +35,16 @@ absl::Status CheckName(const std::string& name) {
 
 // The columns of csv and tsv: none twice, and none for the formats that bring their own.
 absl::Status CheckColumns(const DataSpec& data) {
-  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql";
+  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql" ||
+                           data.format == "recordio" || IsPlugin(data.format);
   if (!has_columns) {
     const char* key = !data.label.empty()         ? "data.label"
                       : !data.numeric.empty()     ? "data.numeric"
                       : !data.categorical.empty() ? "data.categorical"
                                                   : nullptr;
     if (key == nullptr) return absl::OkStatus();
-    return Invalid(key, "only csv, tsv and sql have named columns; data.format is ", data.format);
+    return Invalid(key, "only csv, tsv, recordio and sql have named columns; data.format is ",
+                   data.format);
   }
   std::vector<std::string> columns = {data.label};
   for (const auto& [key, names] : {std::pair("data.numeric", &data.numeric),
@@ -72,9 +75,11 @@ absl::Status CheckData(const DataSpec& data) {
                      files->size(), " files");
     }
   }
-  RUBATO_RETURN_IF_ERROR(
-      CheckOneOf("data.format", data.format,
-                 {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "sql"}));
+  if (!IsPlugin(data.format)) {
+    RUBATO_RETURN_IF_ERROR(CheckOneOf(
+        "data.format", data.format,
+        {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "recordio", "sql"}));
+  }
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
@@ -226,7 +231,6 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("max_steps", max_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("batches_per_task", batches_per_task, 0, kBatchesPerTaskMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
-  RUBATO_RETURN_IF_ERROR(CheckMode(*this));
   RUBATO_RETURN_IF_ERROR(optimizer.Validate());
   RUBATO_RETURN_IF_ERROR(tables.Validate());
   RUBATO_RETURN_IF_ERROR(CheckEvaluate(evaluate, strategy));
@@ -235,6 +239,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("shuffle.buffer", shuffle.buffer, 0, kBatchSizeMax));
   RUBATO_RETURN_IF_ERROR(CheckElastic(elastic));
   RUBATO_RETURN_IF_ERROR(CheckStrategyKeys(*this));
+  RUBATO_RETURN_IF_ERROR(CheckMode(*this));
   if (deadline <= absl::ZeroDuration()) {
     return Invalid("deadline", FormatJobDuration(deadline), " is not in the future");
   }

@@ -18,7 +18,7 @@ namespace rubato {
 struct DataSpec {
   std::vector<std::string> train;        // Files or globs; .gz is inflated on the way.
   std::vector<std::string> validation;   // Empty: the job is never evaluated.
-  std::string format = "criteo";         // criteo, csv, tsv or idx.
+  std::string format = "criteo";         // As docs/job.md lists them.
   std::string label;                     // csv, tsv: the label's column; default the first.
   std::vector<std::string> numeric;      // csv, tsv: columns read as numbers.
   std::vector<std::string> categorical;  // csv, tsv: columns read as text, hashed to ids.
