@@ -51,7 +51,7 @@ TEST(ModesTest, SyncGivesTheSameBitsWhoeverDies) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const nlohmann::json summary = training.Summary();
   EXPECT_EQ(summary["records_committed"], 100000);
-  EXPECT_EQ(summary["workers_lost"], 2);
+  EXPECT_EQ(summary["workers"]["lost"], 2);
   EXPECT_TRUE(WeightsOf(folder) == expected);
 }
 
