@@ -190,6 +190,39 @@ TEST_F(ServeTest, PredictGoesOnAfterEveryKill) {
   EXPECT_EQ(ReadText(out), ReadText(path() + "/calm.tsv"));
 }
 
+// The same scores in a database; killed on the way, every row is there once all the same.
+TEST_F(ServeTest, PredictIntoSqliteGoesOnAfterAKill) {
+  folder_->Write("most.csv", PeopleCsv(200000, 0));
+  const std::string out = "sqlite://scores.db?table=scores";
+  const std::vector<std::string> command = {"predict", "model", "--data", "most.csv",
+                                            "--out",   out,     "--id",   "serial"};
+  RunningCommand predict(command, path());
+  ASSERT_TRUE(Eventually([&] {
+    const bool begun =
+        fs::exists(path() + "/scores.db") && fs::file_size(path() + "/scores.db") > 100000;
+    return begun || !predict.running();
+  })) << predict.err();
+  predict.End(SIGKILL);
+  const CommandResult last = Run(command);
+  ASSERT_EQ(last.exit_code, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("went on after"));
+  ASSERT_EQ(Run({"predict", "model", "--data", "most.csv", "--out", "most.tsv", "--id", "serial"})
+                .exit_code,
+            0);
+  // Read back with our own reader of tables.
+  ASSERT_EQ(Run({"convert", "--data", out, "--out", "back.tsv", "--no-header"}).exit_code, 0);
+  const std::vector<std::string> lines = Lines("most.tsv"), rows = Lines("back.tsv");
+  ASSERT_EQ(lines.size(), 200000u);
+  ASSERT_EQ(rows.size(), 200000u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string> line = absl::StrSplit(lines[i], '\t');
+    const std::vector<std::string> row = absl::StrSplit(rows[i], '\t');
+    ASSERT_EQ(row[0], absl::StrCat(i));
+    ASSERT_EQ(row[1], line[0]);
+    ASSERT_NEAR(std::stod(row[2]), std::stod(line[1]), 1e-9);
+  }
+}
+
 // Rows to predict need no label, and their columns may stand in another order.
 TEST_F(ServeTest, PredictNeedsNoLabels) {
   folder_->Write("new.csv", "town,serial,age\nOslo,s1,50\n\"Rome, Italy\",s2,\nOslo,s3,x\n");

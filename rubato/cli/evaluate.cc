@@ -7,10 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
-#include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
-#include "rubato/cli/progress.h"
+#include "rubato/cli/stoppable.h"
 #include "rubato/roles/run_directory.h"
 #include "rubato/roles/score_data.h"
 
@@ -24,18 +24,6 @@ struct EvaluateFlags {
   PredictOptions predict;
   bool json = false;
 };
-
-// A bar called `title`, and an ear for Ctrl-C.
-ShowProgress Shown(Console& console, const std::string& title, const std::string& unit) {
-  auto bar = std::make_shared<std::unique_ptr<Progress>>();
-  return [&console, title, unit, bar](int64_t done, int64_t total) {
-    if (*bar == nullptr) *bar = std::make_unique<Progress>(console, title, total, unit);
-    (*bar)->Update(done);
-    if (done == total) bar->reset();
-    return StopSignals() > 0 ? absl::CancelledError(absl::StrCat("stopped while ", title))
-                             : absl::OkStatus();
-  };
-}
 
 // What was asked for, or the job's own validation data.
 std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& servable) {
@@ -81,7 +69,10 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
 absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
   RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
-  const std::string index = flags.predict.out + ".partial.index";
+  // Beside a file, so that going on need not count the records again.
+  RUBATO_ASSIGN_OR_RETURN(const auto scratch, RunDirectory::Make());
+  const std::string index = IsSqlUri(flags.predict.out) ? scratch->path() + "/index"
+                                                        : flags.predict.out + ".partial.index";
   RUBATO_ASSIGN_OR_RETURN(const ScoredData data,
                           ScoredData::Open(servable, flags.data, index, /*has_labels=*/false,
                                            Shown(console, "indexing", "bytes")));
@@ -104,16 +95,6 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
                 << "\n";
   }
   return kExitDone;
-}
-
-// Ctrl-C is no error.
-template <typename Run>
-absl::StatusOr<int> UntilStopped(Run run, const std::string& and_then, Console& console) {
-  CatchStopSignals();
-  absl::StatusOr<int> code = run();
-  if (!absl::IsCancelled(code.status())) return code;
-  console.err << code.status().message() << and_then << "\n";
-  return kExitInterrupted;
 }
 
 void AddCommon(CLI::App* command, EvaluateFlags& flags) {
@@ -144,7 +125,8 @@ void AddPredict(Cli& cli) {
   Console& console = cli.console();
   CLI::App* command = cli.Command(
       "predict", "Scores of a trained model, a line a record; goes on where it was stopped.",
-      "  rubato predict rubato-jobs/ctr-1 --data new.csv --out scores.tsv --id user\n",
+      "  rubato predict rubato-jobs/ctr-1 --data new.csv --out scores.tsv --id user\n"
+      "  rubato predict model --data new.csv --out 'postgresql:///shop?table=scores' --id user\n",
       [flags, &console] {
         return UntilStopped([&] { return Predict(*flags, console); },
                             "; the same command goes on from there", console);
@@ -152,7 +134,10 @@ void AddPredict(Cli& cli) {
   AddCommon(command, *flags);
   command->add_option("--data", flags->data, "Files or globs; labels need not be there.")
       ->required();
-  command->add_option("--out", flags->predict.out, "Where to write, as tab-separated text.")
+  command
+      ->add_option("--out", flags->predict.out,
+                   "A file, of tab-separated text; or a table: sqlite:///scores.db?table=scores,\n"
+                   "postgresql://user@host/base?table=scores.")
       ->required();
   command->add_option("--id", flags->predict.id_column,
                       "The column that names a row; default its number, from 0.");

@@ -50,15 +50,15 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.data.train.clear(); }, "data.train: name the files to train on"},
       {[](JobSpec& s) { s.data.validation = {""}; }, "data.validation: a file's name is empty"},
       {[](JobSpec& s) { s.data.format = "cvs"; },
-       "data.format: 'cvs' is not one of criteo, csv, tsv, libfm, libsvm, libffm, idx, sql; "
-       "did you mean 'csv'?"},
+       "data.format: 'cvs' is not one of criteo, csv, tsv, libfm, libsvm, libffm, idx, recordio, "
+       "sql; did you mean 'csv'?"},
       {[](JobSpec& s) {
          s.data.format = "idx";
          s.data.train = {"a", "b", "c"};
        },
        "data.train: idx needs a folder, or a file of images and one of labels, not 3 files"},
       {[](JobSpec& s) { s.data.label = "click"; },
-       "data.label: only csv, tsv and sql have named columns; data.format is criteo"},
+       "data.label: only csv, tsv, recordio and sql have named columns; data.format is criteo"},
       {[](JobSpec& s) {
          s.data.format = "csv";
          s.data.numeric = {"age"};

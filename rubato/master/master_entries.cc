@@ -29,12 +29,15 @@ int64_t StartTarget(const WorkersSpec& workers) {
 std::string ShapeOf(const MasterOptions& options) {
   const JobSpec& job = options.job;
   const bool together = job.strategy == "allreduce";
-  return absl::StrCat("train records ", options.data.train_records(), ", validation records ",
-                      options.data.validation_records(), ", batch_size ", job.batch_size,
-                      ", epochs ", job.epochs, ", max_steps ", job.max_steps, ", seed ", job.seed,
-                      ", shuffle.tasks ", job.shuffle.tasks, ", shuffle.buffer ",
-                      job.shuffle.buffer,
-                      together ? ", strategy allreduce" : absl::StrCat(", servers ", job.servers));
+  return absl::StrCat(
+      "train records ", options.data.train_records(), ", validation records ",
+      options.data.validation_records(), ", batch_size ", job.batch_size, ", epochs ", job.epochs,
+      ", max_steps ", job.max_steps, ", seed ", job.seed, ", shuffle.tasks ", job.shuffle.tasks,
+      ", shuffle.buffer ", job.shuffle.buffer,
+      job.mode == "async"
+          ? ""
+          : absl::StrCat(", mode ", job.mode, " by ", PlanOf(job, 0, 0).round_tasks),
+      together ? ", strategy allreduce" : absl::StrCat(", servers ", job.servers));
 }
 
 }  // namespace

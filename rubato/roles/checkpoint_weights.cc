@@ -34,8 +34,12 @@ absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, Weig
   const std::string path = absl::StrCat(checkpoint.folder, "/server-", server, ".ckpt");
   RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   SystemMemory memory;
-  Shard shard(memory, {.server = server, .servers = checkpoint.servers});
-  CheckpointReader reader(shard);
+  RUBATO_ASSIGN_OR_RETURN(const CheckpointName name, ReadCheckpointName({path, file.bytes()}));
+  if (name.servers < 1 || name.servers > kPartitions) {
+    return absl::DataLossError(absl::StrCat(path, ": was written by none of ", name.servers));
+  }
+  Shard shard(memory, {.server = server, .servers = name.servers});
+  CheckpointReader reader(shard, file.bytes().size());
   RUBATO_RETURN_IF_ERROR(
       ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
         return reader.Add(kind, body);

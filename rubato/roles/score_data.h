@@ -53,7 +53,9 @@ absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData&
                                            const ShowProgress& show);
 
 struct PredictOptions {
-  std::string out;        // TSV: id, score; for classes one score each.
+  // A file of id and score, for classes one score each; or a table, sqlite://... or
+  // postgresql://..., with the record's number before them.
+  std::string out;
   std::string id_column;  // Empty: the record's number, from 0.
 };
 struct PredictedData {
@@ -61,9 +63,9 @@ struct PredictedData {
   int64_t resumed_from = 0;  // Records that an earlier try had written.
   int64_t bad_rows = 0;      // Of this try, with the score nan.
 };
-// Writes exactly one line a record, in their order. OUT is there as a whole or not at all: until
-// then lines gather in OUT.partial, and OUT.partial.state says how many of them count, so that the
-// same command goes on where a killed one was. With another model or other data it begins anew.
+// Writes exactly one line or row a record, in their order; the same command goes on where a killed
+// one was. With another model or other data it begins anew. A file is there as a whole or not at
+// all (prediction_file.h), a table grows (adapters/sql/table_writer.h).
 absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& data,
                                           const PredictOptions& options, const ShowProgress& show);
 

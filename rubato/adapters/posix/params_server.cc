@@ -81,6 +81,7 @@ class AsioParamsServer : public ParamsServer {
 
   const std::string& address() const override { return address_; }
   void SetView(int64_t number, std::vector<WorkerId> workers) override;
+  void SetRounds(int64_t rounds) override;
   void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) override;
   void DropLogBefore(int64_t version) override;
   ParamsServerStats Stats() override;
@@ -214,7 +215,7 @@ void AsioParamsServer::Push(Connection& connection, const Frame& frame) {
     last_error_ = std::string(outcome.status().message());
     return Reply(connection, frame.header, outcome.status());
   }
-  static constexpr char kOutcomes[] = {0, 1, 2};
+  static constexpr char kOutcomes[] = {0, 1, 2, 3};
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id},
                           {&kOutcomes[static_cast<int>(*outcome)], 1}, nullptr);
 }
@@ -228,6 +229,14 @@ void AsioParamsServer::SetView(int64_t number, std::vector<WorkerId> workers) {
     for (auto& [number, connection] : connections_) {
       if (connection.hello_waits) Admit(connection, connection.hello_id);
     }
+  });
+}
+
+void AsioParamsServer::SetRounds(int64_t rounds) {
+  asio::post(io_, [this, rounds] {
+    // Before the first push of a job there is nothing to be whole, and a lie is a client's.
+    const absl::Status status = shard_->Whole(rounds);
+    if (!status.ok()) last_error_ = std::string(status.message());
   });
 }
 
