@@ -100,6 +100,14 @@ struct AllreduceSpec {
   friend bool operator==(const AllreduceSpec&, const AllreduceSpec&) = default;
 };
 
+// Strategy ps alone.
+struct ParamsSpec {
+  std::string wire = "fp32";  // Weights and gradients to and from servers: fp32, bf16 or fp16.
+  int64_t threads = 2;        // Of a server: workers pull side by side.
+  std::string metrics;        // "host:port" for Prometheus; server s listens on port + s.
+  friend bool operator==(const ParamsSpec&, const ParamsSpec&) = default;
+};
+
 struct JobSpec {
   std::string name;
   std::string model;                                 // A zoo name, or the path of a plug-in (.so).
@@ -123,6 +131,7 @@ struct JobSpec {
   ShuffleSpec shuffle;
   ElasticSpec elastic;
   AllreduceSpec allreduce;
+  ParamsSpec params;
   absl::Duration deadline = absl::InfiniteDuration();  // Used by submit.
   std::string priority = "normal";                     // low, normal, high. Used by submit.
   uint64_t seed = 7;

@@ -95,7 +95,7 @@ TEST(HelloTest, GreetingsSurviveTheTripAndVersionsAreCompared) {
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(*back, hello);
   EXPECT_THAT(std::string(DecodeHello(EncodeHello({.version = 9})).status().message()),
-              HasSubstr("speaks protocol 9, this server 1"));
+              HasSubstr("speaks protocol 9, this server 2"));
   for (size_t n = 0; n < EncodeHello(hello).size(); ++n) {
     EXPECT_FALSE(DecodeHello(EncodeHello(hello).substr(0, n)).ok());
   }

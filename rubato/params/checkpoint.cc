@@ -33,13 +33,16 @@ void PutApplied(ByteWriter& writer, const std::map<int64_t, IntervalSet>& applie
   }
 }
 
-std::map<int64_t, IntervalSet> GetApplied(ByteReader& reader) {
+absl::StatusOr<std::map<int64_t, IntervalSet>> GetApplied(ByteReader& reader) {
   std::map<int64_t, IntervalSet> applied;
   for (uint32_t epochs = reader.Get<uint32_t>(); epochs > 0 && reader.ok(); --epochs) {
-    IntervalSet& set = applied[reader.Get<int64_t>()];
+    const auto epoch = reader.Get<int64_t>();
+    IntervalSet& set = applied[epoch];
     for (uint32_t n = reader.Get<uint32_t>(); n > 0 && reader.ok(); --n) {
-      const auto begin = reader.Get<int64_t>();
-      set.Add(begin, reader.Get<int64_t>());
+      const BatchKey key = {
+          .epoch = epoch, .begin = reader.Get<int64_t>(), .end = reader.Get<int64_t>()};
+      if (!IsBatch(key)) return absl::DataLossError("a head with impossible positions");
+      set.Add(key.begin, key.end);
     }
   }
   return applied;
@@ -245,7 +248,7 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
                         name.servers, options.server, options.servers));
   }
   const absl::string_view declaration_bytes = reader.GetString();
-  std::map<int64_t, IntervalSet> applied = GetApplied(reader);
+  RUBATO_ASSIGN_OR_RETURN(auto applied, GetApplied(reader));
   const auto steps = reader.Get<int64_t>();
   const auto rate = reader.Get<double>();
   const auto tables = reader.Get<uint32_t>();
@@ -255,6 +258,7 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   }
   RUBATO_RETURN_IF_ERROR(reader.Check("head"));
   if (!(rate > 0 && rate <= 1)) return absl::DataLossError("a head with an impossible rate");
+  if (steps < 0 || steps > kPositionsMax) return absl::DataLossError("a head with no step");
   shard_.applied_ = std::move(applied);
   shard_.steps_ = steps;
   shard_.rate_ = rate;
@@ -262,7 +266,14 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
   const Interval slice =
       DenseSlice(declaration.signature.dense_size, options.server, options.servers);
-  declaration.dense.resize(static_cast<size_t>(slice.end - slice.begin));
+  const auto dense = static_cast<uint64_t>(slice.end - slice.begin);
+  uint64_t promised = dense;  // At least so many floats.
+  for (const uint64_t rows : rows_) promised = std::max(promised, rows);
+  for (const uint64_t ids : counted_) promised = std::max(promised, ids);
+  if (promised > file_bytes_ / sizeof(float)) {
+    return absl::DataLossError("a head that promises more than the file holds");
+  }
+  declaration.dense.resize(dense);
   const Interval all = {0, slice.end - slice.begin};
   RUBATO_RETURN_IF_ERROR(shard_.Declare(EncodeDeclaration(declaration, all), nullptr));
   if (shard_.tables_.size() != rows_.size()) return absl::DataLossError("tables are missing");

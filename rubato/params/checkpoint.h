@@ -61,7 +61,9 @@ class CheckpointWriter {
 // Fills a fresh shard from a checkpoint's records, in order.
 class CheckpointReader {
  public:
-  explicit CheckpointReader(Shard& shard) : shard_(shard) {}
+  // `file_bytes` is the size of the whole file: a head that promises more than fits into it is
+  // DATA_LOSS, before anything is made for it.
+  CheckpointReader(Shard& shard, size_t file_bytes) : shard_(shard), file_bytes_(file_bytes) {}
 
   absl::Status Add(RecordKind kind, absl::string_view body);
   // DATA_LOSS unless the end was reached and every row counted.
@@ -74,6 +76,7 @@ class CheckpointReader {
   absl::Status AddCounted(absl::string_view body);
 
   Shard& shard_;
+  const size_t file_bytes_;
   bool head_ = false;
   bool dense_ = false;
   bool end_ = false;

@@ -32,7 +32,7 @@ enum class RecordKind : uint32_t {
   kWeightsEnd = 11,        // and how many rows there were: the last record.
 };
 
-inline constexpr uint32_t kFileVersion = 3;
+inline constexpr uint32_t kFileVersion = 4;
 inline constexpr size_t kFileHeaderBytes = 32;
 inline constexpr size_t kRecordHeaderBytes = 32;
 

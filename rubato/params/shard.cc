@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/net/frame.h"
 #include "rubato/params/learning_rate.h"
 
 namespace rubato {
@@ -95,30 +96,55 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
   return absl::OkStatus();
 }
 
-absl::Status Shard::Pull(absl::string_view body, Buffer* reply) {
+absl::Status Shard::Pull(absl::string_view body, Buffer* reply, PullScratch* scratch) const {
   if (!declared()) return absl::FailedPreconditionError("pull before the model was declared");
-  RUBATO_RETURN_IF_ERROR(DecodePull(body, &pull_));
-  if (!pull_.tables.empty() && pull_.tables.size() != tables_.size()) {
+  DecodedPull& pull = scratch->pull;
+  RUBATO_RETURN_IF_ERROR(DecodePull(body, &pull));
+  if (!pull.tables.empty() && pull.tables.size() != tables_.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("pull of ", pull_.tables.size(), " tables, but there are ", tables_.size()));
+        absl::StrCat("pull of ", pull.tables.size(), " tables, but there are ", tables_.size()));
   }
-  for (size_t t = 0; t < pull_.tables.size(); ++t) {
-    const TableIds& part = pull_.tables[t];
-    if (part.ids.empty() || part.dim == tables_[t]->dim()) continue;
-    return absl::InvalidArgumentError(absl::StrCat("pull of table ", tables_[t]->name(), ": dim ",
-                                                   part.dim, ", not ", tables_[t]->dim()));
+  const auto wire_bytes = static_cast<size_t>(WireBytes(pull.format));
+  const uint64_t dense = pull.want_dense ? dense_size_ : 0;
+  uint64_t bytes = sizeof(PullReplyHead) + Padded(dense * wire_bytes);
+  int64_t rows = 0;
+  for (size_t t = 0; t < pull.tables.size(); ++t) {
+    const TableIds& part = pull.tables[t];
+    if (!part.ids.empty() && part.dim != tables_[t]->dim()) {
+      return absl::InvalidArgumentError(absl::StrCat("pull of table ", tables_[t]->name(), ": dim ",
+                                                     part.dim, ", not ", tables_[t]->dim()));
+    }
+    bytes += Padded(part.ids.size() * tables_[t]->dim() * wire_bytes);
+    rows += static_cast<int64_t>(part.ids.size());
   }
-  const uint64_t dense = pull_.want_dense ? dense_size_ : 0;
-  reply->Put<uint64_t>(dense);
-  reply->Append(dense_.data(), dense * sizeof(float));
+  if (bytes > kFrameBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("pull of ", bytes, " bytes, but a reply holds ",
+                                                   kFrameBytesMax, ": lower batch_size"));
+  }
+  reply->Put(PullReplyHead{dense, steps_});
+  PackFloats(pull.format, dense_.data(), dense, reply->Extend(dense * wire_bytes));
   reply->Pad();
-  for (size_t t = 0; t < pull_.tables.size(); ++t) {
-    const auto ids = pull_.tables[t].ids;
-    char* out = reply->Extend(ids.size() * tables_[t]->dim() * sizeof(float));
-    tables_[t]->Gather(ids, reinterpret_cast<float*>(out));
+  for (size_t t = 0; t < pull.tables.size(); ++t) {
+    const auto ids = pull.tables[t].ids;
+    const size_t dim = tables_[t]->dim();
+    char* out = reply->Extend(ids.size() * dim * wire_bytes);
+    if (pull.format == WireFormat::kFp32) {
+      tables_[t]->Gather(ids, reinterpret_cast<float*>(out));
+    } else {
+      // In pieces that stay in the cache between the two loops.
+      constexpr size_t kPiece = 1024;
+      scratch->rows.resize(std::max(scratch->rows.size(), std::min(kPiece, ids.size()) * dim));
+      for (size_t begin = 0; begin < ids.size(); begin += kPiece) {
+        const auto piece = ids.subspan(begin, kPiece);
+        tables_[t]->Gather(piece, scratch->rows.data());
+        PackFloats(pull.format, scratch->rows.data(), piece.size() * dim,
+                   out + begin * dim * wire_bytes);
+      }
+    }
     reply->Pad();
   }
-  ++counters_.pulls;
+  pulls_.fetch_add(1, std::memory_order_relaxed);
+  rows_pulled_.fetch_add(rows, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
@@ -137,7 +163,7 @@ absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log)
     ++counters_.fenced;
     return PushOutcome::kFenced;
   }
-  if (key.begin < 0 || key.begin >= key.end || key.epoch < 0) {
+  if (!IsBatch(key)) {
     return absl::InvalidArgumentError(absl::StrCat("a push for no batch: ", KeyText(key)));
   }
   switch (HeldOf(applied_, key)) {
@@ -153,9 +179,20 @@ absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log)
   }
   RUBATO_RETURN_IF_ERROR(CheckParts(push_));
   if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
+  CountStaleness(push_.pulled);
   RUBATO_RETURN_IF_ERROR(Apply(request));
   ++counters_.pushes;
+  for (const TablePush& part : request.tables) {
+    counters_.rows_pushed += static_cast<int64_t>(part.ids.size());
+  }
   return PushOutcome::kApplied;
+}
+
+void Shard::CountStaleness(int64_t pulled) {
+  if (pulled < 0 || pulled > steps_) return;
+  ++counters_.stale_pushes;
+  counters_.staleness_sum += steps_ - pulled;
+  counters_.staleness_max = std::max(counters_.staleness_max, steps_ - pulled);
 }
 
 // Everything that could go wrong in Apply is found here, before the push is logged.
@@ -173,8 +210,11 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
   }
   const auto not_finite = [&](absl::string_view where, absl::Span<const float> values) {
     ++counters_.not_finite;
+    // Beyond the largest number of fp16 a gradient becomes infinite on its way.
+    const bool overflows = push.format == WireFormat::kFp16;
     return absl::OutOfRangeError(
-        absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values)));
+        absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values),
+                     overflows ? "; fp16 ends at 65504, params.wire: bf16 does not" : ""));
   };
   if (!(request.rate > 0 && request.rate <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat(from, "learning rates times ", request.rate));
@@ -239,6 +279,9 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   if (!declared()) return absl::DataLossError("a push before the declaration");
   RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
   RUBATO_RETURN_IF_ERROR(CheckParts(push_));
+  if (!IsBatch(push_.request.key)) {
+    return absl::DataLossError(absl::StrCat("a push for no batch: ", KeyText(push_.request.key)));
+  }
   if (HeldOf(applied_, push_.request.key) != Held::kNothing) {
     return absl::DataLossError(absl::StrCat("applied twice: ", KeyText(push_.request.key)));
   }
@@ -247,12 +290,42 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
 
 ShardCounters Shard::counters() const {
   ShardCounters counters = counters_;
+  counters.pulls = pulls_.load(std::memory_order_relaxed);
+  counters.rows_pulled = rows_pulled_.load(std::memory_order_relaxed);
   for (const auto& table : tables_) {
     counters.rows_admitted += table->counters().admitted;
     counters.rows_refused += table->counters().refused;
     counters.rows_evicted += table->counters().evicted;
   }
   return counters;
+}
+
+void Shard::Inspect(ServerInspection* out) const {
+  const ShardCounters now = counters();
+  out->server = options_.server;
+  out->tables.clear();
+  for (const auto& table : tables_) {
+    const EmbeddingTableOptions& made = table->options();
+    out->tables.push_back({.name = table->name(),
+                           .dim = static_cast<int64_t>(table->dim()),
+                           .optimizer = made.spec.optimizer.value_or(made.optimizer).name,
+                           .rows = static_cast<int64_t>(table->rows()),
+                           .counted = static_cast<int64_t>(table->counted()),
+                           .bytes = static_cast<int64_t>(table->bytes()),
+                           .admitted = table->counters().admitted,
+                           .refused = table->counters().refused,
+                           .evicted = table->counters().evicted});
+  }
+  out->dense = static_cast<int64_t>(dense_size_);
+  out->bytes = bytes();
+  out->partitions = partitions_.end - partitions_.begin;
+  out->steps = steps_;
+  out->view = view_;
+  out->pulls = now.pulls, out->rows_pulled = now.rows_pulled;
+  out->pushes = now.pushes, out->rows_pushed = now.rows_pushed;
+  out->duplicates = now.duplicates, out->fenced = now.fenced, out->not_finite = now.not_finite;
+  out->stale_pushes = now.stale_pushes, out->staleness_sum = now.staleness_sum;
+  out->staleness_max = now.staleness_max;
 }
 
 int64_t Shard::rows() const {

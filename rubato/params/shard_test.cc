@@ -326,7 +326,7 @@ TEST_F(ShardTest, AFileOfAnotherVersionIsNamed) {
   const auto read = ReadRecords("old.ckpt", {old.data(), old.size()},
                                 [](RecordKind, absl::string_view) { return absl::OkStatus(); });
   EXPECT_TRUE(absl::IsInvalidArgument(read.status()));
-  EXPECT_EQ(read.status().message(), "old.ckpt: written in format 1, this Rubato reads format 3");
+  EXPECT_EQ(read.status().message(), "old.ckpt: written in format 1, this Rubato reads format 4");
 }
 
 // ---- checkpoints ----
@@ -334,7 +334,7 @@ TEST_F(ShardTest, AFileOfAnotherVersionIsNamed) {
 class CheckpointTest : public ShardTest {
  protected:
   absl::Status Restore(Shard& shard, absl::string_view bytes) {
-    CheckpointReader reader(shard);
+    CheckpointReader reader(shard, bytes.size());
     const auto read = ReadRecords(
         "server-0.ckpt", bytes,
         [&](RecordKind kind, absl::string_view body) { return reader.Add(kind, body); });
@@ -466,7 +466,7 @@ TEST_F(CheckpointTest, RecordsThatLieDoNoHarm) {
     for (int round = 0; round < 100; ++round) {
       Shard restored(memory_, Options());
       restored.SetView(1, {WorkerId(1)});
-      CheckpointReader reader(restored);
+      CheckpointReader reader(restored, size_t{1} << 20);
       const size_t liar = 1 + rng.Below(records.size() - 1);  // Not the head.
       absl::Status status;
       for (size_t r = 0; r < records.size() && status.ok(); ++r) {

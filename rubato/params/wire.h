@@ -2,8 +2,11 @@
 // size, so a server reads ids and gradients where they were received, and logs a push as it came.
 //
 //     pull   head | ids of table 0 | ids of table 1 | ...
-//     reply  dense count | dense weights | rows of table 0 | rows of table 1 | ...
+//     reply  dense count, steps | dense weights | rows of table 0 | rows of table 1 | ...
 //     push   head | dense gradient | ids, gradients of table 0 | ids, gradients of table 1 | ...
+//
+// Weights and gradients travel in the WireFormat that the request names. A push is logged as it
+// came, so a replay decodes what was decoded then.
 #ifndef RUBATO_PARAMS_WIRE_H_
 #define RUBATO_PARAMS_WIRE_H_
 
@@ -16,12 +19,13 @@
 #include "absl/strings/string_view.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/net/buffer.h"
+#include "rubato/net/wire_format.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/partition.h"
 
 namespace rubato {
 
-enum class ParamsOp : uint16_t { kHello = 0, kDeclare = 1, kPull = 2, kPush = 3 };
+enum class ParamsOp : uint16_t { kHello = 0, kDeclare = 1, kPull = 2, kPush = 3, kInspect = 4 };
 
 // A declaration for one server: all of it but the dense values, of which only `slice`.
 std::string EncodeDeclaration(const Declaration& declaration, Interval slice);
@@ -39,15 +43,24 @@ struct TableIds {
 };
 struct DecodedPull {
   bool want_dense = false;
+  WireFormat format = WireFormat::kFp32;  // Of the reply.
   std::vector<TableIds> tables;
 };
 // INVALID_ARGUMENT if the bytes are no pull. Spans point into `body`, which starts at a multiple
 // of 8. `out` is reused.
 absl::Status DecodePull(absl::string_view body, DecodedPull* out);
+// How every reply to a pull begins.
+struct PullReplyHead {
+  uint64_t dense;  // Weights that follow.
+  int64_t steps;   // Applied when it was read.
+};
 
 struct DecodedPush {
-  PushRequest request;         // Spans point into the body.
+  PushRequest request;         // Spans point into the body, or into `floats`.
   std::vector<uint32_t> dims;  // By table; meaningless without ids.
+  WireFormat format = WireFormat::kFp32;
+  int64_t pulled = -1;  // Steps applied here when its weights were pulled; -1: unknown.
+  Buffer floats;        // What came as halves.
 };
 absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 
@@ -56,7 +69,8 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 // One pull as one body a server, and the answers put back together.
 class PullSplit {
  public:
-  void Encode(const PullRequest& request, const PartitionMap& map);
+  void Encode(const PullRequest& request, const PartitionMap& map,
+              WireFormat format = WireFormat::kFp32);
   Buffer& body(int64_t server) { return parts_[static_cast<size_t>(server)].body; }
   // Copies a server's rows to where the request wants them. INTERNAL if the reply does not fit.
   absl::Status Scatter(int64_t server, absl::string_view reply) const;
@@ -68,6 +82,7 @@ class PullSplit {
     std::vector<uint32_t> positions;  // Of each id within its table's request.
   };
   PullRequest request_;
+  WireFormat format_ = WireFormat::kFp32;
   std::vector<uint32_t> dims_;
   std::vector<Part> parts_;
 };
@@ -75,7 +90,8 @@ class PullSplit {
 // One push as one body a server; every server gets one, if only to note that the batch is done.
 class PushSplit {
  public:
-  void Encode(const PushRequest& request, const PartitionMap& map);
+  void Encode(const PushRequest& request, const PartitionMap& map,
+              WireFormat format = WireFormat::kFp32);
   Buffer& body(int64_t server) { return bodies_[static_cast<size_t>(server)]; }
 
  private:

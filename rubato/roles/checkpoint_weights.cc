@@ -30,17 +30,24 @@ absl::StatusOr<std::vector<int64_t>> Versions(const JobDirectory& directory) {
   return versions;
 }
 
-absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, WeightsSink& sink) {
-  const std::string path = absl::StrCat(checkpoint.folder, "/server-", server, ".ckpt");
+// Fills a fresh shard from its file, whose name it gives.
+absl::StatusOr<std::string> LoadShard(const CheckpointChoice& checkpoint, Shard& shard) {
+  const std::string path =
+      absl::StrCat(checkpoint.folder, "/server-", shard.options().server, ".ckpt");
   RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  SystemMemory memory;
-  Shard shard(memory, {.server = server, .servers = checkpoint.servers});
-  CheckpointReader reader(shard);
+  CheckpointReader reader(shard, file.bytes().size());
   RUBATO_RETURN_IF_ERROR(
       ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
         return reader.Add(kind, body);
       }).status());
   RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), path));
+  return path;
+}
+
+absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, WeightsSink& sink) {
+  SystemMemory memory;
+  Shard shard(memory, {.server = server, .servers = checkpoint.servers});
+  RUBATO_ASSIGN_OR_RETURN(const std::string path, LoadShard(checkpoint, shard));
   return Annotate(shard.VisitWeights(sink), path);
 }
 
@@ -97,6 +104,19 @@ absl::Status VisitCheckpoint(const CheckpointChoice& checkpoint, const JobSpec& 
                              .seed = job.seed};
   RUBATO_RETURN_IF_ERROR(sink.Begin(model));
   return Annotate(sink.Dense(0, *weights), path);
+}
+
+absl::StatusOr<std::vector<ServerInspection>> InspectCheckpoint(
+    const CheckpointChoice& checkpoint) {
+  std::vector<ServerInspection> servers;
+  for (int64_t server = 0; server < checkpoint.servers; ++server) {
+    SystemMemory memory;
+    Shard shard(memory, {.server = server, .servers = checkpoint.servers});
+    RUBATO_RETURN_IF_ERROR(LoadShard(checkpoint, shard).status());
+    shard.Inspect(&servers.emplace_back());
+    servers.back().checkpoint = checkpoint.version;
+  }
+  return servers;
 }
 
 }  // namespace rubato

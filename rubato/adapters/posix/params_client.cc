@@ -220,7 +220,7 @@ class AsioParamsClient : public ParamsClient {
 
   void Pull(const PullRequest& request, std::function<void(absl::Status)> done) override {
     auto pull = pulls_->Take();
-    pull->split.Encode(request, map_);
+    pull->split.Encode(request, map_, options_.wire);
     pull->done = std::move(done);
     SendToAll(
         ParamsOp::kPull, pull, [](PullInFlight& p, size_t s) { return p.split.body(s).view(); },
@@ -233,7 +233,7 @@ class AsioParamsClient : public ParamsClient {
   void Push(const PushRequest& request,
             std::function<void(absl::StatusOr<PushOutcome>)> done) override {
     auto push = pushes_->Take();
-    push->split.Encode(request, map_);
+    push->split.Encode(request, map_, options_.wire);
     push->applied = push->fenced = false;
     push->done = std::move(done);
     SendToAll(
@@ -285,6 +285,10 @@ class AsioParamsClient : public ParamsClient {
         };
         if (stopping_) {
           done(absl::CancelledError("the client has stopped"));
+        } else if (const size_t bytes = body(*request, s).size(); bytes > kFrameBytesMax) {
+          done(absl::InvalidArgumentError(absl::StrCat("a request of ", bytes, " bytes to server ",
+                                                       s, ", but at most ", kFrameBytesMax,
+                                                       " go at once: lower batch_size")));
         } else {
           links_[s]->Send({op, body(*request, s), request, done});
         }

@@ -18,13 +18,15 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rubato/net/wire_format.h"
 #include "rubato/params/declaration.h"
 
 namespace rubato {
 
 struct ParamsClientOptions {
-  std::string job;      // Must be the servers'.
-  int64_t servers = 1;  // How many there are; decides which server holds which row.
+  std::string job;                      // Must be the servers'.
+  int64_t servers = 1;                  // How many there are; decides which server holds which row.
+  WireFormat wire = WireFormat::kFp32;  // Of weights and gradients, there and back.
   absl::Duration reconnect = absl::Milliseconds(20);  // Between attempts to reach a server.
 };
 
