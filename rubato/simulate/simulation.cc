@@ -138,6 +138,9 @@ void Simulation::AdmitArrivals() {
   while (next_arrival_ < workload_.trace.jobs.size() &&
          workload_.trace.jobs[next_arrival_].submit_s <= now_s_) {
     views_.push_back(MakeView(workload_, next_arrival_++));
+    if (lately_.size() == 2 * kLatelyMax)
+      lately_.erase(lately_.begin(), lately_.end() - kLatelyMax);
+    lately_.push_back(views_.back());
     Running& running = running_.emplace_back();
     running.anchor_s = now_s_;
     running.anchor_left = views_.back().remaining;
@@ -192,6 +195,8 @@ absl::Status Simulation::Decide() {
          .gpus_per_node = workload_.cluster.nodes[static_cast<size_t>(pool.first_node)].gpus});
   }
   view.jobs = views_;
+  view.lately = lately_;
+  if (lately_.size() > kLatelyMax) view.lately.remove_prefix(lately_.size() - kLatelyMax);
   view.cost = cost_;
   view.slot_s = options_.slot_s;
   view.cooldown_s = options_.cooldown_s;

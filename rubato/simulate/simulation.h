@@ -69,6 +69,7 @@ class Simulation {
   size_t next_arrival_ = 0;
   std::vector<JobView> views_;    // Active jobs, ascending by id,
   std::vector<Running> running_;  // and what belongs to them, in the same order.
+  std::vector<JobView> lately_;   // The last to be submitted, as they came; see ClusterView.
   std::vector<std::pair<double, int>> repairs_;  // (when, node), ascending.
   double next_failure_s_ = kNever;
   absl::flat_hash_set<uint64_t>
