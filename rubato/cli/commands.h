@@ -13,6 +13,7 @@ void AddParams(Cli& cli);
 void AddRoles(Cli& cli);  // master, server, worker
 void AddAnalyze(Cli& cli);
 void AddInit(Cli& cli);
+void AddConvert(Cli& cli);
 void AddEvaluate(Cli& cli);
 void AddPredict(Cli& cli);
 void AddExport(Cli& cli);

@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   rubato::AddRoles(cli);
   rubato::AddAnalyze(cli);
   rubato::AddInit(cli);
+  rubato::AddConvert(cli);
   rubato::AddEvaluate(cli);
   rubato::AddPredict(cli);
   rubato::AddExport(cli);

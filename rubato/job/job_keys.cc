@@ -33,7 +33,8 @@ std::vector<JobKey> TrainingKeys() {
        AT(data.train)},
       {"data.validation", "files or globs to evaluate on; none: no evaluation",
        AT(data.validation)},
-      {"data.format", "criteo, csv, tsv, libfm, libsvm, libffm, idx (MNIST) or sql (a database)",
+      {"data.format",
+       "criteo, csv, tsv, libfm, libsvm, libffm, idx (MNIST), recordio, sql, or a plug-in (.so)",
        AT(data.format)},
       {"data.label", "csv, tsv: the label's column; by default the first", AT(data.label)},
       {"data.numeric", "csv, tsv: columns read as numbers", AT(data.numeric)},
@@ -58,6 +59,12 @@ std::vector<JobKey> TrainingKeys() {
        AT(batches_per_task)},
       {"max_inflight", "batches pulled ahead of the last push: the bound on staleness",
        AT(max_inflight)},
+      {"mode", "gradients apply at once (async), by rounds (sync), or rows at once (hybrid)",
+       AT(mode)},
+      {"rounds.gradients", "sync, hybrid: batches whose mean is one step; 0: workers.max",
+       AT(rounds.gradients)},
+      {"rounds.tolerance", "sync, hybrid: steps a gradient may be behind; 0: none",
+       AT(rounds.tolerance)},
   };
 }
 

@@ -207,7 +207,7 @@ class FuzzTest : public testing::Test {
     model.dense.assign(kDense, 0.5f);
     return model;
   }
-  static std::string Declared() { return EncodeDeclaration(Model(), {0, kDense}); }
+  static std::string Declared() { return EncodeDeclaration(Model(), {{0, kDense}}); }
   static std::string PushOf(int64_t n) {
     std::vector<uint64_t> ids;
     for (uint64_t i = 0; i < 20; ++i) ids.push_back(Mix((i * (n % 3 + 1)) % 40));
@@ -334,6 +334,12 @@ TEST_F(FuzzTest, Frames) {
           case ParamsOp::kPush:
             all_taken &= shard.Push(body, nullptr).ok();
             break;
+          case ParamsOp::kArrive: {
+            ByteReader reader(body);
+            const auto kind = static_cast<RecordKind>(reader.Get<uint64_t>());
+            if (reader.ok()) all_taken &= shard.Arrive(kind, body.substr(8), nullptr).ok();
+            break;
+          }
           case ParamsOp::kInspect:
             break;
         }

@@ -41,7 +41,7 @@ class Log : public RecordSink {
 
 class WireTest : public testing::TestWithParam<WireFormat> {
  protected:
-  static constexpr int64_t kDense = 37, kServers = 3;
+  static constexpr int64_t kDense = 3 * kDenseSliceFloats + 37, kServers = 3;
   static constexpr size_t kDeep = 5, kIds = 2500;
 
   WireTest() {
@@ -70,7 +70,7 @@ class WireTest : public testing::TestWithParam<WireFormat> {
     model.signature.tables[1].dim = 1;
     model.optimizer = {.name = "sgd", .learning_rate = 1};
     model.dense.assign(kDense, 0.5f);
-    return EncodeDeclaration(model, DenseSlice(kDense, server, kServers));
+    return EncodeDeclaration(model, DenseSlices(kDense, PartitionMap::Even(kServers), server));
   }
   std::vector<absl::StatusOr<PushOutcome>> Push(int64_t n, absl::Span<const int64_t> pulled = {}) {
     PushRequest request;
@@ -220,7 +220,7 @@ TEST(WireLimitsTest, APullOfMoreThanAReplyHoldsIsRefused) {
   model.signature.tables.resize(1);
   model.signature.tables[0].name = "long";
   model.signature.tables[0].dim = 65536;
-  ASSERT_TRUE(shard.Declare(EncodeDeclaration(model, {0, 0}), nullptr).ok());
+  ASSERT_TRUE(shard.Declare(EncodeDeclaration(model, {}), nullptr).ok());
   const std::vector<uint64_t> ids(5000, 1);
   // Says that rows are long without having room for them.
   float room = 0;

@@ -1,5 +1,6 @@
 #include "rubato/params/wire.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "absl/strings/str_cat.h"
@@ -11,13 +12,16 @@ namespace rubato {
 namespace {
 
 struct PullHead {
+  int64_t version;
   uint32_t tables;
   uint16_t want_dense;
   uint16_t format;
+  int64_t rounds;
 };
 struct PushHead {
-  int64_t epoch, task, begin, end, worker, view, pulled;
+  int64_t epoch, task, begin, end, worker, view, version, pulled;
   double rate;
+  int64_t records, round, rounds;
   uint32_t tables;
   uint32_t dense;  // Floats.
   uint32_t format;
@@ -52,6 +56,27 @@ class Walker {
   bool ok_ = true;
 };
 
+PushHead HeadOf(const PushRequest& request, int64_t version, size_t server, int64_t dense,
+                WireFormat format) {
+  const BatchKey& key = request.key;
+  return {key.epoch,
+          key.task,
+          key.begin,
+          key.end,
+          request.worker.value(),
+          request.view,
+          version,
+          server < request.pulled.size() ? request.pulled[server] : -1,
+          request.rate,
+          request.records,
+          request.round,
+          request.rounds,
+          static_cast<uint32_t>(request.tables.size()),
+          static_cast<uint32_t>(dense),
+          static_cast<uint32_t>(format),
+          0};
+}
+
 // Floats of a body: where they lie, or unpacked into `floats`, which has room for all of them.
 absl::Span<const float> TakeFloats(Walker& walker, uint64_t count, WireFormat format,
                                    Buffer* floats) {
@@ -71,6 +96,12 @@ uint32_t DimOf(size_t floats, size_t ids) {
   return ids == 0 ? 0 : static_cast<uint32_t>(floats / ids);
 }
 
+int64_t Floats(const std::vector<Interval>& slices) {
+  int64_t floats = 0;
+  for (const Interval& slice : slices) floats += slice.end - slice.begin;
+  return floats;
+}
+
 }  // namespace
 
 absl::Status DecodePull(absl::string_view body, DecodedPull* out) {
@@ -84,9 +115,16 @@ absl::Status DecodePull(absl::string_view body, DecodedPull* out) {
   if (!walker.Done() || head[0].format >= kWireFormats) {
     return absl::InvalidArgumentError("bytes that are no pull");
   }
+  out->version = head[0].version;
   out->want_dense = head[0].want_dense != 0;
   out->format = static_cast<WireFormat>(head[0].format);
+  out->rounds = head[0].rounds;
   return absl::OkStatus();
+}
+
+int64_t PullRounds(absl::string_view body) {
+  const auto head = Walker(body).Take<PullHead>(1);
+  return head.empty() ? 0 : head[0].rounds;
 }
 
 absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
@@ -115,6 +153,10 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
   request.worker = WorkerId(head.worker);
   request.view = head.view;
   request.rate = head.rate;
+  request.records = head.records;
+  request.round = head.round;
+  request.rounds = head.rounds;
+  out->version = head.version;
   out->pulled = head.pulled;
   return absl::OkStatus();
 }
@@ -126,10 +168,16 @@ void PullSplit::Encode(const PullRequest& request, const PartitionMap& map, Wire
   format_ = format;
   parts_.resize(servers);
   dims_.clear();
-  for (Part& part : parts_) {
+  for (size_t s = 0; s < servers; ++s) {
+    Part& part = parts_[s];
+    const auto server = static_cast<int64_t>(s);
+    part.dense.clear();
+    if (!request.dense.empty()) {
+      part.dense = DenseSlices(static_cast<int64_t>(request.dense.size()), map, server);
+    }
     part.body.clear();
-    part.body.Put(PullHead{static_cast<uint32_t>(tables), !request.dense.empty(),
-                           static_cast<uint16_t>(format)});
+    part.body.Put(PullHead{map.VersionOf(server), static_cast<uint32_t>(tables),
+                           !request.dense.empty(), static_cast<uint16_t>(format), request.rounds});
     part.body.Extend(tables * sizeof(TablePart));
     part.counts.assign(tables, 0);
     part.positions.clear();
@@ -155,6 +203,25 @@ void PullSplit::Encode(const PullRequest& request, const PartitionMap& map, Wire
   }
 }
 
+void PullSplit::Recode(const PartitionMap& map) {
+  std::vector<std::vector<uint64_t>> ids(request_.tables.size());
+  for (size_t t = 0; t < ids.size(); ++t) ids[t].resize(request_.tables[t].ids.size());
+  DecodedPull pull;
+  for (const Part& part : parts_) {
+    RUBATO_CHECK_OK(DecodePull(part.body.view(), &pull));
+    const uint32_t* position = part.positions.data();
+    for (size_t t = 0; t < ids.size(); ++t) {
+      const auto here = pull.tables[t].ids;
+      for (size_t i = 0; i < here.size(); ++i) {
+        ids[t][parts_.size() == 1 ? i : *position++] = here[i];
+      }
+    }
+  }
+  PullRequest request = request_;
+  for (size_t t = 0; t < ids.size(); ++t) request.tables[t].ids = ids[t];
+  Encode(request, map, format_);
+}
+
 absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   const Part& part = parts_[static_cast<size_t>(server)];
   Walker walker(reply);
@@ -166,15 +233,15 @@ absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
     return walker.Take<char>(count > reply.size() ? UINT64_MAX : count * wire_bytes);
   };
   const auto dense = take(head.dense);
-  if (!request_.dense.empty()) {
-    const Interval slice = DenseSlice(static_cast<int64_t>(request_.dense.size()), server,
-                                      static_cast<int64_t>(parts_.size()));
-    const auto count = static_cast<size_t>(slice.end - slice.begin);
-    if (dense.size() != count * wire_bytes) {
-      return absl::InternalError(
-          absl::StrCat(head.dense, " dense weights came from server ", server, ", not ", count));
-    }
-    UnpackFloats(format_, dense.data(), count, request_.dense.data() + slice.begin);
+  if (!walker.ok() || head.dense != static_cast<uint64_t>(Floats(part.dense))) {
+    return absl::InternalError(absl::StrCat(head.dense, " dense weights came from server ", server,
+                                            ", not ", Floats(part.dense)));
+  }
+  const char* from = dense.data();
+  for (const Interval& slice : part.dense) {
+    const auto floats = static_cast<size_t>(slice.end - slice.begin);
+    UnpackFloats(format_, from, floats, request_.dense.data() + slice.begin);
+    from += floats * wire_bytes;
   }
   if (static_cast<size_t>(server) < request_.steps.size()) {
     request_.steps[static_cast<size_t>(server)] = head.steps;
@@ -201,19 +268,20 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map, Wire
   const auto servers = static_cast<size_t>(map.servers());
   const size_t tables = request.tables.size();
   bodies_.resize(servers);
-  const auto dense_size = static_cast<int64_t>(request.dense.size());
+  slices_.resize(servers);
+  const auto dense_size = dense_size_ = static_cast<int64_t>(request.dense.size());
   for (size_t s = 0; s < servers; ++s) {
     Buffer& body = bodies_[s];
-    const Interval slice = DenseSlice(dense_size, static_cast<int64_t>(s), map.servers());
-    const auto dense = static_cast<size_t>(slice.end - slice.begin);
+    const auto server = static_cast<int64_t>(s);
+    std::vector<Interval>& slices = slices_[s];
+    slices = DenseSlices(dense_size, map, server);
     body.clear();
-    body.Put(PushHead{request.key.epoch, request.key.task, request.key.begin, request.key.end,
-                      request.worker.value(), request.view,
-                      s < request.pulled.size() ? request.pulled[s] : -1, request.rate,
-                      static_cast<uint32_t>(tables), static_cast<uint32_t>(dense),
-                      static_cast<uint32_t>(format), 0});
+    body.Put(HeadOf(request, map.VersionOf(server), s, Floats(slices), format));
     body.Extend(tables * sizeof(TablePart));
-    AppendFloats(format, request.dense.data() + slice.begin, dense, &body);
+    for (const Interval& slice : slices) {
+      AppendFloats(format, request.dense.data() + slice.begin,
+                   static_cast<size_t>(slice.end - slice.begin), &body);
+    }
     body.Pad();
   }
   const auto head = [&](size_t s, size_t t) {
@@ -243,6 +311,32 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map, Wire
     }
     for (Buffer& body : bodies_) body.Pad();
   }
+}
+
+void PushSplit::Recode(const PartitionMap& map) {
+  DecodedPush push;
+  std::vector<std::vector<uint64_t>> ids;
+  std::vector<std::vector<float>> gradients;
+  std::vector<float> dense(static_cast<size_t>(dense_size_));
+  for (size_t s = 0; s < bodies_.size(); ++s) {
+    RUBATO_CHECK_OK(DecodePush(bodies_[s].view(), &push));
+    ids.resize(push.request.tables.size());
+    gradients.resize(ids.size());
+    for (size_t t = 0; t < ids.size(); ++t) {
+      const TablePush& part = push.request.tables[t];
+      ids[t].insert(ids[t].end(), part.ids.begin(), part.ids.end());
+      gradients[t].insert(gradients[t].end(), part.gradients.begin(), part.gradients.end());
+    }
+    auto from = push.request.dense.begin();
+    for (const Interval& slice : slices_[s]) {
+      std::copy_n(from, slice.end - slice.begin, dense.begin() + slice.begin);
+      from += slice.end - slice.begin;
+    }
+  }
+  PushRequest request = push.request;
+  request.dense = dense;
+  for (size_t t = 0; t < ids.size(); ++t) request.tables[t] = {ids[t], gradients[t]};
+  Encode(request, map, push.format);
 }
 
 }  // namespace rubato

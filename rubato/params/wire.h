@@ -25,11 +25,20 @@
 
 namespace rubato {
 
-enum class ParamsOp : uint16_t { kHello = 0, kDeclare = 1, kPull = 2, kPush = 3, kInspect = 4 };
+// kArrive is between servers: a record of a move (params/move.h), its kind in eight bytes before
+// it.
+enum class ParamsOp : uint16_t {
+  kHello = 0,
+  kDeclare = 1,
+  kPull = 2,
+  kPush = 3,
+  kArrive = 4,
+  kInspect = 5
+};
 
-// A declaration for one server: all of it but the dense values, of which only `slice`.
-std::string EncodeDeclaration(const Declaration& declaration, Interval slice);
-// `dense` holds the slice. INVALID_ARGUMENT if the bytes are none.
+// A declaration for one server: all of it but the dense values, of which only `slices`.
+std::string EncodeDeclaration(const Declaration& declaration, const std::vector<Interval>& slices);
+// `dense` holds the slices. INVALID_ARGUMENT if the bytes are none.
 absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body);
 // OK if the two agree in all but their dense values, else FAILED_PRECONDITION naming the first
 // difference and both values.
@@ -42,13 +51,17 @@ struct TableIds {
   uint32_t dim = 0;  // What the client believes; meaningless without ids.
 };
 struct DecodedPull {
+  int64_t version = 0;  // Of the server's partitions, as the client knows them.
   bool want_dense = false;
+  int64_t rounds = 0;                     // As PullRequest's.
   WireFormat format = WireFormat::kFp32;  // Of the reply.
   std::vector<TableIds> tables;
 };
 // INVALID_ARGUMENT if the bytes are no pull. Spans point into `body`, which starts at a multiple
 // of 8. `out` is reused.
 absl::Status DecodePull(absl::string_view body, DecodedPull* out);
+// The rounds that a pull wants to be in its weights; 0 if the bytes are none.
+int64_t PullRounds(absl::string_view body);
 // How every reply to a pull begins.
 struct PullReplyHead {
   uint64_t dense;  // Weights that follow.
@@ -57,6 +70,7 @@ struct PullReplyHead {
 
 struct DecodedPush {
   PushRequest request;         // Spans point into the body, or into `floats`.
+  int64_t version = 0;         // As of a pull.
   std::vector<uint32_t> dims;  // By table; meaningless without ids.
   WireFormat format = WireFormat::kFp32;
   int64_t pulled = -1;  // Steps applied here when its weights were pulled; -1: unknown.
@@ -71,6 +85,8 @@ class PullSplit {
  public:
   void Encode(const PullRequest& request, const PartitionMap& map,
               WireFormat format = WireFormat::kFp32);
+  // The same pull by another map.
+  void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return parts_[static_cast<size_t>(server)].body; }
   // Copies a server's rows to where the request wants them. INTERNAL if the reply does not fit.
   absl::Status Scatter(int64_t server, absl::string_view reply) const;
@@ -80,6 +96,7 @@ class PullSplit {
     Buffer body;
     std::vector<uint32_t> counts;     // Ids by table.
     std::vector<uint32_t> positions;  // Of each id within its table's request.
+    std::vector<Interval> dense;      // What of the dense weights it has.
   };
   PullRequest request_;
   WireFormat format_ = WireFormat::kFp32;
@@ -87,16 +104,21 @@ class PullSplit {
   std::vector<Part> parts_;
 };
 
-// One push as one body a server; every server gets one, if only to note that the batch is done.
+// One push as one body a server; every server that owns anything gets one, if only to note that
+// the batch is done.
 class PushSplit {
  public:
   void Encode(const PushRequest& request, const PartitionMap& map,
               WireFormat format = WireFormat::kFp32);
+  // The same push by another map.
+  void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return bodies_[static_cast<size_t>(server)]; }
 
  private:
   std::vector<Buffer> bodies_;
-  std::vector<uint16_t> owners_;  // Of each id of the table at hand.
+  int64_t dense_size_ = 0;
+  std::vector<std::vector<Interval>> slices_;  // Of the dense gradient, by server.
+  std::vector<uint16_t> owners_;               // Of each id of the table at hand.
 };
 
 }  // namespace rubato

@@ -79,6 +79,7 @@ class ServerHost {
       return true;
     }
     server_->SetView(reply->view.number, reply->view.workers);
+    if (reply->rounds > 0) server_->SetRounds(reply->rounds);
     if (reply->checkpoint_oldest > dropped_) {
       dropped_ = reply->checkpoint_oldest;
       server_->DropLogBefore(dropped_);

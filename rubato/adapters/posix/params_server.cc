@@ -75,6 +75,7 @@ class AsioParamsServer : public ParamsServer {
 
   const std::string& address() const override { return address_; }
   void SetView(int64_t number, std::vector<WorkerId> workers) override;
+  void SetRounds(int64_t rounds) override;
   void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) override;
   void DropLogBefore(int64_t version) override;
   ParamsServerStats Stats() override;
@@ -120,6 +121,12 @@ void AsioParamsServer::SetView(int64_t number, std::vector<WorkerId> workers) {
     if (state_.shard->view() == 0) return;
   }
   for (const auto& lane : lanes_) lane->ViewIsSet();
+}
+
+void AsioParamsServer::SetRounds(int64_t rounds) {
+  WriterLock lock(state_.mu);
+  const absl::Status status = state_.shard->Whole(rounds);
+  if (!status.ok()) state_.last_error = std::string(status.message());
 }
 
 void AsioParamsServer::StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) {

@@ -74,6 +74,9 @@ class ParamsServer {
   // Who may push from now on. Ignored unless `number` is the newest. The first one opens the door.
   virtual void SetView(int64_t number, std::vector<WorkerId> workers) = 0;
 
+  // Modes sync and hybrid: so many rounds are whole on every server, and shall move the weights.
+  virtual void SetRounds(int64_t rounds) = 0;
+
   // Writes CHECKPOINTS/version/server-S.ckpt as of now and calls `done` on a thread of its own when
   // it is wholly there. One at a time: a second one meanwhile is refused with FAILED_PRECONDITION.
   // A version already written here is done at once.

@@ -156,9 +156,16 @@ void ParamsServerLane::Declare(Connection& connection, const Frame& frame) {
 void ParamsServerLane::Pull(Connection& connection, const Frame& frame) {
   const std::shared_ptr<Buffer> reply = buffers_->Take();
   absl::Status status;
+  bool changes = false;
   {
     ReaderLock lock(state_.mu);
-    status = state_.shard->Pull(frame.body, reply.get(), &scratch_);
+    changes = state_.shard->PullChanges(frame.body);
+    if (!changes) status = state_.shard->Pull(frame.body, reply.get(), &scratch_);
+  }
+  if (changes) {  // Rarely: once a round, or while partitions are new here.
+    WriterLock lock(state_.mu);
+    status = state_.shard->BeforePull(frame.body);
+    if (status.ok()) status = state_.shard->Pull(frame.body, reply.get(), &scratch_);
   }
   if (!status.ok()) return Reply(connection, frame.header, status);
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, reply->view(), reply);
@@ -181,7 +188,7 @@ void ParamsServerLane::Push(Connection& connection, const Frame& frame) {
     if (!outcome.ok()) state_.last_error = std::string(outcome.status().message());
   }
   if (!outcome.ok()) return Reply(connection, frame.header, outcome.status());
-  static constexpr char kOutcomes[] = {0, 1, 2};
+  static constexpr char kOutcomes[] = {0, 1, 2, 3};
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id},
                           {&kOutcomes[static_cast<int>(*outcome)], 1}, nullptr);
 }

@@ -460,7 +460,7 @@ TEST_P(ParamsServerTest, GarbageClosesThatConnectionOnly) {
   EXPECT_EQ(Exchange(server.address(), FrameOf(0, "x", 0xffffffff)), "");
   EXPECT_THAT(Exchange(server.address(), FrameOf(3, "no greeting")), HasSubstr("no greeting"));
   EXPECT_THAT(Exchange(server.address(), FrameOf(0, EncodeHello({.version = 9, .job = "ctr"}))),
-              HasSubstr("speaks protocol 9, this server 2"));
+              HasSubstr(absl::StrCat("speaks protocol 9, this server ", kProtocolVersion)));
   Rng rng(5);
   for (int round = 0; round < 20; ++round) {
     std::string noise(1 + rng.Below(200), 'x');
