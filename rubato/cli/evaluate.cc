@@ -21,9 +21,20 @@ struct EvaluateFlags {
   std::string model;
   std::vector<std::string> data;
   int64_t from = 0;
+  int workers = 1;
   PredictOptions predict;
+  bool torchscript = false;
   bool json = false;
 };
+
+absl::StatusOr<Servable> OpenModel(const EvaluateFlags& flags) {
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
+  if (flags.torchscript) {
+    RUBATO_RETURN_IF_ERROR(
+        Annotate(servable.UseScript(), absl::StrCat("--torchscript: ", flags.model)));
+  }
+  return servable;
+}
 
 // What was asked for, or the job's own validation data.
 std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& servable) {
@@ -32,7 +43,7 @@ std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& serv
 
 absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
-  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenModel(flags));
   const std::vector<std::string> patterns = DataOf(flags, servable);
   if (patterns.empty()) {
     return absl::InvalidArgumentError(
@@ -43,8 +54,9 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
       const ScoredData data,
       ScoredData::Open(servable, patterns, scratch->path() + "/index", /*has_labels=*/true,
                        Shown(console, "indexing", "bytes")));
-  RUBATO_ASSIGN_OR_RETURN(const EvaluatedData result,
-                          EvaluateData(servable, data, Shown(console, "evaluating", "records")));
+  RUBATO_ASSIGN_OR_RETURN(
+      const EvaluatedData result,
+      EvaluateData(servable, data, flags.workers, Shown(console, "evaluating", "records")));
   console.err << servable.job.model << " of job " << servable.job.name << ", checkpoint "
               << servable.checkpoint << " (step " << servable.step << "), on " << result.records
               << " records\n";
@@ -68,7 +80,7 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
 
 absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
-  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenModel(flags));
   // Beside a file, so that going on need not count the records again.
   RUBATO_ASSIGN_OR_RETURN(const auto scratch, RunDirectory::Make());
   const std::string index = IsSqlUri(flags.predict.out) ? scratch->path() + "/index"
@@ -101,6 +113,8 @@ void AddCommon(CLI::App* command, EvaluateFlags& flags) {
   command->add_option("model", flags.model, "A job directory, or an export.")->required();
   command->add_option("--from", flags.from,
                       "Of a job: which checkpoint; default the best kept, or the newest.");
+  command->add_flag("--torchscript", flags.torchscript,
+                    "Of an export: score by its model.pt, not by the model's code.");
   command->add_flag("--json", flags.json, "Print the result as one JSON object.");
 }
 
@@ -109,15 +123,20 @@ void AddCommon(CLI::App* command, EvaluateFlags& flags) {
 void AddEvaluate(Cli& cli) {
   auto flags = std::make_shared<EvaluateFlags>();
   Console& console = cli.console();
-  CLI::App* command = cli.Command(
-      "evaluate", "Metrics of a trained model on a data set.",
-      "  rubato evaluate rubato-jobs/ctr-1\n  rubato evaluate model --data test.csv --json\n",
-      [flags, &console] {
-        return UntilStopped([&] { return Evaluate(*flags, console); }, "", console);
-      });
+  CLI::App* command =
+      cli.Command("evaluate", "Metrics of a trained model on a data set.",
+                  "  rubato evaluate rubato-jobs/ctr-1\n  rubato evaluate model --data test.csv "
+                  "--workers 2 --json\n",
+                  [flags, &console] {
+                    return UntilStopped([&] { return Evaluate(*flags, console); }, "", console);
+                  });
   AddCommon(command, *flags);
   command->add_option("--data", flags->data,
                       "Files or globs, with labels; default the job's validation data.");
+  command
+      ->add_option("--workers", flags->workers,
+                   "Models that score side by side; the metrics are the same to the last digit.")
+      ->check(CLI::Range(1, 256));
 }
 
 void AddPredict(Cli& cli) {

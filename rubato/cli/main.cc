@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   rubato::AddTrain(cli);
   rubato::AddScale(cli);
   rubato::AddShow(cli);
+  rubato::AddParams(cli);
   rubato::AddRoles(cli);
   rubato::AddAnalyze(cli);
   rubato::AddInit(cli);

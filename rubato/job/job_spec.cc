@@ -4,6 +4,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "rubato/base/status.h"
 #include "rubato/job/checks.h"
 #include "rubato/job/job_keys.h"
@@ -138,6 +139,23 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
   return CheckOneOf("allreduce.network", spec.network, {"loopback", "lan", "wan"});
 }
 
+absl::Status CheckParams(const ParamsSpec& spec, int64_t servers) {
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("params.wire", spec.wire, {"fp32", "bf16", "fp16"}));
+  RUBATO_RETURN_IF_ERROR(CheckRange("params.threads", spec.threads, 1, 64));
+  if (spec.metrics.empty()) return absl::OkStatus();
+  const size_t colon = spec.metrics.rfind(':');
+  int64_t port = 0;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(absl::string_view(spec.metrics).substr(colon + 1), &port) || port < 1) {
+    return Invalid("params.metrics", spec.metrics, " is no address: write host:port");
+  }
+  if (port + servers - 1 > 65535) {
+    return Invalid("params.metrics", spec.metrics, ": port ", port, " and the ", servers - 1,
+                   " after it, one a server, pass 65535");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status RowsSpec::Validate() const {
@@ -187,7 +205,8 @@ absl::Status CheckMode(const JobSpec& job) {
 // Whether `key` means something to one strategy alone, and to which.
 absl::string_view StrategyOf(absl::string_view key) {
   if (key == "servers" || absl::StartsWith(key, "servers.")) return "ps";
-  if (key == "mode" || absl::StartsWith(key, "rounds.")) return "ps";
+  if (key == "mode" || absl::StartsWith(key, "rounds.") || absl::StartsWith(key, "params."))
+    return "ps";
   if (key == "max_inflight" || absl::StartsWith(key, "tables.")) return "ps";
   return absl::StartsWith(key, "allreduce.") ? "allreduce" : "";
 }
@@ -224,6 +243,7 @@ absl::Status JobSpec::Validate() const {
   }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
   RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
+  RUBATO_RETURN_IF_ERROR(CheckParams(params, servers));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
   RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kServersMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));

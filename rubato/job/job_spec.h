@@ -107,6 +107,14 @@ struct RoundsSpec {
   friend bool operator==(const RoundsSpec&, const RoundsSpec&) = default;
 };
 
+// Strategy ps alone.
+struct ParamsSpec {
+  std::string wire = "fp32";  // Weights and gradients to and from servers: fp32, bf16 or fp16.
+  int64_t threads = 2;        // Of a server: workers pull side by side.
+  std::string metrics;        // "host:port" for Prometheus; server s listens on port + s.
+  friend bool operator==(const ParamsSpec&, const ParamsSpec&) = default;
+};
+
 struct JobSpec {
   std::string name;
   std::string model;                                 // A zoo name, or the path of a plug-in (.so).
@@ -133,6 +141,7 @@ struct JobSpec {
   ShuffleSpec shuffle;
   ElasticSpec elastic;
   AllreduceSpec allreduce;
+  ParamsSpec params;
   absl::Duration deadline = absl::InfiniteDuration();  // Used by submit.
   std::string priority = "normal";                     // low, normal, high. Used by submit.
   uint64_t seed = 7;

@@ -10,6 +10,7 @@ namespace {
 
 // No model comes near these; bytes that claim more are not worth an allocation.
 constexpr uint32_t kPartsMax = 1 << 20;
+constexpr int64_t kDenseMax = int64_t{1} << 40;
 
 void PutInts(ByteWriter& writer, const std::vector<int64_t>& values) {
   writer.Put<uint32_t>(static_cast<uint32_t>(values.size()));
@@ -214,7 +215,9 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
   }
   declaration.dense = reader.GetVector<float>(reader.Get<uint64_t>());
   const bool mode_known = mode <= static_cast<uint8_t>(PushMode::kHybrid);
-  if (!reader.ok() || reader.remaining() > 0 || !mode_known || declaration.tolerance < 0) {
+  const int64_t dense_size = declaration.signature.dense_size;
+  if (!reader.ok() || reader.remaining() > 0 || !mode_known || declaration.tolerance < 0 ||
+      dense_size < 0 || dense_size > kDenseMax) {
     return absl::InvalidArgumentError("bytes that are no declaration of a model");
   }
   return declaration;

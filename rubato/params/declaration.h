@@ -43,6 +43,7 @@ struct PullRequest {
   std::vector<TablePull> tables;  // One a table, as in the signature; empty if none is wanted.
   absl::Span<float> dense;        // All dense weights, or empty if not wanted.
   int64_t rounds = 0;             // Modes sync, hybrid: that many are whole, and shall be in them.
+  absl::Span<int64_t> steps;      // By server, or empty: filled with the steps it had applied.
 };
 
 // One table's part of a push: ids[i] is moved against row i of `gradients`.
@@ -61,7 +62,17 @@ struct PushRequest {
   int64_t rounds = 0;             // and how many were whole when it was leased.
   std::vector<TablePush> tables;  // One a table, as in the signature; empty if none is moved.
   absl::Span<const float> dense;  // All dense gradients, or empty if none.
+  // By server: how many steps it had applied when the weights were pulled. Those applied since are
+  // the push's staleness. Empty: unknown.
+  absl::Span<const int64_t> pulled;
 };
+
+// More records than anybody has: positions beyond are nobody's, and sums of them do not overflow.
+inline constexpr int64_t kPositionsMax = int64_t{1} << 48;
+// Whether a batch can be called so: some positions of some epoch.
+inline bool IsBatch(const BatchKey& key) {
+  return key.epoch >= 0 && key.begin >= 0 && key.begin < key.end && key.end <= kPositionsMax;
+}
 
 enum class PushOutcome {
   kApplied,

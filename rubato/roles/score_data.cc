@@ -14,12 +14,8 @@
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
 #include "rubato/job/suggest.h"
-#include "rubato/metrics/evaluation.h"
 #include "rubato/roles/open_data.h"
 #include "rubato/roles/prediction_sink.h"
-#include "rubato/tasks/task.h"
-#include "rubato/worker/evaluation.h"
-#include "rubato/worker/task_reader.h"
 
 namespace rubato {
 namespace {
@@ -110,43 +106,17 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable,
   RUBATO_ASSIGN_OR_RETURN(data.owned_, servable.MakeParser(data.schema_, has_labels));
   RUBATO_ASSIGN_OR_RETURN(const std::string index, ReadWholeFile(index_path));
   data.checksum_ = Checksum(index);
+  data.index_path_ = index_path;
   return data;
+}
+
+absl::StatusOr<std::unique_ptr<RecordSource>> ScoredData::OpenSource() const {
+  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(servable_->job.data, index_path_));
+  return std::move(opened.source);
 }
 
 const RecordParser& ScoredData::parser() const {
   return owned_ != nullptr ? *owned_ : *servable_->trainer->parser();
-}
-
-absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data,
-                                           const ShowProgress& show) {
-  const int64_t width = servable.trainer->score_width();
-  TaskReader reader(data.source(), data.parser(),
-                    {.batch_size = kBatchRecords,
-                     .shuffle_buffer = 0,
-                     .skip_bad_rows = servable.job.data.bad_rows == "skip",
-                     .score_width = width});
-  reader.Start({.kind = TaskKind::kEvaluate, .begin = 0, .end = data.records()});
-  Evaluation evaluation(width);
-  EvaluatedData result;
-  BatchKey key;
-  Batch batch;
-  while (true) {
-    RUBATO_ASSIGN_OR_RETURN(const bool more, reader.Next(&key, &batch));
-    if (!more) break;
-    result.bad_rows += reader.skipped().count;
-    if (result.bad_rows > servable.job.data.bad_rows_max) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          result.bad_rows, " rows could not be read, more than data.bad_rows_max of the job"));
-    }
-    if (batch.rows > 0) {
-      RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> scores, servable.model->Predict(batch));
-      evaluation.Add(batch, scores, servable.trainer->Metrics(batch, scores));
-    }
-    RUBATO_RETURN_IF_ERROR(show(key.end, data.records()));
-  }
-  result.records = data.records() - result.bad_rows;
-  result.metrics = Metrics(evaluation.sums());
-  return result;
 }
 
 absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& data,

@@ -33,6 +33,8 @@ class ScoredData {
   RecordSource& source() const { return *source_; }
   const RecordParser& parser() const;
   const std::string& schema() const { return schema_; }
+  // One more source of the same records, for one more thread.
+  absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource() const;
   // Of files and index: the same data reads as the same number.
   uint64_t checksum() const { return checksum_; }
 
@@ -40,7 +42,7 @@ class ScoredData {
   const Servable* servable_ = nullptr;
   std::unique_ptr<RecordSource> source_;
   std::unique_ptr<const RecordParser> owned_;
-  std::string schema_;
+  std::string schema_, index_path_;
   uint64_t checksum_ = 0;
 };
 
@@ -49,7 +51,10 @@ struct EvaluatedData {
   int64_t bad_rows = 0;  // Left out, as data.bad_rows of the job allows.
   std::map<std::string, double> metrics;
 };
-absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data,
+// With `workers` threads, each with a model of its own over the same weights. The data is cut into
+// the same parts whatever their number, and the parts' sums are added in order: the metrics are the
+// same to the last digit. `show` is called by this thread alone.
+absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data, int workers,
                                            const ShowProgress& show);
 
 struct PredictOptions {

@@ -30,7 +30,7 @@ class WorkerControl {
     absl::Duration heartbeat;
     int64_t tasks_ahead = 2;  // Leased beyond the one being read, to outlast a master's restart.
     absl::Duration ask_again = absl::Milliseconds(20);  // After "wait": for a task.
-    bool lease = true;        // From the start; otherwise from StartLeasing() on.
+    bool lease = true;                          // From the start; otherwise from StartLeasing() on.
     std::function<WorkerHeartbeat()> describe;  // Fills loss, time spent, bad rows.
     std::function<void(const View&)> on_view;   // A view this worker is in.
     // Every answer of a master that knows this worker; may be null.

@@ -58,7 +58,9 @@ WorkerLoop::~WorkerLoop() {
 }
 
 absl::Status WorkerLoop::Connect() {
-  client_ = ParamsClient::Start({.job = options_.job.name, .servers = options_.job.servers});
+  client_ = ParamsClient::Start({.job = options_.job.name,
+                                 .servers = options_.job.servers,
+                                 .wire = WireFormatOf(options_.job.params.wire)});
   control_ = std::make_unique<WorkerControl>(
       WorkerControl::Options{.master = options_.master,
                              .id = options_.id,
@@ -247,6 +249,8 @@ void WorkerLoop::OpenBatches() {
     work->dense.resize(static_cast<size_t>(trainer_.signature().dense_size));
     request.dense = absl::MakeSpan(work->dense);
     request.rounds = work->task.rounds;
+    work->steps.assign(static_cast<size_t>(options_.job.servers), -1);
+    request.steps = absl::MakeSpan(work->steps);
     client_->Pull(request, [this, work](const absl::Status& status) {
       MutexLock lock(mu_);
       work->status = status;
@@ -335,6 +339,7 @@ void WorkerLoop::Push(Work& work) {
                          .records = static_cast<int64_t>(work.batch.rows),
                          .round = work.task.round,
                          .rounds = work.task.rounds};
+  request.pulled = work.steps;
   if (work.batch.rows > 0) {
     std::vector<absl::Span<float>> gradient = {absl::MakeSpan(out_.dense_gradient)};
     for (auto& table : out_.table_gradients) gradient.push_back(absl::MakeSpan(table));

@@ -225,8 +225,10 @@ class Job {
                  map_);
     for (size_t s = 0; s < shards_.size(); ++s) {
       Buffer reply;
-      const absl::Status pulled =
-          shards_[s]->Pull(split.body(static_cast<int64_t>(s)).view(), &reply);
+      const absl::string_view body = split.body(static_cast<int64_t>(s)).view();
+      const absl::Status before = shards_[s]->BeforePull(body);
+      EXPECT_TRUE(before.ok()) << before;
+      const absl::Status pulled = shards_[s]->Pull(body, &reply);
       EXPECT_TRUE(pulled.ok()) << pulled;
       EXPECT_TRUE(split.Scatter(static_cast<int64_t>(s), reply.view()).ok());
     }
@@ -459,6 +461,8 @@ TEST(RoundsRunTest, HybridMovesRowsAtOnceAndDenseWeightsByRounds) {
                   .rounds = rounds},
                  PartitionMap::Even(1));
     Buffer reply;
+    EXPECT_EQ(shard.PullChanges(split.body(0).view()), rounds > shard.rounds());
+    EXPECT_TRUE(shard.BeforePull(split.body(0).view()).ok());
     EXPECT_TRUE(shard.Pull(split.body(0).view(), &reply).ok());
     EXPECT_TRUE(split.Scatter(0, reply.view()).ok());
     return std::make_pair(dense[0], rows[0]);

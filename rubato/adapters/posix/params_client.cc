@@ -271,7 +271,7 @@ class AsioParamsClient : public ParamsClient {
   void Pull(const PullRequest& request, std::function<void(absl::Status)> done) override {
     auto pull = pulls_->Take();
     pull->map = Map();
-    pull->split.Encode(request, *pull->map);
+    pull->split.Encode(request, *pull->map, options_.wire);
     pull->done = std::move(done);
     Send(std::move(pull));
   }
@@ -280,7 +280,7 @@ class AsioParamsClient : public ParamsClient {
             std::function<void(absl::StatusOr<PushOutcome>)> done) override {
     auto push = pushes_->Take();
     push->map = Map();
-    push->split.Encode(request, *push->map);
+    push->split.Encode(request, *push->map, options_.wire);
     push->applied = push->fenced = push->stale = false;
     push->done = std::move(done);
     Send(std::move(push));
@@ -340,6 +340,10 @@ class AsioParamsClient : public ParamsClient {
       };
       if (stopping_) {
         done(absl::CancelledError("the client has stopped"));
+      } else if (const size_t bytes = request->body(s).size(); bytes > kFrameBytesMax) {
+        done(absl::InvalidArgumentError(absl::StrCat("a request of ", bytes, " bytes to server ", s,
+                                                     ", but at most ", kFrameBytesMax,
+                                                     " go at once: lower batch_size")));
       } else {
         links_[static_cast<size_t>(s)]->Send({T::kOp, request->body(s), request, done});
       }
