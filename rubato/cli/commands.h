@@ -9,6 +9,7 @@ namespace rubato {
 void AddTrain(Cli& cli);
 void AddScale(Cli& cli);
 void AddShow(Cli& cli);
+void AddParams(Cli& cli);
 void AddRoles(Cli& cli);  // master, server, worker
 void AddAnalyze(Cli& cli);
 void AddInit(Cli& cli);

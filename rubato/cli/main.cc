@@ -21,6 +21,7 @@ int main(int argc, char** argv) {
   rubato::AddTrain(cli);
   rubato::AddScale(cli);
   rubato::AddShow(cli);
+  rubato::AddParams(cli);
   rubato::AddRoles(cli);
   rubato::AddAnalyze(cli);
   rubato::AddInit(cli);

@@ -59,6 +59,12 @@ std::vector<JobKey> TrainingKeys() {
        AT(batches_per_task)},
       {"max_inflight", "batches pulled ahead of the last push: the bound on staleness",
        AT(max_inflight)},
+      {"mode", "gradients apply at once (async), by rounds (sync), or rows at once (hybrid)",
+       AT(mode)},
+      {"rounds.gradients", "sync, hybrid: batches whose mean is one step; 0: workers.max",
+       AT(rounds.gradients)},
+      {"rounds.tolerance", "sync, hybrid: steps a gradient may be behind; 0: none",
+       AT(rounds.tolerance)},
   };
 }
 
@@ -144,6 +150,11 @@ std::vector<JobKey> CourseKeys() {
        AT(elastic.not_finite_max)},
       {"elastic.crash_loop_max", "crashes in a row without progress before the job fails",
        AT(elastic.crash_loop_max)},
+      {"params.wire", "weights and gradients to and from servers: fp32, bf16 or fp16",
+       AT(params.wire)},
+      {"params.threads", "threads of a server: workers pull side by side", AT(params.threads)},
+      {"params.metrics", "host:port where Prometheus reads server 0, the next port server 1, ...",
+       AT(params.metrics)},
       {"allreduce.microbatches", "parts of a step, dealt to workers; 0: 16, or one a worker",
        AT(allreduce.microbatches)},
       {"allreduce.deterministic", "the same bits for every history of worker counts",
