@@ -14,7 +14,7 @@ constexpr double kHeldBonus = 1.3;
 constexpr double kNearS = 3 * 3600;
 // Where all is promised, a reservation given back is worth so many times more: newcomers find no
 // other room. It hardly counts where a quarter is free, hence the power.
-constexpr double kScarce = 10;
+constexpr double kScarce = 6;
 constexpr double kScarcePower = 4;
 // Who has no way lives on loans alone: they are worth so much more to it,
 constexpr double kLoansAlone = 3;
