@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
@@ -19,31 +20,6 @@ struct RowsHead {
   uint32_t row_floats;
   uint64_t rows;
 };
-
-void PutApplied(ByteWriter& writer, const std::map<int64_t, IntervalSet>& applied) {
-  writer.Put<uint32_t>(static_cast<uint32_t>(applied.size()));
-  for (const auto& [epoch, set] : applied) {
-    const std::vector<Interval> intervals = set.Intervals();
-    writer.Put<int64_t>(epoch);
-    writer.Put<uint32_t>(static_cast<uint32_t>(intervals.size()));
-    for (const Interval& interval : intervals) {
-      writer.Put<int64_t>(interval.begin);
-      writer.Put<int64_t>(interval.end);
-    }
-  }
-}
-
-std::map<int64_t, IntervalSet> GetApplied(ByteReader& reader) {
-  std::map<int64_t, IntervalSet> applied;
-  for (uint32_t epochs = reader.Get<uint32_t>(); epochs > 0 && reader.ok(); --epochs) {
-    IntervalSet& set = applied[reader.Get<int64_t>()];
-    for (uint32_t n = reader.Get<uint32_t>(); n > 0 && reader.ok(); --n) {
-      const auto begin = reader.Get<int64_t>();
-      set.Add(begin, reader.Get<int64_t>());
-    }
-  }
-  return applied;
-}
 
 CheckpointName GetName(ByteReader& reader) {
   CheckpointName name;
@@ -160,22 +136,26 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   std::vector<uint32_t> counts_;
 };
 
-CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
-    : name_(name), dense_(shard.dense_) {
+CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name) : name_(name) {
+  for (const auto& [s, slice] : shard.dense_) {
+    dense_.insert(dense_.end(), slice.begin(), slice.end());
+  }
   ByteWriter writer(head_);
   writer.Put<int64_t>(name.version);
   writer.Put<int64_t>(name.first_segment);
   writer.Put<int64_t>(name.server);
   writer.Put<int64_t>(name.servers);
+  writer.PutString(shard.map_.Encode());
   writer.PutString(shard.declaration_bytes_);
-  PutApplied(writer, shard.applied_);
-  writer.Put<int64_t>(shard.steps_);
-  writer.Put<double>(shard.rate_);
+  PutHistories(writer, shard.histories_);
+  shard.staged_.Visit(
+      [&](const StagedGradient& gradient) { staged_.push_back(gradient.Encode()); });
+  writer.Put<uint64_t>(staged_.size());
   writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
-  const auto partitions = static_cast<uint64_t>(shard.partitions_.end - shard.partitions_.begin);
-  const uint64_t span = partitions == kPartitions ? UINT64_MAX : partitions * FirstPoint(1);
   for (size_t t = 0; t < shard.tables_.size(); ++t) {
     EmbeddingTable& table = *shard.tables_[t];
+    const int64_t slots = table.slots_end();
+    const uint64_t span = slots == kPartitions ? UINT64_MAX : FirstPoint(slots);
     writer.Put<uint64_t>(table.rows());
     writer.Put<uint64_t>(table.counted());
     tables_.push_back(std::make_unique<TableCut>(table, static_cast<uint32_t>(t), span));
@@ -194,6 +174,15 @@ absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
       RUBATO_RETURN_IF_ERROR(sink.Append(
           RecordKind::kCheckpointDense,
           {reinterpret_cast<const char*>(dense_.data()), dense_.size() * sizeof(float)}));
+      stage_ = Stage::kStaged;
+      return false;
+    case Stage::kStaged:
+      for (size_t bytes = 0; bytes < kStepBytes && staged_written_ < staged_.size();) {
+        const std::string& body = staged_[staged_written_++];
+        RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointStaged, body));
+        bytes += body.size();
+      }
+      if (staged_written_ < staged_.size()) return false;
       stage_ = tables_.empty() ? Stage::kEnd : Stage::kRows;
       return false;
     case Stage::kRows: {
@@ -224,6 +213,8 @@ absl::Status CheckpointReader::Add(RecordKind kind, absl::string_view body) {
       return AddRows(body);
     case RecordKind::kCheckpointCounted:
       return AddCounted(body);
+    case RecordKind::kCheckpointStaged:
+      return AddStaged(body);
     case RecordKind::kCheckpointEnd:
       end_ = true;
       return absl::OkStatus();
@@ -238,44 +229,93 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   head_ = true;
   ByteReader reader(body);
   const CheckpointName name = GetName(reader);
+  const absl::string_view map_bytes = reader.GetString();
+  const absl::string_view declaration_bytes = reader.GetString();
+  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
+  RUBATO_ASSIGN_OR_RETURN(const PartitionMap map, PartitionMap::Decode(map_bytes));
+  RUBATO_ASSIGN_OR_RETURN(histories_, GetHistories(reader));
+  staged_ = reader.Get<uint64_t>();
+  const auto tables = reader.Get<uint32_t>();
+  for (uint32_t t = 0; t < tables && reader.ok(); ++t) {
+    rows_.push_back({reader.Get<uint64_t>()});
+    counted_.push_back({reader.Get<uint64_t>()});
+  }
+  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
+  if (!foreign_) RUBATO_RETURN_IF_ERROR(Adopt(name, map));
+  if (declaration_bytes.empty()) return absl::OkStatus();
+  RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
+  RUBATO_RETURN_IF_ERROR(CheckSize(declaration));
+  if (!shard_.declared()) {
+    // Its dense weights follow; these are in their place.
+    int64_t floats = 0;
+    const int64_t size = declaration.signature.dense_size;
+    for (int64_t s = 0; s < DenseSliceCount(size); ++s) {
+      const Interval slice = DenseSliceAt(size, s);
+      if (shard_.owned_[static_cast<size_t>(PartitionOfSlice(s))])
+        floats += slice.end - slice.begin;
+    }
+    declaration.dense.resize(static_cast<size_t>(floats));
+    RUBATO_RETURN_IF_ERROR(shard_.Declare(EncodeDeclaration(declaration, {{0, floats}}), nullptr));
+  } else {
+    RUBATO_RETURN_IF_ERROR(SameDeclaration(*shard_.declaration_, declaration));
+  }
+  if (shard_.tables_.size() != rows_.size()) return absl::DataLossError("tables are missing");
+  const double owned = static_cast<double>(PartitionsOf(shard_.histories_).size());
+  const double here = static_cast<double>(PartitionsOf(histories_).size());
+  for (size_t t = 0; t < rows_.size(); ++t) {
+    const uint64_t entries = rows_[t].promised + counted_[t].promised;
+    const double share = foreign_ && here > 0 ? owned / here : 1;
+    shard_.tables_[t]->Reserve(static_cast<uint64_t>(static_cast<double>(entries) * share));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::Adopt(const CheckpointName& name, const PartitionMap& map) {
   const ShardOptions& options = shard_.options();
-  if (reader.ok() && (name.server != options.server || name.servers != options.servers)) {
+  if (name.server != options.server || name.servers != options.servers) {
     return absl::FailedPreconditionError(
         absl::StrFormat("the checkpoint of server %d of %d, not of %d of %d", name.server,
                         name.servers, options.server, options.servers));
   }
-  const absl::string_view declaration_bytes = reader.GetString();
-  std::map<int64_t, IntervalSet> applied = GetApplied(reader);
-  const auto steps = reader.Get<int64_t>();
-  const auto rate = reader.Get<double>();
-  const auto tables = reader.Get<uint32_t>();
-  for (uint32_t t = 0; t < tables && reader.ok(); ++t) {
-    rows_.push_back(reader.Get<uint64_t>());
-    counted_.push_back(reader.Get<uint64_t>());
+  if (PartitionsOf(histories_) != map.PartitionsOf(options.server)) {
+    return absl::DataLossError("a head with histories of another server's partitions");
   }
-  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
-  if (!(rate > 0 && rate <= 1)) return absl::DataLossError("a head with an impossible rate");
-  shard_.applied_ = std::move(applied);
-  shard_.steps_ = steps;
-  shard_.rate_ = rate;
-  if (declaration_bytes.empty()) return absl::OkStatus();
-  RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
-  const Interval slice =
-      DenseSlice(declaration.signature.dense_size, options.server, options.servers);
-  declaration.dense.resize(static_cast<size_t>(slice.end - slice.begin));
-  const Interval all = {0, slice.end - slice.begin};
-  RUBATO_RETURN_IF_ERROR(shard_.Declare(EncodeDeclaration(declaration, all), nullptr));
-  if (shard_.tables_.size() != rows_.size()) return absl::DataLossError("tables are missing");
-  for (size_t t = 0; t < rows_.size(); ++t) shard_.tables_[t]->Presize(rows_[t] + counted_[t]);
+  shard_.map_ = map;
+  shard_.SetOwned(histories_);
+  return absl::OkStatus();
+}
+
+absl::Status CheckpointReader::CheckSize(const Declaration& declaration) const {
+  uint64_t promised = 0;  // At least so many floats.
+  for (const auto& counts : {rows_, counted_}) {
+    for (const Count& count : counts) promised = std::max(promised, count.promised);
+  }
+  const int64_t slices = DenseSliceCount(declaration.signature.dense_size);
+  const auto here = static_cast<int64_t>(file_bytes_ / sizeof(float) / kDenseSliceFloats) + 1;
+  if (promised > file_bytes_ / sizeof(float) || slices / kPartitions > here) {
+    return absl::DataLossError("a head that promises more than the file holds");
+  }
   return absl::OkStatus();
 }
 
 absl::Status CheckpointReader::AddDense(absl::string_view body) {
-  if (!head_ || dense_ || body.size() != shard_.dense_.size() * sizeof(float)) {
-    return absl::DataLossError("dense weights of another size than declared");
-  }
+  if (!head_ || dense_) return absl::DataLossError("dense weights out of place");
   dense_ = true;
-  if (!body.empty()) std::memcpy(shard_.dense_.data(), body.data(), body.size());
+  const int64_t size = shard_.declared() ? shard_.declaration_->signature.dense_size : 0;
+  const IntervalSet here = PartitionsOf(histories_);
+  for (int64_t s = 0; s < DenseSliceCount(size); ++s) {
+    if (!here.Contains(PartitionOfSlice(s))) continue;
+    const Interval range = DenseSliceAt(size, s);
+    const auto floats = static_cast<size_t>(range.end - range.begin);
+    const size_t bytes = (floats + shard_.optimizer_->dense_state_floats(floats)) * sizeof(float);
+    if (bytes > body.size()) return absl::DataLossError("fewer dense weights than declared");
+    if (const auto slice = shard_.dense_.find(s); slice != shard_.dense_.end()) {
+      RUBATO_CHECK(slice->second.size() * sizeof(float) == bytes);
+      std::memcpy(slice->second.data(), body.data(), bytes);
+    }
+    body.remove_prefix(bytes);
+  }
+  if (!body.empty()) return absl::DataLossError("more dense weights than declared");
   return absl::OkStatus();
 }
 
@@ -294,7 +334,12 @@ absl::Status CheckpointReader::AddRows(absl::string_view body) {
   }
   const auto* ids = reinterpret_cast<const uint64_t*>(body.data());
   const auto* rows = reinterpret_cast<const float*>(ids + head.rows);
+  rows_[head.table].seen += head.rows;
   for (uint64_t i = 0; i < head.rows; ++i) {
+    if (!Wants(ids[i])) {
+      if (foreign_) continue;
+      return absl::DataLossError(absl::StrCat("rows of table ", table.name(), " of others' ids"));
+    }
     RUBATO_RETURN_IF_ERROR(
         table.Restore(ids[i], {rows + i * table.row_floats(), table.row_floats()}));
   }
@@ -313,21 +358,64 @@ absl::Status CheckpointReader::AddCounted(absl::string_view body) {
   }
   const auto* ids = reinterpret_cast<const uint64_t*>(body.data());
   const auto* counts = reinterpret_cast<const uint32_t*>(ids + head.rows);
+  counted_[head.table].seen += head.rows;
   for (uint64_t i = 0; i < head.rows; ++i) {
+    if (!Wants(ids[i])) {
+      if (foreign_) continue;
+      return absl::DataLossError("counts of others' ids");
+    }
     RUBATO_RETURN_IF_ERROR(shard_.tables_[head.table]->RestoreCounted(ids[i], counts[i]));
   }
   return absl::OkStatus();
 }
 
+absl::Status CheckpointReader::AddStaged(absl::string_view body) {
+  if (!dense_ || staged_ == 0) return absl::DataLossError("a gradient out of place");
+  --staged_;
+  RUBATO_ASSIGN_OR_RETURN(const StagedGradient gradient, StagedGradient::Decode(body));
+  return shard_.RestoreStaged(gradient);
+}
+
 absl::Status CheckpointReader::Finish() const {
-  if (!head_ || !dense_ || !end_) return absl::DataLossError("cut short: its end is missing");
-  for (size_t t = 0; t < rows_.size(); ++t) {
+  const bool whole = head_ && dense_ && end_ && staged_ == 0;
+  if (!whole) return absl::DataLossError("cut short: its end is missing");
+  for (size_t t = 0; t < rows_.size() && shard_.declared(); ++t) {
     const EmbeddingTable& table = *shard_.tables_[t];
-    if (table.rows() == rows_[t] && table.counted() == counted_[t]) continue;
+    const uint64_t rows = foreign_ ? rows_[t].seen : table.rows();
+    const uint64_t counted = foreign_ ? counted_[t].seen : table.counted();
+    if (rows == rows_[t].promised && counted == counted_[t].promised) continue;
     return absl::DataLossError(
         absl::StrFormat("table %s has %d rows and %d counted ids, not %d and %d", table.name(),
-                        table.rows(), table.counted(), rows_[t], counted_[t]));
+                        rows, counted, rows_[t].promised, counted_[t].promised));
   }
+  return absl::OkStatus();
+}
+
+absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files) {
+  const IntervalSet owned = PartitionsOf(shard.histories_);
+  std::vector<History> histories;
+  for (const CheckpointFile& file : files) {
+    CheckpointReader reader(shard, file.bytes.size());
+    reader.foreign_ = true;
+    const auto read = ReadRecords(
+        file.path, file.bytes,
+        [&](RecordKind kind, absl::string_view body) { return reader.Add(kind, body); });
+    RUBATO_RETURN_IF_ERROR(read.status());
+    RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), file.path));
+    for (History& history : HistoriesOf(reader.histories_, owned)) {
+      histories.push_back(std::move(history));
+    }
+  }
+  int64_t partitions = 0;
+  for (const History& history : histories) partitions += history.partitions.size();
+  if (partitions != owned.size() || PartitionsOf(histories) != owned) {
+    return absl::DataLossError(absl::StrCat("the checkpoint's files hold ", partitions, " of the ",
+                                            owned.size(), " partitions of server ",
+                                            shard.options().server));
+  }
+  JoinHistories(histories);
+  shard.SetOwned(std::move(histories));
+  shard.BeginNextStep();
   return absl::OkStatus();
 }
 
@@ -336,6 +424,18 @@ absl::StatusOr<CheckpointName> ReadCheckpointName(absl::string_view head_body) {
   const CheckpointName name = GetName(reader);
   RUBATO_RETURN_IF_ERROR(reader.Check("head"));
   return name;
+}
+
+absl::StatusOr<CheckpointName> ReadCheckpointName(const CheckpointFile& file) {
+  std::optional<absl::StatusOr<CheckpointName>> name;
+  const auto read =
+      ReadRecords(file.path, file.bytes, [&](RecordKind kind, absl::string_view body) {
+        if (kind == RecordKind::kCheckpointHead) name = ReadCheckpointName(body);
+        return absl::CancelledError("the first is enough");
+      });
+  if (name.has_value()) return *name;
+  if (!absl::IsCancelled(read.status())) RUBATO_RETURN_IF_ERROR(read.status());
+  return absl::DataLossError(absl::StrCat(file.path, ": has no head"));
 }
 
 }  // namespace rubato

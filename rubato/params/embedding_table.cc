@@ -64,6 +64,13 @@ void PutBits(float* at, T bits) {
 constexpr size_t kOrderFloats = 3;
 constexpr size_t kPlaceFloats = 1;
 
+// Address space is made for a server that has nothing yet as if it had this share of all ids.
+constexpr double kShareUnknown = 1.0 / 16;
+
+double ShareOf(const IntervalSet& partitions) {
+  return static_cast<double>(partitions.size()) / kPartitions;
+}
+
 // How far ahead of its use memory is asked for, in rows. Asking steadily beats asking in bursts,
 // which takes twice as long.
 constexpr size_t kAhead = 32;
@@ -83,10 +90,6 @@ absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Make(
   table->options_ = options;
   table->policy_ = spec.rows.value_or(options.rows);
   RUBATO_RETURN_IF_ERROR(Annotate(table->policy_.Validate(), name));
-  const double share =
-      static_cast<double>(options.partitions.end - options.partitions.begin) / kPartitions;
-  table->capacity_ =
-      static_cast<uint64_t>(std::ceil(static_cast<double>(table->policy_.capacity) * share));
   table->stream_ = Mix(options.seed, HashText(spec.name, /*seed=*/1));
   if (table->policy_.capacity > 0 || table->policy_.ttl_steps > 0) {
     RUBATO_ASSIGN_OR_RETURN(table->order_, RowOrder::Make(memory, options.rows_max));
@@ -95,11 +98,68 @@ absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Make(
   RUBATO_ASSIGN_OR_RETURN(table->initializer_, RowInitializer::Make(spec, options.seed));
   RUBATO_RETURN_IF_ERROR(Annotate(table->MakeGroups(), name));
   table->stride_ = StrideFor(table->row_floats_ * sizeof(float));
-  table->origin_ = FirstPoint(options.partitions.begin);
+  const double share = options.partitions.empty() ? kShareUnknown : ShareOf(options.partitions);
   RUBATO_ASSIGN_OR_RETURN(table->index_, RowIndex::Make(memory, options.rows_max, share));
   RUBATO_ASSIGN_OR_RETURN(table->rows_, Region::Reserve(memory, options.rows_max * table->stride_));
+  table->slots_.fill(kNoSlot);
+  table->partitions_.fill(kNoSlot);
+  table->Adopt(options.partitions, 0);
+  table->Settle(options.partitions);
   table->BeginStep(1, 0);
   return table;
+}
+
+void EmbeddingTable::Adopt(const IntervalSet& partitions, uint64_t entries) {
+  size_t slot = 0;
+  for (const Interval& run : partitions.Intervals()) {
+    for (int64_t p = run.begin; p < run.end; ++p) {
+      RUBATO_CHECK(!Has(p));
+      while (partitions_[slot] != kNoSlot) ++slot;
+      partitions_[slot] = static_cast<uint16_t>(p);
+      slots_[static_cast<size_t>(p)] = static_cast<uint16_t>(slot);
+      unsettled_[static_cast<size_t>(p)] = true;
+      ++slots_used_;
+      slots_end_ = std::max(slots_end_, static_cast<int64_t>(slot) + 1);
+    }
+  }
+  SetShare();
+  if (entries > 0) Reserve(entries);
+}
+
+void EmbeddingTable::Settle(const IntervalSet& partitions) {
+  for (const Interval& run : partitions.Intervals()) {
+    for (int64_t p = run.begin; p < run.end; ++p) unsettled_[static_cast<size_t>(p)] = false;
+  }
+  order_stale_ = order_.has_value();
+}
+
+void EmbeddingTable::Abandon(int64_t partition) {
+  const auto [first, last] = KeysOf(partition);
+  std::vector<std::pair<uint64_t, uint32_t>> entries;
+  index_.Visit(first, last, [&](uint64_t key, uint32_t n) { entries.emplace_back(key, n); });
+  for (const auto& [key, number] : entries) Remove(key, number);
+  uint16_t& slot = slots_[static_cast<size_t>(partition)];
+  partitions_[slot] = kNoSlot;
+  slot = kNoSlot;
+  --slots_used_;
+  while (slots_end_ > 0 && partitions_[static_cast<size_t>(slots_end_ - 1)] == kNoSlot) {
+    --slots_end_;
+  }
+  SetShare();
+}
+
+void EmbeddingTable::SetShare() {
+  const double share = static_cast<double>(slots_used_) / kPartitions;
+  if (slots_used_ > 0) index_.SetShare(share);
+  capacity_ = static_cast<uint64_t>(std::ceil(static_cast<double>(policy_.capacity) * share));
+}
+
+void EmbeddingTable::Remove(uint64_t key, uint32_t number) {
+  if (order_stale_) RebuildOrder();
+  RUBATO_CHECK(index_.Erase(key) == number);
+  if (number >= kCounted) return;
+  if (order_.has_value() && !Unsettled(key)) order_->Remove(number);
+  free_.push_back(number);
 }
 
 // Lays out a row: all weights, so that they are copied in one go, then the state of each group.
@@ -122,7 +182,7 @@ absl::Status EmbeddingTable::MakeGroups() {
   return absl::OkStatus();
 }
 
-void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate) {
+void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bool evict) {
   if (number != step_) place_ = 0;
   step_ = number;
   for (Group& group : groups_) {
@@ -130,7 +190,7 @@ void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate) {
         {.number = number,
          .learning_rate = rate * LearningRateAt(group.optimizer.spec(), samples)});
   }
-  if (order_.has_value()) Evict();
+  if (evict && order_.has_value()) Evict();
 }
 
 // Finds the rows of all ids that lie in the first group they may lie in, which is most of them, and
@@ -189,10 +249,10 @@ void EmbeddingTable::Gather(absl::Span<const uint64_t> ids, float* out) const {
 
 absl::Status EmbeddingTable::CheckRoom(size_t rows) const {
   const uint64_t taken = std::max<uint64_t>(index_.size(), observer_ ? next_row_ : 0);
-  if (rows <= options_.rows_max - std::min(taken, options_.rows_max)) return absl::OkStatus();
+  const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
+  if (rows <= rows_max - std::min(taken, rows_max)) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", taken, " rows and ",
-                                                   rows, " more may pass rows_max, ",
-                                                   options_.rows_max));
+                                                   rows, " more may pass rows_max, ", rows_max));
 }
 
 absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float* gradients) {
@@ -264,14 +324,15 @@ uint32_t EmbeddingTable::FindOrAdmit(uint64_t id, uint64_t key) {
   return RowIndex::kAbsent;
 }
 
+uint32_t EmbeddingTable::NextNumber() {
+  if (free_.empty() || observer_ != nullptr) return next_row_++;
+  const uint32_t number = free_.back();
+  free_.pop_back();
+  return number;
+}
+
 uint32_t EmbeddingTable::MakeRow(uint64_t id, uint64_t key, bool known) {
-  uint32_t number = next_row_;
-  if (free_.empty() || observer_ != nullptr) {
-    ++next_row_;
-  } else {
-    number = free_.back();
-    free_.pop_back();
-  }
+  const uint32_t number = NextNumber();
   float* row = Row(number);
   initializer_.Fill(id, row);
   for (const Group& group : groups_) group.optimizer.StartRow(row, group.part, step_);
@@ -312,9 +373,7 @@ void EmbeddingTable::Evict() {
     const auto id = GetBits<uint64_t>(row + row_floats_ - kOrderFloats);
     const uint64_t key = KeyOf(id);
     if (observer_ != nullptr) observer_->BeforeUpdate({id, key, number});
-    RUBATO_CHECK(index_.Erase(key) == number);
-    order_->Remove(number);
-    free_.push_back(number);
+    Remove(key, number);
     ++counters_.evicted;
   }
 }
@@ -333,7 +392,7 @@ void EmbeddingTable::RebuildOrder() {
   std::vector<Entry> entries;
   entries.reserve(rows());
   index_.Visit(0, UINT64_MAX, [&](uint64_t key, uint32_t number) {
-    if (number >= kCounted) return;
+    if (number >= kCounted || Unsettled(key)) return;
     const float* row = Row(number);
     entries.push_back({groups_[0].optimizer.StampOf(row, groups_[0].part),
                        GetBits<uint32_t>(row + row_floats_ - kPlaceFloats), key, number});
@@ -344,31 +403,54 @@ void EmbeddingTable::RebuildOrder() {
   order_stale_ = false;
 }
 
+absl::Status EmbeddingTable::CheckRow(uint64_t id, const float* row) const {
+  if (!order_.has_value() || GetBits<uint64_t>(row + row_floats_ - kOrderFloats) == id) {
+    return absl::OkStatus();
+  }
+  return absl::DataLossError(absl::StrCat("table ", name(), ": row ", id, " has another's id"));
+}
+
+absl::Status EmbeddingTable::CheckCount(uint64_t id, uint32_t count) const {
+  if (count >= 1 && count < policy_.admit_count) return absl::OkStatus();
+  return absl::DataLossError(
+      absl::StrCat("table ", name(), ": id ", id, " cannot have been counted ", count, " times"));
+}
+
 absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
   RUBATO_CHECK(row.size() == row_floats_);
+  RUBATO_RETURN_IF_ERROR(CheckRow(id, row.data()));
   const uint64_t key = KeyOf(id);
   uint32_t number = index_.Find(key);
   if (number == RowIndex::kAbsent) {
     RUBATO_RETURN_IF_ERROR(CheckRoom(1));
-    number = next_row_++;
+    number = NextNumber();
     index_.Insert(key, number);
   } else if (number >= kCounted) {
-    number = next_row_++;
+    number = NextNumber();
     index_.Replace(key, number);
   }
   std::memcpy(Row(number), row.data(), row.size() * sizeof(float));
-  order_stale_ = order_.has_value();
-  if (order_stale_ && GetBits<uint64_t>(row.data() + row_floats_ - kOrderFloats) != id) {
-    return absl::DataLossError(absl::StrCat("table ", name(), ": row ", id, " has another's id"));
-  }
+  order_stale_ |= order_.has_value() && !Unsettled(key);
   return absl::OkStatus();
+}
+
+EmbeddingTable::Found EmbeddingTable::Find(uint64_t id) const {
+  const uint32_t number = index_.Find(KeyOf(id));
+  if (number == RowIndex::kAbsent) return {};
+  if (number >= kCounted) return {.count = number - kCounted};
+  return {.row = number};
+}
+
+void EmbeddingTable::Erase(uint64_t id) {
+  const uint64_t key = KeyOf(id);
+  if (const uint32_t number = index_.Find(key); number != RowIndex::kAbsent) Remove(key, number);
 }
 
 absl::Status EmbeddingTable::RestoreCounted(uint64_t id, uint32_t count) {
   const uint64_t key = KeyOf(id);
-  if (count < 1 || count >= policy_.admit_count || index_.Find(key) != RowIndex::kAbsent) {
-    return absl::DataLossError(
-        absl::StrCat("table ", name(), ": id ", id, " cannot have been counted ", count, " times"));
+  RUBATO_RETURN_IF_ERROR(CheckCount(id, count));
+  if (index_.Find(key) != RowIndex::kAbsent) {
+    return absl::DataLossError(absl::StrCat("table ", name(), ": id ", id, " is there twice"));
   }
   RUBATO_RETURN_IF_ERROR(CheckRoom(1));
   index_.Insert(key, kCounted + count);

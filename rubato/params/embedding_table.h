@@ -1,6 +1,12 @@
 // One table's rows on one server: from 64-bit ids to weights and optimizer state.
 //
-//     id ──Mix──▶ point ──RowIndex──▶ row number ──▶ row = [weights | optimizer state | order]
+//     id ──Mix──▶ point ──slot──▶ key ──RowIndex──▶ row number ──▶ row
+//
+//     row = [weights | optimizer state | order]
+//
+// The partitions a table holds have slots, numbered from 0, and keys are points with the slot in
+// place of the partition: whichever partitions they are, keys fill the lowest part of all numbers.
+// A partition can be adopted, filled, and abandoned, while the others go on.
 //
 // Rows lie in one long reservation and never move. A row is made when it is first pushed to; until
 // then it reads as its initial value, so a table's content is a function of the pushes alone, and
@@ -22,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -41,8 +48,8 @@ struct EmbeddingTableOptions {
   OptimizerSpec optimizer;  // Unless the spec has its own.
   RowsSpec rows;            // Unless the spec has its own.
   uint64_t seed = 0;
-  // The stretch of partitions the table expects ids from. Others work, but waste address space.
-  Interval partitions = {0, kPartitions};
+  // The partitions the table has ids of, to begin with.
+  IntervalSet partitions = AllPartitions();
   // The most rows this table may have here. Costs address space, not memory.
   uint64_t rows_max = uint64_t{1} << 30;
 };
@@ -62,8 +69,16 @@ class EmbeddingTable {
 
   // The step that the next update belongs to, and as of which rows are read. The caller counts:
   // `number` from 1, and the samples before it, for the learning rate. Rows that have become too
-  // old or too many go now. `rate` multiplies every learning rate.
-  void BeginStep(uint32_t number, int64_t samples, double rate = 1);
+  // old or too many go now, unless not to `evict`. `rate` multiplies every learning rate.
+  void BeginStep(uint32_t number, int64_t samples, double rate = 1, bool evict = true);
+
+  // Takes ids of more partitions from now on, of which it has none; about `entries` rows and
+  // counted ids will be restored. Until they are settled, nothing but that happens to them.
+  void Adopt(const IntervalSet& partitions, uint64_t entries);
+  void Settle(const IntervalSet& partitions);
+  // Drops all that is there of one partition, and takes no more of its ids.
+  void Abandon(int64_t partition);
+  bool Has(int64_t partition) const { return slots_[static_cast<size_t>(partition)] != kNoSlot; }
 
   // Copies the weights of ids[i] to out + i * dim().
   void Gather(absl::Span<const uint64_t> ids, float* out) const;
@@ -81,6 +96,10 @@ class EmbeddingTable {
   // Ids that are counted and have no row.
   uint64_t counted() const { return index_.size() - rows(); }
   const TableCounters& counters() const { return counters_; }
+  // Whether what is read depends on the step.
+  bool decays_lazily() const { return decays_lazily_; }
+  // Whether rows may go.
+  bool forgets() const { return order_.has_value(); }
   // Memory in use, index and all.
   uint64_t bytes() const {
     return index_.bytes() + next_row_ * (stride_ + (order_ ? RowOrder::kBytesPerRow : 0));
@@ -94,21 +113,37 @@ class EmbeddingTable {
   // Rows have numbers below.
   uint32_t row_numbers() const { return next_row_; }
   // Every row whose key is in [first, last]: void(uint64_t id, uint32_t row number). Keys count
-  // from the table's first partition: those of a table of n partitions lie below n << 54.
+  // by slot: those of a table of n partitions lie below n << 54, unless some were abandoned.
   template <typename Visitor>
   void Visit(uint64_t first, uint64_t last, Visitor visit) const {
     index_.Visit(first, last, [&](uint64_t key, uint32_t number) {
-      if (number < kCounted) visit(IdOf(key + origin_), number);
+      if (number < kCounted) visit(IdOfKey(key), number);
     });
   }
   // Every id that is only counted: void(uint64_t id, uint32_t count).
   template <typename Visitor>
   void VisitCounted(uint64_t first, uint64_t last, Visitor visit) const {
     index_.Visit(first, last, [&](uint64_t key, uint32_t number) {
-      if (number >= kCounted) visit(IdOf(key + origin_), number - kCounted);
+      if (number >= kCounted) visit(IdOfKey(key), number - kCounted);
     });
   }
-  uint64_t KeyOf(uint64_t id) const { return PointOf(id) - origin_; }
+  // The first and the last key of a partition that it has.
+  std::pair<uint64_t, uint64_t> KeysOf(int64_t partition) const {
+    const uint64_t first = FirstPoint(slots_[static_cast<size_t>(partition)]);
+    return {first, first + FirstPoint(1) - 1};
+  }
+  uint64_t KeyOf(uint64_t id) const {
+    const uint64_t point = PointOf(id);
+    return FirstPoint(slots_[static_cast<size_t>(PartitionOf(point))]) | (point & kWithin);
+  }
+  // One past the last slot in use.
+  int64_t slots_end() const { return slots_end_; }
+  // What there is of an id: the number of its row, or how often it was counted; or neither.
+  struct Found {
+    std::optional<uint32_t> row;
+    uint32_t count = 0;
+  };
+  Found Find(uint64_t id) const;
   struct RowName {
     uint64_t id;
     uint64_t key;
@@ -126,13 +161,19 @@ class EmbeddingTable {
   };
   // Null for none.
   void set_observer(Observer* observer) { observer_ = observer; }
+  bool observed() const { return observer_ != nullptr; }
 
-  // Makes room for `entries`, rows and counted ids, before a restore; the table must be empty.
-  void Presize(uint64_t entries) { index_.Presize(entries); }
+  // Makes room for `entries` more, rows and counted ids, before a restore.
+  void Reserve(uint64_t entries) { index_.Reserve(index_.size() + entries); }
+  // DATA_LOSS unless Restore or RestoreCounted would take these, room aside.
+  absl::Status CheckRow(uint64_t id, const float* row) const;
+  absl::Status CheckCount(uint64_t id, uint32_t count) const;
   // Sets a whole row, making it if it is missing.
   absl::Status Restore(uint64_t id, absl::Span<const float> row);
   // DATA_LOSS unless `id` is unknown and `count` possible.
   absl::Status RestoreCounted(uint64_t id, uint32_t count);
+  // Forgets an id, if it is known.
+  void Erase(uint64_t id);
 
  private:
   EmbeddingTable() = default;
@@ -144,6 +185,9 @@ class EmbeddingTable {
     Optimizer optimizer;
     OptimizerConstants now;
   };
+
+  static constexpr uint64_t kWithin = FirstPoint(1) - 1;  // A point, less its partition.
+  static constexpr uint16_t kNoSlot = kPartitions;
 
   // Row numbers from here on are counts. RowIndex keeps the last two of all for itself.
   static constexpr uint32_t kCounted = UINT32_MAX - 65536;
@@ -163,11 +207,21 @@ class EmbeddingTable {
   void FetchRows(const Lookup& lookup, size_t i, size_t n, size_t bytes) const;
   void UpdatePart(absl::Span<const uint64_t> ids, const float* gradients);
   uint32_t FindOrAdmit(uint64_t id, uint64_t key);
+  uint32_t NextNumber();
   uint32_t MakeRow(uint64_t id, uint64_t key, bool known);
   void MoveRows(absl::Span<const RowUpdate> updates);
   void Touch(const Lookup& lookup, size_t n);
   void Evict();
   void RebuildOrder();
+  void Remove(uint64_t key, uint32_t number);
+  void SetShare();
+  bool Unsettled(uint64_t key) const {
+    return unsettled_[partitions_[static_cast<size_t>(PartitionOf(key))]];
+  }
+  uint64_t IdOfKey(uint64_t key) const {
+    const auto partition = partitions_[static_cast<size_t>(PartitionOf(key))];
+    return IdOf(FirstPoint(partition) | (key & kWithin));
+  }
 
   EmbeddingTableOptions options_;
   RowsSpec policy_;
@@ -175,8 +229,12 @@ class EmbeddingTable {
   uint64_t stream_ = 0;    // Of chance.
   size_t dim_ = 0;
   size_t row_floats_ = 0;
-  size_t stride_ = 0;  // Bytes from one row to the next.
-  uint64_t origin_ = 0;
+  size_t stride_ = 0;                               // Bytes from one row to the next.
+  std::array<uint16_t, kPartitions> slots_{};       // Of partitions.
+  std::array<uint16_t, kPartitions> partitions_{};  // Of slots; kNoSlot for those that are free.
+  std::array<bool, kPartitions> unsettled_{};
+  int64_t slots_used_ = 0;
+  int64_t slots_end_ = 0;
   bool decays_lazily_ = false;
   RowInitializer initializer_;
   std::vector<Group> groups_;

@@ -30,9 +30,19 @@ enum class RecordKind : uint32_t {
   kWeightsDense = 9,       // some dense weights,
   kWeightsRows = 10,       // some rows of a table,
   kWeightsEnd = 11,        // and how many rows there were: the last record.
+  // In a log: partitions arrive from another server (params/move.h).
+  kArriveBegin = 12,
+  kArriveRows = 13,
+  kArriveCounted = 14,
+  kArriveGone = 15,
+  kArriveDense = 16,
+  kArriveStaged = 17,
+  kArriveEnd = 18,
+  kOwn = 19,               // In a log: the map from now on.
+  kCheckpointStaged = 20,  // A gradient that waits for the others of its round.
 };
 
-inline constexpr uint32_t kFileVersion = 3;
+inline constexpr uint32_t kFileVersion = 4;
 inline constexpr size_t kFileHeaderBytes = 32;
 inline constexpr size_t kRecordHeaderBytes = 32;
 

@@ -22,15 +22,15 @@ constexpr uint64_t kTailGroups = 4096;
 absl::StatusOr<RowIndex> RowIndex::Make(Memory& memory, uint64_t rows_max, double share) {
   RUBATO_CHECK(rows_max < kElsewhere && share > 0 && share <= 1);
   RowIndex index;
-  index.share_ = share;
-  index.rows_max_ = rows_max;
+  index.rows_asked_ = rows_max;
   const double groups_max = static_cast<double>(rows_max) * kGrowth / (kLoadMax * kSlots * share);
   RUBATO_ASSIGN_OR_RETURN(
       index.region_,
       Region::Reserve(memory,
                       (static_cast<uint64_t>(groups_max * kGrowth) + kTailGroups) * sizeof(Group)));
   index.groups_ = reinterpret_cast<Group*>(index.region_.data());
-  index.size_to_grow_ = index.RowsFor(1);
+  index.groups_max_ = static_cast<uint64_t>(groups_max);
+  index.SetShare(share);
   return index;
 }
 
@@ -38,21 +38,36 @@ uint64_t RowIndex::RowsFor(uint64_t groups) const {
   return static_cast<uint64_t>(kLoadMax * kSlots * share_ * static_cast<double>(groups));
 }
 
-void RowIndex::Presize(uint64_t rows) {
-  RUBATO_CHECK(size_ == 0);
+void RowIndex::SetShare(double share) {
+  share_ = share;
+  rows_max_ = std::min(rows_asked_, static_cast<uint64_t>(static_cast<double>(groups_max_) /
+                                                          kGrowth * kLoadMax * kSlots * share_) +
+                                        1);
+  rows_max_ = std::max(rows_max_, size_);
+  size_to_grow_ = RowsFor(groups_next_);
+}
+
+void RowIndex::Reserve(uint64_t rows) {
   rows = std::min(rows, rows_max_);
-  groups_now_ =
-      std::max(groups_now_,
-               static_cast<uint64_t>(static_cast<double>(rows) / (kLoadMax * kSlots * share_)) + 1);
-  groups_next_ = groups_now_;
-  size_to_grow_ = RowsFor(groups_now_);
+  const uint64_t wanted =
+      static_cast<uint64_t>(static_cast<double>(rows) / (kLoadMax * kSlots * share_)) + 1;
+  if (wanted <= groups_next_) return;
+  if (size_ == 0) {
+    groups_now_ = groups_next_ = wanted;
+    frontier_ = 0;
+    size_to_grow_ = RowsFor(wanted);
+    return;
+  }
+  if (groups_now_ != groups_next_) Stretch(UINT64_MAX);
+  StartStretch(wanted);
+  Stretch(UINT64_MAX);
 }
 
 void RowIndex::Insert(uint64_t key, uint32_t row) {
   if (groups_now_ != groups_next_) {
     Stretch(kGroupsPerInsert);
   } else if (size_ >= size_to_grow_) {
-    StartStretch();
+    StartStretch(static_cast<uint64_t>(static_cast<double>(groups_now_) * kGrowth));
   }
   Put(key, row);
   ++size_;
@@ -138,11 +153,10 @@ void RowIndex::CloseGap(uint64_t gap) {
   }
 }
 
-void RowIndex::StartStretch() {
-  const auto wanted = static_cast<uint64_t>(static_cast<double>(groups_now_) * kGrowth);
+void RowIndex::StartStretch(uint64_t groups) {
   // The frontier cannot lie above the largest key of all, so that one moves now.
   const uint32_t last = Erase(UINT64_MAX);
-  groups_next_ = std::max(groups_now_ + 1, wanted);
+  groups_next_ = std::max(groups_now_ + 1, groups);
   size_to_grow_ = RowsFor(groups_next_);
   frontier_ = UINT64_MAX;
   cursor_ = end_;

@@ -67,11 +67,15 @@ class RowIndex {
   void Replace(uint64_t key, uint32_t row);
   // The row that was there, or kAbsent.
   uint32_t Erase(uint64_t key);
-  // Makes room for `rows` at once while still empty, before a restore.
-  void Presize(uint64_t rows);
+  // Makes room for `rows` in all, at once. Before rows are inserted in the order of their keys:
+  // they would crowd the first groups while the array still grows.
+  void Reserve(uint64_t rows);
+  // From now on keys are of another share of all keys, as evenly spread as before.
+  void SetShare(double share);
 
   uint64_t size() const { return size_; }
   uint64_t bytes() const { return end_ * sizeof(Group); }
+  // Less than asked for if the share has become smaller.
   uint64_t rows_max() const { return rows_max_; }
 
   // Every entry with first <= key <= last, group by group: nearly in the order of the keys.
@@ -123,14 +127,16 @@ class RowIndex {
   void Put(uint64_t key, uint32_t row);
   void RemoveSlot(uint64_t group, uint32_t slot);
   void CloseGap(uint64_t group);
-  void StartStretch();
+  void StartStretch(uint64_t groups);
   void Stretch(uint64_t groups);
   uint64_t RowsFor(uint64_t groups) const;
 
   Region region_;
   Group* groups_ = nullptr;
   double share_ = 1;
+  uint64_t rows_asked_ = 0;
   uint64_t rows_max_ = 0;
+  uint64_t groups_max_ = 0;  // That the region holds.
   uint64_t size_ = 0;
   uint64_t size_to_grow_ = 0;  // Stretching starts beyond this many entries.
   uint64_t groups_now_ = 1;    // The layout of keys below frontier_.

@@ -4,17 +4,29 @@
 //
 //     push ── known worker? ──no──▶ kFenced
 //               │ yes
-//             batch applied? ─all─▶ kDuplicate     ─partly─▶ error: not a batch of this job
-//               │ no
+//             for the partitions it owns? ──no──▶ ABORTED: one of us has an older map
+//               │ yes
+//             batch applied to all of them? ─yes─▶ kDuplicate     ─partly─▶ error: no batch of this
+//             job
+//               │ no, to some or none
 //             finite and fitting? ─no─▶ error naming table and worker; for a NaN or an infinity
 //               │                         OUT_OF_RANGE, and counted
 //               │ yes
 //             append to the log, apply, kApplied
 //
-// Not thread-safe: the server's loop owns it.
+// In modes sync and hybrid a gradient of a round that is not whole yet is staged instead of applied
+// (shard_rounds.cc); to its batch it is the same: once.
+//
+// What it owns is a set of partitions, rows and slices of the dense weights, each with its history
+// (params/history.h): nothing of a partition depends on which others are here, so it can live on
+// any server, and move. The one exception is a table's `capacity`, of which a server has a share.
+//
+// Thread-safe only in that pulls may go side by side: the server's lock guards it.
 #ifndef RUBATO_PARAMS_SHARD_H_
 #define RUBATO_PARAMS_SHARD_H_
 
+#include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -22,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -30,30 +43,48 @@
 #include "rubato/net/buffer.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/embedding_table.h"
+#include "rubato/params/history.h"
+#include "rubato/params/inspection.h"
 #include "rubato/params/memory.h"
 #include "rubato/params/record_file.h"
+#include "rubato/params/staged_rounds.h"
 #include "rubato/params/wire.h"
 
 namespace rubato {
 
 class WeightsSink;
+struct CheckpointFile;
 
 struct ShardOptions {
   int64_t server = 0;
+  // When the job begins, these share all partitions evenly; a server beyond them begins with none.
   int64_t servers = 1;
   uint64_t rows_max = uint64_t{1} << 30;  // A table's, on this server.
 };
 
 struct ShardCounters {
   int64_t pulls = 0;
+  int64_t rows_pulled = 0;
   int64_t pushes = 0;  // Applied.
+  int64_t rows_pushed = 0;
   int64_t duplicates = 0;
   int64_t fenced = 0;
+  int64_t stale = 0;
   int64_t not_finite = 0;
+  // Steps applied between a push's pull and its arrival, of those that say so.
+  int64_t stale_pushes = 0;
+  int64_t staleness_sum = 0;
+  int64_t staleness_max = 0;
   // Of all tables, a log's replay included.
   int64_t rows_admitted = 0;
   int64_t rows_refused = 0;  // Gradients of ids that have no row yet.
   int64_t rows_evicted = 0;
+};
+
+// What a pull works with; keep it for the next one.
+struct PullScratch {
+  DecodedPull pull;
+  std::vector<float> rows;
 };
 
 class Shard {
@@ -66,7 +97,18 @@ class Shard {
   // difference. The first is appended to `log` before it counts.
   absl::Status Declare(absl::string_view body, RecordSink* log);
   // Appends the rows and dense weights asked for. FAILED_PRECONDITION before the first Declare.
-  absl::Status Pull(absl::string_view body, Buffer* reply);
+  // Changes nothing but a count: several threads may pull at a time, each with its own scratch,
+  // while nobody calls anything else.
+  absl::Status Pull(absl::string_view body, Buffer* reply, PullScratch* scratch) const;
+  // Whether this pull must have the shard to itself after all, and what is to be done before it
+  // then: a round is to move the weights first, or partitions that are new here are as of another
+  // step.
+  bool PullChanges(absl::string_view body) const;
+  absl::Status BeforePull(absl::string_view body);
+  absl::Status Pull(absl::string_view body, Buffer* reply) const {
+    PullScratch scratch;
+    return Pull(body, reply, &scratch);
+  }
   // See above. Appended to `log` before it counts; if that fails, nothing has changed.
   absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log);
 
@@ -75,6 +117,29 @@ class Shard {
   // Who may push. Ignored unless newer than the view it has.
   void SetView(int64_t number, std::vector<WorkerId> workers);
   int64_t view() const { return view_; }
+  // Modes sync and hybrid: the first `rounds` rounds are whole on every server, so each moves the
+  // weights, unless it has. Pulls and pushes bring the same word along. FAILED_PRECONDITION if
+  // nothing of such a round ever came here, so that the word is not the ledger's.
+  absl::Status Whole(int64_t rounds);
+  int64_t rounds() const;  // That moved all weights here.
+
+  // Which partitions are whose. Ignored unless newer than the map it has; the first one after a
+  // restart may tell of a move in which this server died. What it gains must have arrived, else
+  // DATA_LOSS; what it loses is forgotten. Appended to `log` if it changes what is owned here.
+  absl::Status SetMap(const PartitionMap& map, RecordSink* log);
+
+  // ---- moves: see params/move.h ----
+
+  // A record of partitions on their way here. Appended to `log` before it counts. A repeated one
+  // is OK and changes nothing; ABORTED if it is of another attempt or one before it is missing.
+  absl::Status Arrive(RecordKind kind, absl::string_view body, RecordSink* log);
+  // What has wholly arrived, and is not owned yet.
+  IntervalSet arrived() const;
+  // Removes some of the rows that were forgotten. False when none are left.
+  bool Tidy();
+  // Whether nothing is arriving, and nothing forgotten is left: what a checkpoint needs.
+  bool observed() const;  // By a checkpoint or a move.
+  bool settled() const { return !arrival_.has_value() && forgotten_.empty(); }
 
   // ---- recovery ----
 
@@ -84,14 +149,25 @@ class Shard {
   // ---- state ----
 
   bool declared() const { return declaration_.has_value(); }
-  const std::map<int64_t, IntervalSet>& applied() const { return applied_; }
+  const PartitionMap& map() const { return map_; }
+  const std::vector<History>& histories() const { return histories_; }
+  // Applied to every partition here.
+  std::map<int64_t, IntervalSet> applied() const;
+  // Positions applied to some of the partitions and not to all of them.
+  int64_t uneven() const;
   ShardCounters counters() const;
   const ShardOptions& options() const { return options_; }
+  // Fills in all that a shard knows.
+  void Inspect(ServerInspection* out) const;
   int64_t rows() const;
   int64_t bytes() const;
   // Everything, in one order whatever the history: equal bytes mean equal state. For tests and
   // small tools; holds it all in memory.
   std::string Export() const;
+  // The same in pieces with names that do not depend on who holds them: rows, counts and slices
+  // with their state.
+  void VisitState(
+      absl::FunctionRef<void(const std::string& name, absl::string_view state)> visit) const;
   // Its part of the weights, as of the next step (params/weights.h). FAILED_PRECONDITION before
   // the first Declare.
   absl::Status VisitWeights(WeightsSink& sink) const;
@@ -99,31 +175,73 @@ class Shard {
  private:
   friend class CheckpointWriter;
   friend class CheckpointReader;
+  friend class MoveSender;
+  friend absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files);
+
+  using DenseSlice = std::vector<float>;  // Weights, then their state.
+
+  // Partitions on their way here. Their rows are in the tables already, but nobody asks for them.
+  struct Arrival {
+    int64_t move = 0;
+    int64_t attempt = 0;
+    int64_t next = 0;  // Records that came.
+    IntervalSet partitions;
+    std::map<int64_t, DenseSlice> dense;
+    std::vector<StagedGradient> staged;
+    bool complete = false;
+    std::vector<History> histories;  // When complete.
+  };
 
   absl::Status MakeTables(const Declaration& declaration);
+  void MakeDense(absl::Span<const float> weights);
   absl::Status CheckParts(const DecodedPush& push);
+  absl::Status CheckVersion(int64_t version) const;
+  bool Owns(absl::Span<const uint64_t> ids) const;
   bool Fenced(const PushRequest& request) const;
+  void CountStaleness(int64_t pulled);
   absl::Status Apply(const PushRequest& request);
-  void BeginStep();
+  absl::Status ApplyTo(History& history, const PushRequest& request);
+  void UpdateDense(const History& history, absl::Span<const float> gradient);
+  void UpdateSlice(int64_t slice, absl::Span<const float> gradient, const OptimizerStep& step);
+  OptimizerStep DenseStep(const History& history) const;
+  bool InRounds() const { return declared() && declaration_->mode != PushMode::kAsync; }
+  bool Stale(const PushRequest& request) const;
+  absl::Status Stage(History& history, const PushRequest& request);
+  StagedGradient StagedOf(const PushRequest& request) const;
+  void ApplyRound(History& history);
+  absl::Status EvenRounds();  // What moved the weights of some partitions here moves those of all.
+  // OK if it is of this model and of nothing but `partitions`.
+  absl::Status CheckStaged(const StagedGradient& gradient, const IntervalSet& partitions) const;
+  absl::Status RestoreStaged(const StagedGradient& gradient);  // What of it is owned here.
+  void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
+  void BeginStep(const History& history, bool evict) const;
+  void BeginNextStep();
+  absl::Status BeginArrival(absl::string_view body, RecordSink* log);
+  absl::Status CheckArriving(RecordKind kind, absl::string_view body) const;
+  void TakeArriving(RecordKind kind, absl::string_view body);
+  void DropArrival();
+  void Forget(const IntervalSet& partitions);
+  void SetOwned(std::vector<History> histories);
+  size_t dense_floats() const;
 
   Memory& memory_;
   ShardOptions options_;
-  Interval partitions_;
+  PartitionMap map_;
+  std::vector<History> histories_;  // Of what it owns, by partition each once.
+  std::array<bool, kPartitions> owned_{};
+  std::optional<Arrival> arrival_;
+  std::vector<int64_t> forgotten_;          // Partitions whose rows are still to be removed.
   std::optional<Declaration> declaration_;  // Without its dense values.
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;
-  std::vector<float> dense_;  // Weights, then their state.
-  size_t dense_size_ = 0;     // Weights of it.
+  std::map<int64_t, DenseSlice> dense_;  // By number.
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
-  std::map<int64_t, IntervalSet> applied_;
-  int64_t steps_ = 0;   // Pushes applied.
-  OptimizerStep next_;  // The step of the next push.
-  double rate_ = 1;     // What the last push multiplied learning rates with.
+  StagedRounds staged_;
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;
-  DecodedPull pull_;  // Reused.
-  DecodedPush push_;
+  mutable std::atomic<int64_t> pulls_ = 0, rows_pulled_ = 0;
+  DecodedPush push_;  // Reused.
 };
 
 }  // namespace rubato

@@ -44,11 +44,9 @@ class StringSink : public RecordSink {
 // One job's world: a model of two tables and a few dense weights, and batches made from a seed.
 class ShardTest : public testing::Test {
  protected:
-  static constexpr int64_t kDense = 100;
-
   Declaration Model() {
     Declaration model;
-    model.signature.dense_size = kDense;
+    model.signature.dense_size = dense_size_;
     model.signature.tables.resize(2);
     model.signature.tables[0].name = "deep";
     model.signature.tables[0].dim = 4;
@@ -58,15 +56,15 @@ class ShardTest : public testing::Test {
     model.optimizer = optimizer_;
     model.rows = row_rules_;
     model.seed = 7;
-    model.dense.assign(kDense, 0.5f);
+    model.dense.assign(static_cast<size_t>(dense_size_), 0.5f);
     return model;
   }
   ShardOptions Options(int64_t server = 0, int64_t servers = 1) {
     return {.server = server, .servers = servers, .rows_max = rows_max_};
   }
   std::string DeclarationFor(const Shard& shard, const Declaration& model) {
-    return EncodeDeclaration(model,
-                             DenseSlice(kDense, shard.options().server, shard.options().servers));
+    return EncodeDeclaration(
+        model, DenseSlices(model.signature.dense_size, shard.map(), shard.options().server));
   }
 
   // The bodies of one batch, one a server.
@@ -83,7 +81,8 @@ class ShardTest : public testing::Test {
     for (int i = 0; i < 20; ++i) wide.insert(rng.Below(50));
     const std::vector<uint64_t> deep_ids(deep.begin(), deep.end()),
         wide_ids(wide.begin(), wide.end());
-    std::vector<float> deep_g(deep_ids.size() * 4), wide_g(wide_ids.size()), dense(kDense);
+    std::vector<float> deep_g(deep_ids.size() * 4), wide_g(wide_ids.size()),
+        dense(static_cast<size_t>(dense_size_));
     for (auto* values : {&deep_g, &wide_g, &dense}) {
       for (float& g : *values) g = static_cast<float>(rng.Normal());
     }
@@ -112,7 +111,24 @@ class ShardTest : public testing::Test {
     });
   }
 
+  // What servers hold together, row by row with its state, whoever holds it. Not the place of a
+  // row among those of its last push: that is the order in which they would go for lack of room.
+  std::map<std::string, std::string> Everything(
+      const std::vector<std::unique_ptr<Shard>>& servers) {
+    const bool placed = row_rules_.ttl_steps > 0;
+    std::map<std::string, std::string> all;
+    for (const auto& server : servers) {
+      server->VisitState([&](const std::string& name, absl::string_view state) {
+        const bool row = name.find("dense") != 0 && name.find("counted") == std::string::npos;
+        if (placed && row) state.remove_suffix(sizeof(float));
+        EXPECT_TRUE(all.emplace(name, std::string(state)).second) << name;
+      });
+    }
+    return all;
+  }
+
   uint64_t rows_max_ = 4096;
+  int64_t dense_size_ = 100;
   OptimizerSpec optimizer_;
   RowsSpec row_rules_;
   SystemMemory memory_{/*huge_pages=*/false};
@@ -168,7 +184,7 @@ TEST_F(ShardTest, LaterDeclarationsMustAgree) {
   Declaration model = Model();
   ASSERT_TRUE(shard.Declare(DeclarationFor(shard, model), nullptr).ok());
   const std::string first = shard.Export();
-  model.dense.assign(kDense, 0.9f);  // The first one's values count.
+  model.dense.assign(dense_size_, 0.9f);  // The first one's values count.
   EXPECT_TRUE(shard.Declare(DeclarationFor(shard, model), nullptr).ok());
   EXPECT_TRUE(shard.Export() == first);
   const auto refusal = [&](auto change) {
@@ -207,9 +223,9 @@ TEST_F(ShardTest, NotFiniteIsRefusedAndNamed) {
 // A push says what the rate is multiplied with, so a log replays to the same weights.
 TEST_F(ShardTest, AFallenRateIsInTheLog) {
   optimizer_ = {.name = "sgd", .learning_rate = 0.5};
-  const auto weights = [](Shard& shard) {
+  const auto weights = [this](Shard& shard) {
     PullSplit pull;
-    std::vector<float> dense(kDense);
+    std::vector<float> dense(static_cast<size_t>(dense_size_));
     pull.Encode({.dense = absl::MakeSpan(dense)}, PartitionMap::Even(1));
     Buffer reply;
     EXPECT_TRUE(shard.Pull(pull.body(0).view(), &reply).ok());
@@ -255,7 +271,8 @@ TEST_F(ShardTest, SharesTogetherAreTheWhole) {
   std::vector<uint64_t> ids;
   for (uint64_t n = 0; n < 300; ++n) ids.push_back(Mix(n));
   const auto pull = [&](const std::vector<Shard*>& from) {
-    std::vector<float> deep(ids.size() * 4), wide(ids.size()), dense(kDense);
+    std::vector<float> deep(ids.size() * 4), wide(ids.size()),
+        dense(static_cast<size_t>(dense_size_));
     PullSplit split;
     split.Encode({.tables = {{ids, absl::MakeSpan(deep)}, {ids, absl::MakeSpan(wide)}},
                   .dense = absl::MakeSpan(dense)},
@@ -326,7 +343,7 @@ TEST_F(ShardTest, AFileOfAnotherVersionIsNamed) {
   const auto read = ReadRecords("old.ckpt", {old.data(), old.size()},
                                 [](RecordKind, absl::string_view) { return absl::OkStatus(); });
   EXPECT_TRUE(absl::IsInvalidArgument(read.status()));
-  EXPECT_EQ(read.status().message(), "old.ckpt: written in format 1, this Rubato reads format 3");
+  EXPECT_EQ(read.status().message(), "old.ckpt: written in format 1, this Rubato reads format 4");
 }
 
 // ---- checkpoints ----
@@ -334,7 +351,7 @@ TEST_F(ShardTest, AFileOfAnotherVersionIsNamed) {
 class CheckpointTest : public ShardTest {
  protected:
   absl::Status Restore(Shard& shard, absl::string_view bytes) {
-    CheckpointReader reader(shard);
+    CheckpointReader reader(shard, bytes.size());
     const auto read = ReadRecords(
         "server-0.ckpt", bytes,
         [&](RecordKind kind, absl::string_view body) { return reader.Add(kind, body); });
@@ -466,7 +483,7 @@ TEST_F(CheckpointTest, RecordsThatLieDoNoHarm) {
     for (int round = 0; round < 100; ++round) {
       Shard restored(memory_, Options());
       restored.SetView(1, {WorkerId(1)});
-      CheckpointReader reader(restored);
+      CheckpointReader reader(restored, size_t{1} << 20);
       const size_t liar = 1 + rng.Below(records.size() - 1);  // Not the head.
       absl::Status status;
       for (size_t r = 0; r < records.size() && status.ok(); ++r) {
@@ -492,6 +509,57 @@ TEST_F(CheckpointTest, AnotherServersCheckpointIsRefused) {
   const absl::Status status = Restore(other, Written(*shard));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("the checkpoint of server 0 of 1, not of 0 of 2"));
+}
+
+// Whoever restores from the files of whomever: training goes on to the same bits.
+TEST_F(CheckpointTest, AnyNumberOfServersGoesOnFromTheFilesOfAnyOther) {
+  for (const auto& [before, after] :
+       std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 3}, {2, 3}, {3, 2}, {5, 1}, {3, 7}}) {
+    for (const char* name : {"adam", "rowwise_adagrad", "ftrl"}) {
+      optimizer_ = {.name = name};
+      if (optimizer_.name != "ftrl") {
+        optimizer_.weight_decay = 0.1;
+        optimizer_.schedule = {.name = "cosine", .warmup = 64, .samples = 500};
+      }
+      dense_size_ = 20000;
+      row_rules_ = {.admit_count = 2, .ttl_steps = 3};
+      std::vector<std::unique_ptr<Shard>> old_servers, new_servers;
+      const auto push = [&](std::vector<std::unique_ptr<Shard>>& servers, int64_t begin) {
+        for (const auto& server : servers) {
+          ASSERT_EQ(*Push(*server, {.key = {.epoch = 0, .begin = begin, .end = begin + 32}}),
+                    PushOutcome::kApplied);
+        }
+      };
+      for (int64_t s = 0; s < before; ++s) old_servers.push_back(Ready(Options(s, before)));
+      for (int64_t begin = 0; begin < 320; begin += 32) push(old_servers, begin);
+      std::vector<std::string> bytes;
+      std::vector<CheckpointFile> files;
+      for (const auto& server : old_servers) bytes.push_back(Written(*server));
+      for (const std::string& file : bytes) files.push_back({"server.ckpt", file});
+      for (int64_t s = 0; s < after; ++s) {
+        new_servers.push_back(std::make_unique<Shard>(memory_, Options(s, after)));
+        new_servers.back()->SetView(1, {WorkerId(1)});
+        const absl::Status status = RestoreShard(*new_servers.back(), files);
+        ASSERT_TRUE(status.ok()) << status;
+        ASSERT_EQ(new_servers.back()->histories().size(), 1u);
+      }
+      for (int64_t begin = 320; begin < 640; begin += 32) {
+        push(old_servers, begin);
+        push(new_servers, begin);
+      }
+      ASSERT_EQ(Everything(old_servers), Everything(new_servers)) << before << " " << after << name;
+    }
+  }
+}
+
+TEST_F(CheckpointTest, AMissingFileIsNoticed) {
+  std::vector<std::string> bytes;
+  for (int64_t s = 0; s < 3; ++s) bytes.push_back(Written(*Ready(Options(s, 3))));
+  Shard shard(memory_, Options());
+  const absl::Status status =
+      RestoreShard(shard, {{"server-0.ckpt", bytes[0]}, {"server-2.ckpt", bytes[2]}});
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("683 of the 1024 partitions"));
 }
 
 // ---- hostile bytes ----

@@ -50,9 +50,11 @@ TableSpec AtRest(TableSpec spec) {
 absl::Status Shard::VisitWeights(WeightsSink& sink) const {
   if (!declaration_.has_value()) return absl::FailedPreconditionError("no model was declared");
   RUBATO_RETURN_IF_ERROR(sink.Begin(*declaration_));
-  const Interval slice =
-      DenseSlice(declaration_->signature.dense_size, options_.server, options_.servers);
-  RUBATO_RETURN_IF_ERROR(sink.Dense(slice.begin, {dense_.data(), dense_size_}));
+  for (const auto& [s, slice] : dense_) {
+    const Interval range = DenseSliceAt(declaration_->signature.dense_size, s);
+    const auto floats = static_cast<size_t>(range.end - range.begin);
+    RUBATO_RETURN_IF_ERROR(sink.Dense(range.begin, {slice.data(), floats}));
+  }
   for (size_t t = 0; t < tables_.size(); ++t) {
     const EmbeddingTable& table = *tables_[t];
     std::vector<uint64_t> ids;
@@ -61,11 +63,12 @@ absl::Status Shard::VisitWeights(WeightsSink& sink) const {
     // As a worker would pull them, so that decay that is due counts.
     const auto flush = [&] {
       rows.resize(ids.size() * table.dim());
-      table.Gather(ids, rows.data());
+      GatherRows(t, ids, rows.data());
       if (status.ok() && !ids.empty()) status = sink.Rows(t, ids, rows);
       ids.clear();
     };
     table.Visit(0, UINT64_MAX, [&](uint64_t id, uint32_t) {
+      if (!owned_[static_cast<size_t>(PartitionOf(PointOf(id)))]) return;
       ids.push_back(id);
       if (ids.size() == 4096) flush();
     });
@@ -82,7 +85,7 @@ absl::Status WeightsWriter::Begin(const Declaration& model) {
   RUBATO_RETURN_IF_ERROR(Agree(model, &model_));
   if (!is_first) return absl::OkStatus();
   rows_.resize(model.signature.tables.size());
-  return sink_.Append(RecordKind::kWeightsHead, EncodeDeclaration(*model_, {0, 0}));
+  return sink_.Append(RecordKind::kWeightsHead, EncodeDeclaration(*model_, {}));
 }
 
 absl::Status WeightsWriter::Dense(int64_t offset, absl::Span<const float> weights) {
@@ -131,6 +134,9 @@ absl::Status ReadWeights(absl::string_view file, absl::string_view bytes, Weight
     if (kind == RecordKind::kWeightsHead) {
       RUBATO_ASSIGN_OR_RETURN(const Declaration model, DecodeDeclaration(body));
       signature = model.signature;
+      if (signature->dense_size > static_cast<int64_t>(bytes.size() / sizeof(float))) {
+        return absl::DataLossError("a head that promises more than the file holds");
+      }
       rows.resize(signature->tables.size());
       return sink.Begin(model);
     }
@@ -175,7 +181,7 @@ absl::Status FrozenWeights::Begin(const Declaration& model) {
     RUBATO_CHECK(table->row_floats() == table->dim());
     tables_.push_back(std::move(table));
   }
-  checksum_ = Checksum(EncodeDeclaration(*model_, {0, 0}));
+  checksum_ = Checksum(EncodeDeclaration(*model_, {}));
   return absl::OkStatus();
 }
 

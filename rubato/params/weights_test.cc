@@ -44,7 +44,8 @@ class WeightsTest : public testing::Test {
       shards_.push_back(
           std::make_unique<Shard>(memory_, ShardOptions{.server = s, .servers = kServers}));
       shards_.back()->SetView(1, {WorkerId(1)});
-      const std::string body = EncodeDeclaration(model_, DenseSlice(kDense, s, kServers));
+      const std::string body =
+          EncodeDeclaration(model_, DenseSlices(kDense, shards_.back()->map(), s));
       ASSERT_TRUE(shards_.back()->Declare(body, nullptr).ok());
     }
     for (int64_t batch = 0; batch < 20; ++batch) Push(batch);
@@ -140,7 +141,7 @@ TEST_F(WeightsTest, ShardsOfAnotherModelAreRefused) {
   other.seed = 8;
   EXPECT_TRUE(absl::IsFailedPrecondition(frozen.Begin(other)));
   FrozenWeights half;
-  ASSERT_TRUE(shards_[0]->VisitWeights(half).ok());
+  ASSERT_TRUE(shards_[1]->VisitWeights(half).ok());  // Has no dense weights.
   EXPECT_TRUE(absl::IsDataLoss(half.Check()));
 }
 

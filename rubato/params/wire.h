@@ -2,8 +2,11 @@
 // size, so a server reads ids and gradients where they were received, and logs a push as it came.
 //
 //     pull   head | ids of table 0 | ids of table 1 | ...
-//     reply  dense count | dense weights | rows of table 0 | rows of table 1 | ...
+//     reply  dense count, steps | dense weights | rows of table 0 | rows of table 1 | ...
 //     push   head | dense gradient | ids, gradients of table 0 | ids, gradients of table 1 | ...
+//
+// Weights and gradients travel in the WireFormat that the request names. A push is logged as it
+// came, so a replay decodes what was decoded then.
 #ifndef RUBATO_PARAMS_WIRE_H_
 #define RUBATO_PARAMS_WIRE_H_
 
@@ -16,16 +19,26 @@
 #include "absl/strings/string_view.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/net/buffer.h"
+#include "rubato/net/wire_format.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/partition.h"
 
 namespace rubato {
 
-enum class ParamsOp : uint16_t { kHello = 0, kDeclare = 1, kPull = 2, kPush = 3 };
+// kArrive is between servers: a record of a move (params/move.h), its kind in eight bytes before
+// it.
+enum class ParamsOp : uint16_t {
+  kHello = 0,
+  kDeclare = 1,
+  kPull = 2,
+  kPush = 3,
+  kArrive = 4,
+  kInspect = 5
+};
 
-// A declaration for one server: all of it but the dense values, of which only `slice`.
-std::string EncodeDeclaration(const Declaration& declaration, Interval slice);
-// `dense` holds the slice. INVALID_ARGUMENT if the bytes are none.
+// A declaration for one server: all of it but the dense values, of which only `slices`.
+std::string EncodeDeclaration(const Declaration& declaration, const std::vector<Interval>& slices);
+// `dense` holds the slices. INVALID_ARGUMENT if the bytes are none.
 absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body);
 // OK if the two agree in all but their dense values, else FAILED_PRECONDITION naming the first
 // difference and both values.
@@ -38,16 +51,30 @@ struct TableIds {
   uint32_t dim = 0;  // What the client believes; meaningless without ids.
 };
 struct DecodedPull {
+  int64_t version = 0;  // Of the server's partitions, as the client knows them.
   bool want_dense = false;
+  int64_t rounds = 0;                     // As PullRequest's.
+  WireFormat format = WireFormat::kFp32;  // Of the reply.
   std::vector<TableIds> tables;
 };
 // INVALID_ARGUMENT if the bytes are no pull. Spans point into `body`, which starts at a multiple
 // of 8. `out` is reused.
 absl::Status DecodePull(absl::string_view body, DecodedPull* out);
+// The rounds that a pull wants to be in its weights; 0 if the bytes are none.
+int64_t PullRounds(absl::string_view body);
+// How every reply to a pull begins.
+struct PullReplyHead {
+  uint64_t dense;  // Weights that follow.
+  int64_t steps;   // Applied when it was read.
+};
 
 struct DecodedPush {
-  PushRequest request;         // Spans point into the body.
+  PushRequest request;         // Spans point into the body, or into `floats`.
+  int64_t version = 0;         // As of a pull.
   std::vector<uint32_t> dims;  // By table; meaningless without ids.
+  WireFormat format = WireFormat::kFp32;
+  int64_t pulled = -1;  // Steps applied here when its weights were pulled; -1: unknown.
+  Buffer floats;        // What came as halves.
 };
 absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 
@@ -56,7 +83,10 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 // One pull as one body a server, and the answers put back together.
 class PullSplit {
  public:
-  void Encode(const PullRequest& request, const PartitionMap& map);
+  void Encode(const PullRequest& request, const PartitionMap& map,
+              WireFormat format = WireFormat::kFp32);
+  // The same pull by another map.
+  void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return parts_[static_cast<size_t>(server)].body; }
   // Copies a server's rows to where the request wants them. INTERNAL if the reply does not fit.
   absl::Status Scatter(int64_t server, absl::string_view reply) const;
@@ -66,21 +96,29 @@ class PullSplit {
     Buffer body;
     std::vector<uint32_t> counts;     // Ids by table.
     std::vector<uint32_t> positions;  // Of each id within its table's request.
+    std::vector<Interval> dense;      // What of the dense weights it has.
   };
   PullRequest request_;
+  WireFormat format_ = WireFormat::kFp32;
   std::vector<uint32_t> dims_;
   std::vector<Part> parts_;
 };
 
-// One push as one body a server; every server gets one, if only to note that the batch is done.
+// One push as one body a server; every server that owns anything gets one, if only to note that
+// the batch is done.
 class PushSplit {
  public:
-  void Encode(const PushRequest& request, const PartitionMap& map);
+  void Encode(const PushRequest& request, const PartitionMap& map,
+              WireFormat format = WireFormat::kFp32);
+  // The same push by another map.
+  void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return bodies_[static_cast<size_t>(server)]; }
 
  private:
   std::vector<Buffer> bodies_;
-  std::vector<uint16_t> owners_;  // Of each id of the table at hand.
+  int64_t dense_size_ = 0;
+  std::vector<std::vector<Interval>> slices_;  // Of the dense gradient, by server.
+  std::vector<uint16_t> owners_;               // Of each id of the table at hand.
 };
 
 }  // namespace rubato

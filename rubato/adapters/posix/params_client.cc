@@ -2,7 +2,9 @@
 
 #include <asio.hpp>
 #include <atomic>
+#include <chrono>
 #include <map>
+#include <set>
 #include <thread>
 #include <utility>
 
@@ -130,6 +132,8 @@ void Link::Take(const Frame& frame) {
   const Call call = std::move(it->second);
   calls_.erase(it);
   if (frame.header.code == 0) return call.done(frame.body);
+  // Its message is a map.
+  if (absl::IsAborted(frame.status())) return call.done(frame.status());
   call.done(Annotate(frame.status(), address_));
 }
 
@@ -165,102 +169,127 @@ absl::Status Detached(const absl::Status& status) {
   return absl::Status(status.code(), status.message());
 }
 
+using SharedMap = std::shared_ptr<const PartitionMap>;
+
 // One answer made of one from each server.
 struct Gathering {
+  SharedMap map;  // By which it is split.
   int64_t missing = 0;
-  absl::Status status;  // The first error.
+  bool disowned = false;  // Some server owns something else than the map says.
+  absl::Status status;    // The first error.
 };
 struct PullInFlight : Gathering {
+  static constexpr ParamsOp kOp = ParamsOp::kPull;
   PullSplit split;
   std::function<void(absl::Status)> done;
+
+  absl::string_view body(int64_t server) { return split.body(server).view(); }
+  absl::Status Take(int64_t server, absl::string_view reply) {
+    return split.Scatter(server, reply);
+  }
+  void Recode() { split.Recode(*map); }
+  void Finish() { std::exchange(done, nullptr)(Detached(status)); }
 };
 struct PushInFlight : Gathering {
+  static constexpr ParamsOp kOp = ParamsOp::kPush;
   PushSplit split;
   bool applied = false;
   bool fenced = false;
+  bool stale = false;
   std::function<void(absl::StatusOr<PushOutcome>)> done;
+
+  absl::string_view body(int64_t server) { return split.body(server).view(); }
+  absl::Status Take(int64_t server, absl::string_view reply) {
+    const auto outcome = reply.size() == 1 ? static_cast<PushOutcome>(reply[0]) : PushOutcome(-1);
+    applied |= outcome == PushOutcome::kApplied;
+    fenced |= outcome == PushOutcome::kFenced;
+    stale |= outcome == PushOutcome::kStale;
+    if (outcome >= PushOutcome::kApplied && outcome <= PushOutcome::kStale) {
+      return absl::OkStatus();
+    }
+    return absl::InternalError(absl::StrCat("server ", server, " gave no outcome"));
+  }
+  void Recode() { split.Recode(*map); }
+  void Finish() {
+    const auto tell = std::exchange(done, nullptr);
+    if (fenced) return tell(PushOutcome::kFenced);
+    if (!status.ok()) return tell(Detached(status));
+    if (stale) return tell(PushOutcome::kStale);
+    tell(applied ? PushOutcome::kApplied : PushOutcome::kDuplicate);
+  }
 };
 struct DeclareInFlight : Gathering {
+  static constexpr ParamsOp kOp = ParamsOp::kDeclare;
+  Declaration declaration;
   std::vector<std::string> bodies;
   std::function<void(absl::Status)> done;
+
+  absl::string_view body(int64_t server) { return bodies[static_cast<size_t>(server)]; }
+  absl::Status Take(int64_t, absl::string_view) { return absl::OkStatus(); }
+  void Recode() {
+    bodies.clear();
+    for (int64_t s = 0; s < map->servers(); ++s) {
+      bodies.push_back(
+          EncodeDeclaration(declaration, DenseSlices(declaration.signature.dense_size, *map, s)));
+    }
+  }
+  void Finish() { done(Detached(status)); }
 };
 
 class AsioParamsClient : public ParamsClient {
  public:
   explicit AsioParamsClient(ParamsClientOptions options)
-      : options_(std::move(options)), map_(PartitionMap::Even(options_.servers)) {
-    for (int64_t s = 0; s < options_.servers; ++s) {
-      links_.push_back(std::make_unique<Link>(io_, options_, s));
-    }
+      : options_(std::move(options)),
+        map_(std::make_shared<const PartitionMap>(PartitionMap::Even(options_.servers))) {
+    Grow(options_.servers);
     thread_ = std::thread([this] { io_.run(); });
   }
   ~AsioParamsClient() override { Stop(); }
 
   void SetServers(std::vector<std::string> addresses) override {
-    RUBATO_CHECK(addresses.size() == links_.size());
     Post([this, addresses = std::move(addresses)] {
       if (stopping_) return;
-      for (size_t s = 0; s < links_.size(); ++s) links_[s]->SetAddress(addresses[s]);
+      Grow(static_cast<int64_t>(addresses.size()));
+      for (size_t s = 0; s < addresses.size(); ++s) links_[s]->SetAddress(addresses[s]);
     });
+  }
+
+  void SetMap(const PartitionMap& map) override {
+    MutexLock lock(mu_);
+    if (map.number() > map_->number()) map_ = std::make_shared<const PartitionMap>(map);
   }
 
   void Declare(const Declaration& declaration, std::function<void(absl::Status)> done) override {
     auto declare = std::make_shared<DeclareInFlight>();
-    for (int64_t s = 0; s < options_.servers; ++s) {
-      declare->bodies.push_back(EncodeDeclaration(
-          declaration, DenseSlice(declaration.signature.dense_size, s, options_.servers)));
-    }
+    declare->declaration = declaration;
     declare->done = std::move(done);
-    SendToAll(
-        ParamsOp::kDeclare, declare,
-        [](DeclareInFlight& d, size_t s) -> absl::string_view { return d.bodies[s]; },
-        [](DeclareInFlight&, size_t, absl::string_view) { return absl::OkStatus(); },
-        [](DeclareInFlight& d) { d.done(Detached(d.status)); });
+    declare->map = Map();
+    declare->Recode();
+    Send(std::move(declare));
   }
 
   void Pull(const PullRequest& request, std::function<void(absl::Status)> done) override {
     auto pull = pulls_->Take();
-    pull->split.Encode(request, map_);
+    pull->map = Map();
+    pull->split.Encode(request, *pull->map, options_.wire);
     pull->done = std::move(done);
-    SendToAll(
-        ParamsOp::kPull, pull, [](PullInFlight& p, size_t s) { return p.split.body(s).view(); },
-        [](PullInFlight& p, size_t s, absl::string_view reply) {
-          return p.split.Scatter(static_cast<int64_t>(s), reply);
-        },
-        [](PullInFlight& p) { std::exchange(p.done, nullptr)(Detached(p.status)); });
+    Send(std::move(pull));
   }
 
   void Push(const PushRequest& request,
             std::function<void(absl::StatusOr<PushOutcome>)> done) override {
     auto push = pushes_->Take();
-    push->split.Encode(request, map_);
-    push->applied = push->fenced = false;
+    push->map = Map();
+    push->split.Encode(request, *push->map, options_.wire);
+    push->applied = push->fenced = push->stale = false;
     push->done = std::move(done);
-    SendToAll(
-        ParamsOp::kPush, push, [](PushInFlight& p, size_t s) { return p.split.body(s).view(); },
-        TakeOutcome,
-        [](PushInFlight& p) {
-          const auto done = std::exchange(p.done, nullptr);
-          if (p.fenced) return done(PushOutcome::kFenced);
-          if (!p.status.ok()) return done(Detached(p.status));
-          done(p.applied ? PushOutcome::kApplied : PushOutcome::kDuplicate);
-        });
+    Send(std::move(push));
   }
 
   std::vector<bool> Connected() override;
   void Stop() override;
 
  private:
-  static absl::Status TakeOutcome(PushInFlight& push, size_t server, absl::string_view reply) {
-    const auto outcome = reply.size() == 1 ? static_cast<PushOutcome>(reply[0]) : PushOutcome(-1);
-    push.applied |= outcome == PushOutcome::kApplied;
-    push.fenced |= outcome == PushOutcome::kFenced;
-    if (outcome >= PushOutcome::kApplied && outcome <= PushOutcome::kFenced) {
-      return absl::OkStatus();
-    }
-    return absl::InternalError(absl::StrCat("server ", server, " gave no outcome"));
-  }
-
   // Runs `work` on the client's thread; here and now if that has ended, for it then only cancels.
   template <typename Work>
   void Post(Work work) {
@@ -271,36 +300,98 @@ class AsioParamsClient : public ParamsClient {
     work();
   }
 
-  // Sends `body(request, s)` to every server s, gives each reply to `take`, and calls `finish`
-  // when all have answered.
-  template <typename T, typename Body, typename Take, typename Finish>
-  void SendToAll(ParamsOp op, std::shared_ptr<T> request, Body body, Take take, Finish finish) {
-    Post([this, op, request = std::move(request), body, take, finish] {
-      request->missing = static_cast<int64_t>(links_.size());
-      request->status = absl::OkStatus();
-      for (size_t s = 0; s < links_.size(); ++s) {
-        const auto done = [request, s, take, finish](absl::StatusOr<absl::string_view> reply) {
-          request->status.Update(reply.ok() ? take(*request, s, *reply) : reply.status());
-          if (--request->missing == 0) finish(*request);
-        };
-        if (stopping_) {
-          done(absl::CancelledError("the client has stopped"));
+  SharedMap Map() {
+    MutexLock lock(mu_);
+    return map_;
+  }
+  // On the client's thread, or before it starts.
+  void Grow(int64_t servers) {
+    MutexLock lock(mu_);
+    for (auto s = static_cast<int64_t>(links_.size()); s < servers; ++s) {
+      links_.push_back(std::make_unique<Link>(io_, options_, s));
+    }
+  }
+
+  template <typename T>
+  void Send(std::shared_ptr<T> request) {
+    Post([this, request = std::move(request)] { SendToAll(request); });
+  }
+
+  // Sends its part of a request to every server that owns something.
+  template <typename T>
+  void SendToAll(const std::shared_ptr<T>& request) {
+    std::vector<int64_t> owners;
+    for (int64_t s = 0; s < request->map->servers(); ++s) {
+      if (request->map->Owns(s)) owners.push_back(s);
+    }
+    Grow(request->map->servers());
+    request->missing = static_cast<int64_t>(owners.size());
+    request->status = absl::OkStatus();
+    request->disowned = false;
+    for (const int64_t s : owners) {
+      const auto done = [this, request, s](absl::StatusOr<absl::string_view> reply) {
+        if (absl::IsAborted(reply.status())) {
+          request->disowned = true;
+          LearnMap(reply.status().message());
         } else {
-          links_[s]->Send({op, body(*request, s), request, done});
+          request->status.Update(reply.ok() ? request->Take(s, *reply) : reply.status());
         }
+        if (--request->missing == 0) Finish(request);
+      };
+      if (stopping_) {
+        done(absl::CancelledError("the client has stopped"));
+      } else if (const size_t bytes = request->body(s).size(); bytes > kFrameBytesMax) {
+        done(absl::InvalidArgumentError(absl::StrCat("a request of ", bytes, " bytes to server ", s,
+                                                     ", but at most ", kFrameBytesMax,
+                                                     " go at once: lower batch_size")));
+      } else {
+        links_[static_cast<size_t>(s)]->Send({T::kOp, request->body(s), request, done});
       }
+    }
+  }
+
+  template <typename T>
+  void Finish(const std::shared_ptr<T>& request) {
+    if (!request->disowned || !request->status.ok()) return request->Finish();
+    const SharedMap map = Map();
+    if (map->number() > request->map->number()) {
+      request->map = map;
+      request->Recode();
+      return SendToAll(request);
+    }
+    // The server is behind: it will hear of the map in a moment.
+    auto timer = std::make_shared<asio::steady_timer>(io_, kMapPatience);
+    timers_.insert(timer);
+    timer->async_wait([this, timer, request](const asio::error_code&) {
+      timers_.erase(timer);
+      const SharedMap newest = Map();
+      if (newest->number() > request->map->number()) {
+        request->map = newest;
+        request->Recode();
+      }
+      SendToAll(request);
     });
   }
 
+  void LearnMap(absl::string_view bytes) {
+    if (const absl::StatusOr<PartitionMap> map = PartitionMap::Decode(bytes); map.ok()) {
+      SetMap(*map);
+    }
+  }
+
+  static constexpr auto kMapPatience = std::chrono::milliseconds(5);
+
   const ParamsClientOptions options_;
-  const PartitionMap map_;
   std::shared_ptr<Pool<PullInFlight>> pulls_ = std::make_shared<Pool<PullInFlight>>();
   std::shared_ptr<Pool<PushInFlight>> pushes_ = std::make_shared<Pool<PushInFlight>>();
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  std::vector<std::unique_ptr<Link>> links_;
   bool stopping_ = false;  // The client's thread alone, until it has ended.
+  std::set<std::shared_ptr<asio::steady_timer>> timers_;  // Likewise.
   Mutex mu_;
+  SharedMap map_ ABSL_GUARDED_BY(mu_);
+  // Grows on the client's thread alone, which therefore reads it without the lock.
+  std::vector<std::unique_ptr<Link>> links_;
   bool stopped_ ABSL_GUARDED_BY(mu_) = false;
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
@@ -308,6 +399,7 @@ class AsioParamsClient : public ParamsClient {
 
 std::vector<bool> AsioParamsClient::Connected() {
   std::vector<bool> connected;
+  MutexLock lock(mu_);
   for (const auto& link : links_) connected.push_back(link->greeted());
   return connected;
 }
@@ -319,6 +411,7 @@ void AsioParamsClient::Stop() {
   }
   asio::post(io_, [this] {
     stopping_ = true;
+    for (const auto& timer : timers_) timer->cancel();
     for (const auto& link : links_) {
       link->Drop();
       link->Fail(absl::CancelledError("the client has stopped"));

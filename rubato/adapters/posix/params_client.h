@@ -1,5 +1,9 @@
 // A worker's line to all parameter servers of its job.
 //
+// Which server owns what may change at any time. A server that owns something else than the client
+// believes says so, with the newest map it knows, and the request is split anew and sent to all
+// again: what they have applied before they recognise.
+//
 // Requests are asynchronous; several may be in flight. A request that a dying server left
 // unanswered is sent again when the server is back, at its old address or at a new one: servers
 // recognise a push they have already applied, so a repeat is harmless. Nothing times out; a caller
@@ -18,13 +22,16 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rubato/net/wire_format.h"
 #include "rubato/params/declaration.h"
+#include "rubato/params/partition.h"
 
 namespace rubato {
 
 struct ParamsClientOptions {
   std::string job;      // Must be the servers'.
-  int64_t servers = 1;  // How many there are; decides which server holds which row.
+  int64_t servers = 1;  // How many there are at the job's start, who share everything evenly.
+  WireFormat wire = WireFormat::kFp32;                // Of weights and gradients, there and back.
   absl::Duration reconnect = absl::Milliseconds(20);  // Between attempts to reach a server.
 };
 
@@ -34,8 +41,10 @@ class ParamsClient {
   virtual ~ParamsClient() = default;  // Stops.
 
   // Addresses by server, "unix:/path" or "host:port"; empty while a server is down. A changed
-  // address drops the old connection. RUBATO_CHECKs that there are `options.servers` of them.
+  // address drops the old connection. There may be more of them than at the start.
   virtual void SetServers(std::vector<std::string> addresses) = 0;
+  // Who owns what. Ignored unless newer than the map it has.
+  virtual void SetMap(const PartitionMap& map) = 0;
 
   // Tells every server what the model is made of: call it once, before the first Pull.
   // FAILED_PRECONDITION if a server was told something else before.
@@ -46,7 +55,8 @@ class ParamsClient {
   // returns; the memory to be filled must live until `done` is called.
   virtual void Pull(const PullRequest& request, std::function<void(absl::Status)> done) = 0;
 
-  // Sends a batch's gradients to every server, an empty part to those with nothing to do. What the
+  // Sends a batch's gradients to every server that owns something, an empty part to those with
+  // nothing to do. What the
   // spans show is copied before the call returns. `done` hears kFenced if any server says so, else
   // kApplied if any server applied its part, else kDuplicate; or the first error.
   virtual void Push(const PushRequest& request,

@@ -49,7 +49,7 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
 absl::StatusOr<CheckpointName> ParamsStore::Load(int64_t version, Shard& shard) const {
   const std::string path = CheckpointPath(options_.checkpoints, version, options_.server.value());
   RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  CheckpointReader reader(shard);
+  CheckpointReader reader(shard, file.bytes().size());
   CheckpointName name;
   RUBATO_RETURN_IF_ERROR(
       ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {

@@ -1,0 +1,221 @@
+#include "rubato/params/move.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+namespace {
+
+constexpr size_t kTogether = 8192;  // Changed rows in one step.
+// So few changed rows are sent while requests wait; if rows change faster than they are sent, that
+// comes after so many rounds.
+constexpr size_t kFew = 4096;
+constexpr int kRoundsMax = 8;
+// Records on their way.
+constexpr int64_t kWindow = 4;
+
+}  // namespace
+
+// Notes which rows of what is being moved changed after they were sent.
+class MoveSender::Watch : public EmbeddingTable::Observer {
+ public:
+  Watch(EmbeddingTable& table) : table_(table) { table_.set_observer(this); }
+  ~Watch() override { table_.set_observer(nullptr); }
+
+  void Sent(int64_t partition) { sent_[static_cast<size_t>(partition)] = true; }
+  void BeforeUpdate(const EmbeddingTable::RowName& row) override { Note(row.id); }
+  void BeforeCount(uint64_t id, uint64_t, uint32_t) override { Note(id); }
+  // Rows that do not exist yet have not been sent: only this tells of them.
+  size_t changed() const { return changed_.size(); }
+  // Up to `count` of them, in order.
+  std::vector<uint64_t> Take(size_t count) {
+    std::vector<uint64_t> ids;
+    ids.reserve(std::min(count, changed_.size()));
+    for (const uint64_t id : changed_) {
+      if (ids.size() == count) break;
+      ids.push_back(id);
+    }
+    for (const uint64_t id : ids) changed_.erase(id);
+    std::sort(ids.begin(), ids.end());
+    return ids;
+  }
+
+ private:
+  void Note(uint64_t id) {
+    if (sent_[static_cast<size_t>(PartitionOf(PointOf(id)))]) changed_.insert(id);
+  }
+
+  EmbeddingTable& table_;
+  std::array<bool, kPartitions> sent_{};
+  absl::flat_hash_set<uint64_t> changed_;
+};
+
+MoveSender::MoveSender(Shard& shard, const MoveOrder& order, int64_t attempt)
+    : shard_(shard), order_(order), attempt_(attempt) {
+  for (const Interval& run : order.partitions.Intervals()) {
+    for (int64_t p = run.begin; p < run.end; ++p) partitions_.push_back(p);
+  }
+  for (const auto& table : shard_.tables_) watches_.push_back(std::make_unique<Watch>(*table));
+}
+
+MoveSender::~MoveSender() = default;
+
+std::string MoveSender::Header() {
+  std::string body;
+  ByteWriter writer(body);
+  writer.Put<int64_t>(order_.number);
+  writer.Put<int64_t>(attempt_);
+  writer.Put<int64_t>(sequence_++);
+  return body;
+}
+
+// Each id as it is now: with a row, counted, or gone.
+void MoveSender::PutRows(size_t t, const std::vector<uint64_t>& ids, std::vector<MoveRecord>& out) {
+  const EmbeddingTable& table = *shard_.tables_[t];
+  std::vector<uint64_t> with_row, counted, gone;
+  std::vector<float> rows;
+  std::vector<uint32_t> counts;
+  for (const uint64_t id : ids) {
+    const EmbeddingTable::Found found = table.Find(id);
+    if (found.row.has_value()) {
+      with_row.push_back(id);
+      const float* row = table.row(*found.row);
+      rows.insert(rows.end(), row, row + table.row_floats());
+    } else if (found.count > 0) {
+      counted.push_back(id);
+      counts.push_back(found.count);
+    } else {
+      gone.push_back(id);
+    }
+  }
+  const auto put = [&](RecordKind kind, const std::vector<uint64_t>& some, auto values) {
+    if (some.empty()) return;
+    MoveRecord& record = out.emplace_back(kind, Header());
+    ByteWriter writer(record.second);
+    writer.Put<uint64_t>(t);
+    writer.Put<uint64_t>(some.size());
+    writer.PutSpan<uint64_t>(some);
+    writer.PutSpan(values);
+  };
+  put(RecordKind::kArriveRows, with_row, absl::MakeConstSpan(rows));
+  put(RecordKind::kArriveCounted, counted, absl::MakeConstSpan(counts));
+  put(RecordKind::kArriveGone, gone, absl::Span<const float>());
+  rows_sent_ += static_cast<int64_t>(with_row.size());
+}
+
+std::vector<MoveRecord> MoveSender::Step() {
+  std::vector<MoveRecord> out;
+  if (sequence_ == 0) {
+    MoveRecord& begin = out.emplace_back(RecordKind::kArriveBegin, Header());
+    ByteWriter writer(begin.second);
+    writer.PutString(EncodePartitions(order_.partitions));
+    writer.PutString(shard_.declaration_bytes_);
+    const double share = static_cast<double>(partitions_.size()) /
+                         static_cast<double>(PartitionsOf(shard_.histories_).size());
+    for (const auto& table : shard_.tables_) {
+      const uint64_t entries = table->rows() + table->counted();
+      writer.Put<uint64_t>(static_cast<uint64_t>(share * static_cast<double>(entries)));
+    }
+  }
+  if (next_ < partitions_.size()) {
+    const int64_t partition = partitions_[next_++];
+    for (size_t t = 0; t < watches_.size(); ++t) {
+      const EmbeddingTable& table = *shard_.tables_[t];
+      const auto [first, last] = table.KeysOf(partition);
+      std::vector<uint64_t> ids;
+      table.Visit(first, last, [&](uint64_t id, uint32_t) { ids.push_back(id); });
+      table.VisitCounted(first, last, [&](uint64_t id, uint32_t) { ids.push_back(id); });
+      PutRows(t, ids, out);
+      watches_[t]->Sent(partition);
+    }
+    return out.empty() ? Step() : out;  // An empty partition: the next.
+  }
+  size_t changed = 0;
+  for (const auto& watch : watches_) changed += watch->changed();
+  if (changed <= kFew || rounds_ >= kRoundsMax) return out;
+  // One round is a pass over what had changed when it began, give or take.
+  rounds_ += changed <= kTogether * watches_.size();
+  for (size_t t = 0; t < watches_.size(); ++t) PutRows(t, watches_[t]->Take(kTogether), out);
+  return out;
+}
+
+std::vector<MoveRecord> MoveSender::Finish() {
+  std::vector<MoveRecord> out;
+  while (sequence_ == 0 || next_ < partitions_.size()) {
+    for (MoveRecord& record : Step()) out.push_back(std::move(record));
+  }
+  const int64_t before = rows_sent_;
+  for (size_t t = 0; t < watches_.size(); ++t) {
+    while (watches_[t]->changed() > 0) PutRows(t, watches_[t]->Take(kTogether), out);
+  }
+  rows_sent_last_ = rows_sent_ - before;
+  for (const auto& [s, slice] : shard_.dense_) {
+    if (!order_.partitions.Contains(PartitionOfSlice(s))) continue;
+    MoveRecord& record = out.emplace_back(RecordKind::kArriveDense, Header());
+    ByteWriter writer(record.second);
+    writer.Put<int64_t>(s);
+    writer.PutSpan<float>(slice);
+  }
+  shard_.staged_.Visit([&](const StagedGradient& gradient) {
+    MoveRecord& record = out.emplace_back(RecordKind::kArriveStaged, Header());
+    record.second += gradient.Of(order_.partitions).Encode();
+  });
+  MoveRecord& end = out.emplace_back(RecordKind::kArriveEnd, Header());
+  ByteWriter writer(end.second);
+  PutHistories(writer, HistoriesOf(shard_.histories_, order_.partitions));
+  return out;
+}
+
+// ---- the source ----
+
+void MoveSource::SetOrder(const MoveOrder& order) {
+  if (order.number == order_.number) return;
+  sender_.reset();
+  frozen_ = ready_ = connected_ = false;
+  unanswered_ = 0;
+  order_ = order.from == shard_.options().server ? order : MoveOrder{.number = 0};
+}
+
+void MoveSource::Connected() {
+  if (order_.number == 0 || ready_) return;
+  connected_ = true;
+}
+
+void MoveSource::Lost() {
+  connected_ = false;
+  if (ready_) return;
+  sender_.reset();
+  frozen_ = false;
+  unanswered_ = 0;
+}
+
+std::vector<MoveRecord> MoveSource::Next() {
+  if (!connected_ || frozen_ || unanswered_ >= kWindow) return {};
+  if (sender_ == nullptr) {
+    // A map that came after the order may have carried it out; a checkpoint goes first.
+    const IntervalSet owned = PartitionsOf(shard_.histories());
+    const bool mine = order_.partitions.Intersect(owned) == order_.partitions;
+    if (!mine || order_.partitions.empty() || shard_.observed()) return {};
+    sender_ = std::make_unique<MoveSender>(shard_, order_, (life_ << 20) + ++attempts_);
+  }
+  std::vector<MoveRecord> records = sender_->Step();
+  if (records.empty()) {
+    frozen_ = true;
+    records = sender_->Finish();
+  }
+  rows_sent_ = sender_->rows_sent();
+  unanswered_ += static_cast<int64_t>(records.size());
+  return records;
+}
+
+void MoveSource::Answered(const absl::Status& status) {
+  if (sender_ == nullptr || ready_) return;
+  if (!status.ok()) return Lost();
+  --unanswered_;
+  ready_ = frozen_ && unanswered_ == 0;
+}
+
+}  // namespace rubato

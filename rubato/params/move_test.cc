@@ -1,0 +1,329 @@
+// Partitions that move while batches are pushed and servers die: in the end everything is as if
+// one server had taken every batch once.
+#include "rubato/params/move.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/base/rng.h"
+#include "rubato/base/status.h"
+#include "rubato/params/checkpoint.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kDense = 20000;
+constexpr int64_t kBatch = 8;
+
+class Log : public RecordSink {
+ public:
+  absl::Status Append(RecordKind kind, absl::string_view body) override {
+    records.emplace_back(kind, std::string(body));
+    return absl::OkStatus();
+  }
+  std::vector<MoveRecord> records;
+};
+
+struct Rules {
+  OptimizerSpec optimizer;
+  RowsSpec rows;
+};
+
+Declaration Model(const Rules& rules) {
+  Declaration model;
+  model.signature.dense_size = kDense;
+  model.signature.tables.resize(2);
+  model.signature.tables[0].name = "deep";
+  model.signature.tables[0].dim = 4;
+  model.signature.tables[1].name = "wide";
+  model.signature.tables[1].dim = 1;
+  model.optimizer = rules.optimizer;
+  model.rows = rules.rows;
+  model.seed = 7;
+  model.dense.assign(kDense, 0.5f);
+  return model;
+}
+
+// A whole number, so that sums are exact in any order.
+PushRequest BatchAt(int64_t number, std::vector<uint64_t>* ids, std::vector<float>* gradients,
+                    std::vector<float>* dense) {
+  Rng rng(Mix(static_cast<uint64_t>(number), 3));
+  std::set<uint64_t> some;
+  for (int i = 0; i < 30; ++i) some.insert(rng.Below(400));
+  ids->assign(some.begin(), some.end());
+  gradients->clear();
+  for (size_t i = 0; i < ids->size() * 4; ++i) {
+    gradients->push_back(static_cast<float>(rng.Below(5)) - 2);
+  }
+  dense->clear();
+  for (int64_t i = 0; i < kDense; ++i) dense->push_back(static_cast<float>((i + number) % 3));
+  PushRequest request{.key = {.begin = number * kBatch, .end = (number + 1) * kBatch},
+                      .worker = WorkerId(1),
+                      .view = 1};
+  request.tables = {{*ids, *gradients},
+                    {*ids, absl::MakeConstSpan(*gradients).subspan(0, ids->size())}};
+  request.dense = *dense;
+  return request;
+}
+
+// A server that can die: what is left of it then is its log, and perhaps a checkpoint.
+class Server {
+ public:
+  Server(int64_t id, int64_t servers) : id_(id), servers_(servers) { Live(); }
+
+  void Live() {
+    source_.reset();
+    ++life_;
+    shard_ = std::make_unique<Shard>(
+        memory_, ShardOptions{.server = id_, .servers = servers_, .rows_max = 1 << 14});
+    if (!file_.records.empty()) {
+      CheckpointReader reader(*shard_, size_t{1} << 30);
+      for (const auto& [kind, body] : file_.records) RUBATO_CHECK_OK(reader.Add(kind, body));
+      RUBATO_CHECK_OK(reader.Finish());
+    }
+    for (const auto& [kind, body] : log_.records) RUBATO_CHECK_OK(shard_->Replay(kind, body));
+    shard_->SetView(1, {WorkerId(1)});
+    source_ = std::make_unique<MoveSource>(*shard_, life_);
+  }
+  // The log starts anew with it.
+  void Checkpoint() {
+    if (!shard_->settled() || shard_->observed()) return;
+    file_.records.clear();
+    log_.records.clear();
+    CheckpointWriter writer(*shard_, {.version = 1, .server = id_, .servers = servers_});
+    while (!*writer.Step(file_)) {
+    }
+  }
+  void Hear(const PartitionMap& map, const MoveOrder& order) {
+    source_->SetOrder(order);
+    const absl::Status status = shard_->SetMap(map, &log_);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  Shard& shard() { return *shard_; }
+  MoveSource& source() { return *source_; }
+  Log& log() { return log_; }
+
+ private:
+  const int64_t id_, servers_;
+  int64_t life_ = 0;
+  SystemMemory memory_{/*huge_pages=*/false};
+  Log file_, log_;
+  std::unique_ptr<Shard> shard_;
+  std::unique_ptr<MoveSource> source_;
+};
+
+class Cluster {
+ public:
+  Cluster(uint64_t seed, int64_t servers, int64_t more, const Rules& rules)
+      : rng_(seed), map_(PartitionMap::Even(servers)), rules_(rules) {
+    const Declaration model = Model(rules);
+    for (int64_t s = 0; s < servers + more; ++s) {
+      servers_.push_back(std::make_unique<Server>(s, servers));
+      if (s >= servers) continue;
+      const std::string body = EncodeDeclaration(model, DenseSlices(kDense, map_, s));
+      RUBATO_CHECK_OK(servers_.back()->shard().Declare(body, &servers_.back()->log()));
+    }
+  }
+
+  // Pushes batch `number` to whoever owns what, until everyone has it. What happens in between is
+  // up to chance, and so is how much the client knows of it.
+  void Push(int64_t number) {
+    std::vector<uint64_t> ids;
+    std::vector<float> gradients, dense;
+    const PushRequest request = BatchAt(number, &ids, &gradients, &dense);
+    PartitionMap known = map_;
+    while (true) {
+      PushSplit split;
+      split.Encode(request, known);
+      std::set<int64_t> missing;
+      for (int64_t s = 0; s < known.servers(); ++s) {
+        if (!known.PartitionsOf(s).empty()) missing.insert(s);
+      }
+      bool refused = false;
+      while (!missing.empty() && !refused) {
+        for (uint64_t n = rng_.Below(12); n > 0; --n) Happen();
+        auto it = missing.begin();
+        std::advance(it, rng_.Below(missing.size()));
+        Server& server = *servers_[static_cast<size_t>(*it)];
+        if (server.source().frozen()) continue;  // Held.
+        const auto outcome = server.shard().Push(split.body(*it).view(), &server.log());
+        if (absl::IsAborted(outcome.status())) {
+          refused = true;
+          continue;
+        }
+        ASSERT_TRUE(outcome.ok()) << outcome.status();
+        if (rng_.Chance(0.3)) continue;  // The answer is lost: it is asked again.
+        missing.erase(it);
+      }
+      if (!refused) return;
+      known = map_;
+      Happen();
+    }
+  }
+
+  // One thing of many.
+  void Happen() {
+    const size_t any = rng_.Below(servers_.size());
+    switch (rng_.Below(12)) {
+      case 0:
+        if (rng_.Chance(0.2)) Kill(any);
+        return;
+      case 1:
+        if (rng_.Chance(0.3)) {
+          if (order_.number > 0) return;
+          servers_[any]->Checkpoint();
+        }
+        return;
+      case 2:
+        if (order_.number == 0 && rng_.Chance(0.5)) Order();
+        return;
+      case 3:
+        servers_[any]->Hear(map_, order_);
+        return;
+      case 4:
+        servers_[any]->shard().Tidy();
+        return;
+      case 5:
+        if (order_.number == 0) return;
+        if (rng_.Chance(0.2)) {
+          From().source().Lost();
+          line_.clear();
+        }
+        From().source().Connected();
+        return;
+      default:
+        Carry();
+    }
+  }
+  // Everything under way comes to its end.
+  void Settle() {
+    while (order_.number > 0) {
+      From().Hear(map_, order_);
+      From().source().Connected();
+      Carry();
+    }
+    for (const auto& server : servers_) server->Hear(map_, order_);
+  }
+
+  std::map<std::string, std::string> Everything() {
+    std::map<std::string, std::string> all;
+    for (const auto& server : servers_) {
+      server->shard().VisitState([&](const std::string& name, absl::string_view state) {
+        const bool row = !absl::StartsWith(name, "dense") && !absl::StrContains(name, "counted");
+        // Its place among the rows of a push hangs on who else was in it.
+        if (row && rules_.rows.ttl_steps > 0) state.remove_suffix(sizeof(float));
+        EXPECT_TRUE(all.emplace(name, std::string(state)).second) << name;
+      });
+    }
+    return all;
+  }
+  const std::vector<std::unique_ptr<Server>>& servers() const { return servers_; }
+  int64_t kills() const { return kills_; }
+  int64_t moves() const { return moves_; }
+  int64_t moves_begun_anew() const { return anew_; }
+
+ private:
+  Server& From() { return *servers_[static_cast<size_t>(order_.from)]; }
+  Server& To() { return *servers_[static_cast<size_t>(order_.to)]; }
+
+  void Kill(size_t server) {
+    ++kills_;
+    servers_[server]->Live();
+    servers_[server]->Hear(map_, order_);  // As it registers.
+    const auto id = static_cast<int64_t>(server);
+    if (order_.number == 0 || (id != order_.from && id != order_.to)) return;
+    anew_ += !line_.empty();
+    if (order_.to == id) From().source().Lost();
+    line_.clear();
+  }
+  void Order() {
+    const auto from = static_cast<int64_t>(rng_.Below(servers_.size()));
+    const auto to = static_cast<int64_t>(rng_.Below(servers_.size()));
+    const IntervalSet owned = map_.PartitionsOf(from);
+    if (from == to || owned.empty()) return;
+    order_ = {.number = ++orders_, .from = from, .to = to};
+    for (const Interval& run : owned.Intervals()) {
+      for (int64_t p = run.begin; p < run.end; ++p) {
+        if (rng_.Chance(0.05)) order_.partitions.Add(p, p + 1);
+      }
+    }
+    if (order_.partitions.empty()) order_.partitions = owned;
+    line_.clear();
+  }
+  // Some records go over the line, perhaps twice; the master hears when all are there.
+  void Carry() {
+    if (order_.number == 0) return;
+    for (MoveRecord& record : From().source().Next()) line_.push_back(std::move(record));
+    if (!line_.empty()) {
+      const absl::Status status =
+          To().shard().Arrive(line_.front().first, line_.front().second, &To().log());
+      if (rng_.Chance(0.1)) {
+        ASSERT_EQ(To().shard().Arrive(line_.front().first, line_.front().second, &To().log()).ok(),
+                  status.ok());
+      }
+      line_.pop_front();
+      ASSERT_TRUE(status.ok() || absl::IsAborted(status)) << status;
+      if (!status.ok()) line_.clear();
+      From().source().Answered(status);
+    }
+    if (From().source().ready() != order_.number) return;
+    map_.Move(order_.partitions, order_.to);
+    order_ = {};
+    ++moves_;
+  }
+
+  Rng rng_;
+  PartitionMap map_;
+  Rules rules_;
+  MoveOrder order_;
+  int64_t orders_ = 0, kills_ = 0, moves_ = 0, anew_ = 0;
+  std::deque<MoveRecord> line_;
+  std::vector<std::unique_ptr<Server>> servers_;
+};
+
+TEST(MoveTest, WhoeverDiesWhenEveryPushCountsOnce) {
+  const Rules rules[] = {
+      {.optimizer = {.name = "sgd", .learning_rate = 1}},
+      {.optimizer = {.name = "adam",
+                     .weight_decay = 0.1,
+                     .schedule = {.name = "cosine", .warmup = 64, .samples = 500}},
+       .rows = {.admit_count = 3}},
+      {.optimizer = {.name = "adagrad"}, .rows = {.admit_count = 2, .admit_probability = 0.8}},
+  };
+  int64_t kills = 0, moves = 0, anew = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    Cluster cluster(seed, 1 + static_cast<int64_t>(seed % 3), 2, rules[seed % 3]);
+    Cluster calm(seed, 1, 0, rules[seed % 3]);
+    constexpr int64_t kPushes = 40;
+    for (int64_t number = 0; number < kPushes; ++number) cluster.Push(number);
+    cluster.Settle();
+    for (int64_t number = 0; number < kPushes; ++number) {
+      std::vector<uint64_t> ids;
+      std::vector<float> gradients, dense;
+      PushSplit split;
+      split.Encode(BatchAt(number, &ids, &gradients, &dense), PartitionMap::Even(1));
+      ASSERT_TRUE(calm.servers()[0]->shard().Push(split.body(0).view(), nullptr).ok());
+    }
+    for (const auto& server : cluster.servers()) {
+      ASSERT_LE(server->shard().histories().size(), 1u) << seed;
+      ASSERT_EQ(server->shard().uneven(), 0);
+    }
+    ASSERT_TRUE(cluster.Everything() == calm.Everything()) << "seed " << seed;
+    kills += cluster.kills();
+    moves += cluster.moves();
+    anew += cluster.moves_begun_anew();
+  }
+  std::cout << kills << " kills, " << moves << " moves, " << anew << " begun anew\n";
+  EXPECT_GT(kills, 500);
+  EXPECT_GT(moves, 300);
+  EXPECT_GT(anew, 20);
+}
+
+}  // namespace
+}  // namespace rubato
