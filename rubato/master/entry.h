@@ -43,6 +43,10 @@ enum class EntryKind : uint8_t {
   kTrained = 21,     // Allreduce. id: who told, value: steps in all, incarnation: records in all.
   kViewIssued = 22,  // Allreduce. incarnation: generation, text: the view of the group.
   kBestSaved = 23,   // value: version of the checkpoint that holds the best evaluated weights.
+  kServersScaled = 30,   // value: the new number of servers; numbers: when, records/s before.
+  kMoveBegan = 31,       // value: number; id: from, incarnation: to, text: partitions.
+  kMoved = 32,           // value: number. The partitions are the receiver's.
+  kServersSettled = 33,  // value: microseconds it took.
 };
 
 enum class ExitKind : int64_t { kLeft, kLost, kCrashed, kFenced };

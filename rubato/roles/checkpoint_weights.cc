@@ -45,6 +45,7 @@ absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, Weig
         return reader.Add(kind, body);
       }).status());
   RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), path));
+  if (!shard.declared() && shard.histories().empty()) return absl::OkStatus();  // Had nothing yet.
   return Annotate(shard.VisitWeights(sink), path);
 }
 

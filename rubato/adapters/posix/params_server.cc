@@ -1,6 +1,7 @@
 #include "rubato/adapters/posix/params_server.h"
 
 #include <asio.hpp>
+#include <atomic>
 #include <cstdio>
 #include <future>
 #include <map>
@@ -11,6 +12,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/adapters/posix/params_server_moves.h"
 #include "rubato/adapters/posix/params_server_store.h"
 #include "rubato/base/status.h"
 #include "rubato/net/buffer.h"
@@ -72,6 +74,10 @@ class AsioParamsServer : public ParamsServer {
     RUBATO_ASSIGN_OR_RETURN(const SocketAddress address, SocketAddress::Parse(options_.address));
     RUBATO_ASSIGN_OR_RETURN(store_, ParamsStore::Open(options_));
     RUBATO_ASSIGN_OR_RETURN(shard_, store_->Recover(memory_));
+    source_ = std::make_unique<MoveSource>(*shard_, store_->life());
+    line_ = std::make_unique<MoveLine>(
+        io_, MoveLineOptions{.job = options_.job, .servers = options_.servers}, *source_,
+        [this] { MoveChanged(); });
     RUBATO_ASSIGN_OR_RETURN(listener_, FrameListener::Listen(io_, address));
     address_ = listener_->address().ToString();
     listener_->Accept([this](StreamSocket socket) { Welcome(std::move(socket)); });
@@ -80,6 +86,9 @@ class AsioParamsServer : public ParamsServer {
   }
 
   const std::string& address() const override { return address_; }
+  void SetMap(int64_t view, const PartitionMap& map, const MoveOrder& move,
+              std::vector<std::string> addresses) override;
+  int64_t moved() const override { return moved_; }
   void SetView(int64_t number, std::vector<WorkerId> workers) override;
   void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) override;
   void DropLogBefore(int64_t version) override;
@@ -88,10 +97,17 @@ class AsioParamsServer : public ParamsServer {
 
  private:
   struct Connection {
+    int64_t number = 0;
     std::shared_ptr<FrameSocket> socket;
     bool greeted = false;
     uint64_t hello_id = 0;  // Waits for the first view, if `hello_waits`.
     bool hello_waits = false;
+  };
+  // A request that waits for the end of a move.
+  struct Held {
+    int64_t connection = 0;
+    FrameHeader header;
+    Buffer body;
   };
   struct Checkpoint {
     CheckpointName name;
@@ -108,6 +124,12 @@ class AsioParamsServer : public ParamsServer {
   void Admit(Connection& connection, uint64_t id);
   void Pull(Connection& connection, const Frame& frame);
   void Push(Connection& connection, const Frame& frame);
+  void Arrive(Connection& connection, const Frame& frame);
+  void Disown(Connection& connection, const FrameHeader& request);
+  void MoveChanged();
+  void TidyOn();
+  void BeginAnew();
+  bool holding() const { return source_->frozen() || behind_; }
   void Reply(Connection& connection, const FrameHeader& request, const absl::Status& status);
   absl::Status BeginCheckpoint(int64_t version, std::function<void(absl::Status)>* done);
   void StepCheckpoint();
@@ -119,6 +141,12 @@ class AsioParamsServer : public ParamsServer {
   std::string address_;
   std::unique_ptr<ParamsStore> store_;
   std::unique_ptr<Shard> shard_;
+  std::unique_ptr<MoveSource> source_;
+  std::vector<Held> held_;
+  int64_t map_view_ = 0;
+  std::atomic<int64_t> moved_ = 0;
+  bool behind_ = false;  // A map could not be logged: nobody knows what we own until it is.
+  bool tidying_ = false;
   std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
   std::map<int64_t, Connection> connections_;
   int64_t next_connection_ = 0;
@@ -127,6 +155,7 @@ class AsioParamsServer : public ParamsServer {
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   std::unique_ptr<FrameListener> listener_;
+  std::unique_ptr<MoveLine> line_;
   asio::thread_pool files_{
       1};  // Slow writes, so that the loop never waits for the disk but to log.
   std::thread thread_;
@@ -139,6 +168,7 @@ class AsioParamsServer : public ParamsServer {
 void AsioParamsServer::Welcome(StreamSocket socket) {
   const int64_t number = next_connection_++;
   Connection& connection = connections_[number];
+  connection.number = number;
   connection.socket = std::make_shared<FrameSocket>(std::move(socket), kHelloBytesMax);
   connection.socket->Start([this, &connection](const Frame& frame) { Handle(connection, frame); },
                            [this, number](const absl::Status&) { connections_.erase(number); });
@@ -146,11 +176,21 @@ void AsioParamsServer::Welcome(StreamSocket socket) {
 
 void AsioParamsServer::Handle(Connection& connection, const Frame& frame) {
   if (!connection.greeted) return Greet(connection, frame);
+  const bool arrives = frame.header.op == static_cast<uint16_t>(ParamsOp::kArrive);
+  if (holding() && !arrives) {
+    Held& held = held_.emplace_back();
+    held.connection = connection.number;
+    held.header = frame.header;
+    held.body.Append(frame.body.data(), frame.body.size());
+    return;
+  }
   switch (static_cast<ParamsOp>(frame.header.op)) {
     case ParamsOp::kPull:
       return Pull(connection, frame);
     case ParamsOp::kPush:
       return Push(connection, frame);
+    case ParamsOp::kArrive:
+      return Arrive(connection, frame);
     case ParamsOp::kDeclare:
       return Reply(connection, frame.header, shard_->Declare(frame.body, store_.get()));
     default:
@@ -169,10 +209,9 @@ void AsioParamsServer::Greet(Connection& connection, const Frame& frame) {
       return absl::FailedPreconditionError(
           absl::StrCat("a server of job '", options_.job, "', not of '", hello.job, "'"));
     }
-    if (hello.server != options_.server.value() || hello.servers != options_.servers) {
+    if (hello.server != options_.server.value()) {
       return absl::FailedPreconditionError(
-          absl::StrFormat("server %d of %d, not %d of %d", options_.server.value(),
-                          options_.servers, hello.server, hello.servers));
+          absl::StrFormat("server %d, not %d", options_.server.value(), hello.server));
     }
     return absl::OkStatus();
   };
@@ -203,6 +242,7 @@ void AsioParamsServer::Reply(Connection& connection, const FrameHeader& request,
 void AsioParamsServer::Pull(Connection& connection, const Frame& frame) {
   const std::shared_ptr<Buffer> reply = buffers_->Take();
   if (const absl::Status status = shard_->Pull(frame.body, reply.get()); !status.ok()) {
+    if (absl::IsAborted(status)) return Disown(connection, frame.header);
     return Reply(connection, frame.header, status);
   }
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, reply->view(), reply);
@@ -210,6 +250,7 @@ void AsioParamsServer::Pull(Connection& connection, const Frame& frame) {
 
 void AsioParamsServer::Push(Connection& connection, const Frame& frame) {
   const absl::StatusOr<PushOutcome> outcome = shard_->Push(frame.body, store_.get());
+  if (absl::IsAborted(outcome.status())) return Disown(connection, frame.header);
   if (!outcome.ok()) {
     last_error_ = std::string(outcome.status().message());
     return Reply(connection, frame.header, outcome.status());
@@ -217,6 +258,72 @@ void AsioParamsServer::Push(Connection& connection, const Frame& frame) {
   static constexpr char kOutcomes[] = {0, 1, 2};
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id},
                           {&kOutcomes[static_cast<int>(*outcome)], 1}, nullptr);
+}
+
+// ---- moves ----
+
+// The client believes something else to be here: it is told what we know.
+void AsioParamsServer::Disown(Connection& connection, const FrameHeader& request) {
+  Reply(connection, request, absl::AbortedError(shard_->map().Encode()));
+}
+
+void AsioParamsServer::Arrive(Connection& connection, const Frame& frame) {
+  uint64_t kind = 0;
+  if (frame.body.size() < sizeof(kind)) {
+    return Reply(connection, frame.header, absl::InvalidArgumentError("no record of a move"));
+  }
+  std::memcpy(&kind, frame.body.data(), sizeof(kind));
+  const absl::Status status =
+      shard_->Arrive(static_cast<RecordKind>(kind), frame.body.substr(sizeof(kind)), store_.get());
+  if (!status.ok()) last_error_ = std::string(status.message());
+  Reply(connection, frame.header, status);
+}
+
+void AsioParamsServer::MoveChanged() {
+  moved_ = source_->ready();
+  if (holding() || held_.empty()) return;
+  const std::vector<Held> held = std::exchange(held_, {});
+  for (const Held& request : held) {
+    const auto it = connections_.find(request.connection);
+    if (it != connections_.end()) Handle(it->second, {request.header, request.body.view()});
+  }
+}
+
+void AsioParamsServer::SetMap(int64_t view, const PartitionMap& map, const MoveOrder& move,
+                              std::vector<std::string> addresses) {
+  asio::post(io_, [this, view, map, move, addresses = std::move(addresses)] {
+    if (view < map_view_) return;
+    map_view_ = view;
+    source_->SetOrder(move);
+    const bool owned = !shard_->histories().empty();
+    if (const absl::Status status = shard_->SetMap(map, store_.get()); !status.ok()) {
+      last_error_ = std::string(status.message());
+    }
+    behind_ = shard_->map().number() < map.number();
+    const auto to = static_cast<size_t>(source_->to());
+    line_->SetPeer(source_->to() >= 0 && to < addresses.size() ? addresses[to] : "");
+    MoveChanged();
+    TidyOn();
+    if (owned && shard_->histories().empty()) BeginAnew();
+  });
+}
+
+void AsioParamsServer::BeginAnew() {
+  const auto paths = store_->BeginAnew(shard_->map());
+  if (!paths.ok()) return;  // The log is as good as before, only longer.
+  asio::post(files_, [paths = *paths] {
+    for (const std::string& path : paths) std::remove(path.c_str());
+  });
+}
+
+// Rows that were handed over go bit by bit, between requests.
+void AsioParamsServer::TidyOn() {
+  if (tidying_ || shard_->settled()) return;
+  tidying_ = true;
+  asio::post(io_, [this] {
+    tidying_ = false;
+    if (shard_->Tidy()) TidyOn();
+  });
 }
 
 // ---- the master's word, from another thread ----
@@ -245,6 +352,9 @@ absl::Status AsioParamsServer::BeginCheckpoint(int64_t version,
   if (checkpoint_ != nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint ", checkpoint_->name.version, " is still being written"));
+  }
+  if (!shard_->settled() || shard_->observed()) {
+    return absl::FailedPreconditionError("partitions are on the move");
   }
   auto checkpoint = std::make_unique<Checkpoint>();
   checkpoint->path = CheckpointPath(options_.checkpoints, version, options_.server.value());
@@ -307,8 +417,16 @@ ParamsServerStats AsioParamsServer::Stats() {
 
 ParamsServerStats AsioParamsServer::StatsNow() const {
   const ShardCounters& counters = shard_->counters();
+  std::vector<History> histories = shard_->histories();
+  const std::vector<History>& arrived = shard_->arrived_histories();
+  histories.insert(histories.end(), arrived.begin(), arrived.end());
   return {.view = shard_->view(),
           .applied = shard_->applied(),
+          .uneven = shard_->uneven(),
+          .histories = std::move(histories),
+          .map = shard_->map().number(),
+          .moved = source_->ready(),
+          .move_rows = source_->rows_sent(),
           .rows = shard_->rows(),
           .bytes = shard_->bytes(),
           .pushes = counters.pushes,
@@ -329,6 +447,7 @@ void AsioParamsServer::Stop() {
     last_stats_ = Stats();
     asio::post(io_, [this] {
       listener_.reset();
+      line_.reset();
       for (auto& [number, connection] : connections_) connection.socket->Close();
       connections_.clear();
     });
@@ -345,7 +464,7 @@ void AsioParamsServer::Stop() {
 absl::Status ParamsServerOptions::Validate() const {
   if (directory.empty()) return absl::InvalidArgumentError("a server needs a directory");
   if (checkpoints.empty()) return absl::InvalidArgumentError("a server needs a checkpoint folder");
-  if (servers < 1 || servers > kPartitions || server.value() < 0 || server.value() >= servers) {
+  if (servers < 1 || servers > kPartitions || server.value() < 0 || server.value() >= kPartitions) {
     return absl::InvalidArgumentError(absl::StrFormat("no server %d of %d: there can be 1 to %d",
                                                       server.value(), servers, kPartitions));
   }
