@@ -9,8 +9,8 @@ if(RUBATO_TORCH)
   install(TARGETS rubato_torch COMPONENT plugins)
   foreach(header
           adapters/torch/abi.h adapters/torch/embedding.h adapters/torch/gather.h
-          adapters/torch/model.h base/bytes.h base/rng.h base/version.h data/batch.h data/ids.h
-          data/source.h job/job_spec.h job/optimizer_spec.h model/options.h model/trainer.h models/fm_lookup.h)
+          adapters/torch/model.h base/bytes.h base/rng.h base/version.h data/batch.h data/custom_source.h
+          data/ids.h data/source.h job/job_spec.h job/optimizer_spec.h model/options.h model/trainer.h models/fm_lookup.h)
     get_filename_component(folder "${header}" DIRECTORY)
     install(FILES "${PROJECT_SOURCE_DIR}/rubato/${header}"
             DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/rubato/${folder}" COMPONENT plugins)

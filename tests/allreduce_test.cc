@@ -268,6 +268,16 @@ TEST(AllreduceDeterminismTest, EveryHistoryOfWorkersGivesTheSameBytes) {
   EXPECT_TRUE(LastCheckpoint({1, 8, 3, 5}) == four);
 }
 
+// A step whose gradient is no number counts for nobody; tried a few times, it ends the job.
+TEST(AllreduceTest, DivergingTrainingFailsAndSaysSo) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "workers: {max: 2}\n");
+  TrainingJob training(folder.path(), {job, "--set", "optimizer.learning_rate=1e30"});
+  const CommandResult result = training.Wait();
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(training.Summary()["error"].get<std::string>(), HasSubstr("failed 3 times"));
+}
+
 // A model that keeps rows by id belongs to servers, and says so before anything starts.
 TEST(AllreduceTest, RefusesTables) {
   ScratchFolder folder;

@@ -80,6 +80,35 @@ TEST(JoinTest, NobodyIsNeededNotEvenTheFounder) {
   EXPECT_TRUE(second.Checkpoint() == third.Checkpoint());
 }
 
+// Another job, or the same with another number in it, is not let in, and says why.
+TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
+  ScratchFolder folder, elsewhere;
+  const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); })) << founder.command().err();
+  const std::string other = WriteDigitsJob(elsewhere, 320, "epochs: 9\nseed: 8\n");
+  Worker stranger(elsewhere, "stranger", other, founder.Address());
+  const CommandResult result = stranger.command().Wait();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr(absl::StrCat("the group at ", founder.Address(),
+                                     " trains something else: epochs is 9 here and 4000 there; "
+                                     "seed is 8 here and 7 there")));
+  EXPECT_FALSE(founder.Trained(2));
+  kill(founder.command().pid(), SIGKILL);
+}
+
+// Nobody there yet is no error, but no silence either.
+TEST(JoinTest, SaysWhatItWaitsFor) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "");
+  Worker lonely(folder, "lonely", job, "127.0.0.1:1");
+  EXPECT_TRUE(Eventually([&] {
+    return lonely.command().err().find("nobody answers at 127.0.0.1:1") != std::string::npos;
+  })) << lonely.command().err();
+  kill(lonely.command().pid(), SIGKILL);
+}
+
 TEST(JoinTest, SaysWhatIsMissing) {
   ScratchFolder folder;
   const CommandResult result = RunRubato({"worker", "--join", "127.0.0.1:4000"}, folder.path());

@@ -76,6 +76,27 @@ TEST_F(ServeTest, EvaluateAgreesWithTraining) {
   }
 }
 
+// However many models score side by side, every digit stays.
+TEST_F(ServeTest, EvaluateIsTheSameForAnyNumberOfWorkers) {
+  folder_->Write("wide.csv", PeopleCsv(70000, 0));
+  std::string first;
+  for (const char* workers : {"1", "2", "5"}) {
+    const CommandResult result =
+        Run({"evaluate", "model", "--data", "wide.csv", "--workers", workers, "--json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(json::parse(result.out)["records"], 70000);
+    const std::string metrics = json::parse(result.out)["metrics"].dump();
+    EXPECT_THAT(metrics, HasSubstr("auc"));
+    if (first.empty()) first = metrics;
+    EXPECT_EQ(metrics, first) << workers;
+  }
+  // The first bad row ends it, whoever meets it.
+  folder_->Write("broken.csv", PeopleCsv(70000, 0) + "old,Oslo,s1,>50K\n");
+  const CommandResult broken = Run({"evaluate", "model", "--data", "broken.csv", "--workers", "3"});
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_THAT(broken.err, HasSubstr("broken.csv:70002: column 'age', 'old', is not"));
+}
+
 // Every row scores over HTTP as it does in a file read as training reads it, alone or with others.
 TEST_F(ServeTest, ServedScoresAreTrainingScores) {
   ASSERT_EQ(
@@ -188,6 +209,63 @@ TEST_F(ServeTest, PredictGoesOnAfterEveryKill) {
                 .exit_code,
             0);
   EXPECT_EQ(ReadText(out), ReadText(path() + "/calm.tsv"));
+}
+
+// The exported TorchScript gives the scores that the model gives, and serving with it.
+TEST_F(ServeTest, TorchScriptScoresAsTheModel) {
+  EXPECT_EQ(json::parse(ReadText(path() + "/model/manifest.json"))["torchscript"], "model.pt");
+  for (const bool script : {false, true}) {
+    std::vector<std::string> words = {"predict",  "model", "--data",
+                                      "test.csv", "--out", script ? "script.tsv" : "code.tsv"};
+    if (script) words.push_back("--torchscript");
+    const CommandResult result = Run(words);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  const std::vector<std::string> code = Lines("code.tsv"), script = Lines("script.tsv");
+  ASSERT_EQ(code.size(), 1000u);
+  ASSERT_EQ(script.size(), 1000u);
+  for (size_t i = 0; i < code.size(); ++i) {
+    const std::vector<std::string> a = absl::StrSplit(code[i], '\t');
+    const std::vector<std::string> b = absl::StrSplit(script[i], '\t');
+    EXPECT_EQ(a[0], b[0]);
+    EXPECT_NEAR(std::stod(a[1]), std::stod(b[1]), 1e-6);
+  }
+  const CommandResult none = Run({"evaluate", "job", "--torchscript"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("there is no model.pt: it comes with an export"));
+}
+
+// The same scores in a database; killed on the way, every row is there once all the same.
+TEST_F(ServeTest, PredictIntoSqliteGoesOnAfterAKill) {
+  folder_->Write("most.csv", PeopleCsv(200000, 0));
+  const std::string out = "sqlite://scores.db?table=scores";
+  const std::vector<std::string> command = {"predict", "model", "--data", "most.csv",
+                                            "--out",   out,     "--id",   "serial"};
+  RunningCommand predict(command, path());
+  ASSERT_TRUE(Eventually([&] {
+    const bool begun =
+        fs::exists(path() + "/scores.db") && fs::file_size(path() + "/scores.db") > 100000;
+    return begun || !predict.running();
+  })) << predict.err();
+  predict.End(SIGKILL);
+  const CommandResult last = Run(command);
+  ASSERT_EQ(last.exit_code, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr("went on after"));
+  ASSERT_EQ(Run({"predict", "model", "--data", "most.csv", "--out", "most.tsv", "--id", "serial"})
+                .exit_code,
+            0);
+  // Read back with our own reader of tables.
+  ASSERT_EQ(Run({"convert", "--data", out, "--out", "back.tsv", "--no-header"}).exit_code, 0);
+  const std::vector<std::string> lines = Lines("most.tsv"), rows = Lines("back.tsv");
+  ASSERT_EQ(lines.size(), 200000u);
+  ASSERT_EQ(rows.size(), 200000u);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<std::string> line = absl::StrSplit(lines[i], '\t');
+    const std::vector<std::string> row = absl::StrSplit(rows[i], '\t');
+    ASSERT_EQ(row[0], absl::StrCat(i));
+    ASSERT_EQ(row[1], line[0]);
+    ASSERT_NEAR(std::stod(row[2]), std::stod(line[1]), 1e-9);
+  }
 }
 
 // Rows to predict need no label, and their columns may stand in another order.

@@ -56,6 +56,9 @@ class Postgres {
   int Sql(const std::string& sql) {
     return Wait(Spawn({"psql", "-h", folder_, "-U", "rubato", "-d", "postgres", "-qc", sql}));
   }
+  bool Holds(const std::string& condition) {
+    return Sql(absl::StrCat("SELECT 1 / (", condition, ")::int")) == 0;
+  }
   std::string Uri(const std::string& what) const {
     return absl::StrCat("postgresql:///postgres?host=", folder_, "&user=rubato&", what);
   }
@@ -142,6 +145,65 @@ TEST_F(SqlTest, ADatabaseThatGoesAwayCostsNothing) {
   const std::string scores = ReadText(folder_.path() + "/scores.tsv");
   EXPECT_EQ(std::count(scores.begin(), scores.end(), '\n'), 30000);
   EXPECT_EQ(scores.substr(0, 2), "3\t");
+}
+
+// Predictions into a table: predict is killed, the database is killed, and every row is there once.
+TEST_F(SqlTest, PredictIntoATableThroughKills) {
+  ASSERT_EQ(postgres_->Sql("CREATE TABLE many AS SELECT i AS id, p.age, p.town FROM "
+                           "generate_series(1, 120000) AS i JOIN people AS p ON p.id = 3 * (i % "
+                           "30000 + 1); ALTER TABLE many ADD PRIMARY KEY (id)"),
+            0);
+  ASSERT_EQ(RunRubato({"init", "--data", postgres_->Uri("table=people"), "--label", "rich",
+                       "--model", "logistic"},
+                      folder_.path())
+                .exit_code,
+            0);
+  ASSERT_EQ(
+      RunRubato({"train", "job.yaml", "--job-dir", "job", "--set", "max_steps=50"}, folder_.path())
+          .exit_code,
+      0);
+  const std::string many = postgres_->Uri("table=many"), scores = postgres_->Uri("table=scores");
+  const std::vector<std::string> command = {"predict", "job",  "--data", many,
+                                            "--out",   scores, "--id",   "id"};
+  const auto grown = [&](int64_t beyond) {
+    return postgres_->Holds(
+        absl::StrCat("coalesce((SELECT records FROM rubato_predictions), 0) > ", beyond));
+  };
+  for (const int64_t beyond : {0, 20000}) {
+    RunningCommand predict(command, folder_.path());
+    ASSERT_TRUE(Eventually([&] { return grown(beyond) || !predict.running(); })) << predict.err();
+    predict.End(SIGKILL);
+  }
+  {
+    Command predict(command, folder_.path(), "predict");
+    ASSERT_TRUE(Eventually([&] { return grown(40000); })) << predict.err();
+    postgres_->Kill();
+    postgres_->Start();
+    const CommandResult result = predict.Wait();
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_TRUE(
+      postgres_->Holds("(SELECT count(*) = 120000 AND min(record) = 0 AND max(record) = "
+                       "119999 AND count(DISTINCT id) = 120000 FROM scores)"));
+  // The very scores that a file would have.
+  ASSERT_EQ(RunRubato({"predict", "job", "--data", many, "--out", "calm.tsv", "--id", "id"},
+                      folder_.path())
+                .exit_code,
+            0);
+  ASSERT_EQ(postgres_->Sql(absl::StrCat("CREATE TABLE calm (id text, score float8); COPY calm "
+                                        "FROM '",
+                                        folder_.path(), "/calm.tsv'")),
+            0);
+  EXPECT_TRUE(
+      postgres_->Holds("(SELECT count(*) = 120000 FROM scores JOIN calm USING (id) WHERE "
+                       "scores.score = calm.score)"));
+  // Once more: there is nothing left to do. And what is not ours stays.
+  const CommandResult again = RunRubato(command, folder_.path());
+  EXPECT_THAT(again.err, HasSubstr("went on after 120000"));
+  const CommandResult foreign = RunRubato(
+      {"predict", "job", "--data", many, "--out", postgres_->Uri("table=people")}, folder_.path());
+  EXPECT_EQ(foreign.exit_code, 2);
+  EXPECT_THAT(foreign.err, HasSubstr("table people holds 30000 rows that no prediction wrote"));
 }
 
 TEST_F(SqlTest, MistakesAreToldBeforeAnythingStarts) {

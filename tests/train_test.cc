@@ -75,6 +75,22 @@ TEST(TrainTest, TrainsAndTellsTheWholeStory) {
   ExpectCauses(training);
 }
 
+// Half as many bytes between workers and servers cost next to nothing of the model.
+TEST(TrainTest, HalvesOnTheWireTrainAsWell) {
+  std::map<std::string, double> auc;
+  for (const std::string wire : {"fp32", "bf16", "fp16"}) {
+    ScratchFolder folder;
+    const std::string job = WriteCriteoJob(folder, 40000, "servers: 2\nworkers: {max: 2}\n");
+    TrainingJob training(folder.path(), {job, "--set", "params.wire=" + wire});
+    const CommandResult result = training.Wait();
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    ExpectEveryRecordOnce(training.Summary());
+    auc[wire] = training.Summary()["metrics"]["auc"].get<double>();
+  }
+  EXPECT_NEAR(auc["bf16"], auc["fp32"], 0.01);
+  EXPECT_NEAR(auc["fp16"], auc["fp32"], 0.01);
+}
+
 // Growing and shrinking while it trains: those who stay keep their process ids.
 TEST(TrainTest, ScalesWithoutRestartingAnyone) {
   ScratchFolder folder;

@@ -7,8 +7,16 @@
 
 namespace rubato::bench {
 
-// Requests a second, each of `down` bytes answered by `up`, with `in_flight` of them under way.
-double BareSocketRequests(size_t down, size_t up, size_t in_flight, size_t requests);
+struct BareLoad {
+  bool tcp = false;      // Through the loopback; else a Unix socket.
+  size_t down = 0;       // Bytes of a request,
+  size_t up = 0;         // and of its answer.
+  size_t in_flight = 1;  // Requests under way.
+  size_t requests = 1;
+};
+
+// Requests a second.
+double BareSocketRequests(const BareLoad& load);
 
 }  // namespace rubato::bench
 

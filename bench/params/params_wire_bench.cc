@@ -21,6 +21,16 @@ namespace {
 
 constexpr double kPushedBytesMax = 500e6;  // A phase, since every push is logged.
 
+// What a whole run is about.
+struct World {
+  uint64_t rows = 0;
+  size_t dim = 0;
+  bool tcp = false;
+  WireFormat wire = WireFormat::kFp32;
+  int64_t threads = 2;
+  double seconds = 1;
+};
+
 struct Setting {
   size_t keys = 0;       // A request.
   size_t in_flight = 1;  // Of each client.
@@ -57,8 +67,11 @@ class Permits {
 // One client that keeps a number of requests under way.
 class Load {
  public:
-  Load(const std::string& address, uint64_t rows, size_t dim, int64_t epoch)
-      : client_(ParamsClient::Start({.job = "bench"})), rows_(rows), dim_(dim), epoch_(epoch) {
+  Load(const std::string& address, const World& world, int64_t epoch)
+      : client_(ParamsClient::Start({.job = "bench", .wire = world.wire})),
+        rows_(world.rows),
+        dim_(world.dim),
+        epoch_(epoch) {
     client_->SetServers({address});
   }
   ~Load() { client_->Stop(); }
@@ -153,23 +166,23 @@ class Load {
 
 class Bench {
  public:
-  Bench(const std::string& address, pid_t server, uint64_t rows, size_t dim) : dim_(dim) {
+  Bench(const std::string& address, pid_t server, const World& world) : world_(world) {
     RUBATO_CHECK(clock_getcpuclockid(server, &server_clock_) == 0);
     for (int64_t i = 0; i < 2; ++i) {
-      loads_.push_back(std::make_unique<Load>(address, rows, dim, i));
+      loads_.push_back(std::make_unique<Load>(address, world, i));
       loads_.back()->Declare();
     }
     loads_[0]->Fill();
   }
 
-  Json Run(const Setting& setting, double seconds) {
+  Json Run(const Setting& setting) {
     const double server_cpu = Seconds(server_clock_);
     const double client_cpu = Seconds(CLOCK_PROCESS_CPUTIME_ID);
     const double began = Wall();
     std::vector<std::vector<double>> latencies(setting.clients);
     std::vector<std::thread> threads;
     for (size_t i = 0; i < setting.clients; ++i) {
-      threads.emplace_back([&, i] { latencies[i] = loads_[i]->Run(setting, seconds); });
+      threads.emplace_back([&, i] { latencies[i] = loads_[i]->Run(setting, world_.seconds); });
     }
     for (std::thread& thread : threads) thread.join();
     const double wall = Wall() - began;
@@ -178,14 +191,19 @@ class Bench {
     std::vector<double> all;
     for (const auto& some : latencies) all.insert(all.end(), some.begin(), some.end());
     const double keys = static_cast<double>(all.size() * setting.keys);
-    const auto dim = static_cast<double>(dim_);
-    const size_t down = setting.keys * 8, row_bytes = setting.keys * dim_ * 4;
-    const double bare = BareSocketRequests(setting.push ? down + row_bytes : down,
-                                           setting.push ? size_t{64} : row_bytes, setting.in_flight,
-                                           std::max<size_t>(10, all.size() / setting.clients / 2));
+    const size_t ids = setting.keys * 8;
+    const size_t values = setting.keys * world_.dim * static_cast<size_t>(WireBytes(world_.wire));
+    const double bare =
+        BareSocketRequests({.tcp = world_.tcp,
+                            .down = setting.push ? ids + values : ids,
+                            .up = setting.push ? size_t{64} : values,
+                            .in_flight = setting.in_flight,
+                            .requests = std::max<size_t>(10, all.size() / setting.clients / 2)});
+    const double moved = static_cast<double>(ids + values) / 1e9;
     Json json;
     json.Number("mrows_s", keys / wall / 1e6);
-    json.Number("payload_gb_s", keys * dim * 4 / wall / 1e9);
+    json.Number("gb_s", static_cast<double>(all.size()) * moved / wall);
+    json.Number("bare_gb_s", bare * moved);
     json.Number("of_bare_socket", static_cast<double>(all.size()) / wall / bare);
     json.Number("p50_us", Quantile(all, 0.5) * 1e6).Number("p99_us", Quantile(all, 0.99) * 1e6);
     json.Number("server_cpu_ns_per_key", server_used / keys * 1e9);
@@ -195,37 +213,47 @@ class Bench {
 
  private:
   clockid_t server_clock_{};
-  const size_t dim_;
+  const World world_;
   std::vector<std::unique_ptr<Load>> loads_;
 };
 
-// The server's process: serves until it is killed.
-[[noreturn]] void Serve(const std::string& root) {
+// The server's process: says where it listens and serves until it is killed.
+[[noreturn]] void Serve(const std::string& root, const World& world, int tell) {
   ParamsServerOptions options;
-  options.address = "unix:" + root + "/socket";
+  options.address = world.tcp ? "127.0.0.1:0" : "unix:" + root + "/socket";
+  options.threads = world.threads;
   options.directory = root + "/server";
   options.checkpoints = root + "/checkpoints";
   options.job = "bench";
   auto server = ParamsServer::Start(options);
   RUBATO_CHECK_OK(server.status());
   (*server)->SetView(1, {WorkerId(1)});
+  const std::string& address = (*server)->address();
+  RUBATO_CHECK(write(tell, address.data(), address.size()) > 0);
+  close(tell);
   while (true) pause();
 }
 
-Json RunDim(uint64_t rows, size_t dim, double seconds) {
+Json RunWorld(const World& world) {
   std::string root = std::filesystem::temp_directory_path() / "rubato-bench-XXXXXX";
   RUBATO_CHECK(mkdtemp(root.data()) != nullptr);
+  int ends[2];
+  RUBATO_CHECK(pipe(ends) == 0);
   const pid_t server = fork();
-  if (server == 0) Serve(root);
+  if (server == 0) Serve(root, world, ends[1]);
+  close(ends[1]);
+  char address[256] = {};
+  RUBATO_CHECK(read(ends[0], address, sizeof(address) - 1) > 0);
+  close(ends[0]);
   Json report;
   {
-    Bench bench("unix:" + root + "/socket", server, rows, dim);
+    Bench bench(address, server, world);
     for (const size_t keys : {size_t{1000}, size_t{10000}, size_t{100000}}) {
       for (const auto& [in_flight, clients] : {std::pair{1, 1}, std::pair{4, 1}, std::pair{4, 2}}) {
         for (const bool push : {false, true}) {
           const Setting setting = {keys, static_cast<size_t>(in_flight),
                                    static_cast<size_t>(clients), push};
-          report.Object(Name(setting), bench.Run(setting, seconds));
+          report.Object(Name(setting), bench.Run(setting));
         }
       }
     }
@@ -236,16 +264,30 @@ Json RunDim(uint64_t rows, size_t dim, double seconds) {
   return report;
 }
 
+// One line of the report for every socket, format and size of a row, unless told which.
 int Main(int argc, char** argv) {
-  CheckFlags(argc, argv, {"rows", "dim", "seconds"});
-  const auto rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 4e6));
-  const auto only = static_cast<size_t>(Flag(argc, argv, "dim", 0));
-  const double seconds = Flag(argc, argv, "seconds", 1);
+  CheckFlags(argc, argv, {"rows", "dim", "seconds", "threads", "tcp", "bits"});
+  World world;
+  world.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 4e6));
+  world.seconds = Flag(argc, argv, "seconds", 1);
+  world.threads = static_cast<int64_t>(Flag(argc, argv, "threads", 2));
+  const auto only_dim = static_cast<size_t>(Flag(argc, argv, "dim", 0));
+  const double only_tcp = Flag(argc, argv, "tcp", -1);
+  const double only_bits = Flag(argc, argv, "bits", 0);
   Json report;
-  report.Number("rows", static_cast<double>(rows));
-  for (const size_t dim : {size_t{8}, size_t{16}, size_t{64}}) {
-    if (only != 0 && only != dim) continue;
-    report.Object(absl::StrCat("dim_", dim), RunDim(rows, dim, seconds));
+  report.Number("rows", static_cast<double>(world.rows));
+  report.Number("threads", static_cast<double>(world.threads));
+  for (const bool tcp : {false, true}) {
+    if (only_tcp >= 0 && tcp != (only_tcp > 0)) continue;
+    for (const WireFormat wire : {WireFormat::kFp32, WireFormat::kBf16, WireFormat::kFp16}) {
+      if (only_bits != 0 && only_bits != 8 * WireBytes(wire)) continue;
+      for (const size_t dim : {size_t{8}, size_t{16}, size_t{64}}) {
+        if (only_dim != 0 && only_dim != dim) continue;
+        world.tcp = tcp, world.wire = wire, world.dim = dim;
+        report.Object(absl::StrCat(tcp ? "tcp_" : "unix_", WireFormatName(wire), "_dim_", dim),
+                      RunWorld(world));
+      }
+    }
   }
   std::printf("%s\n", report.Text().c_str());
   return 0;

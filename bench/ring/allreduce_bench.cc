@@ -1,102 +1,14 @@
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <algorithm>
+// One allreduce beside Gloo's, and what a group adds to it.
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <map>
+#include <utility>
 
-#include "bench/ring/fleet.h"
+#include "bench/ring/contest.h"
 #include "bench/ring/rivals.h"
-#include "rubato/adapters/ring/elastic_group.h"
 
 namespace rubato {
 namespace {
-
-// A group of `size` that reduces one buffer over and over. `vote`: each time as a whole step.
-std::vector<double> RunGroup(bool shared_memory, bool vote, int rank, int size, int64_t elements,
-                             int runs, SharedBoard* board) {
-  GroupOptions options;
-  options.shared_memory = shared_memory;
-  options.microbatches = size;
-  if (rank > 0) {
-    while (board->ready.load() == 0) usleep(1000);
-    options.join = {board->address};
-  }
-  auto group = ElasticGroup::Open(std::move(options));
-  if (!group.ok()) return {};
-  if (rank == 0) {
-    std::snprintf(board->address, sizeof(board->address), "%s", (*group)->address().c_str());
-    board->ready = 1;
-  }
-  std::vector<float> values(elements, 1.0f);
-  std::vector<float> tiny(1);
-  // Steps until all are there and hold the (empty) state.
-  while (true) {
-    const auto plan = (*group)->BeginStep();
-    if (!plan.ok()) return {};
-    const bool all = (*group)->view().holders == size;
-    if (!all) {
-      usleep(500);
-      if ((*group)->Allreduce(absl::MakeSpan(tiny)).ok()) (*group)->Commit().IgnoreError();
-      continue;
-    }
-    break;
-  }
-  std::vector<double> micros;
-  for (int i = 0; i < runs + 2; ++i) {
-    const int64_t begin = NowNanos();
-    if (vote && i > 0 && !(*group)->BeginStep().ok()) return {};
-    if (!(*group)->Allreduce(absl::MakeSpan(values)).ok()) return {};
-    if (vote && !(*group)->Commit().ok()) return {};
-    if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);
-  }
-  (*group)->Barrier().IgnoreError();
-  return micros;
-}
-
-// Microseconds; 0 if it failed.
-struct Timing {
-  double median = 0;
-  double best = 0;  // What a loaded machine leaves of the algorithm's own speed.
-};
-
-Timing RunContender(const std::string& name, int size, int64_t elements, int runs) {
-  SharedBoard* board = MakeBoard();
-  char meeting[] = "/tmp/rubato-gloo-XXXXXX";
-  if (mkdtemp(meeting) == nullptr) return {};
-  std::vector<pid_t> pids;
-  for (int rank = 0; rank < size; ++rank) {
-    pids.push_back(StartChild([&, rank] {
-      std::vector<double> micros;
-      if (name.rfind("rubato", 0) == 0) {
-        micros =
-            RunGroup(name.find("shm") != std::string::npos, name.find("step") != std::string::npos,
-                     rank, size, elements, runs, board);
-      }
-#ifdef RUBATO_GLOO
-      if (name.rfind("gloo_", 0) == 0) {
-        micros = RunGloo(name.substr(5), rank, size, elements, runs, meeting);
-      }
-#endif
-      if (rank == 0 && !micros.empty()) {
-        board->results[0] = Median(micros);
-        board->results[1] = *std::min_element(micros.begin(), micros.end());
-      }
-      return micros.empty() ? 1 : 0;
-    }));
-  }
-  bool good = true;
-  for (pid_t pid : pids) {
-    int status = 0;
-    waitpid(pid, &status, 0);
-    good = good && status == 0;
-  }
-  std::filesystem::remove_all(meeting);
-  return good ? Timing{board->results[0], board->results[1]} : Timing{};
-}
 
 double CopyGigabytesPerSecond() {
   std::vector<char> from(64 << 20, 1), to(64 << 20);
@@ -109,17 +21,64 @@ double CopyGigabytesPerSecond() {
   return static_cast<double>(from.size()) / 1e9 / Median(seconds);
 }
 
+std::vector<Contender> Contenders(int64_t elements) {
+  const auto group = [&](const char* name, bool shared_memory, bool elastic) {
+    const GroupCase what{.shared_memory = shared_memory, .elastic = elastic, .elements = elements};
+    return Contender{name, [what](const Place& place) { return RunGroup(what, place); }};
+  };
+  std::vector<Contender> contenders = {
+      group("rubato_shm", true, false), group("rubato_shm_step", true, true),
+      group("rubato_tcp", false, false), group("rubato_tcp_step", false, true)};
+  contenders.push_back(
+      {"socket_limit", [elements](const Place& place) { return RunSocketLimit(place, elements); }});
+#ifdef RUBATO_GLOO
+  for (const std::string algorithm : {"ring", "ring_chunked", "halving_doubling", "bcube"}) {
+    contenders.push_back({"gloo_" + algorithm, [algorithm, elements](const Place& place) {
+                            return RunGloo(algorithm, place, elements);
+                          }});
+  }
+#endif
+  return contenders;
+}
+
+struct Effort {
+  int rounds = 0;
+  int runs = 0;  // A round.
+};
+Effort EffortFor(int64_t bytes) {
+  if (bytes <= 1024) return {5, 200};
+  return bytes <= (1 << 20) ? Effort{7, 40} : Effort{5, 3};
+}
+
+void PrintCase(int size, int64_t bytes, double copy_gb_per_s,
+               const std::map<std::string, Timing>& timings) {
+  Timing gloo{1e300, 1e300};
+  std::printf("  {\"processes\": %d, \"bytes\": %lld", size, static_cast<long long>(bytes));
+  for (const auto& [name, timing] : timings) {
+    std::printf(", \"%s_us\": [%.1f, %.1f]", name.c_str(), timing.median, timing.best);
+    if (name[0] != 'g' || timing.best == 0) continue;
+    gloo = {std::min(gloo.median, timing.median), std::min(gloo.best, timing.best)};
+  }
+  const Timing shm = timings.at("rubato_shm"), tcp = timings.at("rubato_tcp");
+  const Timing limit = timings.at("socket_limit");
+  const auto ratio = [](const char* name, Timing a, Timing b) {
+    std::printf(", \"%s\": [%.2f, %.2f]", name, a.median / b.median, a.best / b.best);
+  };
+  if (gloo.median < 1e300) {
+    ratio("gloo_over_shm", gloo, shm);
+    ratio("gloo_over_tcp", gloo, tcp);
+  }
+  // Every member reads and writes the buffer at least once: a copy of it by each.
+  const double copies_us = static_cast<double>(bytes) * size / copy_gb_per_s / 1e3;
+  ratio("copy_limit_over_shm", {copies_us, copies_us}, shm);
+  ratio("socket_limit_over_tcp", limit, tcp);
+  std::printf("}");
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int RunAllreduceBench(int size_only, int64_t bytes_only) {
-  const std::vector<std::string> contenders = {
-      "rubato_shm",      "rubato_shm_step",   "rubato_tcp",
-      "rubato_tcp_step",
-#ifdef RUBATO_GLOO
-      "gloo_ring",       "gloo_ring_chunked", "gloo_halving_doubling",
-      "gloo_bcube",
-#endif
-  };
   const double copy_gb_per_s = CopyGigabytesPerSecond();
   std::printf("{\"bench\": \"allreduce\", \"memcpy_gb_per_s\": %.2f, \"cases\": [\n",
               copy_gb_per_s);
@@ -127,31 +86,83 @@ int RunAllreduceBench(int size_only, int64_t bytes_only) {
   for (int size : {2, 4, 8}) {
     for (int64_t bytes : {int64_t{1} << 10, int64_t{1} << 20, int64_t{64} << 20}) {
       if ((size_only > 0 && size != size_only) || (bytes_only > 0 && bytes != bytes_only)) continue;
-      const int runs = bytes <= 1024 ? 500 : bytes <= (1 << 20) ? 80 : 4;
-      std::map<std::string, Timing> timings;
-      Timing gloo{1e300, 1e300};
-      for (const std::string& name : contenders) {
-        const Timing timing = timings[name] = RunContender(name, size, bytes / 4, runs);
-        if (name[0] != 'g' || timing.best == 0) continue;
-        gloo = {std::min(gloo.median, timing.median), std::min(gloo.best, timing.best)};
-      }
-      std::printf("%s {\"processes\": %d, \"bytes\": %lld", first ? " " : ",\n ", size,
-                  static_cast<long long>(bytes));
-      first = false;
-      for (const auto& [name, timing] : timings) {
-        std::printf(", \"%s_us\": [%.1f, %.1f]", name.c_str(), timing.median, timing.best);
-      }
-      const Timing shm = timings["rubato_shm"], tcp = timings["rubato_tcp"];
-      std::printf(", \"gloo_over_shm\": [%.2f, %.2f], \"gloo_over_tcp\": [%.2f, %.2f]",
-                  gloo.median / shm.median, gloo.best / shm.best, gloo.median / tcp.median,
-                  gloo.best / tcp.best);
-      // Every member reads and writes the buffer at least once: a copy of it by each.
-      const double copies_us = static_cast<double>(bytes) * size / copy_gb_per_s / 1e3;
-      // What a vote and the leases add to an allreduce.
-      std::printf(", \"copy_limit_over_shm\": [%.2f, %.2f], \"elastic_us\": [%.1f, %.1f]}",
-                  copies_us / shm.median, copies_us / shm.best,
-                  timings["rubato_shm_step"].median - shm.median,
-                  timings["rubato_shm_step"].best - shm.best);
+      const Effort effort = EffortFor(bytes);
+      const auto timings = RunContest(Contenders(bytes / 4), size, effort.rounds, effort.runs);
+      if (!std::exchange(first, false)) std::printf(",\n");
+      PrintCase(size, bytes, copy_gb_per_s, timings);
+    }
+  }
+  std::printf("\n]}\n");
+  return 0;
+}
+
+// What votes and leases cost a training step: the same steps with and without.
+int RunSteadyBench(int rounds) {
+  constexpr int64_t kComputeUs = 10000;
+  constexpr int64_t kElements = 256 << 10;
+  std::printf(
+      "{\"bench\": \"steady\", \"step\": \"10 ms of a device + allreduce of 1 MB\", "
+      "\"cases\": [\n");
+  bool first = true;
+  for (int size : {2, 4, 8}) {
+    for (const bool shared_memory : {true, false}) {
+      const auto group = [&](const char* name, bool elastic) {
+        const GroupCase what{.shared_memory = shared_memory,
+                             .elastic = elastic,
+                             .elements = kElements,
+                             .compute_us = kComputeUs};
+        return Contender{name, [what](const Place& place) { return RunGroup(what, place); }};
+      };
+      const auto timings =
+          RunContest({group("elastic", true), group("plain", false)}, size, rounds, 50);
+      const Timing on = timings.at("elastic"), off = timings.at("plain");
+      if (!std::exchange(first, false)) std::printf(",\n");
+      std::printf(
+          "  {\"processes\": %d, \"plane\": \"%s\", \"elastic_us\": %.1f, "
+          "\"plain_us\": %.1f, \"cost\": %.4f}",
+          size, shared_memory ? "shared memory" : "tcp", on.median, off.median,
+          on.median / off.median - 1);
+      std::fflush(stdout);
+    }
+  }
+  std::printf("\n]}\n");
+  return 0;
+}
+
+// How much of the communication hides behind a device's backward pass.
+int RunOverlapBench(int rounds) {
+  constexpr int64_t kComputeUs = 20000;
+  constexpr int64_t kElements = 2 << 20;
+  constexpr int kBuckets = 8;
+  std::printf(
+      "{\"bench\": \"overlap\", \"step\": \"20 ms of a device, 8 MB in 8 buckets\", "
+      "\"cases\": [\n");
+  bool first = true;
+  for (int size : {2, 4}) {
+    for (const bool shared_memory : {true, false}) {
+      const auto group = [&](const char* name, int64_t elements, int64_t compute_us, bool overlap) {
+        const GroupCase what{.shared_memory = shared_memory,
+                             .elastic = true,
+                             .elements = elements,
+                             .buckets = kBuckets,
+                             .compute_us = compute_us,
+                             .overlap = overlap};
+        return Contender{name, [what](const Place& place) { return RunGroup(what, place); }};
+      };
+      const auto timings = RunContest(
+          {group("compute", 0, kComputeUs, false), group("communicate", kElements, 0, false),
+           group("in_turn", kElements, kComputeUs, false),
+           group("overlapped", kElements, kComputeUs, true)},
+          size, rounds, 20);
+      const auto us = [&](const char* name) { return timings.at(name).median; };
+      if (!std::exchange(first, false)) std::printf(",\n");
+      std::printf(
+          "  {\"processes\": %d, \"plane\": \"%s\", \"compute_us\": %.0f, "
+          "\"communicate_us\": %.0f, \"in_turn_us\": %.0f, \"overlapped_us\": %.0f, "
+          "\"hidden\": %.2f}",
+          size, shared_memory ? "shared memory" : "tcp", us("compute"), us("communicate"),
+          us("in_turn"), us("overlapped"),
+          (us("in_turn") - us("overlapped")) / (us("in_turn") - us("compute")));
       std::fflush(stdout);
     }
   }

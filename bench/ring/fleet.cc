@@ -37,6 +37,8 @@ SharedBoard* MakeBoard() {
   return static_cast<SharedBoard*>(memory);
 }
 
+void FreeBoard(SharedBoard* board) { munmap(board, sizeof(SharedBoard)); }
+
 pid_t StartChild(const std::function<int()>& main) {
   std::fflush(nullptr);
   const pid_t pid = fork();
@@ -53,7 +55,8 @@ std::vector<int> FirstOnes(int count) {
 int TrainingFleet::Train(int index) {
   std::vector<float> weights(kElements), gradients(kElements);
   GroupOptions options;
-  options.quorum = quorum_;
+  options.quorum = options_.quorum;
+  if (options_.apart && setuid(20000 + static_cast<uid_t>(index)) != 0) return 1;
   options.microbatches = 16;
   if (index > 0) options.join = {board_->address};
   options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), kElements * 4)};
@@ -70,7 +73,7 @@ int TrainingFleet::Train(int index) {
   while (board_->stop.load() == 0) {
     const auto plan = (*group)->BeginStep();
     if (!plan.ok()) continue;
-    usleep(2000);  // Stands for the computation, without taking the cores from the others.
+    usleep(static_cast<useconds_t>(options_.compute_us));
     std::fill(gradients.begin(), gradients.end(), 1.0f);
     if (!(*group)->Allreduce(absl::MakeSpan(gradients)).ok()) continue;
     const auto committed = (*group)->Commit();
@@ -89,8 +92,8 @@ int TrainingFleet::Train(int index) {
   return 0;
 }
 
-TrainingFleet::TrainingFleet(int size, Quorum quorum)
-    : quorum_(quorum), board_(MakeBoard()), pids_(kFleetMax, -1) {
+TrainingFleet::TrainingFleet(int size, Options options)
+    : options_(options), board_(MakeBoard()), pids_(kFleetMax, -1) {
   Start(0);
   while (board_->ready.load() == 0) usleep(1000);
   for (int i = 1; i < size; ++i) Start(i);
@@ -98,6 +101,7 @@ TrainingFleet::TrainingFleet(int size, Quorum quorum)
 
 TrainingFleet::~TrainingFleet() {
   for (int i = 0; i < kFleetMax; ++i) Kill(i);
+  FreeBoard(board_);
 }
 
 void TrainingFleet::Start(int index) {

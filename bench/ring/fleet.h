@@ -17,6 +17,7 @@ namespace rubato {
 // Monotonic nanoseconds, the same for all processes.
 int64_t NowNanos();
 double Median(std::vector<double> values);
+inline double Millis(int64_t nanos) { return static_cast<double>(nanos) / 1e6; }
 
 constexpr int kFleetMax = 16;
 
@@ -33,21 +34,29 @@ struct SharedBoard {
   MemberReport members[kFleetMax];
   std::atomic<int> stop;
   std::atomic<int> ready;
-  double results[64];
+  double results[256];
   char address[64];
 };
 
 // Zeroed memory that children inherit.
 SharedBoard* MakeBoard();
+void FreeBoard(SharedBoard* board);
 // Forks; the child runs `main` and exits with what it returns.
 pid_t StartChild(const std::function<int()>& main);
 
-// Processes that train together: steps of 2 ms and an allreduce of 256 KB, each reported on the
+// Processes that train together: steps of rest and an allreduce of 256 KB, each reported on the
 // board.
 class TrainingFleet {
  public:
+  struct Options {
+    Quorum quorum = Quorum::kMajority;
+    // Each is another user's, so that they can neither share memory nor see each other end, as on
+    // machines of their own. Needs root.
+    bool apart = false;
+    int64_t compute_us = 2000;  // Stands for the computation, and leaves the cores to others.
+  };
   // Process 0 founds the group, the others join it.
-  TrainingFleet(int size, Quorum quorum);
+  TrainingFleet(int size, Options options);
   ~TrainingFleet();  // Kills them all.
 
   void Start(int index);
@@ -61,7 +70,7 @@ class TrainingFleet {
  private:
   int Train(int index);
 
-  const Quorum quorum_;
+  const Options options_;
   SharedBoard* board_;
   std::vector<pid_t> pids_;
 };

@@ -14,13 +14,12 @@
 
 namespace rubato {
 
-std::vector<double> RunGloo(const std::string& algorithm, int rank, int size, int64_t elements,
-                            int runs, const std::string& meeting) {
+std::vector<double> RunGloo(const std::string& algorithm, const Place& place, int64_t elements) {
   gloo::transport::tcp::attr attr;
   attr.hostname = "127.0.0.1";
   auto device = gloo::transport::tcp::CreateDevice(attr);
-  auto store = std::make_shared<gloo::rendezvous::FileStore>(meeting);
-  auto context = std::make_shared<gloo::rendezvous::Context>(rank, size);
+  auto store = std::make_shared<gloo::rendezvous::FileStore>(place.meeting);
+  auto context = std::make_shared<gloo::rendezvous::Context>(place.rank, place.size);
   context->connectFullMesh(*store, device);
   std::vector<float> values(elements, 1.0f);
   const std::vector<float*> pointers = {values.data()};
@@ -36,7 +35,7 @@ std::vector<double> RunGloo(const std::string& algorithm, int rank, int size, in
     reduce = std::make_unique<gloo::AllreduceBcube<float>>(context, pointers, count);
   }
   std::vector<double> micros;
-  for (int i = 0; i < runs + 2; ++i) {
+  for (int i = 0; i < place.runs + 2; ++i) {
     const int64_t begin = NowNanos();
     reduce->run();
     if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);

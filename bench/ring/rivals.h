@@ -5,18 +5,26 @@
 #include <string>
 #include <vector>
 
+#include "bench/ring/contest.h"
+
 namespace rubato {
 
 #ifdef RUBATO_GLOO
-// `algorithm` is ring, ring_chunked, halving_doubling or bcube; `meeting` an empty directory.
-std::vector<double> RunGloo(const std::string& algorithm, int rank, int size, int64_t elements,
-                            int runs, const std::string& meeting);
+// `algorithm` is ring, ring_chunked, halving_doubling or bcube.
+std::vector<double> RunGloo(const std::string& algorithm, const Place& place, int64_t elements);
 #endif
 
-// 0 stands for all sizes. Each time is [median, best], Gloo's over its fastest algorithm.
+// The bytes of a ring, sent and received as fast as sockets can.
+std::vector<double> RunSocketLimit(const Place& place, int64_t elements);
+
+// Each prints one object of JSON. 0 stands for all sizes; each time is [median, best], Gloo's over
+// its fastest algorithm.
 int RunAllreduceBench(int size_only, int64_t bytes_only);
+int RunSteadyBench(int rounds);
+int RunOverlapBench(int rounds);
 int RunKillBench(int rounds);
 int RunJoinBench(int rounds);
+int RunGrowBench(int rounds);
 
 }  // namespace rubato
 

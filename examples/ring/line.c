@@ -81,7 +81,11 @@ int main(int argc, char** argv) {
     rubato_step step;
     const int begun = rubato_group_begin_step(group, 60, &step);
     if (begun == RUBATO_LEFT) break;
-    if (begun != 0) continue; /* No majority yet: wait for it. */
+    if (begun == RUBATO_LATE) continue; /* No majority yet: wait for it. */
+    if (begun != 0) {                   /* The group there trains something else, say. */
+      fprintf(stderr, "ring_line: %s\n", rubato_group_error(group));
+      return 1;
+    }
     AddGradients(&model, &step);
     usleep(10000); /* A heavier model. */
     if (rubato_group_allreduce(group, model.gradients, 2) != 0) continue;

@@ -9,9 +9,11 @@ namespace rubato {
 void AddTrain(Cli& cli);
 void AddScale(Cli& cli);
 void AddShow(Cli& cli);
+void AddParams(Cli& cli);
 void AddRoles(Cli& cli);  // master, server, worker
 void AddAnalyze(Cli& cli);
 void AddInit(Cli& cli);
+void AddConvert(Cli& cli);
 void AddEvaluate(Cli& cli);
 void AddPredict(Cli& cli);
 void AddExport(Cli& cli);

@@ -7,10 +7,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
-#include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
-#include "rubato/cli/progress.h"
+#include "rubato/cli/stoppable.h"
 #include "rubato/roles/run_directory.h"
 #include "rubato/roles/score_data.h"
 
@@ -21,20 +21,19 @@ struct EvaluateFlags {
   std::string model;
   std::vector<std::string> data;
   int64_t from = 0;
+  int workers = 1;
   PredictOptions predict;
+  bool torchscript = false;
   bool json = false;
 };
 
-// A bar called `title`, and an ear for Ctrl-C.
-ShowProgress Shown(Console& console, const std::string& title, const std::string& unit) {
-  auto bar = std::make_shared<std::unique_ptr<Progress>>();
-  return [&console, title, unit, bar](int64_t done, int64_t total) {
-    if (*bar == nullptr) *bar = std::make_unique<Progress>(console, title, total, unit);
-    (*bar)->Update(done);
-    if (done == total) bar->reset();
-    return StopSignals() > 0 ? absl::CancelledError(absl::StrCat("stopped while ", title))
-                             : absl::OkStatus();
-  };
+absl::StatusOr<Servable> OpenModel(const EvaluateFlags& flags) {
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
+  if (flags.torchscript) {
+    RUBATO_RETURN_IF_ERROR(
+        Annotate(servable.UseScript(), absl::StrCat("--torchscript: ", flags.model)));
+  }
+  return servable;
 }
 
 // What was asked for, or the job's own validation data.
@@ -44,7 +43,7 @@ std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& serv
 
 absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
-  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenModel(flags));
   const std::vector<std::string> patterns = DataOf(flags, servable);
   if (patterns.empty()) {
     return absl::InvalidArgumentError(
@@ -55,8 +54,9 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
       const ScoredData data,
       ScoredData::Open(servable, patterns, scratch->path() + "/index", /*has_labels=*/true,
                        Shown(console, "indexing", "bytes")));
-  RUBATO_ASSIGN_OR_RETURN(const EvaluatedData result,
-                          EvaluateData(servable, data, Shown(console, "evaluating", "records")));
+  RUBATO_ASSIGN_OR_RETURN(
+      const EvaluatedData result,
+      EvaluateData(servable, data, flags.workers, Shown(console, "evaluating", "records")));
   console.err << servable.job.model << " of job " << servable.job.name << ", checkpoint "
               << servable.checkpoint << " (step " << servable.step << "), on " << result.records
               << " records\n";
@@ -80,8 +80,11 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
 
 absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
-  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenServable(flags.model, flags.from));
-  const std::string index = flags.predict.out + ".partial.index";
+  RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenModel(flags));
+  // Beside a file, so that going on need not count the records again.
+  RUBATO_ASSIGN_OR_RETURN(const auto scratch, RunDirectory::Make());
+  const std::string index = IsSqlUri(flags.predict.out) ? scratch->path() + "/index"
+                                                        : flags.predict.out + ".partial.index";
   RUBATO_ASSIGN_OR_RETURN(const ScoredData data,
                           ScoredData::Open(servable, flags.data, index, /*has_labels=*/false,
                                            Shown(console, "indexing", "bytes")));
@@ -106,20 +109,12 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   return kExitDone;
 }
 
-// Ctrl-C is no error.
-template <typename Run>
-absl::StatusOr<int> UntilStopped(Run run, const std::string& and_then, Console& console) {
-  CatchStopSignals();
-  absl::StatusOr<int> code = run();
-  if (!absl::IsCancelled(code.status())) return code;
-  console.err << code.status().message() << and_then << "\n";
-  return kExitInterrupted;
-}
-
 void AddCommon(CLI::App* command, EvaluateFlags& flags) {
   command->add_option("model", flags.model, "A job directory, or an export.")->required();
   command->add_option("--from", flags.from,
                       "Of a job: which checkpoint; default the best kept, or the newest.");
+  command->add_flag("--torchscript", flags.torchscript,
+                    "Of an export: score by its model.pt, not by the model's code.");
   command->add_flag("--json", flags.json, "Print the result as one JSON object.");
 }
 
@@ -128,15 +123,20 @@ void AddCommon(CLI::App* command, EvaluateFlags& flags) {
 void AddEvaluate(Cli& cli) {
   auto flags = std::make_shared<EvaluateFlags>();
   Console& console = cli.console();
-  CLI::App* command = cli.Command(
-      "evaluate", "Metrics of a trained model on a data set.",
-      "  rubato evaluate rubato-jobs/ctr-1\n  rubato evaluate model --data test.csv --json\n",
-      [flags, &console] {
-        return UntilStopped([&] { return Evaluate(*flags, console); }, "", console);
-      });
+  CLI::App* command =
+      cli.Command("evaluate", "Metrics of a trained model on a data set.",
+                  "  rubato evaluate rubato-jobs/ctr-1\n  rubato evaluate model --data test.csv "
+                  "--workers 2 --json\n",
+                  [flags, &console] {
+                    return UntilStopped([&] { return Evaluate(*flags, console); }, "", console);
+                  });
   AddCommon(command, *flags);
   command->add_option("--data", flags->data,
                       "Files or globs, with labels; default the job's validation data.");
+  command
+      ->add_option("--workers", flags->workers,
+                   "Models that score side by side; the metrics are the same to the last digit.")
+      ->check(CLI::Range(1, 256));
 }
 
 void AddPredict(Cli& cli) {
@@ -144,7 +144,8 @@ void AddPredict(Cli& cli) {
   Console& console = cli.console();
   CLI::App* command = cli.Command(
       "predict", "Scores of a trained model, a line a record; goes on where it was stopped.",
-      "  rubato predict rubato-jobs/ctr-1 --data new.csv --out scores.tsv --id user\n",
+      "  rubato predict rubato-jobs/ctr-1 --data new.csv --out scores.tsv --id user\n"
+      "  rubato predict model --data new.csv --out 'postgresql:///shop?table=scores' --id user\n",
       [flags, &console] {
         return UntilStopped([&] { return Predict(*flags, console); },
                             "; the same command goes on from there", console);
@@ -152,7 +153,10 @@ void AddPredict(Cli& cli) {
   AddCommon(command, *flags);
   command->add_option("--data", flags->data, "Files or globs; labels need not be there.")
       ->required();
-  command->add_option("--out", flags->predict.out, "Where to write, as tab-separated text.")
+  command
+      ->add_option("--out", flags->predict.out,
+                   "A file, of tab-separated text; or a table: sqlite:///scores.db?table=scores,\n"
+                   "postgresql://user@host/base?table=scores.")
       ->required();
   command->add_option("--id", flags->predict.id_column,
                       "The column that names a row; default its number, from 0.");

@@ -24,12 +24,16 @@ absl::StatusOr<int> RunExport(const ExportFlags& flags, Console& console) {
               << exported.rows << " embedding rows, "
               << ShortCount(static_cast<double>(exported.bytes)) << " bytes) to "
               << flags.options.out << "\n";
+  if (!exported.no_script.empty()) {
+    console.err << "without model.pt: " << exported.no_script << "\n";
+  }
   if (flags.json) {
     console.out << nlohmann::ordered_json{{"export", flags.options.out},
                                           {"checkpoint", exported.checkpoint},
                                           {"step", exported.step},
                                           {"embedding_rows", exported.rows},
-                                          {"bytes", exported.bytes}}
+                                          {"bytes", exported.bytes},
+                                          {"torchscript", exported.no_script.empty()}}
                        .dump()
                 << "\n";
   }

@@ -5,17 +5,14 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "rubato/adapters/files/byte_stream.h"
-#include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/signals.h"
-#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/analysis_report.h"
 #include "rubato/cli/commands.h"
-#include "rubato/data/sniff.h"
+#include "rubato/cli/recognise.h"
 
 namespace rubato {
 namespace fs = std::filesystem;
@@ -29,41 +26,6 @@ struct InitFlags {
   std::string out = ".";
   bool force = false;
 };
-
-// What a file begins with, inflated if need be, up to the last whole line.
-absl::StatusOr<std::string> BeginningOf(const std::string& path) {
-  constexpr size_t kEnough = 1 << 18;
-  RUBATO_ASSIGN_OR_RETURN(const IndexedFile file, InspectFile(path));
-  RUBATO_ASSIGN_OR_RETURN(const auto stream, OpenStream(file, 0));
-  std::string text(kEnough, '\0');
-  size_t size = 0;
-  while (size < kEnough) {
-    RUBATO_ASSIGN_OR_RETURN(const size_t n, stream->Read(text.data() + size, kEnough - size));
-    if (n == 0) break;
-    size += n;
-  }
-  text.resize(size);
-  const size_t last = text.rfind('\n');
-  if (size == kEnough && last != std::string::npos) text.resize(last + 1);
-  return text;
-}
-
-absl::StatusOr<DataSpec> Recognise(const InitFlags& flags) {
-  if (IsSqlUri(flags.data[0])) {
-    DataSpec data = {.train = flags.data, .validation = flags.validation, .format = "sql"};
-    for (std::vector<std::string>* uris : {&data.train, &data.validation}) {
-      for (std::string& uri : *uris) uri = AbsoluteSqlUri(uri, fs::current_path());
-    }
-    return data;
-  }
-  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandPatterns(flags.data));
-  RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
-  absl::StatusOr<DataSpec> data = SniffFormat(beginning);
-  if (!data.ok()) return Annotate(data.status(), files[0]);
-  for (const std::string& path : flags.data) data->train.push_back(fs::absolute(path));
-  for (const std::string& path : flags.validation) data->validation.push_back(fs::absolute(path));
-  return data;
-}
 
 // Only what differs from the defaults; a job file of forty keys helps nobody.
 std::string JobText(const JobSpec& spec) {
@@ -145,7 +107,7 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
       return absl::AlreadyExistsError(absl::StrCat(path, " is there; --force replaces it"));
     }
   }
-  RUBATO_ASSIGN_OR_RETURN(const DataSpec data, Recognise(flags));
+  RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   RUBATO_ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeFiles(data, data.train, console));
   const std::string& label = flags.label.empty() ? analysis.columns[0] : flags.label;

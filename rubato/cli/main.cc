@@ -17,9 +17,11 @@ int main(int argc, char** argv) {
   rubato::AddTrain(cli);
   rubato::AddScale(cli);
   rubato::AddShow(cli);
+  rubato::AddParams(cli);
   rubato::AddRoles(cli);
   rubato::AddAnalyze(cli);
   rubato::AddInit(cli);
+  rubato::AddConvert(cli);
   rubato::AddEvaluate(cli);
   rubato::AddPredict(cli);
   rubato::AddExport(cli);

@@ -13,6 +13,7 @@
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/version.h"
+#include "rubato/job/contract.h"
 #include "rubato/roles/data_set.h"
 #include "rubato/roles/exit_codes.h"
 #include "rubato/roles/group_loop.h"
@@ -126,9 +127,14 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   }
   const RealClock clock;
   if (spec.strategy == "allreduce") {
+    // A master sees to it that all train the same.
+    const std::string contract =
+        by_hand ? absl::StrCat(TrainingContract(spec), "records: ", data.train->records(), "\n")
+                : "";
     const GroupLoopOptions options = {.job = spec,
                                       .checkpoints = directory.checkpoints(),
                                       .group = by_hand ? spec.name : directory.path(),
+                                      .contract = contract,
                                       .master = flags.master,
                                       .orders = {.generation = by_hand ? 1 : 0,
                                                  .found = by_hand && flags.join.empty(),

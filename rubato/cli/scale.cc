@@ -10,6 +10,7 @@
 #include "rubato/adapters/grpc/master_client.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
+#include "rubato/cli/ask_master.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/summary.h"
 #include "rubato/roles/job_directory.h"
@@ -25,34 +26,13 @@ struct JobFlags {
   bool json = false;
 };
 
-// Asks a running job's master, patient enough to outlast its restart.
-template <typename Reply>
-absl::StatusOr<Reply> Ask(const std::string& job_dir,
-                          const std::function<absl::StatusOr<Reply>(MasterClient&)>& question) {
-  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(job_dir));
-  const absl::Time until = absl::Now() + absl::Seconds(5);
-  std::unique_ptr<MasterClient> client;
-  while (true) {
-    const absl::StatusOr<std::string> address = directory.MasterAddress();
-    absl::Status status = address.status();
-    if (status.ok()) {
-      if (client == nullptr) client = MasterClient::Dial(*address);
-      const absl::StatusOr<Reply> reply = question(*client);
-      if (reply.ok()) return reply;
-      status = Annotate(reply.status(), absl::StrCat(job_dir, ": its master does not answer"));
-    }
-    if (absl::IsFailedPrecondition(status) || absl::Now() > until) return status;
-    absl::SleepFor(absl::Milliseconds(50));
-  }
-}
-
 // Waits until the servers are as many as asked for and everything is where it shall be. A job that
 // ends before that is no error: there is nothing left to share.
 absl::StatusOr<Snapshot> AwaitServers(const JobFlags& flags, Console& console) {
   while (true) {
     RUBATO_ASSIGN_OR_RETURN(
         const Snapshot snapshot,
-        Ask<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
+        AskMaster<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
     const bool over =
         snapshot.state != JobState::kStarting && snapshot.state != JobState::kTraining;
     const bool settled =
@@ -87,7 +67,7 @@ absl::StatusOr<int> RunScale(const JobFlags& flags, Console& console) {
     return absl::InvalidArgumentError("scale: say --workers N, --servers N or both");
   }
   RUBATO_ASSIGN_OR_RETURN(
-      const ScaleReply reply, Ask<ScaleReply>(flags.job_dir, [&](MasterClient& client) {
+      const ScaleReply reply, AskMaster<ScaleReply>(flags.job_dir, [&](MasterClient& client) {
         return client.Scale({.workers = flags.workers, .servers = flags.servers});
       }));
   if (!reply.accepted) return absl::InvalidArgumentError(reply.reason);
@@ -125,7 +105,7 @@ absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
   }
   RUBATO_ASSIGN_OR_RETURN(
       const Snapshot snapshot,
-      Ask<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
+      AskMaster<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
   const auto summary = SummaryJson(spec, snapshot, absl::Now() - snapshot.run_began,
                                    snapshot.records_before, directory.path());
   return Print(summary, flags, console);

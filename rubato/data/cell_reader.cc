@@ -10,6 +10,7 @@
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
 #include "rubato/data/quote.h"
+#include "rubato/data/record_blocks.h"
 
 namespace rubato {
 namespace {
@@ -67,7 +68,8 @@ std::string EntriesSchema(const DataSpec& data, absl::string_view first_record) 
   return absl::StrJoin(columns, ",");
 }
 
-absl::StatusOr<CellReader> CellReader::Make(const DataSpec& data, absl::string_view schema) {
+absl::StatusOr<CellReader> CellReader::Make(const DataSpec& outer, absl::string_view outer_schema) {
+  const auto [data, schema] = UnwrapSchema(outer, outer_schema);
   CellReader reader;
   if (data.format == "criteo") {
     reader.delimiter_ = '\t';

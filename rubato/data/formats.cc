@@ -9,6 +9,7 @@
 #include "rubato/data/delimited_parser.h"
 #include "rubato/data/entries_parser.h"
 #include "rubato/data/idx.h"
+#include "rubato/data/record_blocks.h"
 
 namespace rubato {
 namespace {
@@ -47,8 +48,9 @@ std::string SchemaOf(const DataSpec& data, absl::string_view first_record) {
   return names;
 }
 
-absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
-                                                         absl::string_view schema) {
+absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& outer,
+                                                         absl::string_view outer_schema) {
+  const auto [data, schema] = UnwrapSchema(outer, outer_schema);
   if (data.format == "criteo") return std::make_unique<CriteoParser>();
   if (data.format == "idx") {
     std::vector<int64_t> shape;
@@ -65,7 +67,7 @@ absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
   }
   return absl::InvalidArgumentError(absl::StrCat("data.format: '", data.format,
                                                  "' is not one of criteo, csv, tsv, libfm, libsvm, "
-                                                 "libffm, idx, sql"));
+                                                 "libffm, idx, recordio, sql"));
 }
 
 }  // namespace rubato

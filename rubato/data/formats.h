@@ -15,13 +15,13 @@ namespace rubato {
 // Everything of `data` that moves the border between records: "csv with header". An index holds
 // for the format it was built for.
 std::string FormatName(const DataSpec& data);
-// Not for idx.
+// Not for idx and recordio.
 RecordRule RuleOf(const DataSpec& data);
 // Whether the first record of every file names the columns.
 bool HasHeader(const DataSpec& data);
 // What a parser must know of a data set whose first record is this: for csv and tsv a line of
 // column names, "1", "2", ... if the record is no header; nothing for criteo. For idx the schema is
-// the shape of an image, "28x28".
+// the shape of an image, "28x28"; for recordio WrapSchema()'s.
 std::string SchemaOf(const DataSpec& data, absl::string_view first_record);
 absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
                                                          absl::string_view schema);

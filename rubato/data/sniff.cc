@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
+#include "rubato/data/record_blocks.h"
 #include "rubato/data/record_splitter.h"
 
 namespace rubato {
@@ -91,6 +92,10 @@ size_t Columns(const Lines& lines, char delimiter) {
 
 absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
   DataSpec data;
+  if (IsRecordsFile(beginning)) {
+    data.format = "recordio";
+    return data;
+  }
   data.header = false;
   const Lines lines = RecordsOf(beginning, RecordRule::kLines);
   if (lines.empty()) return absl::InvalidArgumentError("holds no rows");

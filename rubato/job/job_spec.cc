@@ -3,9 +3,12 @@
 #include <algorithm>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "rubato/base/status.h"
 #include "rubato/job/checks.h"
 #include "rubato/job/job_keys.h"
+#include "rubato/job/plugin_name.h"
 
 namespace rubato {
 namespace {
@@ -13,6 +16,8 @@ namespace {
 // Keeps batch_size * batches_per_task, and what memory they need, far from overflow.
 constexpr int64_t kBatchSizeMax = 1 << 24;
 constexpr int64_t kBatchesPerTaskMax = 1 << 24;
+constexpr int64_t kGradientsMax = 1 << 16;
+constexpr int64_t kToleranceMax = 1 << 10;
 constexpr int64_t kProcessesMax = 4096;
 constexpr int64_t kServersMax = 1024;  // One a partition of the parameters.
 
@@ -31,14 +36,16 @@ absl::Status CheckName(const std::string& name) {
 
 // The columns of csv and tsv: none twice, and none for the formats that bring their own.
 absl::Status CheckColumns(const DataSpec& data) {
-  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql";
+  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql" ||
+                           data.format == "recordio" || IsPlugin(data.format);
   if (!has_columns) {
     const char* key = !data.label.empty()         ? "data.label"
                       : !data.numeric.empty()     ? "data.numeric"
                       : !data.categorical.empty() ? "data.categorical"
                                                   : nullptr;
     if (key == nullptr) return absl::OkStatus();
-    return Invalid(key, "only csv, tsv and sql have named columns; data.format is ", data.format);
+    return Invalid(key, "only csv, tsv, recordio and sql have named columns; data.format is ",
+                   data.format);
   }
   std::vector<std::string> columns = {data.label};
   for (const auto& [key, names] : {std::pair("data.numeric", &data.numeric),
@@ -69,9 +76,11 @@ absl::Status CheckData(const DataSpec& data) {
                      files->size(), " files");
     }
   }
-  RUBATO_RETURN_IF_ERROR(
-      CheckOneOf("data.format", data.format,
-                 {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "sql"}));
+  if (!IsPlugin(data.format)) {
+    RUBATO_RETURN_IF_ERROR(CheckOneOf(
+        "data.format", data.format,
+        {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "recordio", "sql"}));
+  }
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
@@ -130,6 +139,23 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
   return CheckOneOf("allreduce.network", spec.network, {"loopback", "lan", "wan"});
 }
 
+absl::Status CheckParams(const ParamsSpec& spec, int64_t servers) {
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("params.wire", spec.wire, {"fp32", "bf16", "fp16"}));
+  RUBATO_RETURN_IF_ERROR(CheckRange("params.threads", spec.threads, 1, 64));
+  if (spec.metrics.empty()) return absl::OkStatus();
+  const size_t colon = spec.metrics.rfind(':');
+  int64_t port = 0;
+  if (colon == std::string::npos || colon == 0 ||
+      !absl::SimpleAtoi(absl::string_view(spec.metrics).substr(colon + 1), &port) || port < 1) {
+    return Invalid("params.metrics", spec.metrics, " is no address: write host:port");
+  }
+  if (port + servers - 1 > 65535) {
+    return Invalid("params.metrics", spec.metrics, ": port ", port, " and the ", servers - 1,
+                   " after it, one a server, pass 65535");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status RowsSpec::Validate() const {
@@ -161,6 +187,44 @@ absl::Status CheckEvaluate(const EvaluateSpec& spec, const std::string& strategy
   return absl::OkStatus();
 }
 
+absl::Status CheckMode(const JobSpec& job) {
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("mode", job.mode, {"async", "sync", "hybrid"}));
+  RUBATO_RETURN_IF_ERROR(CheckRange("rounds.gradients", job.rounds.gradients, 0, kGradientsMax));
+  RUBATO_RETURN_IF_ERROR(CheckRange("rounds.tolerance", job.rounds.tolerance, 0, kToleranceMax));
+  if (job.mode == "async") {
+    if (job.rounds == RoundsSpec()) return absl::OkStatus();
+    return Invalid("rounds", "mode: async has none; choose mode: sync or hybrid");
+  }
+  if (job.batches_per_task > 1) {
+    return Invalid("batches_per_task", job.batches_per_task, " with mode: ", job.mode,
+                   ", whose tasks are one batch each; take it out");
+  }
+  return absl::OkStatus();
+}
+
+// Whether `key` means something to one strategy alone, and to which.
+absl::string_view StrategyOf(absl::string_view key) {
+  if (key == "servers" || absl::StartsWith(key, "servers.")) return "ps";
+  if (key == "mode" || absl::StartsWith(key, "rounds.") || absl::StartsWith(key, "params."))
+    return "ps";
+  if (key == "max_inflight" || absl::StartsWith(key, "tables.")) return "ps";
+  return absl::StartsWith(key, "allreduce.") ? "allreduce" : "";
+}
+
+// A key that would do nothing is refused: whoever wrote it expects something of it.
+absl::Status CheckStrategyKeys(JobSpec spec) {
+  for (const JobKey& key : JobKeys()) {
+    const absl::string_view owner = StrategyOf(key.name);
+    if (owner.empty() || owner == spec.strategy) continue;
+    const std::string value = FormatJobField(key.field(spec));
+    if (value == key.Default()) continue;
+    const absl::string_view why = owner == "ps" ? ", which has no servers" : "";
+    return Invalid(key.name, value, " does nothing with strategy: ", spec.strategy, why,
+                   "; take it out, or use strategy: ", owner);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::Status JobSpec::Validate() const {
@@ -179,6 +243,7 @@ absl::Status JobSpec::Validate() const {
   }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
   RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
+  RUBATO_RETURN_IF_ERROR(CheckParams(params, servers));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
   RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kServersMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));
@@ -193,6 +258,8 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.keep", checkpoint.keep, 1));
   RUBATO_RETURN_IF_ERROR(CheckRange("shuffle.buffer", shuffle.buffer, 0, kBatchSizeMax));
   RUBATO_RETURN_IF_ERROR(CheckElastic(elastic));
+  RUBATO_RETURN_IF_ERROR(CheckStrategyKeys(*this));
+  RUBATO_RETURN_IF_ERROR(CheckMode(*this));
   if (deadline <= absl::ZeroDuration()) {
     return Invalid("deadline", FormatJobDuration(deadline), " is not in the future");
   }

@@ -18,7 +18,7 @@ namespace rubato {
 struct DataSpec {
   std::vector<std::string> train;        // Files or globs; .gz is inflated on the way.
   std::vector<std::string> validation;   // Empty: the job is never evaluated.
-  std::string format = "criteo";         // criteo, csv, tsv or idx.
+  std::string format = "criteo";         // As docs/job.md lists them.
   std::string label;                     // csv, tsv: the label's column; default the first.
   std::vector<std::string> numeric;      // csv, tsv: columns read as numbers.
   std::vector<std::string> categorical;  // csv, tsv: columns read as text, hashed to ids.
@@ -100,6 +100,21 @@ struct AllreduceSpec {
   friend bool operator==(const AllreduceSpec&, const AllreduceSpec&) = default;
 };
 
+// Modes sync and hybrid.
+struct RoundsSpec {
+  int64_t gradients = 0;  // Batches of one step; 0: workers.max.
+  int64_t tolerance = 0;  // A gradient may be computed this many steps behind its own.
+  friend bool operator==(const RoundsSpec&, const RoundsSpec&) = default;
+};
+
+// Strategy ps alone.
+struct ParamsSpec {
+  std::string wire = "fp32";  // Weights and gradients to and from servers: fp32, bf16 or fp16.
+  int64_t threads = 2;        // Of a server: workers pull side by side.
+  std::string metrics;        // "host:port" for Prometheus; server s listens on port + s.
+  friend bool operator==(const ParamsSpec&, const ParamsSpec&) = default;
+};
+
 struct JobSpec {
   std::string name;
   std::string model;                                 // A zoo name, or the path of a plug-in (.so).
@@ -116,6 +131,9 @@ struct JobSpec {
   int64_t batches_per_task = 0;  // 0: chosen from the size of the data.
   int64_t max_inflight = 2;      // Batches pulled ahead of the last acknowledged push; the bound
                                  // on staleness. 0: strictly one after the other.
+  std::string mode = "async";    // When a gradient moves the weights: at once (async), with its
+                                 // round (sync), or rows at once and dense weights so (hybrid).
+  RoundsSpec rounds;
   OptimizerSpec optimizer;
   RowsSpec tables;  // Of every table, unless the model asks for something else.
   EvaluateSpec evaluate;
@@ -123,6 +141,7 @@ struct JobSpec {
   ShuffleSpec shuffle;
   ElasticSpec elastic;
   AllreduceSpec allreduce;
+  ParamsSpec params;
   absl::Duration deadline = absl::InfiniteDuration();  // Used by submit.
   std::string priority = "normal";                     // low, normal, high. Used by submit.
   uint64_t seed = 7;

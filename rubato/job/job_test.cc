@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/types/span.h"
+#include "rubato/job/contract.h"
 #include "rubato/job/job_keys.h"
 #include "rubato/job/job_spec.h"
 #include "rubato/job/suggest.h"
@@ -49,15 +50,15 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.data.train.clear(); }, "data.train: name the files to train on"},
       {[](JobSpec& s) { s.data.validation = {""}; }, "data.validation: a file's name is empty"},
       {[](JobSpec& s) { s.data.format = "cvs"; },
-       "data.format: 'cvs' is not one of criteo, csv, tsv, libfm, libsvm, libffm, idx, sql; "
-       "did you mean 'csv'?"},
+       "data.format: 'cvs' is not one of criteo, csv, tsv, libfm, libsvm, libffm, idx, recordio, "
+       "sql; did you mean 'csv'?"},
       {[](JobSpec& s) {
          s.data.format = "idx";
          s.data.train = {"a", "b", "c"};
        },
        "data.train: idx needs a folder, or a file of images and one of labels, not 3 files"},
       {[](JobSpec& s) { s.data.label = "click"; },
-       "data.label: only csv, tsv and sql have named columns; data.format is criteo"},
+       "data.label: only csv, tsv, recordio and sql have named columns; data.format is criteo"},
       {[](JobSpec& s) {
          s.data.format = "csv";
          s.data.numeric = {"age"};
@@ -87,10 +88,45 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.deadline = absl::Seconds(-1); }, "deadline: -1s is not in the future"},
       {[](JobSpec& s) { s.allreduce.microbatches = s.batch_size + 1; },
        "allreduce.microbatches: 513 parts cannot be cut from a batch_size of 512"},
+      {[](JobSpec& s) { s.params.wire = "fp8"; },
+       "params.wire: 'fp8' is not one of fp32, bf16, fp16"},
+      {[](JobSpec& s) { s.params.threads = 0; }, "params.threads: 0 is less than 1"},
+      {[](JobSpec& s) { s.params.metrics = "here"; },
+       "params.metrics: here is no address: write host:port"},
+      {[](JobSpec& s) { s.params.metrics = "localhost:99999"; },
+       "params.metrics: localhost:99999: port 99999 and the 0 after it, one a server, pass 65535"},
       {[](JobSpec& s) { s.allreduce.wire = "fp8"; },
        "allreduce.wire: 'fp8' is not one of fp32, bf16, fp16"},
       {[](JobSpec& s) { s.priority = "hihg"; },
        "priority: 'hihg' is not one of low, normal, high; did you mean 'high'?"},
+  };
+  ExpectRefused(cases);
+}
+
+// What one strategy does not read is refused, not passed over in silence.
+TEST(ValidateTest, KeysOfTheOtherStrategyAreNamed) {
+  const BadJob cases[] = {
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.servers = 2;
+       },
+       "servers: 2 does nothing with strategy: allreduce, which has no servers; take it out, or "
+       "use strategy: ps"},
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.max_inflight = 0;
+       },
+       "max_inflight: 0 does nothing with strategy: allreduce, which has no servers; take it out, "
+       "or use strategy: ps"},
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.tables.ttl_steps = 100;
+       },
+       "tables.ttl_steps: 100 does nothing with strategy: allreduce, which has no servers; take it "
+       "out, or use strategy: ps"},
+      {[](JobSpec& s) { s.allreduce.wire = "bf16"; },
+       "allreduce.wire: bf16 does nothing with strategy: ps; take it out, or use strategy: "
+       "allreduce"},
   };
   ExpectRefused(cases);
 }
@@ -122,6 +158,26 @@ TEST(ValidateTest, WhatIsWrongWithAnOptimizerIsNamed) {
        "optimizer.schedule.samples: a cosine schedule needs its length in samples"},
   };
   ExpectRefused(cases);
+}
+
+// Workers that train together agree on whatever a step depends on, not on what is theirs alone.
+TEST(TrainingContractTest, HoldsWhatAStepDependsOn) {
+  const auto differs = [](void (*change)(JobSpec&)) {
+    JobSpec spec;
+    const std::string before = TrainingContract(spec);
+    change(spec);
+    return TrainingContract(spec) != before;
+  };
+  EXPECT_TRUE(differs([](JobSpec& s) { s.model = "resnet"; }));
+  EXPECT_TRUE(differs([](JobSpec& s) { s.model_options["width"] = "8"; }));
+  EXPECT_TRUE(differs([](JobSpec& s) { s.batch_size = 64; }));
+  EXPECT_TRUE(differs([](JobSpec& s) { s.epochs = 2; }));
+  EXPECT_TRUE(differs([](JobSpec& s) { s.seed = 8; }));
+  EXPECT_TRUE(differs([](JobSpec& s) { s.optimizer.learning_rate = 0.5; }));
+  EXPECT_TRUE(differs([](JobSpec& s) { s.allreduce.quorum = "any"; }));
+  EXPECT_FALSE(differs([](JobSpec& s) { s.data.train = {"elsewhere"}; }));
+  EXPECT_FALSE(differs([](JobSpec& s) { s.workers.max = 3; }));
+  EXPECT_FALSE(differs([](JobSpec& s) { s.checkpoint.keep = 1; }));
 }
 
 // No two keys share a name or a place, so none can overwrite another.

@@ -38,15 +38,19 @@ enum class EntryKind : uint8_t {
   // value: version. Allreduce also: id: the worker that wrote it, incarnation: steps, task:
   // records.
   kCheckpointComplete = 18,
-  kClosed = 19,      // value: JobState, text: error, incarnation: 1 for bad input.
-  kFounded = 20,     // id: founder, incarnation: generation, value: checkpoint it begins from.
-  kTrained = 21,     // Allreduce. id: who told, value: steps in all, incarnation: records in all.
-  kViewIssued = 22,  // Allreduce. incarnation: generation, text: the view of the group.
-  kBestSaved = 23,   // value: version of the checkpoint that holds the best evaluated weights.
+  kClosed = 19,   // value: JobState, text: error, incarnation: 1 for bad input.
+  kFounded = 20,  // id: founder, incarnation: generation, value: checkpoint it begins from.
+  kTrained = 21,  // Allreduce. id: who told, value: steps in all, incarnation: records in all.
+  // Allreduce. incarnation: generation, text: the view of the group; numbers: which worker each of
+  // its members is.
+  kViewIssued = 22,
+  kBestSaved = 23,       // value: version of the checkpoint that holds the best evaluated weights.
   kServersScaled = 30,   // value: the new number of servers; numbers: when, records/s before.
   kMoveBegan = 31,       // value: number; id: from, incarnation: to, text: partitions.
   kMoved = 32,           // value: number. The partitions are the receiver's.
   kServersSettled = 33,  // value: microseconds it took.
+  // Allreduce. id: worker, text: what is known of its end; value: 1 once that was told.
+  kFailure = 40,
 };
 
 enum class ExitKind : int64_t { kLeft, kLost, kCrashed, kFenced };

@@ -49,6 +49,7 @@ class FakeJob {
       if (const auto* event = std::get_if<JobEvent>(&effect)) {
         events.push_back(event->kind);
         causes[event->kind] = event->cause;
+        fields[event->kind] = {event->fields.begin(), event->fields.end()};
       }
       if (const auto* write = std::get_if<WriteManifest>(&effect)) manifests.push_back(*write);
       if (const auto* write = std::get_if<WriteBest>(&effect)) best = write->version;
@@ -177,7 +178,9 @@ class FakeJob {
   std::vector<LaunchProcess> launched;
   std::vector<SignalProcess> signalled;
   std::vector<std::string> events;
-  std::map<std::string, std::string> causes;  // Of the last event of each kind.
+  // Of the last event of each kind.
+  std::map<std::string, std::string> causes;
+  std::map<std::string, std::map<std::string, JobEvent::Value>> fields;
   std::vector<WriteManifest> manifests;
   int64_t best = 0;
   std::vector<int64_t> removed;

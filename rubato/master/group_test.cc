@@ -159,7 +159,7 @@ TEST_F(GroupTest, StopsWithACheckpointAndResumesFromIt) {
 // Two workers in one view, of which worker 0 loses worker 1, whose process may live on.
 class GroupLossTest : public GroupTest {
  protected:
-  void Lose(bool process) {
+  void Lose(bool process, bool restart = false) {
     job_.JoinWorker(0);
     job_.JoinWorker(1);
     Beat(0, At(3));
@@ -169,6 +169,7 @@ class GroupLossTest : public GroupTest {
     const uint64_t view = DecodeOrder(job_.orders[0])->view.number;
     ASSERT_GE(view, 1u);
     if (process) job_.KillWorker(1);
+    if (restart) job_.Open();
     Report(0, view, true);
     job_.Pass(absl::Milliseconds(100));
     GroupReport told = At(4);
@@ -178,7 +179,9 @@ class GroupLossTest : public GroupTest {
                    .redo_us = 2000};
     EXPECT_GT(told.change.view, view);
     Beat(0, told);
+    if (restart) job_.Open();
     for (int i = 0; i < 40; ++i) {
+      Beat(0, told);
       if (!process) Beat(1, {});
       job_.Pass(absl::Milliseconds(100));
     }
@@ -202,6 +205,39 @@ TEST_F(GroupLossTest, TellsTheFirstCauseOfALoss) {
   Lose(/*process=*/true);
   EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
   EXPECT_THAT(job_.causes["failure"], HasSubstr("killed by signal"));
+}
+
+// The master may die at any moment of it: what was known is in its journal, and what was told is
+// not told again.
+TEST_F(GroupLossTest, ARestartedMasterTellsItOnceAndWhole) {
+  Lose(/*process=*/true, /*restart=*/true);
+  job_.Open();
+  job_.Pass(absl::Seconds(5));
+  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("worker-1: killed by signal"));
+  const auto& fields = job_.fields["failure"];
+  EXPECT_EQ(std::get<int64_t>(fields.at("pid")), 101);
+  EXPECT_EQ(std::get<int64_t>(fields.at("step")), 3);
+  EXPECT_EQ(std::get<std::string>(fields.at("noticed_by")), "worker-0");
+  EXPECT_EQ(std::get<double>(fields.at("agree_ms")), 1.5);
+  EXPECT_EQ(std::get<double>(fields.at("redo_ms")), 2);
+}
+
+// A worker that was given up for its silence and then killed has failed once: the second is
+// collateral, and says of what.
+TEST_F(GroupLossTest, WhatFollowsAnEvictionIsCollateral) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  for (int i = 0; i < 80; ++i) {
+    Beat(0, At(3));
+    job_.Pass(absl::Milliseconds(100));
+  }
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("worker-1: silent for"));
+  job_.KillWorker(1);
+  job_.Pass(absl::Seconds(5));
+  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
+  EXPECT_THAT(std::get<std::string>(job_.fields["worker_lost"].at("collateral_of")),
+              HasSubstr("silent for"));
 }
 
 // A worker may also only be out of reach for a while: that too is told with its cause.

@@ -154,7 +154,8 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
           .directive = leave ? Directive::kLeave : Directive::kContinue,
           .view = members_.view(),
           .checkpoint_wanted = checkpoints_.wanted(),
-          .checkpoint_oldest = checkpoints_.oldest()};
+          .checkpoint_oldest = checkpoints_.oldest(),
+          .rounds = ledger_.rounds()};
 }
 
 // ---- tasks -------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@
 #include "rubato/master/effect.h"
 #include "rubato/master/entry.h"
 #include "rubato/master/evaluations.h"
+#include "rubato/master/failures.h"
 #include "rubato/master/group.h"
 #include "rubato/master/members.h"
 #include "rubato/master/messages.h"
@@ -62,19 +63,6 @@ struct MasterOptions {
   absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
-};
-
-// What is known so far of a worker's end.
-struct Failure {
-  absl::Time noted;
-  absl::Time heard;  // Its last sign of life.
-  int64_t pid = 0;
-  std::string where;
-  int64_t step = 0;   // The last that was committed.
-  std::string cause;  // As its parent saw it, or the lease.
-  std::string noticed_by, reason;
-  uint64_t view = 0;  // The first without it.
-  std::optional<GroupChange> change;
 };
 
 class Master {
@@ -186,10 +174,17 @@ class Master {
   void TellViews(absl::Time now);
   void TellGone(WorkerId worker, bool left, absl::Time now);
   WorkerId WorkerOf(MemberId member) const;
-  Failure& FailureOf(WorkerId worker, absl::Time now);
+  Failure FailureOf(WorkerId worker, absl::Time now) const;
+  // Why `worker` was given up; null if it was not.
+  const std::string* FirstCauseOf(WorkerId worker) const;
+  void NoteFailure(WorkerId worker, Failure failure, absl::Time now);
+  void NoteEnd(WorkerId worker, std::string cause, absl::Time now);
   void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
-  void NoteChange(const GroupChange& change);
+  void NoteChange(const GroupChange& change, absl::Time now);
   void TellFailures(absl::Time now);
+  void TellFailure(WorkerId worker, const Failure& failure, absl::Time now);
+  absl::Status ApplyView(const JournalEntry& entry);
+  absl::Status ApplyFailure(const JournalEntry& entry);
   // Whether the holders' weights are the same bits, and every record is in them once.
   absl::Status AuditGroup(int64_t* records_repeated) const;
 
@@ -225,7 +220,9 @@ class Master {
   Evaluations evaluations_;
   Checkpoints checkpoints_;
   Group group_;
-  GroupView last_view_;  // Of this generation.
+  GroupView last_view_;                      // Of this generation.
+  std::map<MemberId, WorkerId> workers_of_;  // As members of the group introduced themselves.
+  Failures failures_;
   std::vector<LaunchPlace> worker_places_;
   std::vector<LaunchPlace> server_places_;
   CrashLoop worker_crashes_, server_crashes_;
@@ -251,11 +248,9 @@ class Master {
   absl::Time last_tick_;
   std::optional<absl::Time> dismissed_;  // When everyone was told to go.
   bool finished_ = false;
-  size_t reported_ = 0;                      // Evaluations whose end was told.
-  std::optional<ViewAuthority> authority_;   // Of this generation.
-  std::map<MemberId, WorkerId> workers_of_;  // As members of the group introduced themselves.
-  std::map<WorkerId, Failure> failures_;     // Not yet told.
-  std::vector<std::string> step_failures_;   // Of the group's next step.
+  size_t reported_ = 0;                     // Evaluations whose end was told.
+  std::optional<ViewAuthority> authority_;  // Of this generation.
+  std::vector<std::string> step_failures_;  // Of the group's next step.
   double loss_ = 0;
   double loss_weight_ = 0;
 };

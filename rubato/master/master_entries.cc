@@ -29,12 +29,15 @@ int64_t StartTarget(const WorkersSpec& workers) {
 std::string ShapeOf(const MasterOptions& options) {
   const JobSpec& job = options.job;
   const bool together = job.strategy == "allreduce";
-  return absl::StrCat("train records ", options.data.train_records(), ", validation records ",
-                      options.data.validation_records(), ", batch_size ", job.batch_size,
-                      ", epochs ", job.epochs, ", max_steps ", job.max_steps, ", seed ", job.seed,
-                      ", shuffle.tasks ", job.shuffle.tasks, ", shuffle.buffer ",
-                      job.shuffle.buffer,
-                      together ? ", strategy allreduce" : absl::StrCat(", servers ", job.servers));
+  return absl::StrCat(
+      "train records ", options.data.train_records(), ", validation records ",
+      options.data.validation_records(), ", batch_size ", job.batch_size, ", epochs ", job.epochs,
+      ", max_steps ", job.max_steps, ", seed ", job.seed, ", shuffle.tasks ", job.shuffle.tasks,
+      ", shuffle.buffer ", job.shuffle.buffer,
+      job.mode == "async"
+          ? ""
+          : absl::StrCat(", mode ", job.mode, " by ", PlanOf(job, 0, 0).round_tasks),
+      together ? ", strategy allreduce" : absl::StrCat(", servers ", job.servers));
 }
 
 }  // namespace
@@ -163,10 +166,10 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
     case EntryKind::kFounded:
       ApplyFounded(entry);
       return absl::OkStatus();
-    case EntryKind::kViewIssued: {
-      RUBATO_ASSIGN_OR_RETURN(last_view_, DecodeGroupView(entry.text));
-      return absl::OkStatus();
-    }
+    case EntryKind::kViewIssued:
+      return ApplyView(entry);
+    case EntryKind::kFailure:
+      return ApplyFailure(entry);
     case EntryKind::kTrained:
       ledger_.SetTogether(entry.value, entry.incarnation);
       if (WorkerMember* member = members_.FindWorker(WorkerId(entry.id))) ++member->commits;
@@ -180,6 +183,24 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       return absl::OkStatus();
   }
   return absl::DataLossError("an entry of unknown kind");
+}
+
+absl::Status Master::ApplyView(const JournalEntry& entry) {
+  RUBATO_ASSIGN_OR_RETURN(last_view_, DecodeGroupView(entry.text));
+  for (size_t i = 0; i < last_view_.members.size() && i < entry.numbers.size(); ++i) {
+    workers_of_[last_view_.members[i].id] = WorkerId(static_cast<int64_t>(entry.numbers[i]));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Master::ApplyFailure(const JournalEntry& entry) {
+  if (entry.value == 1) {
+    failures_.Told(WorkerId(entry.id));
+    return absl::OkStatus();
+  }
+  RUBATO_ASSIGN_OR_RETURN(Failure failure, DecodeFailure(entry.text));
+  failures_.Note(WorkerId(entry.id), std::move(failure));
+  return absl::OkStatus();
 }
 
 // What happens beside training.
@@ -330,6 +351,7 @@ void Master::ApplyResume(const JournalEntry& entry) {
   for (const auto& [id, worker] : members_.workers()) Reopen(id);
   members_.RemoveAll();
   ledger_.ForgetFailures();
+  failures_.Forget();
   not_finite_ = 0;
   worker_crashes_.Progress();
   server_crashes_.Progress();

@@ -11,7 +11,7 @@ namespace rubato {
 // earlier generation, or one evicted, may have trained on for a while.
 void Master::HearGroup(WorkerId id, const GroupReport& report, absl::Time now) {
   group_.Hear(id, report);
-  if (report.generation == group_.generation()) NoteChange(report.change);
+  if (report.generation == group_.generation()) NoteChange(report.change, now);
   if (verdict_.has_value() || report.generation != group_.generation() || !report.holds) return;
   const bool first = members_.FindWorker(id)->commits == 0;
   if (first) Say(now, "worker_holds", {{"worker", id.value()}, {"step", report.steps}});

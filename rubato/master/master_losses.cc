@@ -61,10 +61,13 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
   const bool hung = worker->killed && worker->state == State::kStarting;
   const ExitKind kind = KindOf(notice, told, hung);
   const std::string cause = absl::StrCat(id.ToString(), ": ", CauseOf(notice, hung));
-  Say(now, absl::StrCat("worker_", Verb(kind)), {{"worker", notice.id}}, CauseOf(notice, hung));
-  if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) {
-    FailureOf(id, now).cause = cause;
+  Fields fields = {{"worker", notice.id}};
+  // What becomes of a worker that was given up before is no failure of its own.
+  if (const std::string* first = FirstCauseOf(id); first != nullptr && kind != ExitKind::kLeft) {
+    fields.emplace_back("collateral_of", *first);
   }
+  Say(now, absl::StrCat("worker_", Verb(kind)), std::move(fields), CauseOf(notice, hung));
+  if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) NoteEnd(id, cause, now);
   const std::vector<Task> held = ledger_.HeldBy(id);
   if (kind == ExitKind::kCrashed && !held.empty()) {
     FailTask({.worker = id, .task = held.front().id, .error = cause}, now);
@@ -158,8 +161,7 @@ void Master::EvictSilent(absl::Time now) {
   for (const WorkerId id : silent) {
     const absl::Duration silence = now - members_.FindWorker(id)->heard;
     if (together()) {
-      FailureOf(id, now).cause =
-          absl::StrCat(id.ToString(), ": silent for ", absl::FormatDuration(silence));
+      NoteEnd(id, absl::StrCat(id.ToString(), ": silent for ", absl::FormatDuration(silence)), now);
     }
     Record({.kind = EntryKind::kEvicted, .id = id.value()}, now);
     TellGone(id, /*left=*/false, now);

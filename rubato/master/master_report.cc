@@ -77,6 +77,7 @@ void Master::RepeatEffects(absl::Time now) {
       options_.resume ? "rubato train --resume" : "the master before it died");
   reported_ = evaluations_.results().size();
   group_.Expect(members_.view().workers);
+  failures_.Restart(now);
   if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
     effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = Manifest()});
     if (checkpoints_.dropped() > 0) effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});

@@ -45,17 +45,20 @@ bool Master::Inherits() const { return authority_ && authority_->HasHeir(); }
 void Master::TellViews(absl::Time now) {
   if (!authority_.has_value()) return;
   for (const ViewAuthority::Decision& decision : authority_->TakeDecisions()) {
+    std::vector<std::string> names;
+    std::vector<double> numbers;
+    for (const GroupMember& member : decision.view.members) {
+      names.push_back(WorkerOf(member.id).ToString());
+      numbers.push_back(static_cast<double>(WorkerOf(member.id).value()));
+    }
     Record({.kind = EntryKind::kViewIssued,
             .incarnation = group_.generation(),
-            .text = EncodeGroupView(decision.view)},
+            .text = EncodeGroupView(decision.view),
+            .numbers = std::move(numbers)},
            now);
     // The founder has founded. Whoever offers a state from now on was left behind with it, and the
     // ledger may be further: the next generation begins from a checkpoint.
     authority_->RequireOffer(kNever);
-    std::vector<std::string> names;
-    for (const GroupMember& member : decision.view.members) {
-      names.push_back(WorkerOf(member.id).ToString());
-    }
     Say(now, "view",
         {{"number", static_cast<int64_t>(decision.view.number)},
          {"members", absl::StrJoin(names, " ")},

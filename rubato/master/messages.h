@@ -176,6 +176,7 @@ struct HeartbeatReply {
   // go.
   int64_t checkpoint_wanted = 0;
   int64_t checkpoint_oldest = 0;
+  int64_t rounds = 0;                // Servers, modes sync and hybrid: that many are whole.
   std::optional<GroupOrders> group;  // Workers of strategy allreduce.
 };
 

@@ -64,6 +64,10 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
         return HandleAccepted(message, now);
       case Kind::kReject:
         return HandleReject(message, now);
+      case Kind::kCaughtUp:
+      case Kind::kLeaving:
+      case Kind::kComplaint:
+        return Tick(now);  // A wish waits for no timer.
       default:
         return;
     }

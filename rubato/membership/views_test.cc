@@ -183,6 +183,16 @@ TEST(ViewsTest, WithQuorumAnyTheLastOneGoesOn) {
   EXPECT_EQ(assembly[3].view().members, std::vector<GroupMember>{M(3)});
 }
 
+// Whoever proposes acts on a wish when it comes, not when its next timer runs out.
+TEST(ViewsTest, AWishWaitsForNoTimer) {
+  const ViewOptions options;
+  Assembly assembly(3, options);
+  assembly[1].SetLeaving();
+  assembly[1].Tick(assembly.now);
+  assembly.Deliver();
+  EXPECT_LE(assembly[0].next_wake(), assembly.now + options.gather);
+}
+
 // A planned change lets the running step end; only then does anyone let go of the view.
 TEST(ViewsTest, WhoLeavesWaitsForTheEndOfTheStep) {
   Assembly assembly(3);

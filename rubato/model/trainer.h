@@ -122,6 +122,16 @@ class Trainer {
   // Scores, rows x score_width: a probability when the width is 1, else logits of the classes.
   virtual absl::Status Predict(const StepInput& in, std::vector<float>* scores) = 0;
   virtual int64_t score_width() const = 0;
+
+  // Writes the model with these dense weights as TorchScript, which scores without Rubato.
+  // FAILED_PRECONDITION says why this model cannot be written so.
+  virtual absl::Status SaveScript(absl::Span<const float> dense, const std::string& path) {
+    return absl::UnimplementedError("this engine writes no TorchScript");
+  }
+  // From now on Predict() asks the script at `path` and not the model.
+  virtual absl::Status UseScript(const std::string& path) {
+    return absl::UnimplementedError("this engine reads no TorchScript");
+  }
   // The user's own metrics for a batch and its scores: name -> sum over the rows. Reported as
   // the sum over all records divided by their number.
   virtual std::map<std::string, double> Metrics(const Batch& batch,

@@ -43,7 +43,7 @@ class FinalMlp : public TorchModel {
     const torch::Tensor a = mlp1_->forward(in, rows.flat * gates[0]);
     const torch::Tensor b = mlp2_->forward(in, rows.flat * gates[1]);
     const auto parts = [&](const torch::Tensor& x) {
-      return x.view({x.size(0), heads_, -1}).transpose(0, 1);  // heads x rows x part
+      return x.view({-1, heads_, x.size(1) / heads_}).transpose(0, 1);  // heads x rows x part
     };
     const torch::Tensor products = (parts(a).bmm(product_) * parts(b)).sum(2).sum(0);
     return rows.logit + linear_->forward(torch::cat({a, b}, 1)).squeeze(1) + products;

@@ -1,6 +1,8 @@
 #include "rubato/models/fm_lookup.h"
 
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 
@@ -121,9 +123,20 @@ struct FmFunction : torch::autograd::Function<FmFunction> {
   }
 };
 
+// The same as operations of libtorch, which a trace can follow.
+FmOutput FmOfOperations(const PulledRows& pulled, const torch::Tensor& extra) {
+  const torch::Tensor rows = torch::embedding(pulled.rows, pulled.position);
+  const torch::Tensor vectors = rows.narrow(2, 1, pulled.rows.size(1) - 1);
+  const torch::Tensor pairs = vectors.sum(1).square() - vectors.square().sum(1);
+  const torch::Tensor deep = vectors.flatten(1);
+  return {extra.defined() ? torch::cat({deep, extra}, 1) : deep,
+          rows.select(2, 0).sum(1) + 0.5 * pairs.sum(1)};
+}
+
 }  // namespace
 
 FmOutput FmLookup(const PulledRows& pulled, const torch::Tensor& extra) {
+  if (torch::jit::tracer::isTracing()) return FmOfOperations(pulled, extra);
   const variable_list out =
       FmFunction::apply(pulled.rows, Constants{pulled.position, pulled.gradient, extra});
   return {out[0], out[1]};

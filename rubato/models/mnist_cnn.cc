@@ -28,7 +28,7 @@ class MnistCnn : public TorchModel {
   int64_t score_width() const override { return 10; }
 
   torch::Tensor Forward(const ModelInput& in) override {
-    torch::Tensor x = in.dense.view({in.rows, 1, kSide, kSide});
+    torch::Tensor x = in.dense.view({-1, 1, kSide, kSide});
     x = torch::max_pool2d(torch::relu(conv1_->forward(x)), 2);
     x = torch::max_pool2d(torch::relu(conv2_->forward(x)), 2);
     x = torch::relu(hidden_->forward(x.flatten(1)));

@@ -39,15 +39,15 @@ class LayerImpl : public torch::nn::Module {
 
  private:
   torch::Tensor Attend(const torch::Tensor& x) {
-    const int64_t rows = x.size(0), tokens = x.size(1), dim = x.size(2);
+    const int64_t tokens = x.size(1), dim = x.size(2);
     const torch::Tensor parts = attention_in_->forward(x)
-                                    .view({rows, tokens, 3, heads_, dim / heads_})
+                                    .view({-1, tokens, 3, heads_, dim / heads_})
                                     .permute({2, 0, 3, 1, 4});  // 3 x rows x heads x tokens x ...
     const torch::Tensor query = parts[0], key = parts[1], value = parts[2];
     const double scale = 1 / std::sqrt(static_cast<double>(dim / heads_));
     const torch::Tensor weights = (scale * query.matmul(key.transpose(2, 3))).softmax(-1);
     return attention_out_->forward(
-        weights.matmul(value).transpose(1, 2).reshape({rows, tokens, dim}));
+        weights.matmul(value).transpose(1, 2).reshape({-1, tokens, dim}));
   }
 
   const int64_t heads_;

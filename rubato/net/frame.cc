@@ -40,7 +40,8 @@ absl::Span<char> FrameParser::Space() {
   const size_t have = end_ - begin_;
   // A frame whose size is known is read to its end and no further, so that the next one starts a
   // fresh buffer instead of being moved.
-  const size_t need = wanted_ > have ? wanted_ - have : kReadAhead;
+  // Of a huge one only as much again as has come already: its size is so far a mere claim.
+  const size_t need = wanted_ > have ? std::min(wanted_ - have, std::max(kKeep, have)) : kReadAhead;
   if (end_ + need > capacity_) {
     Reserve(have + need);
     if (begin_ > 0) {

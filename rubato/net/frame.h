@@ -25,7 +25,7 @@
 namespace rubato {
 
 inline constexpr uint32_t kFrameMagic = 0x4f425552;  // "RUBO"
-inline constexpr uint16_t kProtocolVersion = 1;
+inline constexpr uint16_t kProtocolVersion = 2;
 inline constexpr size_t kFrameBytesMax = size_t{1} << 30;
 inline constexpr size_t kHelloBytesMax = 4096;
 

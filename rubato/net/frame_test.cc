@@ -1,4 +1,5 @@
 #include "rubato/net/frame.h"
+#include "absl/strings/str_cat.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -95,7 +96,7 @@ TEST(HelloTest, GreetingsSurviveTheTripAndVersionsAreCompared) {
   ASSERT_TRUE(back.ok());
   EXPECT_EQ(*back, hello);
   EXPECT_THAT(std::string(DecodeHello(EncodeHello({.version = 9})).status().message()),
-              HasSubstr("speaks protocol 9, this server 1"));
+              HasSubstr(absl::StrCat("speaks protocol 9, this server ", kProtocolVersion)));
   for (size_t n = 0; n < EncodeHello(hello).size(); ++n) {
     EXPECT_FALSE(DecodeHello(EncodeHello(hello).substr(0, n)).ok());
   }

@@ -148,6 +148,9 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name) : name_(na
   writer.PutString(shard.map_.Encode());
   writer.PutString(shard.declaration_bytes_);
   PutHistories(writer, shard.histories_);
+  shard.staged_.Visit(
+      [&](const StagedGradient& gradient) { staged_.push_back(gradient.Encode()); });
+  writer.Put<uint64_t>(staged_.size());
   writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
   for (size_t t = 0; t < shard.tables_.size(); ++t) {
     EmbeddingTable& table = *shard.tables_[t];
@@ -171,6 +174,15 @@ absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
       RUBATO_RETURN_IF_ERROR(sink.Append(
           RecordKind::kCheckpointDense,
           {reinterpret_cast<const char*>(dense_.data()), dense_.size() * sizeof(float)}));
+      stage_ = Stage::kStaged;
+      return false;
+    case Stage::kStaged:
+      for (size_t bytes = 0; bytes < kStepBytes && staged_written_ < staged_.size();) {
+        const std::string& body = staged_[staged_written_++];
+        RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointStaged, body));
+        bytes += body.size();
+      }
+      if (staged_written_ < staged_.size()) return false;
       stage_ = tables_.empty() ? Stage::kEnd : Stage::kRows;
       return false;
     case Stage::kRows: {
@@ -201,6 +213,8 @@ absl::Status CheckpointReader::Add(RecordKind kind, absl::string_view body) {
       return AddRows(body);
     case RecordKind::kCheckpointCounted:
       return AddCounted(body);
+    case RecordKind::kCheckpointStaged:
+      return AddStaged(body);
     case RecordKind::kCheckpointEnd:
       end_ = true;
       return absl::OkStatus();
@@ -220,6 +234,7 @@ absl::Status CheckpointReader::AddHead(absl::string_view body) {
   RUBATO_RETURN_IF_ERROR(reader.Check("head"));
   RUBATO_ASSIGN_OR_RETURN(const PartitionMap map, PartitionMap::Decode(map_bytes));
   RUBATO_ASSIGN_OR_RETURN(histories_, GetHistories(reader));
+  staged_ = reader.Get<uint64_t>();
   const auto tables = reader.Get<uint32_t>();
   for (uint32_t t = 0; t < tables && reader.ok(); ++t) {
     rows_.push_back({reader.Get<uint64_t>()});
@@ -354,8 +369,16 @@ absl::Status CheckpointReader::AddCounted(absl::string_view body) {
   return absl::OkStatus();
 }
 
+absl::Status CheckpointReader::AddStaged(absl::string_view body) {
+  if (!dense_ || staged_ == 0) return absl::DataLossError("a gradient out of place");
+  --staged_;
+  RUBATO_ASSIGN_OR_RETURN(const StagedGradient gradient, StagedGradient::Decode(body));
+  return shard_.RestoreStaged(gradient);
+}
+
 absl::Status CheckpointReader::Finish() const {
-  if (!head_ || !dense_ || !end_) return absl::DataLossError("cut short: its end is missing");
+  const bool whole = head_ && dense_ && end_ && staged_ == 0;
+  if (!whole) return absl::DataLossError("cut short: its end is missing");
   for (size_t t = 0; t < rows_.size() && shard_.declared(); ++t) {
     const EmbeddingTable& table = *shard_.tables_[t];
     const uint64_t rows = foreign_ ? rows_[t].seen : table.rows();

@@ -5,7 +5,7 @@
 // order of the rows' keys. So a push pays one copy of a row at most, and never waits longer than
 // a step.
 //
-//     head | dense weights | rows, counted ids | rows, counted ids | ... | end
+//     head | dense weights | staged gradients | rows, counted ids | rows, counted ids | ... | end
 //
 // The head says what the server owns, with its histories: the files of all servers together are
 // the whole state, whoever owned what, and RestoreShard takes any server's part from them.
@@ -57,12 +57,14 @@ class CheckpointWriter {
 
  private:
   class TableCut;
-  enum class Stage { kHead, kDense, kRows, kEnd, kDone };
+  enum class Stage { kHead, kDense, kStaged, kRows, kEnd, kDone };
 
   CheckpointName name_;
   Stage stage_ = Stage::kHead;
   std::string head_;
   std::vector<float> dense_;  // All slices.
+  std::vector<std::string> staged_;
+  size_t staged_written_ = 0;
   std::vector<std::unique_ptr<TableCut>> tables_;
   size_t table_ = 0;  // The one being written.
 };
@@ -87,6 +89,7 @@ class CheckpointReader {
   absl::Status AddDense(absl::string_view body);
   absl::Status AddRows(absl::string_view body);
   absl::Status AddCounted(absl::string_view body);
+  absl::Status AddStaged(absl::string_view body);
   bool Wants(uint64_t id) const {
     return shard_.owned_[static_cast<size_t>(PartitionOf(PointOf(id)))];
   }
@@ -104,6 +107,7 @@ class CheckpointReader {
   };
   std::vector<Count> rows_;     // By table.
   std::vector<Count> counted_;  // Likewise, ids without a row.
+  uint64_t staged_ = 0;         // Gradients yet to come.
 };
 
 // Fills a fresh shard, whatever its number and that of its like, with its part of a checkpoint:

@@ -10,6 +10,7 @@ namespace {
 
 // No model comes near these; bytes that claim more are not worth an allocation.
 constexpr uint32_t kPartsMax = 1 << 20;
+constexpr int64_t kDenseMax = int64_t{1} << 40;
 
 void PutInts(ByteWriter& writer, const std::vector<int64_t>& values) {
   writer.Put<uint32_t>(static_cast<uint32_t>(values.size()));
@@ -141,6 +142,10 @@ void GetTable(ByteReader& reader, TableSpec& table) {
 
 }  // namespace
 
+PushMode PushModeOf(absl::string_view name) {
+  return name == "sync" ? PushMode::kSync : name == "hybrid" ? PushMode::kHybrid : PushMode::kAsync;
+}
+
 absl::string_view PushOutcomeName(PushOutcome outcome) {
   switch (outcome) {
     case PushOutcome::kApplied:
@@ -149,6 +154,8 @@ absl::string_view PushOutcomeName(PushOutcome outcome) {
       return "duplicate";
     case PushOutcome::kFenced:
       return "fenced";
+    case PushOutcome::kStale:
+      return "stale";
   }
   return "?";
 }
@@ -159,6 +166,8 @@ std::string EncodeDeclaration(const Declaration& declaration, const std::vector<
   writer.Put<uint64_t>(declaration.seed);
   VisitOptimizerFields(declaration.optimizer, PutField{writer});
   PutRows(writer, declaration.rows);
+  writer.Put<uint8_t>(static_cast<uint8_t>(declaration.mode));
+  writer.Put<int64_t>(declaration.tolerance);
   writer.Put<int64_t>(declaration.signature.dense_size);
   writer.Put<uint32_t>(static_cast<uint32_t>(declaration.signature.dense.size()));
   for (const DenseParameter& dense : declaration.signature.dense) {
@@ -190,6 +199,9 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
   declaration.seed = reader.Get<uint64_t>();
   VisitOptimizerFields(declaration.optimizer, GetField{reader});
   declaration.rows = GetRows(reader);
+  const auto mode = reader.Get<uint8_t>();
+  declaration.mode = static_cast<PushMode>(mode);
+  declaration.tolerance = reader.Get<int64_t>();
   declaration.signature.dense_size = reader.Get<int64_t>();
   for (uint32_t n = parts(); n > 0 && reader.ok(); --n) {
     DenseParameter& dense = declaration.signature.dense.emplace_back();
@@ -202,7 +214,10 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
     GetTable(reader, declaration.signature.tables.emplace_back());
   }
   declaration.dense = reader.GetVector<float>(reader.Get<uint64_t>());
-  if (!reader.ok() || reader.remaining() > 0) {
+  const bool mode_known = mode <= static_cast<uint8_t>(PushMode::kHybrid);
+  const int64_t dense_size = declaration.signature.dense_size;
+  if (!reader.ok() || reader.remaining() > 0 || !mode_known || declaration.tolerance < 0 ||
+      dense_size < 0 || dense_size > kDenseMax) {
     return absl::InvalidArgumentError("bytes that are no declaration of a model");
   }
   return declaration;
@@ -211,6 +226,12 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
 absl::Status SameDeclaration(const Declaration& first, const Declaration& later) {
   if (later.seed != first.seed) return Differ("seed", later.seed, first.seed);
   RUBATO_RETURN_IF_ERROR(SameOptimizer(first.optimizer, later.optimizer));
+  if (later.mode != first.mode) {
+    return Differ("mode", static_cast<int>(later.mode), static_cast<int>(first.mode));
+  }
+  if (later.tolerance != first.tolerance) {
+    return Differ("rounds.tolerance", later.tolerance, first.tolerance);
+  }
   if (later.rows != first.rows) {
     return absl::FailedPreconditionError("other rules for rows of tables than declared");
   }

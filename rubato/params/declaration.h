@@ -15,6 +15,11 @@
 
 namespace rubato {
 
+// When a gradient moves the weights: docs/design/0003-modes.md.
+enum class PushMode : uint8_t { kAsync = 0, kSync = 1, kHybrid = 2 };
+// As a job file has it, which must be one of the three.
+PushMode PushModeOf(absl::string_view name);
+
 // The first declaration makes the tables and sets the dense weights; later ones must agree with it
 // in everything but the dense values, which every worker derives from the same seed.
 struct Declaration {
@@ -22,6 +27,8 @@ struct Declaration {
   OptimizerSpec optimizer;  // Of dense weights, and of tables without their own.
   RowsSpec rows;            // Of tables without their own.
   uint64_t seed = 0;
+  PushMode mode = PushMode::kAsync;
+  int64_t tolerance = 0;  // Modes sync and hybrid: rounds that a gradient may be behind.
   // All dense weights at their starting values, flat: signature.dense_size of them.
   std::vector<float> dense;
 };
@@ -35,6 +42,8 @@ struct TablePull {
 struct PullRequest {
   std::vector<TablePull> tables;  // One a table, as in the signature; empty if none is wanted.
   absl::Span<float> dense;        // All dense weights, or empty if not wanted.
+  int64_t rounds = 0;             // Modes sync, hybrid: that many are whole, and shall be in them.
+  absl::Span<int64_t> steps;      // By server, or empty: filled with the steps it had applied.
 };
 
 // One table's part of a push: ids[i] is moved against row i of `gradients`.
@@ -48,16 +57,30 @@ struct PushRequest {
   WorkerId worker;
   int64_t view = 0;               // The newest view the worker knew.
   double rate = 1;                // What the learning rate is multiplied with from this push on.
+  int64_t records = 0;            // That the gradient is the mean of; 0: there is none.
+  int64_t round = 0;              // Modes sync, hybrid: the round this batch is of,
+  int64_t rounds = 0;             // and how many were whole when it was leased.
   std::vector<TablePush> tables;  // One a table, as in the signature; empty if none is moved.
   absl::Span<const float> dense;  // All dense gradients, or empty if none.
+  // By server: how many steps it had applied when the weights were pulled. Those applied since are
+  // the push's staleness. Empty: unknown.
+  absl::Span<const int64_t> pulled;
 };
+
+// More records than anybody has: positions beyond are nobody's, and sums of them do not overflow.
+inline constexpr int64_t kPositionsMax = int64_t{1} << 48;
+// Whether a batch can be called so: some positions of some epoch.
+inline bool IsBatch(const BatchKey& key) {
+  return key.epoch >= 0 && key.begin >= 0 && key.begin < key.end && key.end <= kPositionsMax;
+}
 
 enum class PushOutcome {
   kApplied,
   kDuplicate,  // The batch was applied before: acknowledged, not applied again.
   kFenced,     // The worker is no longer in the view: refused for good.
+  kStale,      // Computed from weights too many rounds behind: to be computed again.
 };
-absl::string_view PushOutcomeName(PushOutcome outcome);  // "applied", "duplicate", "fenced".
+absl::string_view PushOutcomeName(PushOutcome outcome);  // As in "applied".
 
 }  // namespace rubato
 

@@ -1,5 +1,6 @@
 #include "rubato/params/history.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "rubato/base/status.h"
@@ -97,6 +98,8 @@ void PutHistories(ByteWriter& writer, const std::vector<History>& histories) {
     PutApplied(writer, history.applied);
     writer.Put<int64_t>(history.steps);
     writer.Put<double>(history.rate);
+    writer.Put<int64_t>(history.rounds);
+    writer.Put<int64_t>(history.round_samples);
   }
 }
 
@@ -109,10 +112,14 @@ absl::StatusOr<std::vector<History>> GetHistories(ByteReader& reader) {
     RUBATO_ASSIGN_OR_RETURN(history.applied, GetApplied(reader));
     history.steps = reader.Get<int64_t>();
     history.rate = reader.Get<double>();
+    history.rounds = reader.Get<int64_t>();
+    history.round_samples = reader.Get<int64_t>();
     if (!reader.ok()) break;
     if (!(history.rate > 0 && history.rate <= 1)) {
       return absl::DataLossError("a history with an impossible rate");
     }
+    const auto [fewest, most] = std::minmax(history.rounds, history.round_samples);
+    if (fewest < 0 || most > kMost) return absl::DataLossError("a history of impossible rounds");
     if (history.steps < 0 || history.steps > kMost || history.partitions.empty()) {
       return absl::DataLossError("a history of nothing");
     }

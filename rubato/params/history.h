@@ -22,13 +22,18 @@ struct History {
   std::map<int64_t, IntervalSet> applied;  // Positions by epoch.
   int64_t steps = 0;                       // Pushes applied.
   double rate = 1;                         // What the last of them multiplied learning rates with.
+  // Modes sync and hybrid: rounds that moved the weights, and the records of them. In sync a step
+  // is a round; the gradients of later rounds are applied only to be staged (staged_rounds.h).
+  int64_t rounds = 0;
+  int64_t round_samples = 0;
 
   // How much of a batch was applied: a batch is applied whole, so a part is an error.
   enum class Held { kNothing, kAll, kPart };
   Held HeldOf(const BatchKey& key) const;
   int64_t samples() const;
   bool SamePast(const History& other) const {
-    return steps == other.steps && rate == other.rate && applied == other.applied;
+    return steps == other.steps && rate == other.rate && rounds == other.rounds &&
+           applied == other.applied;
   }
 };
 

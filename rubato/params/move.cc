@@ -159,6 +159,10 @@ std::vector<MoveRecord> MoveSender::Finish() {
     writer.Put<int64_t>(s);
     writer.PutSpan<float>(slice);
   }
+  shard_.staged_.Visit([&](const StagedGradient& gradient) {
+    MoveRecord& record = out.emplace_back(RecordKind::kArriveStaged, Header());
+    record.second += gradient.Of(order_.partitions).Encode();
+  });
   MoveRecord& end = out.emplace_back(RecordKind::kArriveEnd, Header());
   ByteWriter writer(end.second);
   PutHistories(writer, HistoriesOf(shard_.histories_, order_.partitions));

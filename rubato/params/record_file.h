@@ -36,8 +36,10 @@ enum class RecordKind : uint32_t {
   kArriveCounted = 14,
   kArriveGone = 15,
   kArriveDense = 16,
-  kArriveEnd = 17,
-  kOwn = 18,  // In a log: the map from now on.
+  kArriveStaged = 17,
+  kArriveEnd = 18,
+  kOwn = 19,               // In a log: the map from now on.
+  kCheckpointStaged = 20,  // A gradient that waits for the others of its round.
 };
 
 inline constexpr uint32_t kFileVersion = 4;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/net/frame.h"
 #include "rubato/params/learning_rate.h"
 
 namespace rubato {
@@ -125,16 +126,32 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
   return absl::OkStatus();
 }
 
-absl::Status Shard::Pull(absl::string_view body, Buffer* reply) {
+bool Shard::PullChanges(absl::string_view body) const {
+  if (InRounds() && PullRounds(body) > rounds()) return true;
+  return histories_.size() > 1 && std::any_of(tables_.begin(), tables_.end(),
+                                              [](const auto& t) { return t->decays_lazily(); });
+}
+
+absl::Status Shard::BeforePull(absl::string_view body) { return Whole(PullRounds(body)); }
+
+absl::Status Shard::Pull(absl::string_view body, Buffer* reply, PullScratch* scratch) const {
   if (!declared()) return absl::FailedPreconditionError("pull before the model was declared");
-  RUBATO_RETURN_IF_ERROR(DecodePull(body, &pull_));
-  RUBATO_RETURN_IF_ERROR(CheckVersion(pull_.version));
-  if (!pull_.tables.empty() && pull_.tables.size() != tables_.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("pull of ", pull_.tables.size(), " tables, but there are ", tables_.size()));
+  DecodedPull& pull = scratch->pull;
+  RUBATO_RETURN_IF_ERROR(DecodePull(body, &pull));
+  RUBATO_RETURN_IF_ERROR(CheckVersion(pull.version));
+  if (pull.rounds > rounds() && InRounds()) {
+    return absl::FailedPreconditionError("pull of rounds that have not moved the weights");
   }
-  for (size_t t = 0; t < pull_.tables.size(); ++t) {
-    const TableIds& part = pull_.tables[t];
+  if (!pull.tables.empty() && pull.tables.size() != tables_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("pull of ", pull.tables.size(), " tables, but there are ", tables_.size()));
+  }
+  const auto wire_bytes = static_cast<size_t>(WireBytes(pull.format));
+  const uint64_t dense = pull.want_dense ? dense_floats() : 0;
+  uint64_t bytes = sizeof(PullReplyHead) + Padded(dense * wire_bytes);
+  int64_t rows = 0;
+  for (size_t t = 0; t < pull.tables.size(); ++t) {
+    const TableIds& part = pull.tables[t];
     if (!part.ids.empty() && part.dim != tables_[t]->dim()) {
       return absl::InvalidArgumentError(absl::StrCat("pull of table ", tables_[t]->name(), ": dim ",
                                                      part.dim, ", not ", tables_[t]->dim()));
@@ -143,21 +160,41 @@ absl::Status Shard::Pull(absl::string_view body, Buffer* reply) {
       return absl::InvalidArgumentError(
           absl::StrCat("pull of table ", tables_[t]->name(), ": ids of another server"));
     }
+    bytes += Padded(part.ids.size() * tables_[t]->dim() * wire_bytes);
+    rows += static_cast<int64_t>(part.ids.size());
   }
-  reply->Put<uint64_t>(pull_.want_dense ? dense_floats() : 0);
+  if (bytes > kFrameBytesMax) {
+    return absl::InvalidArgumentError(absl::StrCat("pull of ", bytes, " bytes, but a reply holds ",
+                                                   kFrameBytesMax, ": lower batch_size"));
+  }
+  reply->Put(PullReplyHead{dense, histories_.empty() ? 0 : histories_[0].steps});
   for (const auto& [s, slice] : dense_) {
-    if (!pull_.want_dense) break;
+    if (!pull.want_dense) break;
     const size_t floats = SliceFloats(declaration_->signature.dense_size, s);
-    reply->Append(slice.data(), floats * sizeof(float));
+    PackFloats(pull.format, slice.data(), floats, reply->Extend(floats * wire_bytes));
   }
   reply->Pad();
-  for (size_t t = 0; t < pull_.tables.size(); ++t) {
-    const auto ids = pull_.tables[t].ids;
-    char* out = reply->Extend(ids.size() * tables_[t]->dim() * sizeof(float));
-    GatherRows(t, ids, reinterpret_cast<float*>(out));
+  for (size_t t = 0; t < pull.tables.size(); ++t) {
+    const auto ids = pull.tables[t].ids;
+    const size_t dim = tables_[t]->dim();
+    char* out = reply->Extend(ids.size() * dim * wire_bytes);
+    if (pull.format == WireFormat::kFp32) {
+      GatherRows(t, ids, reinterpret_cast<float*>(out));
+    } else {
+      // In pieces that stay in the cache between the two loops.
+      constexpr size_t kPiece = 1024;
+      scratch->rows.resize(std::max(scratch->rows.size(), std::min(kPiece, ids.size()) * dim));
+      for (size_t begin = 0; begin < ids.size(); begin += kPiece) {
+        const auto piece = ids.subspan(begin, kPiece);
+        GatherRows(t, piece, scratch->rows.data());
+        PackFloats(pull.format, scratch->rows.data(), piece.size() * dim,
+                   out + begin * dim * wire_bytes);
+      }
+    }
     reply->Pad();
   }
-  ++counters_.pulls;
+  pulls_.fetch_add(1, std::memory_order_relaxed);
+  rows_pulled_.fetch_add(rows, std::memory_order_relaxed);
   return absl::OkStatus();
 }
 
@@ -202,7 +239,7 @@ absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log)
     ++counters_.fenced;
     return PushOutcome::kFenced;
   }
-  if (key.begin < 0 || key.begin >= key.end || key.epoch < 0) {
+  if (!IsBatch(key)) {
     return absl::InvalidArgumentError(absl::StrCat("a push for no batch: ", KeyText(key)));
   }
   RUBATO_RETURN_IF_ERROR(CheckVersion(push_.version));
@@ -220,11 +257,28 @@ absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log)
     ++counters_.duplicates;
     return PushOutcome::kDuplicate;
   }
+  if (Stale(request)) {
+    ++counters_.stale;
+    return PushOutcome::kStale;
+  }
   RUBATO_RETURN_IF_ERROR(CheckParts(push_));
+  RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
   if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
+  CountStaleness(push_.pulled);
   RUBATO_RETURN_IF_ERROR(Apply(request));
   ++counters_.pushes;
+  for (const TablePush& part : request.tables) {
+    counters_.rows_pushed += static_cast<int64_t>(part.ids.size());
+  }
   return PushOutcome::kApplied;
+}
+
+void Shard::CountStaleness(int64_t pulled) {
+  const int64_t steps = histories_.empty() ? 0 : histories_[0].steps;
+  if (pulled < 0 || pulled > steps) return;
+  ++counters_.stale_pushes;
+  counters_.staleness_sum += steps - pulled;
+  counters_.staleness_max = std::max(counters_.staleness_max, steps - pulled);
 }
 
 // Everything that could go wrong in Apply is found here, before the push is logged.
@@ -242,8 +296,11 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
   }
   const auto not_finite = [&](absl::string_view where, absl::Span<const float> values) {
     ++counters_.not_finite;
+    // Beyond the largest number of fp16 a gradient becomes infinite on its way.
+    const bool overflows = push.format == WireFormat::kFp16;
     return absl::OutOfRangeError(
-        absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values)));
+        absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values),
+                     overflows ? "; fp16 ends at 65504, params.wire: bf16 does not" : ""));
   };
   if (!(request.rate > 0 && request.rate <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat(from, "learning rates times ", request.rate));
@@ -261,17 +318,18 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
       return absl::InvalidArgumentError(absl::StrCat(from, where, ": ids of another server"));
     }
     if (!AllFinite(part.gradients)) return not_finite(where, part.gradients);
-    RUBATO_RETURN_IF_ERROR(Annotate(table.CheckRoom(part.ids.size()), from));
+    const auto staged = static_cast<size_t>(staged_.ids());  // They may all become rows.
+    RUBATO_RETURN_IF_ERROR(Annotate(table.CheckRoom(part.ids.size() + staged), from));
   }
   return absl::OkStatus();
 }
 
 // To those partitions that do not have it yet: all of them, but for a push that overtook a move.
 absl::Status Shard::Apply(const PushRequest& request) {
+  RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
   for (History& history : histories_) {
-    if (history.HeldOf(request.key) == History::Held::kNothing) {
-      RUBATO_RETURN_IF_ERROR(ApplyTo(history, request));
-    }
+    if (history.HeldOf(request.key) != History::Held::kNothing) continue;
+    RUBATO_RETURN_IF_ERROR(InRounds() ? Stage(history, request) : ApplyTo(history, request));
   }
   if (histories_.size() > 1) JoinHistories(histories_);
   BeginNextStep();
@@ -309,23 +367,33 @@ absl::Status Shard::ApplyTo(History& history, const PushRequest& request) {
 }
 
 void Shard::UpdateDense(const History& history, absl::Span<const float> gradient) {
-  const OptimizerStep step = {
-      .number = static_cast<uint32_t>(history.steps + 1),
-      .learning_rate = history.rate * LearningRateAt(optimizer_->spec(), history.samples())};
-  for (auto& [s, slice] : dense_) {
+  const OptimizerStep step = DenseStep(history);
+  for (const auto& [s, slice] : dense_) {
     const size_t floats = SliceFloats(declaration_->signature.dense_size, s);
     if (histories_.size() == 1 || history.partitions.Contains(PartitionOfSlice(s))) {
-      const auto all = absl::MakeSpan(slice);
-      optimizer_->UpdateDense(all.subspan(0, floats), all.subspan(floats),
-                              gradient.subspan(0, floats), step);
+      UpdateSlice(s, gradient.subspan(0, floats), step);
     }
     gradient.remove_prefix(floats);
   }
 }
 
+void Shard::UpdateSlice(int64_t s, absl::Span<const float> gradient, const OptimizerStep& step) {
+  const auto all = absl::MakeSpan(dense_.at(s));
+  optimizer_->UpdateDense(all.subspan(0, gradient.size()), all.subspan(gradient.size()), gradient,
+                          step);
+}
+
+OptimizerStep Shard::DenseStep(const History& history) const {
+  const int64_t steps = InRounds() ? history.rounds : history.steps;
+  const int64_t samples = InRounds() ? history.round_samples : history.samples();
+  return {.number = static_cast<uint32_t>(steps + 1),
+          .learning_rate = history.rate * LearningRateAt(optimizer_->spec(), samples)};
+}
+
 // Both the number and the rate follow from what was applied, so a replay comes to the same ones.
 void Shard::BeginStep(const History& history, bool evict) const {
-  const int64_t samples = history.samples();
+  const bool sync = declared() && declaration_->mode == PushMode::kSync;
+  const int64_t samples = sync ? history.round_samples : history.samples();
   for (const auto& table : tables_) {
     table->BeginStep(static_cast<uint32_t>(history.steps + 1), samples, history.rate, evict);
   }
@@ -383,6 +451,9 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   if (!declared()) return absl::DataLossError("a push before the declaration");
   RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
   RUBATO_RETURN_IF_ERROR(CheckParts(push_));
+  if (!IsBatch(push_.request.key)) {
+    return absl::DataLossError(absl::StrCat("a push for no batch: ", KeyText(push_.request.key)));
+  }
   const bool news = std::any_of(histories_.begin(), histories_.end(), [&](const History& history) {
     return history.HeldOf(push_.request.key) == History::Held::kNothing;
   });
@@ -394,12 +465,42 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
 
 ShardCounters Shard::counters() const {
   ShardCounters counters = counters_;
+  counters.pulls = pulls_.load(std::memory_order_relaxed);
+  counters.rows_pulled = rows_pulled_.load(std::memory_order_relaxed);
   for (const auto& table : tables_) {
     counters.rows_admitted += table->counters().admitted;
     counters.rows_refused += table->counters().refused;
     counters.rows_evicted += table->counters().evicted;
   }
   return counters;
+}
+
+void Shard::Inspect(ServerInspection* out) const {
+  const ShardCounters now = counters();
+  out->server = options_.server;
+  out->tables.clear();
+  for (const auto& table : tables_) {
+    const EmbeddingTableOptions& made = table->options();
+    out->tables.push_back({.name = table->name(),
+                           .dim = static_cast<int64_t>(table->dim()),
+                           .optimizer = made.spec.optimizer.value_or(made.optimizer).name,
+                           .rows = static_cast<int64_t>(table->rows()),
+                           .counted = static_cast<int64_t>(table->counted()),
+                           .bytes = static_cast<int64_t>(table->bytes()),
+                           .admitted = table->counters().admitted,
+                           .refused = table->counters().refused,
+                           .evicted = table->counters().evicted});
+  }
+  out->dense = declared() ? static_cast<int64_t>(dense_floats()) : 0;
+  out->bytes = bytes();
+  out->partitions = PartitionsOf(histories_).size();
+  out->steps = histories_.empty() ? 0 : histories_[0].steps;
+  out->view = view_;
+  out->pulls = now.pulls, out->rows_pulled = now.rows_pulled;
+  out->pushes = now.pushes, out->rows_pushed = now.rows_pushed;
+  out->duplicates = now.duplicates, out->fenced = now.fenced, out->not_finite = now.not_finite;
+  out->stale_pushes = now.stale_pushes, out->staleness_sum = now.staleness_sum;
+  out->staleness_max = now.staleness_max;
 }
 
 int64_t Shard::rows() const {
@@ -421,6 +522,7 @@ std::string Shard::Export() const {
   writer.PutString(declaration_bytes_);
   writer.PutString(map_.Encode());
   PutHistories(writer, histories_);
+  staged_.Visit([&](const StagedGradient& gradient) { writer.PutString(gradient.Encode()); });
   std::map<std::string, std::string> pieces;
   VisitState([&](const std::string& name, absl::string_view state) {
     pieces.emplace(name, std::string(state));

@@ -14,15 +14,19 @@
 //               │ yes
 //             append to the log, apply, kApplied
 //
+// In modes sync and hybrid a gradient of a round that is not whole yet is staged instead of applied
+// (shard_rounds.cc); to its batch it is the same: once.
+//
 // What it owns is a set of partitions, rows and slices of the dense weights, each with its history
 // (params/history.h): nothing of a partition depends on which others are here, so it can live on
 // any server, and move. The one exception is a table's `capacity`, of which a server has a share.
 //
-// Not thread-safe: the server's loop owns it.
+// Thread-safe only in that pulls may go side by side: the server's lock guards it.
 #ifndef RUBATO_PARAMS_SHARD_H_
 #define RUBATO_PARAMS_SHARD_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -40,8 +44,10 @@
 #include "rubato/params/declaration.h"
 #include "rubato/params/embedding_table.h"
 #include "rubato/params/history.h"
+#include "rubato/params/inspection.h"
 #include "rubato/params/memory.h"
 #include "rubato/params/record_file.h"
+#include "rubato/params/staged_rounds.h"
 #include "rubato/params/wire.h"
 
 namespace rubato {
@@ -58,14 +64,27 @@ struct ShardOptions {
 
 struct ShardCounters {
   int64_t pulls = 0;
+  int64_t rows_pulled = 0;
   int64_t pushes = 0;  // Applied.
+  int64_t rows_pushed = 0;
   int64_t duplicates = 0;
   int64_t fenced = 0;
+  int64_t stale = 0;
   int64_t not_finite = 0;
+  // Steps applied between a push's pull and its arrival, of those that say so.
+  int64_t stale_pushes = 0;
+  int64_t staleness_sum = 0;
+  int64_t staleness_max = 0;
   // Of all tables, a log's replay included.
   int64_t rows_admitted = 0;
   int64_t rows_refused = 0;  // Gradients of ids that have no row yet.
   int64_t rows_evicted = 0;
+};
+
+// What a pull works with; keep it for the next one.
+struct PullScratch {
+  DecodedPull pull;
+  std::vector<float> rows;
 };
 
 class Shard {
@@ -78,7 +97,18 @@ class Shard {
   // difference. The first is appended to `log` before it counts.
   absl::Status Declare(absl::string_view body, RecordSink* log);
   // Appends the rows and dense weights asked for. FAILED_PRECONDITION before the first Declare.
-  absl::Status Pull(absl::string_view body, Buffer* reply);
+  // Changes nothing but a count: several threads may pull at a time, each with its own scratch,
+  // while nobody calls anything else.
+  absl::Status Pull(absl::string_view body, Buffer* reply, PullScratch* scratch) const;
+  // Whether this pull must have the shard to itself after all, and what is to be done before it
+  // then: a round is to move the weights first, or partitions that are new here are as of another
+  // step.
+  bool PullChanges(absl::string_view body) const;
+  absl::Status BeforePull(absl::string_view body);
+  absl::Status Pull(absl::string_view body, Buffer* reply) const {
+    PullScratch scratch;
+    return Pull(body, reply, &scratch);
+  }
   // See above. Appended to `log` before it counts; if that fails, nothing has changed.
   absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log);
 
@@ -87,6 +117,11 @@ class Shard {
   // Who may push. Ignored unless newer than the view it has.
   void SetView(int64_t number, std::vector<WorkerId> workers);
   int64_t view() const { return view_; }
+  // Modes sync and hybrid: the first `rounds` rounds are whole on every server, so each moves the
+  // weights, unless it has. Pulls and pushes bring the same word along. FAILED_PRECONDITION if
+  // nothing of such a round ever came here, so that the word is not the ledger's.
+  absl::Status Whole(int64_t rounds);
+  int64_t rounds() const;  // That moved all weights here.
 
   // Which partitions are whose. Ignored unless newer than the map it has; the first one after a
   // restart may tell of a move in which this server died. What it gains must have arrived, else
@@ -123,6 +158,8 @@ class Shard {
   int64_t uneven() const;
   ShardCounters counters() const;
   const ShardOptions& options() const { return options_; }
+  // Fills in all that a shard knows.
+  void Inspect(ServerInspection* out) const;
   int64_t rows() const;
   int64_t bytes() const;
   // Everything, in one order whatever the history: equal bytes mean equal state. For tests and
@@ -151,6 +188,7 @@ class Shard {
     int64_t next = 0;  // Records that came.
     IntervalSet partitions;
     std::map<int64_t, DenseSlice> dense;
+    std::vector<StagedGradient> staged;
     bool complete = false;
     std::vector<History> histories;  // When complete.
   };
@@ -161,9 +199,21 @@ class Shard {
   absl::Status CheckVersion(int64_t version) const;
   bool Owns(absl::Span<const uint64_t> ids) const;
   bool Fenced(const PushRequest& request) const;
+  void CountStaleness(int64_t pulled);
   absl::Status Apply(const PushRequest& request);
   absl::Status ApplyTo(History& history, const PushRequest& request);
   void UpdateDense(const History& history, absl::Span<const float> gradient);
+  void UpdateSlice(int64_t slice, absl::Span<const float> gradient, const OptimizerStep& step);
+  OptimizerStep DenseStep(const History& history) const;
+  bool InRounds() const { return declared() && declaration_->mode != PushMode::kAsync; }
+  bool Stale(const PushRequest& request) const;
+  absl::Status Stage(History& history, const PushRequest& request);
+  StagedGradient StagedOf(const PushRequest& request) const;
+  void ApplyRound(History& history);
+  absl::Status EvenRounds();  // What moved the weights of some partitions here moves those of all.
+  // OK if it is of this model and of nothing but `partitions`.
+  absl::Status CheckStaged(const StagedGradient& gradient, const IntervalSet& partitions) const;
+  absl::Status RestoreStaged(const StagedGradient& gradient);  // What of it is owned here.
   void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
   void BeginStep(const History& history, bool evict) const;
   void BeginNextStep();
@@ -187,11 +237,12 @@ class Shard {
   std::optional<Optimizer> optimizer_;
   std::map<int64_t, DenseSlice> dense_;  // By number.
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
+  StagedRounds staged_;
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;
-  DecodedPull pull_;  // Reused.
-  DecodedPush push_;
+  mutable std::atomic<int64_t> pulls_ = 0, rows_pulled_ = 0;
+  DecodedPush push_;  // Reused.
 };
 
 }  // namespace rubato

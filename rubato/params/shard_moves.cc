@@ -137,6 +137,10 @@ absl::Status Shard::CheckArriving(RecordKind kind, absl::string_view body) const
     if (reader.remaining() == all * sizeof(float)) return absl::OkStatus();
     return absl::DataLossError("a move with dense weights of another size");
   }
+  if (kind == RecordKind::kArriveStaged) {
+    RUBATO_ASSIGN_OR_RETURN(const auto gradient, StagedGradient::Decode(body));
+    return CheckStaged(gradient, arrival_->partitions);
+  }
   const IdBatch batch = GetIds(reader);
   RUBATO_RETURN_IF_ERROR(reader.Check("rows of a move"));
   if (batch.table >= tables_.size()) return absl::DataLossError("a move with rows of no table");
@@ -173,6 +177,10 @@ void Shard::TakeArriving(RecordKind kind, absl::string_view body) {
   if (kind == RecordKind::kArriveDense) {
     const auto s = reader.Get<int64_t>();
     arrival_->dense[s] = reader.GetVector<float>(reader.remaining() / sizeof(float));
+    return;
+  }
+  if (kind == RecordKind::kArriveStaged) {
+    arrival_->staged.push_back(*StagedGradient::Decode(body));
     return;
   }
   const IdBatch batch = GetIds(reader);
@@ -223,11 +231,13 @@ absl::Status Shard::SetMap(const PartitionMap& map, RecordSink* log) {
   map_ = map;
   std::vector<History> histories = HistoriesOf(histories_, after);
   Forget(Without(before, after));
+  staged_.Forget(Without(before, after));
   if (!gained.empty()) {
     for (History& history : HistoriesOf(arrival_->histories, gained)) {
       histories.push_back(std::move(history));
     }
     for (auto& [s, slice] : arrival_->dense) dense_[s] = std::move(slice);
+    for (const StagedGradient& gradient : arrival_->staged) staged_.Add(gradient.Of(gained));
     for (const auto& table : tables_) table->Settle(gained);
     Forget(Without(arrival_->partitions, gained));
     arrival_.reset();
@@ -235,7 +245,7 @@ absl::Status Shard::SetMap(const PartitionMap& map, RecordSink* log) {
   JoinHistories(histories);
   SetOwned(std::move(histories));
   if (declared()) BeginNextStep();
-  return absl::OkStatus();
+  return EvenRounds();
 }
 
 void Shard::Forget(const IntervalSet& partitions) {

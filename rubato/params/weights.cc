@@ -134,6 +134,9 @@ absl::Status ReadWeights(absl::string_view file, absl::string_view bytes, Weight
     if (kind == RecordKind::kWeightsHead) {
       RUBATO_ASSIGN_OR_RETURN(const Declaration model, DecodeDeclaration(body));
       signature = model.signature;
+      if (signature->dense_size > static_cast<int64_t>(bytes.size() / sizeof(float))) {
+        return absl::DataLossError("a head that promises more than the file holds");
+      }
       rows.resize(signature->tables.size());
       return sink.Begin(model);
     }

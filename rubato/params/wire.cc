@@ -14,13 +14,18 @@ namespace {
 struct PullHead {
   int64_t version;
   uint32_t tables;
-  uint32_t want_dense;
+  uint16_t want_dense;
+  uint16_t format;
+  int64_t rounds;
 };
 struct PushHead {
-  int64_t epoch, task, begin, end, worker, view, version;
+  int64_t epoch, task, begin, end, worker, view, version, pulled;
   double rate;
+  int64_t records, round, rounds;
   uint32_t tables;
   uint32_t dense;  // Floats.
+  uint32_t format;
+  uint32_t zero;
 };
 struct TablePart {
   uint32_t ids;
@@ -51,6 +56,42 @@ class Walker {
   bool ok_ = true;
 };
 
+PushHead HeadOf(const PushRequest& request, int64_t version, size_t server, int64_t dense,
+                WireFormat format) {
+  const BatchKey& key = request.key;
+  return {key.epoch,
+          key.task,
+          key.begin,
+          key.end,
+          request.worker.value(),
+          request.view,
+          version,
+          server < request.pulled.size() ? request.pulled[server] : -1,
+          request.rate,
+          request.records,
+          request.round,
+          request.rounds,
+          static_cast<uint32_t>(request.tables.size()),
+          static_cast<uint32_t>(dense),
+          static_cast<uint32_t>(format),
+          0};
+}
+
+// Floats of a body: where they lie, or unpacked into `floats`, which has room for all of them.
+absl::Span<const float> TakeFloats(Walker& walker, uint64_t count, WireFormat format,
+                                   Buffer* floats) {
+  if (format == WireFormat::kFp32) return walker.Take<float>(count);
+  const auto halves = walker.Take<uint16_t>(count);
+  auto* to = reinterpret_cast<float*>(floats->Extend(halves.size() * sizeof(float)));
+  UnpackFloats(format, halves.data(), halves.size(), to);
+  return {to, halves.size()};
+}
+
+void AppendFloats(WireFormat format, const float* values, size_t count, Buffer* to) {
+  const size_t bytes = count * static_cast<size_t>(WireBytes(format));
+  if (bytes > 0) PackFloats(format, values, count, to->Extend(bytes));
+}
+
 uint32_t DimOf(size_t floats, size_t ids) {
   return ids == 0 ? 0 : static_cast<uint32_t>(floats / ids);
 }
@@ -71,10 +112,19 @@ absl::Status DecodePull(absl::string_view body, DecodedPull* out) {
   for (const TablePart& part : parts) {
     out->tables.push_back({walker.Take<uint64_t>(part.ids), part.dim});
   }
-  if (!walker.Done()) return absl::InvalidArgumentError("bytes that are no pull");
+  if (!walker.Done() || head[0].format >= kWireFormats) {
+    return absl::InvalidArgumentError("bytes that are no pull");
+  }
   out->version = head[0].version;
   out->want_dense = head[0].want_dense != 0;
+  out->format = static_cast<WireFormat>(head[0].format);
+  out->rounds = head[0].rounds;
   return absl::OkStatus();
+}
+
+int64_t PullRounds(absl::string_view body) {
+  const auto head = Walker(body).Take<PullHead>(1);
+  return head.empty() ? 0 : head[0].rounds;
 }
 
 absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
@@ -84,12 +134,18 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
   out->dims.clear();
   const auto heads = walker.Take<PushHead>(1);
   const PushHead head = heads.empty() ? PushHead{} : heads[0];
+  if (head.format >= kWireFormats) return absl::InvalidArgumentError("bytes that are no push");
+  out->format = static_cast<WireFormat>(head.format);
+  out->floats.clear();
+  if (out->format != WireFormat::kFp32) {
+    out->floats.Reserve(body.size() / sizeof(uint16_t) * sizeof(float));
+  }
   const auto parts = walker.Take<TablePart>(head.tables);
-  request.dense = walker.Take<float>(head.dense);
+  request.dense = TakeFloats(walker, head.dense, out->format, &out->floats);
   for (const TablePart& part : parts) {
     TablePush& table = request.tables.emplace_back();
     table.ids = walker.Take<uint64_t>(part.ids);
-    table.gradients = walker.Take<float>(uint64_t{part.ids} * part.dim);
+    table.gradients = TakeFloats(walker, uint64_t{part.ids} * part.dim, out->format, &out->floats);
     out->dims.push_back(part.dim);
   }
   if (!walker.Done()) return absl::InvalidArgumentError("bytes that are no push");
@@ -97,14 +153,19 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
   request.worker = WorkerId(head.worker);
   request.view = head.view;
   request.rate = head.rate;
+  request.records = head.records;
+  request.round = head.round;
+  request.rounds = head.rounds;
   out->version = head.version;
+  out->pulled = head.pulled;
   return absl::OkStatus();
 }
 
-void PullSplit::Encode(const PullRequest& request, const PartitionMap& map) {
+void PullSplit::Encode(const PullRequest& request, const PartitionMap& map, WireFormat format) {
   const auto servers = static_cast<size_t>(map.servers());
   const size_t tables = request.tables.size();
   request_ = request;
+  format_ = format;
   parts_.resize(servers);
   dims_.clear();
   for (size_t s = 0; s < servers; ++s) {
@@ -115,8 +176,8 @@ void PullSplit::Encode(const PullRequest& request, const PartitionMap& map) {
       part.dense = DenseSlices(static_cast<int64_t>(request.dense.size()), map, server);
     }
     part.body.clear();
-    part.body.Put(
-        PullHead{map.VersionOf(server), static_cast<uint32_t>(tables), !request.dense.empty()});
+    part.body.Put(PullHead{map.VersionOf(server), static_cast<uint32_t>(tables),
+                           !request.dense.empty(), static_cast<uint16_t>(format), request.rounds});
     part.body.Extend(tables * sizeof(TablePart));
     part.counts.assign(tables, 0);
     part.positions.clear();
@@ -158,43 +219,52 @@ void PullSplit::Recode(const PartitionMap& map) {
   }
   PullRequest request = request_;
   for (size_t t = 0; t < ids.size(); ++t) request.tables[t].ids = ids[t];
-  Encode(request, map);
+  Encode(request, map, format_);
 }
 
 absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   const Part& part = parts_[static_cast<size_t>(server)];
   Walker walker(reply);
-  const auto dense_count = walker.Take<uint64_t>(1);
-  const auto dense = walker.Take<float>(dense_count.empty() ? 0 : dense_count[0]);
-  const float* from = dense.data();
-  if (static_cast<int64_t>(dense.size()) != Floats(part.dense)) {
-    return absl::InternalError(absl::StrCat(dense.size(), " dense weights came from server ",
-                                            server, ", not ", Floats(part.dense)));
+  const auto wire_bytes = static_cast<size_t>(WireBytes(format_));
+  const auto heads = walker.Take<PullReplyHead>(1);
+  const PullReplyHead head = heads.empty() ? PullReplyHead{} : heads[0];
+  // Counted in floats, whatever their size.
+  const auto take = [&](uint64_t count) {
+    return walker.Take<char>(count > reply.size() ? UINT64_MAX : count * wire_bytes);
+  };
+  const auto dense = take(head.dense);
+  if (!walker.ok() || head.dense != static_cast<uint64_t>(Floats(part.dense))) {
+    return absl::InternalError(absl::StrCat(head.dense, " dense weights came from server ", server,
+                                            ", not ", Floats(part.dense)));
   }
+  const char* from = dense.data();
   for (const Interval& slice : part.dense) {
     const auto floats = static_cast<size_t>(slice.end - slice.begin);
-    std::memcpy(request_.dense.data() + slice.begin, from, floats * sizeof(float));
-    from += floats;
+    UnpackFloats(format_, from, floats, request_.dense.data() + slice.begin);
+    from += floats * wire_bytes;
+  }
+  if (static_cast<size_t>(server) < request_.steps.size()) {
+    request_.steps[static_cast<size_t>(server)] = head.steps;
   }
   const uint32_t* position = part.positions.data();
   for (size_t t = 0; t < dims_.size(); ++t) {
     const size_t dim = dims_[t];
-    const auto rows = walker.Take<float>(part.counts[t] * dim);
+    const auto rows = take(part.counts[t] * dim);
     if (!walker.ok()) break;
     float* to = request_.tables[t].rows.data();
     if (parts_.size() == 1) {
-      if (!rows.empty()) std::memcpy(to, rows.data(), rows.size() * sizeof(float));
+      UnpackFloats(format_, rows.data(), part.counts[t] * dim, to);
       continue;
     }
     for (size_t i = 0; i < part.counts[t]; ++i) {
-      std::memcpy(to + *position++ * dim, rows.data() + i * dim, dim * sizeof(float));
+      UnpackFloats(format_, rows.data() + i * dim * wire_bytes, dim, to + *position++ * dim);
     }
   }
   if (walker.Done()) return absl::OkStatus();
   return absl::InternalError(absl::StrCat("server ", server, " sent another number of rows"));
 }
 
-void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
+void PushSplit::Encode(const PushRequest& request, const PartitionMap& map, WireFormat format) {
   const auto servers = static_cast<size_t>(map.servers());
   const size_t tables = request.tables.size();
   bodies_.resize(servers);
@@ -206,13 +276,11 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
     std::vector<Interval>& slices = slices_[s];
     slices = DenseSlices(dense_size, map, server);
     body.clear();
-    body.Put(PushHead{request.key.epoch, request.key.task, request.key.begin, request.key.end,
-                      request.worker.value(), request.view, map.VersionOf(server), request.rate,
-                      static_cast<uint32_t>(tables), static_cast<uint32_t>(Floats(slices))});
+    body.Put(HeadOf(request, map.VersionOf(server), s, Floats(slices), format));
     body.Extend(tables * sizeof(TablePart));
     for (const Interval& slice : slices) {
-      body.Append(request.dense.data() + slice.begin,
-                  static_cast<size_t>(slice.end - slice.begin) * sizeof(float));
+      AppendFloats(format, request.dense.data() + slice.begin,
+                   static_cast<size_t>(slice.end - slice.begin), &body);
     }
     body.Pad();
   }
@@ -227,7 +295,7 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
     if (servers == 1) {
       head(0, t)->ids = static_cast<uint32_t>(ids.size());
       bodies_[0].Append(ids.data(), ids.size() * sizeof(uint64_t));
-      bodies_[0].Append(gradients.data(), gradients.size() * sizeof(float));
+      AppendFloats(format, gradients.data(), gradients.size(), &bodies_[0]);
       bodies_[0].Pad();
       continue;
     }
@@ -239,7 +307,7 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map) {
       ++head(s, t)->ids;
     }
     for (size_t i = 0; i < ids.size(); ++i) {
-      bodies_[owners_[i]].Append(gradients.data() + i * dim, dim * sizeof(float));
+      AppendFloats(format, gradients.data() + i * dim, dim, &bodies_[owners_[i]]);
     }
     for (Buffer& body : bodies_) body.Pad();
   }
@@ -268,7 +336,7 @@ void PushSplit::Recode(const PartitionMap& map) {
   PushRequest request = push.request;
   request.dense = dense;
   for (size_t t = 0; t < ids.size(); ++t) request.tables[t] = {ids[t], gradients[t]};
-  Encode(request, map);
+  Encode(request, map, push.format);
 }
 
 }  // namespace rubato

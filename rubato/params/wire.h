@@ -2,8 +2,11 @@
 // size, so a server reads ids and gradients where they were received, and logs a push as it came.
 //
 //     pull   head | ids of table 0 | ids of table 1 | ...
-//     reply  dense count | dense weights | rows of table 0 | rows of table 1 | ...
+//     reply  dense count, steps | dense weights | rows of table 0 | rows of table 1 | ...
 //     push   head | dense gradient | ids, gradients of table 0 | ids, gradients of table 1 | ...
+//
+// Weights and gradients travel in the WireFormat that the request names. A push is logged as it
+// came, so a replay decodes what was decoded then.
 #ifndef RUBATO_PARAMS_WIRE_H_
 #define RUBATO_PARAMS_WIRE_H_
 
@@ -16,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/net/buffer.h"
+#include "rubato/net/wire_format.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/partition.h"
 
@@ -23,7 +27,14 @@ namespace rubato {
 
 // kArrive is between servers: a record of a move (params/move.h), its kind in eight bytes before
 // it.
-enum class ParamsOp : uint16_t { kHello = 0, kDeclare = 1, kPull = 2, kPush = 3, kArrive = 4 };
+enum class ParamsOp : uint16_t {
+  kHello = 0,
+  kDeclare = 1,
+  kPull = 2,
+  kPush = 3,
+  kArrive = 4,
+  kInspect = 5
+};
 
 // A declaration for one server: all of it but the dense values, of which only `slices`.
 std::string EncodeDeclaration(const Declaration& declaration, const std::vector<Interval>& slices);
@@ -42,16 +53,28 @@ struct TableIds {
 struct DecodedPull {
   int64_t version = 0;  // Of the server's partitions, as the client knows them.
   bool want_dense = false;
+  int64_t rounds = 0;                     // As PullRequest's.
+  WireFormat format = WireFormat::kFp32;  // Of the reply.
   std::vector<TableIds> tables;
 };
 // INVALID_ARGUMENT if the bytes are no pull. Spans point into `body`, which starts at a multiple
 // of 8. `out` is reused.
 absl::Status DecodePull(absl::string_view body, DecodedPull* out);
+// The rounds that a pull wants to be in its weights; 0 if the bytes are none.
+int64_t PullRounds(absl::string_view body);
+// How every reply to a pull begins.
+struct PullReplyHead {
+  uint64_t dense;  // Weights that follow.
+  int64_t steps;   // Applied when it was read.
+};
 
 struct DecodedPush {
-  PushRequest request;         // Spans point into the body.
+  PushRequest request;         // Spans point into the body, or into `floats`.
   int64_t version = 0;         // As of a pull.
   std::vector<uint32_t> dims;  // By table; meaningless without ids.
+  WireFormat format = WireFormat::kFp32;
+  int64_t pulled = -1;  // Steps applied here when its weights were pulled; -1: unknown.
+  Buffer floats;        // What came as halves.
 };
 absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 
@@ -60,7 +83,8 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 // One pull as one body a server, and the answers put back together.
 class PullSplit {
  public:
-  void Encode(const PullRequest& request, const PartitionMap& map);
+  void Encode(const PullRequest& request, const PartitionMap& map,
+              WireFormat format = WireFormat::kFp32);
   // The same pull by another map.
   void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return parts_[static_cast<size_t>(server)].body; }
@@ -75,6 +99,7 @@ class PullSplit {
     std::vector<Interval> dense;      // What of the dense weights it has.
   };
   PullRequest request_;
+  WireFormat format_ = WireFormat::kFp32;
   std::vector<uint32_t> dims_;
   std::vector<Part> parts_;
 };
@@ -83,7 +108,8 @@ class PullSplit {
 // the batch is done.
 class PushSplit {
  public:
-  void Encode(const PushRequest& request, const PartitionMap& map);
+  void Encode(const PushRequest& request, const PartitionMap& map,
+              WireFormat format = WireFormat::kFp32);
   // The same push by another map.
   void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return bodies_[static_cast<size_t>(server)]; }

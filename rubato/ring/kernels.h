@@ -6,20 +6,9 @@
 #include <cstdint>
 
 #include "absl/types/span.h"
+#include "rubato/net/wire_format.h"
 
 namespace rubato {
-
-// How a float travels. kBf16 keeps the range and 8 bits of precision, kFp16 11 bits up to 65504.
-enum class WireFormat : uint8_t { kFp32, kBf16, kFp16 };
-
-// Bytes of one element on the wire.
-int WireBytes(WireFormat format);
-
-// Round to nearest even; a NaN stays one. Above 65504 fp16 is infinite.
-uint16_t ToBf16(float value);
-float FromBf16(uint16_t bits);
-uint16_t ToFp16(float value);
-float FromFp16(uint16_t bits);
 
 // sum[i] += part[i].
 void AddTo(absl::Span<float> sum, const float* part);

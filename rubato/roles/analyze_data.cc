@@ -9,11 +9,15 @@
 #include "rubato/adapters/files/byte_stream.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/record_scanner.h"
+#include "rubato/adapters/files/recordio.h"
+#include "rubato/adapters/source_loader/custom_data.h"
 #include "rubato/adapters/sql/sql_source.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
 #include "rubato/data/formats.h"
+#include "rubato/data/record_blocks.h"
+#include "rubato/job/plugin_name.h"
 
 namespace rubato {
 namespace {
@@ -106,7 +110,10 @@ class Pass {
       : data_(data), progress_(progress) {}
 
   absl::StatusOr<Analysis> Run(const std::vector<std::string>& patterns) {
-    RUBATO_RETURN_IF_ERROR(data_.format == "sql" ? ScanTables(patterns) : ScanFiles(patterns));
+    RUBATO_RETURN_IF_ERROR(data_.format == "sql"        ? ScanTables(patterns)
+                           : data_.format == "recordio" ? ScanRecords(patterns)
+                           : IsPlugin(data_.format)     ? ScanCustom(patterns)
+                                                        : ScanFiles(patterns));
     Flush();
     Analysis all = empty_;
     for (const std::unique_ptr<Reader>& reader : readers_) all.Merge(reader->Finish());
@@ -139,12 +146,33 @@ class Pass {
       RUBATO_ASSIGN_OR_RETURN(const RecordIndex index, IndexTable(uri));
       RUBATO_ASSIGN_OR_RETURN(const auto source, OpenTable(index));
       RUBATO_RETURN_IF_ERROR(UseSchema(uri, index.schema));
-      RUBATO_RETURN_IF_ERROR(
-          source->Read(0, source->records(), [&](int64_t record, absl::string_view bytes) {
-            return Take(bytes) ? progress_(record, source->records()) : absl::OkStatus();
-          }));
+      RUBATO_RETURN_IF_ERROR(TakeAll(*source));
     }
     return absl::OkStatus();
+  }
+
+  // Files of recordio; these too are counted in rows.
+  absl::Status ScanRecords(const std::vector<std::string>& patterns) {
+    RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPatterns(patterns));
+    std::vector<IndexedFile> files;
+    for (const std::string& path : paths) {
+      RUBATO_ASSIGN_OR_RETURN(files.emplace_back(), InspectFile(path));
+    }
+    RUBATO_ASSIGN_OR_RETURN(RecordIndex index, IndexRecordsFiles(std::move(files)));
+    RUBATO_RETURN_IF_ERROR(UseSchema(paths[0], index.schema));
+    return TakeAll(*OpenRecordsFiles(std::move(index)));
+  }
+
+  absl::Status ScanCustom(const std::vector<std::string>& places) {
+    RUBATO_ASSIGN_OR_RETURN(RecordIndex index, IndexCustomData(data_.format, places));
+    RUBATO_RETURN_IF_ERROR(UseSchema(places[0], index.schema));
+    return TakeAll(*OpenCustomData(std::move(index)));
+  }
+
+  absl::Status TakeAll(RecordSource& source) {
+    return source.Read(0, source.records(), [&](int64_t record, absl::string_view bytes) {
+      return Take(bytes) ? progress_(record, source.records()) : absl::OkStatus();
+    });
   }
 
   absl::Status Scan(const IndexedFile& file) {
@@ -188,7 +216,7 @@ class Pass {
     schema_ = schema;
     RUBATO_ASSIGN_OR_RETURN(CellReader cells, CellReader::Make(data_, schema));
     cells_ = std::make_unique<CellReader>(std::move(cells));
-    empty_.format = data_.format;
+    empty_.format = UnwrapSchema(data_, schema).first.format;
     empty_.columns = cells_->columns();
     empty_.stats.resize(empty_.columns.size());
     for (size_t i = 0; i < kReaders; ++i) {

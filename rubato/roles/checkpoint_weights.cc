@@ -30,23 +30,40 @@ absl::StatusOr<std::vector<int64_t>> Versions(const JobDirectory& directory) {
   return versions;
 }
 
-absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, WeightsSink& sink) {
-  const std::string path = absl::StrCat(checkpoint.folder, "/server-", server, ".ckpt");
-  RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+// What one server wrote.
+struct LoadedShard {
+  std::string path;
   SystemMemory memory;
+  std::unique_ptr<Shard> shard;
+};
+
+absl::StatusOr<std::unique_ptr<LoadedShard>> LoadShard(const CheckpointChoice& checkpoint,
+                                                       int64_t server) {
+  auto loaded = std::make_unique<LoadedShard>();
+  const std::string& path = loaded->path =
+      absl::StrCat(checkpoint.folder, "/server-", server, ".ckpt");
+  RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
   RUBATO_ASSIGN_OR_RETURN(const CheckpointName name, ReadCheckpointName({path, file.bytes()}));
   if (name.servers < 1 || name.servers > kPartitions) {
     return absl::DataLossError(absl::StrCat(path, ": was written by none of ", name.servers));
   }
-  Shard shard(memory, {.server = server, .servers = name.servers});
+  loaded->shard = std::make_unique<Shard>(loaded->memory,
+                                          ShardOptions{.server = server, .servers = name.servers});
+  Shard& shard = *loaded->shard;
   CheckpointReader reader(shard, file.bytes().size());
   RUBATO_RETURN_IF_ERROR(
       ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
         return reader.Add(kind, body);
       }).status());
   RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), path));
-  if (!shard.declared() && shard.histories().empty()) return absl::OkStatus();  // Had nothing yet.
-  return Annotate(shard.VisitWeights(sink), path);
+  return loaded;
+}
+
+absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, WeightsSink& sink) {
+  RUBATO_ASSIGN_OR_RETURN(const auto loaded, LoadShard(checkpoint, server));
+  // Had nothing yet.
+  if (!loaded->shard->declared() && loaded->shard->histories().empty()) return absl::OkStatus();
+  return Annotate(loaded->shard->VisitWeights(sink), loaded->path);
 }
 
 }  // namespace
@@ -102,6 +119,17 @@ absl::Status VisitCheckpoint(const CheckpointChoice& checkpoint, const JobSpec& 
                              .seed = job.seed};
   RUBATO_RETURN_IF_ERROR(sink.Begin(model));
   return Annotate(sink.Dense(0, *weights), path);
+}
+
+absl::StatusOr<std::vector<ServerInspection>> InspectCheckpoint(
+    const CheckpointChoice& checkpoint) {
+  std::vector<ServerInspection> servers;
+  for (int64_t server = 0; server < checkpoint.servers; ++server) {
+    RUBATO_ASSIGN_OR_RETURN(const auto loaded, LoadShard(checkpoint, server));
+    loaded->shard->Inspect(&servers.emplace_back());
+    servers.back().checkpoint = checkpoint.version;
+  }
+  return servers;
 }
 
 }  // namespace rubato

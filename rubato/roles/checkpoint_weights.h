@@ -5,11 +5,13 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "rubato/job/job_spec.h"
 #include "rubato/model/trainer.h"
+#include "rubato/params/inspection.h"
 #include "rubato/params/weights.h"
 #include "rubato/roles/job_directory.h"
 
@@ -30,6 +32,9 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory,
 // Streams its weights, a shard at a time. `trainer` is the job's.
 absl::Status VisitCheckpoint(const CheckpointChoice& checkpoint, const JobSpec& job,
                              const Trainer& trainer, WeightsSink& sink);
+
+// What servers would say of themselves, had they just restored it. Reads all of it.
+absl::StatusOr<std::vector<ServerInspection>> InspectCheckpoint(const CheckpointChoice& checkpoint);
 
 }  // namespace rubato
 

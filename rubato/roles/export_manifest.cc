@@ -65,6 +65,8 @@ absl::StatusOr<int64_t> WriteExportManifest(const std::string& folder,
                                            {"model", manifest.model},
                                            {"checkpoint", manifest.checkpoint},
                                            {"step", manifest.step},
+                                           {"torchscript", manifest.script},
+                                           {"no_torchscript", manifest.no_script},
                                            {"files", marks}};
   const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/manifest.json", text + "\n"));
@@ -81,7 +83,9 @@ absl::StatusOr<ExportManifest> ReadExportManifest(const std::string& folder) {
     return ExportManifest{.checkpoint = document.at("checkpoint"),
                           .step = document.at("step"),
                           .job = document.at("job"),
-                          .model = document.at("model")};
+                          .model = document.at("model"),
+                          .script = document.at("torchscript"),
+                          .no_script = document.at("no_torchscript")};
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(absl::StrCat(path, ": is damaged: ", error.what()));
   }

@@ -14,6 +14,8 @@ struct ExportManifest {
   int64_t checkpoint = 0;
   int64_t step = 0;
   std::string job, model;  // Names, for people.
+  std::string script;      // "model.pt", or empty if there is none,
+  std::string no_script;   // and why.
 };
 
 // Writes FOLDER/manifest.json, with size and checksum of `files`; returns the bytes of all.

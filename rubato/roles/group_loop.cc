@@ -11,6 +11,7 @@
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/params/optimizer.h"
 #include "rubato/roles/exit_codes.h"
 
 namespace rubato {
@@ -21,6 +22,7 @@ constexpr absl::Duration kLeavePatience = absl::Seconds(5);
 constexpr absl::Duration kGone = absl::Seconds(3);       // So long alone after the last step.
 constexpr absl::Duration kIdle = absl::Milliseconds(2);  // Between two steps at rest.
 constexpr absl::Duration kBeatAtRest = absl::Milliseconds(10);
+constexpr absl::Duration kSayAgain = absl::Seconds(5);
 constexpr absl::Duration kRetry = absl::Milliseconds(100);  // After a step that failed.
 
 // The group's rows are counted by all together; the master says when there are too many bad ones.
@@ -160,7 +162,9 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
                    static_cast<int>(view.number), view.size(), view.holders);
     };
   }
-  group.name = absl::StrCat(options_.group, ", ", orders.generation);
+  group.name = options_.group;
+  group.contract = options_.contract;
+  if (control_) absl::StrAppend(&group.contract, "generation: ", orders.generation, "\n");
   group.network = NetworkOf(job.allreduce.network);
   group.quorum = job.allreduce.quorum == "any" ? Quorum::kAny : Quorum::kMajority;
   group.wire = WireOf(job.allreduce.wire);
@@ -273,7 +277,10 @@ absl::Status GroupLoop::FinishAlone() {
 absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   Enter(Activity::kRebuild);
   const absl::StatusOr<StepPlan> plan = group_->BeginStep(kPatience);
-  if (absl::IsDeadlineExceeded(plan.status())) return Outcome::kGoOn;
+  if (absl::IsDeadlineExceeded(plan.status())) {
+    if (!control_) SayWhyItWaits(plan.status());
+    return Outcome::kGoOn;
+  }
   if (absl::IsCancelled(plan.status())) return Outcome::kLeft;
   RUBATO_RETURN_IF_ERROR(plan.status());
   seen_ = options_.clock->Now();
@@ -306,6 +313,14 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   time_.Redone(computed_);
   report_.records_redone += computed_positions_;
   return Outcome::kGoOn;
+}
+
+// Without a master nobody else would.
+void GroupLoop::SayWhyItWaits(const absl::Status& status) {
+  const absl::Time now = options_.clock->Now();
+  if (now - std::max(seen_, said_) < kSayAgain) return;
+  said_ = now;
+  std::fprintf(stderr, "waiting: %s\n", std::string(status.message()).c_str());
 }
 
 absl::Status GroupLoop::Sum(bool training) {
@@ -405,6 +420,9 @@ absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
                        .seed = Mix(epoch_seed, static_cast<uint64_t>(positions.begin)),
                        .watch = stream_.used() ? stream_.Watch(out_, rows) : nullptr},
                       &out_));
+    if (!AllFinite(out_.dense_gradient)) {
+      return absl::OutOfRangeError("the gradient has a NaN or an infinity in it");
+    }
   }
   const int64_t size = positions.end - positions.begin;
   if (stream_.used()) {

@@ -43,6 +43,7 @@ struct GroupLoopOptions {
   JobSpec job;
   std::string checkpoints;  // The job directory's folder of them.
   std::string group;        // What all workers of the job call it.
+  std::string contract;     // What they must have in common, where no master sees to it.
   std::string master;       // Empty: there is none, and `orders` says what to begin with.
   GroupOrders orders;
   std::string listen = "127.0.0.1:0";  // For the other workers.
@@ -84,6 +85,7 @@ class GroupLoop {
   // Sums what this worker has computed and voted with what the others have.
   absl::Status Sum(bool training);
   absl::Status SumVotes();
+  void SayWhyItWaits(const absl::Status& status);
   void TellChange();
   absl::Status ComputeRun(const PlanRange& step, Quota run);
   void CastVotes();
@@ -117,6 +119,7 @@ class GroupLoop {
   absl::Duration computed_;                // For the step in hand,
   int64_t computed_positions_ = 0;         // to be told apart if it must begin again.
   absl::Time seen_;                        // The group, when it last took a step.
+  absl::Time said_;                        // Why it waits.
   absl::Time beaten_;                      // At rest: when the master was last asked.
 
   Mutex obey_mu_;

@@ -13,7 +13,8 @@
 
 namespace rubato {
 
-// As BuildIndex() and OpenData() of files, and for data.format sql with tables and queries.
+// As BuildIndex() and OpenData() of files, for data.format sql with tables and queries, and for
+// that of a plug-in with whatever it understands.
 absl::StatusOr<int64_t> IndexAnyData(
     const DataSpec& data, const std::vector<std::string>& patterns, const std::string& index_path,
     absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress);

@@ -8,6 +8,7 @@
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
 #include "rubato/data/quote.h"
+#include "rubato/data/record_blocks.h"
 #include "rubato/job/suggest.h"
 
 namespace rubato {
@@ -57,7 +58,9 @@ absl::StatusOr<RowReader> RowReader::Make(const Servable& servable) {
   const absl::StatusOr<CellReader> cells = CellReader::Make(servable.job.data, servable.schema);
   if (!cells.ok()) return reader;  // Images: records only.
   reader.columns_ = cells->columns();
-  RUBATO_ASSIGN_OR_RETURN(reader.writer_, RecordWriter::Make(servable.job.data, reader.columns_));
+  RUBATO_ASSIGN_OR_RETURN(
+      reader.writer_,
+      RecordWriter::Make(UnwrapSchema(servable.job.data, servable.schema).first, reader.columns_));
   std::string label = servable.features.has_value() ? servable.features->label : "";
   if (label.empty()) label = servable.job.data.label;
   const auto found = std::find(reader.columns_.begin(), reader.columns_.end(), label);

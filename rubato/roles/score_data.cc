@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_replace.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/idx_source.h"
@@ -15,12 +14,8 @@
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
 #include "rubato/job/suggest.h"
-#include "rubato/metrics/evaluation.h"
 #include "rubato/roles/open_data.h"
-#include "rubato/roles/prediction_file.h"
-#include "rubato/tasks/task.h"
-#include "rubato/worker/evaluation.h"
-#include "rubato/worker/task_reader.h"
+#include "rubato/roles/prediction_sink.h"
 
 namespace rubato {
 namespace {
@@ -28,11 +23,10 @@ namespace {
 // Enough for the model to work at full speed, little enough to lose at a kill.
 constexpr int64_t kBatchRecords = 1024;
 
-// Records [begin, end) as a batch, and which of them could be read.
+// Records [begin, end) as a batch, and what shall be said of them, but for the scores.
 struct ReadRows {
   Batch batch;
-  std::vector<std::string> ids;
-  std::vector<bool> is_good;
+  Predictions predictions;
 };
 
 // Reads what predictions are made of.
@@ -58,9 +52,9 @@ class PredictionReader {
     const auto block = data_.parser().NewBlock();
     RUBATO_RETURN_IF_ERROR(
         data_.source().Read(begin, end, [&](int64_t record, absl::string_view bytes) {
-          rows.ids.push_back(IdOf(record, bytes));
+          rows.predictions.ids.push_back(IdOf(record, bytes));
           const absl::Status status = block->Add(bytes);
-          rows.is_good.push_back(status.ok());
+          rows.predictions.is_good.push_back(status.ok());
           return status.ok() ? status : CountBad(record, status);
         }));
     block->Finish(&rows.batch);
@@ -73,12 +67,10 @@ class PredictionReader {
   PredictionReader(const Servable& servable, const ScoredData& data)
       : spec_(servable.job.data), data_(data) {}
 
-  // A tab or a line's end within an id would make two of one line.
   std::string IdOf(int64_t record, absl::string_view bytes) {
     if (!cells_.has_value()) return absl::StrCat(record);
     if (!cells_->Read(bytes, &scratch_).ok()) return "";
-    return absl::StrReplaceAll(scratch_.views[id_],
-                               {{"\\", "\\\\"}, {"\t", "\\t"}, {"\n", "\\n"}, {"\r", "\\r"}});
+    return std::string(scratch_.views[id_]);
   }
 
   absl::Status CountBad(int64_t record, const absl::Status& why) {
@@ -93,24 +85,6 @@ class PredictionReader {
   Cells scratch_;
   int64_t bad_rows_ = 0;
 };
-
-std::string LinesOf(const ReadRows& rows, absl::Span<const float> scores, size_t width) {
-  std::string lines;
-  size_t row = 0;
-  for (size_t i = 0; i < rows.ids.size(); ++i) {
-    absl::StrAppend(&lines, rows.ids[i]);
-    for (size_t w = 0; w < width; ++w) {
-      if (rows.is_good[i]) {
-        absl::StrAppendFormat(&lines, "\t%.9g", scores[row * width + w]);
-      } else {
-        lines.append("\tnan");
-      }
-    }
-    row += rows.is_good[i];
-    lines.push_back('\n');
-  }
-  return lines;
-}
 
 }  // namespace
 
@@ -132,43 +106,17 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable,
   RUBATO_ASSIGN_OR_RETURN(data.owned_, servable.MakeParser(data.schema_, has_labels));
   RUBATO_ASSIGN_OR_RETURN(const std::string index, ReadWholeFile(index_path));
   data.checksum_ = Checksum(index);
+  data.index_path_ = index_path;
   return data;
+}
+
+absl::StatusOr<std::unique_ptr<RecordSource>> ScoredData::OpenSource() const {
+  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(servable_->job.data, index_path_));
+  return std::move(opened.source);
 }
 
 const RecordParser& ScoredData::parser() const {
   return owned_ != nullptr ? *owned_ : *servable_->trainer->parser();
-}
-
-absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data,
-                                           const ShowProgress& show) {
-  const int64_t width = servable.trainer->score_width();
-  TaskReader reader(data.source(), data.parser(),
-                    {.batch_size = kBatchRecords,
-                     .shuffle_buffer = 0,
-                     .skip_bad_rows = servable.job.data.bad_rows == "skip",
-                     .score_width = width});
-  reader.Start({.kind = TaskKind::kEvaluate, .begin = 0, .end = data.records()});
-  Evaluation evaluation(width);
-  EvaluatedData result;
-  BatchKey key;
-  Batch batch;
-  while (true) {
-    RUBATO_ASSIGN_OR_RETURN(const bool more, reader.Next(&key, &batch));
-    if (!more) break;
-    result.bad_rows += reader.skipped().count;
-    if (result.bad_rows > servable.job.data.bad_rows_max) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          result.bad_rows, " rows could not be read, more than data.bad_rows_max of the job"));
-    }
-    if (batch.rows > 0) {
-      RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> scores, servable.model->Predict(batch));
-      evaluation.Add(batch, scores, servable.trainer->Metrics(batch, scores));
-    }
-    RUBATO_RETURN_IF_ERROR(show(key.end, data.records()));
-  }
-  result.records = data.records() - result.bad_rows;
-  result.metrics = Metrics(evaluation.sums());
-  return result;
 }
 
 absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& data,
@@ -178,31 +126,31 @@ absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& 
                           PredictionReader::Make(servable, data, options.id_column));
   const uint64_t work = Mix(Mix(servable.weights->checksum(), data.checksum()),
                             HashText(options.id_column, /*seed=*/2));
-  RUBATO_ASSIGN_OR_RETURN(const auto file,
-                          PredictionFile::Open(options.out, absl::StrFormat("%016x", work)));
-  PredictedData result = {.records = data.records(), .resumed_from = file->records()};
-  std::vector<float> scores;
+  RUBATO_ASSIGN_OR_RETURN(
+      const auto sink,
+      OpenPredictions(options.out, absl::StrFormat("%016x", work), static_cast<size_t>(width)));
+  PredictedData result = {.records = data.records(), .resumed_from = sink->records()};
   absl::Time kept = absl::Now();
-  while (file->records() < data.records()) {
-    const int64_t begin = file->records(), end = std::min(begin + kBatchRecords, data.records());
-    RUBATO_ASSIGN_OR_RETURN(const ReadRows rows, reader.Read(begin, end));
-    RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> predicted,
+  while (sink->records() < data.records()) {
+    const int64_t begin = sink->records(), end = std::min(begin + kBatchRecords, data.records());
+    RUBATO_ASSIGN_OR_RETURN(ReadRows rows, reader.Read(begin, end));
+    RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> scores,
                             servable.model->Predict(rows.batch));
-    scores.assign(predicted.begin(), predicted.end());
-    ToProbabilities(width, &scores);
-    RUBATO_RETURN_IF_ERROR(
-        file->Append(LinesOf(rows, scores, static_cast<size_t>(width)), end - begin));
+    rows.predictions.width = static_cast<size_t>(width);
+    rows.predictions.scores.assign(scores.begin(), scores.end());
+    ToProbabilities(width, &rows.predictions.scores);
+    RUBATO_RETURN_IF_ERROR(sink->Append(rows.predictions));
     if (const absl::Time now = absl::Now(); now - kept > absl::Milliseconds(200)) {
       kept = now;
-      RUBATO_RETURN_IF_ERROR(file->Keep());
+      RUBATO_RETURN_IF_ERROR(sink->Keep());
     }
     if (absl::Status stop = show(end, data.records()); !stop.ok()) {
-      RUBATO_RETURN_IF_ERROR(file->Keep());
+      RUBATO_RETURN_IF_ERROR(sink->Keep());
       return stop;
     }
   }
   result.bad_rows = reader.bad_rows();
-  RUBATO_RETURN_IF_ERROR(file->Finish());
+  RUBATO_RETURN_IF_ERROR(sink->Finish());
   return result;
 }
 

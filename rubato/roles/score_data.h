@@ -33,6 +33,8 @@ class ScoredData {
   RecordSource& source() const { return *source_; }
   const RecordParser& parser() const;
   const std::string& schema() const { return schema_; }
+  // One more source of the same records, for one more thread.
+  absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource() const;
   // Of files and index: the same data reads as the same number.
   uint64_t checksum() const { return checksum_; }
 
@@ -40,7 +42,7 @@ class ScoredData {
   const Servable* servable_ = nullptr;
   std::unique_ptr<RecordSource> source_;
   std::unique_ptr<const RecordParser> owned_;
-  std::string schema_;
+  std::string schema_, index_path_;
   uint64_t checksum_ = 0;
 };
 
@@ -49,11 +51,16 @@ struct EvaluatedData {
   int64_t bad_rows = 0;  // Left out, as data.bad_rows of the job allows.
   std::map<std::string, double> metrics;
 };
-absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data,
+// With `workers` threads, each with a model of its own over the same weights. The data is cut into
+// the same parts whatever their number, and the parts' sums are added in order: the metrics are the
+// same to the last digit. `show` is called by this thread alone.
+absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data, int workers,
                                            const ShowProgress& show);
 
 struct PredictOptions {
-  std::string out;        // TSV: id, score; for classes one score each.
+  // A file of id and score, for classes one score each; or a table, sqlite://... or
+  // postgresql://..., with the record's number before them.
+  std::string out;
   std::string id_column;  // Empty: the record's number, from 0.
 };
 struct PredictedData {
@@ -61,9 +68,9 @@ struct PredictedData {
   int64_t resumed_from = 0;  // Records that an earlier try had written.
   int64_t bad_rows = 0;      // Of this try, with the score nan.
 };
-// Writes exactly one line a record, in their order. OUT is there as a whole or not at all: until
-// then lines gather in OUT.partial, and OUT.partial.state says how many of them count, so that the
-// same command goes on where a killed one was. With another model or other data it begins anew.
+// Writes exactly one line or row a record, in their order; the same command goes on where a killed
+// one was. With another model or other data it begins anew. A file is there as a whole or not at
+// all (prediction_file.h), a table grows (adapters/sql/table_writer.h).
 absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& data,
                                           const PredictOptions& options, const ShowProgress& show);
 

@@ -1,5 +1,6 @@
 #include "rubato/roles/servable.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -33,16 +34,24 @@ absl::Status LoadModel(Servable* servable) {
   return absl::OkStatus();
 }
 
+// The columns that the model's batches have.
+absl::StatusOr<BatchShape> ShapeOf(const Servable& servable) {
+  RUBATO_ASSIGN_OR_RETURN(const auto parser,
+                          servable.MakeParser(servable.schema, /*has_labels=*/true));
+  return parser != nullptr ? parser->shape() : servable.trainer->parser()->shape();
+}
+
+absl::StatusOr<std::unique_ptr<FrozenModel>> Frozen(const Servable& servable, Trainer& trainer) {
+  RUBATO_ASSIGN_OR_RETURN(const BatchShape shape, ShapeOf(servable));
+  RUBATO_ASSIGN_OR_RETURN(
+      FrozenModel model,
+      FrozenModel::Make(trainer, *servable.weights, static_cast<int64_t>(shape.ids.size())));
+  return std::make_unique<FrozenModel>(std::move(model));
+}
+
 absl::Status Freeze(Servable* servable) {
   RUBATO_RETURN_IF_ERROR(servable->weights->Check());
-  RUBATO_ASSIGN_OR_RETURN(const auto parser,
-                          servable->MakeParser(servable->schema, /*has_labels=*/true));
-  const BatchShape& shape =
-      parser != nullptr ? parser->shape() : servable->trainer->parser()->shape();
-  RUBATO_ASSIGN_OR_RETURN(FrozenModel model,
-                          FrozenModel::Make(*servable->trainer, *servable->weights,
-                                            static_cast<int64_t>(shape.ids.size())));
-  servable->model = std::make_unique<FrozenModel>(std::move(model));
+  RUBATO_ASSIGN_OR_RETURN(servable->model, Frozen(*servable, *servable->trainer));
   return absl::OkStatus();
 }
 
@@ -55,7 +64,8 @@ absl::StatusOr<std::string> SchemaAt(const std::string& index_path) {
 
 // All but the weights.
 absl::StatusOr<Servable> OpenJob(const JobDirectory& directory, const CheckpointChoice& choice) {
-  Servable servable = {.checkpoint = choice.version, .step = choice.step};
+  Servable servable = {
+      .checkpoint = choice.version, .step = choice.step, .no_script = "it comes with an export"};
   RUBATO_ASSIGN_OR_RETURN(servable.job, LoadJobFile(directory.job_file()));
   if (!servable.job.features.empty()) {
     servable.job.features = choice.folder + "/features.yaml";
@@ -68,7 +78,10 @@ absl::StatusOr<Servable> OpenJob(const JobDirectory& directory, const Checkpoint
 
 absl::StatusOr<Servable> OpenExport(const std::string& path) {
   RUBATO_ASSIGN_OR_RETURN(const ExportManifest manifest, ReadExportManifest(path));
-  Servable servable = {.checkpoint = manifest.checkpoint, .step = manifest.step};
+  Servable servable = {.checkpoint = manifest.checkpoint,
+                       .step = manifest.step,
+                       .script = manifest.script.empty() ? "" : path + "/" + manifest.script,
+                       .no_script = manifest.no_script};
   RUBATO_ASSIGN_OR_RETURN(servable.schema, ReadWholeFile(path + "/schema"));
   RUBATO_ASSIGN_OR_RETURN(servable.job, LoadJobFile(path + "/job.yaml"));
   RUBATO_RETURN_IF_ERROR(LoadModel(&servable));
@@ -78,6 +91,29 @@ absl::StatusOr<Servable> OpenExport(const std::string& path) {
   RUBATO_RETURN_IF_ERROR(Annotate(Freeze(&servable), path));
   return servable;
 }
+
+// Writes weights, and keeps the dense ones.
+class WriterThatKeepsDense : public WeightsSink {
+ public:
+  WriterThatKeepsDense(WeightsWriter& writer, int64_t dense)
+      : writer_(writer), dense_(static_cast<size_t>(dense)) {}
+  absl::Status Begin(const Declaration& model) override { return writer_.Begin(model); }
+  absl::Status Dense(int64_t offset, absl::Span<const float> weights) override {
+    RUBATO_RETURN_IF_ERROR(writer_.Dense(offset, weights));
+    RUBATO_CHECK(static_cast<size_t>(offset) + weights.size() <= dense_.size());
+    std::copy(weights.begin(), weights.end(), dense_.begin() + offset);
+    return absl::OkStatus();
+  }
+  absl::Status Rows(size_t table, absl::Span<const uint64_t> ids,
+                    absl::Span<const float> rows) override {
+    return writer_.Rows(table, ids, rows);
+  }
+  const std::vector<float>& dense() const { return dense_; }
+
+ private:
+  WeightsWriter& writer_;
+  std::vector<float> dense_;
+};
 
 // The checkpoint's files in `folder`, all but the manifest.
 absl::StatusOr<std::vector<std::string>> WriteParts(const ExportOptions& options,
@@ -102,10 +138,19 @@ absl::StatusOr<std::vector<std::string>> WriteParts(const ExportOptions& options
   RUBATO_RETURN_IF_ERROR(WriteJobFile(folder + "/job.yaml", job));
   RUBATO_ASSIGN_OR_RETURN(const auto file, RecordFile::Create(folder + "/weights.bin"));
   WeightsWriter writer(*file);
-  RUBATO_RETURN_IF_ERROR(VisitCheckpoint(choice, servable.job, *servable.trainer, writer));
+  WriterThatKeepsDense keeper(writer, servable.trainer->signature().dense_size);
+  RUBATO_RETURN_IF_ERROR(VisitCheckpoint(choice, servable.job, *servable.trainer, keeper));
   RUBATO_RETURN_IF_ERROR(Annotate(writer.Finish(), choice.folder));
   RUBATO_RETURN_IF_ERROR(file->Sync());
   for (const int64_t rows : writer.rows()) exported->rows += rows;
+  // A model that TorchScript cannot hold is exported all the same: `rubato score` has its code.
+  const absl::Status script = servable.trainer->SaveScript(keeper.dense(), folder + "/model.pt");
+  if (script.ok()) {
+    files.push_back("model.pt");
+  } else {
+    exported->no_script = std::string(script.message());
+    RUBATO_RETURN_IF_ERROR(RemoveTree(folder + "/model.pt"));
+  }
   return files;
 }
 
@@ -118,6 +163,25 @@ absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const s
   }
   if (!features.has_value()) return rubato::MakeParser(job.data, columns);
   return FeatureParser::Create(job.data, columns, *features, has_labels);
+}
+
+absl::Status Servable::UseScript() {
+  if (script.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat("there is no model.pt: ", no_script));
+  }
+  uses_script = true;
+  return trainer->UseScript(script);
+}
+
+absl::StatusOr<Scorer> MakeScorer(const Servable& servable) {
+  Scorer scorer;
+  RUBATO_ASSIGN_OR_RETURN(const BatchShape shape, ShapeOf(servable));
+  RUBATO_ASSIGN_OR_RETURN(scorer.trainer, LoadTrainer(servable.job, shape));
+  RUBATO_ASSIGN_OR_RETURN(scorer.model, Frozen(servable, *scorer.trainer));
+  if (servable.uses_script) {
+    RUBATO_RETURN_IF_ERROR(scorer.trainer->UseScript(servable.script));
+  }
+  return scorer;
 }
 
 absl::StatusOr<Servable> OpenServable(const std::string& path, int64_t version) {
@@ -157,7 +221,9 @@ absl::StatusOr<Exported> WriteExport(const ExportOptions& options) {
   const ExportManifest manifest = {.checkpoint = choice.version,
                                    .step = choice.step,
                                    .job = servable.job.name,
-                                   .model = servable.job.model};
+                                   .model = servable.job.model,
+                                   .script = exported.no_script.empty() ? "model.pt" : "",
+                                   .no_script = exported.no_script};
   RUBATO_ASSIGN_OR_RETURN(exported.bytes, WriteExportManifest(folder, manifest, files));
   if (options.replace) RUBATO_RETURN_IF_ERROR(RemoveTree(options.out));
   RUBATO_RETURN_IF_ERROR(Publish(folder, options.out));

@@ -7,6 +7,7 @@
 //   schema          the columns of its training data
 //   features.yaml   the features, if the job has some
 //   weights.bin     dense weights and embedding rows (params/weights.h)
+//   model.pt        the model as TorchScript (adapters/torch/script.h), if it can be written so
 //   lib*.so         the plug-in, if the model is one
 #ifndef RUBATO_ROLES_SERVABLE_H_
 #define RUBATO_ROLES_SERVABLE_H_
@@ -28,14 +29,17 @@
 namespace rubato {
 
 // Grows when the folder above changes.
-constexpr int kExportFormat = 1;
+constexpr int kExportFormat = 2;
 
 struct Servable {
   JobSpec job;
   std::string schema;  // Columns of the training data, as its index has them.
   std::optional<FeaturesSpec> features;
-  int64_t checkpoint = 0;  // Version.
-  int64_t step = 0;        // At which it was cut.
+  int64_t checkpoint = 0;    // Version.
+  int64_t step = 0;          // At which it was cut.
+  std::string script;        // The path of model.pt, if there is one.
+  std::string no_script;     // Why not, if there is none.
+  bool uses_script = false;  // Whether that is what scores.
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<FrozenWeights> weights;
   std::unique_ptr<FrozenModel> model;
@@ -44,7 +48,18 @@ struct Servable {
   // any. Null if the model has a parser of its own.
   absl::StatusOr<std::unique_ptr<const RecordParser>> MakeParser(const std::string& schema,
                                                                  bool has_labels) const;
+
+  // From now on model.pt scores. FAILED_PRECONDITION if there is none.
+  absl::Status UseScript();
 };
+
+// One more of a servable's model, for one more thread, over the same weights.
+struct Scorer {
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<FrozenModel> model;
+};
+// `servable` outlives it.
+absl::StatusOr<Scorer> MakeScorer(const Servable& servable);
 
 // `path` is a job directory, of which the newest complete checkpoint is taken unless `version`
 // names one, or an export.
@@ -63,6 +78,7 @@ struct ExportOptions {
 };
 struct Exported {
   int64_t checkpoint = 0, step = 0, rows = 0, bytes = 0;
+  std::string no_script;  // Why there is no model.pt; empty if there is.
 };
 absl::StatusOr<Exported> WriteExport(const ExportOptions& options);
 

@@ -13,6 +13,7 @@
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/base/status.h"
 #include "rubato/roles/exit_codes.h"
+#include "rubato/roles/server_metrics.h"
 
 namespace rubato {
 namespace {
@@ -25,10 +26,12 @@ class ServerHost {
   ServerHost(const ServerHostOptions& options, std::unique_ptr<ParamsServer> server)
       : options_(options),
         server_(std::move(server)),
-        client_(MasterClient::Dial(options.master)) {}
+        client_(MasterClient::Dial(options.master)),
+        metrics_(options.job, options.id, *server_) {}
 
   int Run() {
     while (!options_.stop()) {
+      metrics_.KeepUp(absl::Now());
       if (!registered_ && !Register()) {
         if (refused_) return kRoleFenced;
         absl::SleepFor(absl::Milliseconds(10));
@@ -109,6 +112,7 @@ class ServerHost {
       return true;
     }
     Adopt(reply->view);
+    if (reply->rounds > 0) server_->SetRounds(reply->rounds);
     if (reply->checkpoint_oldest > dropped_) {
       dropped_ = reply->checkpoint_oldest;
       server_->DropLogBefore(dropped_);
@@ -141,6 +145,7 @@ class ServerHost {
   std::atomic<bool> writing_ = false;
   const std::unique_ptr<ParamsServer> server_;
   const std::unique_ptr<MasterClient> client_;
+  ServerMetrics metrics_;
   bool registered_ = false;
   bool refused_ = false;
   MoveOrder move_;
@@ -157,7 +162,8 @@ absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
                            .checkpoints = directory.checkpoints(),
                            .job = options.job.name,
                            .server = options.id,
-                           .servers = options.job.servers});
+                           .servers = options.job.servers,
+                           .threads = options.job.params.threads});
   if (absl::IsFailedPrecondition(server.status())) {
     // The directory is in use; it may not be for long, so this is worth another try.
     return absl::UnavailableError(server.status().message());

@@ -10,7 +10,6 @@
 namespace rubato {
 namespace {
 
-constexpr absl::Duration kAskAgain = absl::Milliseconds(20);
 constexpr absl::Duration kRetry = absl::Milliseconds(10);
 
 }  // namespace
@@ -167,7 +166,7 @@ void WorkerControl::AskForTask() {
   }
   const absl::StatusOr<LeaseReply> reply = client_->Lease(request);
   if (!reply.ok() || reply->verdict != LeaseReply::Verdict::kTask) {
-    ask_again_ = absl::Now() + kAskAgain;
+    ask_again_ = absl::Now() + options_.ask_again;
     return;
   }
   MutexLock lock(mu_);
@@ -217,6 +216,13 @@ void WorkerControl::Fail(FailRequest request) {
   }
   reports_.push_back({.fail = std::move(request)});
   changed_.NotifyAll();
+}
+
+void WorkerControl::HandBack(TaskId task) {
+  MutexLock lock(mu_);
+  if (const auto it = holding_.find(task); it != holding_.end()) {
+    Release(task, it->second.committed);
+  }
 }
 
 void WorkerControl::StartLeasing() {

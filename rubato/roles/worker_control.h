@@ -29,7 +29,8 @@ class WorkerControl {
     std::string version;
     absl::Duration heartbeat;
     int64_t tasks_ahead = 2;  // Leased beyond the one being read, to outlast a master's restart.
-    bool lease = true;        // From the start; otherwise from StartLeasing() on.
+    absl::Duration ask_again = absl::Milliseconds(20);  // After "wait": for a task.
+    bool lease = true;                          // From the start; otherwise from StartLeasing() on.
     std::function<WorkerHeartbeat()> describe;  // Fills loss, time spent, bad rows.
     std::function<void(const View&)> on_view;   // A view this worker is in.
     // Every answer of a master that knows this worker; may be null.
@@ -51,6 +52,8 @@ class WorkerControl {
   // is committed, it is released or it has failed.
   void Commit(CommitRequest request);
   void Fail(FailRequest request);
+  // Gives up `task` from its last commit on, without blame.
+  void HandBack(TaskId task);
   void StartLeasing();
   // Beats again at once, for something has changed that the master waits for.
   void BeatNow();

@@ -58,12 +58,16 @@ WorkerLoop::~WorkerLoop() {
 }
 
 absl::Status WorkerLoop::Connect() {
-  client_ = ParamsClient::Start({.job = options_.job.name, .servers = options_.job.servers});
+  client_ = ParamsClient::Start({.job = options_.job.name,
+                                 .servers = options_.job.servers,
+                                 .wire = WireFormatOf(options_.job.params.wire)});
   control_ = std::make_unique<WorkerControl>(
       WorkerControl::Options{.master = options_.master,
                              .id = options_.id,
                              .version = options_.version,
                              .heartbeat = options_.job.elastic.heartbeat,
+                             // Rounds are short, and a worker waits for every one.
+                             .ask_again = absl::Milliseconds(options_.job.mode == "async" ? 20 : 2),
                              .describe = [this] { return Describe(); },
                              .on_view =
                                  [this](const View& view) {
@@ -99,6 +103,8 @@ absl::Status WorkerLoop::Connect() {
                     .optimizer = optimizer_,
                     .rows = options_.job.tables,
                     .seed = options_.job.seed,
+                    .mode = PushModeOf(options_.job.mode),
+                    .tolerance = options_.job.rounds.tolerance,
                     .dense = trainer_.InitialDense(options_.job.seed)},
                    [this, &done, &declared](const absl::Status& status) {
                      MutexLock lock(mu_);
@@ -243,6 +249,9 @@ void WorkerLoop::OpenBatches() {
     }
     work->dense.resize(static_cast<size_t>(trainer_.signature().dense_size));
     request.dense = absl::MakeSpan(work->dense);
+    request.rounds = work->task.rounds;
+    work->steps.assign(static_cast<size_t>(options_.job.servers), -1);
+    request.steps = absl::MakeSpan(work->steps);
     client_->Pull(request, [this, work](const absl::Status& status) {
       MutexLock lock(mu_);
       work->status = status;
@@ -324,8 +333,14 @@ void WorkerLoop::Push(Work& work) {
     MutexLock lock(mu_);
     ++pushing_[work.task.id];
   }
-  PushRequest request = {
-      .key = work.key, .worker = options_.id, .view = control_->view(), .rate = work.task.rate};
+  PushRequest request = {.key = work.key,
+                         .worker = options_.id,
+                         .view = control_->view(),
+                         .rate = work.task.rate,
+                         .records = static_cast<int64_t>(work.batch.rows),
+                         .round = work.task.round,
+                         .rounds = work.task.rounds};
+  request.pulled = work.steps;
   if (work.batch.rows > 0) {
     std::vector<absl::Span<float>> gradient = {absl::MakeSpan(out_.dense_gradient)};
     for (auto& table : out_.table_gradients) gradient.push_back(absl::MakeSpan(table));
@@ -371,6 +386,11 @@ void WorkerLoop::Acknowledged(const BatchKey& key, absl::Duration compute,
   } else if (*outcome == PushOutcome::kFenced) {
     fenced_ = true;
     why_ = "a server refused a push: this worker is no longer in the view";
+  } else if (*outcome == PushOutcome::kStale) {
+    // Leased anew, to whomever, it is computed from newer weights.
+    time_.Redone(compute);
+    Drop(TaskId(key.task));
+    control_->HandBack(TaskId(key.task));
   } else {
     if (*outcome == PushOutcome::kDuplicate) time_.Redone(compute);
     window_.Applied(key);

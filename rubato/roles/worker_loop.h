@@ -65,8 +65,9 @@ class WorkerLoop {
     std::vector<UniqueIds> ids;            // By table.
     std::vector<std::vector<float>> rows;  // By table, as pulled.
     std::vector<float> dense;
-    absl::Status status;  // Why the task cannot be read on; the batch is void.
-    bool pulled = false;  // Guarded by mu_, as `status` once the pull is out.
+    std::vector<int64_t> steps;  // By server: applied there when it was pulled.
+    absl::Status status;         // Why the task cannot be read on; the batch is void.
+    bool pulled = false;         // Guarded by mu_, as `status` once the pull is out.
     absl::Duration compute;
   };
 

@@ -80,11 +80,17 @@ struct PoolView {
   int gpus_per_node = 1;
 };
 
+// How many jobs a view remembers, at most.
+inline constexpr size_t kLatelyMax = 128;
+
 // A moment of the cluster. `jobs` are ascending by id; those not yet admitted have just arrived.
 struct ClusterView {
   double now_s = 0;
   std::vector<PoolView> pools;
   absl::Span<const JobView> jobs;
+  // The last kLatelyMax jobs to be submitted, ascending, as they came, whatever was answered, those
+  // of `jobs` among them. What was asked for lately tells what may be asked for next.
+  absl::Span<const JobView> lately;
   RescaleCost cost;       // What a change of workers costs a job.
   double slot_s = 60;     // For policies that cut time into slots.
   double cooldown_s = 0;  // No growth or change of pool sooner than this after a resize.

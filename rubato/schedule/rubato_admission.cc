@@ -6,18 +6,15 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "rubato/schedule/rubato_forecast.h"
 #include "rubato/schedule/rubato_repair.h"
 
 namespace rubato {
 namespace {
 
-// When so much of the cluster is promised until its deadline, a newcomer is refused that would
-// take more than kLionShare of it while being kGiant times the size of a usual job. Jobs count
-// alike, so where not all can be had the many small ones are worth more. In doubt it is admitted:
-// the three together are rare where there is no overload.
-constexpr double kCrowded = 0.6;
-constexpr double kLionShare = 0.125;
-constexpr double kGiant = 8;
+// A newcomer that would leave no GPU time for more than so many of those likely to come is refused:
+// jobs count alike. The forecast is a guess, so in doubt it is admitted.
+constexpr double kWorth = 1.5;
 
 // Planning all anew at every decision grows with the square of the jobs. Past this many, the ways
 // stand but for what is no longer needed of them, a few are sought anew,
@@ -42,49 +39,9 @@ double Demand(const Roster& roster, size_t job) {
   return least * roster.job(job).iterations;
 }
 
-// What four in five of the jobs submitted lately do not exceed, as far as those here tell. A job
-// is seen the more often the longer it stays, so each counts by the inverse of its time.
-double UsualDemand(const Roster& roster, const Book& book, size_t newcomer) {
-  std::vector<std::pair<double, double>> demands;  // With their weights.
-  double all = 0;
-  for (size_t i = 0; i < roster.view().jobs.size(); ++i) {
-    if (i == newcomer || !book.has(i)) continue;
-    const JobView& job = roster.job(i);
-    demands.push_back({Demand(roster, i), 1 / std::max(60.0, job.deadline_s - job.submitted_s)});
-    all += demands.back().second;
-  }
-  if (demands.size() < 3) return kNever;  // Too few to tell.
-  std::sort(demands.begin(), demands.end());
-  double sum = 0;
-  for (const auto& [demand, weight] : demands) {
-    sum += weight;
-    if (sum >= 0.8 * all) return demand;
-  }
-  return demands.back().first;
-}
-
-// The share of the pools promised until `due_s`.
-double Crowding(const Roster& roster, const Book& book, double due_s) {
-  double free = 0, all = 0;
-  for (int pool = 0; pool < roster.pools(); ++pool) {
-    const Profile& profile = book.free(pool);
-    for (size_t i = 0; i < profile.size() && profile.steps()[i].from_s < due_s; ++i) {
-      const double to_s = std::min(profile.EndOf(i), due_s);
-      free += profile.steps()[i].free * (to_s - profile.steps()[i].from_s);
-    }
-    all += book.capacity(pool) * (due_s - roster.view().now_s);
-  }
-  return all > 0 ? 1 - free / all : 1;
-}
-
-// Whether the job, which is in the book, asks for too much in a full cluster.
-bool Overbearing(const Roster& roster, const Book& book, size_t job) {
-  const double due_s = roster.due_s(job);
-  const double spent = GpuSeconds(book.way(job));
-  const double window_s = due_s - roster.view().now_s;
-  if (spent < kLionShare * window_s * book.capacity(book.way(job).front().pool)) return false;
-  if (Crowding(roster, book, due_s) < kCrowded) return false;
-  return spent > kGiant * UsualDemand(roster, book, job);
+// Whether the job, which is in the book, takes the place of too many others.
+bool Overbearing(const Roster& roster, const Forecast& forecast, const Book& book, size_t job) {
+  return forecast.Displaced(roster, book, job) > kWorth;
 }
 
 std::vector<size_t> WithWays(const Roster& roster, const Book& book) {
@@ -119,9 +76,9 @@ std::vector<size_t> Neighbours(const Roster& roster, const Book& book,
 
 // Admits the job into what the others leave, or by planning them (if they are many, some of them)
 // anew.
-Answer TryAdmit(const Roster& roster, size_t job, Book& book) {
+Answer TryAdmit(const Roster& roster, const Forecast& forecast, size_t job, Book& book) {
   if (book.Place(job)) {
-    if (!Overbearing(roster, book, job)) return Answer::kYes;
+    if (!Overbearing(roster, forecast, book, job)) return Answer::kYes;
     book.Remove(job);
     return Answer::kOverbearing;
   }
@@ -137,7 +94,7 @@ Answer TryAdmit(const Roster& roster, size_t job, Book& book) {
     fresh.Clear();
     if (!PlaceWithRepair(std::move(all), fresh)) return Answer::kNoRoom;
   }
-  if (Overbearing(roster, fresh, job)) return Answer::kOverbearing;
+  if (Overbearing(roster, forecast, fresh, job)) return Answer::kOverbearing;
   book = std::move(fresh);
   return Answer::kYes;
 }
@@ -163,7 +120,7 @@ bool MightFit(const Roster& roster, const std::vector<size_t>& by_deadline, int 
 
 // Whether a cluster of fewer GPUs would have admitted it. A larger one then must not refuse: where
 // a heuristic does better with less, less is what it gets.
-bool TryWithFewer(const Roster& roster, size_t job, Book& book) {
+bool TryWithFewer(const Roster& roster, const Forecast& forecast, size_t job, Book& book) {
   std::vector<size_t> promised = WithWays(roster, book);
   if (promised.size() > kAllAnew) return false;  // It would take too long.
   SortByDeadline(roster, promised);
@@ -176,7 +133,7 @@ bool TryWithFewer(const Roster& roster, size_t job, Book& book) {
     if (!MightFit(roster, all, gpus * roster.pools())) return false;
     Book fewer(roster, gpus);
     if (!PlaceOrKeep(roster, promised, book, fewer)) continue;
-    if (TryAdmit(roster, job, fewer) != Answer::kYes) continue;
+    if (TryAdmit(roster, forecast, job, fewer) != Answer::kYes) continue;
     book = std::move(fewer);
     return true;
   }
@@ -194,7 +151,8 @@ double EarliestEndIn(const Roster& roster, const Book& book, size_t job) {
 
 // A deadline that is accepted if asked for now: the first found that fits beside the others as they
 // are, then, by halving, earlier ones for which they are planned anew.
-std::optional<double> Offer(const Roster& roster, const Book& book, size_t job, double alone_s) {
+std::optional<double> Offer(const Roster& roster, const Forecast& forecast, const Book& book,
+                            size_t job, double alone_s) {
   const double now_s = roster.view().now_s, end_s = EarliestEndIn(roster, book, job);
   if (end_s == kNever) return std::nullopt;
   Roster asking = roster;
@@ -204,7 +162,7 @@ std::optional<double> Offer(const Roster& roster, const Book& book, size_t job, 
   for (int round = 0; round < kOfferRounds && offer_s == kNever; ++round) {
     asking.Ask(job, now_s + wait_s);
     Book trial = book.On(asking);
-    if (trial.Place(job) && !Overbearing(asking, trial, job)) offer_s = now_s + wait_s;
+    if (trial.Place(job) && !Overbearing(asking, forecast, trial, job)) offer_s = now_s + wait_s;
     wait_s *= kOfferGrowth;
   }
   if (offer_s == kNever) return std::nullopt;
@@ -213,15 +171,16 @@ std::optional<double> Offer(const Roster& roster, const Book& book, size_t job, 
     if (offer_s - refused_s < (kOfferStep - 1) * (offer_s - now_s)) break;
     asking.Ask(job, middle_s);
     Book trial = book.On(asking);
-    (TryAdmit(asking, job, trial) == Answer::kYes ? offer_s : refused_s) = middle_s;
+    (TryAdmit(asking, forecast, job, trial) == Answer::kYes ? offer_s : refused_s) = middle_s;
   }
   return offer_s;
 }
 
-Refusal Refuse(const Roster& roster, const Book& book, size_t job, Answer answer) {
+Refusal Refuse(const Roster& roster, const Forecast& forecast, const Book& book, size_t job,
+               Answer answer) {
   const JobView& view = roster.job(job);
   const double alone_s = EarliestEndIn(roster, Book(roster), job);
-  Refusal refusal{.job = view.id, .offer_deadline_s = Offer(roster, book, job, alone_s)};
+  Refusal refusal{.job = view.id, .offer_deadline_s = Offer(roster, forecast, book, job, alone_s)};
   if (alone_s == kNever) {
     refusal.reason = "none of its sizes fits into what can be promised";
   } else if (alone_s > view.deadline_s) {
@@ -294,18 +253,21 @@ std::vector<Refusal> AdmitNewcomers(const Roster& roster, Book& book) {
   std::stable_sort(newcomers.begin(), newcomers.end(), [&](size_t a, size_t b) {
     return roster.job(a).priority > roster.job(b).priority;
   });
+  if (newcomers.empty()) return {};
+  const Forecast forecast(roster);
   std::vector<std::pair<size_t, Answer>> refused;
   for (size_t job : newcomers) {
     Answer answer = Answer::kNoRoom;
     if (!Hopeless(roster, job)) {
-      answer = TryAdmit(roster, job, book);
-      if (answer != Answer::kYes && TryWithFewer(roster, job, book)) answer = Answer::kYes;
+      answer = TryAdmit(roster, forecast, job, book);
+      if (answer != Answer::kYes && TryWithFewer(roster, forecast, job, book))
+        answer = Answer::kYes;
     }
     if (answer != Answer::kYes) refused.push_back({job, answer});
   }
   std::vector<Refusal> refusals;  // What is offered must fit beside all who were admitted.
   for (const auto& [job, answer] : refused) {
-    refusals.push_back(Refuse(roster, book, job, answer));
+    refusals.push_back(Refuse(roster, forecast, book, job, answer));
   }
   std::sort(refusals.begin(), refusals.end(),
             [](const Refusal& a, const Refusal& b) { return a.job < b.job; });

@@ -10,13 +10,45 @@ namespace {
 
 // A step that only keeps what a job holds needs no pause: it is worth this much more.
 constexpr double kHeldBonus = 1.3;
-// Newcomers are short of the near future. Reservations this far ahead weigh half.
+// Newcomers are short of the near future. Short reservations this far ahead weigh half.
 constexpr double kNearS = 3 * 3600;
+// Where all is promised, a reservation given back is worth so many times more: newcomers find no
+// other room. It hardly counts where a quarter is free, hence the power.
+constexpr double kScarce = 10;
+constexpr double kScarcePower = 4;
 // Who has no way lives on loans alone: they are worth so much more to it,
 constexpr double kLoansAlone = 3;
 // and a little more the shorter the job. Higher powers serve the short ones at too great a cost to
 // the others: the mean time of best-effort jobs rises.
 constexpr double kShortFirst = 0.2;
+
+// How scarce the GPUs of a pool are over time, summed up from now on so that the mean over any time
+// is the difference of two sums.
+class Scarcity {
+ public:
+  Scarcity(const Profile& free, int capacity) : free_(free), capacity_(capacity) {
+    double sum = 0;
+    for (size_t i = 0; i < free.size(); ++i) {
+      sums_.push_back(sum);
+      if (i + 1 < free.size()) sum += At(i) * (free.EndOf(i) - free.steps()[i].from_s);
+    }
+  }
+  // The integral of the scarcity over [from_s, to_s): 1 where all is promised, 0 where nothing is.
+  double Sum(double from_s, double to_s) const { return Until(to_s) - Until(from_s); }
+
+ private:
+  double At(size_t i) const {
+    return std::pow(1 - static_cast<double>(free_.steps()[i].free) / capacity_, kScarcePower);
+  }
+  double Until(double at_s) const {
+    const size_t i = free_.Find(at_s);
+    return sums_[i] + At(i) * (at_s - free_.steps()[i].from_s);
+  }
+
+  const Profile& free_;
+  int capacity_;
+  std::vector<double> sums_;  // Up to the start of each step.
+};
 
 // A possible next step up for one job.
 struct Step {
@@ -65,9 +97,19 @@ class Sharing {
     return 0;
   }
 
+  // How scarce the GPUs are when the job's way asks for them, from 0 to 1.
+  double ScarcityOf(size_t i) const {
+    double sum = 0;
+    for (const Reserved& piece : book_.way(i)) {
+      const Scarcity& scarcity = scarcity_[static_cast<size_t>(piece.pool)];
+      sum += piece.gpus * scarcity.Sum(piece.from_s, piece.to_s);
+    }
+    return sum / GpuSeconds(book_.way(i));
+  }
+
   // What an iteration done now is worth, in GPU-seconds. For a job with a way those reserved for
-  // it, which are given back; the sooner they would be used, the more they help newcomers. For
-  // others those it takes at its best, more for jobs that are nearly done.
+  // it, which are given back; the sooner they would be used and the scarcer GPUs are then, the more
+  // they help newcomers. For others those it takes at its best, more for jobs that are nearly done.
   double Weight(size_t i) const {
     const JobView& job = roster_.job(i);
     double least = kNever;
@@ -81,7 +123,9 @@ class Sharing {
     }
     const double reserved = GpuSeconds(book_.way(i)) / std::max(job.remaining, 1e-9);
     const double lag_s = std::max(0.0, book_.way(i).front().from_s - roster_.view().now_s);
-    return std::max(reserved, least) * kNearS / (kNearS + lag_s);
+    // What takes long to work off is begun early.
+    const double near_s = kNearS + book_.way(i).back().to_s - book_.way(i).front().from_s;
+    return std::max(reserved, least) * near_s / (near_s + lag_s) * (1 + kScarce * ScarcityOf(i));
   }
 
   // The step up that gains most per GPU among those that fit; a score of 0 if there is none.
@@ -131,6 +175,9 @@ class Sharing {
   // Greedy ascent: the step with the greatest return first.
   void Climb() {
     if (TakeAll()) return;
+    for (int pool = 0; pool < roster_.pools(); ++pool) {
+      scarcity_.emplace_back(book_.free(pool), book_.capacity(pool));
+    }
     for (size_t i = 0; i < shares_.size(); ++i) weights_.push_back(Weight(i));
     std::priority_queue<Step> steps;
     const auto push = [&](size_t i) {
@@ -213,6 +260,7 @@ class Sharing {
   std::vector<Share> shares_;
   std::vector<int> free_;  // By pool, now.
   std::vector<double> weights_;
+  std::vector<Scarcity> scarcity_;  // By pool.
 };
 
 }  // namespace

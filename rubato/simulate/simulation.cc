@@ -50,6 +50,7 @@ Simulation::Simulation(const Workload& workload, const Policy& policy,
       cost_(options.overhead == Overhead::kNone ? RescaleCost::None()
                                                 : RescaleCost::ForCluster(workload.cluster.gpus())),
       placement_(workload.cluster),
+      audit_(workload.cluster),
       rng_(options.seed) {
   result_.policy = std::string(policy.name());
   for (size_t i = 0; i < workload.trace.jobs.size(); ++i) {
@@ -137,6 +138,9 @@ void Simulation::AdmitArrivals() {
   while (next_arrival_ < workload_.trace.jobs.size() &&
          workload_.trace.jobs[next_arrival_].submit_s <= now_s_) {
     views_.push_back(MakeView(workload_, next_arrival_++));
+    if (lately_.size() == 2 * kLatelyMax)
+      lately_.erase(lately_.begin(), lately_.end() - kLatelyMax);
+    lately_.push_back(views_.back());
     Running& running = running_.emplace_back();
     running.anchor_s = now_s_;
     running.anchor_left = views_.back().remaining;
@@ -154,6 +158,7 @@ void Simulation::ScheduleFailure() {
 void Simulation::FailAndRepair() {
   while (!repairs_.empty() && repairs_.front().first <= now_s_) {
     placement_.RepairNode(repairs_.front().second);
+    audit_.RepairNode(repairs_.front().second);
     repairs_.erase(repairs_.begin());
     due_ = true;
   }
@@ -165,6 +170,7 @@ void Simulation::FailAndRepair() {
   if (down) return;
   ++result_.failures;
   Refresh();
+  audit_.FailNode(node);
   for (JobId job : placement_.FailNode(node)) {
     // The survivors hold the model, so no work is lost, only time.
     const size_t i = IndexOf(job);
@@ -189,6 +195,8 @@ absl::Status Simulation::Decide() {
          .gpus_per_node = workload_.cluster.nodes[static_cast<size_t>(pool.first_node)].gpus});
   }
   view.jobs = views_;
+  view.lately = lately_;
+  if (lately_.size() > kLatelyMax) view.lately.remove_prefix(lately_.size() - kLatelyMax);
   view.cost = cost_;
   view.slot_s = options_.slot_s;
   view.cooldown_s = options_.cooldown_s;
@@ -238,9 +246,20 @@ absl::Status Simulation::Apply(const Plan& plan) {
     }
     if (target.gpus == 0) Restart(i, 0);
   }
+  if (absl::Status s = Audit(plan, change.changed); !s.ok()) return Annotate(s, policy_.name());
   Charge(change.changed);
   Refuse(plan);
   return absl::OkStatus();
+}
+
+absl::Status Simulation::Audit(const Plan& plan, const std::vector<JobId>& changed) {
+  held_.clear();
+  for (const JobView& view : views_) {
+    if (view.gpus == 0) continue;
+    const bool pinned = std::binary_search(plan.pinned.begin(), plan.pinned.end(), view.id);
+    held_.push_back({view.id, view.gpus, view.pool, placement_.Gpus(view.id), pinned});
+  }
+  return audit_.Look(held_, changed);
 }
 
 void Simulation::Charge(const std::vector<JobId>& changed) {

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "rubato/base/rng.h"
 #include "rubato/cluster/placement.h"
+#include "rubato/cluster/placement_audit.h"
 #include "rubato/simulate/simulator.h"
 
 namespace rubato {
@@ -38,6 +39,8 @@ class Simulation {
   void ScheduleFailure();
   absl::Status Decide();
   absl::Status Apply(const Plan& plan);
+  // Where everyone lies now, seen with other eyes than the placement's.
+  absl::Status Audit(const Plan& plan, const std::vector<JobId>& changed);
   void Refuse(const Plan& plan);
   void Charge(const std::vector<JobId>& changed);
   // Starts a pause of `pause_s` for job i, then progress at the rate its GPUs give.
@@ -55,6 +58,7 @@ class Simulation {
   const SimulateOptions& options_;
   const RescaleCost cost_;
   Placement placement_;
+  PlacementAudit audit_;
   Rng rng_;
   SimulationResult result_;
 
@@ -63,12 +67,14 @@ class Simulation {
   double decided_s_ = -kNever;
   bool due_ = false;  // Something happened since the last decision.
   size_t next_arrival_ = 0;
-  std::vector<JobView> views_;                   // Active jobs, ascending by id,
-  std::vector<Running> running_;                 // and what belongs to them, in the same order.
+  std::vector<JobView> views_;    // Active jobs, ascending by id,
+  std::vector<Running> running_;  // and what belongs to them, in the same order.
+  std::vector<JobView> lately_;   // The last to be submitted, as they came; see ClusterView.
   std::vector<std::pair<double, int>> repairs_;  // (when, node), ascending.
   double next_failure_s_ = kNever;
   absl::flat_hash_set<uint64_t>
       known_sets_;  // Hashes of GPU sets that worked together. Never walked.
+  std::vector<PlacementAudit::Held> held_;  // For the audit; a member to keep its memory.
   std::vector<DecisionTime> decisions_;
 };
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rubato/base/status.h"
@@ -37,7 +38,10 @@ absl::StatusOr<Columns> FindColumns(const CsvTable& table) {
   return c;
 }
 
-bool IsNothing(absl::string_view cell) { return IsEmptyCell(cell) || cell == "0"; }
+bool IsNothing(absl::string_view cell) {
+  double value = 0;
+  return IsEmptyCell(cell) || (absl::SimpleAtod(cell, &value) && value == 0);
+}
 
 // An optional whole number; `absent` if there is no column or the cell is empty.
 absl::StatusOr<int> Optional(const CsvTable& table, const CsvTable::Row& row,

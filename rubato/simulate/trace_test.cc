@@ -31,14 +31,16 @@ TEST(TraceTest, BestEffortSoftAndMissingDeadlines) {
       "late,30,1,m,40,1,1,0,1\n"
       "free,10,1,m,5,1,1,1,\n"
       "none,20,1,m,nan,1,1,0,0\n"
-      "zero,21,1,m,0,1,1,,\n",
+      "zero,21,1,m,0,1,1,,\n"
+      "point,22,1,m,0.0,1,1,,\n",
       "t.csv");
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_EQ(trace->jobs[0].name, "free");  // By submission; its past deadline is ignored.
   EXPECT_EQ(trace->jobs[0].deadline_s, kNever);
   EXPECT_EQ(trace->jobs[1].deadline, DeadlineKind::kNone);
   EXPECT_EQ(trace->jobs[2].deadline, DeadlineKind::kNone);
-  EXPECT_EQ(trace->jobs[3].deadline, DeadlineKind::kSoft);
+  EXPECT_EQ(trace->jobs[3].deadline, DeadlineKind::kNone);
+  EXPECT_EQ(trace->jobs[4].deadline, DeadlineKind::kSoft);
 }
 
 TEST(TraceTest, SaysWhereATraceIsWrong) {

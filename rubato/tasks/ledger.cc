@@ -45,6 +45,9 @@ std::optional<Task> Ledger::NextFor(WorkerId worker, const std::vector<WorkerId>
 
 int64_t Ledger::available() const {
   int64_t count = Fresh() == nullptr ? 0 : static_cast<int64_t>(fresh_tasks_.size() - fresh_next_);
+  if (const int64_t size = plan_.options().round_tasks; size > 0) {
+    count = std::min(count, (rounds() + plan_.options().round_tolerance + 1) * size - begun_);
+  }
   for (const auto& [id, live] : live_) count += live.place == Place::kOpen;
   return count;
 }
@@ -88,6 +91,16 @@ bool Ledger::AnyTraining() const {
   });
 }
 
+int64_t Ledger::rounds() const {
+  const int64_t size = plan_.options().round_tasks;
+  if (size == 0) return 0;
+  int64_t committed = begun_;  // Of the plan's tasks, without a gap.
+  for (const auto& [id, live] : live_) {
+    if (live.task.kind == TaskKind::kTrain) committed = std::min(committed, live.order - 1);
+  }
+  return finished() ? (committed + size - 1) / size : committed / size;
+}
+
 bool Ledger::IsBatchEnd(const Task& task, int64_t position) const {
   return position == task.end || (task.begin <= position && position < task.end &&
                                   (position - task.begin) % plan_.options().batch_size == 0);
@@ -99,6 +112,9 @@ absl::Status Ledger::Lease(TaskId id, WorkerId worker) {
     const Task* fresh = Fresh();
     if (fresh == nullptr || fresh->id != id) return Refused(id, "is not the next to be leased");
     it = live_.emplace(id, LiveTask{.task = *fresh, .order = ++begun_}).first;
+    if (const int64_t size = plan_.options().round_tasks; size > 0) {
+      it->second.task.round = (begun_ - 1) / size;
+    }
     TakeFresh();
   }
   LiveTask& live = it->second;
@@ -106,6 +122,7 @@ absl::Status Ledger::Lease(TaskId id, WorkerId worker) {
   live.place = Place::kLeased;
   live.worker = worker;
   live.task.lease = ++leases_;
+  live.task.rounds = rounds();
   return absl::OkStatus();
 }
 
@@ -177,7 +194,7 @@ void Ledger::SetTogether(int64_t steps, int64_t records) {
 
 bool Ledger::finished() const {
   if (plan_.options().together) return ended_early_ || records_committed_ >= plan_.records();
-  const bool more = !ended_early_ && fresh_epoch_ < plan_.epochs();
+  const bool more = (!ended_early_ || MidRound()) && fresh_epoch_ < plan_.epochs();
   return !more && (live_.empty() || live_.begin()->second.task.kind == TaskKind::kEvaluate);
 }
 
@@ -214,9 +231,17 @@ IntervalSet Ledger::Expected(int64_t epoch) const {
   return plan_.Positions(epoch, tasks);
 }
 
+bool Ledger::MidRound() const {
+  const int64_t size = plan_.options().round_tasks;
+  return size > 0 && begun_ % size != 0;
+}
+
 const Task* Ledger::Fresh() const {
-  if (plan_.options().together || ended_early_ || fresh_next_ >= fresh_tasks_.size())
-    return nullptr;
+  if (plan_.options().together || fresh_next_ >= fresh_tasks_.size()) return nullptr;
+  if (ended_early_ && !MidRound()) return nullptr;
+  if (const int64_t size = plan_.options().round_tasks; size > 0) {
+    if (begun_ / size > rounds() + plan_.options().round_tolerance) return nullptr;
+  }
   const bool behind = !live_.empty() && live_.begin()->second.task.kind == TaskKind::kTrain &&
                       live_.begin()->second.task.epoch < fresh_epoch_;
   if (plan_.options().epoch_barrier && behind) return nullptr;

@@ -66,6 +66,8 @@ class Ledger {
   bool AnyLeased() const;
   // Whether somebody may be pushing: a training task is leased or fencing.
   bool AnyTraining() const;
+  // Modes sync and hybrid: how many rounds are whole, every batch of theirs committed.
+  int64_t rounds() const;
   // Whether a batch of `task` ends at `position`.
   bool IsBatchEnd(const Task& task, int64_t position) const;
 
@@ -81,7 +83,7 @@ class Ledger {
   void ForgetFailures();         // The user says that what was wrong is mended.
   void BeginEvaluation(int64_t number);
   // No fresh tasks from now on; those begun are still finished, since a batch of theirs may be
-  // on some servers already.
+  // on some servers already, and so is a round begun.
   void EndEarly() { ended_early_ = true; }
   // TaskPlanOptions::together: the first `records` of the plan's order are applied, by `steps`
   // steps, and nothing else. Goes back when that state was lost and an older one is restored.
@@ -101,6 +103,7 @@ class Ledger {
 
  private:
   const Task* Fresh() const;
+  bool MidRound() const;  // A round is begun, and not all of its tasks are.
   void TakeFresh();
 
   TaskPlan plan_;

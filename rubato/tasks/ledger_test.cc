@@ -148,5 +148,75 @@ TEST(LedgerTest, EndingEarlyFinishesWhatWasBegun) {
   EXPECT_TRUE(ledger.Expected(1).empty());
 }
 
+// ---- rounds: modes sync and hybrid ----
+
+TaskPlanOptions Rounds(int64_t batches, int64_t tolerance = 0) {
+  return {.records = batches * 10,
+          .batch_size = 10,
+          .batches_per_task = 1,
+          .shuffle_tasks = true,
+          .round_tasks = 2,
+          .round_tolerance = tolerance,
+          .seed = 3};
+}
+
+TEST(LedgerTest, ARoundIsLeasedWhenTheOneBeforeIsWhole) {
+  Ledger ledger(Rounds(5));
+  const Task first = LeaseNext(ledger, kAnn);
+  const Task second = LeaseNext(ledger, kBob);
+  EXPECT_FALSE(ledger.NextFor(kAnn, {kAnn, kBob}).has_value());
+  EXPECT_EQ(ledger.available(), 0);
+  EXPECT_TRUE(ledger.Commit(second.id, second.end).ok());
+  EXPECT_FALSE(ledger.NextFor(kBob, {kAnn, kBob}).has_value());  // Ann's is missing.
+  EXPECT_EQ(ledger.rounds(), 0);
+  ledger.Reopen(kAnn);
+  const Task again = LeaseNext(ledger, kBob);
+  EXPECT_EQ(again.id, first.id);
+  EXPECT_EQ(ledger.Find(again.id)->task.round, 0);
+  EXPECT_EQ(ledger.Find(again.id)->task.rounds, 0);
+  EXPECT_TRUE(ledger.Commit(again.id, again.end).ok());
+  EXPECT_EQ(ledger.rounds(), 1);
+  EXPECT_EQ(ledger.available(), 2);
+  for (int i = 0; i < 2; ++i) {
+    const Task task = LeaseNext(ledger, kAnn);
+    EXPECT_EQ(ledger.Find(task.id)->task.round, 1);
+    EXPECT_EQ(ledger.Find(task.id)->task.rounds, 1);
+    EXPECT_TRUE(ledger.Commit(task.id, task.end).ok());
+  }
+  const Task last = LeaseNext(ledger, kAnn);  // A round of one: the plan has no more.
+  EXPECT_EQ(ledger.rounds(), 2);
+  EXPECT_TRUE(ledger.Commit(last.id, last.end).ok());
+  EXPECT_TRUE(ledger.finished());
+  EXPECT_EQ(ledger.rounds(), 3);
+}
+
+TEST(LedgerTest, ToleranceLetsLaterRoundsBegin) {
+  Ledger ledger(Rounds(20, /*tolerance=*/1));
+  std::vector<Task> held;
+  for (int i = 0; i < 4; ++i) held.push_back(LeaseNext(ledger, kAnn));
+  EXPECT_FALSE(ledger.NextFor(kBob, {kAnn, kBob}).has_value());
+  EXPECT_EQ(ledger.Find(held[3].id)->task.round, 1);
+  // All of the second round does not help while the first is not whole.
+  for (int i : {1, 2, 3}) EXPECT_TRUE(ledger.Commit(held[i].id, held[i].end).ok());
+  EXPECT_FALSE(ledger.NextFor(kBob, {kAnn, kBob}).has_value());
+  EXPECT_TRUE(ledger.Commit(held[0].id, held[0].end).ok());
+  EXPECT_EQ(ledger.rounds(), 2);
+  EXPECT_EQ(ledger.available(), 4);
+}
+
+TEST(LedgerTest, EndingEarlyStillMakesTheRoundWhole) {
+  Ledger ledger(Rounds(6));
+  const Task first = LeaseNext(ledger, kAnn);
+  ledger.EndEarly();
+  EXPECT_TRUE(ledger.Commit(first.id, first.end).ok());
+  EXPECT_FALSE(ledger.finished());
+  const Task second = LeaseNext(ledger, kBob);
+  EXPECT_TRUE(ledger.Commit(second.id, second.end).ok());
+  EXPECT_TRUE(ledger.finished());
+  EXPECT_EQ(ledger.rounds(), 1);
+  EXPECT_EQ(ledger.Committed(0), ledger.Expected(0));
+  EXPECT_EQ(ledger.records_expected(), 20);
+}
+
 }  // namespace
 }  // namespace rubato

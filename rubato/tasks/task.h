@@ -22,6 +22,10 @@ struct Task {
   int64_t committed = 0;  // The first position not yet committed: where to go on.
   int64_t lease = 0;      // Leases are numbered: the smaller, the longer in hand.
   double rate = 1;        // What the learning rate is multiplied with, as of the lease.
+  // Modes sync and hybrid: the round that a training task is of, and how many were whole as of the
+  // lease: those its weights are to hold.
+  int64_t round = 0;
+  int64_t rounds = 0;
   friend bool operator==(const Task&, const Task&) = default;
 };
 

@@ -24,6 +24,7 @@ namespace {
 
 // A step never passes the end of its task, so where steps grow with the workers, tasks are long.
 int64_t BatchesPerTask(const JobSpec& job, int64_t records) {
+  if (job.mode != "async") return 1;
   if (job.batches_per_task > 0) return job.batches_per_task;
   const bool together = job.strategy == "allreduce";
   const int64_t batches =
@@ -36,6 +37,7 @@ int64_t BatchesPerTask(const JobSpec& job, int64_t records) {
 
 TaskPlanOptions PlanOf(const JobSpec& job, int64_t records, int64_t validation_records) {
   const bool together = job.strategy == "allreduce";
+  const int64_t gradients = job.rounds.gradients > 0 ? job.rounds.gradients : job.workers.max;
   return {.records = records,
           .validation_records = validation_records,
           .batch_size = job.batch_size,
@@ -47,6 +49,8 @@ TaskPlanOptions PlanOf(const JobSpec& job, int64_t records, int64_t validation_r
           .shuffle_tasks = job.shuffle.tasks,
           .epoch_barrier = job.epoch_barrier,
           .together = together,
+          .round_tasks = job.mode == "async" ? 0 : gradients,
+          .round_tolerance = job.rounds.tolerance,
           .seed = job.seed};
 }
 

@@ -25,6 +25,10 @@ struct TaskPlanOptions {
   // Strategy allreduce: all workers go through the plan together, in its order, and no training
   // task is leased.
   bool together = false;
+  // Modes sync and hybrid: tasks in the order of the plan, `round_tasks` at a time, are rounds, and
+  // one of round r is leased once those before round r - round_tolerance are whole. 0: no rounds.
+  int64_t round_tasks = 0;
+  int64_t round_tolerance = 0;
   uint64_t seed = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "rubato/worker/local_run.h"
 
+#include <numeric>
+
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/params/learning_rate.h"
@@ -32,6 +34,16 @@ int64_t LocalRun::rows() const {
   int64_t rows = 0;
   for (const Table& table : tables_) rows += static_cast<int64_t>(table.rows->rows());
   return rows;
+}
+
+std::vector<float> LocalRun::Rows(size_t table, uint64_t ids) const {
+  EmbeddingTable& rows = *tables_[table].rows;
+  rows.BeginStep(steps_ + 1, samples_);
+  std::vector<uint64_t> wanted(ids);
+  std::iota(wanted.begin(), wanted.end(), uint64_t{0});
+  std::vector<float> values(ids * rows.dim());
+  rows.Gather(wanted, values.data());
+  return values;
 }
 
 OptimizerStep LocalRun::NextStep() const {

@@ -38,6 +38,8 @@ class LocalRun {
 
   const std::vector<float>& dense() const { return dense_; }
   int64_t rows() const;  // In all tables.
+  // The rows of ids [0, ids) of a table, as the next step would read them.
+  std::vector<float> Rows(size_t table, uint64_t ids) const;
 
  private:
   struct Table {

@@ -10,6 +10,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/files/record_scanner.h"
+#include "rubato/adapters/files/recordio.h"
 #include "rubato/base/status.h"
 #include "rubato/data/formats.h"
 #include "rubato/data/record_index.h"
@@ -151,8 +152,14 @@ absl::StatusOr<int64_t> BuildIndex(const DataSpec& data, const std::vector<std::
     RUBATO_RETURN_IF_ERROR(MakeParser(data, index->schema).status());
     return index->records();
   }
-  index = data.format == "idx" ? BuildIdxIndex(std::move(files))
-                               : IndexBuilder(data, std::move(files), progress, options).Build();
+  if (data.format == "idx") {
+    index = BuildIdxIndex(std::move(files));
+  } else if (data.format == "recordio") {
+    index = IndexRecordsFiles(std::move(files));
+    if (index.ok()) RUBATO_RETURN_IF_ERROR(MakeParser(data, index->schema).status());
+  } else {
+    index = IndexBuilder(data, std::move(files), progress, options).Build();
+  }
   if (!index.ok()) return index.status();
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(index_path, index->Encode()));
   return index->records();

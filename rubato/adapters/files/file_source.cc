@@ -7,6 +7,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/files/record_scanner.h"
+#include "rubato/adapters/files/recordio.h"
 #include "rubato/base/status.h"
 #include "rubato/data/formats.h"
 #include "rubato/data/record_index.h"
@@ -154,6 +155,8 @@ absl::StatusOr<OpenedData> OpenData(const DataSpec& data, const std::string& ind
   RUBATO_ASSIGN_OR_RETURN(opened.parser, MakeParser(data, index.schema));
   if (data.format == "idx") {
     RUBATO_ASSIGN_OR_RETURN(opened.source, OpenIdxSource(std::move(index)));
+  } else if (data.format == "recordio") {
+    opened.source = OpenRecordsFiles(std::move(index));
   } else {
     opened.source =
         std::make_unique<FileSource>(std::move(index), RuleOf(data), options.chunk_bytes);

@@ -35,6 +35,8 @@ wire::Task ToWire(const Task& in) {
   out.set_committed(in.committed);
   out.set_lease(in.lease);
   out.set_rate(in.rate);
+  out.set_round(in.round);
+  out.set_rounds(in.rounds);
   return out;
 }
 
@@ -48,6 +50,8 @@ Task FromWire(const wire::Task& in) {
   out.committed = in.committed();
   out.lease = in.lease();
   out.rate = in.rate();
+  out.round = in.round();
+  out.rounds = in.rounds();
   return out;
 }
 
@@ -266,6 +270,7 @@ wire::HeartbeatReply ToWire(const HeartbeatReply& in) {
   *out.mutable_view() = ToWire(in.view);
   out.set_checkpoint_wanted(in.checkpoint_wanted);
   out.set_checkpoint_oldest(in.checkpoint_oldest);
+  out.set_rounds(in.rounds);
   if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
   return out;
 }
@@ -277,6 +282,7 @@ HeartbeatReply FromWire(const wire::HeartbeatReply& in) {
   out.view = FromWire(in.view());
   out.checkpoint_wanted = in.checkpoint_wanted();
   out.checkpoint_oldest = in.checkpoint_oldest();
+  out.rounds = in.rounds();
   if (in.has_group()) out.group = FromWire(in.group());
   return out;
 }

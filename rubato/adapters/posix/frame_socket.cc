@@ -194,25 +194,30 @@ absl::Status FrameListener::ListenTcp(asio::io_context& io) {
   return absl::OkStatus();
 }
 
-void FrameListener::Accept(std::function<void(StreamSocket)> on_connection) {
+void FrameListener::Accept(std::function<asio::io_context&()> choose,
+                           std::function<void(StreamSocket)> on_connection) {
   if (address_.is_unix()) {
-    AcceptOn(local_, std::move(on_connection));
+    AcceptOn(local_, std::move(choose), std::move(on_connection));
   } else {
-    AcceptOn(tcp_, std::move(on_connection));
+    AcceptOn(tcp_, std::move(choose), std::move(on_connection));
   }
 }
 
 template <typename Acceptor>
-void FrameListener::AcceptOn(Acceptor& acceptor, std::function<void(StreamSocket)> on_connection) {
-  acceptor.async_accept([this, &acceptor, on_connection = std::move(on_connection)](
-                            const asio::error_code& error, auto connection) {
+void FrameListener::AcceptOn(Acceptor& acceptor, std::function<asio::io_context&()> choose,
+                             std::function<void(StreamSocket)> on_connection) {
+  using Socket = typename Acceptor::protocol_type::socket;
+  const asio::any_io_executor chosen = choose().get_executor();
+  acceptor.async_accept(chosen, [this, &acceptor, choose = std::move(choose),
+                                 on_connection = std::move(on_connection)](
+                                    const asio::error_code& error, Socket connection) {
     if (error == asio::error::operation_aborted) return;  // And `this` is gone.
     if (!error) {
       asio::error_code ignored;
       if (!address_.is_unix()) connection.set_option(asio::ip::tcp::no_delay(true), ignored);
       on_connection(StreamSocket(std::move(connection)));
     }
-    AcceptOn(acceptor, on_connection);
+    AcceptOn(acceptor, choose, on_connection);
   });
 }
 

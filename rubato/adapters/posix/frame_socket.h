@@ -87,14 +87,17 @@ class FrameListener {
 
   // With the port that was chosen.
   const SocketAddress& address() const { return address_; }
-  void Accept(std::function<void(StreamSocket)> on_connection);
+  // `choose` says which io_context the next connection shall belong to.
+  void Accept(std::function<asio::io_context&()> choose,
+              std::function<void(StreamSocket)> on_connection);
 
  private:
   explicit FrameListener(asio::io_context& io) : local_(io), tcp_(io) {}
   absl::Status ListenUnix(asio::io_context& io);
   absl::Status ListenTcp(asio::io_context& io);
   template <typename Acceptor>
-  void AcceptOn(Acceptor& acceptor, std::function<void(StreamSocket)> on_connection);
+  void AcceptOn(Acceptor& acceptor, std::function<asio::io_context&()> choose,
+                std::function<void(StreamSocket)> on_connection);
 
   SocketAddress address_;
   asio::local::stream_protocol::acceptor local_;

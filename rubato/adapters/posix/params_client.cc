@@ -196,6 +196,7 @@ struct PushInFlight : Gathering {
   PushSplit split;
   bool applied = false;
   bool fenced = false;
+  bool stale = false;
   std::function<void(absl::StatusOr<PushOutcome>)> done;
 
   absl::string_view body(int64_t server) { return split.body(server).view(); }
@@ -203,7 +204,8 @@ struct PushInFlight : Gathering {
     const auto outcome = reply.size() == 1 ? static_cast<PushOutcome>(reply[0]) : PushOutcome(-1);
     applied |= outcome == PushOutcome::kApplied;
     fenced |= outcome == PushOutcome::kFenced;
-    if (outcome >= PushOutcome::kApplied && outcome <= PushOutcome::kFenced) {
+    stale |= outcome == PushOutcome::kStale;
+    if (outcome >= PushOutcome::kApplied && outcome <= PushOutcome::kStale) {
       return absl::OkStatus();
     }
     return absl::InternalError(absl::StrCat("server ", server, " gave no outcome"));
@@ -213,6 +215,7 @@ struct PushInFlight : Gathering {
     const auto tell = std::exchange(done, nullptr);
     if (fenced) return tell(PushOutcome::kFenced);
     if (!status.ok()) return tell(Detached(status));
+    if (stale) return tell(PushOutcome::kStale);
     tell(applied ? PushOutcome::kApplied : PushOutcome::kDuplicate);
   }
 };
@@ -276,7 +279,7 @@ class AsioParamsClient : public ParamsClient {
   void Pull(const PullRequest& request, std::function<void(absl::Status)> done) override {
     auto pull = pulls_->Take();
     pull->map = Map();
-    pull->split.Encode(request, *pull->map);
+    pull->split.Encode(request, *pull->map, options_.wire);
     pull->done = std::move(done);
     Send(std::move(pull));
   }
@@ -285,8 +288,8 @@ class AsioParamsClient : public ParamsClient {
             std::function<void(absl::StatusOr<PushOutcome>)> done) override {
     auto push = pushes_->Take();
     push->map = Map();
-    push->split.Encode(request, *push->map);
-    push->applied = push->fenced = false;
+    push->split.Encode(request, *push->map, options_.wire);
+    push->applied = push->fenced = push->stale = false;
     push->done = std::move(done);
     Send(std::move(push));
   }
@@ -359,6 +362,10 @@ class AsioParamsClient : public ParamsClient {
       };
       if (stopping_) {
         done(absl::CancelledError("the client has stopped"));
+      } else if (const size_t bytes = request->body(s).size(); bytes > kFrameBytesMax) {
+        done(absl::InvalidArgumentError(absl::StrCat("a request of ", bytes, " bytes to server ", s,
+                                                     ", but at most ", kFrameBytesMax,
+                                                     " go at once: lower batch_size")));
       } else {
         links_[static_cast<size_t>(s)]->Send({T::kOp, request->body(s), request, done});
       }

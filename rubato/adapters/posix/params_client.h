@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rubato/net/wire_format.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/partition.h"
 
@@ -30,6 +31,7 @@ namespace rubato {
 struct ParamsClientOptions {
   std::string job;      // Must be the servers'.
   int64_t servers = 1;  // How many there are at the job's start, who share everything evenly.
+  WireFormat wire = WireFormat::kFp32;                // Of weights and gradients, there and back.
   absl::Duration reconnect = absl::Milliseconds(20);  // Between attempts to reach a server.
 };
 

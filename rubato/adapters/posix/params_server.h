@@ -10,8 +10,9 @@
 // serving; for the last bit requests are held (params/move.h).
 //
 // An acknowledged push is in the log, so a SIGKILL at any moment loses none. A checkpoint is a cut
-// at one instant, written beside serving. One loop thread owns everything; the methods post to it
-// and may be called from any other thread.
+// at one instant, written beside serving. Each connection belongs to one of `threads` (see
+// params_server_lane.h): pulls go side by side, pushes one after the other. Methods may be called
+// from any other thread.
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_H_
 
@@ -27,6 +28,7 @@
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/params/history.h"
+#include "rubato/params/inspection.h"
 #include "rubato/params/partition.h"
 
 namespace rubato {
@@ -41,6 +43,7 @@ struct ParamsServerOptions {
   int64_t servers = 1;
   bool sync_log = false;  // fsync before each acknowledgement: survives a power cut, but slow.
   bool huge_pages = true;
+  int64_t threads = 2;  // That answer requests, each for its share of the connections.
 
   absl::Status Validate() const;
 };
@@ -89,18 +92,23 @@ class ParamsServer {
   // Who may push from now on. Ignored unless `number` is the newest. The first one opens the door.
   virtual void SetView(int64_t number, std::vector<WorkerId> workers) = 0;
 
-  // Writes CHECKPOINTS/version/server-S.ckpt as of now and calls `done` on the loop thread when it
-  // is wholly there. One at a time: a second one meanwhile is refused with FAILED_PRECONDITION, as
-  // is one in the midst of a move.
-  // A version already written here is done at once.
+  // Modes sync and hybrid: so many rounds are whole on every server, and shall move the weights.
+  virtual void SetRounds(int64_t rounds) = 0;
+
+  // Writes CHECKPOINTS/version/server-S.ckpt as of now and calls `done` on a thread of its own when
+  // it is wholly there. One at a time: a second one meanwhile is refused with FAILED_PRECONDITION,
+  // as is one in the midst of a move. A version already written here is done at once.
   virtual void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) = 0;
   // Checkpoint `version` is complete on every server: the log before it may go.
   virtual void DropLogBefore(int64_t version) = 0;
 
-  // Waits for the loop, a millisecond or so.
+  // Waits for its turn, a millisecond or so.
   virtual ParamsServerStats Stats() = 0;
 
-  // Closes the socket and every connection, abandons a checkpoint under way, joins the loop.
+  // What it holds and how busy it is. InspectServer() asks for the same over the socket.
+  virtual ServerInspection Inspect() = 0;
+
+  // Closes the socket and every connection, abandons a checkpoint under way, joins the threads.
   // Nothing acknowledged is lost. Idempotent.
   virtual void Stop() = 0;
 };

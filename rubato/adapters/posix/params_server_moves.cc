@@ -14,10 +14,11 @@ constexpr auto kReconnect = std::chrono::milliseconds(20);
 
 }  // namespace
 
-MoveLine::MoveLine(asio::io_context& io, MoveLineOptions options, MoveSource& source,
-                   std::function<void()> changed)
+MoveLine::MoveLine(asio::io_context& io, MoveLineOptions options, SharedMutex& mu,
+                   MoveSource& source, std::function<void()> changed)
     : io_(io),
       options_(std::move(options)),
+      mu_(mu),
       source_(source),
       changed_(std::move(changed)),
       timer_(io) {}
@@ -25,12 +26,17 @@ MoveLine::MoveLine(asio::io_context& io, MoveLineOptions options, MoveSource& so
 MoveLine::~MoveLine() { Drop(); }
 
 void MoveLine::SetPeer(const std::string& address) {
-  const std::string wanted = source_.to() < 0 ? "" : address;
-  if (wanted == address_ && source_.to() == to_) return;
-  address_ = wanted;
-  to_ = source_.to();
+  {
+    WriterLock lock(mu_);
+    const std::string wanted = source_.to() < 0 ? "" : address;
+    // A ready one needs no line, and a new order a new one, even to the same server.
+    if (wanted == address_ && source_.to() == to_ && source_.order() == order_) return;
+    address_ = wanted;
+    to_ = source_.to();
+    order_ = source_.order();
+    source_.Lost();
+  }
   Drop();
-  source_.Lost();
   Connect();
 }
 
@@ -45,7 +51,10 @@ void MoveLine::Drop() {
 
 void MoveLine::Lost() {
   Drop();
-  source_.Lost();
+  {
+    WriterLock lock(mu_);
+    source_.Lost();
+  }
   changed_();
   timer_.expires_after(kReconnect);
   timer_.async_wait([this, life = life_](const asio::error_code& error) {
@@ -77,12 +86,15 @@ void MoveLine::Greet(StreamSocket socket) {
 
 void MoveLine::Take(const Frame& frame) {
   if (!frame.status().ok()) return Lost();
-  if (!greeted_) {
-    greeted_ = true;
-    source_.Connected();
-  } else {
-    source_.Answered(absl::OkStatus());
+  {
+    WriterLock lock(mu_);
+    if (greeted_) {
+      source_.Answered(absl::OkStatus());
+    } else {
+      source_.Connected();
+    }
   }
+  greeted_ = true;
   Pump();
 }
 
@@ -96,7 +108,11 @@ void MoveLine::Pump() {
                   body);
   };
   while (true) {
-    const std::vector<MoveRecord> records = source_.Next();
+    std::vector<MoveRecord> records;
+    {
+      WriterLock lock(mu_);
+      records = source_.Next();
+    }
     if (records.empty()) break;
     for (const MoveRecord& record : records) send(record);
   }

@@ -1,5 +1,5 @@
 // A server's line to the one to which it hands partitions: carries what MoveSource wants sent, and
-// brings the answers back. Belongs to the server's loop.
+// brings the answers back. Belongs to the first lane's thread.
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_MOVES_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_MOVES_H_
 
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "rubato/adapters/posix/frame_socket.h"
+#include "rubato/base/shared_mutex.h"
 #include "rubato/params/move.h"
 
 namespace rubato {
@@ -21,7 +22,8 @@ struct MoveLineOptions {
 class MoveLine {
  public:
   // `changed` is called whenever the source may have thawed or become ready.
-  MoveLine(asio::io_context& io, MoveLineOptions options, MoveSource& source,
+  // `mu` guards the source, and what it looks at.
+  MoveLine(asio::io_context& io, MoveLineOptions options, SharedMutex& mu, MoveSource& source,
            std::function<void()> changed);
   ~MoveLine();
 
@@ -38,10 +40,12 @@ class MoveLine {
 
   asio::io_context& io_;
   const MoveLineOptions options_;
+  SharedMutex& mu_;
   MoveSource& source_;
   const std::function<void()> changed_;
   std::string address_;
   int64_t to_ = -1;
+  int64_t order_ = 0;
   asio::steady_timer timer_;
   std::shared_ptr<void> attempt_;
   std::shared_ptr<FrameSocket> socket_;

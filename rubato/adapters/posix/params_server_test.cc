@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <asio.hpp>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -290,7 +291,21 @@ TEST_P(ParamsServerTest, EightPushersLoseNoUpdate) {
       for (auto& answer : answers) ASSERT_EQ(*answer.get(), PushOutcome::kApplied);
     });
   }
+  // Others pull meanwhile, side by side.
+  std::atomic<bool> done = false;
+  std::vector<ParamsClient*> watchers = {&Connect(), &Connect()};
+  std::vector<std::thread> watching;
+  for (ParamsClient* watcher : watchers) {
+    watching.emplace_back([&, watcher] {
+      ASSERT_TRUE(Declare(*watcher, model).ok());
+      do {
+        Pull(*watcher, AllIds());
+      } while (!done);
+    });
+  }
   for (std::thread& thread : threads) thread.join();
+  done = true;
+  for (std::thread& thread : watching) thread.join();
   const Weights together = Pull(*clients[0], AllIds());
   clients_.clear(), servers_.clear();
   std::filesystem::remove_all(root_ + "/server-0");
@@ -445,7 +460,7 @@ TEST_P(ParamsServerTest, GarbageClosesThatConnectionOnly) {
   EXPECT_EQ(Exchange(server.address(), FrameOf(0, "x", 0xffffffff)), "");
   EXPECT_THAT(Exchange(server.address(), FrameOf(3, "no greeting")), HasSubstr("no greeting"));
   EXPECT_THAT(Exchange(server.address(), FrameOf(0, EncodeHello({.version = 9, .job = "ctr"}))),
-              HasSubstr("speaks protocol 9, this server 1"));
+              HasSubstr(absl::StrCat("speaks protocol 9, this server ", kProtocolVersion)));
   Rng rng(5);
   for (int round = 0; round < 20; ++round) {
     std::string noise(1 + rng.Below(200), 'x');

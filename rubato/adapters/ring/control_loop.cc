@@ -1,5 +1,6 @@
 #include "rubato/adapters/ring/control_loop.h"
 
+#include <linux/errqueue.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 namespace rubato {
@@ -35,6 +37,8 @@ ControlLoop::ControlLoop(Options options, Sockets sockets)
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       attention_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   attention_.event_fd = attention_fd_.get();
+  const int on = 1;
+  setsockopt(sockets_.packets.get(), IPPROTO_IP, IP_RECVERR, &on, sizeof(on));
   self_ = options_.prepare(attention_);
   {
     MutexLock lock(mu_);
@@ -130,9 +134,44 @@ void ControlLoop::Flush() {
       it = addresses_.emplace(send.to, *address).first;
     }
     const std::string bytes = EncodePacket(send.packet);
-    // A full buffer or a dead host loses a packet, which the protocol expects.
-    sendto(sockets_.packets.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-           reinterpret_cast<const sockaddr*>(&it->second), sizeof(it->second));
+    // A full buffer or a dead host loses a packet, which the protocol expects. An error of an
+    // earlier packet is told in place of sending this one.
+    for (int attempt = 0; attempt < 2; ++attempt) {
+      const ssize_t sent =
+          sendto(sockets_.packets.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
+                 reinterpret_cast<const sockaddr*>(&it->second), sizeof(it->second));
+      if (sent >= 0 || errno != ECONNREFUSED) break;
+    }
+  }
+}
+
+// A packet to a port that nobody has open any more comes back as an error: the process there has
+// ended, and its machine says so, as it would to a connection. This is how survivors on other
+// machines learn at once of deaths that none of their own connections shows.
+void ControlLoop::ReadErrors() {
+  for (int i = 0; i < 256; ++i) {
+    sockaddr_in to{};
+    char control[512];
+    msghdr message{};
+    message.msg_name = &to;
+    message.msg_namelen = sizeof(to);
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    if (recvmsg(sockets_.packets.get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return;
+    const cmsghdr* part = CMSG_FIRSTHDR(&message);
+    if (part == nullptr || part->cmsg_level != IPPROTO_IP || part->cmsg_type != IP_RECVERR)
+      continue;
+    sock_extended_err error;
+    std::memcpy(&error, CMSG_DATA(part), sizeof(error));
+    if (error.ee_errno != ECONNREFUSED) continue;
+    const std::vector<GroupMember> members = peer_->view().members;
+    for (const GroupMember& member : members) {
+      const auto known = addresses_.find(member.address);
+      if (member.id == peer_->self().id || known == addresses_.end()) continue;
+      if (known->second.sin_port != to.sin_port) continue;
+      if (known->second.sin_addr.s_addr != to.sin_addr.s_addr) continue;
+      peer_->ReportLost(member.id, LossReason::kRefused, Now());
+    }
   }
 }
 
@@ -181,6 +220,7 @@ void ControlLoop::Run() {
       processes_.erase(watched[i]);
       peer_->ReportLost(watched[i], LossReason::kProcess, Now());
     }
+    ReadErrors();
     ReadPackets();
     if (Now() >= peer_->next_wake()) peer_->Tick(Now());
     Flush();
@@ -191,6 +231,7 @@ void ControlLoop::ReadPackets() {
   char buffer[65536];
   for (int i = 0; i < 256; ++i) {
     const ssize_t n = recv(sockets_.packets.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+    if (n < 0 && errno == ECONNREFUSED) continue;  // See ReadErrors.
     if (n <= 0) return;
     const auto packet = DecodePacket(absl::string_view(buffer, static_cast<size_t>(n)));
     if (packet.ok()) peer_->Receive(*packet, Now());
@@ -217,7 +258,9 @@ void ControlLoop::ReadGreetings(absl::Time now) {
       ++it;
       continue;
     }
-    if (it->got == sizeof(EdgeHello) && it->hello.group == options_.peer.group) {
+    const bool asks = it->hello.kind == EdgeHello::kContract;
+    if (it->got == sizeof(EdgeHello) &&
+        it->hello.group == (asks ? options_.lobby : options_.peer.group)) {
       options_.arrived(it->hello, std::move(it->socket));
     }
     it = greetings_.erase(it);

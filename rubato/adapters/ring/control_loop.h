@@ -36,6 +36,7 @@ class ControlLoop {
     // For the master, where it issues the views. Called on the loop's thread, without its lock.
     std::function<void(const ViewReport&)> report;
     uint64_t seed = 0;
+    uint64_t lobby = 0;  // In place of the group, from whoever asks for the contract.
     // A connection with this greeting came in.
     std::function<void(const EdgeHello&, Fd)> arrived;
   };
@@ -86,6 +87,7 @@ class ControlLoop {
   void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Show(uint64_t live_view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void WatchProcesses(const GroupView& view) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void ReadErrors() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void ReadPackets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AcceptConnections();
   void ReadGreetings(absl::Time now);

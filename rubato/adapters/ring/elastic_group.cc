@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/adapters/ring/contract.h"
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/adapters/ring/reducer.h"
 #include "rubato/adapters/ring/shared_slots.h"
@@ -34,10 +36,21 @@ ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
   ViewOptions views;
   views.quorum = options.quorum;
   views.retry = swim.probe_timeout / 4;
-  views.promise_timeout = swim.probe_timeout * 2;
+  // A worker without a core for a moment must not be dropped for it.
+  views.promise_timeout = swim.probe_period * 2;
   views.takeover = swim.probe_period * 3;
   views.gather = swim.gossip_period;
   return views;
+}
+
+constexpr const char* kWires[] = {"fp32", "bf16", "fp16"};  // By WireFormat.
+
+std::string ContractOf(const GroupOptions& options) {
+  std::vector<size_t> sizes;
+  for (const absl::Span<char> piece : options.state) sizes.push_back(piece.size());
+  return absl::StrCat("name: ", options.name, "\nmicrobatches: ", options.microbatches,
+                      "\nwire: ", kWires[static_cast<int>(options.wire)],
+                      "\nbytes of state: ", absl::StrJoin(sizes, " + "), "\n", options.contract);
 }
 
 class Group : public ElasticGroup {
@@ -82,10 +95,17 @@ class Group : public ElasticGroup {
   absl::Status Collect(F run);
   void AtBoundary();
   bool AllOnThisNode(const GroupView& view) const;
+  // Whether those to join train the same, as soon as one of them answers.
+  absl::Status CheckContract();
 
   GroupOptions options_;
   Endpoint self_;
   uint64_t group_ = 0;
+  uint64_t lobby_ = 0;
+  std::string contract_;
+  bool contract_known_ = false;  // To be the same as that of the others.
+  absl::Time ask_again_ = absl::InfinitePast();
+  std::string unanswered_;  // Why it is not known.
   MemberId id_;
   GroupView view_;
   int rank_ = 0;
@@ -124,12 +144,16 @@ absl::Status Group::Start() {
     RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());
   }
   RUBATO_ASSIGN_OR_RETURN(Sockets sockets, OpenSockets(self_));
-  group_ = HashText(options_.name, HashText(options_.secret, 0));
+  contract_ = ContractOf(options_);
+  group_ = HashText(contract_, HashText(options_.secret, 0));
+  lobby_ = HashText(options_.secret, 1);
+  contract_known_ = options_.join.empty();
   exchange_ = std::make_unique<StateExchange>(options_.state, options_.apply, group_);
   ControlLoop::Options control;
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
+  control.lobby = lobby_;
   control.peer.issued = options_.report != nullptr;
   control.peer.report_period = options_.report_period;
   RUBATO_RETURN_IF_ERROR(control.peer.Validate());
@@ -171,6 +195,7 @@ void Group::Greet(const EdgeHello& hello, Fd socket) {
   if (hello.kind == EdgeHello::kEdge)
     return tcp_->Arrive(MemberId(hello.from), MemberId(hello.to), std::move(socket));
   if (hello.kind == EdgeHello::kState) exchange_->Ask(hello, std::move(socket));
+  if (hello.kind == EdgeHello::kContract) TellContract(socket, contract_);
 }
 
 bool Group::AllOnThisNode(const GroupView& view) const {
@@ -238,6 +263,24 @@ void Group::EnterView(const ControlLoop::Event& event) {
   if (options_.on_change) options_.on_change(view_);
 }
 
+absl::Status Group::CheckContract() {
+  const absl::Time now = ControlLoop::Now();
+  if (contract_known_ || now < ask_again_) return absl::OkStatus();
+  ask_again_ = now + absl::Seconds(1);
+  for (const std::string& address : options_.join) {
+    const absl::StatusOr<std::string> theirs =
+        AskContract(address, lobby_, absl::Milliseconds(300));
+    if (!theirs.ok()) {
+      unanswered_ = absl::StrCat("; ", std::string(theirs.status().message()));
+      continue;
+    }
+    unanswered_.clear();
+    contract_known_ = *theirs == contract_;
+    return CompareContracts(contract_, *theirs, address);
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
   const absl::Time deadline = ControlLoop::Now() + timeout;
   reducer_->Wait().IgnoreError();
@@ -252,11 +295,12 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
       });
       if (may) break;
     }
+    if (view_.number == 0) RUBATO_RETURN_IF_ERROR(CheckContract());
     const absl::Duration left = deadline - ControlLoop::Now();
     if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(absl::StrCat("no view to train in after ",
-                                                      absl::FormatDuration(timeout),
-                                                      "; the last was ", view_.ToString()));
+      return absl::DeadlineExceededError(
+          absl::StrCat("no view to train in after ", absl::FormatDuration(timeout),
+                       view_.number > 0 ? "; the last was " + view_.ToString() : unanswered_));
     }
     TakeEvent(std::min(left, absl::Milliseconds(200)));
   }

@@ -55,6 +55,9 @@ struct GroupOptions {
   std::string name =
       "rubato";  // With `secret`, keeps strangers out; both must be the same for all.
   std::string secret;
+  // What else must be the same for all, as "key: value" a line: BeginStep of a newcomer that
+  // differs fails and names the line. Name, microbatches, wire and sizes of `state` always count.
+  std::string contract;
   GroupNetwork network = GroupNetwork::kLoopback;
   Quorum quorum = Quorum::kMajority;
   WireFormat wire = WireFormat::kFp32;
@@ -98,7 +101,8 @@ class ElasticGroup {
   virtual ~ElasticGroup() = default;
 
   // Waits for a view, and says what to compute. DEADLINE_EXCEEDED if there is none within
-  // `timeout`, as when a majority is gone; CANCELLED after Leave().
+  // `timeout`, as when a majority is gone; CANCELLED after Leave(); FAILED_PRECONDITION if the
+  // group that it should join trains something else.
   virtual absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout = absl::Seconds(60)) = 0;
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.

@@ -20,6 +20,7 @@ int Report(rubato_group* group, const absl::Status& status) {
   if (status.ok()) return 0;
   group->error = status.ToString();
   if (absl::IsCancelled(status)) return RUBATO_LEFT;
+  if (absl::IsDeadlineExceeded(status)) return RUBATO_LATE;
   return absl::IsAborted(status) ? RUBATO_AGAIN : RUBATO_FAILED;
 }
 
@@ -29,6 +30,7 @@ rubato::GroupOptions Convert(const rubato_group_options& from) {
   for (size_t i = 0; i < from.join_count; ++i) to.join.emplace_back(from.join[i]);
   if (from.name != nullptr) to.name = from.name;
   if (from.secret != nullptr) to.secret = from.secret;
+  if (from.contract != nullptr) to.contract = from.contract;
   if (from.quorum_any != 0) to.quorum = rubato::Quorum::kAny;
   to.shared_memory = from.no_shared_memory == 0;
   to.microbatches = from.microbatches;

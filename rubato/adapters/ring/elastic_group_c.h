@@ -15,6 +15,7 @@ extern "C" {
 #define RUBATO_AGAIN (-1) /* The view ended. */
 #define RUBATO_FAILED (-2)
 #define RUBATO_LEFT (-3) /* After rubato_group_leave: the loop may end. */
+#define RUBATO_LATE (-4) /* Not within the time given: wait on, or give up. */
 
 typedef struct rubato_group rubato_group;
 
@@ -24,6 +25,7 @@ typedef struct {
   size_t join_count;
   const char* name; /* with secret, the same for all members */
   const char* secret;
+  const char* contract; /* what else must be the same, "key: value" a line; may be null */
   int quorum_any;       /* 0: a majority must agree */
   int no_shared_memory; /* 0: members of one machine use it */
   int microbatches;     /* of one step, in all */

@@ -78,15 +78,17 @@ class Processes {
   }
   // A worker that waits for an address to join, trains until SIGTERM, and exits 0 if its weights
   // are right. Started before the test has threads or sockets of its own to hand down.
-  pid_t Start(bool shared_memory) {
+  // With a `user`, it sees nothing of the others but their sockets, as on another machine.
+  pid_t Start(bool shared_memory, uid_t user = 0) {
     int ends[2];
     if (pipe(ends) != 0) return -1;
     const pid_t pid = fork();
     if (pid == 0) {
       char address[64] = {};
       close(ends[1]);
+      if (user != 0 && setuid(user) != 0) _exit(6);
       if (read(ends[0], address, sizeof(address) - 1) <= 0) _exit(1);
-      _exit(Main(address, shared_memory));
+      _exit(Main(address, shared_memory, user != 0));
     }
     close(ends[0]);
     pids_.push_back(pid);
@@ -109,13 +111,13 @@ class Processes {
   }
 
  private:
-  static int Main(const std::string& address, bool shared_memory) {
+  static int Main(const std::string& address, bool shared_memory, bool far) {
     signal(SIGTERM, [](int) { told_to_stop = 1; });
     Worker worker;
-    if (!worker.Open({.join = {address}, .quorum = Quorum::kAny, .shared_memory = shared_memory})
-             .ok()) {
-      return 2;
-    }
+    GroupOptions options = {
+        .join = {address}, .quorum = Quorum::kAny, .shared_memory = shared_memory};
+    if (far) options.network = GroupNetwork::kWan;
+    if (!worker.Open(std::move(options)).ok()) return 2;
     for (bool leaving = false;;) {
       if (told_to_stop && !leaving) worker.group->Leave();
       leaving = leaving || told_to_stop;
@@ -163,6 +165,65 @@ TEST_P(ElasticGroupTest, NoStepIsLostOrCountedTwice) {
 
 INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest, testing::Values(true, false),
                          [](const auto& info) { return info.param ? "SharedMemory" : "Tcp"; });
+
+// Between machines there are no processes to watch. Three of four die at once; whoever of them no
+// connection of the survivor shows is known by the port it no longer has, not by its silence.
+TEST(ElasticGroupTest, DeathsOnOtherMachinesAreSeenByTheirPorts) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can be several users";
+  Processes processes;
+  std::vector<pid_t> others;
+  for (uid_t user : {20001, 20002, 20003}) others.push_back(processes.Start(false, user));
+  Worker founder;
+  // Where leases are long: silence would take ten seconds, an answer four.
+  ASSERT_TRUE(
+      founder.Open({.network = GroupNetwork::kWan, .quorum = Quorum::kAny, .shared_memory = false})
+          .ok());
+  processes.Release(founder.group->address());
+  while (founder.group->view().holders < 4) ASSERT_TRUE(founder.Step().ok());
+  for (const pid_t pid : others) kill(pid, SIGKILL);
+  while (founder.group->view().size() > 1) {
+    ASSERT_TRUE(founder.Step().ok());
+    const ChangeTimes change = founder.group->last_change();
+    EXPECT_LT(change.agreed - change.noticed, absl::Seconds(3));
+    for (const Loss& loss : change.losses) EXPECT_NE(loss.reason, LossReason::kLease);
+  }
+  EXPECT_EQ(founder.weights, Expected(founder.group->step()));
+}
+
+// Whoever joins with another model or another division of the work is told what is different, and
+// is not let in.
+TEST(ElasticGroupOptionsTest, WhoTrainsSomethingElseIsTold) {
+  Worker founder;
+  ASSERT_TRUE(founder.Open({.contract = "model: resnet\nseed: 1\n"}).ok());
+  ASSERT_TRUE(founder.Step().ok());
+  const std::string address = founder.group->address();
+  const auto refusal = [&](GroupOptions options) {
+    options.join = {address};
+    auto stranger = ElasticGroup::Open(std::move(options));
+    return (*stranger)->BeginStep(absl::Seconds(30)).status();
+  };
+  std::vector<char> state(kWeights * 4);
+  GroupOptions same = {.contract = "model: transformer\nseed: 1\n"};
+  same.microbatches = kMicrobatches;
+  same.state = {absl::MakeSpan(state)};
+  EXPECT_EQ(refusal(same), absl::FailedPreconditionError(
+                               absl::StrCat("the group at ", address,
+                                            " trains something else: "
+                                            "model is transformer here and resnet there")));
+  GroupOptions smaller = {.name = "mine", .microbatches = 3, .state = {absl::MakeSpan(state)}};
+  EXPECT_EQ(refusal(smaller).message(),
+            absl::StrCat("the group at ", address,
+                         " trains something else: microbatches is 3 here and 8 there; model is not "
+                         "set here and resnet there; name is mine here and rubato there; and 1 "
+                         "more"));
+  // Nor does anyone answer who does not know the secret.
+  GroupOptions stranger = {.join = {address}, .secret = "guess"};
+  auto group = ElasticGroup::Open(std::move(stranger));
+  const absl::Status waited = (*group)->BeginStep(absl::Milliseconds(400)).status();
+  EXPECT_EQ(waited, absl::DeadlineExceededError(absl::StrCat(
+                        "no view to train in after 400ms; nobody answers at ", address)));
+  EXPECT_EQ(founder.group->view().size(), 1);
+}
 
 TEST(ElasticGroupOptionsTest, BadAddressesAreNamed) {
   const auto group = ElasticGroup::Open({.join = {"nowhere"}});

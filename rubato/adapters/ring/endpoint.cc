@@ -1,6 +1,7 @@
 #include "rubato/adapters/ring/endpoint.h"
 
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -56,6 +57,20 @@ absl::StatusOr<sockaddr_in> Resolve(const Endpoint& endpoint) {
   address.sin_port = htons(endpoint.port);
   freeaddrinfo(found);
   return address;
+}
+
+bool RefusesConnections(const Endpoint& endpoint, absl::Duration timeout) {
+  const absl::StatusOr<sockaddr_in> to = Resolve(endpoint);
+  const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!to.ok() || !fd.valid()) return false;
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&*to), sizeof(*to)) == 0) return false;
+  if (errno != EINPROGRESS) return errno == ECONNREFUSED;
+  pollfd answer{fd.get(), POLLOUT, 0};
+  if (poll(&answer, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) <= 0) return false;
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == ECONNREFUSED;
 }
 
 std::string ThisNode() {

@@ -25,9 +25,10 @@ struct SharedSlots::Slot {
   std::atomic<uint64_t> mark;
   std::atomic<uint32_t> bell;  // Changes with every mark; what waiters sleep on.
   std::atomic<uint32_t> waiters;
-  float speeds[2];                       // They take turns, as the buffers below do.
-  alignas(4096) char in[2][kPartBytes];  // By the parity of the barrier that ends the writing.
-  char out[kPartBytes];                  // This rank's slice of the sum, at its place.
+  float speeds[2];  // They take turns, as the buffers below do.
+  // By the parity of the barrier that ends the writing.
+  alignas(4096) char in[2][kPartBytes];
+  char out[2][kPartBytes];  // This rank's slice of the sum, at its place.
 };
 
 namespace {
@@ -153,10 +154,7 @@ absl::Status SharedSlots::Allreduce(absl::Span<float> values, WireFormat format)
     RoundTo(format, values);
     return absl::OkStatus();
   }
-  constexpr size_t kPart = kPartBytes / sizeof(float);
-  for (size_t begin = 0; begin < values.size(); begin += kPart) {
-    RUBATO_RETURN_IF_ERROR(ReducePart(values.subspan(begin, kPart)));
-  }
+  RUBATO_RETURN_IF_ERROR(ReduceParts(values));
   RoundTo(format, values);
   return absl::OkStatus();
 }
@@ -172,27 +170,50 @@ absl::Status SharedSlots::ReduceSmall(absl::Span<float> values) {
   return absl::OkStatus();
 }
 
-absl::Status SharedSlots::ReducePart(absl::Span<float> values) {
-  const int size = static_cast<int>(slots_.size());
-  const int turn = static_cast<int>(count_ & 1);
-  std::memcpy(own_.slot->in[turn], values.data(), values.size() * sizeof(float));
+// Between two barriers each member sums its slice of one part, fetches the others' slices of the
+// part before, and hands in the part after: one barrier a part, and one more. What was written
+// before a barrier is read before the next, so two of each buffer suffice, whatever comes after.
+absl::Status SharedSlots::ReduceParts(absl::Span<float> values) {
+  const size_t size = PartBytes(static_cast<int>(slots_.size())) / sizeof(float);
+  const size_t parts = (values.size() + size - 1) / size;
+  const auto part = [&](size_t index) { return values.subspan(index * size, size); };
+  HandIn(part(0));
+  for (size_t i = 0; i < parts; ++i) {
+    RUBATO_RETURN_IF_ERROR(Barrier());
+    SumMine(part(i).size());
+    if (i > 0) FetchSums(part(i - 1));
+    if (i + 1 < parts) HandIn(part(i + 1));
+  }
   RUBATO_RETURN_IF_ERROR(Barrier());
+  FetchSums(part(parts - 1));
+  return absl::OkStatus();
+}
+
+void SharedSlots::HandIn(absl::Span<const float> part) {
+  std::memcpy(own_.slot->in[count_ & 1], part.data(), part.size() * sizeof(float));
+}
+
+// Of what was handed in before the last barrier.
+void SharedSlots::SumMine(size_t part_size) {
+  const int turn = static_cast<int>((count_ - 1) & 1);
   std::vector<const float*> parts;
   for (Slot* slot : slots_) parts.push_back(reinterpret_cast<const float*>(slot->in[turn]));
-  const auto slice_of = [&](int rank) {
-    return CutSlice(static_cast<int64_t>(values.size()), size, rank);
-  };
-  const Slice mine = slice_of(rank_);
-  float* out = reinterpret_cast<float*>(own_.slot->out);
+  const Slice mine =
+      CutSlice(static_cast<int64_t>(part_size), static_cast<int>(slots_.size()), rank_);
+  float* out = reinterpret_cast<float*>(own_.slot->out[count_ & 1]);
   SumOf(absl::MakeSpan(out + mine.begin, mine.size()), parts, mine.begin);
-  RUBATO_RETURN_IF_ERROR(Barrier());
+}
+
+// What was summed before the last barrier.
+void SharedSlots::FetchSums(absl::Span<float> part) {
+  const int size = static_cast<int>(slots_.size());
+  const int turn = static_cast<int>((count_ - 1) & 1);
   for (int i = 0; i < size; ++i) {
     const int rank = (rank_ + i) % size;  // Not all from the same slot at once.
-    const Slice slice = slice_of(rank);
-    const float* sum = reinterpret_cast<const float*>(slots_[rank]->out);
-    std::memcpy(values.data() + slice.begin, sum + slice.begin, slice.size() * sizeof(float));
+    const Slice slice = CutSlice(static_cast<int64_t>(part.size()), size, rank);
+    const float* sum = reinterpret_cast<const float*>(slots_[rank]->out[turn]);
+    std::memcpy(part.data() + slice.begin, sum + slice.begin, slice.size() * sizeof(float));
   }
-  return absl::OkStatus();
 }
 
 absl::Status SharedSlots::Broadcast(absl::Span<char> bytes, int root) {

@@ -5,6 +5,7 @@
 //
 //     copy in ──▶ all in? ──▶ sum my 1/P over all slots ──▶ all summed? ──▶ copy the slices out
 //
+// A large buffer goes through in parts, whose stages overlap: one barrier a part.
 // A slot's `mark` says how far its owner has come, as (mark of the view, count of barriers);
 // waiting is a short spin, then a futex on the mark of whoever is behind. Small buffers take one
 // barrier: everyone sums everything, in the order of ranks.
@@ -24,9 +25,11 @@ namespace rubato {
 
 class SharedSlots : public DataPlane {
  public:
-  // The biggest part of a buffer that goes through at once. Larger means fewer barriers, smaller
-  // that the slots stay in the cache.
+  // The biggest part of a buffer that goes through at once.
   static constexpr int64_t kPartBytes = 512 << 10;
+  // Larger means fewer barriers, smaller that the slots stay in the cache. Two members, each with a
+  // core of its own, hardly wait for each other; many do. The same for all, so by the view alone.
+  static int64_t PartBytes(int members) { return members <= 2 ? kPartBytes / 4 : kPartBytes; }
 
   static absl::StatusOr<std::unique_ptr<SharedSlots>> Create(const Attention& attention);
   ~SharedSlots() override;
@@ -54,7 +57,10 @@ class SharedSlots : public DataPlane {
   absl::Status Barrier();
   absl::Status WaitFor(Slot& slot, uint64_t mark);
   absl::Status ReduceSmall(absl::Span<float> values);
-  absl::Status ReducePart(absl::Span<float> values);
+  absl::Status ReduceParts(absl::Span<float> values);
+  void HandIn(absl::Span<const float> part);
+  void SumMine(size_t part_size);
+  void FetchSums(absl::Span<float> part);
 
   const Attention& attention_;
   Mapped own_;

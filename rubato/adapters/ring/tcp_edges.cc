@@ -18,13 +18,35 @@ namespace rubato {
 namespace {
 
 constexpr int64_t kChunkBytes = 256 << 10;
+constexpr int kLocalBufferBytes = 1 << 20;
+
+constexpr absl::Duration kRefusalTime = absl::Milliseconds(50);
 
 absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
 
+// Whether both ends of a connection are on this machine.
+bool IsLocal(int socket) {
+  sockaddr_in here{}, there{};
+  socklen_t length = sizeof(here);
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&here), &length) != 0) return false;
+  length = sizeof(there);
+  if (getpeername(socket, reinterpret_cast<sockaddr*>(&there), &length) != 0) return false;
+  return here.sin_addr.s_addr == there.sin_addr.s_addr;
+}
+
+// For a socket that is connected.
 void Tune(int socket) {
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  // The buffers are left to the kernel, which may grow them past what a process may ask for.
+  // To another machine, congestion and buffers are the kernel's matter, which may grow these past
+  // what a process may ask for. Within one nothing is ever congested, but some controls (BBR) pace
+  // their packets all the same: 64 MB over two processes take 76 ms with it, 62 without, and 55
+  // when the buffers need not grow first.
+  if (!IsLocal(socket)) return;
+  setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+  for (const int buffer : {SO_SNDBUF, SO_RCVBUF}) {
+    setsockopt(socket, SOL_SOCKET, buffer, &kLocalBufferBytes, sizeof(kLocalBufferBytes));
+  }
 }
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
@@ -186,7 +208,6 @@ absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
   RUBATO_ASSIGN_OR_RETURN(const sockaddr_in address, Resolve(endpoint));
   Out out;
   out.socket = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  Tune(out.socket.get());
   if (connect(out.socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
           0 &&
       errno != EINPROGRESS) {
@@ -200,6 +221,7 @@ absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
   socklen_t length = sizeof(error);
   getsockopt(out.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
   if (error != 0) return Lose(rank, error == ECONNREFUSED);
+  Tune(out.socket.get());
   const EdgeHello hello{EdgeHello::kEdge, group_, self_.value(), member.id.value()};
   if (send(out.socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
     return Lose(rank, false);
@@ -226,7 +248,9 @@ absl::Status TcpEdges::Lose(int rank, bool refused) {
   const MemberId member = view_.members[rank].id;
   out_.erase(member);
   in_.erase(member);
-  lost_(member, refused);
+  // A broken connection is no proof of a death; a port that nobody listens at any more is.
+  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(view_.members[rank].address);
+  lost_(member, refused || (endpoint.ok() && RefusesConnections(*endpoint, kRefusalTime)));
   while (Live()) {
     pollfd fd{attention_.event_fd, POLLIN, 0};
     poll(&fd, 1, 100);

@@ -25,8 +25,9 @@ namespace rubato {
 
 // The first bytes on every connection.
 struct EdgeHello {
-  static constexpr uint64_t kEdge = 0x6567646572756272;   // Bulk data of a view.
-  static constexpr uint64_t kState = 0x7461747372756272;  // A newcomer asks for the state.
+  static constexpr uint64_t kEdge = 0x6567646572756272;      // Bulk data of a view.
+  static constexpr uint64_t kState = 0x7461747372756272;     // A newcomer asks for the state.
+  static constexpr uint64_t kContract = 0x7274636372756272;  // What do you train? See contract.h.
   uint64_t kind = 0;
   uint64_t group = 0;
   int64_t from = 0;

@@ -28,7 +28,7 @@ class Database {
   virtual absl::StatusOr<std::string> KeyOf(const std::string& table) = 0;
 };
 
-absl::StatusOr<std::unique_ptr<Database>> OpenSqlite(const std::string& path);
+absl::StatusOr<std::unique_ptr<Database>> OpenSqlite(const std::string& path, bool create = false);
 absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri);
 
 // "public.clicks" as "public"."clicks".

@@ -58,12 +58,13 @@ class PostgresDatabase : public Database {
     return absl::UnavailableError(absl::StripAsciiWhitespace(PQerrorMessage(connection_)));
   }
 
-  // 57P01 to 57P03: it is shutting down, has crashed, or starts; 08: the connection is gone.
+  // 57P01 to 57P03: it is shutting down, has crashed, or starts; 08: the connection is gone. An
+  // error without a code is libpq's own, about the connection, whatever its status says.
   absl::Status ErrorOf(const PGresult* result) const {
     const char* code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const absl::string_view state = code == nullptr ? "" : code;
-    if (PQstatus(connection_) != CONNECTION_OK || absl::StartsWith(state, "57P0") ||
-        absl::StartsWith(state, "08")) {
+    if (PQstatus(connection_) != CONNECTION_OK || state.empty() ||
+        absl::StartsWith(state, "57P0") || absl::StartsWith(state, "08")) {
       return Lost();
     }
     return absl::InvalidArgumentError(absl::StripAsciiWhitespace(PQerrorMessage(connection_)));
@@ -77,6 +78,9 @@ class PostgresDatabase : public Database {
 absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri) {
   auto database = std::make_unique<PostgresDatabase>(PQconnectdb(uri.c_str()));
   RUBATO_RETURN_IF_ERROR(database->Check());
+  // A page is one range of keys in their order, and the key's index has it so. Of a table that was
+  // never analyzed the planner thinks otherwise, and sorts all rows for every page.
+  RUBATO_RETURN_IF_ERROR(database->Query("SET enable_bitmapscan = off").status());
   return database;
 }
 

@@ -1,14 +1,12 @@
 #include "rubato/adapters/sql/sql_source.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
-#include "rubato/adapters/sql/database.h"
+#include "rubato/adapters/sql/connection.h"
 #include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
 #include "rubato/data/delimited_parser.h"
@@ -16,62 +14,6 @@
 
 namespace rubato {
 namespace {
-
-// A database that comes back: queries are asked again until it answers.
-class Connection {
- public:
-  Connection(SqlUri uri, const SqlOptions& options) : uri_(std::move(uri)), options_(options) {}
-
-  // Only for queries that read: one that was lost is asked again.
-  absl::StatusOr<SqlRows> Query(const std::string& sql) {
-    const absl::Time until = absl::Now() + options_.patience;
-    absl::Duration pause = absl::Milliseconds(50);
-    while (true) {
-      absl::StatusOr<SqlRows> rows = QueryOnce(sql);
-      if (!absl::IsUnavailable(rows.status()) || absl::Now() > until) return rows;
-      if (connected_before_) {
-        std::fprintf(stderr, "the database is away, asking again: %s\n",
-                     std::string(rows.status().message()).c_str());
-      } else if (options_.patience > absl::Seconds(10) &&
-                 absl::Now() > until - options_.patience + absl::Seconds(10)) {
-        return rows;  // It was never there: more likely a wrong name than a restart.
-      }
-      database_.reset();
-      absl::SleepFor(pause);
-      pause = std::min(2 * pause, absl::Seconds(2));
-    }
-  }
-
-  absl::StatusOr<std::string> Key() {
-    if (!uri_.key.empty()) return uri_.key;
-    RUBATO_RETURN_IF_ERROR(Query("SELECT 1").status());
-    absl::StatusOr<std::string> key = database_->KeyOf(uri_.table);
-    if (!absl::IsNotFound(key.status())) return key;
-    return absl::InvalidArgumentError(absl::StrCat(
-        key.status().message(), "; name a column of integers, each once, with &key=COLUMN"));
-  }
-
-  // What stands after FROM.
-  std::string from() const {
-    return uri_.table.empty() ? absl::StrCat("(", uri_.query, ") AS rubato_query")
-                              : QuoteName(uri_.table);
-  }
-
- private:
-  absl::StatusOr<SqlRows> QueryOnce(const std::string& sql) {
-    if (database_ == nullptr) {
-      RUBATO_ASSIGN_OR_RETURN(database_,
-                              uri_.sqlite ? OpenSqlite(uri_.connect) : OpenPostgres(uri_.connect));
-      connected_before_ = true;
-    }
-    return database_->Query(sql);
-  }
-
-  const SqlUri uri_;
-  const SqlOptions options_;
-  std::unique_ptr<Database> database_;
-  bool connected_before_ = false;
-};
 
 absl::StatusOr<int64_t> Number(const std::optional<std::string>& cell) {
   int64_t number = 0;
@@ -88,7 +30,7 @@ class TableSource : public RecordSource {
         key_(QuoteName(key)),
         writer_(std::move(writer)),
         options_(options),
-        connection_(std::move(uri), options) {}
+        connection_(std::move(uri), {.patience = options.patience}) {}
 
   int64_t records() const override { return table_.records; }
 
@@ -169,7 +111,7 @@ class TableSource : public RecordSource {
 
 absl::StatusOr<RecordIndex> IndexTable(const std::string& text, const SqlOptions& options) {
   RUBATO_ASSIGN_OR_RETURN(const SqlUri uri, ParseSqlUri(text));
-  Connection connection(uri, options);
+  Connection connection(uri, {.patience = options.patience});
   absl::StatusOr<std::string> key = connection.Key();
   if (!key.ok()) return Annotate(key.status(), text);
   const std::string quoted = QuoteName(*key);
@@ -212,7 +154,8 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenTable(const RecordIndex& index
   if (index.files.size() != 1) return absl::DataLossError("an index of a table without one");
   const IndexedFile& table = index.files[0];
   RUBATO_ASSIGN_OR_RETURN(const SqlUri uri, ParseSqlUri(table.path));
-  RUBATO_ASSIGN_OR_RETURN(const std::string key, Connection(uri, options).Key());
+  RUBATO_ASSIGN_OR_RETURN(const std::string key,
+                          Connection(uri, {.patience = options.patience}).Key());
   RUBATO_ASSIGN_OR_RETURN(RecordWriter writer,
                           RecordWriter::Make({.format = "csv"}, SplitFields(index.schema, ',')));
   return std::make_unique<TableSource>(table, uri, key, std::move(writer), options);

@@ -12,9 +12,10 @@ class SqliteDatabase : public Database {
   explicit SqliteDatabase(std::string path) : path_(std::move(path)) {}
   ~SqliteDatabase() override { sqlite3_close(db_); }
 
-  absl::Status Open() {
-    // Made by nobody here: a wrong name must not become an empty database.
-    const int result = sqlite3_open_v2(path_.c_str(), &db_, SQLITE_OPEN_READWRITE, nullptr);
+  absl::Status Open(bool create) {
+    // Not made unasked: a wrong name must not become an empty database.
+    const int flags = SQLITE_OPEN_READWRITE | (create ? SQLITE_OPEN_CREATE : 0);
+    const int result = sqlite3_open_v2(path_.c_str(), &db_, flags, nullptr);
     if (result != SQLITE_OK) return Error(result);
     sqlite3_busy_timeout(db_, /*ms=*/10000);
     return absl::OkStatus();
@@ -65,9 +66,9 @@ class SqliteDatabase : public Database {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Database>> OpenSqlite(const std::string& path) {
+absl::StatusOr<std::unique_ptr<Database>> OpenSqlite(const std::string& path, bool create) {
   auto database = std::make_unique<SqliteDatabase>(path);
-  RUBATO_RETURN_IF_ERROR(database->Open());
+  RUBATO_RETURN_IF_ERROR(database->Open(create));
   return database;
 }
 

@@ -1,6 +1,7 @@
 #include "rubato/adapters/torch/gather.h"
 
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <cstring>
 
@@ -50,6 +51,8 @@ GradientSink::GradientSink(const torch::Tensor& sink, int64_t distinct, int64_t 
     : target_(sink.defined() ? sink : torch::zeros({distinct, dim})), owned_(!sink.defined()) {}
 
 torch::Tensor Gather(const PulledRows& pulled) {
+  // What a trace can follow; the loop above would leave it a constant.
+  if (torch::jit::tracer::isTracing()) return torch::embedding(pulled.rows, pulled.position);
   return GatherFunction::apply(pulled.rows, pulled);
 }
 

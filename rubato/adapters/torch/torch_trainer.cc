@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/torch/bags.h"
 #include "rubato/adapters/torch/finite.h"
+#include "rubato/adapters/torch/script.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -287,13 +288,32 @@ absl::Status TorchTrainer::Predict(const StepInput& in, std::vector<float>* scor
     const BoundWeights bound(parameters_, signature_, in.dense);
     if (model_->is_training()) model_->eval();
     const ModelInput input = Wrap(in, nullptr);
-    torch::Tensor output = model_->Forward(input).contiguous();
-    if (score_width() == 1) output = output.sigmoid();
+    const torch::Tensor output =
+        (script_.has_value() ? RunScript(*script_, input) : Scores(*model_, input)).contiguous();
     if (output.numel() != input.rows * score_width()) {
       return absl::InternalError(absl::StrCat("Forward gave ", output.numel(), " scores for ",
                                               input.rows, " rows of ", score_width()));
     }
     scores->assign(output.data_ptr<float>(), output.data_ptr<float>() + output.numel());
+    return absl::OkStatus();
+  });
+}
+
+absl::Status TorchTrainer::SaveScript(absl::Span<const float> dense, const std::string& path) {
+  return Caught("making TorchScript", [&]() -> absl::Status {
+    torch::NoGradGuard no_gradients;
+    const BoundWeights bound(parameters_, signature_, dense);
+    model_->eval();
+    RUBATO_ASSIGN_OR_RETURN(const torch::jit::Module script,
+                            TraceModel(*model_, shape_, signature_));
+    script.save(path);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status TorchTrainer::UseScript(const std::string& path) {
+  return Caught(path, [&]() -> absl::Status {
+    script_ = torch::jit::load(path);
     return absl::OkStatus();
   });
 }

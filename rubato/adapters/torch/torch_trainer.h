@@ -2,9 +2,12 @@
 #ifndef RUBATO_ADAPTERS_TORCH_TORCH_TRAINER_H_
 #define RUBATO_ADAPTERS_TORCH_TORCH_TRAINER_H_
 
+#include <torch/script.h>
+
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,6 +41,8 @@ class TorchTrainer : public Trainer {
   absl::Status Step(const StepInput& in, StepOutput* out) override;
   absl::Status Predict(const StepInput& in, std::vector<float>* scores) override;
   int64_t score_width() const override;
+  absl::Status SaveScript(absl::Span<const float> dense, const std::string& path) override;
+  absl::Status UseScript(const std::string& path) override;
   std::map<std::string, double> Metrics(const Batch& batch,
                                         absl::Span<const float> scores) override;
   void OnTaskBegin(int64_t epoch) override;
@@ -64,6 +69,7 @@ class TorchTrainer : public Trainer {
   std::vector<torch::Tensor> parameters_;  // In the order of the signature.
   ModelSignature signature_;
   std::unique_ptr<DenseGradients> gradients_;
+  std::optional<torch::jit::Module> script_;  // What predicts instead of the model.
 };
 
 }  // namespace rubato

@@ -14,6 +14,7 @@
 #include "rubato/adapters/yaml/job_value.h"
 #include "rubato/base/status.h"
 #include "rubato/job/job_keys.h"
+#include "rubato/job/plugin_name.h"
 #include "rubato/job/suggest.h"
 
 namespace rubato {
@@ -168,9 +169,10 @@ class JobReader {
       for (std::string& path : paths) MakeAbsolute(folder, path);
     }
     if (key.name == "features") MakeAbsolute(folder, spec_.features);
-    const bool is_plugin =
-        absl::StrContains(spec_.model, '/') || absl::EndsWith(spec_.model, ".so");
-    if (key.name == "model" && is_plugin) MakeAbsolute(folder, spec_.model);
+    if (key.name == "model" && IsPlugin(spec_.model)) MakeAbsolute(folder, spec_.model);
+    if (key.name == "data.format" && IsPlugin(spec_.data.format)) {
+      MakeAbsolute(folder, spec_.data.format);
+    }
     return absl::OkStatus();
   }
 

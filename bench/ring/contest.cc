@@ -1,0 +1,120 @@
+#include "bench/ring/contest.h"
+
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "rubato/adapters/ring/elastic_group.h"
+
+namespace rubato {
+namespace {
+
+// Runs `contender` once, in processes of its own; as its first process saw it.
+std::vector<double> RunOnce(const Contender& contender, int size, int runs) {
+  SharedBoard* board = MakeBoard();
+  char meeting[] = "/tmp/rubato-bench-XXXXXX";
+  if (mkdtemp(meeting) == nullptr) return {};
+  std::vector<pid_t> pids;
+  for (int rank = 0; rank < size; ++rank) {
+    pids.push_back(StartChild([&, rank] {
+      const std::vector<double> micros = contender.run({rank, size, runs, board, meeting});
+      if (rank == 0) std::copy(micros.begin(), micros.end(), board->results);
+      return static_cast<int>(micros.size()) == runs ? 0 : 1;
+    }));
+  }
+  bool good = true;
+  for (const pid_t pid : pids) {
+    int status = 0;
+    waitpid(pid, &status, 0);
+    good = good && status == 0;
+  }
+  std::filesystem::remove_all(meeting);
+  std::vector<double> micros;
+  if (good) micros.assign(board->results, board->results + runs);
+  FreeBoard(board);
+  return micros;
+}
+
+absl::StatusOr<std::unique_ptr<ElasticGroup>> OpenGroup(const GroupCase& what, const Place& place) {
+  GroupOptions options;
+  options.shared_memory = what.shared_memory;
+  options.microbatches = place.size;
+  // The longest leases there are cost a packet a second.
+  options.network = what.elastic ? GroupNetwork::kLoopback : GroupNetwork::kWan;
+  if (place.rank > 0) {
+    while (place.board->ready.load() == 0) usleep(1000);
+    options.join = {place.board->address};
+  }
+  auto group = ElasticGroup::Open(std::move(options));
+  if (group.ok() && place.rank == 0) {
+    std::snprintf(place.board->address, sizeof(place.board->address), "%s",
+                  (*group)->address().c_str());
+    place.board->ready = 1;
+  }
+  return group;
+}
+
+// Steps until all are there and hold the (empty) state; true with a step begun.
+bool Gather(ElasticGroup& group, int size) {
+  std::vector<float> tiny(1);
+  while (true) {
+    if (!group.BeginStep().ok()) return false;
+    if (group.view().holders == size) return true;
+    usleep(500);
+    if (group.Allreduce(absl::MakeSpan(tiny)).ok()) group.Commit().IgnoreError();
+  }
+}
+
+bool TakeStep(const GroupCase& what, ElasticGroup& group, std::vector<float>& values) {
+  const size_t piece = values.size() / static_cast<size_t>(what.buckets);
+  for (int bucket = 0; bucket < what.buckets; ++bucket) {
+    if (what.compute_us > 0) usleep(what.compute_us / what.buckets);
+    if (!what.overlap) continue;
+    group.StartAllreduce(absl::MakeSpan(values).subspan(piece * bucket, piece));
+  }
+  if (what.overlap) return group.Wait().ok();
+  for (int bucket = 0; bucket < what.buckets && what.elements > 0; ++bucket) {
+    if (!group.Allreduce(absl::MakeSpan(values).subspan(piece * bucket, piece)).ok()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::map<std::string, Timing> RunContest(const std::vector<Contender>& contenders, int size,
+                                         int rounds, int runs) {
+  std::map<std::string, std::vector<double>> micros;
+  for (int round = 0; round < rounds; ++round) {
+    for (const Contender& contender : contenders) {
+      const std::vector<double> more = RunOnce(contender, size, runs);
+      micros[contender.name].insert(micros[contender.name].end(), more.begin(), more.end());
+    }
+  }
+  std::map<std::string, Timing> timings;
+  for (const auto& [name, all] : micros) {
+    timings[name] = {Median(all), all.empty() ? 0 : *std::min_element(all.begin(), all.end())};
+  }
+  return timings;
+}
+
+std::vector<double> RunGroup(const GroupCase& what, const Place& place) {
+  auto group = OpenGroup(what, place);
+  if (!group.ok() || !Gather(**group, place.size)) return {};
+  std::vector<float> values(static_cast<size_t>(what.elements), 1.0f);
+  std::vector<double> micros;
+  for (int i = 0; i < place.runs + 2; ++i) {
+    const int64_t begin = NowNanos();
+    if (what.elastic && i > 0 && !(*group)->BeginStep().ok()) return {};
+    if (!TakeStep(what, **group, values)) return {};
+    if (what.elastic && !(*group)->Commit().ok()) return {};
+    if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);
+  }
+  (*group)->Barrier().IgnoreError();
+  return micros;
+}
+
+}  // namespace rubato

@@ -1,0 +1,121 @@
+// What newcomers cost those who train, and how a change of view grows with the members.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include "bench/ring/fleet.h"
+#include "bench/ring/rivals.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kJoinStepUs = 10000;
+
+// A stretch of training as process 0 takes its steps.
+struct Stretch {
+  int64_t begin_nanos = 0;
+  int64_t begin_step = 0;
+  explicit Stretch(const TrainingFleet& fleet)
+      : begin_nanos(NowNanos()), begin_step(fleet.report(0).step) {}
+  double Ms() const { return Millis(NowNanos() - begin_nanos); }
+  int64_t Steps(const TrainingFleet& fleet) const { return fleet.report(0).step - begin_step; }
+};
+
+struct JoinTimes {
+  std::vector<double> first_share_ms, lost_steps, lost_without;
+};
+
+// The step time is that of the stretch just before; another stretch in which nobody joins tells how
+// much of a loss is the machine's own unrest.
+bool Join(TrainingFleet& fleet, int hosts, JoinTimes& times) {
+  if (!fleet.WaitForAll(FirstOnes(hosts))) return false;
+  const auto rest = [&](double ms) {
+    Stretch stretch(fleet);
+    usleep(static_cast<useconds_t>(ms * 1000));
+    return std::pair(stretch.Ms(), stretch.Steps(fleet));
+  };
+  const auto [usual_ms, usual_steps] = rest(500);
+  const double step_ms = usual_ms / static_cast<double>(std::max<int64_t>(1, usual_steps));
+  const auto lost = [&](double ms, int64_t steps) {
+    return ms / step_ms - static_cast<double>(steps);
+  };
+  const Stretch joining(fleet);
+  fleet.Start(hosts);
+  if (!fleet.WaitForAll(FirstOnes(hosts + 1))) return false;
+  const double took_ms = joining.Ms();
+  times.first_share_ms.push_back(took_ms);
+  times.lost_steps.push_back(lost(took_ms, joining.Steps(fleet)));
+  fleet.Kill(hosts);
+  if (!fleet.WaitForAll(FirstOnes(hosts))) return false;
+  rest(100);
+  const auto [quiet_ms, quiet_steps] = rest(took_ms);
+  times.lost_without.push_back(lost(quiet_ms, quiet_steps));
+  return true;
+}
+
+}  // namespace
+
+int RunJoinBench(int rounds) {
+  std::printf(
+      "{\"bench\": \"join\", \"step\": \"10 ms of a device + allreduce of 256 KB\", "
+      "\"cases\": [\n");
+  bool first = true;
+  for (int hosts : {2, 4, 8, 15}) {
+    TrainingFleet fleet(hosts, {.compute_us = kJoinStepUs});
+    JoinTimes times;
+    for (int round = 0; round < rounds; ++round) {
+      if (!Join(fleet, hosts, times)) return 1;
+    }
+    if (!std::exchange(first, false)) std::printf(",\n");
+    std::printf(
+        "  {\"hosts\": %d, \"rounds\": %d, \"first_share_ms\": %.1f, \"lost_steps\": %.2f, "
+        "\"lost_steps_when_nobody_joins\": %.2f}",
+        hosts, rounds, Median(times.first_share_ms), Median(times.lost_steps),
+        Median(times.lost_without));
+    std::fflush(stdout);
+  }
+  std::printf("\n]}\n");
+  return 0;
+}
+
+// From 2 processes to 16, one after the other. What counts is the exponent: how the time of a
+// change grows with the members, 1 being in proportion and 2 with their square.
+int RunGrowBench(int rounds) {
+  constexpr int kFirst = 2, kLast = kFleetMax;
+  std::map<int, std::vector<double>> agree, reconnect;
+  for (int round = 0; round < rounds; ++round) {
+    TrainingFleet fleet(kFirst, {});
+    if (!fleet.WaitForAll(FirstOnes(kFirst))) return 1;
+    for (int size = kFirst + 1; size <= kLast; ++size) {
+      fleet.Start(size - 1);
+      if (!fleet.WaitForAll(FirstOnes(size))) return 1;
+      double slowest_agree = 0, slowest_reconnect = 0;  // The last one keeps the others waiting.
+      for (int i = 0; i < size - 1; ++i) {
+        const MemberReport& report = fleet.report(i);
+        slowest_agree = std::max(slowest_agree, Millis(report.agreed_nanos - report.noticed_nanos));
+        slowest_reconnect =
+            std::max(slowest_reconnect, Millis(report.entered_nanos - report.agreed_nanos));
+      }
+      agree[size].push_back(slowest_agree);
+      reconnect[size].push_back(slowest_reconnect);
+    }
+  }
+  const auto change_ms = [&](int size) { return Median(agree[size]) + Median(reconnect[size]); };
+  // Over several sizes at each end, for one alone is mostly the machine's mood.
+  const double small = Median({change_ms(3), change_ms(4), change_ms(5)});
+  const double large = Median({change_ms(14), change_ms(15), change_ms(16)});
+  std::printf("{\"bench\": \"grow\", \"rounds\": %d, \"exponent\": %.2f, \"cases\": [\n", rounds,
+              std::log(large / small) / std::log(15.0 / 4));
+  for (int size = kFirst + 1; size <= kLast; ++size) {
+    std::printf("  {\"members\": %d, \"agree_ms\": %.2f, \"reconnect_ms\": %.2f}%s\n", size,
+                Median(agree[size]), Median(reconnect[size]), size < kLast ? "," : "");
+  }
+  std::printf("]}\n");
+  return 0;
+}
+
+}  // namespace rubato

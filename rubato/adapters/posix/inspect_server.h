@@ -1,0 +1,18 @@
+// Asks one parameter server about itself. No greeting is needed: the answer tells nobody's weights.
+#ifndef RUBATO_ADAPTERS_POSIX_INSPECT_SERVER_H_
+#define RUBATO_ADAPTERS_POSIX_INSPECT_SERVER_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "rubato/params/inspection.h"
+
+namespace rubato {
+
+// UNAVAILABLE if nobody answers there, DEADLINE_EXCEEDED if not within `patience`.
+absl::StatusOr<ServerInspection> InspectServer(const std::string& address, absl::Duration patience);
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_POSIX_INSPECT_SERVER_H_

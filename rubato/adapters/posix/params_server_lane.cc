@@ -1,0 +1,250 @@
+#include "rubato/adapters/posix/params_server_lane.h"
+
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rubato/base/status.h"
+#include "rubato/params/wire.h"
+
+namespace rubato {
+
+// Replies are built in buffers that keep their room; as many as were ever in flight at once.
+class ParamsServerLane::BufferPool : public std::enable_shared_from_this<BufferPool> {
+ public:
+  std::shared_ptr<Buffer> Take() {
+    std::unique_ptr<Buffer> buffer;
+    if (free_.empty()) {
+      buffer = std::make_unique<Buffer>();
+    } else {
+      buffer = std::move(free_.back());
+      free_.pop_back();
+      buffer->clear();
+    }
+    return {buffer.release(),
+            [pool = shared_from_this()](Buffer* used) { pool->free_.emplace_back(used); }};
+  }
+
+ private:
+  std::vector<std::unique_ptr<Buffer>> free_;
+};
+
+std::shared_ptr<ParamsServerLane::BufferPool> ParamsServerLane::MakePool() {
+  return std::make_shared<BufferPool>();
+}
+
+// ---- from other threads ----
+
+void ParamsServerLane::Welcome(StreamSocket socket) {
+  asio::post(io_, [this, socket = std::move(socket)]() mutable {
+    if (closed_) return;
+    const int64_t number = next_connection_++;
+    Connection& connection = connections_[number];
+    connection.number = number;
+    ++state_.clients;
+    connection.socket = std::make_shared<FrameSocket>(std::move(socket), kHelloBytesMax);
+    connection.socket->Start([this, &connection](const Frame& frame) { Handle(connection, frame); },
+                             [this, number](const absl::Status&) { Forget(number); });
+  });
+}
+
+void ParamsServerLane::ViewIsSet() {
+  asio::post(io_, [this] {
+    for (auto& [number, connection] : connections_) {
+      if (connection.hello_waits) Admit(connection, connection.hello_id);
+    }
+  });
+}
+
+void ParamsServerLane::Release() {
+  asio::post(io_, [this] {
+    const std::vector<Held> held = std::exchange(held_, {});
+    for (const Held& request : held) {
+      const auto it = connections_.find(request.connection);
+      if (it != connections_.end()) Handle(it->second, {request.header, request.body.view()});
+    }
+  });
+}
+
+void ParamsServerLane::Close() {
+  asio::post(io_, [this] {
+    closed_ = true;
+    for (auto& [number, connection] : connections_) connection.socket->Close();
+    state_.clients -= static_cast<int64_t>(connections_.size());
+    connections_.clear();
+  });
+}
+
+void ParamsServerLane::Join() {
+  if (!thread_.joinable()) return;
+  asio::post(io_, [this] { io_.stop(); });
+  thread_.join();
+}
+
+// ---- on the lane's thread ----
+
+void ParamsServerLane::Forget(int64_t number) {
+  connections_.erase(number);
+  --state_.clients;
+}
+
+void ParamsServerLane::Handle(Connection& connection, const Frame& frame) {
+  if (frame.header.op == static_cast<uint16_t>(ParamsOp::kInspect)) {
+    return Inspect(connection, frame);
+  }
+  if (!connection.greeted) return Greet(connection, frame);
+  switch (static_cast<ParamsOp>(frame.header.op)) {
+    case ParamsOp::kPull:
+      return Pull(connection, frame);
+    case ParamsOp::kPush:
+      return Push(connection, frame);
+    case ParamsOp::kArrive:
+      return Arrive(connection, frame);
+    case ParamsOp::kDeclare:
+      return Declare(connection, frame);
+    default:
+      return Reply(connection, frame.header,
+                   absl::UnimplementedError(absl::StrCat("no operation ", frame.header.op)));
+  }
+}
+
+absl::Status ParamsServerLane::CheckHello(const Frame& frame) const {
+  const ParamsServerOptions& options = state_.options;
+  if (frame.header.op != static_cast<uint16_t>(ParamsOp::kHello)) {
+    return absl::InvalidArgumentError("the first frame is no greeting");
+  }
+  RUBATO_ASSIGN_OR_RETURN(const Hello hello, DecodeHello(frame.body));
+  if (hello.job != options.job) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a server of job '", options.job, "', not of '", hello.job, "'"));
+  }
+  if (hello.server != options.server.value()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("server %d, not %d", options.server.value(), hello.server));
+  }
+  return absl::OkStatus();
+}
+
+void ParamsServerLane::Greet(Connection& connection, const Frame& frame) {
+  if (const absl::Status status = CheckHello(frame); !status.ok()) {
+    Reply(connection, frame.header, status);
+    return connection.socket->CloseAfterWriting();
+  }
+  // A view that is set from now on finds this connection waiting: ViewIsSet comes after it.
+  connection.hello_waits = true;
+  connection.hello_id = frame.header.id;
+  bool open = false;
+  {
+    ReaderLock lock(state_.mu);
+    open = state_.shard->view() > 0;
+  }
+  if (open) Admit(connection, frame.header.id);
+}
+
+void ParamsServerLane::Admit(Connection& connection, uint64_t id) {
+  connection.greeted = true;
+  connection.hello_waits = false;
+  connection.socket->set_body_bytes_max(kFrameBytesMax);
+  connection.socket->Send({.op = static_cast<uint16_t>(ParamsOp::kHello), .id = id}, "", nullptr);
+}
+
+void ParamsServerLane::Reply(Connection& connection, const FrameHeader& request,
+                             const absl::Status& status) {
+  const auto message = std::make_shared<std::string>(status.message());
+  connection.socket->Send(
+      {.op = request.op, .code = static_cast<uint16_t>(status.code()), .id = request.id}, *message,
+      message);
+}
+
+void ParamsServerLane::Declare(Connection& connection, const Frame& frame) {
+  absl::Status status;
+  {
+    WriterLock lock(state_.mu);
+    if (state_.holding()) return Hold(connection, frame);
+    status = state_.shard->Declare(frame.body, state_.store.get());
+  }
+  Reply(connection, frame.header, status);
+}
+
+void ParamsServerLane::Pull(Connection& connection, const Frame& frame) {
+  const std::shared_ptr<Buffer> reply = buffers_->Take();
+  absl::Status status;
+  std::string map;
+  bool changes = false;
+  {
+    ReaderLock lock(state_.mu);
+    if (state_.holding()) return Hold(connection, frame);
+    changes = state_.shard->PullChanges(frame.body);
+    if (!changes) status = state_.shard->Pull(frame.body, reply.get(), &scratch_);
+    if (absl::IsAborted(status)) map = state_.shard->map().Encode();
+  }
+  if (changes) {  // Rarely: once a round, or while partitions are new here.
+    WriterLock lock(state_.mu);
+    if (state_.holding()) return Hold(connection, frame);
+    status = state_.shard->BeforePull(frame.body);
+    if (status.ok()) status = state_.shard->Pull(frame.body, reply.get(), &scratch_);
+    if (absl::IsAborted(status)) map = state_.shard->map().Encode();
+  }
+  if (absl::IsAborted(status)) return Disown(connection, frame.header, map);
+  if (!status.ok()) return Reply(connection, frame.header, status);
+  connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, reply->view(), reply);
+  MutexLock lock(hot_mu_);
+  for (size_t t = 0; t < scratch_.pull.tables.size(); ++t) {
+    hot_.Count(static_cast<uint32_t>(t), scratch_.pull.tables[t].ids);
+  }
+}
+
+void ParamsServerLane::Inspect(Connection& connection, const Frame& frame) {
+  const auto body = std::make_shared<std::string>(EncodeInspection(state_.inspect()));
+  connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, *body, body);
+}
+
+void ParamsServerLane::Push(Connection& connection, const Frame& frame) {
+  absl::StatusOr<PushOutcome> outcome;
+  std::string map;
+  {
+    WriterLock lock(state_.mu);
+    if (state_.holding()) return Hold(connection, frame);
+    outcome = state_.shard->Push(frame.body, state_.store.get());
+    if (absl::IsAborted(outcome.status())) map = state_.shard->map().Encode();
+    if (!outcome.ok()) state_.last_error = std::string(outcome.status().message());
+  }
+  if (!map.empty()) return Disown(connection, frame.header, map);
+  if (!outcome.ok()) return Reply(connection, frame.header, outcome.status());
+  static constexpr char kOutcomes[] = {0, 1, 2, 3};
+  connection.socket->Send({.op = frame.header.op, .id = frame.header.id},
+                          {&kOutcomes[static_cast<int>(*outcome)], 1}, nullptr);
+}
+
+// ---- moves ----
+
+void ParamsServerLane::Hold(const Connection& connection, const Frame& frame) {
+  Held& held = held_.emplace_back();
+  held.connection = connection.number;
+  held.header = frame.header;
+  held.body.Append(frame.body.data(), frame.body.size());
+}
+
+void ParamsServerLane::Disown(Connection& connection, const FrameHeader& request,
+                              const std::string& map) {
+  Reply(connection, request, absl::AbortedError(map));
+}
+
+void ParamsServerLane::Arrive(Connection& connection, const Frame& frame) {
+  uint64_t kind = 0;
+  if (frame.body.size() < sizeof(kind)) {
+    return Reply(connection, frame.header, absl::InvalidArgumentError("no record of a move"));
+  }
+  std::memcpy(&kind, frame.body.data(), sizeof(kind));
+  absl::Status status;
+  {
+    WriterLock lock(state_.mu);
+    status = state_.shard->Arrive(static_cast<RecordKind>(kind), frame.body.substr(sizeof(kind)),
+                                  state_.store.get());
+    if (!status.ok()) state_.last_error = std::string(status.message());
+  }
+  Reply(connection, frame.header, status);
+}
+
+}  // namespace rubato

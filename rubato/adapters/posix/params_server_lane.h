@@ -1,0 +1,128 @@
+// One thread of a parameter server, and the connections that fell to it.
+//
+//     listener ──▶ lane 0: connections 0, 2, ...   ┐ pulls side by side   ┌ shard
+//              └─▶ lane 1: connections 1, 3, ...   ┘ everything else alone └ push log
+//
+// A connection stays on its lane, so its requests are answered in order. Pushes change the shard
+// one at a time, in the order in which they are logged.
+#ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_LANE_H_
+#define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_LANE_H_
+
+#include <asio.hpp>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rubato/adapters/posix/frame_socket.h"
+#include "rubato/adapters/posix/params_server.h"
+#include "rubato/adapters/posix/params_server_store.h"
+#include "rubato/base/mutex.h"
+#include "rubato/base/shared_mutex.h"
+#include "rubato/net/buffer.h"
+#include "rubato/params/hot_ids.h"
+#include "rubato/params/inspection.h"
+#include "rubato/params/move.h"
+#include "rubato/params/shard.h"
+
+namespace rubato {
+
+// What the lanes of a server share.
+struct ParamsServerState {
+  explicit ParamsServerState(ParamsServerOptions made) : options(std::move(made)) {}
+
+  const ParamsServerOptions options;
+  SharedMutex mu;
+  std::unique_ptr<ParamsStore> store ABSL_PT_GUARDED_BY(mu);
+  std::unique_ptr<Shard> shard ABSL_PT_GUARDED_BY(mu);
+  std::unique_ptr<MoveSource> source ABSL_PT_GUARDED_BY(mu);
+  // A map could not be logged: nobody knows what we own until it is.
+  bool behind ABSL_GUARDED_BY(mu) = false;
+  // Whether requests must wait for the end of a move.
+  bool holding() const ABSL_SHARED_LOCKS_REQUIRED(mu) { return behind || source->frozen(); }
+  std::string last_error ABSL_GUARDED_BY(mu);
+  std::atomic<int64_t> clients = 0;
+  std::function<ServerInspection()> inspect;  // For whoever asks; from any lane.
+};
+
+class ParamsServerLane {
+ public:
+  explicit ParamsServerLane(ParamsServerState& state) : state_(state) {}
+  ~ParamsServerLane() { Join(); }
+
+  void Start() {
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  asio::io_context& io() { return io_; }
+
+  // From any thread. `socket` belongs to this lane's io().
+  void Welcome(StreamSocket socket);
+  // From any thread: greets those who came before the first view.
+  void ViewIsSet();
+  // From any thread: what was held may be answered now.
+  void Release();
+  // From any thread: closes every connection. Those that come later are not answered.
+  void Close();
+  // Ends the thread. Idempotent.
+  void Join();
+  // From any thread: how often which ids were pulled here.
+  std::vector<HotId> HotIdsNow() {
+    MutexLock lock(hot_mu_);
+    return hot_.All();
+  }
+
+ private:
+  struct Connection {
+    int64_t number = 0;
+    std::shared_ptr<FrameSocket> socket;
+    bool greeted = false;
+    uint64_t hello_id = 0;  // Waits for the first view, if `hello_waits`.
+    bool hello_waits = false;
+  };
+  // A request that waits for the end of a move.
+  struct Held {
+    int64_t connection = 0;
+    FrameHeader header;
+    Buffer body;
+  };
+  class BufferPool;
+
+  void Handle(Connection& connection, const Frame& frame);
+  absl::Status CheckHello(const Frame& frame) const;
+  void Greet(Connection& connection, const Frame& frame);
+  void Admit(Connection& connection, uint64_t id);
+  void Declare(Connection& connection, const Frame& frame);
+  void Pull(Connection& connection, const Frame& frame);
+  void Push(Connection& connection, const Frame& frame);
+  void Arrive(Connection& connection, const Frame& frame);
+  void Hold(const Connection& connection, const Frame& frame);
+  // The client believes something else to be here: it is told what we know.
+  void Disown(Connection& connection, const FrameHeader& request, const std::string& map);
+  void Inspect(Connection& connection, const Frame& frame);
+  void Reply(Connection& connection, const FrameHeader& request, const absl::Status& status);
+  void Forget(int64_t number);
+
+  ParamsServerState& state_;
+  Mutex hot_mu_;
+  HotIds hot_ ABSL_GUARDED_BY(hot_mu_);
+  asio::io_context io_;
+  asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
+  // The rest belongs to the lane's thread.
+  std::shared_ptr<BufferPool> buffers_ = MakePool();
+  PullScratch scratch_;
+  std::map<int64_t, Connection> connections_;
+  std::vector<Held> held_;
+  int64_t next_connection_ = 0;
+  bool closed_ = false;
+  std::thread thread_;
+
+  static std::shared_ptr<BufferPool> MakePool();
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_LANE_H_

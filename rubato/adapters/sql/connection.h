@@ -1,0 +1,48 @@
+// A database that comes back: what is asked of it is asked again until it answers.
+#ifndef RUBATO_ADAPTERS_SQL_CONNECTION_H_
+#define RUBATO_ADAPTERS_SQL_CONNECTION_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "rubato/adapters/sql/database.h"
+#include "rubato/adapters/sql/sql_uri.h"
+
+namespace rubato {
+
+struct ConnectionOptions {
+  // How long to knock at a database that has gone away before giving up; one that was never there
+  // is given ten seconds.
+  absl::Duration patience = absl::Minutes(5);
+  bool create = false;  // SQLite: make the file if it is missing.
+};
+
+// One thread uses it. Connects when first asked.
+class Connection {
+ public:
+  Connection(SqlUri uri, const ConnectionOptions& options)
+      : uri_(std::move(uri)), options_(options) {}
+
+  // Only for what may be done twice: a query that was lost is asked again.
+  absl::StatusOr<SqlRows> Query(const std::string& sql);
+  // Asked once. UNAVAILABLE if the database went away, before or after it had done it; a
+  // transaction that was open is gone then.
+  absl::StatusOr<SqlRows> QueryOnce(const std::string& sql);
+
+  // The column that numbers the rows: the one named, or the table's primary key.
+  absl::StatusOr<std::string> Key();
+  // What stands after FROM.
+  std::string from() const;
+
+ private:
+  const SqlUri uri_;
+  const ConnectionOptions options_;
+  std::unique_ptr<Database> database_;
+  bool connected_before_ = false;
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_SQL_CONNECTION_H_

@@ -1,0 +1,70 @@
+// Rows that are written once each into a table, however often their writer is killed and however
+// often the database goes away.
+//
+//     TABLE                 record (the key: its number), id, and numbers; NULL where there is none
+//     rubato_predictions    for every such table whose rows they are, and how many there are
+//
+// Rows and their count change in one transaction, and only while the count is what this writer
+// thinks it is: a commit of which nobody knows whether it came through is found out by reading the
+// count, and of two writers at once one is refused.
+#ifndef RUBATO_ADAPTERS_SQL_TABLE_WRITER_H_
+#define RUBATO_ADAPTERS_SQL_TABLE_WRITER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "rubato/adapters/sql/connection.h"
+
+namespace rubato {
+
+class TableWriter {
+ public:
+  struct Options {
+    std::string uri;   // ...?table=NAME; made if it is not there.
+    std::string work;  // Whose rows they are: only the same work goes on with what is there.
+    std::vector<std::string> numbers;  // Columns behind record and id.
+    absl::Duration patience = absl::Minutes(5);
+  };
+  // Goes on with what an earlier writer of the same work left. Rows of another work are removed
+  // first; ALREADY_EXISTS if the table holds rows that no TableWriter wrote, INVALID_ARGUMENT if
+  // its columns are others.
+  static absl::StatusOr<std::unique_ptr<TableWriter>> Open(Options options);
+
+  // Rows that are there or wait.
+  int64_t records() const { return kept_ + static_cast<int64_t>(waiting_.size()); }
+  // The next row; waits until Keep(), or until there are many.
+  absl::Status Append(const std::string& id, absl::Span<const std::optional<float>> numbers);
+  // Commits all that wait. FAILED_PRECONDITION if another process writes there.
+  absl::Status Keep();
+
+ private:
+  struct State {
+    std::string work;
+    int64_t records = 0;
+  };
+
+  explicit TableWriter(Options options, SqlUri uri);
+  absl::Status Prepare();
+  absl::Status BeginAnew(bool is_ours, const std::vector<std::string>& found);
+  absl::StatusOr<std::optional<State>> ReadState();
+  absl::Status CommitOnce();
+  absl::Status Transaction(const std::vector<std::string>& statements);
+  std::vector<std::string> Columns() const;
+
+  const Options options_;
+  const SqlUri uri_;
+  const std::string table_, states_;  // Quoted.
+  Connection connection_;
+  int64_t kept_ = 0;
+  std::vector<std::string> waiting_;  // "(5,'u5',0.25)"
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_SQL_TABLE_WRITER_H_

@@ -1,0 +1,120 @@
+#include "rubato/adapters/sql/table_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+class TableWriterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = testing::TempDir() + "/table_writer_test.db";
+    std::filesystem::remove(path_);
+  }
+  absl::StatusOr<std::unique_ptr<TableWriter>> Open(const std::string& work,
+                                                    std::vector<std::string> numbers = {"score"}) {
+    return TableWriter::Open({.uri = absl::StrCat("sqlite://", path_, "?table=scores"),
+                              .work = work,
+                              .numbers = std::move(numbers),
+                              .patience = absl::ZeroDuration()});
+  }
+  // Rows up to `end`, of which nothing is committed yet.
+  void Fill(TableWriter& writer, int64_t end) {
+    while (writer.records() < end) {
+      const std::string id = absl::StrCat("it's ", writer.records());
+      const std::optional<float> score = static_cast<float>(writer.records()) / 4;
+      ASSERT_TRUE(writer.Append(id, {score}).ok());
+    }
+  }
+  std::string Ask(const std::string& sql) {
+    const auto database = OpenSqlite(path_);
+    if (!database.ok()) return std::string(database.status().message());
+    const auto rows = (*database)->Query(sql);
+    if (!rows.ok()) return std::string(rows.status().message());
+    std::string text;
+    for (const auto& row : rows->rows) {
+      for (const auto& cell : row) absl::StrAppend(&text, cell.value_or("NULL"), " ");
+    }
+    return text;
+  }
+
+  std::string path_;
+};
+
+TEST_F(TableWriterTest, EveryRowOnceThroughDeaths) {
+  int64_t kept = 0;
+  for (const int64_t end : {0, 100, 100, 17000}) {
+    const auto writer = Open("w");
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    EXPECT_EQ((*writer)->records(), kept);
+    Fill(**writer, end);
+    ASSERT_TRUE((*writer)->Keep().ok());
+    Fill(**writer, end + 50);  // Dies before these are kept.
+    kept = end;
+  }
+  EXPECT_EQ(Ask("SELECT count(*), count(DISTINCT record), min(record), max(record) FROM scores"),
+            "17000 17000 0 16999 ");
+  EXPECT_EQ(Ask("SELECT id, score FROM scores WHERE record = 7"), "it's 7 1.75 ");
+  EXPECT_EQ(Ask("SELECT name, work, records FROM rubato_predictions"), "scores w 17000 ");
+}
+
+TEST_F(TableWriterTest, OtherWorkBeginsAnewAndSoDoesATableThatChanged) {
+  Fill(**Open("a"), 10);  // Nothing kept.
+  {
+    const auto writer = Open("a");
+    Fill(**writer, 10);
+    ASSERT_TRUE((*writer)->Keep().ok());
+  }
+  EXPECT_EQ((*Open("a"))->records(), 10);
+  EXPECT_EQ((*Open("b"))->records(), 0);
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "0 ");
+  {
+    const auto writer = Open("b");
+    Fill(**writer, 10);
+    ASSERT_TRUE((*writer)->Keep().ok());
+  }
+  Ask("DELETE FROM scores WHERE record = 3");
+  EXPECT_EQ((*Open("b"))->records(), 0);
+  Ask("DROP TABLE scores");
+  EXPECT_EQ((*Open("b"))->records(), 0);
+  EXPECT_TRUE(Open("b", {"score_0", "score_1"}).ok());  // Ours: it may get other columns.
+  EXPECT_EQ(Ask("SELECT name FROM pragma_table_info('scores')"), "record id score_0 score_1 ");
+}
+
+TEST_F(TableWriterTest, OfTwoAtOnceOneIsRefused) {
+  const auto a = Open("w"), b = Open("w");
+  Fill(**a, 10);
+  Fill(**b, 20);
+  ASSERT_TRUE((*a)->Keep().ok());
+  EXPECT_THAT((*b)->Keep().message(), HasSubstr("another process writes there"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "10 ");
+}
+
+// What somebody else keeps there stays.
+TEST_F(TableWriterTest, ForeignTablesAreLeftAlone) {
+  ASSERT_TRUE(Open("w").ok());
+  Ask("DELETE FROM rubato_predictions");
+  Ask("INSERT INTO scores VALUES (5, 'mine', 0.5)");
+  EXPECT_THAT(Open("w").status().message(), HasSubstr("holds 1 rows that no prediction wrote"));
+  Ask("DROP TABLE scores");
+  Ask("CREATE TABLE scores (a INTEGER)");
+  EXPECT_THAT(Open("w").status().message(), HasSubstr("has the columns a, not record, id, score"));
+  EXPECT_EQ(Ask("SELECT id FROM scores"), absl::StrCat(path_, ": no such column: id"));
+}
+
+TEST_F(TableWriterTest, NoScoreIsNull) {
+  const auto writer = Open("w");
+  ASSERT_TRUE((*writer)->Append("bad", {std::nullopt}).ok());
+  ASSERT_TRUE((*writer)->Keep().ok());
+  EXPECT_EQ(Ask("SELECT id, score FROM scores"), "bad NULL ");
+}
+
+}  // namespace
+}  // namespace rubato

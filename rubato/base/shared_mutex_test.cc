@@ -1,0 +1,77 @@
+#include "rubato/base/shared_mutex.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace rubato {
+namespace {
+
+TEST(SharedMutexTest, ReadersGoSideBySide) {
+  SharedMutex mu;
+  std::atomic<int> inside = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      ReaderLock lock(mu);
+      ++inside;
+      while (inside < 3) std::this_thread::yield();  // For ever, if one kept out the others.
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(inside, 3);
+}
+
+TEST(SharedMutexTest, AWriterIsAlone) {
+  SharedMutex mu;
+  int64_t value = 0, twice = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < 2000; ++n) {
+        if (n % 3 == 0) {
+          WriterLock lock(mu);
+          ++value;
+          twice += 2;
+        } else {
+          ReaderLock lock(mu);
+          ASSERT_EQ(twice, 2 * value);
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(value, 4 * 667);
+}
+
+// Two readers that relay the lock to each other, so that it is never free, do not starve a writer.
+TEST(SharedMutexTest, AWriterThatWaitsComesBeforeNewReaders) {
+  SharedMutex mu;
+  std::atomic<bool> written = false;
+  std::atomic<int64_t> reads = 0;
+  std::vector<std::thread> readers;
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      while (!written) {
+        ReaderLock lock(mu);
+        const int64_t before = ++reads;
+        // Leaves once the other has come too, or a writer keeps it from coming.
+        for (int spin = 0; spin < 1000 && reads == before && !written; ++spin) {
+          std::this_thread::yield();
+        }
+      }
+    });
+  }
+  while (reads < 10) std::this_thread::yield();
+  {
+    WriterLock lock(mu);
+    written = true;
+  }
+  for (std::thread& thread : readers) thread.join();
+  EXPECT_TRUE(written);
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,111 @@
+// rubato params JOBDIR: what a job's parameter servers hold and how busy they are.
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/posix/inspect_server.h"
+#include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/status.h"
+#include "rubato/cli/ask_master.h"
+#include "rubato/cli/commands.h"
+#include "rubato/cli/params_report.h"
+#include "rubato/roles/checkpoint_weights.h"
+#include "rubato/roles/job_directory.h"
+
+namespace rubato {
+namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(5);
+constexpr absl::Duration kBetween = absl::Milliseconds(500);  // Two looks give the rates.
+constexpr absl::Duration kWatch = absl::Seconds(2);
+
+struct ParamsFlags {
+  std::string job_dir;
+  int64_t top = 10;
+  bool json = false;
+  bool watch = false;
+};
+
+// One look at every server that runs. A server that is being started again is left out.
+absl::StatusOr<std::vector<ServerInspection>> Look(const ParamsFlags& flags) {
+  RUBATO_ASSIGN_OR_RETURN(
+      const Snapshot snapshot,
+      AskMaster<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
+  std::vector<ServerInspection> servers;
+  absl::Status status = absl::UnavailableError(
+      absl::StrCat(flags.job_dir, ": none of its servers is up; try again in a moment"));
+  for (const ProcessStatus& process : snapshot.processes) {
+    if (process.role != Role::kServer || process.address.empty()) continue;
+    absl::StatusOr<ServerInspection> server = InspectServer(process.address, kPatience);
+    if (server.ok()) {
+      servers.push_back(*std::move(server));
+    } else {
+      status = server.status();
+    }
+  }
+  if (servers.empty()) return status;
+  return servers;
+}
+
+void Print(const ParamsReport& report, const ParamsFlags& flags, Console& console) {
+  const auto top = static_cast<size_t>(flags.top);
+  console.out << (flags.json ? ParamsJson(report, top).dump() + "\n" : ParamsTable(report, top));
+  console.out.flush();
+}
+
+absl::StatusOr<int> RunParams(const ParamsFlags& flags, Console& console) {
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
+  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
+  if (spec.strategy != "ps") {
+    return absl::InvalidArgumentError(
+        absl::StrCat(flags.job_dir, ": a job with strategy: ", spec.strategy, " has no servers"));
+  }
+  ParamsReport report = {.job = spec.name};
+  if (!directory.Locked()) {
+    if (flags.watch) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(flags.job_dir, ": is not running, so there is nothing to watch"));
+    }
+    RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice choice, ChooseCheckpoint(directory, 0));
+    RUBATO_ASSIGN_OR_RETURN(report.servers, InspectCheckpoint(choice));
+    report.checkpoint = choice.version;
+    Print(report, flags, console);
+    return kExitDone;
+  }
+  if (flags.watch) CatchStopSignals();
+  RUBATO_ASSIGN_OR_RETURN(report.before, Look(flags));
+  absl::Time next = absl::Now() + kBetween;
+  do {
+    while (absl::Now() < next && StopSignals() == 0) absl::SleepFor(absl::Milliseconds(20));
+    absl::StatusOr<std::vector<ServerInspection>> servers = Look(flags);
+    if (!servers.ok() && flags.watch && !directory.Locked()) break;  // It is over.
+    RUBATO_RETURN_IF_ERROR(servers.status());
+    report.servers = *std::move(servers);
+    Print(report, flags, console);
+    report.before = std::move(report.servers);
+    next = absl::Now() + kWatch;
+  } while (flags.watch && StopSignals() == 0 && directory.Locked());
+  return kExitDone;
+}
+
+}  // namespace
+
+void AddParams(Cli& cli) {
+  auto flags = std::make_shared<ParamsFlags>();
+  Console& console = cli.console();
+  CLI::App* command =
+      cli.Command("params", "Show what a job's parameter servers hold and how busy they are.",
+                  "  rubato params rubato-jobs/ctr-1\n"
+                  "  rubato params rubato-jobs/ctr-1 --json --top 3\n",
+                  [flags, &console] { return RunParams(*flags, console); });
+  command->add_option("job_dir", flags->job_dir, "The job directory.")->required();
+  command->add_option("--top", flags->top, "How many of the hottest ids; default 10.")
+      ->check(CLI::Range(0, 1000));
+  command->add_flag("--watch", flags->watch, "Again every two seconds, until it is over.");
+  command->add_flag("--json", flags->json, "Print it as one JSON object.");
+}
+
+}  // namespace rubato

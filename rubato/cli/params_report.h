@@ -1,0 +1,25 @@
+// What `rubato params` prints: servers' answers added up, as a table or as JSON.
+#ifndef RUBATO_CLI_PARAMS_REPORT_H_
+#define RUBATO_CLI_PARAMS_REPORT_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "rubato/params/inspection.h"
+
+namespace rubato {
+
+struct ParamsReport {
+  std::string job;
+  std::vector<ServerInspection> servers;
+  std::vector<ServerInspection> before;  // The look before: rates are since then.
+  int64_t checkpoint = 0;                // Read from this one, not from running servers; 0: live.
+};
+
+nlohmann::ordered_json ParamsJson(const ParamsReport& report, size_t top);
+std::string ParamsTable(const ParamsReport& report, size_t top);
+
+}  // namespace rubato
+
+#endif  // RUBATO_CLI_PARAMS_REPORT_H_

@@ -1,0 +1,64 @@
+#include "rubato/cli/params_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+ServerInspection Server(int64_t id, int64_t rows, double seconds, int64_t pulls) {
+  ServerInspection server;
+  server.server = id;
+  server.tables = {{.name = "deep",
+                    .dim = 8,
+                    .optimizer = "adagrad",
+                    .rows = rows,
+                    .bytes = rows * 80,
+                    .admitted = rows + 5,
+                    .refused = 7,
+                    .evicted = 5}};
+  server.partitions = 512;
+  server.pulls = pulls;
+  server.rows_pulled = pulls * 1000;
+  server.seconds = seconds;
+  server.stale_pushes = 4;
+  server.staleness_sum = 6;
+  server.hottest = {{0, 7, pulls * (10 + id)}};
+  return server;
+}
+
+TEST(ParamsReportTest, AddsUpTablesAndGivesRatesBetweenTwoLooks) {
+  const ParamsReport report = {.job = "ctr",
+                               .servers = {Server(0, 100, 12, 60), Server(1, 50, 12, 10)},
+                               .before = {Server(0, 90, 10, 20), Server(1, 0, 30, 900)}};
+  const auto json = ParamsJson(report, 5);
+  EXPECT_TRUE(json["live"]);
+  EXPECT_EQ(json["tables"].size(), 1u);
+  EXPECT_EQ(json["tables"][0]["rows"], 150);
+  EXPECT_EQ(json["tables"][0]["bytes_per_row"], 80.0);
+  EXPECT_EQ(json["tables"][0]["rows_refused"], 14);
+  EXPECT_EQ(json["servers"][0]["pulls_s"], 20.0);
+  EXPECT_EQ(json["servers"][0]["rows_pulled_s"], 20000.0);
+  EXPECT_EQ(json["servers"][0]["staleness_mean"], 1.5);
+  EXPECT_EQ(json["servers"][1]["pulls_s"], 0.0);  // Started again in between.
+  EXPECT_EQ(json["hottest"][0]["id"], 7);
+  EXPECT_EQ(json["hottest"][0]["pulled"], 60 * 10 + 10 * 11);
+  EXPECT_EQ(ParamsJson(report, 0)["hottest"].size(), 0u);
+  EXPECT_THAT(ParamsTable(report, 5),
+              AllOf(HasSubstr("ctr: running"), HasSubstr("pulls/s"), HasSubstr("adagrad")));
+}
+
+TEST(ParamsReportTest, ACheckpointHasNoRates) {
+  const ParamsReport report = {
+      .job = "ctr", .servers = {Server(0, 100, 0, 0)}, .before = {}, .checkpoint = 4};
+  EXPECT_EQ(ParamsJson(report, 5)["checkpoint"], 4);
+  EXPECT_FALSE(ParamsJson(report, 5)["live"]);
+  EXPECT_THAT(ParamsTable(report, 5),
+              AllOf(HasSubstr("ctr: checkpoint 4"), Not(HasSubstr("pulls/s"))));
+}
+
+}  // namespace
+}  // namespace rubato

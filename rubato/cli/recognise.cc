@@ -1,0 +1,53 @@
+#include "rubato/cli/recognise.h"
+
+#include <filesystem>
+
+#include "rubato/adapters/files/byte_stream.h"
+#include "rubato/adapters/files/file_source.h"
+#include "rubato/adapters/sql/sql_uri.h"
+#include "rubato/base/status.h"
+#include "rubato/data/sniff.h"
+
+namespace rubato {
+namespace fs = std::filesystem;
+namespace {
+
+// What a file begins with, inflated if need be, up to the last whole line.
+absl::StatusOr<std::string> BeginningOf(const std::string& path) {
+  constexpr size_t kEnough = 1 << 18;
+  RUBATO_ASSIGN_OR_RETURN(const IndexedFile file, InspectFile(path));
+  RUBATO_ASSIGN_OR_RETURN(const auto stream, OpenStream(file, 0));
+  std::string text(kEnough, '\0');
+  size_t size = 0;
+  while (size < kEnough) {
+    RUBATO_ASSIGN_OR_RETURN(const size_t n, stream->Read(text.data() + size, kEnough - size));
+    if (n == 0) break;
+    size += n;
+  }
+  text.resize(size);
+  const size_t last = text.rfind('\n');
+  if (size == kEnough && last != std::string::npos) text.resize(last + 1);
+  return text;
+}
+
+}  // namespace
+
+absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
+                                       const std::vector<std::string>& validation) {
+  if (IsSqlUri(train[0])) {
+    DataSpec data = {.train = train, .validation = validation, .format = "sql"};
+    for (std::vector<std::string>* uris : {&data.train, &data.validation}) {
+      for (std::string& uri : *uris) uri = AbsoluteSqlUri(uri, fs::current_path());
+    }
+    return data;
+  }
+  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandPatterns(train));
+  RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
+  absl::StatusOr<DataSpec> data = SniffFormat(beginning);
+  if (!data.ok()) return Annotate(data.status(), files[0]);
+  for (const std::string& path : train) data->train.push_back(fs::absolute(path));
+  for (const std::string& path : validation) data->validation.push_back(fs::absolute(path));
+  return data;
+}
+
+}  // namespace rubato

@@ -1,0 +1,64 @@
+// What is known of each worker's end, until its one record is written.
+//
+// The pieces of a record come from the parent of the process, from the issuer of views and from a
+// survivor, in any order and with a restart of the master between them: so each is journaled. A
+// worker whose end was told is told of no more; what happens to it later is collateral.
+#ifndef RUBATO_MASTER_FAILURES_H_
+#define RUBATO_MASTER_FAILURES_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "rubato/base/ids.h"
+#include "rubato/master/messages.h"
+
+namespace rubato {
+
+struct Failure {
+  absl::Time noted;
+  absl::Time heard;  // Its last sign of life.
+  int64_t pid = 0;
+  std::string where;
+  int64_t step = 0;   // The last that was committed.
+  std::string cause;  // As its parent saw it, or the lease; empty if nobody saw its end.
+  std::string noticed_by, reason;
+  uint64_t view = 0;  // The first without it.
+  std::optional<GroupChange> change;
+  friend bool operator==(const Failure&, const Failure&) = default;
+};
+
+std::string EncodeFailure(const Failure& failure);
+// DATA_LOSS if the bytes are none of ours.
+absl::StatusOr<Failure> DecodeFailure(absl::string_view bytes);
+
+class Failures {
+ public:
+  // Not yet told.
+  const std::map<WorkerId, Failure>& open() const { return open_; }
+  // Null if its end was not told, or not its end: it may join again.
+  const std::string* CauseTold(WorkerId worker) const;
+  // The cause of a failure that the change to `view` was about; empty if none is known.
+  std::string FirstCause(uint64_t view) const;
+
+  // ---- entries ----
+  void Note(WorkerId worker, Failure failure) { open_[worker] = std::move(failure); }
+  void Told(WorkerId worker);
+  void Forget() { open_.clear(); }
+  // Those who could tell more have yet to find a restarted master.
+  void Restart(absl::Time now);
+
+ private:
+  std::map<WorkerId, Failure> open_;
+  std::map<WorkerId, std::string> told_;
+  uint64_t told_view_ = 0;  // The last that was told with a cause, and
+  std::string told_cause_;  // that cause.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_MASTER_FAILURES_H_

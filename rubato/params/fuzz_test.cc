@@ -1,0 +1,422 @@
+// Damage of every kind to what a server reads from strangers and from its disk: streams of frames,
+// push logs, checkpoints, exports. Whatever the bytes, they are taken or refused; nothing is read
+// out of bounds, nothing is allocated because a number says so, and what was taken can be used.
+//
+// Bytes are damaged raw, where checksums find it, and beneath the checksums, which are then made
+// right again, so that every field meets hostile values. RUBATO_FUZZ_SECONDS=600 searches longer,
+// RUBATO_FUZZ_SEED=7 elsewhere.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "absl/strings/numbers.h"
+#include "absl/time/clock.h"
+#include "rubato/base/rng.h"
+#include "rubato/net/buffer.h"
+#include "rubato/net/frame.h"
+#include "rubato/params/checkpoint.h"
+#include "rubato/params/shard.h"
+#include "rubato/params/weights.h"
+
+namespace rubato {
+namespace {
+
+// Most of the time where the sanitizer looks on.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr double kSeconds = 15;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+constexpr double kSeconds = 15;
+#else
+constexpr double kSeconds = 2;
+#endif
+#else
+constexpr double kSeconds = 2;
+#endif
+
+double FromEnvironment(const char* name, double otherwise) {
+  const char* text = std::getenv(name);
+  double value = 0;
+  return text != nullptr && absl::SimpleAtod(text, &value) ? value : otherwise;
+}
+
+// The most memory the process has held, in bytes.
+int64_t MostMemory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} << 10;
+}
+
+class Damage {
+ public:
+  explicit Damage(uint64_t seed) : rng(seed) {}
+
+  void Harm(std::string* bytes, const std::string& other) {
+    for (uint64_t n = 1 + rng.Below(4); n > 0; --n) HarmOnce(bytes, other);
+  }
+  std::string Piece(const std::string& bytes) {
+    if (bytes.empty()) return "";
+    const size_t at = rng.Below(bytes.size());
+    return bytes.substr(at, 1 + rng.Below(64));
+  }
+
+  Rng rng;
+
+ private:
+  void HarmOnce(std::string* bytes, const std::string& other) {
+    if (bytes->empty()) {
+      *bytes = Piece(other);
+      return;
+    }
+    const size_t at = Place(*bytes);
+    switch (rng.Below(8)) {
+      case 0:
+        (*bytes)[at] ^= static_cast<char>(1 << rng.Below(8));
+        return;
+      case 1:
+        (*bytes)[at] = static_cast<char>(rng.Next());
+        return;
+      case 2:
+        return Lie<uint32_t>(bytes, at);
+      case 3:
+        return Lie<uint64_t>(bytes, at);
+      case 4:
+        return bytes->resize(at);
+      case 5:
+        bytes->erase(at, 1 + rng.Below(64));
+        return;
+      case 6:
+        bytes->insert(at, Piece(*bytes));
+        return;
+      default:
+        bytes->resize(at);
+        bytes->append(other.substr(std::min(other.size(), Place(other))));
+        return;
+    }
+  }
+  // Somewhere; as often as not near the beginning, where the numbers are that say how much follows.
+  size_t Place(const std::string& bytes) {
+    if (bytes.empty()) return 0;
+    return rng.Below(rng.Chance(0.5) ? bytes.size() : std::min<size_t>(bytes.size(), 160));
+  }
+  template <typename T>
+  void Lie(std::string* bytes, size_t at) {
+    const uint64_t lies[] = {0,
+                             1,
+                             bytes->size(),
+                             uint64_t{1} << rng.Below(64),
+                             (uint64_t{1} << rng.Below(64)) - 1,
+                             ~uint64_t{0},
+                             ~uint64_t{0} - rng.Below(16),
+                             rng.Next()};
+    const auto lie = static_cast<T>(lies[rng.Below(std::size(lies))]);
+    at = at / 4 * 4;
+    if (bytes->size() < sizeof(T)) return;
+    std::memcpy(bytes->data() + std::min(at, bytes->size() - sizeof(T)), &lie, sizeof(T));
+  }
+};
+
+struct Record {
+  RecordKind kind;
+  std::string body;
+};
+
+// A file's records, to be harmed and put together again.
+class Records : public RecordSink {
+ public:
+  absl::Status Append(RecordKind kind, absl::string_view body) override {
+    all.push_back({kind, std::string(body)});
+    return absl::OkStatus();
+  }
+  std::string File() const {
+    const FileHeaderBytes header = EncodeFileHeader();
+    std::string bytes(header.data(), header.size());
+    for (const Record& record : all) {
+      const RecordHeaderBytes head = EncodeRecordHeader(record.kind, record.body);
+      bytes.append(head.data(), head.size());
+      bytes.append(record.body);
+      bytes.resize(Padded(bytes.size()));
+    }
+    return bytes;
+  }
+  std::string Harmed(Damage& damage) const {
+    if (damage.rng.Chance(0.1)) {
+      std::string bytes = File();
+      damage.Harm(&bytes, bytes);
+      return bytes;
+    }
+    Records harmed = *this;
+    Record& one = harmed.all[damage.rng.Below(all.size())];
+    const Record& other = all[damage.rng.Below(all.size())];
+    switch (damage.rng.Below(16)) {
+      case 0:
+        one.kind = other.kind;
+        break;
+      case 1:
+        harmed.all.resize(damage.rng.Below(all.size()));
+        break;
+      case 2:
+        harmed.all.push_back(other);
+        break;
+      default:
+        damage.Harm(&one.body, other.body);
+    }
+    return harmed.File();
+  }
+
+  std::vector<Record> all;
+};
+
+class FuzzTest : public testing::Test {
+ protected:
+  static constexpr int64_t kDense = 24;
+  static constexpr uint64_t kRowsMax = 1 << 16;
+
+  FuzzTest() {
+    Shard shard(memory_, options_);
+    shard.SetView(1, {WorkerId(1)});
+    EXPECT_TRUE(shard.Declare(Declared(), &log_).ok());
+    for (int64_t n = 0; n < 6; ++n) {
+      EXPECT_EQ(*shard.Push(Aligned(PushOf(n)), &log_), PushOutcome::kApplied);
+    }
+    CheckpointWriter writer(shard, {.version = 1, .first_segment = 2});
+    while (!*writer.Step(checkpoint_)) {
+    }
+    WeightsWriter weights(export_);
+    EXPECT_TRUE(shard.VisitWeights(weights).ok() && weights.Finish().ok());
+  }
+
+  // Two tables, with rows that are counted first and may go, and one with columns in groups.
+  static Declaration Model() {
+    Declaration model;
+    model.signature.dense_size = kDense;
+    model.signature.dense = {{.name = "top", .shape = {4, 6}, .size = kDense}};
+    model.signature.tables.resize(2);
+    model.signature.tables[0].name = "deep";
+    model.signature.tables[0].dim = 4;
+    model.signature.tables[0].rows = RowsSpec{.admit_count = 2, .ttl_steps = 4, .capacity = 30};
+    model.signature.tables[1].name = "both";
+    model.signature.tables[1].dim = 3;
+    model.signature.tables[1].groups.resize(2);
+    model.signature.tables[1].groups[0].dim = 1;
+    model.signature.tables[1].groups[1].dim = 2;
+    model.optimizer.name = "adagrad";  // Adam would spend the time on its table of corrections.
+    model.optimizer.weight_decay = 0.01;
+    model.dense.assign(kDense, 0.5f);
+    return model;
+  }
+  static std::string Declared() { return EncodeDeclaration(Model(), {{0, kDense}}); }
+  static std::string PushOf(int64_t n) {
+    std::vector<uint64_t> ids;
+    for (uint64_t i = 0; i < 20; ++i) ids.push_back(Mix((i * (n % 3 + 1)) % 40));
+    std::sort(ids.begin(), ids.end());
+    ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+    const std::vector<float> deep(ids.size() * 4, 0.25f), both(ids.size() * 3, -0.5f),
+        dense(kDense, 1.0f);
+    PushRequest request;
+    request.key = {.epoch = 0, .task = 0, .begin = n * 32, .end = n * 32 + 32};
+    request.worker = WorkerId(1);
+    request.view = 1;
+    request.tables = {{ids, deep}, {ids, both}};
+    request.dense = dense;
+    PushSplit split;
+    split.Encode(request, PartitionMap::Even(1));
+    return std::string(split.body(0).view());
+  }
+  static std::string PullOf() {
+    const std::vector<uint64_t> ids = {1, 2, Mix(3)};
+    std::vector<float> deep(ids.size() * 4), both(ids.size() * 3), dense(kDense);
+    PullSplit split;
+    split.Encode({.tables = {{ids, absl::MakeSpan(deep)}, {ids, absl::MakeSpan(both)}},
+                  .dense = absl::MakeSpan(dense)},
+                 PartitionMap::Even(1));
+    return std::string(split.body(0).view());
+  }
+  // As a file in memory or a frame's body lies: at a multiple of 8, with nothing behind it.
+  absl::string_view Aligned(const std::string& bytes) {
+    aligned_.reset(new uint64_t[(bytes.size() + 7) / 8]);
+    std::memcpy(aligned_.get(), bytes.data(), bytes.size());
+    return {reinterpret_cast<const char*>(aligned_.get()), bytes.size()};
+  }
+
+  // Runs `attempt`, which says whether its bytes were taken, until the time is over. Some of both
+  // must happen, or the damage is too coarse to find anything.
+  void Search(absl::FunctionRef<bool(Damage&)> attempt) {
+    const auto seed = static_cast<uint64_t>(FromEnvironment("RUBATO_FUZZ_SEED", 1));
+    const absl::Time end =
+        absl::Now() + absl::Seconds(FromEnvironment("RUBATO_FUZZ_SECONDS", kSeconds));
+    int64_t taken = 0, refused = 0;
+    for (uint64_t n = 0; n < 50 || absl::Now() < end; ++n) {
+      SCOPED_TRACE(absl::StrCat("attempt ", n));
+      Damage damage(Mix(seed, n));
+      ++(attempt(damage) ? taken : refused);
+      if (HasFailure()) return;
+    }
+    RecordProperty("taken", static_cast<int>(taken));
+    RecordProperty("refused", static_cast<int>(refused));
+    EXPECT_GT(taken, 0);
+    EXPECT_GT(refused, 0);
+    EXPECT_LT(MostMemory(), int64_t{2} << 30);
+  }
+
+  // Whatever came of it, a shard answers.
+  void Use(Shard& shard) {
+    shard.Export();
+    shard.SetView(1, {WorkerId(1)});
+    if (!shard.declared()) return;
+    Buffer reply;
+    shard.Pull(Aligned(PullOf()), &reply).IgnoreError();
+    shard.Push(Aligned(PushOf(100)), nullptr).IgnoreError();
+  }
+
+  SystemMemory memory_{/*huge_pages=*/false};
+  ShardOptions options_{.rows_max = kRowsMax};
+  Records log_, checkpoint_, export_;
+  std::unique_ptr<uint64_t[]> aligned_;
+};
+
+std::string FrameBytes(ParamsOp op, const std::string& body) {
+  FrameHeader header;
+  header.op = static_cast<uint16_t>(op);
+  header.body_bytes = static_cast<uint32_t>(body.size());
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+  return bytes + body + std::string(Padded(body.size()) - body.size(), '\0');
+}
+
+// A client that says anything at all, in pieces of any size.
+TEST_F(FuzzTest, Frames) {
+  const std::vector<std::pair<ParamsOp, std::string>> talk = {
+      {ParamsOp::kHello, EncodeHello({.job = "ctr"})},
+      {ParamsOp::kDeclare, Declared()},
+      {ParamsOp::kPull, PullOf()},
+      {ParamsOp::kPush, PushOf(0)},
+      {ParamsOp::kPush, PushOf(1)},
+      {ParamsOp::kPull, PullOf()}};
+  Search([&](Damage& damage) {
+    std::string stream;
+    const size_t harmed = damage.rng.Below(talk.size() + 1);
+    for (size_t i = 0; i < talk.size(); ++i) {
+      std::string body = talk[i].second;
+      if (i == harmed) damage.Harm(&body, talk[damage.rng.Below(talk.size())].second);
+      stream += FrameBytes(talk[i].first, body);
+    }
+    if (harmed == talk.size()) damage.Harm(&stream, stream);
+
+    Shard shard(memory_, options_);
+    shard.SetView(1, {WorkerId(1)});
+    FrameParser parser;
+    bool all_taken = true;
+    for (absl::string_view rest = stream; !rest.empty();) {
+      const absl::Span<char> space = parser.Space();
+      EXPECT_FALSE(space.empty());
+      const size_t some = std::min({space.size(), rest.size(), 1 + damage.rng.Below(4096)});
+      std::memcpy(space.data(), rest.data(), some);
+      rest.remove_prefix(some);
+      parser.Filled(some);
+      while (true) {
+        const auto frame = parser.Next();
+        if (!frame.ok()) return false;  // The connection is closed.
+        if (!frame->has_value()) break;
+        const absl::string_view body = (*frame)->body;
+        Buffer reply;
+        switch (static_cast<ParamsOp>((*frame)->header.op)) {
+          case ParamsOp::kHello:
+            all_taken &= DecodeHello(body).ok();
+            break;
+          case ParamsOp::kDeclare:
+            all_taken &= shard.Declare(body, nullptr).ok();
+            break;
+          case ParamsOp::kPull:
+            all_taken &= shard.Pull(body, &reply).ok();
+            break;
+          case ParamsOp::kPush:
+            all_taken &= shard.Push(body, nullptr).ok();
+            break;
+          case ParamsOp::kArrive: {
+            ByteReader reader(body);
+            const auto kind = static_cast<RecordKind>(reader.Get<uint64_t>());
+            if (reader.ok()) all_taken &= shard.Arrive(kind, body.substr(8), nullptr).ok();
+            break;
+          }
+          case ParamsOp::kInspect:
+            break;
+        }
+      }
+    }
+    Use(shard);
+    return all_taken;
+  });
+}
+
+// A server that answers anything at all.
+TEST_F(FuzzTest, Replies) {
+  Shard shard(memory_, options_);
+  shard.SetView(1, {WorkerId(1)});
+  ASSERT_TRUE(shard.Declare(Declared(), nullptr).ok());
+  Buffer reply;
+  ASSERT_TRUE(shard.Pull(Aligned(PullOf()), &reply).ok());
+  const std::string sound(reply.view());
+  const std::vector<uint64_t> ids = {1, 2, Mix(3)};
+  std::vector<float> deep(ids.size() * 4), both(ids.size() * 3), dense(kDense);
+  PullSplit split;
+  split.Encode({.tables = {{ids, absl::MakeSpan(deep)}, {ids, absl::MakeSpan(both)}},
+                .dense = absl::MakeSpan(dense)},
+               PartitionMap::Even(1));
+  Search([&](Damage& damage) {
+    std::string bytes = sound;
+    damage.Harm(&bytes, sound);
+    return split.Scatter(0, Aligned(bytes)).ok();
+  });
+}
+
+TEST_F(FuzzTest, PushLogs) {
+  Search([&](Damage& damage) {
+    Shard shard(memory_, options_);
+    const auto read = ReadRecords(
+        "push.log", Aligned(log_.Harmed(damage)),
+        [&](RecordKind kind, absl::string_view body) { return shard.Replay(kind, body); });
+    Use(shard);
+    return read.ok() && !read->torn;
+  });
+}
+
+// What is taken as a checkpoint can be written as one again, and comes back the same.
+TEST_F(FuzzTest, Checkpoints) {
+  Search([&](Damage& damage) {
+    const auto restore = [&](Shard& shard, const std::string& bytes) {
+      CheckpointReader reader(shard, bytes.size());
+      const auto read =
+          ReadRecords("server.ckpt", Aligned(bytes), [&](RecordKind kind, absl::string_view body) {
+            if (kind == RecordKind::kCheckpointHead) ReadCheckpointName(body).IgnoreError();
+            return reader.Add(kind, body);
+          });
+      return read.ok() && reader.Finish().ok();
+    };
+    Shard shard(memory_, options_);
+    if (!restore(shard, checkpoint_.Harmed(damage))) return false;
+    Records again;
+    {
+      CheckpointWriter writer(shard, {.version = 2});
+      while (!*writer.Step(again)) {
+      }
+    }
+    Shard other(memory_, options_);
+    EXPECT_TRUE(restore(other, again.File()));
+    EXPECT_EQ(shard.Export(), other.Export());
+    Use(shard);
+    return true;
+  });
+}
+
+TEST_F(FuzzTest, Exports) {
+  Search([&](Damage& damage) {
+    FrozenWeights weights;
+    return ReadWeights("weights", Aligned(export_.Harmed(damage)), weights).ok() &&
+           weights.Check().ok() && weights.rows() >= 0;
+  });
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,57 @@
+// What one server says about itself when asked: `rubato params` and Prometheus read it.
+#ifndef RUBATO_PARAMS_INSPECTION_H_
+#define RUBATO_PARAMS_INSPECTION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/params/hot_ids.h"
+
+namespace rubato {
+
+struct TableInspection {
+  std::string name;
+  int64_t dim = 0;
+  std::string optimizer;
+  int64_t rows = 0;
+  int64_t counted = 0;  // Ids that have no row yet.
+  int64_t bytes = 0;    // Index and all.
+  // Since the process started, a log's replay included.
+  int64_t admitted = 0;
+  int64_t refused = 0;
+  int64_t evicted = 0;
+};
+
+struct ServerInspection {
+  int64_t server = 0;
+  std::vector<TableInspection> tables;
+  int64_t dense = 0;       // Weights.
+  int64_t bytes = 0;       // Tables and dense weights in memory.
+  int64_t partitions = 0;  // How many it holds.
+  int64_t steps = 0;       // Pushes applied, ever.
+  int64_t view = 0;
+  // Since the process started.
+  double seconds = 0;
+  int64_t pulls = 0, rows_pulled = 0;
+  int64_t pushes = 0, rows_pushed = 0;
+  int64_t duplicates = 0, fenced = 0, not_finite = 0;
+  int64_t stale_pushes = 0, staleness_sum = 0, staleness_max = 0;
+  int64_t clients = 0;
+  int64_t log_bytes = 0;
+  int64_t checkpoint = 0;  // The newest version on disk here.
+  std::vector<HotId> hottest;
+};
+
+std::string EncodeInspection(const ServerInspection& inspection);
+// INVALID_ARGUMENT if the bytes are none, or of another release.
+absl::StatusOr<ServerInspection> DecodeInspection(absl::string_view body);
+
+// As Prometheus reads it.
+std::string PrometheusText(const ServerInspection& inspection, absl::string_view job);
+
+}  // namespace rubato
+
+#endif  // RUBATO_PARAMS_INSPECTION_H_

@@ -1,0 +1,86 @@
+#include "rubato/params/inspection.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "rubato/base/rng.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Three ids that make up a few percent each are found among a million others, in their order.
+TEST(HotIdsTest, FindsTheFrequentAmongMany) {
+  Rng rng(4);
+  std::vector<HotIds> threads(2);
+  std::vector<uint64_t> ids;
+  for (int request = 0; request < 400; ++request) {
+    ids.clear();
+    for (int i = 0; i < 999; ++i) {
+      const double dice = rng.Uniform();
+      ids.push_back(dice < 0.05 ? 7 : dice < 0.08 ? 8 : dice < 0.1 ? 9 : 1000 + rng.Below(1000000));
+    }
+    threads[static_cast<size_t>(request % 2)].Count(1, ids);
+  }
+  const auto hottest = HottestOf({{threads[0].All(), threads[1].All()}}, 3);
+  ASSERT_EQ(hottest.size(), 3u);
+  const double all = 400 * 999;
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(hottest[i].table, 1u);
+    EXPECT_EQ(hottest[i].id, 7 + i);
+    const double expected = all * (i == 0 ? 0.05 : i == 1 ? 0.03 : 0.02);
+    EXPECT_GT(static_cast<double>(hottest[i].count), expected * 0.7);
+    EXPECT_LT(static_cast<double>(hottest[i].count), expected * 1.3);
+  }
+}
+
+ServerInspection Sample() {
+  ServerInspection sample;
+  sample.server = 2;
+  sample.tables = {{.name = "de\"ep", .dim = 8, .optimizer = "adagrad", .rows = 10, .counted = 3},
+                   {.name = "wide", .dim = 1, .optimizer = "ftrl", .admitted = 12, .evicted = 2}};
+  sample.pulls = 5;
+  sample.staleness_sum = 9;
+  sample.stale_pushes = 4;
+  sample.seconds = 1.5;
+  sample.checkpoint = 3;
+  sample.hottest = {{1, 42, 100}};
+  return sample;
+}
+
+TEST(InspectionTest, ComesBackFromBytes) {
+  const std::string bytes = EncodeInspection(Sample());
+  const auto back = DecodeInspection(bytes);
+  ASSERT_TRUE(back.ok());
+  EXPECT_EQ(EncodeInspection(*back), bytes);
+  EXPECT_EQ(back->tables[1].optimizer, "ftrl");
+  EXPECT_EQ(back->tables[0].counted, 3);
+  EXPECT_EQ(back->checkpoint, 3);
+  EXPECT_EQ(back->hottest, Sample().hottest);
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_FALSE(DecodeInspection(absl::string_view(bytes).substr(0, length)).ok());
+  }
+  std::string other = bytes;
+  other[0] = 99;
+  EXPECT_THAT(std::string(DecodeInspection(other).status().message()), HasSubstr("protocol 99"));
+}
+
+TEST(InspectionTest, PrometheusSeesEveryTable) {
+  const std::string text = PrometheusText(Sample(), "ctr");
+  for (const char* line :
+       {"# TYPE rubato_params_rows gauge",
+        "rubato_params_rows{job=\"ctr\",server=\"2\",table=\"de\\\"ep\"} 10",
+        "rubato_params_rows_admitted_total{job=\"ctr\",server=\"2\",table=\"wide\"} 12",
+        "rubato_params_rows_refused_total{job=\"ctr\",server=\"2\",table=\"wide\"} 0",
+        "rubato_params_rows_evicted_total{job=\"ctr\",server=\"2\",table=\"wide\"} 2",
+        "rubato_params_pulls_total{job=\"ctr\",server=\"2\"} 5",
+        "rubato_params_staleness_steps_sum{job=\"ctr\",server=\"2\"} 9",
+        "rubato_params_staleness_steps_count{job=\"ctr\",server=\"2\"} 4",
+        "rubato_params_uptime_seconds{job=\"ctr\",server=\"2\"} 1.5"}) {
+    EXPECT_THAT(text, HasSubstr(absl::StrCat(line, "\n")));
+  }
+}
+
+}  // namespace
+}  // namespace rubato

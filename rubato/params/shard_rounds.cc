@@ -1,0 +1,133 @@
+// Modes sync and hybrid: what a push does when it does not move the weights at once.
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/params/shard.h"
+
+namespace rubato {
+
+// A round that moved the weights has all its gradients, so what comes for it now is from elsewhere.
+bool Shard::Stale(const PushRequest& request) const {
+  if (!InRounds()) return false;
+  return request.round < rounds() || request.round - request.rounds > declaration_->tolerance;
+}
+
+int64_t Shard::rounds() const {
+  if (histories_.empty()) return 0;
+  return std::min_element(histories_.begin(), histories_.end(),
+                          [](const History& a, const History& b) { return a.rounds < b.rounds; })
+      ->rounds;
+}
+
+StagedGradient Shard::StagedOf(const PushRequest& request) const {
+  StagedGradient gradient;
+  gradient.round = request.round;
+  gradient.key = request.key;
+  gradient.records = request.records;
+  gradient.rate = request.rate;
+  absl::Span<const float> dense = request.dense;
+  for (const auto& [s, slice] : dense_) {
+    if (dense.empty()) break;
+    const Interval range = DenseSliceAt(declaration_->signature.dense_size, s);
+    const auto floats = static_cast<size_t>(range.end - range.begin);
+    gradient.dense[s].assign(dense.begin(), dense.begin() + static_cast<std::ptrdiff_t>(floats));
+    dense.remove_prefix(floats);
+  }
+  for (const TablePush& table : request.tables) {
+    StagedGradient::Table& copy = gradient.tables.emplace_back();
+    copy.ids.assign(table.ids.begin(), table.ids.end());
+    copy.gradients.assign(table.gradients.begin(), table.gradients.end());
+  }
+  return gradient;
+}
+
+absl::Status Shard::Stage(History& history, const PushRequest& request) {
+  const bool hybrid = declaration_->mode == PushMode::kHybrid;
+  StagedGradient gradient = StagedOf(request);
+  if (histories_.size() > 1) gradient = gradient.Of(history.partitions);
+  if (hybrid) {
+    PushRequest rows = request;
+    rows.dense = {};
+    RUBATO_RETURN_IF_ERROR(ApplyTo(history, rows));
+    gradient.tables.clear();
+  } else {
+    history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
+  }
+  staged_.Add(std::move(gradient));
+  return absl::OkStatus();
+}
+
+absl::Status Shard::CheckStaged(const StagedGradient& gradient,
+                                const IntervalSet& partitions) const {
+  bool fits = InRounds() && (gradient.tables.empty() || gradient.tables.size() == tables_.size());
+  for (size_t t = 0; fits && t < gradient.tables.size(); ++t) {
+    const StagedGradient::Table& table = gradient.tables[t];
+    fits = table.gradients.size() == table.ids.size() * tables_[t]->dim() &&
+           AllFinite(table.gradients) &&
+           std::all_of(table.ids.begin(), table.ids.end(),
+                       [&](uint64_t id) { return partitions.Contains(PartitionOf(PointOf(id))); });
+  }
+  const int64_t dense_size = declared() ? declaration_->signature.dense_size : 0;
+  for (const auto& [s, values] : gradient.dense) {
+    fits = fits && s >= 0 && s < DenseSliceCount(dense_size) &&
+           partitions.Contains(PartitionOfSlice(s));
+    if (!fits) break;
+    const Interval range = DenseSliceAt(dense_size, s);
+    fits = values.size() == static_cast<size_t>(range.end - range.begin) && AllFinite(values);
+  }
+  if (fits) return absl::OkStatus();
+  return absl::DataLossError("a staged gradient that does not fit the model");
+}
+
+absl::Status Shard::RestoreStaged(const StagedGradient& gradient) {
+  RUBATO_RETURN_IF_ERROR(CheckStaged(gradient, AllPartitions()));
+  StagedGradient part = gradient.Of(PartitionsOf(histories_));
+  if (staged_.Clashes(part)) return absl::DataLossError("a gradient that is staged twice");
+  staged_.Add(std::move(part));
+  return absl::OkStatus();
+}
+
+absl::Status Shard::EvenRounds() {
+  int64_t most = 0;
+  for (const History& history : histories_) most = std::max(most, history.rounds);
+  return Whole(most);
+}
+
+absl::Status Shard::Whole(int64_t whole) {
+  if (!InRounds() || rounds() >= whole || histories_.empty()) return absl::OkStatus();
+  for (int64_t round = rounds(); round < whole; ++round) {
+    if (!staged_.Has(round)) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "round ", round, " is said to be whole, but no gradient of it has come here"));
+    }
+    for (History& history : histories_) {
+      if (history.rounds == round) ApplyRound(history);
+    }
+    staged_.DropBefore(round + 1);
+    if (histories_.size() > 1) JoinHistories(histories_);
+    BeginNextStep();
+  }
+  return absl::OkStatus();
+}
+
+void Shard::ApplyRound(History& history) {
+  const StagedRounds::Merged merged = staged_.Merge(history.rounds, history.partitions);
+  if (histories_.size() > 1 || merged.gradient.rate != history.rate) {
+    history.rate = merged.gradient.rate;
+    BeginStep(history, /*evict=*/false);
+  }
+  const OptimizerStep step = DenseStep(history);
+  for (const auto& [s, gradient] : merged.gradient.dense) UpdateSlice(s, gradient, step);
+  for (size_t t = 0; t < merged.gradient.tables.size(); ++t) {
+    const StagedGradient::Table& part = merged.gradient.tables[t];
+    // There is room: that was looked at when each gradient came.
+    RUBATO_CHECK_OK(tables_[t]->Update(part.ids, part.gradients.data()));
+  }
+  ++history.rounds;
+  history.round_samples += merged.samples;
+  if (declaration_->mode == PushMode::kSync) ++history.steps;
+}
+
+}  // namespace rubato

@@ -1,0 +1,132 @@
+#include "rubato/roles/convert_data.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "absl/strings/str_split.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/files/testing.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ConvertDataTest : public testing::Test {
+ protected:
+  // Converts and returns what was written, or the error's text.
+  std::string Convert(const std::string& text, DataSpec from, ConvertOptions options) {
+    const std::string in = folder_.File("in");
+    std::ofstream(in, std::ios::binary) << text;
+    return ConvertFile(in, std::move(from), std::move(options));
+  }
+  std::string ConvertFile(const std::string& in, DataSpec from, ConvertOptions options) {
+    from.train = {in};
+    options.from = std::move(from);
+    if (options.out.empty()) options.out = folder_.File("out");
+    const ConvertProgress quiet = [](int64_t, int64_t) { return absl::OkStatus(); };
+    const auto converted = ConvertData(options, folder_.File("index"), quiet, quiet);
+    std::filesystem::remove(folder_.File("index"));
+    if (!converted.ok()) return std::string(converted.status().message());
+    const std::string bytes = ReadWholeFile(options.out).value_or("");
+    EXPECT_EQ(converted->bytes, static_cast<int64_t>(bytes.size()));
+    return bytes;
+  }
+
+  TestFolder folder_;
+};
+
+constexpr char kTable[] = "town,age,rich\n\"Rome, Italy\",70,1\nOslo,,0\n\"a \"\"b\"\"\n\",5,1\n";
+
+// Through recordio and back, every byte that counts is there.
+TEST_F(ConvertDataTest, ThroughRecordioAndBack) {
+  const std::string criteo =
+      "1\t5\t" + std::string(37, '\t') + "68fd1e64\n" + "0" + std::string(39, '\t') + "\n";
+  for (const auto& [format, text] : {std::pair<std::string, std::string>{"csv", kTable},
+                                     {"tsv", "a\tb\n1\tx y\n0\t\n"},
+                                     {"criteo", criteo},
+                                     {"libfm", "1 5:1 7:0.5\n0 6:1 8:1\n"},
+                                     {"libsvm", "1 5:1\n0 6:1 8:1\n"},
+                                     {"libffm", "1 0:5:1 1:7:0.5\n0 0:6:1 1:8:1\n"}}) {
+    const std::string records = folder_.File(format + ".rec");
+    Convert(text, {.format = format}, {.to = "recordio", .out = records});
+    EXPECT_EQ(ConvertFile(records, {.format = "recordio"}, {.to = format}), text) << format;
+  }
+  EXPECT_EQ(
+      ConvertFile(folder_.File("csv.rec"), {.format = "recordio"}, {.to = "csv", .header = false}),
+      std::string(kTable).substr(14));
+}
+
+TEST_F(ConvertDataTest, TablesAreQuotedAsTheNewFormatNeeds) {
+  EXPECT_EQ(Convert("a,b\n\"x\ty\",\"1,5\"\n", {.format = "csv"}, {.to = "tsv"}),
+            "a\tb\n\"x\ty\"\t1,5\n");
+  EXPECT_EQ(Convert("1\t2\n", {.format = "tsv", .header = false}, {.to = "csv"}), "1,2\n1,2\n");
+  // tsv has no quoted line ends.
+  EXPECT_THAT(Convert(kTable, {.format = "csv"}, {.to = "tsv"}),
+              HasSubstr("in:4: column 'town', 'a "));
+}
+
+// A text is an index behind those of numbers, the same for the same text of a column.
+TEST_F(ConvertDataTest, CellsBecomeEntries) {
+  const std::string table = "town,age,rich\nRome,70,1\nOslo,,0\nRome,5,1\n";
+  const ConvertOptions options = {.to = "libsvm", .label = "rich", .numeric = {"age"}};
+  std::vector<std::string> lines =
+      absl::StrSplit(Convert(table, {.format = "csv"}, options), '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 3u);
+  const std::string rome = lines[0].substr(2, lines[0].find(':') - 2);
+  EXPECT_GE(std::stol(rome), 3);
+  EXPECT_EQ(lines[0], "1 " + rome + ":1 2:70");
+  EXPECT_EQ(lines[2], "1 " + rome + ":1 2:5");
+  EXPECT_THAT(lines[1], testing::MatchesRegex("0 [0-9]+:1"));  // No number, no entry.
+
+  const std::string fields = Convert(table, {.format = "csv"}, {.to = "libffm", .label = "rich"});
+  for (const absl::string_view line : absl::StrSplit(fields, '\n', absl::SkipEmpty())) {
+    EXPECT_THAT(std::string(line), testing::MatchesRegex("[01] 0:[0-9]+:1 1:[0-9]+:1"));
+  }
+  EXPECT_EQ(Convert("1 5:1 7:0.5\n", {.format = "libfm"}, {.to = "libffm"}), "1 0:5:1 1:7:0.5\n");
+  EXPECT_EQ(Convert("1 0:5:1 4:7:0.5 4:8:1\n", {.format = "libffm"}, {.to = "libsvm"}),
+            "1 5:1 7:0.5 8:1\n");
+  EXPECT_EQ(Convert("1 0:5:1 4:7:0.5 4:8:1\n", {.format = "libffm"}, {.to = "csv"}),
+            "label,0,4\n1,5,7:0.5 8\n");
+}
+
+TEST_F(ConvertDataTest, MistakesAreNamed) {
+  const DataSpec csv = {.format = "csv"};
+  EXPECT_THAT(Convert(kTable, csv, {.to = "cvs"}), HasSubstr("did you mean 'csv'"));
+  EXPECT_THAT(Convert(kTable, csv, {.to = "libsvm", .label = "ritch"}),
+              HasSubstr("--label: the data has no column 'ritch'; did you mean 'rich'?"));
+  EXPECT_THAT(Convert(kTable, csv, {.to = "libsvm", .label = "rich", .numeric = {"town"}}),
+              HasSubstr("in:2: column 'town', 'Rome, Italy', is not a number"));
+  EXPECT_THAT(Convert(kTable, csv, {.to = "criteo"}), HasSubstr("criteo has 40 columns, not 3"));
+  EXPECT_THAT(Convert("a,b\n1,2\n3\n", csv, {.to = "tsv"}), HasSubstr("in:3: has 1 columns"));
+  EXPECT_THAT(Convert(kTable, csv, {.to = "recordio", .gzip = true}), HasSubstr("by place"));
+  EXPECT_THAT(Convert("1 5:1 7:1\n0 6:1\n", {.format = "libsvm"}, {.to = "libfm"}),
+              HasSubstr("cannot stand in a record of libfm"));
+  EXPECT_FALSE(PathExists(folder_.File("out")));
+}
+
+// Stopped in the middle: an error, and no file, under any name.
+TEST_F(ConvertDataTest, AStopLeavesNoHalfFile) {
+  std::string text = "a,b\n";
+  for (int i = 0; i < 5000; ++i) text += "1,x\n";
+  for (const std::string to : {"recordio", "tsv"}) {
+    const TestFolder folder;
+    const std::string in = folder.File("in");
+    std::ofstream(in) << text;
+    const auto converted = ConvertData(
+        {.from = {.train = {in}, .format = "csv"}, .to = to, .out = folder.File("out")},
+        folder.File("index"), [](int64_t, int64_t) { return absl::OkStatus(); },
+        [](int64_t done, int64_t) {
+          return done >= 2048 ? absl::CancelledError("stop") : absl::OkStatus();
+        });
+    EXPECT_TRUE(absl::IsCancelled(converted.status()));
+    EXPECT_THAT(ListDirectory(folder.path()).value(), ElementsAre("in", "index"));
+  }
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,63 @@
+// More GPUs over a whole trace. One decision never refuses more for having them (rubato_test); over
+// time no policy can promise it that answers at once and admits a job which is alone: the one that
+// needs all of the larger cluster is refused by the smaller, and there all later ones find room.
+// What can be asked is that it stays rare and small.
+#include "gtest/gtest.h"
+#include "rubato/simulate/fake_world.h"
+
+namespace rubato {
+namespace {
+
+struct Tally {
+  int worlds = 0, more = 0, by_jobs = 0, worst = 0;
+  int64_t refused = 0, refused_then = 0;
+  uint64_t worst_seed = 0;
+};
+
+int64_t Refused(RandomWorld& world, uint64_t seed) {
+  const auto result = world.Run();
+  EXPECT_TRUE(result.ok()) << "seed " << seed << ": " << result.status();
+  EXPECT_EQ(LateHard(world.workload(), *result), 0) << "seed " << seed;
+  return result->refused;
+}
+
+Tally Compare(const RandomWorld::Growth& growth, uint64_t worlds) {
+  Tally tally;
+  for (uint64_t seed = 0; seed < worlds; ++seed) {
+    RandomWorld small(seed), large(seed, growth);
+    const int64_t before = Refused(small, seed), after = Refused(large, seed);
+    const int more = static_cast<int>(after - before);
+    ++tally.worlds;
+    tally.refused += before;
+    tally.refused_then += after;
+    tally.more += more > 0 ? 1 : 0;
+    tally.by_jobs += std::max(0, more);
+    if (more > tally.worst) {
+      tally.worst = more;
+      tally.worst_seed = seed;
+    }
+  }
+  printf(
+      "%d worlds: %ld refused, then %ld; more in %d of them, by %d jobs in all, by %d at most "
+      "(seed %lu)\n",
+      tally.worlds, static_cast<long>(tally.refused), static_cast<long>(tally.refused_then),
+      tally.more, tally.by_jobs, tally.worst, static_cast<unsigned long>(tally.worst_seed));
+  return tally;
+}
+
+TEST(MoreGpusTest, TwiceTheNodesSeldomRefuseMore) {
+  const Tally tally = Compare({.times = 2}, 200);
+  EXPECT_LT(tally.refused_then * 5, tally.refused * 4);
+  EXPECT_LE(tally.more * 20, tally.worlds);      // Worlds,
+  EXPECT_LE(tally.by_jobs * 50, tally.refused);  // and jobs.
+}
+
+TEST(MoreGpusTest, ANodeMoreSeldomRefusesMore) {
+  const Tally tally = Compare({.extra_nodes = 1}, 200);
+  EXPECT_LT(tally.refused_then * 10, tally.refused * 9);
+  EXPECT_LE(tally.more * 10, tally.worlds);
+  EXPECT_LE(tally.by_jobs * 20, tally.refused);
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,78 @@
+// `rubato params` on a real job: while it trains, and after its end.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(ParamsTest, ShowsWhatServersHoldWhileItTrainsAndAfterwards) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 40000, "servers: 2\nworkers: {max: 2}\nepochs: 400\n");
+  TrainingJob training(folder.path(), {job});
+  ASSERT_TRUE(training.ReachStep(30));
+
+  const CommandResult live =
+      RunRubato({"params", training.job_dir(), "--json", "--top", "3"}, folder.path());
+  ASSERT_EQ(live.exit_code, 0) << live.err;
+  const auto report = nlohmann::json::parse(live.out);
+  EXPECT_TRUE(report["live"]);
+  ASSERT_EQ(report["servers"].size(), 2u);
+  int64_t partitions = 0, steps = 0;
+  for (const auto& server : report["servers"]) {
+    partitions += server["partitions"].get<int64_t>();
+    steps = std::max(steps, server["steps"].get<int64_t>());
+    EXPECT_GT(server["rows"].get<int64_t>(), 100);
+    EXPECT_GE(server["staleness_max"].get<double>(), server["staleness_mean"].get<double>());
+    EXPECT_LT(server["staleness_max"].get<int64_t>(), server["steps"].get<int64_t>());
+    EXPECT_GE(server["clients"].get<int64_t>(), 2);
+  }
+  EXPECT_EQ(partitions, 1024);
+  EXPECT_GE(steps, 30);
+  int64_t rows = 0;
+  for (const auto& table : report["tables"]) {
+    rows += table["rows"].get<int64_t>();
+    EXPECT_EQ(table["rows_admitted"], table["rows"]);
+  }
+  EXPECT_GT(rows, 1000);
+  EXPECT_EQ(report["hottest"].size(), 3u);
+  EXPECT_GT(report["hottest"][0]["share"].get<double>(), 0);
+  const CommandResult table = RunRubato({"params", training.job_dir()}, folder.path());
+  EXPECT_THAT(table.out, testing::AllOf(HasSubstr("staleness"), HasSubstr("hottest ids")));
+
+  kill(training.pid(), SIGINT);
+  training.Wait();
+  const CommandResult over = RunRubato({"params", training.job_dir(), "--json"}, folder.path());
+  ASSERT_EQ(over.exit_code, 0) << over.err;
+  const auto last = nlohmann::json::parse(over.out);
+  EXPECT_FALSE(last["live"]);
+  EXPECT_GE(last["checkpoint"].get<int64_t>(), 1);
+  EXPECT_EQ(last["servers"].size(), 2u);
+  int64_t rows_last = 0;
+  for (const auto& t : last["tables"]) rows_last += t["rows"].get<int64_t>();
+  EXPECT_GE(rows_last, rows);
+  const CommandResult watch = RunRubato({"params", training.job_dir(), "--watch"}, folder.path());
+  EXPECT_NE(watch.exit_code, 0);
+  EXPECT_THAT(watch.err, HasSubstr("nothing to watch"));
+}
+
+TEST(ParamsTest, SaysWhatIsWrong) {
+  ScratchFolder folder;
+  const CommandResult nothing = RunRubato({"params", "nowhere"}, folder.path());
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("nowhere"));
+  const std::string job = WriteCriteoJob(folder, 1000, "");
+  const CommandResult address =
+      RunRubato({"train", job, "--set", "params.metrics=here"}, folder.path());
+  EXPECT_EQ(address.exit_code, 2);
+  EXPECT_THAT(address.err, HasSubstr("params.metrics: here is no address: write host:port"));
+}
+
+}  // namespace
+}  // namespace rubato
