@@ -1,8 +1,10 @@
-// rubato scale JOBDIR --workers N: resizes a running job. rubato show JOBDIR: how it stands.
+// rubato scale JOBDIR --workers N --servers N: resizes a running job. rubato show JOBDIR: how it
+// stands.
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/grpc/master_client.h"
@@ -19,20 +21,71 @@ namespace {
 struct JobFlags {
   std::string job_dir;
   int64_t workers = 0;
+  int64_t servers = 0;
+  bool wait = true;
   bool json = false;
 };
 
+// Waits until the servers are as many as asked for and everything is where it shall be. A job that
+// ends before that is no error: there is nothing left to share.
+absl::StatusOr<Snapshot> AwaitServers(const JobFlags& flags, Console& console) {
+  while (true) {
+    RUBATO_ASSIGN_OR_RETURN(
+        const Snapshot snapshot,
+        AskMaster<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
+    const bool over =
+        snapshot.state != JobState::kStarting && snapshot.state != JobState::kTraining;
+    const bool settled =
+        snapshot.servers_scaled.to != flags.servers || snapshot.servers_scaled.seconds > 0;
+    if (over || settled) return snapshot;
+    if (snapshot.servers_target != flags.servers) {
+      return absl::AbortedError(
+          absl::StrCat("meanwhile the job was asked for ", snapshot.servers_target, " servers"));
+    }
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+}
+
+void PrintServers(const ServersScaled& scaled, Console& console) {
+  if (scaled.seconds == 0) {
+    console.err << "the job is ending before its servers have changed\n";
+    return;
+  }
+  const double before = scaled.rate_before, lowest = scaled.rate_lowest;
+  console.err << absl::StrFormat("%d servers became %d in %.2f s: %d partitions in %d moves",
+                                 scaled.from, scaled.to, scaled.seconds, scaled.partitions,
+                                 scaled.moves);
+  if (before > 0) {
+    console.err << absl::StrFormat("; %.0f records/s before, %.0f in the slowest second", before,
+                                   lowest);
+  }
+  console.err << "\n";
+}
+
 absl::StatusOr<int> RunScale(const JobFlags& flags, Console& console) {
-  RUBATO_ASSIGN_OR_RETURN(const ScaleReply reply,
-                          AskMaster<ScaleReply>(flags.job_dir, [&](MasterClient& client) {
-                            return client.Scale({.workers = flags.workers});
-                          }));
+  if (flags.workers == 0 && flags.servers == 0) {
+    return absl::InvalidArgumentError("scale: say --workers N, --servers N or both");
+  }
+  RUBATO_ASSIGN_OR_RETURN(
+      const ScaleReply reply, AskMaster<ScaleReply>(flags.job_dir, [&](MasterClient& client) {
+        return client.Scale({.workers = flags.workers, .servers = flags.servers});
+      }));
   if (!reply.accepted) return absl::InvalidArgumentError(reply.reason);
-  if (flags.json) {
-    console.out << nlohmann::json{{"workers_target", reply.workers_target}}.dump() << "\n";
-  } else {
+  nlohmann::json answer = {{"workers_target", reply.workers_target}};
+  if (flags.workers != 0 && !flags.json) {
     console.err << "the job will have " << reply.workers_target << " workers\n";
   }
+  if (flags.servers != 0) {
+    answer["servers_target"] = reply.servers_target;
+    if (flags.wait) {
+      RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, AwaitServers(flags, console));
+      answer["servers_scaled"] = ServersScaledJson(snapshot.servers_scaled);
+      if (!flags.json) PrintServers(snapshot.servers_scaled, console);
+    } else if (!flags.json) {
+      console.err << "the job will have " << reply.servers_target << " servers\n";
+    }
+  }
+  if (flags.json) console.out << answer.dump() << "\n";
   return kExitDone;
 }
 
@@ -63,11 +116,19 @@ absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
 void AddScale(Cli& cli) {
   auto flags = std::make_shared<JobFlags>();
   Console& console = cli.console();
-  CLI::App* command =
-      cli.Command("scale", "Resize a running job.", "  rubato scale rubato-jobs/ctr-1 --workers 3",
-                  [flags, &console] { return RunScale(*flags, console); });
+  CLI::App* command = cli.Command("scale", "Resize a running job.",
+                                  "  rubato scale rubato-jobs/ctr-1 --workers 3\n"
+                                  "  rubato scale rubato-jobs/ctr-1 --servers 2",
+                                  [flags, &console] { return RunScale(*flags, console); });
   command->add_option("job_dir", flags->job_dir, "The job directory.")->required();
-  command->add_option("--workers", flags->workers, "How many workers it shall have.")->required();
+  command->add_option("--workers", flags->workers, "How many workers it shall have.")
+      ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--servers", flags->servers,
+                   "How many parameter servers it shall have. Partitions move while training goes "
+                   "on; waits until they are where they shall be, and tells how long it took.")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("!--no-wait", flags->wait, "Do not wait for the servers.");
   command->add_flag("--json", flags->json, "Print the answer as one JSON object.");
 }
 

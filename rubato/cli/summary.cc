@@ -83,8 +83,21 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
       {"checkpoint",
        model > 0 ? Json(absl::StrCat(job_dir, "/checkpoints/", model)) : Json(nullptr)},
       {"job_dir", job_dir}};
+  if (snapshot.servers_scaled.to > 0) {
+    summary["servers_scaled"] = ServersScaledJson(snapshot.servers_scaled);
+  }
   if (!snapshot.error.empty()) summary["error"] = snapshot.error;
   return summary;
+}
+
+Json ServersScaledJson(const ServersScaled& scaled) {
+  return {{"from", scaled.from},
+          {"to", scaled.to},
+          {"seconds", scaled.seconds},
+          {"moves", scaled.moves},
+          {"partitions", scaled.partitions},
+          {"records_per_second_before", scaled.rate_before},
+          {"records_per_second_lowest", scaled.rate_lowest}};
 }
 
 std::string SummaryTable(const Json& summary) {

@@ -15,6 +15,7 @@ namespace rubato {
 nlohmann::ordered_json SummaryJson(const JobSpec& spec, const Snapshot& snapshot,
                                    absl::Duration elapsed, int64_t records_before,
                                    const std::string& job_dir);
+nlohmann::ordered_json ServersScaledJson(const ServersScaled& scaled);
 // A few lines for people, drawn from the same object.
 std::string SummaryTable(const nlohmann::ordered_json& summary);
 

@@ -40,8 +40,10 @@ absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes) {
     RUBATO_ASSIGN_OR_RETURN(entry.sums, DecodeSums(in.GetString()));
   }
   RUBATO_RETURN_IF_ERROR(in.Check("journal entry"));
-  const bool known = kind >= 1 && (kind <= static_cast<uint8_t>(EntryKind::kBestSaved) ||
-                                   entry.kind == EntryKind::kFailure);
+  const bool known =
+      (kind >= 1 && kind <= static_cast<uint8_t>(EntryKind::kBestSaved)) ||
+      (entry.kind >= EntryKind::kServersScaled && entry.kind <= EntryKind::kServersSettled) ||
+      entry.kind == EntryKind::kFailure;
   if (!known || role > static_cast<uint8_t>(Role::kWorker) || in.remaining() > 0) {
     return absl::DataLossError(absl::StrCat("journal entry of unknown kind ", kind));
   }

@@ -62,15 +62,9 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
   }
   server.heard = now;
   if (server.registered) return {.accepted = true};
-  for (int64_t epoch = 0; epoch < ledger_.plan().epochs(); ++epoch) {
-    const IntervalSet committed = ledger_.Committed(epoch);
-    const auto it = request.applied.find(epoch);
-    const IntervalSet applied = it == request.applied.end() ? IntervalSet() : it->second;
-    const int64_t lost = committed.size() - applied.Intersect(committed).size();
-    if (lost == 0) continue;
+  if (const std::string lost = LostBy(request); !lost.empty()) {
     Close(JobState::kFailed,
           absl::StrCat("server-", request.id, " came back without ", lost,
-                       " committed records of epoch ", epoch,
                        ": its log or checkpoint is damaged, or a power cut took what was not on "
                        "disk; begin the job anew in another directory"),
           now);
@@ -87,6 +81,29 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
       {{"server", request.id}, {"incarnation", request.incarnation}, {"pid", request.pid}},
       server_places_[static_cast<size_t>(request.id)].why);
   return {.accepted = true};
+}
+
+// What a server that comes back should have and has not.
+std::string Master::LostBy(const RegisterRequest& request) const {
+  const IntervalSet owned = members_.view().map.PartitionsOf(request.id);
+  std::vector<PartitionsHeld> held = request.held;
+  if (held.empty()) held = {{owned, request.applied}};
+  int64_t partitions = 0;
+  for (const PartitionsHeld& part : held) {
+    // What it holds besides was given away, and it does not know yet.
+    const int64_t here = part.partitions.Intersect(owned).size();
+    partitions += here;
+    if (here == 0) continue;
+    for (int64_t epoch = 0; epoch < ledger_.plan().epochs(); ++epoch) {
+      const IntervalSet committed = ledger_.Committed(epoch);
+      const auto it = part.applied.find(epoch);
+      const IntervalSet applied = it == part.applied.end() ? IntervalSet() : it->second;
+      const int64_t lost = committed.size() - applied.Intersect(committed).size();
+      if (lost > 0) return absl::StrCat(lost, " committed records of epoch ", epoch);
+    }
+  }
+  if (partitions == owned.size()) return "";
+  return absl::StrCat(owned.size() - partitions, " of its partitions");
 }
 
 WorkerMember* Master::Hear(WorkerId id, absl::Time now) {
@@ -130,9 +147,11 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
   if (heartbeat.pushes >= server.last.pushes) server.last = heartbeat;
   server.last.view = view;
   server.checkpointed = std::max(server.checkpointed, heartbeat.checkpointed);
+  HearMove(heartbeat, now);
   Advance(now);
+  const bool leave = verdict_.has_value() || server.state == State::kLeaving;
   return {.known = true,
-          .directive = verdict_.has_value() ? Directive::kLeave : Directive::kContinue,
+          .directive = leave ? Directive::kLeave : Directive::kContinue,
           .view = members_.view(),
           .checkpoint_wanted = checkpoints_.wanted(),
           .checkpoint_oldest = checkpoints_.oldest(),
@@ -231,20 +250,28 @@ void Master::Fail(const FailRequest& request, absl::Time now) {
 
 ScaleReply Master::Scale(const ScaleRequest& request, absl::Time now) {
   const WorkersSpec& workers = options_.job.workers;
-  ScaleReply reply = {.workers_target = target_};
+  ScaleReply reply = {.workers_target = target_, .servers_target = servers_target_};
   if (verdict_.has_value() || stop_requested_) {
     reply.reason = absl::StrCat("the job is ", std::string(JobStateName(state())));
-  } else if (request.workers < workers.min || request.workers > workers.max) {
+  } else if ((request.workers != 0 || request.servers == 0) &&
+             (request.workers < workers.min || request.workers > workers.max)) {
     reply.reason = absl::StrCat(request.workers,
                                 " workers are outside what the job allows: ", "workers.min is ",
                                 workers.min, ", workers.max ", workers.max);
   } else {
+    if (request.servers != 0) {
+      if (const absl::Status status = ScaleServers(request.servers, now); !status.ok()) {
+        reply.reason = std::string(status.message());
+        return reply;
+      }
+    }
     reply.accepted = true;
-    reply.workers_target = request.workers;
-    if (request.workers != target_) {
+    if (request.workers != 0 && request.workers != target_) {
       Say(now, "scaled", {{"from", target_}, {"to", request.workers}}, "rubato scale");
       Record({.kind = EntryKind::kScaled, .value = request.workers}, now);
     }
+    reply.workers_target = target_;
+    reply.servers_target = servers_target_;
     Advance(now);
   }
   return reply;

@@ -12,6 +12,7 @@
 #define RUBATO_MASTER_MASTER_H_
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -141,6 +142,17 @@ class Master {
   void Staff(absl::Time now);
   void StaffWorkers(absl::Time now);
   void Dismiss(absl::Time now);
+
+  // ---- how many servers there are, and who owns what (master_servers.cc) ----
+  int64_t ActiveServers() const;
+  absl::Status ScaleServers(int64_t servers, absl::Time now);
+  absl::Status ApplyToServers(const JournalEntry& entry);
+  void HearMove(const ServerHeartbeat& heartbeat, absl::Time now);
+  void AdvanceServers(absl::Time now);
+  void SettleServers(absl::Time now);
+  void SampleRate(absl::Time now);
+  double Rate(absl::Time now) const;  // Of records committed.
+
   void Close(JobState state, const std::string& error, absl::Time now, int64_t records_repeated = 0,
              bool bad_input = false);
   // Whether every server has told, in this life, what it holds with the last checkpoint.
@@ -189,6 +201,7 @@ class Master {
   // ---- words (master_report.cc) ----
   RegisterReply RegisterWorker(const RegisterRequest& request, absl::Time now);
   RegisterReply RegisterServer(const RegisterRequest& request, absl::Time now);
+  std::string LostBy(const RegisterRequest& request) const;
   // Null unless it is registered and not evicted; counts as a sign of life.
   WorkerMember* Hear(WorkerId id, absl::Time now);
   int64_t BadRows() const;  // Skipped, in the whole job.
@@ -215,6 +228,10 @@ class Master {
   CrashLoop worker_crashes_, server_crashes_;
   int64_t not_finite_ = 0;  // Tasks failed for a NaN or an infinity.
   int64_t target_ = 0;
+  int64_t servers_target_ = 0;
+  int64_t moves_ = 0;      // The number of the last.
+  ServersScaled scaling_;  // The last.
+  absl::Time scaling_began_;
   int64_t restarts_ = 0;
   bool stop_requested_ = false;
   bool stop_checkpoint_ = false;
@@ -227,6 +244,7 @@ class Master {
   int64_t records_before_ = 0;  // Committed by then.
   // Of this life only:
   std::vector<Effect> effects_;
+  std::deque<std::pair<absl::Time, int64_t>> rates_;  // Records committed, now and then.
   absl::Time last_tick_;
   std::optional<absl::Time> dismissed_;  // When everyone was told to go.
   bool finished_ = false;

@@ -35,6 +35,7 @@ void Master::Advance(absl::Time now) {
     Dismiss(now);
   } else {
     if (together()) FoundGroup(now);
+    AdvanceServers(now);
     Staff(now);
   }
   if (together()) {
@@ -111,10 +112,10 @@ void Master::EndIfStalled(absl::Time now) {
 void Master::AdvanceCheckpoint(absl::Time now) {
   if (checkpoints_.running()) {
     if (together()) return;  // The one who writes it will tell.
-    const std::vector<ServerMember>& servers = members_.servers();
-    const bool all = std::all_of(servers.begin(), servers.end(), [&](const ServerMember& server) {
-      return server.checkpointed >= checkpoints_.wanted();
-    });
+    const auto servers = members_.servers().begin();
+    const bool all = std::all_of(
+        servers, servers + ActiveServers(),
+        [&](const ServerMember& server) { return server.checkpointed >= checkpoints_.wanted(); });
     if (all) CompleteCheckpoint({}, now);
     return;
   }
@@ -147,6 +148,7 @@ void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
 }
 
 void Master::BeginCheckpoint(bool last, absl::Time now) {
+  if (members_.view().move.number > 0) return;  // Asked again when that is over.
   Record({.kind = EntryKind::kCheckpointBegan,
           .incarnation = last ? 1 : 0,
           .value = checkpoints_.wanted() + 1},
@@ -185,8 +187,8 @@ void Master::EndIfOver(absl::Time now) {
 }
 
 bool Master::ServersSettled() const {
-  const auto& servers = members_.servers();
-  return std::all_of(servers.begin(), servers.end(), [&](const ServerMember& server) {
+  const auto servers = members_.servers().begin();
+  return std::all_of(servers, servers + ActiveServers(), [&](const ServerMember& server) {
     return server.registered && server.last.checkpointed >= checkpoints_.wanted();
   });
 }
@@ -200,7 +202,14 @@ absl::Status Master::Audit(int64_t* records_repeated) const {
       absl::StrAppend(&wrong, "; epoch ", epoch, ": ", Missing(committed, expected),
                       " records were never committed");
     }
-    for (const ServerMember& server : members_.servers()) {
+    for (size_t i = 0; i < members_.servers().size(); ++i) {
+      if (!members_.view().map.Owns(static_cast<int64_t>(i))) continue;
+      const ServerMember& server = members_.servers()[i];
+      if (epoch == 0 && server.last.uneven > 0) {
+        *records_repeated += server.last.uneven;
+        absl::StrAppend(&wrong, "; ", server.last.server.ToString(), " has ", server.last.uneven,
+                        " records on some of its partitions only");
+      }
       const auto it = server.last.applied.find(epoch);
       const IntervalSet applied = it == server.last.applied.end() ? IntervalSet() : it->second;
       if (applied == expected) continue;
@@ -233,10 +242,18 @@ void Master::Close(JobState state, const std::string& error, absl::Time now,
 // ---- processes ---------------------------------------------------------------------------------
 
 void Master::Staff(absl::Time now) {
+  const int64_t active = ActiveServers();
   for (size_t i = 0; i < members_.servers().size(); ++i) {
     const ServerMember& server = members_.servers()[i];
-    if (server.state != State::kGone || server_places_[i].not_before > now) continue;
     const int64_t id = static_cast<int64_t>(i);
+    if (id >= active) {
+      if (server.state != State::kStarting && server.state != State::kRunning) continue;
+      Record({.kind = EntryKind::kLeaving, .role = Role::kServer, .id = id}, now);
+      Send(SignalProcess::Kind::kTerminate, Role::kServer, id, server.incarnation);
+      Say(now, "server_leaving", {{"server", id}}, "fewer servers are wanted, and it owns nothing");
+      continue;
+    }
+    if (server.state != State::kGone || server_places_[i].not_before > now) continue;
     const int64_t incarnation = server.incarnation + 1;
     Record(
         {.kind = EntryKind::kLaunched, .role = Role::kServer, .id = id, .incarnation = incarnation},

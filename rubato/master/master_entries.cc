@@ -96,6 +96,7 @@ Master::Master(MasterOptions options, const TaskPlanOptions& plan, absl::Time no
       worker_places_(static_cast<size_t>(options_.job.workers.max)),
       server_places_(static_cast<size_t>(options_.job.servers)),
       target_(StartTarget(options_.job.workers)),
+      servers_target_(options_.job.servers),
       last_tick_(now) {}
 
 absl::Status Master::Replay(const std::vector<std::string>& records, absl::Time now) {
@@ -157,6 +158,11 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
     case EntryKind::kBestSaved:
       ApplyToCourse(entry, now);
       return absl::OkStatus();
+    case EntryKind::kServersScaled:
+    case EntryKind::kMoveBegan:
+    case EntryKind::kMoved:
+    case EntryKind::kServersSettled:
+      return ApplyToServers(entry);
     case EntryKind::kFounded:
       ApplyFounded(entry);
       return absl::OkStatus();
@@ -225,9 +231,9 @@ absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
   const WorkerId worker(entry.id);
   const bool is_server = entry.role == Role::kServer;
   const bool launch = entry.kind == EntryKind::kLaunched;
-  const bool known = is_server
-                         ? entry.id >= 0 && entry.id < options_.job.servers
-                         : (members_.FindWorker(worker) != nullptr) != launch && worker.valid();
+  const bool known =
+      is_server ? entry.id >= 0 && entry.id < static_cast<int64_t>(members_.servers().size())
+                : (members_.FindWorker(worker) != nullptr) != launch && worker.valid();
   if (!known || (launch && entry.value < 0)) {
     return absl::FailedPreconditionError(
         absl::StrCat("nothing known of ", std::string(RoleName(entry.role)), "-", entry.id));
@@ -242,7 +248,8 @@ absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
       if (!is_server) members_.RegisterWorker(worker, entry.value, ledger_.steps() > 0, now);
       break;
     case EntryKind::kLeaving:
-      members_.Leave(worker, now);
+      if (is_server) members_.LeaveServer(entry.id, now);
+      if (!is_server) members_.Leave(worker, now);
       break;
     case EntryKind::kEvicted:
       members_.Evict(worker);

@@ -88,7 +88,8 @@ void Master::ExitServer(const ExitNotice& notice, absl::Time now) {
   const ServerMember& server = members_.servers()[static_cast<size_t>(notice.id)];
   if (server.state == State::kGone || server.incarnation != notice.incarnation) return;
   const bool hung = server.killed && server.state == State::kStarting;
-  const ExitKind kind = KindOf(notice, verdict_.has_value(), hung);
+  const bool told = verdict_.has_value() || server.state == State::kLeaving;
+  const ExitKind kind = KindOf(notice, told, hung);
   const std::string cause = CauseOf(notice, hung);
   Say(now, absl::StrCat("server_", Verb(kind)),
       {{"server", notice.id}, {"incarnation", notice.incarnation}}, cause);

@@ -94,6 +94,9 @@ void Master::RepeatEffects(absl::Time now) {
     if (server.state == State::kGone) continue;
     effects_.push_back(LaunchProcess{
         .role = Role::kServer, .id = static_cast<int64_t>(i), .incarnation = server.incarnation});
+    if (server.state != State::kLeaving) continue;
+    Send(SignalProcess::Kind::kTerminate, Role::kServer, static_cast<int64_t>(i),
+         server.incarnation);
   }
 }
 
@@ -112,7 +115,7 @@ std::string Master::Manifest() const {
   }
   return absl::StrCat("{\"version\": ", checkpoints_.complete(), ", \"rubato\": \"",
                       options_.version, "\", \"step\": ", checkpoints_.step(),
-                      ", \"servers\": ", options_.job.servers, ", \"committed\": {",
+                      ", \"servers\": ", ActiveServers(), ", \"committed\": {",
                       absl::StrJoin(epochs, ", "), "}}\n");
 }
 
@@ -144,6 +147,8 @@ Snapshot Master::snapshot() const {
                        .workers_alive = static_cast<int64_t>(members_.Running().size()),
                        .servers_started = totals.servers_started,
                        .servers_lost = totals.servers_lost,
+                       .servers_target = servers_target_,
+                       .servers_scaled = scaling_,
                        .master_restarts = restarts_,
                        .fenced_pushes = totals.fenced,
                        .bad_rows = BadRows(),

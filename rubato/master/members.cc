@@ -41,7 +41,32 @@ double At(const std::vector<double>& numbers, size_t i) {
 
 }  // namespace
 
-Members::Members(int64_t servers) : servers_(static_cast<size_t>(servers)) { ChangeView(); }
+Members::Members(int64_t servers) : servers_(static_cast<size_t>(servers)) {
+  if (servers > 0) view_.map = PartitionMap::Even(servers);
+  ChangeView();
+}
+
+void Members::GrowServers(int64_t servers) {
+  if (servers <= static_cast<int64_t>(servers_.size())) return;
+  servers_.resize(static_cast<size_t>(servers));
+  ChangeView();
+}
+
+void Members::SetMove(const MoveOrder& move) {
+  view_.move = move;
+  ChangeView();
+}
+
+void Members::Moved() {
+  view_.map.Move(view_.move.partitions, view_.move.to);
+  SetMove({});
+}
+
+void Members::LeaveServer(int64_t id, absl::Time now) {
+  ServerMember& server = servers_[static_cast<size_t>(id)];
+  server.state = State::kLeaving;
+  server.asked_to_leave = now;
+}
 
 WorkerMember* Members::FindWorker(WorkerId id) {
   const auto it = workers_.find(id);

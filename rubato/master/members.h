@@ -81,6 +81,10 @@ class Members {
   void RegisterWorker(WorkerId id, int64_t pid, bool newcomer, absl::Time now);
   void RegisterServer(int64_t id, int64_t pid, std::string address, absl::Time now);
   void Leave(WorkerId id, absl::Time now);
+  void LeaveServer(int64_t id, absl::Time now);
+  void GrowServers(int64_t servers);  // To so many; there never are fewer places.
+  void SetMove(const MoveOrder& move);
+  void Moved();  // The map says so.
   void Evict(WorkerId id);
   void RemoveWorker(WorkerId id, bool lost, const std::vector<double>& numbers);
   void RemoveServer(int64_t id, bool lost, const std::vector<double>& numbers);

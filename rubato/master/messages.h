@@ -13,6 +13,7 @@
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/metrics/evaluation.h"
+#include "rubato/params/partition.h"
 #include "rubato/tasks/task.h"
 
 namespace rubato {
@@ -34,6 +35,8 @@ struct View {
   int64_t number = 0;
   std::vector<WorkerId> workers;     // Ordered by id.
   std::vector<ServerPlace> servers;  // One a server, ordered by id.
+  PartitionMap map;                  // Which server owns which partitions,
+  MoveOrder move;                    // and which are to change hands.
   friend bool operator==(const View&, const View&) = default;
 };
 
@@ -57,6 +60,12 @@ struct TimeSpent {
   void Add(const TimeSpent& more);
 };
 
+// Partitions that a server holds, with what was applied to them.
+struct PartitionsHeld {
+  IntervalSet partitions;
+  std::map<int64_t, IntervalSet> applied;  // By epoch.
+};
+
 // The first word of a process, repeated when a new master answers with UNKNOWN. Idempotent.
 struct RegisterRequest {
   Role role = Role::kWorker;
@@ -67,6 +76,9 @@ struct RegisterRequest {
   std::string address;  // Servers: where the data plane listens.
   // Servers: what is already applied (recovered), by epoch.
   std::map<int64_t, IntervalSet> applied;
+  // The same by partition, with those that came from another server and await the master's word.
+  // Empty: everything it owns by the map, to all of which `applied` was.
+  std::vector<PartitionsHeld> held;
 };
 struct RegisterReply {
   bool accepted = false;
@@ -151,6 +163,9 @@ struct ServerHeartbeat {
   int64_t duplicates = 0;    // Pushes recognised as already applied.
   int64_t fenced = 0;        // Pushes refused for their view.
   int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
+  int64_t moved = 0;         // The move whose partitions the receiver has wholly on disk; or 0.
+  int64_t move_rows = 0;     // Sent in it.
+  int64_t uneven = 0;        // Positions applied to some partitions here, and not to all.
 };
 struct HeartbeatReply {
   bool known = false;  // False: register again (a new master), or leave if that is refused.
@@ -223,6 +238,15 @@ struct ProcessStatus {
   std::string state;  // starting, running, leaving, evicted, lost, exited.
 };
 
+// The last change of the number of servers.
+struct ServersScaled {
+  int64_t from = 0, to = 0;  // `to` 0: there was none.
+  double seconds = 0;        // 0 while it is under way.
+  int64_t moves = 0, partitions = 0;
+  double rate_before = 0;  // Records committed a second, before it,
+  double rate_lowest = 0;  // and in the slowest second of it.
+};
+
 // The whole job at a glance, for progress bars, `rubato show` and summary.json.
 struct Snapshot {
   JobState state = JobState::kStarting;
@@ -236,7 +260,8 @@ struct Snapshot {
   int64_t records_recomputed = 0;  // Under way at a worker when it was lost: computed again.
   int64_t workers_target = 0, workers_started = 0, workers_lost = 0, workers_joined = 0,
           workers_max = 0, workers_alive = 0;
-  int64_t servers_started = 0, servers_lost = 0, servers_alive = 0;
+  int64_t servers_started = 0, servers_lost = 0, servers_alive = 0, servers_target = 0;
+  ServersScaled servers_scaled;
   int64_t master_restarts = 0;
   int64_t fenced_pushes = 0;
   int64_t bad_rows = 0;
@@ -254,13 +279,16 @@ struct Snapshot {
   std::vector<ProcessStatus> processes;
 };
 
+// 0: as many as there are.
 struct ScaleRequest {
   int64_t workers = 0;
+  int64_t servers = 0;
 };
 struct ScaleReply {
   bool accepted = false;
   std::string reason;
   int64_t workers_target = 0;
+  int64_t servers_target = 0;
 };
 
 // ---- supervisor to master ----------------------------------------------------------------------

@@ -135,6 +135,7 @@ class Shard {
   absl::Status Arrive(RecordKind kind, absl::string_view body, RecordSink* log);
   // What has wholly arrived, and is not owned yet.
   IntervalSet arrived() const;
+  const std::vector<History>& arrived_histories() const;
   // Removes some of the rows that were forgotten. False when none are left.
   bool Tidy();
   // Whether nothing is arriving, and nothing forgotten is left: what a checkpoint needs.

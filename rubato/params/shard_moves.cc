@@ -206,6 +206,11 @@ IntervalSet Shard::arrived() const {
   return arrival_.has_value() && arrival_->complete ? arrival_->partitions : IntervalSet();
 }
 
+const std::vector<History>& Shard::arrived_histories() const {
+  static const std::vector<History> kNone;
+  return arrived().empty() ? kNone : arrival_->histories;
+}
+
 // ---- the map ----
 
 absl::Status Shard::SetMap(const PartitionMap& map, RecordSink* log) {

@@ -61,6 +61,8 @@ absl::StatusOr<std::unique_ptr<LoadedShard>> LoadShard(const CheckpointChoice& c
 
 absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, WeightsSink& sink) {
   RUBATO_ASSIGN_OR_RETURN(const auto loaded, LoadShard(checkpoint, server));
+  // Had nothing yet.
+  if (!loaded->shard->declared() && loaded->shard->histories().empty()) return absl::OkStatus();
   return Annotate(loaded->shard->VisitWeights(sink), loaded->path);
 }
 

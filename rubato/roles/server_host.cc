@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <memory>
@@ -16,6 +17,9 @@
 
 namespace rubato {
 namespace {
+
+constexpr absl::Duration kMoveBeat = absl::Milliseconds(20);
+constexpr absl::Duration kMoveLook = absl::Milliseconds(1);
 
 class ServerHost {
  public:
@@ -34,13 +38,38 @@ class ServerHost {
         continue;
       }
       if (!Beat()) return kRoleDone;
-      absl::SleepFor(options_.job.elastic.heartbeat);
+      Rest();
     }
     return kRoleDone;
   }
 
  private:
+  // Until the next heartbeat: sooner in the midst of a move, and at once when it is for the master
+  // to say whose the partitions are.
+  void Rest() {
+    const bool moving = move_.from == options_.id.value() || move_.to == options_.id.value();
+    const absl::Duration most = options_.job.elastic.heartbeat;
+    const absl::Time until = absl::Now() + (moving ? std::min(most, kMoveBeat) : most);
+    const int64_t moved = server_->moved();
+    while (absl::Now() < until && server_->moved() == moved) {
+      absl::SleepFor(std::min(until - absl::Now(), moving ? kMoveLook : most));
+    }
+  }
+
+  void Adopt(const View& view) {
+    std::vector<std::string> addresses;
+    for (const ServerPlace& place : view.servers) addresses.push_back(place.address);
+    move_ = view.move;
+    server_->SetMap(view.number, view.map, view.move, std::move(addresses));
+    server_->SetView(view.number, view.workers);
+  }
+
   bool Register() {
+    const ParamsServerStats stats = server_->Stats();
+    std::vector<PartitionsHeld> held;
+    for (const History& history : stats.histories) {
+      held.push_back({history.partitions, history.applied});
+    }
     const absl::StatusOr<RegisterReply> reply =
         client_->Register({.role = Role::kServer,
                            .id = options_.id.value(),
@@ -48,14 +77,15 @@ class ServerHost {
                            .pid = getpid(),
                            .version = options_.version,
                            .address = server_->address(),
-                           .applied = server_->Stats().applied});
+                           .applied = stats.applied,
+                           .held = std::move(held)});
     if (!reply.ok()) return false;
     if (!reply->accepted) {
       std::fprintf(stderr, "the master does not want this server: %s\n", reply->reason.c_str());
       refused_ = true;
       return false;
     }
-    server_->SetView(reply->view.number, reply->view.workers);
+    Adopt(reply->view);
     return registered_ = true;
   }
 
@@ -72,13 +102,16 @@ class ServerHost {
                                       .pushes = stats.pushes,
                                       .duplicates = stats.duplicates,
                                       .fenced = stats.fenced,
-                                      .checkpointed = stats.checkpointed});
+                                      .checkpointed = stats.checkpointed,
+                                      .moved = stats.moved,
+                                      .move_rows = stats.move_rows,
+                                      .uneven = stats.uneven});
     if (!reply.ok()) return true;  // No master just now; serving goes on without one.
     if (!reply->known) {
       registered_ = false;
       return true;
     }
-    server_->SetView(reply->view.number, reply->view.workers);
+    Adopt(reply->view);
     if (reply->rounds > 0) server_->SetRounds(reply->rounds);
     if (reply->checkpoint_oldest > dropped_) {
       dropped_ = reply->checkpoint_oldest;
@@ -115,6 +148,7 @@ class ServerHost {
   ServerMetrics metrics_;
   bool registered_ = false;
   bool refused_ = false;
+  MoveOrder move_;
   int64_t dropped_ = 0;
 };
 

@@ -75,6 +75,7 @@ absl::Status WorkerLoop::Connect() {
                                    for (const ServerPlace& server : view.servers)
                                      addresses.push_back(server.address);
                                    client_->SetServers(std::move(addresses));
+                                   client_->SetMap(view.map);
                                  },
                              .on_lost =
                                  [this](TaskId task) {

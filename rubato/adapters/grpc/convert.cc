@@ -196,6 +196,11 @@ wire::View ToWire(const View& in) {
   out.set_number(in.number);
   for (WorkerId worker : in.workers) out.add_workers(worker.value());
   for (const ServerPlace& server : in.servers) *out.add_servers() = ToWire(server);
+  out.set_map(in.map.Encode());
+  out.mutable_move()->set_number(in.move.number);
+  out.mutable_move()->set_from(in.move.from);
+  out.mutable_move()->set_to(in.move.to);
+  out.mutable_move()->set_partitions(EncodePartitions(in.move.partitions));
   return out;
 }
 
@@ -204,6 +209,13 @@ View FromWire(const wire::View& in) {
   out.number = in.number();
   for (int64_t worker : in.workers()) out.workers.push_back(WorkerId(worker));
   for (const wire::ServerPlace& server : in.servers()) out.servers.push_back(FromWire(server));
+  // Without servers there is none.
+  if (absl::StatusOr<PartitionMap> map = PartitionMap::Decode(in.map()); map.ok()) {
+    out.map = *std::move(map);
+  }
+  if (auto partitions = DecodePartitions(in.move().partitions()); partitions.ok()) {
+    out.move = {in.move().number(), in.move().from(), in.move().to(), *std::move(partitions)};
+  }
   return out;
 }
 
@@ -337,34 +349,6 @@ FailRequest FromWire(const wire::FailRequest& in) {
   return out;
 }
 
-wire::ScaleRequest ToWire(const ScaleRequest& in) {
-  wire::ScaleRequest out;
-  out.set_workers(in.workers);
-  return out;
-}
-
-ScaleRequest FromWire(const wire::ScaleRequest& in) {
-  ScaleRequest out;
-  out.workers = in.workers();
-  return out;
-}
-
-wire::ScaleReply ToWire(const ScaleReply& in) {
-  wire::ScaleReply out;
-  out.set_accepted(in.accepted);
-  out.set_reason(in.reason);
-  out.set_workers_target(in.workers_target);
-  return out;
-}
-
-ScaleReply FromWire(const wire::ScaleReply& in) {
-  ScaleReply out;
-  out.accepted = in.accepted();
-  out.reason = in.reason();
-  out.workers_target = in.workers_target();
-  return out;
-}
-
 wire::WorkerHeartbeat ToWire(const WorkerHeartbeat& in) {
   wire::WorkerHeartbeat out;
   out.set_worker(in.worker.value());
@@ -399,6 +383,9 @@ wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
   out.set_duplicates(in.duplicates);
   out.set_fenced(in.fenced);
   out.set_checkpointed(in.checkpointed);
+  out.set_moved(in.moved);
+  out.set_move_rows(in.move_rows);
+  out.set_uneven(in.uneven);
   return out;
 }
 
@@ -414,6 +401,9 @@ ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
   out.duplicates = in.duplicates();
   out.fenced = in.fenced();
   out.checkpointed = in.checkpointed();
+  out.moved = in.moved();
+  out.move_rows = in.move_rows();
+  out.uneven = in.uneven();
   return out;
 }
 
@@ -426,6 +416,11 @@ wire::RegisterRequest ToWire(const RegisterRequest& in) {
   out.set_version(in.version);
   out.set_address(in.address);
   AppliedToWire(in.applied, *out.mutable_applied());
+  for (const PartitionsHeld& held : in.held) {
+    wire::PartitionsHeld& part = *out.add_held();
+    part.set_partitions(EncodePartitions(held.partitions));
+    AppliedToWire(held.applied, *part.mutable_applied());
+  }
   return out;
 }
 
@@ -438,6 +433,11 @@ RegisterRequest FromWire(const wire::RegisterRequest& in) {
   out.version = in.version();
   out.address = in.address();
   out.applied = AppliedFromWire(in.applied());
+  for (const wire::PartitionsHeld& held : in.held()) {
+    if (auto partitions = DecodePartitions(held.partitions()); partitions.ok()) {
+      out.held.push_back({*std::move(partitions), AppliedFromWire(held.applied())});
+    }
+  }
   return out;
 }
 
@@ -493,6 +493,15 @@ wire::Snapshot ToWire(const Snapshot& in) {
   out.set_servers_started(in.servers_started);
   out.set_servers_lost(in.servers_lost);
   out.set_servers_alive(in.servers_alive);
+  out.set_servers_target(in.servers_target);
+  wire::ServersScaled& scaled = *out.mutable_servers_scaled();
+  scaled.set_from(in.servers_scaled.from);
+  scaled.set_to(in.servers_scaled.to);
+  scaled.set_seconds(in.servers_scaled.seconds);
+  scaled.set_moves(in.servers_scaled.moves);
+  scaled.set_partitions(in.servers_scaled.partitions);
+  scaled.set_rate_before(in.servers_scaled.rate_before);
+  scaled.set_rate_lowest(in.servers_scaled.rate_lowest);
   out.set_master_restarts(in.master_restarts);
   out.set_fenced_pushes(in.fenced_pushes);
   out.set_bad_rows(in.bad_rows);
@@ -532,6 +541,14 @@ Snapshot FromWire(const wire::Snapshot& in) {
   out.servers_started = in.servers_started();
   out.servers_lost = in.servers_lost();
   out.servers_alive = in.servers_alive();
+  out.servers_target = in.servers_target();
+  out.servers_scaled = {.from = in.servers_scaled().from(),
+                        .to = in.servers_scaled().to(),
+                        .seconds = in.servers_scaled().seconds(),
+                        .moves = in.servers_scaled().moves(),
+                        .partitions = in.servers_scaled().partitions(),
+                        .rate_before = in.servers_scaled().rate_before(),
+                        .rate_lowest = in.servers_scaled().rate_lowest()};
   out.master_restarts = in.master_restarts();
   out.fenced_pushes = in.fenced_pushes();
   out.bad_rows = in.bad_rows();

@@ -46,6 +46,7 @@ class Link {
     const Call& kept = calls_[id] = std::move(call);
     if (greeted_) Write(id, kept);
   }
+  bool down() const { return address_.empty(); }
   // From any thread.
   bool greeted() const { return greeted_; }
 
@@ -251,12 +252,19 @@ class AsioParamsClient : public ParamsClient {
       if (stopping_) return;
       Grow(static_cast<int64_t>(addresses.size()));
       for (size_t s = 0; s < addresses.size(); ++s) links_[s]->SetAddress(addresses[s]);
+      ForgetGone();
     });
   }
 
   void SetMap(const PartitionMap& map) override {
-    MutexLock lock(mu_);
-    if (map.number() > map_->number()) map_ = std::make_shared<const PartitionMap>(map);
+    {
+      MutexLock lock(mu_);
+      if (map.number() <= map_->number()) return;
+      map_ = std::make_shared<const PartitionMap>(map);
+    }
+    Post([this] {
+      if (!stopping_) ForgetGone();
+    });
   }
 
   void Declare(const Declaration& declaration, std::function<void(absl::Status)> done) override {
@@ -312,6 +320,16 @@ class AsioParamsClient : public ParamsClient {
     }
   }
 
+  // What was asked of a server that owns nothing any more, and is gone, nobody will answer.
+  void ForgetGone() {
+    const SharedMap map = Map();
+    for (size_t s = 0; s < links_.size(); ++s) {
+      if (links_[s]->down() && !map->Owns(static_cast<int64_t>(s))) {
+        links_[s]->Fail(absl::AbortedError(""));
+      }
+    }
+  }
+
   template <typename T>
   void Send(std::shared_ptr<T> request) {
     Post([this, request = std::move(request)] { SendToAll(request); });
@@ -320,6 +338,10 @@ class AsioParamsClient : public ParamsClient {
   // Sends its part of a request to every server that owns something.
   template <typename T>
   void SendToAll(const std::shared_ptr<T>& request) {
+    if (const SharedMap map = Map(); map->number() > request->map->number()) {
+      request->map = map;
+      request->Recode();
+    }
     std::vector<int64_t> owners;
     for (int64_t s = 0; s < request->map->servers(); ++s) {
       if (request->map->Owns(s)) owners.push_back(s);
@@ -353,22 +375,12 @@ class AsioParamsClient : public ParamsClient {
   template <typename T>
   void Finish(const std::shared_ptr<T>& request) {
     if (!request->disowned || !request->status.ok()) return request->Finish();
-    const SharedMap map = Map();
-    if (map->number() > request->map->number()) {
-      request->map = map;
-      request->Recode();
-      return SendToAll(request);
-    }
+    if (Map()->number() > request->map->number()) return SendToAll(request);
     // The server is behind: it will hear of the map in a moment.
     auto timer = std::make_shared<asio::steady_timer>(io_, kMapPatience);
     timers_.insert(timer);
     timer->async_wait([this, timer, request](const asio::error_code&) {
       timers_.erase(timer);
-      const SharedMap newest = Map();
-      if (newest->number() > request->map->number()) {
-        request->map = newest;
-        request->Recode();
-      }
       SendToAll(request);
     });
   }

@@ -1,6 +1,7 @@
 #include "rubato/adapters/posix/params_server.h"
 
 #include <asio.hpp>
+#include <atomic>
 #include <cstdio>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/adapters/posix/params_server_lane.h"
+#include "rubato/adapters/posix/params_server_moves.h"
 #include "rubato/adapters/posix/params_server_store.h"
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint.h"
@@ -57,7 +59,11 @@ class AsioParamsServer : public ParamsServer {
     {
       WriterLock lock(state_.mu);
       RUBATO_ASSIGN_OR_RETURN(state_.shard, state_.store->Recover(memory_));
+      state_.source = std::make_unique<MoveSource>(*state_.shard, state_.store->life());
     }
+    line_ = std::make_unique<MoveLine>(
+        io(), MoveLineOptions{.job = state_.options.job, .servers = state_.options.servers},
+        state_.mu, *state_.source, [this] { MoveChanged(); });
     RUBATO_ASSIGN_OR_RETURN(listener_, FrameListener::Listen(io(), address));
     address_ = listener_->address().ToString();
     // The connections go round the lanes.
@@ -74,6 +80,9 @@ class AsioParamsServer : public ParamsServer {
   }
 
   const std::string& address() const override { return address_; }
+  void SetMap(int64_t view, const PartitionMap& map, const MoveOrder& move,
+              std::vector<std::string> addresses) override;
+  int64_t moved() const override { return moved_; }
   void SetView(int64_t number, std::vector<WorkerId> workers) override;
   void SetRounds(int64_t rounds) override;
   void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) override;
@@ -97,13 +106,20 @@ class AsioParamsServer : public ParamsServer {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void StepCheckpoint();
   void FinishCheckpoint(const absl::Status& status);
+  void MoveChanged();
+  void TidyOn();
+  void BeginAnew() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
 
   SystemMemory memory_;
   ParamsServerState state_;
   std::string address_;
   const absl::Time began_ = absl::Now();
   std::vector<std::unique_ptr<ParamsServerLane>> lanes_;
-  // The next three belong to the first lane's thread.
+  int64_t map_view_ ABSL_GUARDED_BY(state_.mu) = 0;
+  std::atomic<int64_t> moved_ = 0;
+  // The next five belong to the first lane's thread.
+  std::unique_ptr<MoveLine> line_;
+  bool tidying_ = false;
   std::unique_ptr<FrameListener> listener_;
   size_t next_lane_ = 0;
   std::unique_ptr<Checkpoint> checkpoint_;
@@ -121,6 +137,62 @@ void AsioParamsServer::SetView(int64_t number, std::vector<WorkerId> workers) {
     if (state_.shard->view() == 0) return;
   }
   for (const auto& lane : lanes_) lane->ViewIsSet();
+}
+
+// The shard hears of it here and now, since the view that opens the door may be next.
+void AsioParamsServer::SetMap(int64_t view, const PartitionMap& map, const MoveOrder& move,
+                              std::vector<std::string> addresses) {
+  {
+    WriterLock lock(state_.mu);
+    if (view < map_view_) return;
+    map_view_ = view;
+    state_.source->SetOrder(move);
+    const bool owned = !state_.shard->histories().empty();
+    const absl::Status status = state_.shard->SetMap(map, state_.store.get());
+    if (!status.ok()) state_.last_error = std::string(status.message());
+    state_.behind = state_.shard->map().number() < map.number();
+    if (owned && state_.shard->histories().empty()) BeginAnew();
+  }
+  asio::post(io(), [this, move, addresses = std::move(addresses)] {
+    if (line_ == nullptr) return;
+    const auto to = static_cast<size_t>(move.to);
+    line_->SetPeer(move.number > 0 && to < addresses.size() ? addresses[to] : "");
+    MoveChanged();
+    TidyOn();
+  });
+}
+
+void AsioParamsServer::MoveChanged() {
+  bool holding = false;
+  {
+    ReaderLock lock(state_.mu);
+    moved_ = state_.source->ready();
+    holding = state_.holding();
+  }
+  if (holding) return;
+  for (const auto& lane : lanes_) lane->Release();
+}
+
+// Rows that were handed over go bit by bit, between requests.
+void AsioParamsServer::TidyOn() {
+  if (std::exchange(tidying_, true)) return;
+  asio::post(io(), [this] {
+    tidying_ = false;
+    bool more = false;
+    {
+      WriterLock lock(state_.mu);
+      more = state_.shard->Tidy();
+    }
+    if (more) TidyOn();
+  });
+}
+
+void AsioParamsServer::BeginAnew() {
+  const auto paths = state_.store->BeginAnew(state_.shard->map());
+  if (!paths.ok()) return;  // The log is as good as before, only longer.
+  asio::post(files_, [paths = *paths] {
+    for (const std::string& path : paths) std::remove(path.c_str());
+  });
 }
 
 void AsioParamsServer::SetRounds(int64_t rounds) {
@@ -148,6 +220,9 @@ absl::Status AsioParamsServer::BeginCheckpoint(int64_t version,
   if (checkpoint_ != nullptr) {
     return absl::FailedPreconditionError(
         absl::StrCat("checkpoint ", checkpoint_->name.version, " is still being written"));
+  }
+  if (!state_.shard->settled() || state_.shard->observed()) {
+    return absl::FailedPreconditionError("partitions are on the move");
   }
   const std::string& folder = state_.options.checkpoints;
   auto checkpoint = std::make_unique<Checkpoint>();
@@ -219,8 +294,16 @@ ParamsServerStats AsioParamsServer::Stats() {
   const Shard& shard = *state_.shard;
   const ParamsStore& store = *state_.store;
   const ShardCounters counters = shard.counters();
+  std::vector<History> histories = shard.histories();
+  const std::vector<History>& arrived = shard.arrived_histories();
+  histories.insert(histories.end(), arrived.begin(), arrived.end());
   return {.view = shard.view(),
           .applied = shard.applied(),
+          .uneven = shard.uneven(),
+          .histories = std::move(histories),
+          .map = shard.map().number(),
+          .moved = state_.source->ready(),
+          .move_rows = state_.source->rows_sent(),
           .rows = shard.rows(),
           .bytes = shard.bytes(),
           .pushes = counters.pushes,
@@ -253,7 +336,10 @@ ServerInspection AsioParamsServer::Inspect() {
 
 void AsioParamsServer::Stop() {
   if (std::exchange(stopped_, true) || !started_) return;
-  asio::post(io(), [this] { listener_.reset(); });
+  asio::post(io(), [this] {
+    listener_.reset();
+    line_.reset();
+  });
   for (const auto& lane : lanes_) lane->Close();
   files_.join();  // A checkpoint's last step may still post to a lane: then it is ignored.
   for (const auto& lane : lanes_) lane->Join();
@@ -266,7 +352,7 @@ absl::Status ParamsServerOptions::Validate() const {
   if (directory.empty()) return absl::InvalidArgumentError("a server needs a directory");
   if (checkpoints.empty()) return absl::InvalidArgumentError("a server needs a checkpoint folder");
   if (threads < 1) return absl::InvalidArgumentError("a server needs a thread");
-  if (servers < 1 || servers > kPartitions || server.value() < 0 || server.value() >= servers) {
+  if (servers < 1 || servers > kPartitions || server.value() < 0 || server.value() >= kPartitions) {
     return absl::InvalidArgumentError(absl::StrFormat("no server %d of %d: there can be 1 to %d",
                                                       server.value(), servers, kPartitions));
   }

@@ -6,6 +6,9 @@
 //       │
 //     pull: read the rows   push: check, log, apply, acknowledge   ...until Stop or SIGKILL
 //
+// Partitions come and go by the master's word (SetMap): they are copied to the other server beside
+// serving; for the last bit requests are held (params/move.h).
+//
 // An acknowledged push is in the log, so a SIGKILL at any moment loses none. A checkpoint is a cut
 // at one instant, written beside serving. Each connection belongs to one of `threads` (see
 // params_server_lane.h): pulls go side by side, pushes one after the other. Methods may be called
@@ -24,7 +27,9 @@
 #include "absl/status/statusor.h"
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
+#include "rubato/params/history.h"
 #include "rubato/params/inspection.h"
+#include "rubato/params/partition.h"
 
 namespace rubato {
 
@@ -34,6 +39,7 @@ struct ParamsServerOptions {
   std::string checkpoints;  // The job's: VERSION/server-S.ckpt below it. Made if missing.
   std::string job;          // Clients of another job are turned away.
   ServerId server{0};
+  // How many shared everything evenly when the job began. One beyond them begins with nothing.
   int64_t servers = 1;
   bool sync_log = false;  // fsync before each acknowledgement: survives a power cut, but slow.
   bool huge_pages = true;
@@ -45,7 +51,12 @@ struct ParamsServerOptions {
 // Everything a heartbeat wants to know, as of one instant.
 struct ParamsServerStats {
   int64_t view = 0;                        // Number of the newest view set; 0 before the first.
-  std::map<int64_t, IntervalSet> applied;  // By epoch, in positions.
+  std::map<int64_t, IntervalSet> applied;  // By epoch, in positions, to all it owns.
+  int64_t uneven = 0;                      // Positions applied to some of that only.
+  std::vector<History> histories;          // Of what it owns, and of what has wholly arrived.
+  int64_t map = 0;                         // Number of the newest map.
+  int64_t moved = 0;      // The move whose partitions the other server has wholly on disk; 0: none.
+  int64_t move_rows = 0;  // Sent in the move under way, or in the last.
   int64_t rows = 0;
   int64_t bytes = 0;       // Tables and dense weights in memory.
   int64_t pushes = 0;      // Applied since the process started; so are the next three.
@@ -71,6 +82,13 @@ class ParamsServer {
   // Where it listens, the port filled in.
   virtual const std::string& address() const = 0;
 
+  // Which partitions are whose, what to hand over to whom, and where servers are, as of view
+  // `view`; ignored if that is older than the last. Before SetView.
+  virtual void SetMap(int64_t view, const PartitionMap& map, const MoveOrder& move,
+                      std::vector<std::string> addresses) = 0;
+  // As in the stats, without waiting.
+  virtual int64_t moved() const = 0;
+
   // Who may push from now on. Ignored unless `number` is the newest. The first one opens the door.
   virtual void SetView(int64_t number, std::vector<WorkerId> workers) = 0;
 
@@ -78,8 +96,8 @@ class ParamsServer {
   virtual void SetRounds(int64_t rounds) = 0;
 
   // Writes CHECKPOINTS/version/server-S.ckpt as of now and calls `done` on a thread of its own when
-  // it is wholly there. One at a time: a second one meanwhile is refused with FAILED_PRECONDITION.
-  // A version already written here is done at once.
+  // it is wholly there. One at a time: a second one meanwhile is refused with FAILED_PRECONDITION,
+  // as is one in the midst of a move. A version already written here is done at once.
   virtual void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) = 0;
   // Checkpoint `version` is complete on every server: the log before it may go.
   virtual void DropLogBefore(int64_t version) = 0;

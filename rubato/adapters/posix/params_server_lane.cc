@@ -1,5 +1,6 @@
 #include "rubato/adapters/posix/params_server_lane.h"
 
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -40,6 +41,7 @@ void ParamsServerLane::Welcome(StreamSocket socket) {
     if (closed_) return;
     const int64_t number = next_connection_++;
     Connection& connection = connections_[number];
+    connection.number = number;
     ++state_.clients;
     connection.socket = std::make_shared<FrameSocket>(std::move(socket), kHelloBytesMax);
     connection.socket->Start([this, &connection](const Frame& frame) { Handle(connection, frame); },
@@ -51,6 +53,16 @@ void ParamsServerLane::ViewIsSet() {
   asio::post(io_, [this] {
     for (auto& [number, connection] : connections_) {
       if (connection.hello_waits) Admit(connection, connection.hello_id);
+    }
+  });
+}
+
+void ParamsServerLane::Release() {
+  asio::post(io_, [this] {
+    const std::vector<Held> held = std::exchange(held_, {});
+    for (const Held& request : held) {
+      const auto it = connections_.find(request.connection);
+      if (it != connections_.end()) Handle(it->second, {request.header, request.body.view()});
     }
   });
 }
@@ -87,6 +99,8 @@ void ParamsServerLane::Handle(Connection& connection, const Frame& frame) {
       return Pull(connection, frame);
     case ParamsOp::kPush:
       return Push(connection, frame);
+    case ParamsOp::kArrive:
+      return Arrive(connection, frame);
     case ParamsOp::kDeclare:
       return Declare(connection, frame);
     default:
@@ -105,10 +119,9 @@ absl::Status ParamsServerLane::CheckHello(const Frame& frame) const {
     return absl::FailedPreconditionError(
         absl::StrCat("a server of job '", options.job, "', not of '", hello.job, "'"));
   }
-  if (hello.server != options.server.value() || hello.servers != options.servers) {
-    return absl::FailedPreconditionError(absl::StrFormat("server %d of %d, not %d of %d",
-                                                         options.server.value(), options.servers,
-                                                         hello.server, hello.servers));
+  if (hello.server != options.server.value()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("server %d, not %d", options.server.value(), hello.server));
   }
   return absl::OkStatus();
 }
@@ -148,6 +161,7 @@ void ParamsServerLane::Declare(Connection& connection, const Frame& frame) {
   absl::Status status;
   {
     WriterLock lock(state_.mu);
+    if (state_.holding()) return Hold(connection, frame);
     status = state_.shard->Declare(frame.body, state_.store.get());
   }
   Reply(connection, frame.header, status);
@@ -156,17 +170,23 @@ void ParamsServerLane::Declare(Connection& connection, const Frame& frame) {
 void ParamsServerLane::Pull(Connection& connection, const Frame& frame) {
   const std::shared_ptr<Buffer> reply = buffers_->Take();
   absl::Status status;
+  std::string map;
   bool changes = false;
   {
     ReaderLock lock(state_.mu);
+    if (state_.holding()) return Hold(connection, frame);
     changes = state_.shard->PullChanges(frame.body);
     if (!changes) status = state_.shard->Pull(frame.body, reply.get(), &scratch_);
+    if (absl::IsAborted(status)) map = state_.shard->map().Encode();
   }
   if (changes) {  // Rarely: once a round, or while partitions are new here.
     WriterLock lock(state_.mu);
+    if (state_.holding()) return Hold(connection, frame);
     status = state_.shard->BeforePull(frame.body);
     if (status.ok()) status = state_.shard->Pull(frame.body, reply.get(), &scratch_);
+    if (absl::IsAborted(status)) map = state_.shard->map().Encode();
   }
+  if (absl::IsAborted(status)) return Disown(connection, frame.header, map);
   if (!status.ok()) return Reply(connection, frame.header, status);
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, reply->view(), reply);
   MutexLock lock(hot_mu_);
@@ -182,15 +202,49 @@ void ParamsServerLane::Inspect(Connection& connection, const Frame& frame) {
 
 void ParamsServerLane::Push(Connection& connection, const Frame& frame) {
   absl::StatusOr<PushOutcome> outcome;
+  std::string map;
   {
     WriterLock lock(state_.mu);
+    if (state_.holding()) return Hold(connection, frame);
     outcome = state_.shard->Push(frame.body, state_.store.get());
+    if (absl::IsAborted(outcome.status())) map = state_.shard->map().Encode();
     if (!outcome.ok()) state_.last_error = std::string(outcome.status().message());
   }
+  if (!map.empty()) return Disown(connection, frame.header, map);
   if (!outcome.ok()) return Reply(connection, frame.header, outcome.status());
   static constexpr char kOutcomes[] = {0, 1, 2, 3};
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id},
                           {&kOutcomes[static_cast<int>(*outcome)], 1}, nullptr);
+}
+
+// ---- moves ----
+
+void ParamsServerLane::Hold(const Connection& connection, const Frame& frame) {
+  Held& held = held_.emplace_back();
+  held.connection = connection.number;
+  held.header = frame.header;
+  held.body.Append(frame.body.data(), frame.body.size());
+}
+
+void ParamsServerLane::Disown(Connection& connection, const FrameHeader& request,
+                              const std::string& map) {
+  Reply(connection, request, absl::AbortedError(map));
+}
+
+void ParamsServerLane::Arrive(Connection& connection, const Frame& frame) {
+  uint64_t kind = 0;
+  if (frame.body.size() < sizeof(kind)) {
+    return Reply(connection, frame.header, absl::InvalidArgumentError("no record of a move"));
+  }
+  std::memcpy(&kind, frame.body.data(), sizeof(kind));
+  absl::Status status;
+  {
+    WriterLock lock(state_.mu);
+    status = state_.shard->Arrive(static_cast<RecordKind>(kind), frame.body.substr(sizeof(kind)),
+                                  state_.store.get());
+    if (!status.ok()) state_.last_error = std::string(status.message());
+  }
+  Reply(connection, frame.header, status);
 }
 
 }  // namespace rubato

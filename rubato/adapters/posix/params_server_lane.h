@@ -16,6 +16,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server.h"
@@ -25,6 +26,7 @@
 #include "rubato/net/buffer.h"
 #include "rubato/params/hot_ids.h"
 #include "rubato/params/inspection.h"
+#include "rubato/params/move.h"
 #include "rubato/params/shard.h"
 
 namespace rubato {
@@ -37,6 +39,11 @@ struct ParamsServerState {
   SharedMutex mu;
   std::unique_ptr<ParamsStore> store ABSL_PT_GUARDED_BY(mu);
   std::unique_ptr<Shard> shard ABSL_PT_GUARDED_BY(mu);
+  std::unique_ptr<MoveSource> source ABSL_PT_GUARDED_BY(mu);
+  // A map could not be logged: nobody knows what we own until it is.
+  bool behind ABSL_GUARDED_BY(mu) = false;
+  // Whether requests must wait for the end of a move.
+  bool holding() const ABSL_SHARED_LOCKS_REQUIRED(mu) { return behind || source->frozen(); }
   std::string last_error ABSL_GUARDED_BY(mu);
   std::atomic<int64_t> clients = 0;
   std::function<ServerInspection()> inspect;  // For whoever asks; from any lane.
@@ -56,6 +63,8 @@ class ParamsServerLane {
   void Welcome(StreamSocket socket);
   // From any thread: greets those who came before the first view.
   void ViewIsSet();
+  // From any thread: what was held may be answered now.
+  void Release();
   // From any thread: closes every connection. Those that come later are not answered.
   void Close();
   // Ends the thread. Idempotent.
@@ -68,10 +77,17 @@ class ParamsServerLane {
 
  private:
   struct Connection {
+    int64_t number = 0;
     std::shared_ptr<FrameSocket> socket;
     bool greeted = false;
     uint64_t hello_id = 0;  // Waits for the first view, if `hello_waits`.
     bool hello_waits = false;
+  };
+  // A request that waits for the end of a move.
+  struct Held {
+    int64_t connection = 0;
+    FrameHeader header;
+    Buffer body;
   };
   class BufferPool;
 
@@ -82,6 +98,10 @@ class ParamsServerLane {
   void Declare(Connection& connection, const Frame& frame);
   void Pull(Connection& connection, const Frame& frame);
   void Push(Connection& connection, const Frame& frame);
+  void Arrive(Connection& connection, const Frame& frame);
+  void Hold(const Connection& connection, const Frame& frame);
+  // The client believes something else to be here: it is told what we know.
+  void Disown(Connection& connection, const FrameHeader& request, const std::string& map);
   void Inspect(Connection& connection, const Frame& frame);
   void Reply(Connection& connection, const FrameHeader& request, const absl::Status& status);
   void Forget(int64_t number);
@@ -95,6 +115,7 @@ class ParamsServerLane {
   std::shared_ptr<BufferPool> buffers_ = MakePool();
   PullScratch scratch_;
   std::map<int64_t, Connection> connections_;
+  std::vector<Held> held_;
   int64_t next_connection_ = 0;
   bool closed_ = false;
   std::thread thread_;

@@ -1,5 +1,7 @@
 #include "rubato/adapters/posix/params_server_store.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 
@@ -26,9 +28,14 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
                           ListCheckpoints(options_.checkpoints, server));
   std::unique_ptr<Shard> shard = fresh();
   absl::Status damage;
-  int64_t first_segment = 1;
+  RUBATO_ASSIGN_OR_RETURN(const int64_t beginning, LastBeginning());
+  int64_t first_segment = std::max<int64_t>(1, beginning);
   for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
     absl::StatusOr<CheckpointName> name = Load(*version, *shard);
+    if (name.ok() && name->first_segment <= beginning) {  // What it holds went to others since.
+      shard = fresh();
+      break;
+    }
     if (name.ok()) {
       first_segment = name->first_segment;
       cuts_[*version] = first_segment;
@@ -78,6 +85,33 @@ absl::Status ParamsStore::Replay(int64_t first_segment, Shard& shard) {
         }).status());
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<int64_t> ParamsStore::LastBeginning() const {
+  for (auto segment = segments_.rbegin(); segment != segments_.rend(); ++segment) {
+    const std::string path = SegmentPath(options_.directory, segment->first);
+    RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+    bool begins = false;
+    // Whatever else is wrong with it, Replay will say.
+    (void)ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
+      const absl::StatusOr<PartitionMap> map = PartitionMap::Decode(body);
+      begins = kind == RecordKind::kOwn && map.ok() && !map->Owns(options_.server.value());
+      return absl::CancelledError("the first is enough");
+    });
+    if (begins) return segment->first;
+  }
+  return 0;
+}
+
+absl::StatusOr<std::vector<std::string>> ParamsStore::BeginAnew(const PartitionMap& map) {
+  RUBATO_RETURN_IF_ERROR(StartSegment());
+  RUBATO_RETURN_IF_ERROR(Append(RecordKind::kOwn, map.Encode()));
+  std::vector<std::string> paths;
+  for (const auto& [segment, bytes] : segments_) {
+    paths.push_back(SegmentPath(options_.directory, segment));
+  }
+  segments_.clear();
+  return paths;
 }
 
 absl::Status ParamsStore::StartSegment() {

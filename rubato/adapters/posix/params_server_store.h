@@ -30,6 +30,10 @@ class ParamsStore : public RecordSink {
   // Appends to the segment at hand. After an error the push has not been logged.
   absl::Status Append(RecordKind kind, absl::string_view body) override;
 
+  // The server owns nothing any more by `map`: what was logged before no longer matters. Starts a
+  // segment that says so first, and returns the paths of those before it, to be removed.
+  absl::StatusOr<std::vector<std::string>> BeginAnew(const PartitionMap& map);
+
   // Starts a new segment: everything logged from now on comes after the cut.
   absl::StatusOr<CheckpointName> Cut(int64_t version);
   // The checkpoint of that cut is published.
@@ -38,6 +42,8 @@ class ParamsStore : public RecordSink {
   // removed. None if this server does not have that checkpoint.
   std::vector<std::string> DropLogBefore(int64_t version);
 
+  // Grows with every life of the server.
+  int64_t life() const { return segment_; }
   int64_t checkpointed() const { return cuts_.empty() ? 0 : cuts_.rbegin()->first; }
   int64_t replayed() const { return replayed_; }
   int64_t log_bytes() const;
@@ -47,6 +53,8 @@ class ParamsStore : public RecordSink {
   absl::Status StartSegment();
   absl::StatusOr<CheckpointName> Load(int64_t version, Shard& shard) const;
   absl::Status Replay(int64_t first_segment, Shard& shard);
+  // The last segment with which the server began anew; 0 if there is none.
+  absl::StatusOr<int64_t> LastBeginning() const;
 
   ParamsServerOptions options_;
   FileDescriptor lock_;

@@ -1,0 +1,185 @@
+// Partitions that move between real servers over real sockets, while clients push and servers die.
+// Destroying a server leaves on disk what a SIGKILL there would.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/posix/params_client.h"
+#include "rubato/adapters/posix/params_server.h"
+#include "rubato/base/rng.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kDense = 9000;  // Three slices.
+constexpr uint64_t kIds = 500;
+constexpr int64_t kPushers = 3;
+
+class MovesTest : public testing::Test {
+ protected:
+  MovesTest() {
+    std::string name = absl::StrCat(testing::TempDir(), "/rbtXXXXXX");
+    EXPECT_NE(mkdtemp(name.data()), nullptr);
+    root_ = name;
+    for (size_t s = 0; s < 3; ++s) Live(s);
+  }
+  ~MovesTest() override {
+    for (auto& server : servers_) server.reset();
+    std::filesystem::remove_all(root_);
+  }
+
+  // A (new) life of server `s`, which hears from the master before it serves.
+  void Live(size_t s) {
+    servers_.resize(3);
+    servers_[s].reset();
+    ParamsServerOptions options;
+    options.address = absl::StrCat("unix:", root_, "/s", s);
+    options.directory = absl::StrCat(root_, "/server-", s);
+    options.checkpoints = root_ + "/checkpoints";
+    options.job = "ctr";
+    options.server = ServerId(static_cast<int64_t>(s));
+    options.servers = 2;  // The third begins with nothing.
+    options.huge_pages = false;
+    auto server = ParamsServer::Start(options);
+    ASSERT_TRUE(server.ok()) << server.status();
+    servers_[s] = *std::move(server);
+    Tell(s);
+  }
+  std::vector<std::string> Addresses() {
+    std::vector<std::string> addresses;
+    for (size_t s = 0; s < 3; ++s) addresses.push_back(absl::StrCat("unix:", root_, "/s", s));
+    return addresses;
+  }
+  void Tell(size_t s) {
+    servers_[s]->SetMap(view_, map_, move_, Addresses());
+    std::vector<WorkerId> workers;
+    for (int64_t w = 1; w <= kPushers; ++w) workers.push_back(WorkerId(w));
+    servers_[s]->SetView(view_, workers);
+  }
+  void TellAll() {
+    ++view_;
+    for (size_t s = 0; s < 3; ++s) Tell(s);
+  }
+  std::unique_ptr<ParamsClient> Connect() {
+    auto client =
+        ParamsClient::Start({.job = "ctr", .servers = 2, .reconnect = absl::Milliseconds(1)});
+    client->SetServers(Addresses());
+    return client;
+  }
+  // Hands some partitions over; whom `rng` picks dies on the way.
+  void Move(int64_t from, int64_t to, double share, Rng& rng) {
+    const IntervalSet owned = map_.PartitionsOf(from);
+    move_ = {.number = ++moves_, .from = from, .to = to};
+    for (const Interval& run : owned.Intervals()) {
+      for (int64_t p = run.begin; p < run.end; ++p) {
+        if (rng.Chance(share)) move_.partitions.Add(p, p + 1);
+      }
+    }
+    if (move_.partitions.empty()) return;
+    TellAll();
+    const bool kills = rng.Chance(0.5);
+    if (kills) {
+      absl::SleepFor(absl::Microseconds(rng.Below(3000)));
+      Live(static_cast<size_t>(rng.Chance(0.5) ? from : to));
+      ++kills_;
+    }
+    const absl::Time patience = absl::Now() + absl::Seconds(120);
+    while (servers_[static_cast<size_t>(from)]->moved() != move_.number) {
+      ASSERT_LT(absl::Now(), patience);
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    map_.Move(move_.partitions, to);
+    move_ = {};
+    if (rng.Chance(0.3)) {  // One dies without having heard of it.
+      ++kills_;
+      Live(static_cast<size_t>(rng.Chance(0.5) ? from : to));
+    }
+    TellAll();
+  }
+
+  std::string root_;
+  PartitionMap map_ = PartitionMap::Even(2);
+  MoveOrder move_;
+  int64_t moves_ = 0, view_ = 1, kills_ = 0;
+  std::vector<std::unique_ptr<ParamsServer>> servers_;
+};
+
+template <typename T>
+T Await(const std::function<void(std::function<void(T)>)>& start) {
+  std::promise<T> promise;
+  start([&](T value) { promise.set_value(std::move(value)); });
+  return promise.get_future().get();
+}
+
+// Every push subtracts 1 from every weight, so what is missing or doubled shows.
+TEST_F(MovesTest, NoPushIsLostOrDoubledWhileEverythingMoves) {
+  Declaration model;
+  model.signature.dense_size = kDense;
+  model.signature.tables.resize(1);
+  model.signature.tables[0].name = "deep";
+  model.signature.tables[0].dim = 2;
+  model.signature.tables[0].initializer.name = "zeros";
+  model.optimizer = {.name = "sgd", .learning_rate = 1};
+  model.dense.assign(kDense, 0.0f);
+  std::vector<uint64_t> ids(kIds);
+  for (uint64_t id = 0; id < kIds; ++id) ids[id] = id;
+  const std::vector<float> ones(kIds * 2, 1.0f), dense(kDense, 1.0f);
+
+  auto client = Connect();
+  const absl::Status declared = Await<absl::Status>(
+      [&](std::function<void(absl::Status)> done) { client->Declare(model, done); });
+  ASSERT_TRUE(declared.ok()) << declared;
+  std::atomic<bool> stop = false;
+  std::atomic<int64_t> pushed = 0;
+  std::vector<std::thread> pushers;
+  for (int64_t w = 1; w <= kPushers; ++w) {
+    pushers.emplace_back([&, w] {
+      const auto mine = Connect();
+      for (int64_t n = 0; !stop; ++n) {
+        PushRequest request{.key = {.epoch = w, .begin = n, .end = n + 1},
+                            .worker = WorkerId(w),
+                            .view = 1,
+                            .tables = {{ids, ones}},
+                            .dense = dense};
+        const auto outcome = Await<absl::StatusOr<PushOutcome>>(
+            [&](std::function<void(absl::StatusOr<PushOutcome>)> done) {
+              mine->Push(request, done);
+            });
+        ASSERT_TRUE(outcome.ok()) << outcome.status();
+        ++pushed;
+      }
+    });
+  }
+  Rng rng(11);
+  for (int round = 0; round < 24; ++round) {
+    const auto from = static_cast<int64_t>(rng.Below(3));
+    Move(from, (from + 1 + static_cast<int64_t>(rng.Below(2))) % 3, 0.3, rng);
+    if (HasFatalFailure()) break;
+  }
+  stop = true;
+  for (std::thread& pusher : pushers) pusher.join();
+
+  std::vector<float> rows(kIds * 2), weights(kDense);
+  const absl::Status pulled = Await<absl::Status>([&](std::function<void(absl::Status)> done) {
+    client->Pull({.tables = {{ids, absl::MakeSpan(rows)}}, .dense = absl::MakeSpan(weights)}, done);
+  });
+  ASSERT_TRUE(pulled.ok()) << pulled;
+  const auto expected = -static_cast<float>(pushed.load());
+  EXPECT_EQ(rows, std::vector<float>(kIds * 2, expected));
+  EXPECT_EQ(weights, std::vector<float>(kDense, expected));
+  for (const auto& server : servers_) EXPECT_EQ(server->Stats().uneven, 0);
+  std::cout << pushed << " pushes, " << map_.number() << " moves, " << kills_ << " deaths\n";
+  EXPECT_GT(map_.number(), 10);
+  EXPECT_GT(kills_, 5);
+  EXPECT_GT(pushed.load(), kPushers);
+}
+
+}  // namespace
+}  // namespace rubato

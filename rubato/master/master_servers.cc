@@ -1,0 +1,167 @@
+// How many servers there are, and how partitions come to be where they should: one move at a time,
+// and none while a checkpoint is cut, whose files must hold every partition once.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/master/master.h"
+#include "rubato/master/rebalance.h"
+
+namespace rubato {
+namespace {
+
+using State = Member::State;
+
+// Records a second are counted over this long, before and during a change of servers.
+constexpr absl::Duration kRateWindow = absl::Seconds(1);
+constexpr absl::Duration kRateSample = absl::Milliseconds(100);
+constexpr absl::Duration kRateMemory = absl::Seconds(10);
+
+}  // namespace
+
+// Those that own something, or shall.
+int64_t Master::ActiveServers() const {
+  if (together()) return 0;
+  const View& view = members_.view();
+  int64_t servers = std::max(servers_target_, view.move.to + 1);
+  for (int64_t p = 0; p < kPartitions; ++p) servers = std::max(servers, view.map.OwnerOf(p) + 1);
+  return servers;
+}
+
+absl::Status Master::ScaleServers(int64_t servers, absl::Time now) {
+  if (together()) return absl::InvalidArgumentError("strategy allreduce has no servers");
+  if (options_.job.mode != "async") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "mode ", options_.job.mode, ": only servers of mode async can change in number"));
+  }
+  if (servers < 1 || servers > kPartitions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(servers, " servers: there can be 1 to ", kPartitions));
+  }
+  if (servers == servers_target_) return absl::OkStatus();
+  Say(now, "servers_scaling", {{"from", servers_target_}, {"to", servers}}, "rubato scale");
+  Record({.kind = EntryKind::kServersScaled,
+          .value = servers,
+          .numbers = {static_cast<double>(absl::ToUnixMicros(now)), Rate(now)}},
+         now);
+  return absl::OkStatus();
+}
+
+absl::Status Master::ApplyToServers(const JournalEntry& entry) {
+  if (entry.kind == EntryKind::kServersScaled) {
+    if (entry.value < 1 || entry.value > kPartitions || entry.numbers.size() < 2) {
+      return absl::FailedPreconditionError("a job cannot have so many servers");
+    }
+    scaling_ = {.from = servers_target_,
+                .to = entry.value,
+                .rate_before = entry.numbers[1],
+                .rate_lowest = entry.numbers[1]};
+    scaling_began_ = absl::FromUnixMicros(static_cast<int64_t>(entry.numbers[0]));
+    servers_target_ = entry.value;
+    members_.GrowServers(entry.value);
+    server_places_.resize(members_.servers().size());
+    for (auto& place : server_places_) {
+      if (place.why.empty()) place.why = "asked by rubato scale";
+    }
+    return absl::OkStatus();
+  }
+  if (entry.kind == EntryKind::kServersSettled) {
+    scaling_.seconds = static_cast<double>(entry.value) * 1e-6;
+    return absl::OkStatus();
+  }
+  if (entry.kind == EntryKind::kMoveBegan) {
+    RUBATO_ASSIGN_OR_RETURN(const IntervalSet partitions, DecodePartitions(entry.text));
+    const auto servers = static_cast<int64_t>(members_.servers().size());
+    const IntervalSet owned = members_.view().map.PartitionsOf(entry.id);
+    if (entry.incarnation < 0 || entry.incarnation >= servers || partitions.empty() ||
+        partitions.Intersect(owned) != partitions) {
+      return absl::FailedPreconditionError("a move of what the server does not have");
+    }
+    moves_ = entry.value;
+    members_.SetMove({entry.value, entry.id, entry.incarnation, partitions});
+    return absl::OkStatus();
+  }
+  const MoveOrder move = members_.view().move;
+  if (move.number == 0 || move.number != entry.value) {
+    return absl::FailedPreconditionError("the end of no move");
+  }
+  ++scaling_.moves;
+  scaling_.partitions += move.partitions.size();
+  members_.Moved();
+  return absl::OkStatus();
+}
+
+void Master::HearMove(const ServerHeartbeat& heartbeat, absl::Time now) {
+  const MoveOrder& move = members_.view().move;
+  if (move.number == 0 || heartbeat.moved != move.number || verdict_.has_value()) return;
+  if (heartbeat.server.value() != move.from) return;
+  const Fields fields = {{"move", move.number},
+                         {"from", move.from},
+                         {"to", move.to},
+                         {"partitions", move.partitions.size()},
+                         {"rows", heartbeat.move_rows}};
+  Record({.kind = EntryKind::kMoved, .value = heartbeat.moved}, now);
+  Say(now, "partitions_moved", fields,
+      absl::StrCat("the job shall have ", servers_target_, " servers"));
+}
+
+void Master::AdvanceServers(absl::Time now) {
+  if (together()) return;
+  SampleRate(now);
+  const View& view = members_.view();
+  // A model must have been declared: what moves has a shape then.
+  const bool rests = stop_requested_ || ledger_.finished() || ledger_.steps() == 0;
+  if (view.move.number > 0 || checkpoints_.running() || rests) return;
+  const std::optional<MoveOrder> next = NextMove(view.map, servers_target_);
+  if (!next.has_value()) return SettleServers(now);
+  const auto up = [&](int64_t server) {
+    return members_.servers()[static_cast<size_t>(server)].state == State::kRunning;
+  };
+  if (!up(next->from) || !up(next->to)) return;
+  Record({.kind = EntryKind::kMoveBegan,
+          .id = next->from,
+          .incarnation = next->to,
+          .value = moves_ + 1,
+          .text = EncodePartitions(next->partitions)},
+         now);
+}
+
+void Master::SettleServers(absl::Time now) {
+  if (scaling_.to == 0 || scaling_.seconds > 0) return;
+  const absl::Duration took = std::max(now - scaling_began_, absl::Microseconds(1));
+  Record({.kind = EntryKind::kServersSettled, .value = absl::ToInt64Microseconds(took)}, now);
+  Say(now, "servers_scaled",
+      {{"from", scaling_.from},
+       {"to", scaling_.to},
+       {"seconds", scaling_.seconds},
+       {"moves", scaling_.moves},
+       {"partitions", scaling_.partitions},
+       {"records_per_second_before", scaling_.rate_before},
+       {"records_per_second_lowest", scaling_.rate_lowest}},
+      "every partition is where it shall be");
+}
+
+// ---- throughput, for those who ask what a change of servers cost ----
+
+void Master::SampleRate(absl::Time now) {
+  if (!rates_.empty() && now - rates_.back().first < kRateSample) return;
+  rates_.emplace_back(now, ledger_.records_committed());
+  while (now - rates_.front().first > kRateMemory) rates_.pop_front();
+  const bool under_way = scaling_.to > 0 && scaling_.seconds == 0;
+  if (!under_way || now - scaling_began_ < kRateWindow) return;
+  const auto since = std::find_if(rates_.rbegin(), rates_.rend(), [&](const auto& sample) {
+    return now - sample.first >= kRateWindow;
+  });
+  if (since == rates_.rend()) return;
+  const double records = static_cast<double>(rates_.back().second - since->second);
+  const double rate = records / absl::ToDoubleSeconds(now - since->first);
+  scaling_.rate_lowest = std::min(scaling_.rate_lowest, rate);
+}
+
+double Master::Rate(absl::Time now) const {
+  if (rates_.empty() || now <= rates_.front().first) return 0;
+  const double records = static_cast<double>(ledger_.records_committed() - rates_.front().second);
+  return records / absl::ToDoubleSeconds(now - rates_.front().first);
+}
+
+}  // namespace rubato

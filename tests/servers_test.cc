@@ -1,0 +1,156 @@
+// Parameter servers that come, go and die while their partitions move, as real processes. One
+// worker with nothing in flight is repeatable to the bit, so what the servers hold in the end is
+// compared, row by row with all state, with a run in which nothing happened.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/base/rng.h"
+#include "rubato/params/checkpoint.h"
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kJob[] = "servers: 2\nworkers: {max: 1}\nmax_inflight: 0\nepochs: 4000\n";
+
+// All that the newest checkpoint of a job holds, whoever held it.
+std::map<std::string, std::string> Everything(const std::string& job_dir) {
+  int64_t newest = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(job_dir + "/checkpoints")) {
+    newest = std::max<int64_t>(newest, std::atoll(entry.path().filename().c_str()));
+  }
+  const std::string folder = absl::StrCat(job_dir, "/checkpoints/", newest);
+  const auto manifest = nlohmann::json::parse(ReadText(folder + "/manifest.json"));
+  std::vector<std::string> bytes;
+  for (int64_t s = 0; s < manifest["servers"].get<int64_t>(); ++s) {
+    bytes.push_back(ReadText(absl::StrCat(folder, "/server-", s, ".ckpt")));
+  }
+  std::vector<CheckpointFile> files;
+  for (const std::string& file : bytes) files.push_back({folder, file});
+  SystemMemory memory(/*huge_pages=*/false);
+  Shard shard(memory, {.server = 0, .servers = 1});
+  const absl::Status status = RestoreShard(shard, files);
+  EXPECT_TRUE(status.ok()) << status;
+  std::map<std::string, std::string> all;
+  shard.VisitState([&](const std::string& name, absl::string_view state) {
+    EXPECT_TRUE(all.emplace(name, std::string(state)).second) << name;
+  });
+  return all;
+}
+
+class ServersTest : public testing::Test {
+ protected:
+  void Start(const std::string& extra = "") {
+    job_ = WriteCriteoJob(folder_, 20000, absl::StrCat(kJob, extra));
+    training_.emplace(folder_.path(), std::vector<std::string>{job_});
+    ASSERT_TRUE(training_->ReachStep(20));
+  }
+  CommandResult Scale(int64_t servers) {
+    return RunRubato({"scale", training_->job_dir(), "--servers", absl::StrCat(servers), "--json"},
+                     folder_.path());
+  }
+  void ExpectProgress() {
+    const nlohmann::json shown = training_->Show();
+    ASSERT_TRUE(shown.is_object());
+    ASSERT_TRUE(training_->ReachStep(shown["steps"].get<int64_t>() + 20));
+  }
+  // Ends the job with a checkpoint, and runs as many steps of it without disturbance.
+  void ExpectAsIfNothingHadHappened() {
+    kill(training_->pid(), SIGINT);
+    training_->Wait();
+    const nlohmann::json summary = training_->Summary();
+    ASSERT_EQ(summary["state"], "stopped") << summary;
+    ASSERT_EQ(summary["records_repeated"], 0);
+    const auto disturbed = Everything(training_->job_dir());
+    ScratchFolder calm_folder;
+    const std::string job =
+        WriteCriteoJob(calm_folder, 20000,
+                       absl::StrCat(kJob, "max_steps: ", summary["steps"].get<int64_t>(), "\n"));
+    TrainingJob calm(calm_folder.path(), {job});
+    ASSERT_EQ(calm.Wait().exit_code, 0);
+    ASSERT_EQ(calm.Summary()["steps"], summary["steps"]);
+    const auto undisturbed = Everything(calm.job_dir());
+    ASSERT_GT(undisturbed.size(), 1000u);
+    EXPECT_TRUE(disturbed == undisturbed);
+  }
+
+  ScratchFolder folder_;
+  std::string job_;
+  std::optional<TrainingJob> training_;
+};
+
+TEST_F(ServersTest, TwoBecomeThreeBecomeTwoWhileTrainingGoesOn) {
+  Start();
+  const auto workers = training_->Alive("worker");
+  for (const int64_t servers : {3, 2}) {
+    const CommandResult scaled = Scale(servers);
+    ASSERT_EQ(scaled.exit_code, 0) << scaled.err;
+    const auto answer = nlohmann::json::parse(scaled.out);
+    EXPECT_EQ(answer["servers_target"], servers);
+    EXPECT_GT(answer["servers_scaled"]["seconds"], 0);
+    EXPECT_GE(answer["servers_scaled"]["partitions"], 341);
+    EXPECT_TRUE(Eventually(
+        [&] { return training_->Alive("server").size() == static_cast<size_t>(servers); }));
+    ExpectProgress();
+  }
+  EXPECT_EQ(training_->Alive("worker").front().pid, workers.front().pid);
+  EXPECT_EQ(training_->Events("servers_scaled").size(), 2u);
+  ExpectAsIfNothingHadHappened();
+}
+
+// Twenty deaths of servers, and some of the master, most of them in the midst of moves.
+TEST_F(ServersTest, WhoeverDiesDuringMovesNothingIsLostOrDoubled) {
+  Start("checkpoint: {every_steps: 50}\n");
+  Rng rng(7);
+  int64_t servers = 2, kills = 0;
+  while (kills < 20) {
+    servers = servers == 2 ? 3 : 2;
+    Command scale({"scale", training_->job_dir(), "--servers", absl::StrCat(servers)},
+                  folder_.path(), absl::StrCat("scale-", kills));
+    const size_t done = training_->Events("servers_scaled").size();
+    while (training_->Events("servers_scaled").size() == done) {
+      ASSERT_TRUE(training_->running());
+      const size_t moved = training_->Events("partitions_moved").size();
+      const bool master = kills < 20 && rng.Chance(0.2);
+      const auto victims = training_->Alive(master ? "master" : "server");
+      if (victims.empty()) continue;
+      if (kills < 20) {
+        kill(victims[rng.Below(victims.size())].pid, SIGKILL);
+        kills += !master;
+      }
+      // The next when something has moved: never two at once, and always progress in between.
+      ASSERT_TRUE(Eventually([&] {
+        return training_->Events("partitions_moved").size() > moved ||
+               training_->Events("servers_scaled").size() > done;
+      }));
+    }
+    const CommandResult result = scale.Wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    ExpectProgress();
+  }
+  ExpectAsIfNothingHadHappened();
+}
+
+TEST_F(ServersTest, WhatCannotBeIsRefused) {
+  Start();
+  const CommandResult many = Scale(1025);
+  EXPECT_EQ(many.exit_code, 2);
+  EXPECT_THAT(many.err, HasSubstr("1 to 1024"));
+  EXPECT_EQ(Scale(0).exit_code, 2);
+  const CommandResult neither = RunRubato({"scale", training_->job_dir()}, folder_.path());
+  EXPECT_EQ(neither.exit_code, 2);
+  EXPECT_THAT(neither.err, HasSubstr("--workers N, --servers N"));
+}
+
+}  // namespace
+}  // namespace rubato
