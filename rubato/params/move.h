@@ -83,6 +83,7 @@ class MoveSource {
 
   // The newest word of the master; an order to others is none. Call it before Shard::SetMap.
   void SetOrder(const MoveOrder& order);
+  int64_t order() const { return order_.number; }
   // Whom to have a line to; -1 for nobody.
   int64_t to() const { return order_.number > 0 && !ready_ ? order_.to : -1; }
 

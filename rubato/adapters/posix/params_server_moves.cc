@@ -26,9 +26,11 @@ MoveLine::~MoveLine() { Drop(); }
 
 void MoveLine::SetPeer(const std::string& address) {
   const std::string wanted = source_.to() < 0 ? "" : address;
-  if (wanted == address_ && source_.to() == to_) return;
+  // A ready one needs no line, and a new order a new one, even to the same server.
+  if (wanted == address_ && source_.to() == to_ && source_.order() == order_) return;
   address_ = wanted;
   to_ = source_.to();
+  order_ = source_.order();
   Drop();
   source_.Lost();
   Connect();

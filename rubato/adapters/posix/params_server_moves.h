@@ -42,6 +42,7 @@ class MoveLine {
   const std::function<void()> changed_;
   std::string address_;
   int64_t to_ = -1;
+  int64_t order_ = 0;
   asio::steady_timer timer_;
   std::shared_ptr<void> attempt_;
   std::shared_ptr<FrameSocket> socket_;
