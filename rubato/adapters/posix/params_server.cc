@@ -197,6 +197,7 @@ void AsioParamsServer::BeginAnew() {
 
 void AsioParamsServer::SetRounds(int64_t rounds) {
   WriterLock lock(state_.mu);
+  if (state_.holding()) return;  // What is being handed over must not change; it comes again.
   const absl::Status status = state_.shard->Whole(rounds);
   if (!status.ok()) state_.last_error = std::string(status.message());
 }
