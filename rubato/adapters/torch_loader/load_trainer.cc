@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/torch_loader/kernels.h"
 #include "rubato/base/status.h"
 #include "rubato/base/version.h"
 
@@ -14,19 +15,6 @@ namespace rubato {
 namespace {
 
 constexpr char kLibrary[] = "librubato_torch.so";
-
-// OpenBLAS knows processors by their model, and takes one it has not heard of for the oldest: on a
-// Xeon newer than itself it multiplies with SSE3, at a third of the speed. What a processor can do
-// is a better guide than its name; whoever sets OPENBLAS_CORETYPE knows better still.
-void ChooseKernels() {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (avx512 || avx2) setenv("OPENBLAS_CORETYPE", avx512 ? "SkylakeX" : "Haswell", /*replace=*/0);
-#endif
-}
 
 }  // namespace
 
