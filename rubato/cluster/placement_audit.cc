@@ -16,13 +16,16 @@ absl::Status Broken(const PlacementAudit::Held& held, const std::string& what) {
 
 }  // namespace
 
-PlacementAudit::PlacementAudit(const ClusterSpec& spec) : up_(spec.nodes.size(), true) {
-  for (size_t n = 0; n < spec.nodes.size(); ++n) {
-    const Gpu gpu{static_cast<int>(n), spec.nodes[n].pool};
-    gpus_.insert(gpus_.end(), static_cast<size_t>(spec.nodes[n].gpus), gpu);
-  }
-  owner_.assign(gpus_.size(), kNobody);
-  before_.assign(gpus_.size(), kNobody);
+PlacementAudit::PlacementAudit(const ClusterSpec& spec) : nodes_(spec.nodes) {
+  serves_.assign(static_cast<size_t>(spec.gpus()), kDown);
+  for (size_t n = 0; n < nodes_.size(); ++n) Serve(static_cast<int>(n), nodes_[n].pool);
+  owner_.assign(serves_.size(), kNobody);
+  before_.assign(serves_.size(), kNobody);
+}
+
+void PlacementAudit::Serve(int n, int pool) {
+  const Node& node = nodes_[static_cast<size_t>(n)];
+  std::fill_n(serves_.begin() + node.first_gpu, node.gpus, pool);
 }
 
 int PlacementAudit::GpusBefore(JobId job) const {
@@ -37,15 +40,15 @@ absl::Status PlacementAudit::Take(const Held& held, int& kept) {
     return Broken(held, absl::StrFormat("holds %d", held.where.size()));
   }
   for (int gpu : held.where) {
-    if (gpu < 0 || gpu >= static_cast<int>(gpus_.size())) {
+    if (gpu < 0 || gpu >= static_cast<int>(serves_.size())) {
       return Broken(held, absl::StrFormat("holds GPU %d, which there is not", gpu));
     }
     const size_t g = static_cast<size_t>(gpu);
-    if (gpus_[g].pool != held.pool) {
-      return Broken(held, absl::StrFormat("holds GPU %d of pool %d", gpu, gpus_[g].pool));
-    }
-    if (!up_[static_cast<size_t>(gpus_[g].node)]) {
+    if (serves_[g] == kDown) {
       return Broken(held, absl::StrFormat("holds GPU %d of a node out of service", gpu));
+    }
+    if (serves_[g] != held.pool) {
+      return Broken(held, absl::StrFormat("holds GPU %d of pool %d", gpu, serves_[g]));
     }
     if (owner_[g] != kNobody) {
       return Broken(held, absl::StrFormat("holds GPU %d twice, or beside another job", gpu));

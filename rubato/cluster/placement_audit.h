@@ -29,8 +29,8 @@ class PlacementAudit {
   };
 
   explicit PlacementAudit(const ClusterSpec& spec);
-  void FailNode(int node) { up_[static_cast<size_t>(node)] = false; }
-  void RepairNode(int node) { up_[static_cast<size_t>(node)] = true; }
+  void FailNode(int node) { Serve(node, kDown); }
+  void RepairNode(int node) { Serve(node, nodes_[static_cast<size_t>(node)].pool); }
 
   // All jobs that hold GPUs, ascending, and those that are said to hold other ones than at the last
   // look (they pay for it). INTERNAL naming the job and the GPU if a job holds another number than
@@ -39,19 +39,17 @@ class PlacementAudit {
   absl::Status Look(absl::Span<const Held> jobs, absl::Span<const JobId> changed);
 
  private:
-  struct Gpu {
-    int node = 0;
-    int pool = 0;
-  };
+  static constexpr int kDown = -1;
   static constexpr int64_t kNobody = -1;
 
-  // Whether the job's GPUs are new to it in part; `kept` of them are not.
+  void Serve(int node, int pool);
+  // Writes the job down as the owner of its GPUs, `kept` of which it had before.
   absl::Status Take(const Held& held, int& kept);
   absl::Status CheckChange(const Held& held, int kept, bool said) const;
   int GpusBefore(JobId job) const;
 
-  std::vector<Gpu> gpus_;
-  std::vector<bool> up_;                                       // By node.
+  std::vector<Node> nodes_;
+  std::vector<int> serves_;                                    // By GPU: its pool, or kDown.
   std::vector<int64_t> owner_;                                 // By GPU, as of this look,
   std::vector<int64_t> before_;                                // and of the last.
   std::vector<std::pair<JobId, int>> counts_, counts_before_;  // Ascending by job.
