@@ -21,7 +21,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kJob[] = "servers: 2\nworkers: {max: 1}\nmax_inflight: 0\nepochs: 4000\n";
+constexpr char kJob[] =
+    "servers: 2\nworkers: {max: 1}\nmax_inflight: 0\nepochs: 4000\nbatches_per_task: 1\n"
+    "shuffle: {tasks: false}\n";
 
 // All that the newest checkpoint of a job holds, whoever held it.
 std::map<std::string, std::string> Everything(const std::string& job_dir) {
@@ -81,13 +83,28 @@ class ServersTest : public testing::Test {
     ASSERT_EQ(calm.Summary()["steps"], summary["steps"]);
     const auto undisturbed = Everything(calm.job_dir());
     ASSERT_GT(undisturbed.size(), 1000u);
-    EXPECT_TRUE(disturbed == undisturbed);
+    int64_t differ = 0;
+    std::string first;
+    for (const auto& [name, state] : undisturbed) {
+      const auto it = disturbed.find(name);
+      if (it != disturbed.end() && it->second == state) continue;
+      if (++differ == 1) first = name;
+    }
+    EXPECT_EQ(differ, 0) << "of " << undisturbed.size() << " and " << disturbed.size()
+                         << " pieces, the first " << first << "; " << summary["steps"] << " steps";
+    EXPECT_EQ(disturbed.size(), undisturbed.size());
   }
 
   ScratchFolder folder_;
   std::string job_;
   std::optional<TrainingJob> training_;
 };
+
+// What the others rest on: how a run is ended, and how long it is, changes nothing before its end.
+TEST_F(ServersTest, ACalmRunIsRepeatable) {
+  Start();
+  ExpectAsIfNothingHadHappened();
+}
 
 TEST_F(ServersTest, TwoBecomeThreeBecomeTwoWhileTrainingGoesOn) {
   Start();
