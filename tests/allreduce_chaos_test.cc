@@ -23,12 +23,12 @@
 namespace rubato {
 namespace {
 
-int Strikes() {
-  int strikes = 25;
-  if (const char* wanted = std::getenv("RUBATO_STRIKES")) {
-    EXPECT_TRUE(absl::SimpleAtoi(wanted, &strikes));
+int FromEnvironment(const char* name, int otherwise) {
+  int value = otherwise;
+  if (const char* text = std::getenv(name)) {
+    EXPECT_TRUE(absl::SimpleAtoi(text, &value)) << name;
   }
-  return strikes;
+  return value;
 }
 
 // So much training that the strikes are over before it is.
@@ -37,8 +37,10 @@ struct Work {
   int epochs = 0;
 };
 Work WorkFor(int strikes) {
-  if (strikes < 100) return {.images = 1500, .epochs = strikes * 4};
-  return {.images = 60000, .epochs = strikes / 10};
+  Work work = {.images = 1500, .epochs = strikes * 4};
+  if (strikes >= 100) work = {.images = 60000, .epochs = strikes / 10};
+  work.epochs = FromEnvironment("RUBATO_EPOCHS", work.epochs);
+  return work;
 }
 
 std::string Job(const Work& work, absl::string_view workers) {
@@ -112,7 +114,7 @@ Struck Strike(TrainingJob& training, Rng& rng, int strikes) {
 }
 
 TEST(AllreduceChaosTest, EveryRecordOnceAndAsGoodAsUndisturbed) {
-  const int strikes = Strikes();
+  const int strikes = FromEnvironment("RUBATO_STRIKES", 25);
   const Work work = WorkFor(strikes);
   ScratchFolder folder;
   TrainingJob training(folder.path(), {WriteDigitsJob(folder, work.images,

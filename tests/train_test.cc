@@ -8,6 +8,7 @@
 #include <fstream>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "tests/job_runner.h"
 
@@ -114,6 +115,21 @@ TEST(TrainTest, ScalesWithoutRestartingAnyone) {
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("workers.max"));
 }
+
+#if defined(__x86_64__)
+// Matrices are multiplied by what the processor can do, from before OpenBLAS looks around.
+TEST(TrainTest, WorkersAreToldTheKernelsToUse) {
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) GTEST_SKIP();
+  ScratchFolder folder;
+  const std::string job = WriteCriteoJob(folder, 40000, "epochs: 400\n");
+  TrainingJob training(folder.path(), {job});
+  ASSERT_TRUE(training.ReachStep(1));
+  for (const TrainingJob::Process& worker : training.Alive("worker")) {
+    EXPECT_THAT(ReadText(absl::StrCat("/proc/", worker.pid, "/environ")),
+                HasSubstr("OPENBLAS_CORETYPE="));
+  }
+}
+#endif
 
 // Ctrl-C ends the job with a checkpoint; --resume goes on from there and counts nothing twice.
 TEST(TrainTest, CtrlCAndResume) {

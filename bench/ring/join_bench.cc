@@ -104,15 +104,20 @@ int RunGrowBench(int rounds) {
       reconnect[size].push_back(slowest_reconnect);
     }
   }
-  const auto change_ms = [&](int size) { return Median(agree[size]) + Median(reconnect[size]); };
-  // Over several sizes at each end, for one alone is mostly the machine's mood.
-  const double small = Median({change_ms(3), change_ms(4), change_ms(5)});
-  const double large = Median({change_ms(14), change_ms(15), change_ms(16)});
+  // The best of the rounds: what a loaded machine leaves of the protocol's own time. Over several
+  // sizes at each end, for one alone is mostly the machine's mood.
+  const auto best = [&](int size) {
+    return *std::min_element(agree[size].begin(), agree[size].end()) +
+           *std::min_element(reconnect[size].begin(), reconnect[size].end());
+  };
+  const double small = Median({best(3), best(4), best(5)});
+  const double large = Median({best(14), best(15), best(16)});
   std::printf("{\"bench\": \"grow\", \"rounds\": %d, \"exponent\": %.2f, \"cases\": [\n", rounds,
               std::log(large / small) / std::log(15.0 / 4));
   for (int size = kFirst + 1; size <= kLast; ++size) {
-    std::printf("  {\"members\": %d, \"agree_ms\": %.2f, \"reconnect_ms\": %.2f}%s\n", size,
-                Median(agree[size]), Median(reconnect[size]), size < kLast ? "," : "");
+    std::printf(
+        "  {\"members\": %d, \"agree_ms\": %.2f, \"reconnect_ms\": %.2f, \"best_ms\": %.2f}%s\n",
+        size, Median(agree[size]), Median(reconnect[size]), best(size), size < kLast ? "," : "");
   }
   std::printf("]}\n");
   return 0;

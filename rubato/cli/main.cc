@@ -4,9 +4,13 @@
 
 #include <iostream>
 
+#include "rubato/adapters/torch_loader/kernels.h"
 #include "rubato/cli/commands.h"
 
 int main(int argc, char** argv) {
+  // The solver behind `simulate` brings OpenBLAS along, which has looked around before main: once
+  // more from the start. If that fails, all goes on as it would have, slower.
+  if (rubato::ChooseKernels()) execv("/proc/self/exe", argv);
   winsize window = {};
   const bool terminal = isatty(STDERR_FILENO) == 1;
   if (terminal) ioctl(STDERR_FILENO, TIOCGWINSZ, &window);

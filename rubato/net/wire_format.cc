@@ -20,7 +20,8 @@ size_t WireKernelsHere(const WireKernels* (&kernels)[3]) {
   kernels[count++] = &kWireKernelsPlain;
 #if defined(__x86_64__)
   __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("f16c")) {
+  // Whatever has AVX2 has F16C, which is older, and which clang cannot be asked about.
+  if (__builtin_cpu_supports("avx2")) {
     kernels[count++] = &kWireKernelsAvx2;
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512bw")) {

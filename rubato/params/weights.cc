@@ -22,6 +22,12 @@ absl::string_view BytesOf(absl::Span<const T> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
+// All floats that are left; none after a failure.
+std::vector<float> RestOf(ByteReader& reader) {
+  return reader.ok() ? reader.GetVector<float>(reader.remaining() / sizeof(float))
+                     : std::vector<float>();
+}
+
 // The first model, or whether the one that came agrees with it.
 absl::Status Agree(const Declaration& model, std::optional<Declaration>* first) {
   if (first->has_value()) return SameDeclaration(**first, model);
@@ -142,13 +148,13 @@ absl::Status ReadWeights(absl::string_view file, absl::string_view bytes, Weight
     }
     if (kind == RecordKind::kWeightsDense) {
       const auto offset = reader.Get<int64_t>();
-      const std::vector<float> weights = reader.GetVector<float>(reader.remaining() / 4);
+      const std::vector<float> weights = RestOf(reader);
       return reader.ok() ? sink.Dense(offset, weights) : reader.Check("dense weights");
     }
     if (kind == RecordKind::kWeightsRows) {
       const auto table = reader.Get<uint64_t>();
       const std::vector<uint64_t> ids = reader.GetVector<uint64_t>(reader.Get<uint64_t>());
-      const std::vector<float> values = reader.GetVector<float>(reader.remaining() / 4);
+      const std::vector<float> values = RestOf(reader);
       RUBATO_RETURN_IF_ERROR(reader.Check("rows"));
       RUBATO_RETURN_IF_ERROR(CheckRows(*signature, table, ids.size(), values.size()));
       rows[table] += static_cast<int64_t>(ids.size());

@@ -13,9 +13,8 @@ constexpr double kHeldBonus = 1.3;
 // Newcomers are short of the near future. Short reservations this far ahead weigh half.
 constexpr double kNearS = 3 * 3600;
 // Where all is promised, a reservation given back is worth so many times more: newcomers find no
-// other room. It hardly counts where a quarter is free, hence the power.
-constexpr double kScarce = 10;
-constexpr double kScarcePower = 4;
+// other room.
+constexpr double kScarce = 6;
 // Who has no way lives on loans alone: they are worth so much more to it,
 constexpr double kLoansAlone = 3;
 // and a little more the shorter the job. Higher powers serve the short ones at too great a cost to
@@ -38,7 +37,9 @@ class Scarcity {
 
  private:
   double At(size_t i) const {
-    return std::pow(1 - static_cast<double>(free_.steps()[i].free) / capacity_, kScarcePower);
+    const double promised = 1 - static_cast<double>(free_.steps()[i].free) / capacity_;
+    const double square = promised * promised;
+    return square * square;  // It hardly counts where a quarter is free.
   }
   double Until(double at_s) const {
     const size_t i = free_.Find(at_s);

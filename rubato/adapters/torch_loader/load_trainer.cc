@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/torch_loader/kernels.h"
 #include "rubato/base/status.h"
 #include "rubato/base/version.h"
 
@@ -37,6 +38,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> LoadTrainerFrom(const std::string& libr
   // Read once, when OpenBLAS is loaded: otherwise it starts a thread for every core.
   setenv("OPENBLAS_NUM_THREADS", "1", 1);
   setenv("OMP_NUM_THREADS", "1", 1);
+  ChooseKernels();
   void* engine = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (engine == nullptr) {
     return absl::NotFoundError(absl::StrCat("cannot open the engine: ", dlerror()));

@@ -102,7 +102,10 @@ function drawJob(c, p, i, { y, h, width }) {
   if (refused) {
     c.fillStyle = fateColours[Fate.refused];
     c.fillRect(x0 - 1.5, y + pad, 3, h - 2 * pad);
-    if (h > 13) c.fillText("refused", x0 + 7, middle);
+    const fits = x0 + 60 < width - right;  // At the right edge the word stands before the mark.
+    c.textAlign = fits ? "left" : "right";
+    if (h > 13) c.fillText("refused", x0 + (fits ? 7 : -7), middle);
+    c.textAlign = "left";
     return;
   }
   c.fillStyle = css_wait;
