@@ -22,7 +22,8 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kJob[] =
-    "servers: 2\nworkers: {max: 1}\nmax_inflight: 0\nepochs: 4000\nbatches_per_task: 4\n";
+    "servers: 2\nworkers: {max: 1}\nmax_inflight: 0\nepochs: 4000\nbatches_per_task: 1\n"
+    "shuffle: {tasks: false}\n";
 
 // All that the newest checkpoint of a job holds, whoever held it.
 std::map<std::string, std::string> Everything(const std::string& job_dir) {

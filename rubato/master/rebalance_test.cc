@@ -69,14 +69,14 @@ void MoveAll(FakeJob& job, int64_t servers, int restarts) {
   for (int turn = 0; turn < 1000; ++turn) {
     const MoveOrder move = job.master->view().move;
     for (int64_t id = 0; id < servers; ++id) {
-      const HeartbeatReply reply = job.Done(job.master->Heartbeat(
-          ServerHeartbeat{.server = ServerId(id),
-                          .incarnation = 1,
-                          .view = job.master->view().number,
-                          .applied = job.disks[static_cast<size_t>(id)],
-                          .checkpointed = job.checkpointed,
-                          .moved = id == move.from ? move.number : 0},
-          job.now));
+      const HeartbeatReply reply = job.Done(
+          job.master->Heartbeat(ServerHeartbeat{.server = ServerId(id),
+                                                .incarnation = 1,
+                                                .view = job.master->view().number,
+                                                .applied = job.disks[static_cast<size_t>(id)],
+                                                .checkpointed = job.checkpointed,
+                                                .moved = id == move.from ? move.number : 0},
+                                job.now));
       EXPECT_TRUE(reply.known);
     }
     if (turn % 3 == 1 && restarts-- > 0) {
