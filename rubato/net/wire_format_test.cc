@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "rubato/base/rng.h"
 
 namespace rubato {
