@@ -83,7 +83,7 @@ class ByteReader {
   // Copies, since the input need not be aligned.
   template <typename T>
   requires std::is_arithmetic_v<T> std::vector<T> GetVector(size_t n) {
-    if (n > remaining() / sizeof(T)) {
+    if (!ok_ || n > remaining() / sizeof(T)) {
       ok_ = false;
       return {};
     }
