@@ -31,7 +31,7 @@ std::string Undisturbed() {
   return WeightsOf(folder);
 }
 
-// Three workers, of whom one dies, as do a server and the master; the weights are those of one
+// Three workers, of whom two die, as do a server and the master; the weights are those of one
 // worker that nobody disturbed, to the bit.
 TEST(ModesTest, SyncGivesTheSameBitsWhoeverDies) {
   const std::string expected = Undisturbed();
@@ -52,6 +52,24 @@ TEST(ModesTest, SyncGivesTheSameBitsWhoeverDies) {
   const nlohmann::json summary = training.Summary();
   EXPECT_EQ(summary["records_committed"], 100000);
   EXPECT_EQ(summary["workers"]["lost"], 2);
+  EXPECT_TRUE(WeightsOf(folder) == expected);
+}
+
+// A third server comes and goes in the midst of rounds, and takes what is staged along.
+TEST(ModesTest, SyncGivesTheSameBitsWhileServersComeAndGo) {
+  const std::string expected = Undisturbed();
+  ScratchFolder folder;
+  TrainingJob training(folder.path(),
+                       {WriteCriteoJob(folder, 20000, absl::StrCat(kSync, "workers: {max: 2}\n"))});
+  ASSERT_TRUE(training.ReachStep(40));
+  for (const char* servers : {"3", "2"}) {
+    const CommandResult scaled = RunRubato({"scale", "job", "--servers", servers}, folder.path());
+    ASSERT_EQ(scaled.exit_code, 0) << scaled.err;
+  }
+  EXPECT_EQ(training.Events("servers_scaled").size(), 2u);
+  ASSERT_TRUE(training.running()) << "too short to tell";
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_TRUE(WeightsOf(folder) == expected);
 }
 

@@ -30,10 +30,6 @@ int64_t Master::ActiveServers() const {
 
 absl::Status Master::ScaleServers(int64_t servers, absl::Time now) {
   if (together()) return absl::InvalidArgumentError("strategy allreduce has no servers");
-  if (options_.job.mode != "async") {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "mode ", options_.job.mode, ": only servers of mode async can change in number"));
-  }
   if (servers < 1 || servers > kPartitions) {
     return absl::InvalidArgumentError(
         absl::StrCat(servers, " servers: there can be 1 to ", kPartitions));

@@ -56,14 +56,16 @@ class AsioParamsServer : public ParamsServer {
     RUBATO_ASSIGN_OR_RETURN(const SocketAddress address,
                             SocketAddress::Parse(state_.options.address));
     RUBATO_ASSIGN_OR_RETURN(state_.store, ParamsStore::Open(state_.options));
+    MoveSource* source = nullptr;
     {
       WriterLock lock(state_.mu);
       RUBATO_ASSIGN_OR_RETURN(state_.shard, state_.store->Recover(memory_));
       state_.source = std::make_unique<MoveSource>(*state_.shard, state_.store->life());
+      source = state_.source.get();
     }
     line_ = std::make_unique<MoveLine>(
         io(), MoveLineOptions{.job = state_.options.job, .servers = state_.options.servers},
-        state_.mu, *state_.source, [this] { MoveChanged(); });
+        state_.mu, *source, [this] { MoveChanged(); });
     RUBATO_ASSIGN_OR_RETURN(listener_, FrameListener::Listen(io(), address));
     address_ = listener_->address().ToString();
     // The connections go round the lanes.
