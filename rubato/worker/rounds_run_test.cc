@@ -322,8 +322,8 @@ class Job {
 
   void Restart(size_t s) {
     const auto server = static_cast<int64_t>(s), servers = static_cast<int64_t>(shards_.size());
-    shards_[s] =
-        std::make_unique<Shard>(memory_, ShardOptions{.server = server, .servers = servers});
+    shards_[s] = std::make_unique<Shard>(
+        memory_, ShardOptions{.server = server, .servers = servers, .rows_max = 1 << 16});
     shards_[s]->SetView(1, ids_);
     if (!checkpoints_[s].records.empty()) {
       size_t bytes = 0;
@@ -332,7 +332,8 @@ class Job {
       for (const auto& [kind, body] : checkpoints_[s].records) {
         Buffer aligned;
         aligned.Append(body.data(), body.size());
-        ASSERT_TRUE(reader.Add(kind, aligned.view()).ok());
+        const absl::Status status = reader.Add(kind, aligned.view());
+        ASSERT_TRUE(status.ok()) << status;
       }
       ASSERT_TRUE(reader.Finish().ok());
     }
@@ -445,7 +446,7 @@ TEST(RoundsRunTest, ToleranceAndHybridTrainToTheEnd) {
 TEST(RoundsRunTest, HybridMovesRowsAtOnceAndDenseWeightsByRounds) {
   SystemMemory memory(/*huge_pages=*/false);
   TinyTrainer trainer;
-  Shard shard(memory, {});
+  Shard shard(memory, {.rows_max = 1 << 16});
   shard.SetView(1, {WorkerId(1)});
   const Declaration declaration = {.signature = trainer.signature(),
                                    .optimizer = {.name = "sgd", .learning_rate = 1},
