@@ -5,16 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
-#include <filesystem>
-#include <map>
 #include <optional>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/rng.h"
-#include "rubato/params/checkpoint.h"
 #include "tests/job_runner.h"
+#include "tests/server_state.h"
 
 namespace rubato {
 namespace {
@@ -24,31 +22,6 @@ using ::testing::HasSubstr;
 constexpr char kJob[] =
     "servers: 2\nworkers: {max: 1}\nmax_inflight: 0\nepochs: 4000\nbatches_per_task: 1\n"
     "shuffle: {tasks: false}\n";
-
-// All that the newest checkpoint of a job holds, whoever held it.
-std::map<std::string, std::string> Everything(const std::string& job_dir) {
-  int64_t newest = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(job_dir + "/checkpoints")) {
-    newest = std::max<int64_t>(newest, std::atoll(entry.path().filename().c_str()));
-  }
-  const std::string folder = absl::StrCat(job_dir, "/checkpoints/", newest);
-  const auto manifest = nlohmann::json::parse(ReadText(folder + "/manifest.json"));
-  std::vector<std::string> bytes;
-  for (int64_t s = 0; s < manifest["servers"].get<int64_t>(); ++s) {
-    bytes.push_back(ReadText(absl::StrCat(folder, "/server-", s, ".ckpt")));
-  }
-  std::vector<CheckpointFile> files;
-  for (const std::string& file : bytes) files.push_back({folder, file});
-  SystemMemory memory(/*huge_pages=*/false);
-  Shard shard(memory, {.server = 0, .servers = 1});
-  const absl::Status status = RestoreShard(shard, files);
-  EXPECT_TRUE(status.ok()) << status;
-  std::map<std::string, std::string> all;
-  shard.VisitState([&](const std::string& name, absl::string_view state) {
-    EXPECT_TRUE(all.emplace(name, std::string(state)).second) << name;
-  });
-  return all;
-}
 
 class ServersTest : public testing::Test {
  protected:
@@ -73,7 +46,7 @@ class ServersTest : public testing::Test {
     const nlohmann::json summary = training_->Summary();
     ASSERT_EQ(summary["state"], "stopped") << summary;
     ASSERT_EQ(summary["records_repeated"], 0);
-    const auto disturbed = Everything(training_->job_dir());
+    const auto disturbed = ServerState(training_->job_dir());
     ScratchFolder calm_folder;
     const std::string job =
         WriteCriteoJob(calm_folder, 20000,
@@ -81,7 +54,7 @@ class ServersTest : public testing::Test {
     TrainingJob calm(calm_folder.path(), {job});
     ASSERT_EQ(calm.Wait().exit_code, 0);
     ASSERT_EQ(calm.Summary()["steps"], summary["steps"]);
-    const auto undisturbed = Everything(calm.job_dir());
+    const auto undisturbed = ServerState(calm.job_dir());
     ASSERT_GT(undisturbed.size(), 1000u);
     int64_t differ = 0;
     std::string first;
