@@ -63,7 +63,8 @@ TEST_F(RecoveryTest, AWorkerDies) {
   Start();
   const auto victim = training_->Alive("worker").front();
   KillOneAndExpectProgress("worker");
-  EXPECT_GT(training_->Show()["records_recomputed"], 0);
+  // What it had under way, which may be nothing if it was between two tasks (losses_test counts).
+  EXPECT_LE(training_->Show()["records_recomputed"], 3 * 256);
   EXPECT_EQ(training_->Events("worker_launched").back()["cause"],
             absl::StrCat("replaces worker-", victim.id));
 }
