@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <string>
 
+#include "tests/digit_pixels.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
 
 // idx files of `images` training images and 300 to validate with, and a job file of strategy
 // allreduce over them; `extra` is appended. Returns the job file.
-std::string WriteDigitsJob(const ScratchFolder& folder, int64_t images, const std::string& extra);
+std::string WriteDigitsJob(const ScratchFolder& folder, int64_t images, const std::string& extra,
+                           int contrast = kPlainContrast);
 
 }  // namespace rubato
 

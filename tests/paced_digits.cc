@@ -1,0 +1,67 @@
+// A source of drawn digits that can be held back, so that a test has time for its strikes however
+// fast or busy the machine is, and undisturbed runs over the same records take none.
+//
+// A place is a file that says "records seed contrast". While there is a file `pace` beside it, each
+// record that is read takes as many microseconds as it says.
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "rubato/data/custom_source.h"
+#include "tests/digit_pixels.h"
+
+class PacedDigits : public rubato::CustomSource {
+ public:
+  static absl::StatusOr<std::unique_ptr<PacedDigits>> Open(const std::string& place) {
+    std::unique_ptr<PacedDigits> digits(new PacedDigits(place));
+    std::ifstream file(place);
+    int64_t records = 0;
+    uint64_t seed = 0;
+    int contrast = 0;
+    if (!(file >> records >> seed >> contrast)) return absl::NotFoundError("says no number");
+    std::vector<std::string> shades;  // From 0 to 1, as models like them.
+    for (int i = 0; i < 256; ++i) shades.push_back(absl::StrFormat("%.3f", i / 255.0));
+    rubato::Rng rng(seed);
+    for (int64_t i = 0; i < records; ++i) {
+      const rubato::DigitImage image = rubato::NextDigit(rng, contrast);
+      std::string row = absl::StrCat(image.kind);
+      for (const uint8_t pixel : image.pixels) absl::StrAppend(&row, ",", shades[pixel]);
+      digits->rows_.push_back(std::move(row));
+    }
+    return digits;
+  }
+
+  std::string format() const override { return "csv"; }
+  std::string columns() const override {
+    std::string names = "digit";
+    for (int i = 0; i < rubato::kDigitPixels; ++i) absl::StrAppend(&names, ",p", i);
+    return names;
+  }
+  int64_t records() const override { return static_cast<int64_t>(rows_.size()); }
+  std::string Locate(int64_t record) const override { return absl::StrCat(place_, ", ", record); }
+
+  absl::Status Read(int64_t begin, int64_t end,
+                    absl::FunctionRef<absl::Status(int64_t, absl::string_view)> visit) override {
+    useconds_t pace_us = 0;
+    std::ifstream(place_.substr(0, place_.rfind('/')) + "/pace") >> pace_us;
+    if (pace_us > 0) usleep(pace_us * static_cast<useconds_t>(end - begin));
+    for (int64_t record = begin; record < end; ++record) {
+      const absl::Status status = visit(record, rows_[static_cast<size_t>(record)]);
+      if (!status.ok()) return status;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  explicit PacedDigits(std::string place) : place_(std::move(place)) {}
+
+  const std::string place_;
+  std::vector<std::string> rows_;
+};
+
+RUBATO_SOURCE(PacedDigits)
