@@ -3,6 +3,7 @@
 // the rows, as a server's threads do. And what a row costs, and the slowest push while growing.
 //
 //   params_table_bench [--rows 1e7] [--dim 16] [--rounds 5] [--batches 300] [--grow 2e7]
+//                      [--threads 1|2] [--adam 0|1]
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -232,12 +233,14 @@ Json ReportGrowth(uint64_t rows) {
 }
 
 int Main(int argc, char** argv) {
-  CheckFlags(argc, argv, {"rows", "dim", "rounds", "batches", "grow"});
+  CheckFlags(argc, argv, {"rows", "dim", "rounds", "batches", "grow", "threads", "adam"});
   Setting setting = {.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6)),
                      .dim = static_cast<size_t>(Flag(argc, argv, "dim", 16)),
                      .rounds = static_cast<int>(Flag(argc, argv, "rounds", 5)),
                      .batches = static_cast<size_t>(Flag(argc, argv, "batches", 300))};
   const auto grow = static_cast<uint64_t>(Flag(argc, argv, "grow", 20e6));
+  const auto only_threads = static_cast<size_t>(Flag(argc, argv, "threads", 0));
+  const double adam = Flag(argc, argv, "adam", 1);
   Json report;
   report.Number("rows", static_cast<double>(setting.rows));
   report.Number("dim", static_cast<double>(setting.dim));
@@ -245,7 +248,8 @@ int Main(int argc, char** argv) {
   for (const char* optimizer : {"adagrad", "adam"}) {
     for (const size_t threads : {1, 2}) {
       for (const bool zipf : {false, true}) {
-        if (setting.rows == 0) continue;
+        if (setting.rows == 0 || (only_threads != 0 && threads != only_threads)) continue;
+        if (adam == 0 && optimizer == std::string("adam")) continue;
         setting.optimizer = optimizer;
         setting.threads = threads;
         setting.zipf = zipf;

@@ -23,6 +23,8 @@ struct World {
   WireFormat wire = WireFormat::kFp32;
   int64_t threads = 2;
   double seconds = 1;
+  size_t keys = 0;  // Only requests of so many, unless 0.
+  int push = -1;    // Only pulls (0), or pushes (1).
 };
 
 struct Setting {
@@ -112,6 +114,9 @@ Json RunWorld(const World& world) {
     for (const size_t keys : {size_t{1000}, size_t{10000}, size_t{100000}}) {
       for (const auto& [in_flight, clients] : {std::pair{1, 1}, std::pair{4, 1}, std::pair{4, 2}}) {
         for (const bool push : {false, true}) {
+          if ((world.keys != 0 && keys != world.keys) || (world.push >= 0 && push != world.push)) {
+            continue;
+          }
           const Setting setting = {keys, static_cast<size_t>(in_flight),
                                    static_cast<size_t>(clients), push};
           report.Object(Name(setting), bench.Run(setting));
@@ -125,11 +130,13 @@ Json RunWorld(const World& world) {
 // One line of the report for every socket, format and size of a row, unless told which.
 int Main(int argc, char** argv) {
   if (const auto code = ServerProcess::Main(argc, argv)) return *code;
-  CheckFlags(argc, argv, {"rows", "dim", "seconds", "threads", "tcp", "bits"});
+  CheckFlags(argc, argv, {"rows", "dim", "seconds", "threads", "tcp", "bits", "keys", "push"});
   World world;
   world.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 4e6));
   world.seconds = Flag(argc, argv, "seconds", 1);
   world.threads = static_cast<int64_t>(Flag(argc, argv, "threads", 2));
+  world.keys = static_cast<size_t>(Flag(argc, argv, "keys", 0));
+  world.push = static_cast<int>(Flag(argc, argv, "push", -1));
   const auto only_dim = static_cast<size_t>(Flag(argc, argv, "dim", 0));
   const double only_tcp = Flag(argc, argv, "tcp", -1);
   const double only_bits = Flag(argc, argv, "bits", 0);

@@ -175,22 +175,44 @@ class FuzzTest : public testing::Test {
   static constexpr uint64_t kRowsMax = 1 << 16;
 
   FuzzTest() {
+    for (const PushMode mode : {PushMode::kAsync, PushMode::kSync, PushMode::kHybrid}) {
+      samples_.push_back(SampleOf(mode));
+    }
+  }
+
+  // What a server of each mode has on disk. In rounds, the last one's gradients are still staged.
+  struct Sample {
+    PushMode mode;
+    Records log, checkpoint, weights;
+  };
+  Sample SampleOf(PushMode mode) {
+    Sample sample{.mode = mode};
     Shard shard(memory_, options_);
     shard.SetView(1, {WorkerId(1)});
-    EXPECT_TRUE(shard.Declare(Declared(), &log_).ok());
+    EXPECT_TRUE(shard.Declare(Declared(mode), &sample.log).ok());
     for (int64_t n = 0; n < 6; ++n) {
-      EXPECT_EQ(*shard.Push(Aligned(PushOf(n)), &log_), PushOutcome::kApplied);
+      EXPECT_EQ(*shard.Push(Aligned(PushOf(n)), &sample.log), PushOutcome::kApplied);
     }
+    EXPECT_EQ(shard.rounds(), mode == PushMode::kAsync ? 0 : 2);
     CheckpointWriter writer(shard, {.version = 1, .first_segment = 2});
-    while (!*writer.Step(checkpoint_)) {
+    while (!*writer.Step(sample.checkpoint)) {
     }
-    WeightsWriter weights(export_);
+    const auto staged = std::count_if(
+        sample.checkpoint.all.begin(), sample.checkpoint.all.end(),
+        [](const Record& record) { return record.kind == RecordKind::kCheckpointStaged; });
+    EXPECT_EQ(staged, mode == PushMode::kAsync ? 0 : 2);
+    WeightsWriter weights(sample.weights);
     EXPECT_TRUE(shard.VisitWeights(weights).ok() && weights.Finish().ok());
+    return sample;
+  }
+  const Sample& AnySample(Damage& damage) const {
+    return samples_[damage.rng.Below(samples_.size())];
   }
 
   // Two tables, with rows that are counted first and may go, and one with columns in groups.
-  static Declaration Model() {
+  static Declaration Model(PushMode mode) {
     Declaration model;
+    model.mode = mode;
     model.signature.dense_size = kDense;
     model.signature.dense = {{.name = "top", .shape = {4, 6}, .size = kDense}};
     model.signature.tables.resize(2);
@@ -207,7 +229,10 @@ class FuzzTest : public testing::Test {
     model.dense.assign(kDense, 0.5f);
     return model;
   }
-  static std::string Declared() { return EncodeDeclaration(Model(), {{0, kDense}}); }
+  static std::string Declared(PushMode mode) {
+    return EncodeDeclaration(Model(mode), {{0, kDense}});
+  }
+  // Two batches make a round, and the first of the next says that it is whole.
   static std::string PushOf(int64_t n) {
     std::vector<uint64_t> ids;
     for (uint64_t i = 0; i < 20; ++i) ids.push_back(Mix((i * (n % 3 + 1)) % 40));
@@ -219,18 +244,21 @@ class FuzzTest : public testing::Test {
     request.key = {.epoch = 0, .task = 0, .begin = n * 32, .end = n * 32 + 32};
     request.worker = WorkerId(1);
     request.view = 1;
+    request.records = 32;
+    request.round = request.rounds = n / 2;
     request.tables = {{ids, deep}, {ids, both}};
     request.dense = dense;
     PushSplit split;
     split.Encode(request, PartitionMap::Even(1));
     return std::string(split.body(0).view());
   }
-  static std::string PullOf() {
+  static std::string PullOf(int64_t rounds = 0) {
     const std::vector<uint64_t> ids = {1, 2, Mix(3)};
     std::vector<float> deep(ids.size() * 4), both(ids.size() * 3), dense(kDense);
     PullSplit split;
     split.Encode({.tables = {{ids, absl::MakeSpan(deep)}, {ids, absl::MakeSpan(both)}},
-                  .dense = absl::MakeSpan(dense)},
+                  .dense = absl::MakeSpan(dense),
+                  .rounds = rounds},
                  PartitionMap::Even(1));
     return std::string(split.body(0).view());
   }
@@ -269,11 +297,13 @@ class FuzzTest : public testing::Test {
     Buffer reply;
     shard.Pull(Aligned(PullOf()), &reply).IgnoreError();
     shard.Push(Aligned(PushOf(100)), nullptr).IgnoreError();
+    shard.Whole(shard.rounds() + 1).IgnoreError();
+    shard.Export();
   }
 
   SystemMemory memory_{/*huge_pages=*/false};
   ShardOptions options_{.rows_max = kRowsMax};
-  Records log_, checkpoint_, export_;
+  std::vector<Sample> samples_;
   std::unique_ptr<uint64_t[]> aligned_;
 };
 
@@ -287,14 +317,16 @@ std::string FrameBytes(ParamsOp op, const std::string& body) {
 
 // A client that says anything at all, in pieces of any size.
 TEST_F(FuzzTest, Frames) {
-  const std::vector<std::pair<ParamsOp, std::string>> talk = {
-      {ParamsOp::kHello, EncodeHello({.job = "ctr"})},
-      {ParamsOp::kDeclare, Declared()},
-      {ParamsOp::kPull, PullOf()},
-      {ParamsOp::kPush, PushOf(0)},
-      {ParamsOp::kPush, PushOf(1)},
-      {ParamsOp::kPull, PullOf()}};
   Search([&](Damage& damage) {
+    const std::vector<std::pair<ParamsOp, std::string>> talk = {
+        {ParamsOp::kHello, EncodeHello({.job = "ctr"})},
+        {ParamsOp::kDeclare, Declared(AnySample(damage).mode)},
+        {ParamsOp::kPull, PullOf()},
+        {ParamsOp::kPush, PushOf(0)},
+        {ParamsOp::kPush, PushOf(1)},
+        {ParamsOp::kPull, PullOf(/*rounds=*/1)},
+        {ParamsOp::kPush, PushOf(2)},
+        {ParamsOp::kPull, PullOf(/*rounds=*/1)}};
     std::string stream;
     const size_t harmed = damage.rng.Below(talk.size() + 1);
     for (size_t i = 0; i < talk.size(); ++i) {
@@ -329,6 +361,7 @@ TEST_F(FuzzTest, Frames) {
             all_taken &= shard.Declare(body, nullptr).ok();
             break;
           case ParamsOp::kPull:
+            if (shard.PullChanges(body)) all_taken &= shard.BeforePull(body).ok();
             all_taken &= shard.Pull(body, &reply).ok();
             break;
           case ParamsOp::kPush:
@@ -354,7 +387,7 @@ TEST_F(FuzzTest, Frames) {
 TEST_F(FuzzTest, Replies) {
   Shard shard(memory_, options_);
   shard.SetView(1, {WorkerId(1)});
-  ASSERT_TRUE(shard.Declare(Declared(), nullptr).ok());
+  ASSERT_TRUE(shard.Declare(Declared(PushMode::kAsync), nullptr).ok());
   Buffer reply;
   ASSERT_TRUE(shard.Pull(Aligned(PullOf()), &reply).ok());
   const std::string sound(reply.view());
@@ -375,7 +408,7 @@ TEST_F(FuzzTest, PushLogs) {
   Search([&](Damage& damage) {
     Shard shard(memory_, options_);
     const auto read = ReadRecords(
-        "push.log", Aligned(log_.Harmed(damage)),
+        "push.log", Aligned(AnySample(damage).log.Harmed(damage)),
         [&](RecordKind kind, absl::string_view body) { return shard.Replay(kind, body); });
     Use(shard);
     return read.ok() && !read->torn;
@@ -395,7 +428,7 @@ TEST_F(FuzzTest, Checkpoints) {
       return read.ok() && reader.Finish().ok();
     };
     Shard shard(memory_, options_);
-    if (!restore(shard, checkpoint_.Harmed(damage))) return false;
+    if (!restore(shard, AnySample(damage).checkpoint.Harmed(damage))) return false;
     Records again;
     {
       CheckpointWriter writer(shard, {.version = 2});
@@ -413,7 +446,8 @@ TEST_F(FuzzTest, Checkpoints) {
 TEST_F(FuzzTest, Exports) {
   Search([&](Damage& damage) {
     FrozenWeights weights;
-    return ReadWeights("weights", Aligned(export_.Harmed(damage)), weights).ok() &&
+    return ReadWeights("weights", Aligned(AnySample(damage).weights.Harmed(damage)), weights)
+               .ok() &&
            weights.Finish().ok() && weights.rows() >= 0;
   });
 }

@@ -319,9 +319,9 @@ class AsioParamsClient : public ParamsClient {
       };
       if (stopping_) {
         done(absl::CancelledError("the client has stopped"));
-      } else if (const size_t bytes = request->body(s).size(); bytes > kFrameBytesMax) {
+      } else if (const size_t bytes = request->body(s).size(); bytes > options_.request_bytes_max) {
         done(absl::InvalidArgumentError(absl::StrCat("a request of ", bytes, " bytes to server ", s,
-                                                     ", but at most ", kFrameBytesMax,
+                                                     ", but at most ", options_.request_bytes_max,
                                                      " go at once: lower batch_size")));
       } else {
         links_[static_cast<size_t>(s)]->Send({T::kOp, request->body(s), request, done});

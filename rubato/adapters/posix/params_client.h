@@ -22,6 +22,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rubato/net/frame.h"
 #include "rubato/net/wire_format.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/partition.h"
@@ -33,6 +34,9 @@ struct ParamsClientOptions {
   int64_t servers = 1;  // How many there are at the job's start, who share everything evenly.
   WireFormat wire = WireFormat::kFp32;                // Of weights and gradients, there and back.
   absl::Duration reconnect = absl::Milliseconds(20);  // Between attempts to reach a server.
+  // Of a request's part for one server. A larger one is refused here: the server would close the
+  // connection, and it would be sent again for ever.
+  size_t request_bytes_max = kFrameBytesMax;
 };
 
 class ParamsClient {

@@ -516,6 +516,31 @@ TEST_P(ParamsServerTest, ManyPullsInFlightEachGetTheirOwn) {
   }
 }
 
+// What one frame cannot hold is refused before it is sent, and nothing else suffers.
+TEST_P(ParamsServerTest, ARequestTooLargeForAFrameIsRefusedHere) {
+  Start(0, 1);
+  const auto client = ParamsClient::Start({.job = "ctr", .request_bytes_max = 1000});
+  client->SetServers(Addresses());
+  ASSERT_TRUE(Declare(Connect(), Model()).ok());
+  const std::vector<uint64_t> few(100, 1), many(300, 1);
+  std::vector<float> rows(many.size() * kDim);
+  const auto pull = [&](const std::vector<uint64_t>& ids) {
+    Answer<absl::Status> answer;
+    client->Pull({.tables = {{ids, absl::MakeSpan(rows).subspan(0, ids.size() * kDim)}}},
+                 answer.callback());
+    return answer.get();
+  };
+  const absl::Status refused = pull(many);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()),
+              HasSubstr("bytes to server 0, but at most 1000 go at once: lower batch_size"));
+  EXPECT_TRUE(pull(few).ok());
+  const absl::StatusOr<PushOutcome> pushed = Push(*client, {.number = 1});
+  EXPECT_EQ(pushed.status().code(), absl::StatusCode::kInvalidArgument) << pushed.status();
+  client->Stop();
+  EXPECT_EQ(servers_[0]->Stats().pushes, 0);
+}
+
 TEST_P(ParamsServerTest, StoppingAnswersEverybody) {
   Start(0);
   servers_.resize(2);  // The second one never comes.
