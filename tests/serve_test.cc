@@ -32,8 +32,11 @@ class ServeTest : public testing::Test {
     ASSERT_EQ(Run({"init", "--data", "people.csv", "--validation", "test.csv", "--label", "income"})
                   .exit_code,
               0);
+    // Decay that rows must catch up with and the statistics of batch norm: what an export could
+    // forget.
     TrainingJob training(path(), {path() + "/job.yaml", "--set", "servers=2", "--set",
-                                  "optimizer.weight_decay=0.001", "--set", "epochs=2"});
+                                  "optimizer.weight_decay=0.001", "--set",
+                                  "model_options.batch_norm=true", "--set", "epochs=2"});
     const CommandResult result = training.Wait();
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const CommandResult exported = Run({"export", "job", "--out", "model", "--json"});
