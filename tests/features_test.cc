@@ -151,5 +151,24 @@ INSTANTIATE_TEST_SUITE_P(
                     {"features.yaml:2", "deviation: 0"}}),
     [](const auto& info) { return info.param.name; });
 
+// A vocabulary in a file of its own: the word is named, and so is the file, and nothing started.
+TEST(BadVocabularyTest, AFileWithAWordTwiceIsExplainedWithTwo) {
+  ScratchFolder folder;
+  folder.Write("people.csv", PeopleCsv(100, 0));
+  folder.Write("towns.txt", "Oslo\nRome, Italy\nOslo\n");
+  folder.Write("features.yaml",
+               "label: {column: income, positive: \">50K\"}\nfeatures:\n"
+               "  - {column: town, transform: lookup, vocabulary_file: towns.txt}\n");
+  const std::string job = folder.Write("job.yaml",
+                                       "model: logistic\nfeatures: features.yaml\n"
+                                       "data: {train: people.csv, format: csv, label: income}\n");
+  const CommandResult twice =
+      RunRubato({"train", job, "--job-dir", folder.path() + "/job"}, folder.path());
+  EXPECT_EQ(twice.exit_code, 2) << twice.err;
+  EXPECT_THAT(twice.err, HasSubstr("towns.txt"));
+  EXPECT_THAT(twice.err, HasSubstr("'Oslo' is word 1 and again word 3"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/job"));
+}
+
 }  // namespace
 }  // namespace rubato

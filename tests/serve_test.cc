@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "rubato/adapters/sql/connection.h"
 #include "tests/job_runner.h"
 #include "tests/people.h"
 
@@ -32,8 +33,11 @@ class ServeTest : public testing::Test {
     ASSERT_EQ(Run({"init", "--data", "people.csv", "--validation", "test.csv", "--label", "income"})
                   .exit_code,
               0);
+    // Decay that rows must catch up with and the statistics of batch norm: what an export could
+    // forget.
     TrainingJob training(path(), {path() + "/job.yaml", "--set", "servers=2", "--set",
-                                  "optimizer.weight_decay=0.001", "--set", "epochs=2"});
+                                  "optimizer.weight_decay=0.001", "--set",
+                                  "model_options.batch_norm=true", "--set", "epochs=2"});
     const CommandResult result = training.Wait();
     ASSERT_EQ(result.exit_code, 0) << result.err;
     const CommandResult exported = Run({"export", "job", "--out", "model", "--json"});
@@ -238,18 +242,28 @@ TEST_F(ServeTest, TorchScriptScoresAsTheModel) {
 // The same scores in a database; killed on the way, every row is there once all the same.
 TEST_F(ServeTest, PredictIntoSqliteGoesOnAfterAKill) {
   folder_->Write("most.csv", PeopleCsv(200000, 0));
-  const std::string out = "sqlite://scores.db?table=scores";
+  const std::string out = absl::StrCat("sqlite://", path(), "/scores.db?table=scores");
   const std::vector<std::string> command = {"predict", "model", "--data", "most.csv",
                                             "--out",   out,     "--id",   "serial"};
+  const absl::StatusOr<SqlUri> uri = ParseSqlUri(out);
+  ASSERT_TRUE(uri.ok()) << uri.status();
+  const auto kept = [&] {
+    int64_t records = 0;
+    if (!fs::exists(path() + "/scores.db")) return records;
+    Connection connection(*uri, {});
+    const auto found = connection.QueryOnce("SELECT records FROM rubato_predictions");
+    if (!found.ok() || found->rows.empty()) return records;  // Not yet, or being written.
+    EXPECT_TRUE(absl::SimpleAtoi(found->rows[0][0].value_or(""), &records));
+    return records;
+  };
   RunningCommand predict(command, path());
-  ASSERT_TRUE(Eventually([&] {
-    const bool begun =
-        fs::exists(path() + "/scores.db") && fs::file_size(path() + "/scores.db") > 100000;
-    return begun || !predict.running();
-  })) << predict.err();
-  predict.End(SIGKILL);  // Before or after a commit: either will do.
+  ASSERT_TRUE(Eventually([&] { return kept() > 0 || !predict.running(); })) << predict.err();
+  predict.End(SIGKILL);
+  const int64_t before = kept();
+  ASSERT_GT(before, 0);
   const CommandResult last = Run(command);
   ASSERT_EQ(last.exit_code, 0) << last.err;
+  EXPECT_THAT(last.err, HasSubstr(absl::StrCat("went on after ", before, " records")));
   ASSERT_EQ(Run({"predict", "model", "--data", "most.csv", "--out", "most.tsv", "--id", "serial"})
                 .exit_code,
             0);

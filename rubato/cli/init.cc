@@ -12,6 +12,7 @@
 #include "rubato/base/status.h"
 #include "rubato/cli/analysis_report.h"
 #include "rubato/cli/commands.h"
+#include "rubato/cli/recipe.h"
 #include "rubato/cli/recognise.h"
 
 namespace rubato {
@@ -73,29 +74,6 @@ std::string NameFor(const std::string& path) {
   }
   while (!name.empty() && name.back() == '-') name.pop_back();
   return name.empty() ? "job" : name;
-}
-
-// The recipe that good models share: Adam, and evaluations that say when to go slower and when to
-// stop. Without anything to evaluate on, a fixed number of passes, few of them over large data.
-void ChooseRecipe(int64_t rows, JobSpec* spec) {
-  const bool linear = spec->model == "logistic";
-  spec->batch_size = rows < 20000 ? 128 : rows < 200000 ? 256 : rows < 2000000 ? 1024 : 4096;
-  spec->optimizer.name = "adam";
-  // In a short job gradients of old weights show; there is little speed to be had for them.
-  if (rows < 200000) spec->max_inflight = 0;
-  spec->optimizer.learning_rate = linear ? 0.01 : 0.001;
-  spec->model_options = {{"use_dense", "true"}};
-  if (!linear) spec->model_options.insert({{"dim", "16"}, {"l2", "0.001"}});
-  if (!linear && spec->model != "fm") spec->model_options.insert({{"dropout", "0.1"}});
-  if (spec->data.validation.empty()) {
-    spec->epochs = rows < 20000 ? 8 : rows < 100000 ? 4 : rows < 1000000 ? 2 : 1;
-    return;
-  }
-  spec->epochs = rows < 1000000 ? 100 : 20;  // At most: it stops when there is no gain.
-  const int64_t epoch_steps = (rows + spec->batch_size - 1) / spec->batch_size;
-  spec->evaluate.every_steps = rows < 1000000 ? epoch_steps : (epoch_steps + 3) / 4;
-  spec->evaluate.lower_rate = 0.1;
-  spec->evaluate.stop_after_stalls = 2;
 }
 
 absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {

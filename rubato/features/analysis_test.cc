@@ -91,6 +91,26 @@ TEST(ProposeTest, MakesSenseOfATable) {
   EXPECT_TRUE(Pipeline::Create(*spec, people.columns, {}).ok());
 }
 
+// One row in ten has a film that only one other row has.
+TEST(ProposeTest, RareValuesAreMergedWhereARowHasManyOfThem) {
+  for (const size_t columns : {1, 3}) {
+    Analysis analysis;
+    analysis.columns = {"click"};
+    for (size_t i = 0; i < columns; ++i) analysis.columns.push_back(absl::StrCat("film", i));
+    analysis.stats.resize(analysis.columns.size());
+    for (int row = 0; row < 6000; ++row) {
+      const std::string film = row % 10 == 0 ? absl::StrCat("rare", row / 20) : "known";
+      std::vector<absl::string_view> cells(columns, film);
+      cells.insert(cells.begin(), row % 3 == 0 ? "1" : "0");
+      analysis.Add(cells);
+    }
+    const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "click");
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    ASSERT_EQ(spec->features.size(), columns);
+    EXPECT_THAT(spec->features[0].vocabulary, testing::SizeIs(columns == 1 ? 301 : 1));
+  }
+}
+
 TEST(ProposeTest, LabelsOfTwoNumbersTakeTheLarger) {
   Analysis analysis;
   analysis.columns = {"y", "x"};

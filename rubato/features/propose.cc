@@ -14,18 +14,20 @@
 namespace rubato {
 namespace {
 
-// As often must a value occur before it gets an id of its own. What is seen a few times only is
-// remembered rather than learned from, most of all by deep models. But where such values are few
-// rows in all, as the rare films of a catalogue, they cost little and may tell much.
-int64_t OftenEnough(const ColumnStats& stats, int64_t rows) {
-  const int64_t often = rows >= 50000 ? 10 : rows >= 5000 ? 3 : 2;
-  if (stats.common().error() >= often) return often;
+// As often must a value occur before it gets an id of its own, where rare values matter at all.
+int64_t OftenEnough(int64_t rows) {
+  if (rows >= 1'000'000) return 50;
+  return rows >= 50'000 ? 10 : rows >= 5'000 ? 3 : 2;
+}
+
+// The share of a text's values that occur less often than `often`; 1 if nobody knows.
+double RareShare(const ColumnStats& stats, int64_t often) {
+  if (stats.common().error() >= often) return 1;
   int64_t frequent = 0;
   for (const CommonTexts::Item& item : stats.common().Items()) {
     if (item.count >= often) frequent += item.count;
   }
-  const double rare = 1 - static_cast<double>(frequent) / static_cast<double>(stats.present());
-  return rare > 0.2 ? often : 2;
+  return 1 - static_cast<double>(frequent) / static_cast<double>(stats.present());
 }
 
 // Bins of a number: fine enough to follow a curve, with enough rows in each.
@@ -57,9 +59,8 @@ FeatureSpec Plain(const std::string& name, const char* transform, const std::str
   return f;
 }
 
-void ProposeText(const std::string& column, const ColumnStats& stats, int64_t rows,
+void ProposeText(const std::string& column, const ColumnStats& stats, int64_t often,
                  FeaturesSpec* spec) {
-  const int64_t often = OftenEnough(stats, rows);
   FeatureSpec f = Plain(column, "hash", column);
   // A count may be too low by the error; then rare and common cannot be told apart.
   if (stats.common().error() < often) {
@@ -102,6 +103,39 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label, Fe
   return absl::OkStatus();
 }
 
+enum class Use { kNone, kNumber, kText };
+
+Use UseOf(const Analysis& analysis, size_t column) {
+  const ColumnStats& stats = analysis.stats[column];
+  if (stats.distinct() < 2) return Use::kNone;
+  // An entry's index names something, though it looks like a number.
+  const bool ids_only =
+      analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
+  const bool is_id =
+      stats.integers() == stats.numbers() && IsNamedLikeAnId(analysis.columns[column]);
+  if (stats.is_number() && stats.deviation() > 0 && !ids_only && !is_id) return Use::kNumber;
+  const bool never_repeats =
+      stats.present() >= 100 &&
+      static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
+  return never_repeats ? Use::kNone : Use::kText;
+}
+
+// From which count on a value gets an id of its own. What is seen a few times only is remembered
+// rather than learned from, most of all by deep models. It is the more harm the more of it there is
+// in a row: among 26 columns with a rare value now and then it is noise, while the rare films of a
+// catalogue, in a table of three columns, cost little and tell much.
+int64_t OftenFor(const Analysis& analysis, size_t label_column) {
+  const int64_t often = OftenEnough(analysis.rows);
+  double rare_values = 0;  // To be expected in a row.
+  for (size_t i = 0; i < analysis.columns.size(); ++i) {
+    if (i == label_column || UseOf(analysis, i) != Use::kText) continue;
+    const ColumnStats& stats = analysis.stats[i];
+    rare_values += RareShare(stats, often) * static_cast<double>(stats.present()) /
+                   static_cast<double>(analysis.rows);
+  }
+  return rare_values > 0.2 ? often : std::min<int64_t>(often, 2);
+}
+
 }  // namespace
 
 absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label) {
@@ -114,24 +148,15 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
   }
   const size_t label_column = static_cast<size_t>(found - analysis.columns.begin());
   RUBATO_RETURN_IF_ERROR(ProposeLabel(analysis.stats[label_column], label, &spec));
-  // An entry's index names something, though it looks like a number.
-  const bool ids_only =
-      analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
+  const int64_t often = OftenFor(analysis, label_column);
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     const std::string& column = analysis.columns[i];
+    const Use use = UseOf(analysis, i);
     if (i == label_column || stats.distinct() < 2) continue;
     for (const auto& [text, count] : stats.missing_texts()) missing.insert(text);
-    const bool is_number = stats.is_number() && !ids_only &&
-                           !(stats.integers() == stats.numbers() && IsNamedLikeAnId(column));
-    if (is_number && stats.deviation() > 0) {
-      ProposeNumber(column, stats, analysis.format == "criteo", &spec);
-      continue;
-    }
-    const bool never_repeats =
-        stats.present() >= 100 &&
-        static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
-    if (!never_repeats) ProposeText(column, stats, analysis.rows, &spec);
+    if (use == Use::kNumber) ProposeNumber(column, stats, analysis.format == "criteo", &spec);
+    if (use == Use::kText) ProposeText(column, stats, often, &spec);
   }
   if (spec.features.empty()) {
     return absl::InvalidArgumentError("no column changes, or all never repeat: nothing to learn");

@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/base/status.h"
+#include "rubato/features/transforms.h"
 #include "rubato/features/utf8.h"
 #include "rubato/job/suggest.h"
 
@@ -190,7 +191,9 @@ class FeaturesReader {
     if (!f->vocabulary.empty()) return Wrong("there is a vocabulary already");
     const std::string path = (fs::absolute(path_).parent_path() / name).lexically_normal();
     RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-    return Annotate(ReadWords(text, &f->vocabulary), path);
+    RUBATO_RETURN_IF_ERROR(Annotate(ReadWords(text, &f->vocabulary), path));
+    // Here, since later nobody knows the file any more.
+    return Annotate(Vocabulary::Make(f->vocabulary).status(), path);
   }
 
   const std::string path_;

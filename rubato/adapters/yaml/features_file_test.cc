@@ -96,7 +96,7 @@ TEST(FeaturesFileTest, AVocabularyFileBecomesPartOfTheFeatures) {
   EXPECT_THAT(spec->features[0].vocabulary, ElementsAre("a", "b", "", "c"));
   ASSERT_TRUE(WriteFileAtomically(folder.File("v.txt"), "a\nb\na\n", Durability::kProcess).ok());
   EXPECT_THAT(LoadFeaturesFile(path).status().message(),
-              HasSubstr("'a' is word 1 and again word 3"));
+              HasSubstr("v.txt: vocabulary: 'a' is word 1 and again word 3"));
   ASSERT_TRUE(WriteFileAtomically(folder.File("v.txt"), "a\n\xff\n", Durability::kProcess).ok());
   EXPECT_THAT(LoadFeaturesFile(path).status().message(), HasSubstr("line 2 is not UTF-8"));
 }
