@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
 #include "tests/job_runner.h"
 
 namespace rubato {

@@ -17,6 +17,7 @@
 #include "rubato/net/buffer.h"
 #include "rubato/net/frame.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
 #include "rubato/params/shard.h"
 #include "rubato/params/weights.h"
 

@@ -14,6 +14,7 @@
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
 
 namespace rubato {
 namespace {

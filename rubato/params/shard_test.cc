@@ -9,6 +9,7 @@
 #include "rubato/base/rng.h"
 #include "rubato/net/frame.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
 
 namespace rubato {
 namespace {

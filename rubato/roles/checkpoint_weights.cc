@@ -9,7 +9,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/status.h"
-#include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
 #include "rubato/worker/replica.h"
 
 namespace rubato {

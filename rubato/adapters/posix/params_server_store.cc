@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
+#include "rubato/params/checkpoint_reader.h"
 
 namespace rubato {
 
