@@ -10,10 +10,17 @@
 // The head says what the server owns, with its histories: the files of all servers together are
 // the whole state, whoever owned what, and RestoreShard takes any server's part from them.
 //
-// The rows of all records together are the rows at the cut, each once; so are the ids that were
-// only counted then. CheckpointReader
-// (checkpoint_reader.h) takes the records back. Both are pure: bytes come and go through
-// RecordSink and ReadRecords.
+// A delta is built on an earlier checkpoint of the same server, full or a delta itself, and holds
+// what changed since that one's cut (changes.h); histories and staged gradients are whole in each:
+//
+//     head | changed slices | staged | ids that went | changed counts | changed rows | ... | end
+//
+// The head also says which partitions came from elsewhere meanwhile: they are there as a whole,
+// and what the base holds of them is of an earlier stay.
+//
+// The rows of all records of a full one together are the rows at the cut, each once; so are the ids
+// that were only counted then. CheckpointReader (checkpoint_reader.h) takes the records back. Both
+// are pure: bytes come and go through RecordSink and ReadRecords.
 #ifndef RUBATO_PARAMS_CHECKPOINT_H_
 #define RUBATO_PARAMS_CHECKPOINT_H_
 
@@ -37,11 +44,23 @@ struct CheckpointName {
   int64_t first_segment = 0;
   int64_t server = 0;
   int64_t servers = 1;
+  // A delta: the version it is built on, and the first segment after that one's cut, which no
+  // other file shares. 0: a full one.
+  int64_t base = 0;
+  int64_t base_segment = 0;
+};
+
+// How a record of ids begins; the ids follow, then what there is for each.
+struct CheckpointIdsHead {
+  uint32_t table;
+  uint32_t row_floats;  // Of rows.
+  uint64_t ids;
 };
 
 // Observes the shard's tables while it lives, so the shard must outlive it. One at a time.
 class CheckpointWriter {
  public:
+  // A delta only of a shard with changes_known(), namely since the cut of `name.base`.
   CheckpointWriter(Shard& shard, CheckpointName name);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -49,15 +68,21 @@ class CheckpointWriter {
 
   // Writes about one megabyte more, which takes about a millisecond. True when all is written.
   absl::StatusOr<bool> Step(RecordSink& sink);
+  // The file is there for good: from now on changes are those since this cut. Without it, once the
+  // writer is gone, they are those since the last one that was.
+  void Published();
 
  private:
   class TableCut;
   enum class Stage { kHead, kDense, kStaged, kRows, kEnd, kDone };
 
+  Shard& shard_;
   CheckpointName name_;
+  ShardChanges changes_;  // Until the cut.
+  bool published_ = false;
   Stage stage_ = Stage::kHead;
   std::string head_;
-  std::vector<float> dense_;  // All slices.
+  std::string dense_;  // All slices, or those that changed.
   std::vector<std::string> staged_;
   size_t staged_written_ = 0;
   std::vector<std::unique_ptr<TableCut>> tables_;

@@ -182,8 +182,20 @@ class FuzzTest : public testing::Test {
     for (int64_t n = 0; n < 6; ++n) {
       EXPECT_EQ(*shard.Push(Aligned(PushOf(n)), &log_), PushOutcome::kApplied);
     }
-    CheckpointWriter writer(shard, {.version = 1, .first_segment = 2});
-    while (!*writer.Step(checkpoint_)) {
+    {
+      CheckpointWriter writer(shard, {.version = 1, .first_segment = 2});
+      while (!*writer.Step(checkpoint_)) {
+      }
+      writer.Published();
+    }
+    for (int64_t n = 6; n < 12; ++n) {
+      EXPECT_EQ(*shard.Push(Aligned(PushOf(n)), nullptr), PushOutcome::kApplied);
+    }
+    {
+      CheckpointWriter writer(shard,
+                              {.version = 2, .first_segment = 3, .base = 1, .base_segment = 2});
+      while (!*writer.Step(delta_)) {
+      }
     }
     WeightsWriter weights(export_);
     EXPECT_TRUE(shard.VisitWeights(weights).ok() && weights.Finish().ok());
@@ -274,7 +286,7 @@ class FuzzTest : public testing::Test {
 
   SystemMemory memory_{/*huge_pages=*/false};
   ShardOptions options_{.rows_max = kRowsMax};
-  Records log_, checkpoint_, export_;
+  Records log_, checkpoint_, delta_, export_;
   std::unique_ptr<uint64_t[]> aligned_;
 };
 
@@ -388,11 +400,9 @@ TEST_F(FuzzTest, Checkpoints) {
   Search([&](Damage& damage) {
     const auto restore = [&](Shard& shard, const std::string& bytes) {
       CheckpointReader reader(shard, bytes.size());
-      const auto read =
-          ReadRecords("server.ckpt", Aligned(bytes), [&](RecordKind kind, absl::string_view body) {
-            if (kind == RecordKind::kCheckpointHead) ReadCheckpointName(body).IgnoreError();
-            return reader.Add(kind, body);
-          });
+      const auto read = ReadRecords(
+          "server.ckpt", Aligned(bytes),
+          [&](RecordKind kind, absl::string_view body) { return reader.Add(kind, body); });
       return read.ok() && reader.Finish().ok();
     };
     Shard shard(memory_, options_);
@@ -405,6 +415,30 @@ TEST_F(FuzzTest, Checkpoints) {
     }
     Shard other(memory_, options_);
     EXPECT_TRUE(restore(other, again.File()));
+    EXPECT_EQ(shard.Export(), other.Export());
+    Use(shard);
+    return true;
+  });
+}
+
+// One of two links is harmed; the other is as it was written.
+TEST_F(FuzzTest, Chains) {
+  Search([&](Damage& damage) {
+    const bool first = damage.rng.Chance(0.3);
+    const std::string full = first ? checkpoint_.Harmed(damage) : checkpoint_.File();
+    const std::string delta = first ? delta_.File() : delta_.Harmed(damage);
+    Shard shard(memory_, options_), foreign(memory_, options_);
+    const absl::Status taken = RestoreChain(shard, {{"1", full}, {"2", delta}});
+    RestoreShard(foreign, {{"2", delta}, {"1", full}}).IgnoreError();
+    if (!taken.ok()) return false;
+    Records again;
+    {
+      CheckpointWriter writer(shard, {.version = 3});
+      while (!*writer.Step(again)) {
+      }
+    }
+    Shard other(memory_, options_);
+    EXPECT_TRUE(RestoreChain(other, {{"3", again.File()}}).ok());
     EXPECT_EQ(shard.Export(), other.Export());
     Use(shard);
     return true;
