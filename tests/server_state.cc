@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "rubato/params/checkpoint.h"
+#include "rubato/adapters/posix/checkpoint_files.h"
+#include "rubato/params/checkpoint_reader.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -20,12 +21,15 @@ std::map<std::string, std::string> ServerState(const std::string& job_dir) {
   }
   const std::string folder = absl::StrCat(job_dir, "/checkpoints/", newest);
   const auto manifest = nlohmann::json::parse(ReadText(folder + "/manifest.json"));
-  std::vector<std::string> bytes;
-  for (int64_t s = 0; s < manifest["servers"].get<int64_t>(); ++s) {
-    bytes.push_back(ReadText(absl::StrCat(folder, "/server-", s, ".ckpt")));
-  }
+  std::vector<MappedChain> chains;
   std::vector<CheckpointFile> files;
-  for (const std::string& file : bytes) files.push_back({folder, file});
+  for (int64_t s = 0; s < manifest["servers"].get<int64_t>(); ++s) {
+    auto chain = MappedChain::Open(job_dir + "/checkpoints", newest, s);
+    EXPECT_TRUE(chain.ok()) << chain.status();
+    if (!chain.ok()) return {};
+    files.insert(files.end(), chain->files().begin(), chain->files().end());
+    chains.push_back(*std::move(chain));
+  }
   SystemMemory memory(/*huge_pages=*/false);
   Shard shard(memory, {.server = 0, .servers = 1});
   const absl::Status status = RestoreShard(shard, files);

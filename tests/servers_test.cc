@@ -100,7 +100,7 @@ TEST_F(ServersTest, TwoBecomeThreeBecomeTwoWhileTrainingGoesOn) {
 
 // Twenty deaths of servers, and some of the master, most of them in the midst of moves.
 TEST_F(ServersTest, WhoeverDiesDuringMovesNothingIsLostOrDoubled) {
-  Start("checkpoint: {every_steps: 50}\n");
+  Start("checkpoint: {every_steps: 20, full_every: 4}\n");
   Rng rng(7);
   int64_t servers = 2, kills = 0;
   while (kills < 20) {

@@ -16,6 +16,7 @@ namespace rubato {
 namespace {
 
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 
@@ -245,6 +246,38 @@ TEST(TrainTest, TrainsOnImages) {
   EXPECT_EQ(training.Summary()["records_expected"], 3600);
   ExpectEveryRecordOnce(training.Summary());
   EXPECT_GT(training.Summary()["metrics"]["accuracy"].get<double>(), 0.9);
+}
+
+// The second checkpoint holds what changed since the first, of which exactly that much stays.
+TEST(TrainTest, ADeltaIsAsGoodAsAFullCheckpointWhileItsBaseIsSound) {
+  ScratchFolder folder;
+  const std::string job = WriteCriteoJob(
+      folder, 40000,
+      "servers: 2\nworkers: {max: 1}\nmax_steps: 60\ncheckpoint: {every_steps: 50, keep: 1}\n");
+  TrainingJob training(folder.path(), {job, "--json"});
+  ASSERT_EQ(training.Wait().exit_code, 0);
+  const std::string checkpoints = training.job_dir() + "/checkpoints";
+  std::set<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(checkpoints)) {
+    if (!entry.is_directory()) {
+      files.insert(std::filesystem::relative(entry.path(), checkpoints).string());
+    }
+  }
+  EXPECT_THAT(files, ElementsAre("1/server-0.ckpt", "1/server-1.ckpt", "2/manifest.json",
+                                 "2/server-0.ckpt", "2/server-1.ckpt"));
+  const auto rubato = [&](std::vector<std::string> words) {
+    return Command(std::move(words), folder.path(), "read").Wait();
+  };
+  const CommandResult params = rubato({"params", training.job_dir(), "--json"});
+  EXPECT_EQ(params.exit_code, 0) << params.err;
+  const CommandResult exported = rubato({"export", training.job_dir(), "--out", "model"});
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+  const std::string base = checkpoints + "/1/server-1.ckpt";
+  std::filesystem::resize_file(base, std::filesystem::file_size(base) / 2);
+  const CommandResult refused = rubato({"export", training.job_dir(), "--out", "other"});
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("checkpoint 2 builds on checkpoint 1: "));
+  EXPECT_THAT(refused.err, HasSubstr("1/server-1.ckpt"));
 }
 
 }  // namespace

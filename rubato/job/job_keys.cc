@@ -138,6 +138,8 @@ std::vector<JobKey> CourseKeys() {
       {"checkpoint.every_steps", "steps between checkpoints; 0: at the end and on Ctrl-C",
        AT(checkpoint.every_steps)},
       {"checkpoint.keep", "complete checkpoints that stay", AT(checkpoint.keep)},
+      {"checkpoint.full_every", "one of so many checkpoints is full, the others hold what changed",
+       AT(checkpoint.full_every)},
       {"shuffle.tasks", "shuffle the order of tasks in every epoch", AT(shuffle.tasks)},
       {"shuffle.buffer", "records shuffled together within a task; 0: file order",
        AT(shuffle.buffer)},

@@ -207,7 +207,8 @@ absl::string_view StrategyOf(absl::string_view key) {
   if (key == "servers" || absl::StartsWith(key, "servers.")) return "ps";
   if (key == "mode" || absl::StartsWith(key, "rounds.") || absl::StartsWith(key, "params."))
     return "ps";
-  if (key == "max_inflight" || absl::StartsWith(key, "tables.")) return "ps";
+  if (key == "max_inflight" || key == "checkpoint.full_every") return "ps";
+  if (absl::StartsWith(key, "tables.")) return "ps";
   return absl::StartsWith(key, "allreduce.") ? "allreduce" : "";
 }
 
@@ -256,6 +257,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckEvaluate(evaluate, strategy));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.keep", checkpoint.keep, 1));
+  RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.full_every", checkpoint.full_every, 1));
   RUBATO_RETURN_IF_ERROR(CheckRange("shuffle.buffer", shuffle.buffer, 0, kBatchSizeMax));
   RUBATO_RETURN_IF_ERROR(CheckElastic(elastic));
   RUBATO_RETURN_IF_ERROR(CheckStrategyKeys(*this));

@@ -63,6 +63,8 @@ struct EvaluateSpec {
 struct CheckpointSpec {
   int64_t every_steps = 0;  // 0: only at the end and on Ctrl-C.
   int64_t keep = 3;         // How many complete ones stay; at least 1.
+  int64_t full_every =
+      8;  // Servers: so many together are a full one and deltas on it; 1: all full.
   friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
 

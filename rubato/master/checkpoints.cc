@@ -17,6 +17,18 @@ void Checkpoints::Begin(int64_t version, int64_t step, bool last) {
   if (spec_.every_steps > 0) next_at_ = (step / spec_.every_steps + 1) * spec_.every_steps;
 }
 
+// Nothing to remember: versions are consecutive, and every `full_every`th is a full one.
+int64_t Checkpoints::base() const {
+  const bool full = (wanted_ - 1) % std::max<int64_t>(spec_.full_every, 1) == 0;
+  return full || complete() != wanted_ - 1 ? 0 : complete();
+}
+
+std::vector<int64_t> Checkpoints::kept() const {
+  std::vector<int64_t> versions;
+  for (const auto& [version, saved] : kept_) versions.push_back(version);
+  return versions;
+}
+
 int64_t Checkpoints::oldest() const {
   for (const auto& [version, saved] : kept_) {
     if (version != best_) return version;

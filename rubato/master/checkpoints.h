@@ -29,12 +29,15 @@ class Checkpoints {
   bool LastDone() const { return last_begun_ && !running(); }
   int64_t wanted() const { return wanted_; }  // The newest version asked for.
   int64_t step() const { return step_; }      // Committed when it was.
+  // The version on which that may build, which all servers have; 0: it is to be a full one.
+  int64_t base() const;
   // The newest version all servers have; 0 for none.
   int64_t complete() const { return kept_.empty() ? 0 : kept_.back().first; }
   // The oldest of those that are kept to begin from, which the best need not be; 0 for none.
   int64_t oldest() const;
   int64_t best() const { return best_; }  // 0 for none.
   const SavedState newest() const { return kept_.empty() ? SavedState() : kept_.back().second; }
+  std::vector<int64_t> kept() const;  // Complete versions, oldest first.
   // The version that was dropped last for having more than `keep`; 0 for none.
   int64_t dropped() const { return dropped_; }
 

@@ -56,9 +56,10 @@ struct WriteBest {
   int64_t version = 0;
 };
 
-// Remove checkpoints/VERSION, if it is there.
+// Remove checkpoints/VERSION, if it is there, but for what those that stay are built on.
 struct RemoveCheckpoint {
   int64_t version = 0;
+  std::vector<int64_t> kept;
 };
 
 // Tell a worker which view of its group counts, and whether to let go of it.

@@ -53,8 +53,10 @@ class FakeJob {
       }
       if (const auto* write = std::get_if<WriteManifest>(&effect)) manifests.push_back(*write);
       if (const auto* write = std::get_if<WriteBest>(&effect)) best = write->version;
-      if (const auto* gone = std::get_if<RemoveCheckpoint>(&effect))
+      if (const auto* gone = std::get_if<RemoveCheckpoint>(&effect)) {
         removed.push_back(gone->version);
+        kept = gone->kept;
+      }
       if (const auto* send = std::get_if<SendOrder>(&effect))
         orders[send->worker.value()] = send->order;
       if (const auto* over = std::get_if<JobFinished>(&effect)) finished = *over;
@@ -183,7 +185,7 @@ class FakeJob {
   std::map<std::string, std::map<std::string, JobEvent::Value>> fields;
   std::vector<WriteManifest> manifests;
   int64_t best = 0;
-  std::vector<int64_t> removed;
+  std::vector<int64_t> removed, kept;
   std::map<int64_t, std::string> orders;  // The newest view order for each worker.
   std::optional<JobFinished> finished;
 };

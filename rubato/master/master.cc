@@ -155,6 +155,7 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
           .view = members_.view(),
           .checkpoint_wanted = checkpoints_.wanted(),
           .checkpoint_oldest = checkpoints_.oldest(),
+          .checkpoint_base = checkpoints_.base(),
           .rounds = ledger_.rounds()};
 }
 

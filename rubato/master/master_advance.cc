@@ -135,7 +135,7 @@ void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
          now);
   effects_.push_back(WriteManifest{.version = version, .contents = Manifest()});
   if (checkpoints_.dropped() != dropped) {
-    effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
+    effects_.push_back(RemoveCheckpoint{checkpoints_.dropped(), checkpoints_.kept()});
   }
   Say(now, "checkpoint_complete",
       {{"version", version}, {"step", together() ? saved.steps : checkpoints_.step()}},

@@ -80,7 +80,9 @@ void Master::RepeatEffects(absl::Time now) {
   failures_.Restart(now);
   if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
     effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = Manifest()});
-    if (checkpoints_.dropped() > 0) effects_.push_back(RemoveCheckpoint{checkpoints_.dropped()});
+    if (checkpoints_.dropped() > 0) {
+      effects_.push_back(RemoveCheckpoint{checkpoints_.dropped(), checkpoints_.kept()});
+    }
   }
   if (checkpoints_.best() > 0) effects_.push_back(WriteBest{checkpoints_.best()});
   if (verdict_.has_value()) return;  // Everyone is signalled anyway.

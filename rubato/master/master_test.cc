@@ -305,6 +305,7 @@ TEST(MasterTest, CheckpointsCompleteWhenEveryServerHasThemAndOldOnesGo) {
     const Task task = job.Lease(0).task;
     job.Commit(0, task, task.end);
     EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, version);
+    EXPECT_EQ(job.BeatServer(0).checkpoint_base, version - 1);  // Complete on both.
     job.checkpointed = version;
     // The log reaches back to the oldest that is kept, so that a damaged newer one can be done
     // without. While one server of two has the new one, nothing goes.
@@ -313,6 +314,20 @@ TEST(MasterTest, CheckpointsCompleteWhenEveryServerHasThemAndOldOnesGo) {
   }
   EXPECT_THAT(job.manifests, SizeIs(3));
   EXPECT_THAT(job.removed, ElementsAre(1));
+  EXPECT_THAT(job.kept, ElementsAre(2, 3));
+}
+
+TEST(CheckpointsTest, OneOfSoManyIsFull) {
+  for (const int64_t full_every : {1, 2, 3, 8}) {
+    Checkpoints checkpoints({.every_steps = 2, .keep = 2, .full_every = full_every});
+    EXPECT_EQ(checkpoints.base(), 0);
+    for (int64_t version = 1; version <= 20; ++version) {
+      checkpoints.Begin(version, version * 2, /*last=*/false);
+      const bool full = full_every == 1 || version % full_every == 1;
+      ASSERT_EQ(checkpoints.base(), full ? 0 : version - 1) << full_every << " " << version;
+      checkpoints.Complete(version);
+    }
+  }
 }
 
 TEST(MasterTest, AStoppedJobGoesOnWhereItWas) {

@@ -173,9 +173,11 @@ struct HeartbeatReply {
   View view;
   // Servers, and the first of a group: write checkpoint `checkpoint_wanted` if newer than your
   // last. `checkpoint_oldest` is the oldest complete one that is kept: the push log before it may
-  // go.
+  // go. `checkpoint_base` is the newest complete one, on which the one wanted may build; 0: it is
+  // to be a full one.
   int64_t checkpoint_wanted = 0;
   int64_t checkpoint_oldest = 0;
+  int64_t checkpoint_base = 0;
   int64_t rounds = 0;                // Servers, modes sync and hybrid: that many are whole.
   std::optional<GroupOrders> group;  // Workers of strategy allreduce.
 };

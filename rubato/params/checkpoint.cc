@@ -1,12 +1,8 @@
 #include "rubato/params/checkpoint.h"
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 
 #include "absl/container/flat_hash_set.h"
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
 
@@ -15,20 +11,9 @@ namespace {
 
 constexpr size_t kStepBytes = size_t{1} << 20;
 
-struct RowsHead {
-  uint32_t table;
-  uint32_t row_floats;
-  uint64_t rows;
-};
-
-CheckpointName GetName(ByteReader& reader) {
-  CheckpointName name;
-  name.version = reader.Get<int64_t>();
-  name.first_segment = reader.Get<int64_t>();
-  name.server = reader.Get<int64_t>();
-  name.servers = reader.Get<int64_t>();
-  return name;
-}
+// Index entries that are looked at, and ids that are looked up, in a step of a delta.
+constexpr uint64_t kStepEntries = 1 << 16;
+constexpr size_t kStepLookups = 1 << 13;
 
 }  // namespace
 
@@ -36,18 +21,30 @@ CheckpointName GetName(ByteReader& reader) {
 // copied aside before it changed.
 class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
  public:
-  TableCut(EmbeddingTable& table, uint32_t number, uint64_t span)
-      : table_(table), number_(number), rows_(table.row_numbers()), span_(span) {
+  TableCut(EmbeddingTable& table, uint32_t number, uint64_t span, bool delta)
+      : table_(table),
+        number_(number),
+        rows_(table.row_numbers()),
+        span_(span),
+        delta_(delta),
+        changes_(table.changes().Cut(rows_)) {
     saved_.resize((rows_ + 63) / 64);
     // Stretches of the line that hold about a step's worth of rows.
-    const uint64_t steps = 1 + table.rows() * table.row_floats() * sizeof(float) / kStepBytes;
+    const uint64_t rows = delta ? changes_.rows() : table.rows();
+    uint64_t steps = 1 + rows * table.row_floats() * sizeof(float) / kStepBytes;
+    if (delta) steps = std::max(steps, 1 + (table.rows() + table.counted()) / kStepEntries);
     stretch_ = std::max<uint64_t>(1, span / steps);
     table_.set_observer(this);
   }
-  ~TableCut() override { table_.set_observer(nullptr); }
+  ~TableCut() override {
+    table_.set_observer(nullptr);
+    if (!published_) table_.changes().Join(std::move(changes_));
+  }
+  void Published() { published_ = true; }
 
   void BeforeUpdate(const EmbeddingTable::RowName& row) override {
     if (row.number >= rows_ || row.key < next_key_ || all_written_) return;
+    if (delta_ && !changes_.Has(row.number)) return;
     uint64_t& word = saved_[row.number / 64];
     const uint64_t bit = uint64_t{1} << (row.number % 64);
     if (word & bit) return;
@@ -56,26 +53,29 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   }
 
   void BeforeCount(uint64_t id, uint64_t key, uint32_t count) override {
-    if (key < next_key_ || all_written_ || !recounted_.insert(id).second || count == 0) return;
-    counted_ids_.push_back(id);
-    counts_.push_back(count);
+    if (delta_ ? lists_written_ : key < next_key_ || all_written_) return;
+    if (recounted_.insert(id).second && count > 0) TakeCount(id, count);
   }
 
   // True when the last row is written.
   absl::StatusOr<bool> Step(RecordSink& sink) {
+    if (delta_ && !lists_written_) {
+      RUBATO_RETURN_IF_ERROR(StepLists(sink));
+      return false;
+    }
     if (!all_written_) {
       const uint64_t first = next_key_;
       const bool last = first + stretch_ >= span_ || first + stretch_ < first;
       const uint64_t last_key = last ? UINT64_MAX : first + stretch_ - 1;
       table_.Visit(first, last_key, [&](uint64_t id, uint32_t number) {
         const bool saved = number >= rows_ || (saved_[number / 64] >> (number % 64) & 1);
-        if (!saved) Take(id, number);
+        if (!saved && (!delta_ || changes_.Has(number))) Take(id, number);
       });
-      table_.VisitCounted(first, last_key, [&](uint64_t id, uint32_t count) {
-        if (recounted_.contains(id)) return;
-        counted_ids_.push_back(id);
-        counts_.push_back(count);
-      });
+      if (!delta_) {
+        table_.VisitCounted(first, last_key, [&](uint64_t id, uint32_t count) {
+          if (!recounted_.contains(id)) TakeCount(id, count);
+        });
+      }
       next_key_ = first + stretch_;
       all_written_ = last;
     }
@@ -83,7 +83,47 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     return all_written_;
   }
 
+  // What was written, for the end of a delta.
+  void PutTotals(ByteWriter& writer) const {
+    writer.Put<uint64_t>(changes_.gone().size());
+    writer.Put<uint64_t>(counted_flushed_);
+    writer.Put<uint64_t>(rows_flushed_);
+  }
+
  private:
+  // Ids that went, as a list of what happened: one that has come back since is among the counts or
+  // the rows, which are read later. Then counts, of those that have one now and had it at the cut.
+  absl::Status StepLists(RecordSink& sink) {
+    const auto& gone = changes_.gone();
+    if (gone_written_ < gone.size()) {
+      const auto some = absl::MakeConstSpan(gone).subspan(gone_written_, kStepBytes / 8);
+      std::string body;
+      ByteWriter writer(body);
+      PutIds(writer, 0, some);
+      gone_written_ += some.size();
+      return sink.Append(RecordKind::kCheckpointGone, body);
+    }
+    const auto& counted = changes_.counted();
+    for (size_t n = 0; n < kStepLookups && counted_looked_ < counted.size(); ++n) {
+      const uint64_t id = counted[counted_looked_++];
+      // Its partition may have been given away since it was counted.
+      if (!table_.Has(PartitionOf(PointOf(id))) || !recounted_.insert(id).second) continue;
+      if (const uint32_t count = table_.Find(id).count; count > 0) TakeCount(id, count);
+    }
+    lists_written_ = counted_looked_ == counted.size();
+    return FlushCounted(sink);
+  }
+
+  void TakeCount(uint64_t id, uint32_t count) {
+    counted_ids_.push_back(id);
+    counts_.push_back(count);
+  }
+  void PutIds(ByteWriter& writer, size_t row_floats, absl::Span<const uint64_t> ids) const {
+    writer.Put<uint32_t>(number_);
+    writer.Put<uint32_t>(static_cast<uint32_t>(row_floats));
+    writer.Put<uint64_t>(ids.size());
+    writer.PutSpan<uint64_t>(ids);
+  }
   void Take(uint64_t id, uint32_t number) {
     ids_.push_back(id);
     const float* row = table_.row(number);
@@ -94,14 +134,12 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     RUBATO_RETURN_IF_ERROR(FlushCounted(sink));
     if (ids_.empty()) return absl::OkStatus();
     std::string body;
-    body.reserve(sizeof(RowsHead) + ids_.size() * sizeof(uint64_t) +
+    body.reserve(sizeof(CheckpointIdsHead) + ids_.size() * sizeof(uint64_t) +
                  copies_.size() * sizeof(float));
     ByteWriter writer(body);
-    writer.Put<uint32_t>(number_);
-    writer.Put<uint32_t>(static_cast<uint32_t>(table_.row_floats()));
-    writer.Put<uint64_t>(ids_.size());
-    writer.PutSpan<uint64_t>(ids_);
+    PutIds(writer, table_.row_floats(), ids_);
     writer.PutSpan<float>(copies_);
+    rows_flushed_ += ids_.size();
     ids_.clear();
     copies_.clear();
     return sink.Append(RecordKind::kCheckpointRows, body);
@@ -111,11 +149,9 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     if (counted_ids_.empty()) return absl::OkStatus();
     std::string body;
     ByteWriter writer(body);
-    writer.Put<uint32_t>(number_);
-    writer.Put<uint32_t>(0);
-    writer.Put<uint64_t>(counted_ids_.size());
-    writer.PutSpan<uint64_t>(counted_ids_);
+    PutIds(writer, 0, counted_ids_);
     writer.PutSpan<uint32_t>(counts_);
+    counted_flushed_ += counted_ids_.size();
     counted_ids_.clear();
     counts_.clear();
     return sink.Append(RecordKind::kCheckpointCounted, body);
@@ -123,8 +159,14 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
 
   EmbeddingTable& table_;
   const uint32_t number_;
-  const uint32_t rows_;    // Row numbers in use at the cut.
-  const uint64_t span_;    // Keys of the table lie below, but for strays.
+  const uint32_t rows_;  // Row numbers in use at the cut.
+  const uint64_t span_;  // Keys of the table lie below, but for strays.
+  const bool delta_;
+  RowChanges changes_;  // Until the cut.
+  bool published_ = false;
+  size_t gone_written_ = 0, counted_looked_ = 0;  // Of the changes.
+  bool lists_written_ = false;
+  uint64_t rows_flushed_ = 0, counted_flushed_ = 0;
   uint64_t stretch_ = 0;   // Keys a step.
   uint64_t next_key_ = 0;  // Rows of smaller keys are written.
   bool all_written_ = false;
@@ -136,15 +178,32 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   std::vector<uint32_t> counts_;
 };
 
-CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name) : name_(name) {
+CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
+    : shard_(shard), name_(name), changes_(shard.changes_) {
+  const bool delta = name.base > 0;
+  RUBATO_CHECK(!delta || shard.changes_known());
+  shard.changes_.Cut();
+  ByteWriter dense(dense_);
+  std::vector<int64_t> slices;
   for (const auto& [s, slice] : shard.dense_) {
-    dense_.insert(dense_.end(), slice.begin(), slice.end());
+    if (!delta || changes_.HasSlice(s)) slices.push_back(s);
   }
+  if (delta) {
+    dense.Put<uint64_t>(slices.size());
+    dense.PutSpan<int64_t>(slices);
+  }
+  for (const int64_t s : slices) dense.PutSpan<float>(shard.dense_.at(s));
   ByteWriter writer(head_);
   writer.Put<int64_t>(name.version);
   writer.Put<int64_t>(name.first_segment);
   writer.Put<int64_t>(name.server);
   writer.Put<int64_t>(name.servers);
+  if (delta) {
+    writer.Put<int64_t>(name.base);
+    writer.Put<int64_t>(name.base_segment);
+    const IntervalSet owned = PartitionsOf(shard.histories_);
+    writer.PutString(EncodePartitions(changes_.fresh.Intersect(owned)));
+  }
   writer.PutString(shard.map_.Encode());
   writer.PutString(shard.declaration_bytes_);
   PutHistories(writer, shard.histories_);
@@ -158,22 +217,29 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name) : name_(na
     const uint64_t span = slots == kPartitions ? UINT64_MAX : FirstPoint(slots);
     writer.Put<uint64_t>(table.rows());
     writer.Put<uint64_t>(table.counted());
-    tables_.push_back(std::make_unique<TableCut>(table, static_cast<uint32_t>(t), span));
+    tables_.push_back(std::make_unique<TableCut>(table, static_cast<uint32_t>(t), span, delta));
   }
 }
 
-CheckpointWriter::~CheckpointWriter() = default;
+CheckpointWriter::~CheckpointWriter() {
+  if (!published_) shard_.changes_.Join(changes_);
+}
+
+void CheckpointWriter::Published() {
+  RUBATO_CHECK(stage_ == Stage::kDone);
+  published_ = true;
+  for (const auto& table : tables_) table->Published();
+}
 
 absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
   switch (stage_) {
     case Stage::kHead:
-      RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointHead, head_));
+      RUBATO_RETURN_IF_ERROR(sink.Append(
+          name_.base > 0 ? RecordKind::kCheckpointDelta : RecordKind::kCheckpointHead, head_));
       stage_ = Stage::kDense;
       return false;
     case Stage::kDense:
-      RUBATO_RETURN_IF_ERROR(sink.Append(
-          RecordKind::kCheckpointDense,
-          {reinterpret_cast<const char*>(dense_.data()), dense_.size() * sizeof(float)}));
+      RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointDense, dense_));
       stage_ = Stage::kStaged;
       return false;
     case Stage::kStaged:
@@ -190,252 +256,20 @@ absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
       if (table_done && ++table_ == tables_.size()) stage_ = Stage::kEnd;
       return false;
     }
-    case Stage::kEnd:
-      RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointEnd, ""));
+    case Stage::kEnd: {
+      std::string totals;
+      ByteWriter writer(totals);
+      for (const auto& table : tables_) {
+        if (name_.base > 0) table->PutTotals(writer);
+      }
+      RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointEnd, totals));
       stage_ = Stage::kDone;
       return true;
+    }
     case Stage::kDone:
       return true;
   }
   return true;
-}
-
-// ---- reading ----
-
-absl::Status CheckpointReader::Add(RecordKind kind, absl::string_view body) {
-  if (end_) return absl::DataLossError("a record after the end");
-  switch (kind) {
-    case RecordKind::kCheckpointHead:
-      return AddHead(body);
-    case RecordKind::kCheckpointDense:
-      return AddDense(body);
-    case RecordKind::kCheckpointRows:
-      return AddRows(body);
-    case RecordKind::kCheckpointCounted:
-      return AddCounted(body);
-    case RecordKind::kCheckpointStaged:
-      return AddStaged(body);
-    case RecordKind::kCheckpointEnd:
-      end_ = true;
-      return absl::OkStatus();
-    default:
-      return absl::DataLossError(
-          absl::StrCat("a record of kind ", static_cast<uint32_t>(kind), " in a checkpoint"));
-  }
-}
-
-absl::Status CheckpointReader::AddHead(absl::string_view body) {
-  if (head_) return absl::DataLossError("two heads");
-  head_ = true;
-  ByteReader reader(body);
-  const CheckpointName name = GetName(reader);
-  const absl::string_view map_bytes = reader.GetString();
-  const absl::string_view declaration_bytes = reader.GetString();
-  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
-  RUBATO_ASSIGN_OR_RETURN(const PartitionMap map, PartitionMap::Decode(map_bytes));
-  RUBATO_ASSIGN_OR_RETURN(histories_, GetHistories(reader));
-  staged_ = reader.Get<uint64_t>();
-  const auto tables = reader.Get<uint32_t>();
-  for (uint32_t t = 0; t < tables && reader.ok(); ++t) {
-    rows_.push_back({reader.Get<uint64_t>()});
-    counted_.push_back({reader.Get<uint64_t>()});
-  }
-  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
-  if (!foreign_) RUBATO_RETURN_IF_ERROR(Adopt(name, map));
-  if (declaration_bytes.empty()) return absl::OkStatus();
-  RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(declaration_bytes));
-  RUBATO_RETURN_IF_ERROR(CheckSize(declaration));
-  if (!shard_.declared()) {
-    // Its dense weights follow; these are in their place.
-    int64_t floats = 0;
-    const int64_t size = declaration.signature.dense_size;
-    for (int64_t s = 0; s < DenseSliceCount(size); ++s) {
-      const Interval slice = DenseSliceAt(size, s);
-      if (shard_.owned_[static_cast<size_t>(PartitionOfSlice(s))])
-        floats += slice.end - slice.begin;
-    }
-    declaration.dense.resize(static_cast<size_t>(floats));
-    RUBATO_RETURN_IF_ERROR(shard_.Declare(EncodeDeclaration(declaration, {{0, floats}}), nullptr));
-  } else {
-    RUBATO_RETURN_IF_ERROR(SameDeclaration(*shard_.declaration_, declaration));
-  }
-  if (shard_.tables_.size() != rows_.size()) return absl::DataLossError("tables are missing");
-  const double owned = static_cast<double>(PartitionsOf(shard_.histories_).size());
-  const double here = static_cast<double>(PartitionsOf(histories_).size());
-  for (size_t t = 0; t < rows_.size(); ++t) {
-    const uint64_t entries = rows_[t].promised + counted_[t].promised;
-    const double share = foreign_ && here > 0 ? owned / here : 1;
-    shard_.tables_[t]->Reserve(static_cast<uint64_t>(static_cast<double>(entries) * share));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckpointReader::Adopt(const CheckpointName& name, const PartitionMap& map) {
-  const ShardOptions& options = shard_.options();
-  if (name.server != options.server || name.servers != options.servers) {
-    return absl::FailedPreconditionError(
-        absl::StrFormat("the checkpoint of server %d of %d, not of %d of %d", name.server,
-                        name.servers, options.server, options.servers));
-  }
-  if (PartitionsOf(histories_) != map.PartitionsOf(options.server)) {
-    return absl::DataLossError("a head with histories of another server's partitions");
-  }
-  shard_.map_ = map;
-  shard_.SetOwned(histories_);
-  return absl::OkStatus();
-}
-
-absl::Status CheckpointReader::CheckSize(const Declaration& declaration) const {
-  uint64_t promised = 0;  // At least so many floats.
-  for (const auto& counts : {rows_, counted_}) {
-    for (const Count& count : counts) promised = std::max(promised, count.promised);
-  }
-  const int64_t slices = DenseSliceCount(declaration.signature.dense_size);
-  const auto here = static_cast<int64_t>(file_bytes_ / sizeof(float) / kDenseSliceFloats) + 1;
-  if (promised > file_bytes_ / sizeof(float) || slices / kPartitions > here) {
-    return absl::DataLossError("a head that promises more than the file holds");
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckpointReader::AddDense(absl::string_view body) {
-  if (!head_ || dense_) return absl::DataLossError("dense weights out of place");
-  dense_ = true;
-  const int64_t size = shard_.declared() ? shard_.declaration_->signature.dense_size : 0;
-  const IntervalSet here = PartitionsOf(histories_);
-  for (int64_t s = 0; s < DenseSliceCount(size); ++s) {
-    if (!here.Contains(PartitionOfSlice(s))) continue;
-    const Interval range = DenseSliceAt(size, s);
-    const auto floats = static_cast<size_t>(range.end - range.begin);
-    const size_t bytes = (floats + shard_.optimizer_->dense_state_floats(floats)) * sizeof(float);
-    if (bytes > body.size()) return absl::DataLossError("fewer dense weights than declared");
-    if (const auto slice = shard_.dense_.find(s); slice != shard_.dense_.end()) {
-      RUBATO_CHECK(slice->second.size() * sizeof(float) == bytes);
-      std::memcpy(slice->second.data(), body.data(), bytes);
-    }
-    body.remove_prefix(bytes);
-  }
-  if (!body.empty()) return absl::DataLossError("more dense weights than declared");
-  return absl::OkStatus();
-}
-
-absl::Status CheckpointReader::AddRows(absl::string_view body) {
-  RowsHead head{};
-  if (!dense_ || body.size() < sizeof(head)) return absl::DataLossError("rows out of place");
-  std::memcpy(&head, body.data(), sizeof(head));
-  if (head.table >= shard_.tables_.size()) return absl::DataLossError("rows of no table");
-  EmbeddingTable& table = *shard_.tables_[head.table];
-  const size_t row_bytes = table.row_floats() * sizeof(float);
-  body.remove_prefix(sizeof(head));
-  if (head.row_floats != table.row_floats() ||
-      head.rows != body.size() / (row_bytes + sizeof(uint64_t)) ||
-      body.size() % (row_bytes + sizeof(uint64_t)) != 0) {
-    return absl::DataLossError(absl::StrCat("rows of table ", table.name(), " of another shape"));
-  }
-  const auto* ids = reinterpret_cast<const uint64_t*>(body.data());
-  const auto* rows = reinterpret_cast<const float*>(ids + head.rows);
-  rows_[head.table].seen += head.rows;
-  for (uint64_t i = 0; i < head.rows; ++i) {
-    if (!Wants(ids[i])) {
-      if (foreign_) continue;
-      return absl::DataLossError(absl::StrCat("rows of table ", table.name(), " of others' ids"));
-    }
-    RUBATO_RETURN_IF_ERROR(
-        table.Restore(ids[i], {rows + i * table.row_floats(), table.row_floats()}));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckpointReader::AddCounted(absl::string_view body) {
-  RowsHead head{};
-  if (!dense_ || body.size() < sizeof(head)) return absl::DataLossError("counts out of place");
-  std::memcpy(&head, body.data(), sizeof(head));
-  if (head.table >= shard_.tables_.size()) return absl::DataLossError("counts of no table");
-  body.remove_prefix(sizeof(head));
-  constexpr size_t kEach = sizeof(uint64_t) + sizeof(uint32_t);
-  if (head.rows != body.size() / kEach || body.size() % kEach != 0) {
-    return absl::DataLossError("counts of another number of ids");
-  }
-  const auto* ids = reinterpret_cast<const uint64_t*>(body.data());
-  const auto* counts = reinterpret_cast<const uint32_t*>(ids + head.rows);
-  counted_[head.table].seen += head.rows;
-  for (uint64_t i = 0; i < head.rows; ++i) {
-    if (!Wants(ids[i])) {
-      if (foreign_) continue;
-      return absl::DataLossError("counts of others' ids");
-    }
-    RUBATO_RETURN_IF_ERROR(shard_.tables_[head.table]->RestoreCounted(ids[i], counts[i]));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckpointReader::AddStaged(absl::string_view body) {
-  if (!dense_ || staged_ == 0) return absl::DataLossError("a gradient out of place");
-  --staged_;
-  RUBATO_ASSIGN_OR_RETURN(const StagedGradient gradient, StagedGradient::Decode(body));
-  return shard_.RestoreStaged(gradient);
-}
-
-absl::Status CheckpointReader::Finish() const {
-  const bool whole = head_ && dense_ && end_ && staged_ == 0;
-  if (!whole) return absl::DataLossError("cut short: its end is missing");
-  for (size_t t = 0; t < rows_.size() && shard_.declared(); ++t) {
-    const EmbeddingTable& table = *shard_.tables_[t];
-    const uint64_t rows = foreign_ ? rows_[t].seen : table.rows();
-    const uint64_t counted = foreign_ ? counted_[t].seen : table.counted();
-    if (rows == rows_[t].promised && counted == counted_[t].promised) continue;
-    return absl::DataLossError(
-        absl::StrFormat("table %s has %d rows and %d counted ids, not %d and %d", table.name(),
-                        rows, counted, rows_[t].promised, counted_[t].promised));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files) {
-  const IntervalSet owned = PartitionsOf(shard.histories_);
-  std::vector<History> histories;
-  for (const CheckpointFile& file : files) {
-    CheckpointReader reader(shard, file.bytes.size());
-    reader.foreign_ = true;
-    const auto read = ReadRecords(
-        file.path, file.bytes,
-        [&](RecordKind kind, absl::string_view body) { return reader.Add(kind, body); });
-    RUBATO_RETURN_IF_ERROR(read.status());
-    RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), file.path));
-    for (History& history : HistoriesOf(reader.histories_, owned)) {
-      histories.push_back(std::move(history));
-    }
-  }
-  int64_t partitions = 0;
-  for (const History& history : histories) partitions += history.partitions.size();
-  if (partitions != owned.size() || PartitionsOf(histories) != owned) {
-    return absl::DataLossError(absl::StrCat("the checkpoint's files hold ", partitions, " of the ",
-                                            owned.size(), " partitions of server ",
-                                            shard.options().server));
-  }
-  JoinHistories(histories);
-  shard.SetOwned(std::move(histories));
-  shard.BeginNextStep();
-  return absl::OkStatus();
-}
-
-absl::StatusOr<CheckpointName> ReadCheckpointName(absl::string_view head_body) {
-  ByteReader reader(head_body);
-  const CheckpointName name = GetName(reader);
-  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
-  return name;
-}
-
-absl::StatusOr<CheckpointName> ReadCheckpointName(const CheckpointFile& file) {
-  std::optional<absl::StatusOr<CheckpointName>> name;
-  const auto read =
-      ReadRecords(file.path, file.bytes, [&](RecordKind kind, absl::string_view body) {
-        if (kind == RecordKind::kCheckpointHead) name = ReadCheckpointName(body);
-        return absl::CancelledError("the first is enough");
-      });
-  if (name.has_value()) return *name;
-  if (!absl::IsCancelled(read.status())) RUBATO_RETURN_IF_ERROR(read.status());
-  return absl::DataLossError(absl::StrCat(file.path, ": has no head"));
 }
 
 }  // namespace rubato

@@ -10,9 +10,17 @@
 // The head says what the server owns, with its histories: the files of all servers together are
 // the whole state, whoever owned what, and RestoreShard takes any server's part from them.
 //
-// The rows of all records together are the rows at the cut, each once; so are the ids that were
-// only counted then. CheckpointReader takes the
-// records back. Both are pure: bytes come and go through RecordSink and ReadRecords.
+// A delta is built on an earlier checkpoint of the same server, full or a delta itself, and holds
+// what changed since that one's cut (changes.h); histories and staged gradients are whole in each:
+//
+//     head | changed slices | staged | ids that went | changed counts | changed rows | ... | end
+//
+// The head also says which partitions came from elsewhere meanwhile: they are there as a whole,
+// and what the base holds of them is of an earlier stay.
+//
+// The rows of all records of a full one together are the rows at the cut, each once; so are the ids
+// that were only counted then. CheckpointReader (checkpoint_reader.h) takes the records back. Both
+// are pure: bytes come and go through RecordSink and ReadRecords.
 #ifndef RUBATO_PARAMS_CHECKPOINT_H_
 #define RUBATO_PARAMS_CHECKPOINT_H_
 
@@ -36,17 +44,23 @@ struct CheckpointName {
   int64_t first_segment = 0;
   int64_t server = 0;
   int64_t servers = 1;
+  // A delta: the version it is built on, and the first segment after that one's cut, which no
+  // other file shares. 0: a full one.
+  int64_t base = 0;
+  int64_t base_segment = 0;
 };
 
-// A whole file in memory; `bytes` start at a multiple of 8.
-struct CheckpointFile {
-  std::string path;  // For messages.
-  absl::string_view bytes;
+// How a record of ids begins; the ids follow, then what there is for each.
+struct CheckpointIdsHead {
+  uint32_t table;
+  uint32_t row_floats;  // Of rows.
+  uint64_t ids;
 };
 
 // Observes the shard's tables while it lives, so the shard must outlive it. One at a time.
 class CheckpointWriter {
  public:
+  // A delta only of a shard with changes_known(), namely since the cut of `name.base`.
   CheckpointWriter(Shard& shard, CheckpointName name);
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
@@ -54,69 +68,26 @@ class CheckpointWriter {
 
   // Writes about one megabyte more, which takes about a millisecond. True when all is written.
   absl::StatusOr<bool> Step(RecordSink& sink);
+  // The file is there for good: from now on changes are those since this cut. Without it, once the
+  // writer is gone, they are those since the last one that was.
+  void Published();
 
  private:
   class TableCut;
   enum class Stage { kHead, kDense, kStaged, kRows, kEnd, kDone };
 
+  Shard& shard_;
   CheckpointName name_;
+  ShardChanges changes_;  // Until the cut.
+  bool published_ = false;
   Stage stage_ = Stage::kHead;
   std::string head_;
-  std::vector<float> dense_;  // All slices.
+  std::string dense_;  // All slices, or those that changed.
   std::vector<std::string> staged_;
   size_t staged_written_ = 0;
   std::vector<std::unique_ptr<TableCut>> tables_;
   size_t table_ = 0;  // The one being written.
 };
-
-// Fills a fresh shard from the records of its own checkpoint, in order.
-class CheckpointReader {
- public:
-  // `file_bytes` is the size of the whole file: a head that promises more than fits into it is
-  // DATA_LOSS, before anything is made for it.
-  CheckpointReader(Shard& shard, size_t file_bytes) : shard_(shard), file_bytes_(file_bytes) {}
-
-  absl::Status Add(RecordKind kind, absl::string_view body);
-  // DATA_LOSS unless the end was reached and every row counted.
-  absl::Status Finish() const;
-
- private:
-  friend absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files);
-
-  absl::Status AddHead(absl::string_view body);
-  absl::Status Adopt(const CheckpointName& name, const PartitionMap& map);
-  absl::Status CheckSize(const Declaration& declaration) const;
-  absl::Status AddDense(absl::string_view body);
-  absl::Status AddRows(absl::string_view body);
-  absl::Status AddCounted(absl::string_view body);
-  absl::Status AddStaged(absl::string_view body);
-  bool Wants(uint64_t id) const {
-    return shard_.owned_[static_cast<size_t>(PartitionOf(PointOf(id)))];
-  }
-
-  Shard& shard_;
-  const size_t file_bytes_;
-  bool foreign_ = false;  // Some server's, of which the shard takes what it owns.
-  bool head_ = false;
-  bool dense_ = false;
-  bool end_ = false;
-  std::vector<History> histories_;  // Of all that is in the file.
-  struct Count {
-    uint64_t promised = 0;
-    uint64_t seen = 0;
-  };
-  std::vector<Count> rows_;     // By table.
-  std::vector<Count> counted_;  // Likewise, ids without a row.
-  uint64_t staged_ = 0;         // Gradients yet to come.
-};
-
-// Fills a fresh shard, whatever its number and that of its like, with its part of a checkpoint:
-// `files` are those of all servers that wrote it. DATA_LOSS if something it owns is in none.
-absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files);
-
-// Reads the head alone. DATA_LOSS if it is not one.
-absl::StatusOr<CheckpointName> ReadCheckpointName(absl::string_view head_body);
-absl::StatusOr<CheckpointName> ReadCheckpointName(const CheckpointFile& file);
 
 }  // namespace rubato
 

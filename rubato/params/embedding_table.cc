@@ -156,10 +156,10 @@ void EmbeddingTable::SetShare() {
 }
 
 void EmbeddingTable::Remove(uint64_t key, uint32_t number) {
-  if (order_stale_) RebuildOrder();
   RUBATO_CHECK(index_.Erase(key) == number);
   if (number >= kCounted) return;
-  if (order_.has_value() && !Unsettled(key)) order_->Remove(number);
+  // A stale order is made again from the rows that are there then.
+  if (order_.has_value() && !order_stale_ && !Unsettled(key)) order_->Remove(number);
   free_.push_back(number);
 }
 
@@ -279,6 +279,9 @@ void EmbeddingTable::UpdatePart(absl::Span<const uint64_t> ids, const float* gra
     if (lookup.numbers[i] >= kCounted) continue;
     observer_->BeforeUpdate({ids[i], lookup.keys[i], lookup.numbers[i]});
   }
+  for (size_t i = 0; changes_.known() && i < ids.size(); ++i) {
+    if (lookup.numbers[i] < kCounted) changes_.Mark(lookup.numbers[i]);
+  }
   RowUpdate updates[kTogether];
   size_t count = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -316,6 +319,7 @@ uint32_t EmbeddingTable::FindOrAdmit(uint64_t id, uint64_t key) {
   }
   if (observer_ != nullptr && policy_.admit_count > 1) observer_->BeforeCount(id, key, count);
   if (count + 1 >= policy_.admit_count) return MakeRow(id, key, known);
+  if (changes_.known()) changes_.Counted(id, NotesMost());
   if (known) {
     index_.Replace(key, kCounted + count + 1);
   } else {
@@ -375,6 +379,7 @@ void EmbeddingTable::Evict() {
     const uint64_t key = KeyOf(id);
     if (observer_ != nullptr) observer_->BeforeUpdate({id, key, number});
     Remove(key, number);
+    if (changes_.known()) changes_.Gone(id, NotesMost());
     ++counters_.evicted;
   }
 }
@@ -431,6 +436,7 @@ absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
     index_.Replace(key, number);
   }
   std::memcpy(Row(number), row.data(), row.size() * sizeof(float));
+  if (changes_.known()) changes_.Mark(number);
   order_stale_ |= order_.has_value() && !Unsettled(key);
   return absl::OkStatus();
 }
@@ -465,7 +471,10 @@ EmbeddingTable::Found EmbeddingTable::Find(uint64_t id) const {
 
 void EmbeddingTable::Erase(uint64_t id) {
   const uint64_t key = KeyOf(id);
-  if (const uint32_t number = index_.Find(key); number != RowIndex::kAbsent) Remove(key, number);
+  const uint32_t number = index_.Find(key);
+  if (number == RowIndex::kAbsent) return;
+  Remove(key, number);
+  if (changes_.known()) changes_.Gone(id, NotesMost());
 }
 
 absl::Status EmbeddingTable::RestoreCounted(uint64_t id, uint32_t count) {
@@ -476,6 +485,7 @@ absl::Status EmbeddingTable::RestoreCounted(uint64_t id, uint32_t count) {
   }
   RUBATO_RETURN_IF_ERROR(CheckRoom(1));
   index_.Insert(key, kCounted + count);
+  if (changes_.known()) changes_.Counted(id, NotesMost());
   return absl::OkStatus();
 }
 

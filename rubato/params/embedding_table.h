@@ -34,6 +34,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "rubato/params/changes.h"
 #include "rubato/params/initializer.h"
 #include "rubato/params/memory.h"
 #include "rubato/params/optimizer.h"
@@ -162,6 +163,9 @@ class EmbeddingTable {
   // Null for none.
   void set_observer(Observer* observer) { observer_ = observer; }
   bool observed() const { return observer_ != nullptr; }
+  // What changed since the last cut, if that is known.
+  RowChanges& changes() { return changes_; }
+  const RowChanges& changes() const { return changes_; }
 
   // Makes room for `entries` more, rows and counted ids, before a restore.
   void Reserve(uint64_t entries) { index_.Reserve(index_.size() + entries); }
@@ -220,6 +224,7 @@ class EmbeddingTable {
   void RebuildOrder();
   void Remove(uint64_t key, uint32_t number);
   void SetShare();
+  uint64_t NotesMost() const { return index_.size() + 4096; }  // RowChanges.
   bool Unsettled(uint64_t key) const {
     return unsettled_[partitions_[static_cast<size_t>(PartitionOf(key))]];
   }
@@ -253,6 +258,7 @@ class EmbeddingTable {
   std::optional<RowOrder> order_;   // If rows may go.
   bool order_stale_ = false;        // Rows were restored since it was made.
   TableCounters counters_;
+  RowChanges changes_;
   Observer* observer_ = nullptr;
 };
 

@@ -17,6 +17,7 @@
 #include "rubato/net/buffer.h"
 #include "rubato/net/frame.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
 #include "rubato/params/shard.h"
 #include "rubato/params/weights.h"
 
@@ -183,7 +184,7 @@ class FuzzTest : public testing::Test {
   // What a server of each mode has on disk. In rounds, the last one's gradients are still staged.
   struct Sample {
     PushMode mode;
-    Records log, checkpoint, weights;
+    Records log, checkpoint, delta, weights;
   };
   Sample SampleOf(PushMode mode) {
     Sample sample{.mode = mode};
@@ -194,8 +195,20 @@ class FuzzTest : public testing::Test {
       EXPECT_EQ(*shard.Push(Aligned(PushOf(n)), &sample.log), PushOutcome::kApplied);
     }
     EXPECT_EQ(shard.rounds(), mode == PushMode::kAsync ? 0 : 2);
-    CheckpointWriter writer(shard, {.version = 1, .first_segment = 2});
-    while (!*writer.Step(sample.checkpoint)) {
+    {
+      CheckpointWriter writer(shard, {.version = 1, .first_segment = 2});
+      while (!*writer.Step(sample.checkpoint)) {
+      }
+      writer.Published();
+    }
+    for (int64_t n = 6; n < 12; ++n) {
+      EXPECT_EQ(*shard.Push(Aligned(PushOf(n)), nullptr), PushOutcome::kApplied);
+    }
+    {
+      CheckpointWriter writer(shard,
+                              {.version = 2, .first_segment = 3, .base = 1, .base_segment = 2});
+      while (!*writer.Step(sample.delta)) {
+      }
     }
     const auto staged = std::count_if(
         sample.checkpoint.all.begin(), sample.checkpoint.all.end(),
@@ -420,11 +433,9 @@ TEST_F(FuzzTest, Checkpoints) {
   Search([&](Damage& damage) {
     const auto restore = [&](Shard& shard, const std::string& bytes) {
       CheckpointReader reader(shard, bytes.size());
-      const auto read =
-          ReadRecords("server.ckpt", Aligned(bytes), [&](RecordKind kind, absl::string_view body) {
-            if (kind == RecordKind::kCheckpointHead) ReadCheckpointName(body).IgnoreError();
-            return reader.Add(kind, body);
-          });
+      const auto read = ReadRecords(
+          "server.ckpt", Aligned(bytes),
+          [&](RecordKind kind, absl::string_view body) { return reader.Add(kind, body); });
       return read.ok() && reader.Finish().ok();
     };
     Shard shard(memory_, options_);
@@ -437,6 +448,31 @@ TEST_F(FuzzTest, Checkpoints) {
     }
     Shard other(memory_, options_);
     EXPECT_TRUE(restore(other, again.File()));
+    EXPECT_EQ(shard.Export(), other.Export());
+    Use(shard);
+    return true;
+  });
+}
+
+// One of two links is harmed; the other is as it was written.
+TEST_F(FuzzTest, Chains) {
+  Search([&](Damage& damage) {
+    const Sample& sample = AnySample(damage);
+    const bool first = damage.rng.Chance(0.3);
+    const std::string full = first ? sample.checkpoint.Harmed(damage) : sample.checkpoint.File();
+    const std::string delta = first ? sample.delta.File() : sample.delta.Harmed(damage);
+    Shard shard(memory_, options_), foreign(memory_, options_);
+    const absl::Status taken = RestoreChain(shard, {{"1", full}, {"2", delta}});
+    RestoreShard(foreign, {{"2", delta}, {"1", full}}).IgnoreError();
+    if (!taken.ok()) return false;
+    Records again;
+    {
+      CheckpointWriter writer(shard, {.version = 3});
+      while (!*writer.Step(again)) {
+      }
+    }
+    Shard other(memory_, options_);
+    EXPECT_TRUE(RestoreChain(other, {{"3", again.File()}}).ok());
     EXPECT_EQ(shard.Export(), other.Export());
     Use(shard);
     return true;

@@ -40,6 +40,8 @@ enum class RecordKind : uint32_t {
   kArriveEnd = 18,
   kOwn = 19,               // In a log: the map from now on.
   kCheckpointStaged = 20,  // A gradient that waits for the others of its round.
+  kCheckpointDelta = 21,   // The head of a delta.
+  kCheckpointGone = 22,    // In a delta: ids that have had no row since.
 };
 
 inline constexpr uint32_t kFileVersion = 4;

@@ -381,6 +381,7 @@ void Shard::UpdateSlice(int64_t s, absl::Span<const float> gradient, const Optim
   const auto all = absl::MakeSpan(dense_.at(s));
   optimizer_->UpdateDense(all.subspan(0, gradient.size()), all.subspan(gradient.size()), gradient,
                           step);
+  if (changes_.known) changes_.MarkSlice(s);
 }
 
 OptimizerStep Shard::DenseStep(const History& history) const {
@@ -403,6 +404,17 @@ void Shard::BeginStep(const History& history, bool evict) const {
 // none is between two servers.
 void Shard::BeginNextStep() {
   if (histories_.size() == 1) BeginStep(histories_[0], /*evict=*/settled());
+}
+
+bool Shard::changes_known() const {
+  return declared() && changes_.known &&
+         std::all_of(tables_.begin(), tables_.end(),
+                     [](const auto& table) { return table->changes().known(); });
+}
+
+void Shard::BeginChanges() {
+  (void)changes_.Cut();
+  for (const auto& table : tables_) (void)table->changes().Cut(table->row_numbers());
 }
 
 std::map<int64_t, IntervalSet> Shard::applied() const {

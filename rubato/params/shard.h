@@ -41,6 +41,7 @@
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/net/buffer.h"
+#include "rubato/params/changes.h"
 #include "rubato/params/declaration.h"
 #include "rubato/params/embedding_table.h"
 #include "rubato/params/history.h"
@@ -141,6 +142,8 @@ class Shard {
   // Whether nothing is arriving, and nothing forgotten is left: what a checkpoint needs.
   bool observed() const;  // By a checkpoint or a move.
   bool settled() const { return !arrival_.has_value() && forgotten_.empty(); }
+  // Whether what changed since the last cut is known, so that a checkpoint may be a delta.
+  bool changes_known() const;
 
   // ---- recovery ----
 
@@ -178,6 +181,7 @@ class Shard {
   friend class CheckpointReader;
   friend class MoveSender;
   friend absl::Status RestoreShard(Shard& shard, const std::vector<CheckpointFile>& files);
+  friend absl::Status RestoreChain(Shard& shard, const std::vector<CheckpointFile>& chain);
 
   using DenseSlice = std::vector<float>;  // Weights, then their state.
 
@@ -223,6 +227,7 @@ class Shard {
   void DropArrival();
   void Forget(const IntervalSet& partitions);
   void SetOwned(std::vector<History> histories);
+  void BeginChanges();  // It is now as a checkpoint says.
   size_t dense_floats() const;
 
   Memory& memory_;
@@ -237,6 +242,7 @@ class Shard {
   std::optional<Optimizer> optimizer_;
   std::map<int64_t, DenseSlice> dense_;  // By number.
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
+  ShardChanges changes_;  // But for those of the tables.
   StagedRounds staged_;
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.

@@ -236,7 +236,11 @@ absl::Status Shard::SetMap(const PartitionMap& map, RecordSink* log) {
     for (History& history : HistoriesOf(arrival_->histories, gained)) {
       histories.push_back(std::move(history));
     }
-    for (auto& [s, slice] : arrival_->dense) dense_[s] = std::move(slice);
+    for (auto& [s, slice] : arrival_->dense) {
+      dense_[s] = std::move(slice);
+      changes_.MarkSlice(s);
+    }
+    for (const Interval& run : gained.Intervals()) changes_.fresh.Add(run.begin, run.end);
     for (const StagedGradient& gradient : arrival_->staged) staged_.Add(gradient.Of(gained));
     for (const auto& table : tables_) table->Settle(gained);
     Forget(Without(arrival_->partitions, gained));

@@ -7,39 +7,14 @@
 #include <set>
 
 #include "rubato/base/rng.h"
-#include "rubato/net/frame.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
+#include "rubato/params/string_sink.h"
 
 namespace rubato {
 namespace {
 
 using ::testing::HasSubstr;
-
-// A file in memory.
-class StringSink : public RecordSink {
- public:
-  StringSink() {
-    const FileHeaderBytes header = EncodeFileHeader();
-    bytes_.assign(header.data(), header.size());
-  }
-  absl::Status Append(RecordKind kind, absl::string_view body) override {
-    if (full_) return absl::ResourceExhaustedError("disk full");
-    const RecordHeaderBytes header = EncodeRecordHeader(kind, body);
-    bytes_.append(header.data(), header.size());
-    bytes_.append(body.data(), body.size());
-    bytes_.resize(Padded(bytes_.size()));
-    ends_.push_back(bytes_.size());
-    return absl::OkStatus();
-  }
-  const std::string& bytes() const { return bytes_; }
-  const std::vector<size_t>& ends() const { return ends_; }
-  void set_full(bool full) { full_ = full; }
-
- private:
-  std::string bytes_;
-  std::vector<size_t> ends_;  // Where each record ends.
-  bool full_ = false;
-};
 
 // One job's world: a model of two tables and a few dense weights, and batches made from a seed.
 class ShardTest : public testing::Test {
@@ -360,7 +335,9 @@ class CheckpointTest : public ShardTest {
   }
   std::string Written(Shard& shard) {
     StringSink file;
-    CheckpointWriter writer(shard, {.version = 1, .servers = shard.options().servers});
+    const ShardOptions& options = shard.options();
+    CheckpointWriter writer(shard,
+                            {.version = 1, .server = options.server, .servers = options.servers});
     while (!*writer.Step(file)) {
     }
     return file.bytes();

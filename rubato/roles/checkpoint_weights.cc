@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/adapters/files/files.h"
-#include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/adapters/posix/checkpoint_files.h"
 #include "rubato/base/status.h"
-#include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
 #include "rubato/worker/replica.h"
 
 namespace rubato {
@@ -40,22 +40,16 @@ struct LoadedShard {
 absl::StatusOr<std::unique_ptr<LoadedShard>> LoadShard(const CheckpointChoice& checkpoint,
                                                        int64_t server) {
   auto loaded = std::make_unique<LoadedShard>();
-  const std::string& path = loaded->path =
-      absl::StrCat(checkpoint.folder, "/server-", server, ".ckpt");
-  RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  RUBATO_ASSIGN_OR_RETURN(const CheckpointName name, ReadCheckpointName({path, file.bytes()}));
+  RUBATO_ASSIGN_OR_RETURN(const MappedChain chain,
+                          MappedChain::Open(checkpoint.checkpoints, checkpoint.version, server));
+  const CheckpointName& name = chain.name();
+  const std::string& path = loaded->path = chain.files().back().path;
   if (name.servers < 1 || name.servers > kPartitions) {
     return absl::DataLossError(absl::StrCat(path, ": was written by none of ", name.servers));
   }
   loaded->shard = std::make_unique<Shard>(loaded->memory,
                                           ShardOptions{.server = server, .servers = name.servers});
-  Shard& shard = *loaded->shard;
-  CheckpointReader reader(shard, file.bytes().size());
-  RUBATO_RETURN_IF_ERROR(
-      ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
-        return reader.Add(kind, body);
-      }).status());
-  RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), path));
+  RUBATO_RETURN_IF_ERROR(RestoreChain(*loaded->shard, chain.files()));
   return loaded;
 }
 
@@ -77,7 +71,7 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory,
                      "before with checkpoint.every_steps"));
   }
   if (version == 0) version = directory.BestVersion().value_or(versions.back());
-  CheckpointChoice choice = {.version = version};
+  CheckpointChoice choice = {.checkpoints = directory.checkpoints(), .version = version};
   if (std::find(versions.begin(), versions.end(), choice.version) == versions.end()) {
     return absl::NotFoundError(absl::StrCat(directory.path(), ": has no checkpoint ",
                                             choice.version, ", but ",

@@ -18,7 +18,8 @@
 namespace rubato {
 
 struct CheckpointChoice {
-  std::string folder;
+  std::string checkpoints;  // All of the job's,
+  std::string folder;       // and this one's.
   int64_t version = 0;
   int64_t step = 0;
   int64_t servers = 0;  // Whose files are there; 0: one worker's.

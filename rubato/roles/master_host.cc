@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/checkpoint_files.h"
 #include "rubato/base/status.h"
 #include "rubato/master/journal.h"
 
@@ -259,11 +260,8 @@ void MasterHost::Perform(const WriteBest& effect) {
 }
 
 void MasterHost::Perform(const RemoveCheckpoint& effect) {
-  const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);
-  AddFileWork([folder] {
-    // Without its manifest a half-removed checkpoint is not taken for a whole one.
-    const absl::Status status = RemoveTree(folder + "/manifest.json");
-    DieUnless(status.ok() ? RemoveTree(folder) : status);
+  AddFileWork([folder = directory_.checkpoints(), kept = effect.kept] {
+    DieUnless(KeepCheckpoints(folder, kept));
   });
 }
 

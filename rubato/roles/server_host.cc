@@ -117,17 +117,20 @@ class ServerHost {
       dropped_ = reply->checkpoint_oldest;
       server_->DropLogBefore(dropped_);
     }
-    if (reply->checkpoint_wanted > stats.checkpointed) Checkpoint(reply->checkpoint_wanted);
+    if (reply->checkpoint_wanted > stats.checkpointed) {
+      Checkpoint({.version = reply->checkpoint_wanted, .base = reply->checkpoint_base});
+    }
     return reply->directive != Directive::kLeave;
   }
 
-  void Checkpoint(int64_t version) {
+  void Checkpoint(const CheckpointOrder& order) {
     if (writing_.exchange(true)) return;
     if (absl::Now() < retry_) {
       writing_ = false;
       return;
     }
-    server_->StartCheckpoint(version, [this, version](const absl::Status& status) {
+    const int64_t version = order.version;
+    server_->StartCheckpoint(order, [this, version](const absl::Status& status) {
       if (!status.ok()) {
         // A full disk, say. The push log still holds everything, so training goes on and the
         // checkpoint is tried again.

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/base/rng.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
 #include "rubato/params/move.h"
 #include "rubato/params/shard.h"
 #include "rubato/tasks/ledger.h"

@@ -270,6 +270,7 @@ wire::HeartbeatReply ToWire(const HeartbeatReply& in) {
   *out.mutable_view() = ToWire(in.view);
   out.set_checkpoint_wanted(in.checkpoint_wanted);
   out.set_checkpoint_oldest(in.checkpoint_oldest);
+  out.set_checkpoint_base(in.checkpoint_base);
   out.set_rounds(in.rounds);
   if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
   return out;
@@ -282,6 +283,7 @@ HeartbeatReply FromWire(const wire::HeartbeatReply& in) {
   out.view = FromWire(in.view());
   out.checkpoint_wanted = in.checkpoint_wanted();
   out.checkpoint_oldest = in.checkpoint_oldest();
+  out.checkpoint_base = in.checkpoint_base();
   out.rounds = in.rounds();
   if (in.has_group()) out.group = FromWire(in.group());
   return out;

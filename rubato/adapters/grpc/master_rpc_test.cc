@@ -34,7 +34,7 @@ class Echo : public MasterHandler {
   }
   HeartbeatReply ServerBeat(const ServerHeartbeat& beat) override {
     server = beat;
-    return {.known = true, .checkpoint_wanted = 3, .checkpoint_oldest = 2};
+    return {.known = true, .checkpoint_wanted = 3, .checkpoint_oldest = 2, .checkpoint_base = 1};
   }
   ConferReply Confer(const ConferRequest& request) override {
     confer = request;
@@ -123,8 +123,10 @@ TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
   EXPECT_EQ(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .spent = {.redo = 2}})->directive,
             Directive::kLeave);
   EXPECT_EQ(echo_.worker.spent.redo, 2);
-  EXPECT_EQ(client_->Beat(ServerHeartbeat{.server = ServerId(1), .fenced = 6})->checkpoint_wanted,
-            3);
+  const auto beat = client_->Beat(ServerHeartbeat{.server = ServerId(1), .fenced = 6});
+  EXPECT_EQ(beat->checkpoint_wanted, 3);
+  EXPECT_EQ(beat->checkpoint_oldest, 2);
+  EXPECT_EQ(beat->checkpoint_base, 1);
   EXPECT_EQ(echo_.server.fenced, 6);
 
   const GroupReport report = {.generation = 2, .address = "h:1", .holds = true, .steps = 7};

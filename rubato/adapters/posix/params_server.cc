@@ -87,7 +87,7 @@ class AsioParamsServer : public ParamsServer {
   int64_t moved() const override { return moved_; }
   void SetView(int64_t number, std::vector<WorkerId> workers) override;
   void SetRounds(int64_t rounds) override;
-  void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) override;
+  void StartCheckpoint(CheckpointOrder order, std::function<void(absl::Status)> done) override;
   void DropLogBefore(int64_t version) override;
   ParamsServerStats Stats() override;
   ServerInspection Inspect() override;
@@ -104,7 +104,8 @@ class AsioParamsServer : public ParamsServer {
   };
 
   asio::io_context& io() { return lanes_[0]->io(); }
-  absl::Status BeginCheckpoint(int64_t version, std::function<void(absl::Status)>* done)
+  absl::Status BeginCheckpoint(const CheckpointOrder& order,
+                               std::function<void(absl::Status)>* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void StepCheckpoint();
   void FinishCheckpoint(const absl::Status& status);
@@ -204,21 +205,22 @@ void AsioParamsServer::SetRounds(int64_t rounds) {
   if (!status.ok()) state_.last_error = std::string(status.message());
 }
 
-void AsioParamsServer::StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) {
-  asio::post(io(), [this, version, done = std::move(done)]() mutable {
+void AsioParamsServer::StartCheckpoint(CheckpointOrder order,
+                                       std::function<void(absl::Status)> done) {
+  asio::post(io(), [this, order, done = std::move(done)]() mutable {
     absl::Status status;
     bool written = false;
     {
       WriterLock lock(state_.mu);
-      written = version <= state_.store->checkpointed();
-      if (!written) status = BeginCheckpoint(version, &done);
+      written = order.version <= state_.store->checkpointed();
+      if (!written) status = BeginCheckpoint(order, &done);
     }
     if (written || !status.ok()) return done(status);
     StepCheckpoint();
   });
 }
 
-absl::Status AsioParamsServer::BeginCheckpoint(int64_t version,
+absl::Status AsioParamsServer::BeginCheckpoint(const CheckpointOrder& order,
                                                std::function<void(absl::Status)>* done) {
   if (checkpoint_ != nullptr) {
     return absl::FailedPreconditionError(
@@ -229,10 +231,10 @@ absl::Status AsioParamsServer::BeginCheckpoint(int64_t version,
   }
   const std::string& folder = state_.options.checkpoints;
   auto checkpoint = std::make_unique<Checkpoint>();
-  checkpoint->path = CheckpointPath(folder, version, state_.options.server.value());
-  RUBATO_RETURN_IF_ERROR(MakeDirectories(absl::StrCat(folder, "/", version)));
+  checkpoint->path = CheckpointPath(folder, order.version, state_.options.server.value());
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(absl::StrCat(folder, "/", order.version)));
   RUBATO_ASSIGN_OR_RETURN(checkpoint->file, RecordFile::Create(checkpoint->path + ".tmp"));
-  RUBATO_ASSIGN_OR_RETURN(checkpoint->name, state_.store->Cut(version));
+  RUBATO_ASSIGN_OR_RETURN(checkpoint->name, state_.store->Cut(order, *state_.shard));
   checkpoint->writer = std::make_unique<CheckpointWriter>(*state_.shard, checkpoint->name);
   checkpoint->done = std::move(*done);
   checkpoint_ = std::move(checkpoint);
@@ -270,9 +272,10 @@ void AsioParamsServer::FinishCheckpoint(const absl::Status& status) {
   const std::unique_ptr<Checkpoint> finished = std::move(checkpoint_);
   {
     WriterLock lock(state_.mu);
+    if (status.ok()) finished->writer->Published();
     finished->writer.reset();  // Observes the tables while it lives.
     if (status.ok()) {
-      state_.store->Checkpointed(finished->name);
+      state_.store->Checkpointed(finished->name, finished->file->bytes());
     } else {
       state_.last_error = std::string(status.message());
     }

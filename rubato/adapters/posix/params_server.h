@@ -71,6 +71,14 @@ struct ParamsServerStats {
   int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
 };
 
+// Which checkpoint to write.
+struct CheckpointOrder {
+  int64_t version = 0;
+  // The newest complete one, on which it may build; 0: it is to be a full one. A server that does
+  // not know what changed since writes a full one all the same.
+  int64_t base = 0;
+};
+
 class ParamsServer {
  public:
   // Recovers what is on disk and listens. UNAVAILABLE if the address is in use,
@@ -95,10 +103,10 @@ class ParamsServer {
   // Modes sync and hybrid: so many rounds are whole on every server, and shall move the weights.
   virtual void SetRounds(int64_t rounds) = 0;
 
-  // Writes CHECKPOINTS/version/server-S.ckpt as of now and calls `done` on a thread of its own when
+  // Writes CHECKPOINTS/VERSION/server-S.ckpt as of now and calls `done` on a thread of its own when
   // it is wholly there. One at a time: a second one meanwhile is refused with FAILED_PRECONDITION,
   // as is one in the midst of a move. A version already written here is done at once.
-  virtual void StartCheckpoint(int64_t version, std::function<void(absl::Status)> done) = 0;
+  virtual void StartCheckpoint(CheckpointOrder order, std::function<void(absl::Status)> done) = 0;
   // Checkpoint `version` is complete on every server: the log before it may go.
   virtual void DropLogBefore(int64_t version) = 0;
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/posix/checkpoint_files.h"
 #include "rubato/base/status.h"
+#include "rubato/params/checkpoint_reader.h"
 
 namespace rubato {
 
@@ -34,6 +36,7 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
     absl::StatusOr<CheckpointName> name = Load(*version, *shard);
     if (name.ok() && name->first_segment <= beginning) {  // What it holds went to others since.
       shard = fresh();
+      newest_ = {};
       break;
     }
     if (name.ok()) {
@@ -53,20 +56,14 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
   return shard;
 }
 
-absl::StatusOr<CheckpointName> ParamsStore::Load(int64_t version, Shard& shard) const {
-  const std::string path = CheckpointPath(options_.checkpoints, version, options_.server.value());
-  RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-  CheckpointReader reader(shard, file.bytes().size());
-  CheckpointName name;
-  RUBATO_RETURN_IF_ERROR(
-      ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
-        if (kind == RecordKind::kCheckpointHead) {
-          RUBATO_ASSIGN_OR_RETURN(name, ReadCheckpointName(body));
-        }
-        return reader.Add(kind, body);
-      }).status());
-  RUBATO_RETURN_IF_ERROR(Annotate(reader.Finish(), path));
-  return name;
+absl::StatusOr<CheckpointName> ParamsStore::Load(int64_t version, Shard& shard) {
+  RUBATO_ASSIGN_OR_RETURN(const MappedChain chain, MappedChain::Open(options_.checkpoints, version,
+                                                                     options_.server.value()));
+  RUBATO_RETURN_IF_ERROR(RestoreChain(shard, chain.files()));
+  newest_ = chain.name();
+  full_bytes_ = chain.full_bytes();
+  delta_bytes_ = chain.delta_bytes();
+  return chain.name();
 }
 
 absl::Status ParamsStore::Replay(int64_t first_segment, Shard& shard) {
@@ -128,16 +125,26 @@ absl::Status ParamsStore::Append(RecordKind kind, absl::string_view body) {
   return options_.sync_log ? log_->Sync() : absl::OkStatus();
 }
 
-absl::StatusOr<CheckpointName> ParamsStore::Cut(int64_t version) {
+absl::StatusOr<CheckpointName> ParamsStore::Cut(const CheckpointOrder& order, const Shard& shard) {
   RUBATO_RETURN_IF_ERROR(StartSegment());
-  return CheckpointName{.version = version,
-                        .first_segment = segment_,
-                        .server = options_.server.value(),
-                        .servers = options_.servers};
+  CheckpointName name = {.version = order.version,
+                         .first_segment = segment_,
+                         .server = options_.server.value(),
+                         .servers = options_.servers};
+  // A chain longer than half of a full one costs more to restore than it saves.
+  const bool worth = 2 * delta_bytes_ <= full_bytes_;
+  if (order.base > 0 && order.base == newest_.version && shard.changes_known() && worth) {
+    name.base = newest_.version;
+    name.base_segment = newest_.first_segment;
+  }
+  return name;
 }
 
-void ParamsStore::Checkpointed(const CheckpointName& name) {
+void ParamsStore::Checkpointed(const CheckpointName& name, int64_t bytes) {
   cuts_[name.version] = name.first_segment;
+  newest_ = name;
+  if (name.base == 0) full_bytes_ = delta_bytes_ = 0;
+  (name.base == 0 ? full_bytes_ : delta_bytes_) += bytes;
 }
 
 std::vector<std::string> ParamsStore::DropLogBefore(int64_t version) {

@@ -34,10 +34,12 @@ class ParamsStore : public RecordSink {
   // segment that says so first, and returns the paths of those before it, to be removed.
   absl::StatusOr<std::vector<std::string>> BeginAnew(const PartitionMap& map);
 
-  // Starts a new segment: everything logged from now on comes after the cut.
-  absl::StatusOr<CheckpointName> Cut(int64_t version);
-  // The checkpoint of that cut is published.
-  void Checkpointed(const CheckpointName& name);
+  // Starts a new segment: everything logged from now on comes after the cut. The checkpoint is to
+  // be a delta if `shard` knows what changed since the one that is to be its base, and that one
+  // is not a long way from a full one by now.
+  absl::StatusOr<CheckpointName> Cut(const CheckpointOrder& order, const Shard& shard);
+  // The checkpoint of that cut is published, in a file of so many bytes.
+  void Checkpointed(const CheckpointName& name, int64_t bytes);
   // Forgets the segments that checkpoint `version` makes needless and returns their paths, to be
   // removed. None if this server does not have that checkpoint.
   std::vector<std::string> DropLogBefore(int64_t version);
@@ -51,7 +53,7 @@ class ParamsStore : public RecordSink {
  private:
   ParamsStore() = default;
   absl::Status StartSegment();
-  absl::StatusOr<CheckpointName> Load(int64_t version, Shard& shard) const;
+  absl::StatusOr<CheckpointName> Load(int64_t version, Shard& shard);
   absl::Status Replay(int64_t first_segment, Shard& shard);
   // The last segment with which the server began anew; 0 if there is none.
   absl::StatusOr<int64_t> LastBeginning() const;
@@ -60,6 +62,9 @@ class ParamsStore : public RecordSink {
   FileDescriptor lock_;
   std::map<int64_t, int64_t> segments_;  // Finished ones: number -> bytes.
   std::map<int64_t, int64_t> cuts_;      // Sound checkpoints here: version -> first segment after.
+  CheckpointName newest_;                // Of them: what changes in the shard is since then.
+  int64_t full_bytes_ = 0;               // Of the full one it is or is built on,
+  int64_t delta_bytes_ = 0;              // and of the deltas since, itself included.
   int64_t segment_ = 0;                  // The one being written.
   std::unique_ptr<RecordFile> log_;
   int64_t replayed_ = 0;

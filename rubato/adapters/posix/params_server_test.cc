@@ -162,9 +162,9 @@ class ParamsServerTest : public testing::TestWithParam<std::string> {
     clients_.back()->SetServers(Addresses());
     return *clients_.back();
   }
-  absl::Status Checkpoint(ParamsServer& server, int64_t version) {
+  absl::Status Checkpoint(ParamsServer& server, int64_t version, int64_t base = 0) {
     Answer<absl::Status> answer;
-    server.StartCheckpoint(version, answer.callback());
+    server.StartCheckpoint({.version = version, .base = base}, answer.callback());
     return answer.get();
   }
   int64_t FilesIn(const std::string& directory) {
@@ -324,7 +324,7 @@ TEST_P(ParamsServerTest, ACheckpointAndTheLogSinceGiveEverythingBack) {
   ASSERT_TRUE(Declare(client, Model()).ok());
   for (int64_t n = 0; n < 10; ++n) ASSERT_TRUE(Push(client, {n}).ok());
   Answer<absl::Status> written;
-  server.StartCheckpoint(1, written.callback());
+  server.StartCheckpoint({.version = 1}, written.callback());
   for (int64_t n = 10; n < 20; ++n) ASSERT_TRUE(Push(client, {n}).ok());
   ASSERT_TRUE(written.get().ok());
   EXPECT_EQ(server.Stats().checkpointed, 1);
@@ -358,7 +358,7 @@ TEST_P(ParamsServerTest, DyingDuringACheckpointLosesNothing) {
   servers_[0]->DropLogBefore(1);
   ASSERT_TRUE(Push(client, {1}).ok());
   const Weights before = Pull(client, AllIds());
-  servers_[0]->StartCheckpoint(2, [](absl::Status) {});
+  servers_[0]->StartCheckpoint({.version = 2}, [](absl::Status) {});
   servers_[0].reset();
   Start(0, 1);
   client.SetServers(Addresses());

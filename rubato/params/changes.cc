@@ -1,0 +1,52 @@
+#include "rubato/params/changes.h"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+namespace rubato {
+
+void RowChanges::Grow(size_t word) {
+  rows_.resize(std::max(word + 1, rows_.size() + rows_.size() / 2));
+}
+
+void RowChanges::Note(uint64_t id, uint64_t most, std::vector<uint64_t>* ids) {
+  ids->push_back(id);
+  if (gone_.size() + counted_.size() > most) *this = RowChanges();
+}
+
+uint64_t RowChanges::rows() const {
+  uint64_t rows = 0;
+  for (const uint64_t word : rows_) rows += static_cast<uint64_t>(std::popcount(word));
+  return rows;
+}
+
+RowChanges RowChanges::Cut(uint32_t numbers) {
+  RowChanges until = std::exchange(*this, RowChanges());
+  known_ = true;
+  rows_.resize(numbers / 64 + 1);
+  return until;
+}
+
+void RowChanges::Join(RowChanges earlier) {
+  if (!known_ || !earlier.known_) {
+    *this = RowChanges();
+    return;
+  }
+  if (earlier.rows_.size() > rows_.size()) rows_.resize(earlier.rows_.size());
+  for (size_t w = 0; w < earlier.rows_.size(); ++w) rows_[w] |= earlier.rows_[w];
+  gone_.insert(gone_.end(), earlier.gone_.begin(), earlier.gone_.end());
+  counted_.insert(counted_.end(), earlier.counted_.begin(), earlier.counted_.end());
+}
+
+ShardChanges ShardChanges::Cut() { return std::exchange(*this, {.known = true}); }
+
+void ShardChanges::Join(const ShardChanges& earlier) {
+  known &= earlier.known;
+  for (size_t s = 0; s < earlier.slices.size(); ++s) {
+    if (earlier.slices[s]) MarkSlice(static_cast<int64_t>(s));
+  }
+  for (const Interval& run : earlier.fresh.Intervals()) fresh.Add(run.begin, run.end);
+}
+
+}  // namespace rubato
