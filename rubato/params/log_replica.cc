@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
+#include "rubato/params/partition.h"
 
 namespace rubato {
 namespace {
@@ -285,7 +286,8 @@ absl::StatusOr<FollowRequest> DecodeFollow(absl::string_view body) {
   request.follower = reader.Get<int64_t>();
   request.leader = reader.Get<int64_t>();
   request.incarnation = reader.Get<int64_t>();
-  if (!reader.ok() || reader.remaining() > 0 || request.leader < 0) {
+  if (!reader.ok() || reader.remaining() > 0 || request.leader < 0 ||
+      request.leader >= kPartitions) {  // There are no more servers.
     return absl::InvalidArgumentError("not the first words of a leader");
   }
   return request;

@@ -252,6 +252,7 @@ wire::RegisterReply ToWire(const RegisterReply& in) {
   out.set_accepted(in.accepted);
   out.set_reason(in.reason);
   *out.mutable_view() = ToWire(in.view);
+  out.set_follower(in.follower);
   return out;
 }
 
@@ -260,6 +261,7 @@ RegisterReply FromWire(const wire::RegisterReply& in) {
   out.accepted = in.accepted();
   out.reason = in.reason();
   out.view = FromWire(in.view());
+  out.follower = in.follower();
   return out;
 }
 
@@ -271,6 +273,7 @@ wire::HeartbeatReply ToWire(const HeartbeatReply& in) {
   out.set_checkpoint_wanted(in.checkpoint_wanted);
   out.set_checkpoint_oldest(in.checkpoint_oldest);
   out.set_rounds(in.rounds);
+  out.set_follower(in.follower);
   if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
   return out;
 }
@@ -283,6 +286,7 @@ HeartbeatReply FromWire(const wire::HeartbeatReply& in) {
   out.checkpoint_wanted = in.checkpoint_wanted();
   out.checkpoint_oldest = in.checkpoint_oldest();
   out.rounds = in.rounds();
+  out.follower = in.follower();
   if (in.has_group()) out.group = FromWire(in.group());
   return out;
 }
@@ -386,6 +390,7 @@ wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
   out.set_moved(in.moved);
   out.set_move_rows(in.move_rows);
   out.set_uneven(in.uneven);
+  out.set_follower(in.follower);
   return out;
 }
 
@@ -404,6 +409,7 @@ ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
   out.moved = in.moved();
   out.move_rows = in.move_rows();
   out.uneven = in.uneven();
+  out.follower = in.follower();
   return out;
 }
 

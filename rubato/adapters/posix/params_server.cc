@@ -352,6 +352,10 @@ ServerInspection AsioParamsServer::Inspect() {
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
   }
+  if (state_.replicas != nullptr) {
+    inspection.follower = state_.replicas->follower();
+    inspection.log_uncopied = state_.replicas->behind();
+  }
   inspection.seconds = absl::ToDoubleSeconds(absl::Now() - began_);
   inspection.clients = state_.clients;
   std::vector<std::vector<HotId>> counted;
