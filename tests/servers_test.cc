@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <optional>
 #include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "rubato/base/rng.h"
 #include "tests/job_runner.h"
 #include "tests/server_state.h"
@@ -38,6 +41,37 @@ class ServersTest : public testing::Test {
     const nlohmann::json shown = training_->Show();
     ASSERT_TRUE(shown.is_object());
     ASSERT_TRUE(training_->ReachStep(shown["steps"].get<int64_t>() + 20));
+  }
+  // One failure at a time: when every copy is level again, one server goes with all its files.
+  void LoseAServerWithItsDisk(Rng& rng, int64_t death) {
+    ASSERT_TRUE(Eventually([&] {
+      const CommandResult shown =
+          RunRubato({"params", training_->job_dir(), "--json"}, folder_.path());
+      if (shown.exit_code != 0) return false;
+      const auto servers = nlohmann::json::parse(shown.out)["servers"];
+      return servers.size() == training_->Alive("server").size() &&
+             std::all_of(servers.begin(), servers.end(),
+                         [](const auto& server) { return server["follower"] >= 0; });
+    }));
+    const auto victims = training_->Alive("server");
+    const auto& victim = victims[rng.Below(victims.size())];
+    const size_t joined = training_->Events("server_joined").size();
+    // The folder goes at once, and before the process, whose next life might use it else.
+    std::filesystem::rename(absl::StrCat(training_->job_dir(), "/servers/", victim.id),
+                            absl::StrCat(folder_.path(), "/lost-", death));
+    kill(victim.pid, SIGKILL);
+    ASSERT_TRUE(Eventually([&] { return training_->Events("server_joined").size() > joined; }));
+  }
+  // How often a server began without its log and got it back.
+  int64_t LogsFetched() const {
+    int64_t times = 0;
+    for (const int64_t server : {0, 1, 2}) {
+      const std::string log =
+          ReadText(absl::StrCat(training_->job_dir(), "/logs/server-", server, ".log"));
+      const std::vector<std::string> parts = absl::StrSplit(log, "came back from a copy");
+      times += static_cast<int64_t>(parts.size()) - 1;
+    }
+    return times;
   }
   // Ends the job with a checkpoint, and runs as many steps of it without disturbance.
   void ExpectAsIfNothingHadHappened() {
@@ -128,6 +162,30 @@ TEST_F(ServersTest, WhoeverDiesDuringMovesNothingIsLostOrDoubled) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     ExpectProgress();
   }
+  ExpectAsIfNothingHadHappened();
+}
+
+// With params.replicas a server may lose its folder with its life: what it acknowledged is on the
+// disk of another. Some of the deaths are in the midst of moves, and those of three servers.
+TEST_F(ServersTest, ADiskMayGoWithItsServer) {
+  Start("params: {replicas: 1}\ncheckpoint: {every_steps: 60}\n");
+  Rng rng(3);
+  for (int64_t death = 0; death < 8; ++death) {
+    if (death == 3 || death == 6) {
+      Command scale({"scale", training_->job_dir(), "--servers", death == 3 ? "3" : "2"},
+                    folder_.path(), absl::StrCat("scale-", death));
+      LoseAServerWithItsDisk(rng, death);
+      const CommandResult result = scale.Wait();
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+    } else {
+      LoseAServerWithItsDisk(rng, death);
+    }
+    ExpectProgress();
+  }
+  EXPECT_EQ(LogsFetched(), 8);
+  const CommandResult one = Scale(1);
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_THAT(one.err, HasSubstr("params.replicas: 1"));
   ExpectAsIfNothingHadHappened();
 }
 

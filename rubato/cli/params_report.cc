@@ -122,6 +122,8 @@ Json ParamsJson(const ParamsReport& report, size_t top) {
                                {"not_finite", s.not_finite},
                                {"clients", s.clients},
                                {"log_bytes", s.log_bytes},
+                               {"follower", s.follower},
+                               {"log_uncopied_bytes", s.log_uncopied},
                                {"checkpoint", s.checkpoint},
                                {"uptime_s", s.seconds}});
   }
@@ -154,8 +156,8 @@ std::string ParamsTable(const ParamsReport& report, size_t top) {
   rows = {{"server", "partitions", "rows", "dense", "MB", "steps"}};
   const bool live = report.checkpoint == 0;
   if (live) {
-    for (const char* name :
-         {"pulls/s", "rows/s", "pushes/s", "rows/s", "staleness", "max", "clients", "log MB"}) {
+    for (const char* name : {"pulls/s", "rows/s", "pushes/s", "rows/s", "staleness", "max",
+                             "clients", "log MB", "follower"}) {
       rows[0].push_back(name);
     }
   }
@@ -174,6 +176,7 @@ std::string ParamsTable(const ParamsReport& report, size_t top) {
     row.push_back(absl::StrCat(s.staleness_max));
     row.push_back(absl::StrCat(s.clients));
     row.push_back(Megabytes(s.log_bytes));
+    row.push_back(s.follower < 0 ? "-" : absl::StrCat(s.follower));
   }
   absl::StrAppend(&text, Columns(rows));
   const std::vector<HotId> hottest = Hottest(report, top);

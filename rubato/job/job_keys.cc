@@ -155,6 +155,8 @@ std::vector<JobKey> CourseKeys() {
       {"params.wire", "weights and gradients to and from servers: fp32, bf16 or fp16",
        AT(params.wire)},
       {"params.threads", "threads of a server: workers pull side by side", AT(params.threads)},
+      {"params.replicas", "copies of every server's push log on another server's disk: 0 or 1",
+       AT(params.replicas)},
       {"params.metrics", "host:port where Prometheus reads server 0, the next port server 1, ...",
        AT(params.metrics)},
       {"allreduce.microbatches", "parts of a step, dealt to workers; 0: 16, or one a worker",

@@ -142,6 +142,11 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
 absl::Status CheckParams(const ParamsSpec& spec, int64_t servers) {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("params.wire", spec.wire, {"fp32", "bf16", "fp16"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("params.threads", spec.threads, 1, 64));
+  RUBATO_RETURN_IF_ERROR(CheckRange("params.replicas", spec.replicas, 0, 1));
+  if (spec.replicas == 1 && servers == 1) {
+    return Invalid("params.replicas", spec.replicas,
+                   ": there is no other server to keep a copy of the log; set servers: 2 or more");
+  }
   if (spec.metrics.empty()) return absl::OkStatus();
   const size_t colon = spec.metrics.rfind(':');
   int64_t port = 0;

@@ -114,6 +114,7 @@ struct ParamsSpec {
   std::string wire = "fp32";  // Weights and gradients to and from servers: fp32, bf16 or fp16.
   int64_t threads = 2;        // Of a server: workers pull side by side.
   std::string metrics;        // "host:port" for Prometheus; server s listens on port + s.
+  int64_t replicas = 0;       // Copies of a server's push log on other servers' disks: 0 or 1.
   friend bool operator==(const ParamsSpec&, const ParamsSpec&) = default;
 };
 

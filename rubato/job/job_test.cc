@@ -91,6 +91,10 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.params.wire = "fp8"; },
        "params.wire: 'fp8' is not one of fp32, bf16, fp16"},
       {[](JobSpec& s) { s.params.threads = 0; }, "params.threads: 0 is less than 1"},
+      {[](JobSpec& s) { s.params.replicas = 2; }, "params.replicas: 2 is more than 1"},
+      {[](JobSpec& s) { s.params.replicas = 1; },
+       "params.replicas: 1: there is no other server to keep a copy of the log; set servers: 2 or "
+       "more"},
       {[](JobSpec& s) { s.params.metrics = "here"; },
        "params.metrics: here is no address: write host:port"},
       {[](JobSpec& s) { s.params.metrics = "localhost:99999"; },

@@ -28,6 +28,7 @@ RegisterReply Master::Register(const RegisterRequest& request, absl::Time now) {
       request.role == Role::kServer ? RegisterServer(request, now) : RegisterWorker(request, now);
   Advance(now);
   if (reply.accepted) reply.view = members_.view();
+  if (reply.accepted && request.role == Role::kServer) reply.follower = KeeperOf(request.id);
   return reply;
 }
 
@@ -156,7 +157,8 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
           .checkpoint_wanted = checkpoints_.wanted(),
           .checkpoint_oldest = checkpoints_.oldest(),
           .checkpoint_base = checkpoints_.base(),
-          .rounds = ledger_.rounds()};
+          .rounds = ledger_.rounds(),
+          .follower = KeeperOf(id)};
 }
 
 // ---- tasks -------------------------------------------------------------------------------------

@@ -148,6 +148,10 @@ class Master {
   absl::Status ScaleServers(int64_t servers, absl::Time now);
   absl::Status ApplyToServers(const JournalEntry& entry);
   void HearMove(const ServerHeartbeat& heartbeat, absl::Time now);
+  // Who shall keep the copy of a server's log; -1 without params.replicas.
+  int64_t KeeperOf(int64_t server) const;
+  // Whether no server needs one that is on its way out any more.
+  bool CopiesSettled() const;
   void AdvanceServers(absl::Time now);
   void SettleServers(absl::Time now);
   void SampleRate(absl::Time now);

@@ -248,6 +248,7 @@ void Master::Staff(absl::Time now) {
     const int64_t id = static_cast<int64_t>(i);
     if (id >= active) {
       if (server.state != State::kStarting && server.state != State::kRunning) continue;
+      if (!CopiesSettled()) continue;  // It may have the only copy of somebody's log.
       Record({.kind = EntryKind::kLeaving, .role = Role::kServer, .id = id}, now);
       Send(SignalProcess::Kind::kTerminate, Role::kServer, id, server.incarnation);
       Say(now, "server_leaving", {{"server", id}}, "fewer servers are wanted, and it owns nothing");

@@ -6,6 +6,7 @@
 #include "rubato/base/status.h"
 #include "rubato/master/master.h"
 #include "rubato/master/rebalance.h"
+#include "rubato/params/log_replica.h"
 
 namespace rubato {
 namespace {
@@ -28,11 +29,29 @@ int64_t Master::ActiveServers() const {
   return servers;
 }
 
+int64_t Master::KeeperOf(int64_t server) const {
+  return options_.job.params.replicas == 0 ? -1 : FollowerOf(server, servers_target_);
+}
+
+bool Master::CopiesSettled() const {
+  const int64_t active = ActiveServers();
+  for (int64_t s = 0; s < active && options_.job.params.replicas > 0; ++s) {
+    const ServerMember& server = members_.servers()[static_cast<size_t>(s)];
+    if (server.state != State::kRunning || server.last.follower != KeeperOf(s)) return false;
+  }
+  return true;
+}
+
 absl::Status Master::ScaleServers(int64_t servers, absl::Time now) {
   if (together()) return absl::InvalidArgumentError("strategy allreduce has no servers");
   if (servers < 1 || servers > kPartitions) {
     return absl::InvalidArgumentError(
         absl::StrCat(servers, " servers: there can be 1 to ", kPartitions));
+  }
+  if (servers <= options_.job.params.replicas) {
+    return absl::InvalidArgumentError(
+        "one server: with params.replicas: 1 another must keep the copy of its log; 2 is the "
+        "least");
   }
   if (servers == servers_target_) return absl::OkStatus();
   Say(now, "servers_scaling", {{"from", servers_target_}, {"to", servers}}, "rubato scale");

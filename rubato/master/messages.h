@@ -84,6 +84,7 @@ struct RegisterReply {
   bool accepted = false;
   std::string reason;  // Why not: evicted, another version, unknown id.
   View view;
+  int64_t follower = -1;  // As in HeartbeatReply.
 };
 
 enum class Directive {
@@ -166,6 +167,7 @@ struct ServerHeartbeat {
   int64_t moved = 0;         // The move whose partitions the receiver has wholly on disk; or 0.
   int64_t move_rows = 0;     // Sent in it.
   int64_t uneven = 0;        // Positions applied to some partitions here, and not to all.
+  int64_t follower = -1;     // Who has a copy of all that was acknowledged; -1: nobody, for now.
 };
 struct HeartbeatReply {
   bool known = false;  // False: register again (a new master), or leave if that is refused.
@@ -179,6 +181,7 @@ struct HeartbeatReply {
   int64_t checkpoint_oldest = 0;
   int64_t checkpoint_base = 0;
   int64_t rounds = 0;                // Servers, modes sync and hybrid: that many are whole.
+  int64_t follower = -1;             // Servers: who shall keep the copy of your log; or -1.
   std::optional<GroupOrders> group;  // Workers of strategy allreduce.
 };
 

@@ -139,6 +139,42 @@ TEST(ScaleServersTest, TwoBecomeThreeBecomeTwo) {
   EXPECT_NE(job.manifests.back().contents.find("\"servers\": 2"), std::string::npos);
 }
 
+// With replicas the next server keeps the copy of a log; one that is to go stays until all of those
+// that remain have their copies elsewhere.
+TEST(ScaleServersTest, WhoKeepsACopyLeavesLast) {
+  MasterOptions options = SmallJob();
+  options.job.params.replicas = 1;
+  FakeJob job(options);
+  EXPECT_EQ(job.JoinServer(0).follower, 1);
+  EXPECT_EQ(job.JoinServer(1).follower, 0);
+  EXPECT_EQ(job.JoinWorker(0).follower, -1);
+  const Task first = job.Lease(0).task;
+  job.Commit(0, first, first.begin + 5);
+  const ScaleReply one = job.Done(job.master->Scale({.servers = 1}, job.now));
+  EXPECT_FALSE(one.accepted);
+  EXPECT_NE(one.reason.find("params.replicas: 1"), std::string::npos) << one.reason;
+  job.Done(job.master->Scale({.servers = 3}, job.now));
+  EXPECT_EQ(job.JoinServer(2).follower, 0);
+  EXPECT_EQ(job.BeatServer(1).follower, 2);
+  MoveAll(job, 3, /*restarts=*/0);
+  job.Done(job.master->Scale({.servers = 2}, job.now));
+  EXPECT_EQ(job.BeatServer(1).follower, 0);
+  MoveAll(job, 3, /*restarts=*/0);
+  EXPECT_FALSE(job.master->view().map.Owns(2));
+  const auto settled = [&](int64_t server, int64_t follower) {
+    job.Done(job.master->Heartbeat(ServerHeartbeat{.server = ServerId(server),
+                                                   .incarnation = 1,
+                                                   .view = job.master->view().number,
+                                                   .applied = job.disks[0],
+                                                   .follower = follower},
+                                   job.now));
+  };
+  settled(0, 1), settled(1, 2);
+  EXPECT_EQ(job.BeatServer(2).directive, Directive::kContinue);
+  settled(1, 0);
+  EXPECT_EQ(job.BeatServer(2).directive, Directive::kLeave);
+}
+
 TEST(ScaleServersTest, CheckpointsAndMovesTakeTurns) {
   MasterOptions options = SmallJob();
   options.job.checkpoint.every_steps = 1;

@@ -33,7 +33,10 @@ enum class ParamsOp : uint16_t {
   kPull = 2,
   kPush = 3,
   kArrive = 4,
-  kInspect = 5
+  kInspect = 5,
+  kFollow = 6,       // Copies of logs, also between servers (params/log_replica.h):
+  kReplicate = 7,    // an order for one,
+  kReplicaRead = 8,  // and some of its bytes back.
 };
 
 // A declaration for one server: all of it but the dense values, of which only `slices`.

@@ -4,7 +4,7 @@
 //   events.jsonl    what happened, a line each       processes.json  role, id, pid, address, state
 //   index/          byte offsets of the data         checkpoints/V/  one folder a version
 //                                                    checkpoints/BEST  the best one's version
-//   servers/S/      a server's push log              metrics/        TensorBoard event files
+//   servers/S/      a server's push log, and copies  metrics/        TensorBoard event files
 //   logs/           ROLE-ID.log                      summary.json    written at the end
 //   features.yaml   the features, if the job has some
 #ifndef RUBATO_ROLES_JOB_DIRECTORY_H_

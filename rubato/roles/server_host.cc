@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/grpc/master_client.h"
+#include "rubato/adapters/posix/fetch_log.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/base/status.h"
 #include "rubato/roles/exit_codes.h"
@@ -20,6 +22,8 @@ namespace {
 
 constexpr absl::Duration kMoveBeat = absl::Milliseconds(20);
 constexpr absl::Duration kMoveLook = absl::Milliseconds(1);
+// A server that lost its log waits so long for the others to be up.
+constexpr absl::Duration kOthersPatience = absl::Seconds(30);
 
 class ServerHost {
  public:
@@ -56,10 +60,11 @@ class ServerHost {
     }
   }
 
-  void Adopt(const View& view) {
+  void Adopt(const View& view, int64_t follower) {
     std::vector<std::string> addresses;
     for (const ServerPlace& place : view.servers) addresses.push_back(place.address);
     move_ = view.move;
+    server_->SetFollower(follower, addresses);
     server_->SetMap(view.number, view.map, view.move, std::move(addresses));
     server_->SetView(view.number, view.workers);
   }
@@ -85,7 +90,7 @@ class ServerHost {
       refused_ = true;
       return false;
     }
-    Adopt(reply->view);
+    Adopt(reply->view, reply->follower);
     return registered_ = true;
   }
 
@@ -105,13 +110,14 @@ class ServerHost {
                                       .checkpointed = stats.checkpointed,
                                       .moved = stats.moved,
                                       .move_rows = stats.move_rows,
-                                      .uneven = stats.uneven});
+                                      .uneven = stats.uneven,
+                                      .follower = stats.follower});
     if (!reply.ok()) return true;  // No master just now; serving goes on without one.
     if (!reply->known) {
       registered_ = false;
       return true;
     }
-    Adopt(reply->view);
+    Adopt(reply->view, reply->follower);
     if (reply->rounds > 0) server_->SetRounds(reply->rounds);
     if (reply->checkpoint_oldest > dropped_) {
       dropped_ = reply->checkpoint_oldest;
@@ -155,18 +161,75 @@ class ServerHost {
   int64_t dropped_ = 0;
 };
 
+// Where all other servers are, as the master knows them. UNAVAILABLE while one is not up.
+absl::StatusOr<std::map<int64_t, std::string>> FindOthers(const ServerHostOptions& options) {
+  RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, MasterClient::Dial(options.master)->Show());
+  std::map<int64_t, std::string> others;
+  for (int64_t s = 0; s < snapshot.servers_target; ++s) others[s];
+  for (const ProcessStatus& process : snapshot.processes) {
+    if (process.role != Role::kServer) continue;
+    const bool alive = process.state == "starting" || process.state == "running";
+    if (alive) others[process.id] = process.address;
+  }
+  others.erase(options.id.value());
+  for (const auto& [server, address] : others) {
+    if (address.empty()) {
+      return absl::UnavailableError(absl::StrCat("the push log is gone, and server ", server,
+                                                 ", which may have a copy, is not up"));
+    }
+  }
+  return others;
+}
+
+// The log comes back from the others' copies, once all of them are up to say what they have.
+absl::Status FetchLostLog(const ServerHostOptions& options, const std::string& directory) {
+  const absl::Time until = absl::Now() + kOthersPatience;
+  while (true) {
+    const absl::StatusOr<std::map<int64_t, std::string>> others = FindOthers(options);
+    absl::Status status = others.status();
+    if (others.ok()) {
+      const absl::StatusOr<LogSizes> got = FetchLog({.job = options.job.name,
+                                                     .directory = directory,
+                                                     .server = options.id.value(),
+                                                     .incarnation = options.incarnation,
+                                                     .others = *others});
+      status = got.status();
+      if (got.ok()) {
+        std::fprintf(stderr, "the push log was gone: %d segments came back from a copy\n",
+                     static_cast<int>(got->size()));
+        return absl::OkStatus();
+      }
+    }
+    if (absl::Now() > until || options.stop()) return status;
+    absl::SleepFor(absl::Milliseconds(50));
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
   const JobDirectory directory(options.job_dir);
-  absl::StatusOr<std::unique_ptr<ParamsServer>> server =
-      ParamsServer::Start({.address = options.listen,
-                           .directory = directory.server(options.id),
-                           .checkpoints = directory.checkpoints(),
-                           .job = options.job.name,
-                           .server = options.id,
-                           .servers = options.job.servers,
-                           .threads = options.job.params.threads});
+  const std::string folder = directory.server(options.id);
+  const bool replicas = options.job.params.replicas > 0 && options.incarnation > 1;
+  if (replicas) {
+    RUBATO_ASSIGN_OR_RETURN(const bool has_log, HasLog(folder));
+    if (!has_log) RUBATO_RETURN_IF_ERROR(FetchLostLog(options, folder));
+  }
+  const ParamsServerOptions params = {.address = options.listen,
+                                      .directory = folder,
+                                      .checkpoints = directory.checkpoints(),
+                                      .job = options.job.name,
+                                      .server = options.id,
+                                      .servers = options.job.servers,
+                                      .threads = options.job.params.threads,
+                                      .replicas = options.job.params.replicas,
+                                      .incarnation = options.incarnation};
+  absl::StatusOr<std::unique_ptr<ParamsServer>> server = ParamsServer::Start(params);
+  if (replicas && absl::IsDataLoss(server.status())) {  // Some of it is gone, or damaged.
+    std::fprintf(stderr, "%s\n", server.status().ToString().c_str());
+    RUBATO_RETURN_IF_ERROR(FetchLostLog(options, folder));
+    server = ParamsServer::Start(params);
+  }
   if (absl::IsFailedPrecondition(server.status())) {
     // The directory is in use; it may not be for long, so this is worth another try.
     return absl::UnavailableError(server.status().message());

@@ -252,6 +252,7 @@ wire::RegisterReply ToWire(const RegisterReply& in) {
   out.set_accepted(in.accepted);
   out.set_reason(in.reason);
   *out.mutable_view() = ToWire(in.view);
+  out.set_follower(in.follower);
   return out;
 }
 
@@ -260,6 +261,7 @@ RegisterReply FromWire(const wire::RegisterReply& in) {
   out.accepted = in.accepted();
   out.reason = in.reason();
   out.view = FromWire(in.view());
+  out.follower = in.follower();
   return out;
 }
 
@@ -272,6 +274,7 @@ wire::HeartbeatReply ToWire(const HeartbeatReply& in) {
   out.set_checkpoint_oldest(in.checkpoint_oldest);
   out.set_checkpoint_base(in.checkpoint_base);
   out.set_rounds(in.rounds);
+  out.set_follower(in.follower);
   if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
   return out;
 }
@@ -285,6 +288,7 @@ HeartbeatReply FromWire(const wire::HeartbeatReply& in) {
   out.checkpoint_oldest = in.checkpoint_oldest();
   out.checkpoint_base = in.checkpoint_base();
   out.rounds = in.rounds();
+  out.follower = in.follower();
   if (in.has_group()) out.group = FromWire(in.group());
   return out;
 }
@@ -388,6 +392,7 @@ wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
   out.set_moved(in.moved);
   out.set_move_rows(in.move_rows);
   out.set_uneven(in.uneven);
+  out.set_follower(in.follower);
   return out;
 }
 
@@ -406,6 +411,7 @@ ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
   out.moved = in.moved();
   out.move_rows = in.move_rows();
   out.uneven = in.uneven();
+  out.follower = in.follower();
   return out;
 }
 

@@ -63,6 +63,7 @@ class AsioParamsServer : public ParamsServer {
       state_.source = std::make_unique<MoveSource>(*state_.shard, state_.store->life());
       source = state_.source.get();
     }
+    OpenReplicas();
     line_ = std::make_unique<MoveLine>(
         io(), MoveLineOptions{.job = state_.options.job, .servers = state_.options.servers},
         state_.mu, *source, [this] { MoveChanged(); });
@@ -85,6 +86,9 @@ class AsioParamsServer : public ParamsServer {
   void SetMap(int64_t view, const PartitionMap& map, const MoveOrder& move,
               std::vector<std::string> addresses) override;
   int64_t moved() const override { return moved_; }
+  void SetFollower(int64_t follower, std::vector<std::string> addresses) override {
+    if (state_.replicas != nullptr) state_.replicas->SetFollower(follower, std::move(addresses));
+  }
   void SetView(int64_t number, std::vector<WorkerId> workers) override;
   void SetRounds(int64_t rounds) override;
   void StartCheckpoint(CheckpointOrder order, std::function<void(absl::Status)> done) override;
@@ -104,6 +108,7 @@ class AsioParamsServer : public ParamsServer {
   };
 
   asio::io_context& io() { return lanes_[0]->io(); }
+  void OpenReplicas();
   absl::Status BeginCheckpoint(const CheckpointOrder& order,
                                std::function<void(absl::Status)>* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
@@ -130,6 +135,23 @@ class AsioParamsServer : public ParamsServer {
   bool started_ = false;        // The owner's thread alone.
   bool stopped_ = false;
 };
+
+void AsioParamsServer::OpenReplicas() {
+  const ParamsServerOptions& options = state_.options;
+  state_.vault = std::make_unique<ReplicaVault>(options.directory);
+  if (options.replicas == 0) return;
+  state_.replicas =
+      std::make_unique<ReplicaLines>(ReplicaLinesOptions{.job = options.job,
+                                                         .directory = options.directory,
+                                                         .server = options.server.value(),
+                                                         .incarnation = options.incarnation},
+                                     [this] {
+                                       for (const auto& lane : lanes_) lane->Replicated();
+                                     });
+  WriterLock lock(state_.mu);
+  state_.replicas->Open(state_.store->log());
+  state_.store->Watch(state_.replicas.get());
+}
 
 // ---- the master's word, from another thread ----
 
@@ -321,7 +343,8 @@ ParamsServerStats AsioParamsServer::Stats() {
           .clients = state_.clients,
           .log_bytes = store.log_bytes(),
           .replayed = store.replayed(),
-          .checkpointed = store.checkpointed()};
+          .checkpointed = store.checkpointed(),
+          .follower = state_.replicas == nullptr ? -1 : state_.replicas->settled()};
 }
 
 ServerInspection AsioParamsServer::Inspect() {
@@ -331,6 +354,10 @@ ServerInspection AsioParamsServer::Inspect() {
     state_.shard->Inspect(&inspection);
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
+  }
+  if (state_.replicas != nullptr) {
+    inspection.follower = state_.replicas->follower();
+    inspection.log_uncopied = state_.replicas->behind();
   }
   inspection.seconds = absl::ToDoubleSeconds(absl::Now() - began_);
   inspection.clients = state_.clients;
@@ -349,6 +376,7 @@ void AsioParamsServer::Stop() {
   for (const auto& lane : lanes_) lane->Close();
   files_.join();  // A checkpoint's last step may still post to a lane: then it is ignored.
   for (const auto& lane : lanes_) lane->Join();
+  if (state_.replicas != nullptr) state_.replicas->Stop();
   if (checkpoint_ != nullptr) std::remove((checkpoint_->path + ".tmp").c_str());
 }
 

@@ -9,7 +9,8 @@
 // Partitions come and go by the master's word (SetMap): they are copied to the other server beside
 // serving; for the last bit requests are held (params/move.h).
 //
-// An acknowledged push is in the log, so a SIGKILL at any moment loses none. A checkpoint is a cut
+// An acknowledged push is in the log, so a SIGKILL at any moment loses none; with replicas it is in
+// the copy of another server too (params/log_replica.h). A checkpoint is a cut
 // at one instant, written beside serving. Each connection belongs to one of `threads` (see
 // params_server_lane.h): pulls go side by side, pushes one after the other. Methods may be called
 // from any other thread.
@@ -43,7 +44,9 @@ struct ParamsServerOptions {
   int64_t servers = 1;
   bool sync_log = false;  // fsync before each acknowledgement: survives a power cut, but slow.
   bool huge_pages = true;
-  int64_t threads = 2;  // That answer requests, each for its share of the connections.
+  int64_t threads = 2;      // That answer requests, each for its share of the connections.
+  int64_t replicas = 0;     // 1: acknowledge only what a follower has on its disk too.
+  int64_t incarnation = 1;  // Larger in every life; followers listen to the last.
 
   absl::Status Validate() const;
 };
@@ -69,6 +72,7 @@ struct ParamsServerStats {
   int64_t log_bytes = 0;     // On disk, all segments.
   int64_t replayed = 0;      // Pushes replayed from the log at the start.
   int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
+  int64_t follower = -1;     // Who has all that was acknowledged; -1: nobody, for now.
 };
 
 // Which checkpoint to write.
@@ -94,6 +98,9 @@ class ParamsServer {
   // `view`; ignored if that is older than the last. Before SetView.
   virtual void SetMap(int64_t view, const PartitionMap& map, const MoveOrder& move,
                       std::vector<std::string> addresses) = 0;
+  // With replicas: who is to keep a copy of the push log, and where servers are (empty: down).
+  // Until the first word of it nothing is acknowledged.
+  virtual void SetFollower(int64_t follower, std::vector<std::string> addresses) = 0;
   // As in the stats, without waiting.
   virtual int64_t moved() const = 0;
 

@@ -67,6 +67,19 @@ void ParamsServerLane::Release() {
   });
 }
 
+void ParamsServerLane::Replicated() {
+  asio::post(io_, [this] {
+    while (!unconfirmed_.empty() && state_.replicas->Holds(unconfirmed_.front().position)) {
+      const Unconfirmed reply = std::move(unconfirmed_.front());
+      unconfirmed_.pop_front();
+      const auto it = connections_.find(reply.connection);
+      if (it == connections_.end()) continue;
+      const auto body = std::make_shared<std::string>(reply.body);
+      it->second.socket->Send(reply.header, *body, body);
+    }
+  });
+}
+
 void ParamsServerLane::Close() {
   asio::post(io_, [this] {
     closed_ = true;
@@ -92,6 +105,16 @@ void ParamsServerLane::Forget(int64_t number) {
 void ParamsServerLane::Handle(Connection& connection, const Frame& frame) {
   if (frame.header.op == static_cast<uint16_t>(ParamsOp::kInspect)) {
     return Inspect(connection, frame);
+  }
+  switch (static_cast<ParamsOp>(frame.header.op)) {  // Servers know each other before any view.
+    case ParamsOp::kFollow:
+      return Follow(connection, frame);
+    case ParamsOp::kReplicate:
+      return Replicate(connection, frame);
+    case ParamsOp::kReplicaRead:
+      return ReadReplica(connection, frame);
+    default:
+      break;
   }
   if (!connection.greeted) return Greet(connection, frame);
   switch (static_cast<ParamsOp>(frame.header.op)) {
@@ -159,12 +182,14 @@ void ParamsServerLane::Reply(Connection& connection, const FrameHeader& request,
 
 void ParamsServerLane::Declare(Connection& connection, const Frame& frame) {
   absl::Status status;
+  LogPosition position;
   {
     WriterLock lock(state_.mu);
     if (state_.holding()) return Hold(connection, frame);
     status = state_.shard->Declare(frame.body, state_.store.get());
+    position = state_.store->end();
   }
-  Reply(connection, frame.header, status);
+  ReplyWhenHeld(connection, frame.header, position, status, "");
 }
 
 void ParamsServerLane::Pull(Connection& connection, const Frame& frame) {
@@ -203,18 +228,20 @@ void ParamsServerLane::Inspect(Connection& connection, const Frame& frame) {
 void ParamsServerLane::Push(Connection& connection, const Frame& frame) {
   absl::StatusOr<PushOutcome> outcome;
   std::string map;
+  LogPosition position;
   {
     WriterLock lock(state_.mu);
     if (state_.holding()) return Hold(connection, frame);
     outcome = state_.shard->Push(frame.body, state_.store.get());
     if (absl::IsAborted(outcome.status())) map = state_.shard->map().Encode();
     if (!outcome.ok()) state_.last_error = std::string(outcome.status().message());
+    position = state_.store->end();
   }
   if (!map.empty()) return Disown(connection, frame.header, map);
   if (!outcome.ok()) return Reply(connection, frame.header, outcome.status());
   static constexpr char kOutcomes[] = {0, 1, 2, 3};
-  connection.socket->Send({.op = frame.header.op, .id = frame.header.id},
-                          {&kOutcomes[static_cast<int>(*outcome)], 1}, nullptr);
+  ReplyWhenHeld(connection, frame.header, position, absl::OkStatus(),
+                {&kOutcomes[static_cast<int>(*outcome)], 1});
 }
 
 // ---- moves ----
@@ -238,13 +265,62 @@ void ParamsServerLane::Arrive(Connection& connection, const Frame& frame) {
   }
   std::memcpy(&kind, frame.body.data(), sizeof(kind));
   absl::Status status;
+  LogPosition position;
   {
     WriterLock lock(state_.mu);
     status = state_.shard->Arrive(static_cast<RecordKind>(kind), frame.body.substr(sizeof(kind)),
                                   state_.store.get());
     if (!status.ok()) state_.last_error = std::string(status.message());
+    position = state_.store->end();
   }
-  Reply(connection, frame.header, status);
+  ReplyWhenHeld(connection, frame.header, position, status, "");
+}
+
+// ---- copies of logs ----
+
+// Those of one connection stay in their order: positions only grow. An error promises nothing.
+void ParamsServerLane::ReplyWhenHeld(Connection& connection, const FrameHeader& request,
+                                     LogPosition position, const absl::Status& status,
+                                     absl::string_view body) {
+  if (!status.ok()) return Reply(connection, request, status);
+  const FrameHeader header = {.op = request.op, .id = request.id};
+  const auto text = std::make_shared<std::string>(body);
+  if (state_.replicas == nullptr || state_.replicas->Holds(position)) {
+    return connection.socket->Send(header, *text, text);
+  }
+  unconfirmed_.push_back({position, connection.number, header, *text});
+}
+
+void ParamsServerLane::Follow(Connection& connection, const Frame& frame) {
+  const absl::StatusOr<FollowRequest> request = DecodeFollow(frame.body);
+  if (!request.ok()) return Reply(connection, frame.header, request.status());
+  if (request->job != state_.options.job || request->follower != state_.options.server.value()) {
+    return Reply(connection, frame.header,
+                 absl::FailedPreconditionError(absl::StrFormat(
+                     "server %d of job '%s', not server %d of '%s'", state_.options.server.value(),
+                     state_.options.job, request->follower, request->job)));
+  }
+  const int64_t line = state_.vault->NextLine();
+  const absl::StatusOr<LogSizes> sizes = state_.vault->Follow(*request, line);
+  if (!sizes.ok()) return Reply(connection, frame.header, sizes.status());
+  connection.leader = request->leader;
+  connection.line = line;
+  connection.socket->set_body_bytes_max(kFrameBytesMax);
+  const auto body = std::make_shared<std::string>(Encode(*sizes));
+  connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, *body, body);
+}
+
+void ParamsServerLane::Replicate(Connection& connection, const Frame& frame) {
+  Reply(connection, frame.header,
+        state_.vault->Take(connection.leader, connection.line, frame.body));
+}
+
+void ParamsServerLane::ReadReplica(Connection& connection, const Frame& frame) {
+  absl::StatusOr<std::string> bytes =
+      state_.vault->Read(connection.leader, connection.line, frame.body);
+  if (!bytes.ok()) return Reply(connection, frame.header, bytes.status());
+  const auto body = std::make_shared<std::string>(*std::move(bytes));
+  connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, *body, body);
 }
 
 }  // namespace rubato

@@ -11,6 +11,7 @@
 #include <asio.hpp>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -21,6 +22,8 @@
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/adapters/posix/params_server_store.h"
+#include "rubato/adapters/posix/replica_lines.h"
+#include "rubato/adapters/posix/replica_vault.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/shared_mutex.h"
 #include "rubato/net/buffer.h"
@@ -45,6 +48,8 @@ struct ParamsServerState {
   // Whether requests must wait for the end of a move.
   bool holding() const ABSL_SHARED_LOCKS_REQUIRED(mu) { return behind || source->frozen(); }
   std::string last_error ABSL_GUARDED_BY(mu);
+  std::unique_ptr<ReplicaVault> vault;     // Copies of others' logs.
+  std::unique_ptr<ReplicaLines> replicas;  // Of ours; null: none are wanted.
   std::atomic<int64_t> clients = 0;
   std::function<ServerInspection()> inspect;  // For whoever asks; from any lane.
 };
@@ -65,6 +70,8 @@ class ParamsServerLane {
   void ViewIsSet();
   // From any thread: what was held may be answered now.
   void Release();
+  // From any thread: a follower has more of the log, and what waited for that is acknowledged.
+  void Replicated();
   // From any thread: closes every connection. Those that come later are not answered.
   void Close();
   // Ends the thread. Idempotent.
@@ -82,12 +89,21 @@ class ParamsServerLane {
     bool greeted = false;
     uint64_t hello_id = 0;  // Waits for the first view, if `hello_waits`.
     bool hello_waits = false;
+    int64_t leader = -1;  // Whose log comes here to be copied, or is read; -1: nobody's.
+    int64_t line = 0;
   };
   // A request that waits for the end of a move.
   struct Held {
     int64_t connection = 0;
     FrameHeader header;
     Buffer body;
+  };
+  // A reply that waits until the log up to `position` is on another disk too.
+  struct Unconfirmed {
+    LogPosition position;
+    int64_t connection = 0;
+    FrameHeader header;
+    std::string body;
   };
   class BufferPool;
 
@@ -104,6 +120,12 @@ class ParamsServerLane {
   void Disown(Connection& connection, const FrameHeader& request, const std::string& map);
   void Inspect(Connection& connection, const Frame& frame);
   void Reply(Connection& connection, const FrameHeader& request, const absl::Status& status);
+  // Sends it when everything up to `position` of the log is where it must be.
+  void ReplyWhenHeld(Connection& connection, const FrameHeader& request, LogPosition position,
+                     const absl::Status& status, absl::string_view body);
+  void Follow(Connection& connection, const Frame& frame);
+  void Replicate(Connection& connection, const Frame& frame);
+  void ReadReplica(Connection& connection, const Frame& frame);
   void Forget(int64_t number);
 
   ParamsServerState& state_;
@@ -116,6 +138,7 @@ class ParamsServerLane {
   PullScratch scratch_;
   std::map<int64_t, Connection> connections_;
   std::vector<Held> held_;
+  std::deque<Unconfirmed> unconfirmed_;  // In the order of the log.
   int64_t next_connection_ = 0;
   bool closed_ = false;
   std::thread thread_;

@@ -52,6 +52,8 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
   // If the log does not reach back far enough, the first thing that was wrong is the one to know.
   if (!replayed.ok()) return damage.ok() ? replayed : damage;
   if (!damage.ok() && cuts_.empty() && segments_.empty()) return damage;
+  // A log that came from another's copy may end before the cut: what follows it comes after.
+  segment_ = std::max(segment_, first_segment - 1);
   RUBATO_RETURN_IF_ERROR(StartSegment());
   return shard;
 }
@@ -108,6 +110,7 @@ absl::StatusOr<std::vector<std::string>> ParamsStore::BeginAnew(const PartitionM
     paths.push_back(SegmentPath(options_.directory, segment));
   }
   segments_.clear();
+  if (watcher_ != nullptr) watcher_->DroppedBefore(segment_);
   return paths;
 }
 
@@ -117,11 +120,13 @@ absl::Status ParamsStore::StartSegment() {
   if (log_ != nullptr) segments_[segment_] = log_->bytes();
   log_ = std::move(next);
   ++segment_;
+  if (watcher_ != nullptr) watcher_->Grew(segment_, log_->bytes());
   return absl::OkStatus();
 }
 
 absl::Status ParamsStore::Append(RecordKind kind, absl::string_view body) {
   RUBATO_RETURN_IF_ERROR(log_->Append(kind, body));
+  if (watcher_ != nullptr) watcher_->Grew(segment_, log_->bytes());
   return options_.sync_log ? log_->Sync() : absl::OkStatus();
 }
 
@@ -155,7 +160,14 @@ std::vector<std::string> ParamsStore::DropLogBefore(int64_t version) {
     paths.push_back(SegmentPath(options_.directory, segments_.begin()->first));
     segments_.erase(segments_.begin());
   }
+  if (watcher_ != nullptr && !paths.empty()) watcher_->DroppedBefore(cut->second);
   return paths;
+}
+
+LogSizes ParamsStore::log() const {
+  LogSizes log = segments_;
+  if (log_ != nullptr) log[segment_] = log_->bytes();
+  return log;
 }
 
 int64_t ParamsStore::log_bytes() const {

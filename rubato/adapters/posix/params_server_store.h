@@ -14,9 +14,18 @@
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/log_replica.h"
 #include "rubato/params/shard.h"
 
 namespace rubato {
+
+// Hears what becomes of the log: the copies of it on other disks follow (replica_lines.h).
+class LogWatcher {
+ public:
+  virtual ~LogWatcher() = default;
+  virtual void Grew(int64_t segment, int64_t bytes) = 0;  // To so many.
+  virtual void DroppedBefore(int64_t segment) = 0;
+};
 
 class ParamsStore : public RecordSink {
  public:
@@ -44,6 +53,11 @@ class ParamsStore : public RecordSink {
   // removed. None if this server does not have that checkpoint.
   std::vector<std::string> DropLogBefore(int64_t version);
 
+  // Tells `watcher` of every change from now on. Not owned.
+  void Watch(LogWatcher* watcher) { watcher_ = watcher; }
+  LogSizes log() const;  // All of it.
+  LogPosition end() const { return {segment_, log_ == nullptr ? 0 : log_->bytes()}; }
+
   // Grows with every life of the server.
   int64_t life() const { return segment_; }
   int64_t checkpointed() const { return cuts_.empty() ? 0 : cuts_.rbegin()->first; }
@@ -68,6 +82,7 @@ class ParamsStore : public RecordSink {
   int64_t segment_ = 0;                  // The one being written.
   std::unique_ptr<RecordFile> log_;
   int64_t replayed_ = 0;
+  LogWatcher* watcher_ = nullptr;
 };
 
 }  // namespace rubato

@@ -1,0 +1,36 @@
+// A server whose push log is gone gets it back from whoever has a copy (params/log_replica.h),
+// before it starts.
+#ifndef RUBATO_ADAPTERS_POSIX_FETCH_LOG_H_
+#define RUBATO_ADAPTERS_POSIX_FETCH_LOG_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "rubato/params/log_replica.h"
+
+namespace rubato {
+
+struct FetchLogOptions {
+  std::string job;
+  std::string directory;  // Where the log belongs. Made if missing.
+  int64_t server = 0;     // Whose log it is,
+  int64_t incarnation = 1;
+  std::map<int64_t, std::string> others;       // and where all other servers are.
+  absl::Duration patience = absl::Seconds(5);  // For one answer.
+};
+
+// Whether there is a log in `directory` at all.
+absl::StatusOr<bool> HasLog(const std::string& directory);
+
+// Asks all others, takes the longest copy and puts it in the place of what is in `directory`: all
+// of it, or nothing. Answers with what it got, which may be nothing. UNAVAILABLE, naming it, if
+// one of the others does not answer: it may be the one that has the copy.
+absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options);
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_POSIX_FETCH_LOG_H_

@@ -1,0 +1,53 @@
+// What a server keeps for others: copies of their push logs (params/log_replica.h).
+//
+//     DIRECTORY/of-S/push-000007.log    the same bytes as in server S's own folder, or a part
+#ifndef RUBATO_ADAPTERS_POSIX_REPLICA_VAULT_H_
+#define RUBATO_ADAPTERS_POSIX_REPLICA_VAULT_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/base/mutex.h"
+#include "rubato/params/log_replica.h"
+
+namespace rubato {
+
+// Thread-safe.
+class ReplicaVault {
+ public:
+  explicit ReplicaVault(std::string directory) : directory_(std::move(directory)) {}
+
+  // A number for a line that begins; answers with what is here of its leader's log.
+  int64_t NextLine();
+  absl::StatusOr<LogSizes> Follow(const FollowRequest& request, int64_t line);
+  // An order for the copy of `leader`, and the bytes that came with it.
+  absl::Status Take(int64_t leader, int64_t line, absl::string_view body);
+  // Some bytes of a copy, as the order's `segment`, `offset` and `bytes` say; fewer at its end.
+  absl::StatusOr<std::string> Read(int64_t leader, int64_t line, absl::string_view body);
+
+  int64_t bytes();  // Of all copies.
+
+ private:
+  struct Copy {
+    ReplicaCopy state;
+    int64_t segment = -1;  // The one that is open.
+    FileDescriptor file;
+  };
+  std::string Folder(int64_t leader) const;
+  absl::Status Write(Copy& copy, int64_t leader, const ReplicaOrder& order, absl::string_view bytes)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  const std::string directory_;
+  Mutex mu_;
+  int64_t lines_ ABSL_GUARDED_BY(mu_) = 0;
+  std::map<int64_t, Copy> copies_ ABSL_GUARDED_BY(mu_);  // By leader.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_POSIX_REPLICA_VAULT_H_
