@@ -18,6 +18,7 @@
 #include "rubato/net/frame.h"
 #include "rubato/params/checkpoint.h"
 #include "rubato/params/checkpoint_reader.h"
+#include "rubato/params/log_replica.h"
 #include "rubato/params/shard.h"
 #include "rubato/params/weights.h"
 
@@ -328,6 +329,14 @@ std::string FrameBytes(ParamsOp op, const std::string& body) {
   return bytes + body + std::string(Padded(body.size()) - body.size(), '\0');
 }
 
+// As the follower of a log does, but for the bytes.
+bool Carried(absl::string_view body, ReplicaCopy* copy) {
+  const absl::StatusOr<ReplicaOrder> order = DecodeReplicaOrder(body);
+  if (!order.ok() || !copy->Check(/*line=*/1, *order).ok()) return false;
+  copy->Done(*order);
+  return true;
+}
+
 // A client that says anything at all, in pieces of any size.
 TEST_F(FuzzTest, Frames) {
   Search([&](Damage& damage) {
@@ -339,7 +348,13 @@ TEST_F(FuzzTest, Frames) {
         {ParamsOp::kPush, PushOf(1)},
         {ParamsOp::kPull, PullOf(/*rounds=*/1)},
         {ParamsOp::kPush, PushOf(2)},
-        {ParamsOp::kPull, PullOf(/*rounds=*/1)}};
+        {ParamsOp::kPull, PullOf(/*rounds=*/1)},
+        {ParamsOp::kFollow, Encode(FollowRequest{.job = "ctr", .leader = 1, .incarnation = 1})},
+        {ParamsOp::kFollow, Encode(LogSizes{{1, 100}, {2, 50}})},
+        {ParamsOp::kReplicate,
+         Encode(ReplicaOrder{
+             .kind = ReplicaOrder::Kind::kAppend, .segment = 1, .offset = 0, .bytes = 3}) +
+             "log"}};
     std::string stream;
     const size_t harmed = damage.rng.Below(talk.size() + 1);
     for (size_t i = 0; i < talk.size(); ++i) {
@@ -351,6 +366,8 @@ TEST_F(FuzzTest, Frames) {
 
     Shard shard(memory_, options_);
     shard.SetView(1, {WorkerId(1)});
+    ReplicaCopy copy;
+    EXPECT_TRUE(copy.Follow(/*incarnation=*/1, /*line=*/1).ok());
     FrameParser parser;
     bool all_taken = true;
     for (absl::string_view rest = stream; !rest.empty();) {
@@ -386,6 +403,13 @@ TEST_F(FuzzTest, Frames) {
             if (reader.ok()) all_taken &= shard.Arrive(kind, body.substr(8), nullptr).ok();
             break;
           }
+          case ParamsOp::kFollow:
+            all_taken &= DecodeFollow(body).ok() || DecodeLogSizes(body).ok();
+            break;
+          case ParamsOp::kReplicate:
+          case ParamsOp::kReplicaRead:
+            all_taken &= Carried(body, &copy);
+            break;
           case ParamsOp::kInspect:
             break;
         }
