@@ -142,6 +142,7 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
 absl::Status CheckParams(const ParamsSpec& spec, int64_t servers) {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("params.wire", spec.wire, {"fp32", "bf16", "fp16"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("params.threads", spec.threads, 1, 64));
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("params.staleness", spec.staleness, {"ignore", "scale"}));
   if (spec.metrics.empty()) return absl::OkStatus();
   const size_t colon = spec.metrics.rfind(':');
   int64_t port = 0;
@@ -191,6 +192,10 @@ absl::Status CheckMode(const JobSpec& job) {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("mode", job.mode, {"async", "sync", "hybrid"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("rounds.gradients", job.rounds.gradients, 0, kGradientsMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("rounds.tolerance", job.rounds.tolerance, 0, kToleranceMax));
+  if (job.mode != "async" && job.params.staleness != "ignore") {
+    return Invalid("params.staleness", "with mode: ", job.mode,
+                   " rounds say how far behind a gradient may be; it goes with mode: async");
+  }
   if (job.mode == "async") {
     if (job.rounds == RoundsSpec()) return absl::OkStatus();
     return Invalid("rounds", "mode: async has none; choose mode: sync or hybrid");

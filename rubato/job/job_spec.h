@@ -114,6 +114,8 @@ struct ParamsSpec {
   std::string wire = "fp32";  // Weights and gradients to and from servers: fp32, bf16 or fp16.
   int64_t threads = 2;        // Of a server: workers pull side by side.
   std::string metrics;        // "host:port" for Prometheus; server s listens on port + s.
+  // Mode async: `scale` divides the rate of a push by one more than the steps it is behind.
+  std::string staleness = "ignore";
   friend bool operator==(const ParamsSpec&, const ParamsSpec&) = default;
 };
 
