@@ -57,7 +57,8 @@ std::string Answered(ParamsServer& server, const std::vector<std::string>& words
   }
   RUBATO_CHECK(words[0] == "checkpoint");
   std::promise<absl::Status> done;
-  server.StartCheckpoint(std::stoll(words[1]), [&](absl::Status s) { done.set_value(s); });
+  server.StartCheckpoint({.version = std::stoll(words[1])},
+                         [&](absl::Status s) { done.set_value(s); });
   RUBATO_CHECK_OK(done.get_future().get());
   return "written";
 }

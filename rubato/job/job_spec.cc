@@ -147,6 +147,7 @@ absl::Status CheckParams(const ParamsSpec& spec, int64_t servers) {
     return Invalid("params.replicas", spec.replicas,
                    ": there is no other server to keep a copy of the log; set servers: 2 or more");
   }
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("params.staleness", spec.staleness, {"ignore", "scale"}));
   if (spec.metrics.empty()) return absl::OkStatus();
   const size_t colon = spec.metrics.rfind(':');
   int64_t port = 0;
@@ -196,6 +197,10 @@ absl::Status CheckMode(const JobSpec& job) {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("mode", job.mode, {"async", "sync", "hybrid"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("rounds.gradients", job.rounds.gradients, 0, kGradientsMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("rounds.tolerance", job.rounds.tolerance, 0, kToleranceMax));
+  if (job.mode != "async" && job.params.staleness != "ignore") {
+    return Invalid("params.staleness", "with mode: ", job.mode,
+                   " rounds say how far behind a gradient may be; it goes with mode: async");
+  }
   if (job.mode == "async") {
     if (job.rounds == RoundsSpec()) return absl::OkStatus();
     return Invalid("rounds", "mode: async has none; choose mode: sync or hybrid");

@@ -95,6 +95,17 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.params.replicas = 1; },
        "params.replicas: 1: there is no other server to keep a copy of the log; set servers: 2 or "
        "more"},
+      {[](JobSpec& s) { s.params.staleness = "halve"; },
+       "params.staleness: 'halve' is not one of ignore, scale"},
+      {[](JobSpec& s) {
+         s.params.staleness = "scale";
+         s.mode = "sync";
+       },
+       "params.staleness: with mode: sync rounds say how far behind a gradient may be; it goes "
+       "with "
+       "mode: async"},
+      {[](JobSpec& s) { s.checkpoint.full_every = 0; }, "checkpoint.full_every: 0 is less than 1"},
+      {[](JobSpec& s) { s.servers = 1025; }, "servers: 1025 is more than 1024"},
       {[](JobSpec& s) { s.params.metrics = "here"; },
        "params.metrics: here is no address: write host:port"},
       {[](JobSpec& s) { s.params.metrics = "localhost:99999"; },
@@ -110,6 +121,12 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
 // What one strategy does not read is refused, not passed over in silence.
 TEST(ValidateTest, KeysOfTheOtherStrategyAreNamed) {
   const BadJob cases[] = {
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.checkpoint.full_every = 2;
+       },
+       "checkpoint.full_every: 2 does nothing with strategy: allreduce, which has no servers; take "
+       "it out, or use strategy: ps"},
       {[](JobSpec& s) {
          s.strategy = "allreduce";
          s.servers = 2;

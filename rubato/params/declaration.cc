@@ -11,6 +11,8 @@ namespace {
 // No model comes near these; bytes that claim more are not worth an allocation.
 constexpr uint32_t kPartsMax = 1 << 20;
 constexpr int64_t kDenseMax = int64_t{1} << 40;
+// A bit of the byte that says the mode.
+constexpr uint8_t kScaleStale = 0x80;
 
 void PutInts(ByteWriter& writer, const std::vector<int64_t>& values) {
   writer.Put<uint32_t>(static_cast<uint32_t>(values.size()));
@@ -166,7 +168,8 @@ std::string EncodeDeclaration(const Declaration& declaration, const std::vector<
   writer.Put<uint64_t>(declaration.seed);
   VisitOptimizerFields(declaration.optimizer, PutField{writer});
   PutRows(writer, declaration.rows);
-  writer.Put<uint8_t>(static_cast<uint8_t>(declaration.mode));
+  writer.Put<uint8_t>(static_cast<uint8_t>(declaration.mode) |
+                      (declaration.scale_stale ? kScaleStale : 0));
   writer.Put<int64_t>(declaration.tolerance);
   writer.Put<int64_t>(declaration.signature.dense_size);
   writer.Put<uint32_t>(static_cast<uint32_t>(declaration.signature.dense.size()));
@@ -199,7 +202,9 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
   declaration.seed = reader.Get<uint64_t>();
   VisitOptimizerFields(declaration.optimizer, GetField{reader});
   declaration.rows = GetRows(reader);
-  const auto mode = reader.Get<uint8_t>();
+  const auto mode_bits = reader.Get<uint8_t>();
+  declaration.scale_stale = (mode_bits & kScaleStale) != 0;
+  const auto mode = static_cast<uint8_t>(mode_bits & ~kScaleStale);
   declaration.mode = static_cast<PushMode>(mode);
   declaration.tolerance = reader.Get<int64_t>();
   declaration.signature.dense_size = reader.Get<int64_t>();
@@ -214,7 +219,8 @@ absl::StatusOr<Declaration> DecodeDeclaration(absl::string_view body) {
     GetTable(reader, declaration.signature.tables.emplace_back());
   }
   declaration.dense = reader.GetVector<float>(reader.Get<uint64_t>());
-  const bool mode_known = mode <= static_cast<uint8_t>(PushMode::kHybrid);
+  const bool mode_known =
+      mode <= static_cast<uint8_t>(PushMode::kHybrid) && (mode == 0 || !declaration.scale_stale);
   const int64_t dense_size = declaration.signature.dense_size;
   if (!reader.ok() || reader.remaining() > 0 || !mode_known || declaration.tolerance < 0 ||
       dense_size < 0 || dense_size > kDenseMax) {
@@ -228,6 +234,9 @@ absl::Status SameDeclaration(const Declaration& first, const Declaration& later)
   RUBATO_RETURN_IF_ERROR(SameOptimizer(first.optimizer, later.optimizer));
   if (later.mode != first.mode) {
     return Differ("mode", static_cast<int>(later.mode), static_cast<int>(first.mode));
+  }
+  if (later.scale_stale != first.scale_stale) {
+    return Differ("params.staleness", later.scale_stale, first.scale_stale);
   }
   if (later.tolerance != first.tolerance) {
     return Differ("rounds.tolerance", later.tolerance, first.tolerance);

@@ -29,6 +29,8 @@ struct Declaration {
   uint64_t seed = 0;
   PushMode mode = PushMode::kAsync;
   int64_t tolerance = 0;  // Modes sync and hybrid: rounds that a gradient may be behind.
+  // Mode async: a push computed from weights s steps ago moves them at 1 / (1 + s) of the rate.
+  bool scale_stale = false;
   // All dense weights at their starting values, flat: signature.dense_size of them.
   std::vector<float> dense;
 };

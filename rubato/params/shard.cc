@@ -338,11 +338,12 @@ absl::Status Shard::Apply(const PushRequest& request) {
 
 absl::Status Shard::ApplyTo(History& history, const PushRequest& request) {
   const bool all = histories_.size() == 1;
-  if (!all || request.rate != history.rate) {
+  const double freshness = Freshness(history);
+  if (!all || request.rate != history.rate || freshness != 1) {
     history.rate = request.rate;
-    BeginStep(history, /*evict=*/false);
+    BeginStep(history, /*evict=*/false, freshness);
   }
-  if (!request.dense.empty()) UpdateDense(history, request.dense);
+  if (!request.dense.empty()) UpdateDense(history, request.dense, freshness);
   std::vector<uint64_t> ids;
   std::vector<float> gradients;
   for (size_t t = 0; t < request.tables.size(); ++t) {
@@ -366,8 +367,17 @@ absl::Status Shard::ApplyTo(History& history, const PushRequest& request) {
   return absl::OkStatus();
 }
 
-void Shard::UpdateDense(const History& history, absl::Span<const float> gradient) {
-  const OptimizerStep step = DenseStep(history);
+// It follows from the push and what was applied before it, so a replay comes to the same.
+double Shard::Freshness(const History& history) const {
+  const bool known = push_.pulled >= 0 && push_.pulled <= history.steps;
+  if (!declaration_->scale_stale || !known) return 1;
+  return 1 / (1 + static_cast<double>(history.steps - push_.pulled));
+}
+
+void Shard::UpdateDense(const History& history, absl::Span<const float> gradient,
+                        double freshness) {
+  OptimizerStep step = DenseStep(history);
+  step.learning_rate *= freshness;
   for (const auto& [s, slice] : dense_) {
     const size_t floats = SliceFloats(declaration_->signature.dense_size, s);
     if (histories_.size() == 1 || history.partitions.Contains(PartitionOfSlice(s))) {
@@ -392,11 +402,12 @@ OptimizerStep Shard::DenseStep(const History& history) const {
 }
 
 // Both the number and the rate follow from what was applied, so a replay comes to the same ones.
-void Shard::BeginStep(const History& history, bool evict) const {
+void Shard::BeginStep(const History& history, bool evict, double freshness) const {
   const bool sync = declared() && declaration_->mode == PushMode::kSync;
   const int64_t samples = sync ? history.round_samples : history.samples();
   for (const auto& table : tables_) {
-    table->BeginStep(static_cast<uint32_t>(history.steps + 1), samples, history.rate, evict);
+    table->BeginStep(static_cast<uint32_t>(history.steps + 1), samples, history.rate * freshness,
+                     evict);
   }
 }
 

@@ -206,7 +206,9 @@ class Shard {
   void CountStaleness(int64_t pulled);
   absl::Status Apply(const PushRequest& request);
   absl::Status ApplyTo(History& history, const PushRequest& request);
-  void UpdateDense(const History& history, absl::Span<const float> gradient);
+  // What the staleness of the push in hand leaves of the rate.
+  double Freshness(const History& history) const;
+  void UpdateDense(const History& history, absl::Span<const float> gradient, double freshness);
   void UpdateSlice(int64_t slice, absl::Span<const float> gradient, const OptimizerStep& step);
   OptimizerStep DenseStep(const History& history) const;
   bool InRounds() const { return declared() && declaration_->mode != PushMode::kAsync; }
@@ -219,7 +221,7 @@ class Shard {
   absl::Status CheckStaged(const StagedGradient& gradient, const IntervalSet& partitions) const;
   absl::Status RestoreStaged(const StagedGradient& gradient);  // What of it is owned here.
   void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
-  void BeginStep(const History& history, bool evict) const;
+  void BeginStep(const History& history, bool evict, double freshness = 1) const;
   void BeginNextStep();
   absl::Status BeginArrival(absl::string_view body, RecordSink* log);
   absl::Status CheckArriving(RecordKind kind, absl::string_view body) const;

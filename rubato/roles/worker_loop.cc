@@ -105,6 +105,7 @@ absl::Status WorkerLoop::Connect() {
                     .seed = options_.job.seed,
                     .mode = PushModeOf(options_.job.mode),
                     .tolerance = options_.job.rounds.tolerance,
+                    .scale_stale = options_.job.params.staleness == "scale",
                     .dense = trainer_.InitialDense(options_.job.seed)},
                    [this, &done, &declared](const absl::Status& status) {
                      MutexLock lock(mu_);

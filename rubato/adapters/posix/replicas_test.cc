@@ -140,7 +140,7 @@ class ReplicasTest : public testing::Test {
     for (const auto& server : servers_) {
       const absl::Status status =
           Await<absl::Status>([&](const std::function<void(absl::Status)>& done) {
-            server->StartCheckpoint(version, done);
+            server->StartCheckpoint({.version = version}, done);
           });
       if (!status.ok()) return status;
     }
