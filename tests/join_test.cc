@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -25,6 +26,10 @@ class Worker {
          const std::string& join = "")
       : directory_(absl::StrCat(folder.path(), "/", name)),
         command_(Words(job, directory_, join), folder.path(), name) {}
+  // Goes on from the checkpoint in `directory`.
+  Worker(const ScratchFolder& folder, const std::string& directory)
+      : directory_(directory),
+        command_({"worker", "--resume", directory}, folder.path(), "resumed") {}
 
   // Where others find it; empty until it listens.
   std::string Address() const {
@@ -39,6 +44,10 @@ class Worker {
            std::string::npos;
   }
   std::string Checkpoint() const { return ReadText(directory_ + "/checkpoints/1/worker-0.ckpt"); }
+  const std::string& directory() const { return directory_; }
+  bool Said(const std::string& words) const {
+    return command_.err().find(words) != std::string::npos;
+  }
   Command& command() { return command_; }
 
  private:
@@ -57,7 +66,7 @@ class Worker {
 // are a majority and train to the end, every record once, to the same weights.
 TEST(JoinTest, NobodyIsNeededNotEvenTheFounder) {
   ScratchFolder folder;
-  const std::string job = WriteDigitsJob(folder, 1500, "epochs: 60\n");
+  const std::string job = WriteDigitsJob(folder, 1500, "epochs: 40\n");
   Worker founder(folder, "founder", job);
   ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); })) << founder.command().err();
   Worker second(folder, "second", job, founder.Address());
@@ -72,12 +81,66 @@ TEST(JoinTest, NobodyIsNeededNotEvenTheFounder) {
   const CommandResult of_third = third.command().Wait();
   EXPECT_EQ(of_second.exit_code, 0) << of_second.err;
   EXPECT_EQ(of_third.exit_code, 0) << of_third.err;
-  EXPECT_THAT(of_second.out, StartsWith("trained 2820 steps, 90000 records; weights "));
+  EXPECT_THAT(of_second.out, StartsWith("trained 1880 steps, 60000 records; weights "));
   EXPECT_THAT(of_second.out, HasSubstr("accuracy"));
   EXPECT_EQ(of_second.out, of_third.out);
   EXPECT_EQ(founder.command().Wait().out, "") << "it should not have lived to see the end";
   EXPECT_GT(second.Checkpoint().size(), 100000u);
   EXPECT_TRUE(second.Checkpoint() == third.Checkpoint());
+}
+
+// The oldest of two dies: half without the oldest is no majority, so the other says what it waits
+// for, and keeps what it has when it is stopped. From there a group goes on, with whoever joins it,
+// and the model is as good to use as one that a master looked after.
+TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteDigitsJob(folder, 1500, "epochs: 25\ncheckpoint: {every_steps: 20, keep: 2}\n");
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); })) << founder.command().err();
+  ASSERT_TRUE(Eventually([&] {  // Written beside training, by the first of the group.
+    return !ReadText(founder.directory() + "/checkpoints/1/manifest.json").empty();
+  })) << founder.command().err();
+  Worker second(folder, "second", job, founder.Address());
+  ASSERT_TRUE(Eventually([&] { return second.Trained(2) && founder.Trained(2); }))
+      << second.command().err();
+  kill(founder.command().pid(), SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return second.Said("waiting after step "); }))
+      << second.command().err();
+  EXPECT_TRUE(second.Said("allreduce.quorum is majority"));
+  kill(second.command().pid(), SIGINT);
+  const CommandResult stopped = second.command().Wait();
+  EXPECT_EQ(stopped.exit_code, 130);
+  EXPECT_THAT(stopped.err, HasSubstr(absl::StrCat("with a checkpoint; go on with: rubato worker "
+                                                  "--resume ",
+                                                  second.directory())));
+
+  Worker resumed(folder, second.directory());
+  ASSERT_TRUE(Eventually([&] { return !resumed.Address().empty(); })) << resumed.command().err();
+  EXPECT_TRUE(resumed.Said("going on after step "));
+  Worker third(folder, "third", job, resumed.Address());
+  const CommandResult of_resumed = resumed.command().Wait();
+  EXPECT_EQ(of_resumed.exit_code, 0) << of_resumed.err;
+  EXPECT_THAT(of_resumed.out, StartsWith("trained 1175 steps, 37500 records; weights "));
+  kill(third.command().pid(), SIGKILL);  // It may have come too late.
+  EXPECT_EQ(RunRubato({"evaluate", second.directory()}, folder.path()).exit_code, 0);
+}
+
+// Who is stopped while others train takes nothing with it, and says that they go on.
+TEST(JoinTest, WhoLeavesIsNotMissed) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 1500, "epochs: 4000\n");
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); })) << founder.command().err();
+  Worker second(folder, "second", job, founder.Address());
+  ASSERT_TRUE(Eventually([&] { return second.Trained(2); })) << second.command().err();
+  kill(founder.command().pid(), SIGTERM);
+  const CommandResult left = founder.command().Wait();
+  EXPECT_EQ(left.exit_code, 130);
+  EXPECT_THAT(left.err, HasSubstr("the others go on"));
+  EXPECT_TRUE(Eventually([&] { return second.Said(": 1 workers, 1 with the model"); }));
+  kill(second.command().pid(), SIGINT);
+  EXPECT_THAT(second.command().Wait().err, HasSubstr("with a checkpoint"));
 }
 
 // Another job, or the same with another number in it, is not let in, and says why.
@@ -141,6 +204,12 @@ TEST(JoinTest, SaysWhatItWaitsFor) {
 
 TEST(JoinTest, SaysWhatIsMissing) {
   ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "");
+  const CommandResult nonsense =
+      RunRubato({"worker", "--job", job, "--job-dir", "made", "--join", "nonsense"}, folder.path());
+  EXPECT_EQ(nonsense.exit_code, 2);
+  EXPECT_THAT(nonsense.err, HasSubstr("--join: \"nonsense\" is not HOST:PORT"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/made")) << "nothing is left behind";
   const CommandResult result = RunRubato({"worker", "--join", "127.0.0.1:4000"}, folder.path());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("give --job FILE"));

@@ -96,7 +96,9 @@ int RunAllreduceBench(int size_only, int64_t bytes_only) {
   return 0;
 }
 
-// What votes and leases cost a training step: the same steps with and without.
+// What votes and leases cost a training step: the same steps with and without, and with a bare
+// barrier in their place, which is what any rule of "all or none" costs processes that must take
+// turns on too few cores.
 int RunSteadyBench(int rounds) {
   constexpr int64_t kComputeUs = 10000;
   constexpr int64_t kElements = 256 << 10;
@@ -106,22 +108,24 @@ int RunSteadyBench(int rounds) {
   bool first = true;
   for (int size : {2, 4, 8}) {
     for (const bool shared_memory : {true, false}) {
-      const auto group = [&](const char* name, bool elastic) {
+      const auto group = [&](const char* name, bool elastic, bool together) {
         const GroupCase what{.shared_memory = shared_memory,
                              .elastic = elastic,
+                             .together = together,
                              .elements = kElements,
                              .compute_us = kComputeUs};
         return Contender{name, [what](const Place& place) { return RunGroup(what, place); }};
       };
-      const auto timings =
-          RunContest({group("elastic", true), group("plain", false)}, size, rounds, 50);
-      const Timing on = timings.at("elastic"), off = timings.at("plain");
+      const auto timings = RunContest({group("elastic", true, false), group("plain", false, false),
+                                       group("together", false, true)},
+                                      size, rounds, 50);
+      const auto us = [&](const char* name) { return timings.at(name).median; };
       if (!std::exchange(first, false)) std::printf(",\n");
       std::printf(
-          "  {\"processes\": %d, \"plane\": \"%s\", \"elastic_us\": %.1f, "
-          "\"plain_us\": %.1f, \"cost\": %.4f}",
-          size, shared_memory ? "shared memory" : "tcp", on.median, off.median,
-          on.median / off.median - 1);
+          "  {\"processes\": %d, \"plane\": \"%s\", \"elastic_us\": %.1f, \"plain_us\": %.1f, "
+          "\"barrier_us\": %.1f, \"cost\": %.4f, \"cost_beyond_a_barrier\": %.4f}",
+          size, shared_memory ? "shared memory" : "tcp", us("elastic"), us("plain"), us("together"),
+          us("elastic") / us("plain") - 1, us("elastic") / us("together") - 1);
       std::fflush(stdout);
     }
   }

@@ -40,6 +40,7 @@ std::map<std::string, Timing> RunContest(const std::vector<Contender>& contender
 struct GroupCase {
   bool shared_memory = true;
   bool elastic = false;    // Every step begins and is voted for; there are leases.
+  bool together = false;   // Without that, but nobody goes on before all have the sum.
   int64_t elements = 0;    // In all,
   int buckets = 1;         // in so many pieces of the same size.
   int64_t compute_us = 0;  // A device is busy so long, piece by piece, and the processor is not.

@@ -3,6 +3,7 @@
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring.h>
 #include <gloo/allreduce_ring_chunked.h>
+#include <gloo/barrier.h>
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/transport/tcp/device.h>
@@ -40,6 +41,9 @@ std::vector<double> RunGloo(const std::string& algorithm, const Place& place, in
     reduce->run();
     if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);
   }
+  // Whoever closes its connections first would end the others with an exception.
+  gloo::BarrierOptions together(context);
+  gloo::barrier(together);
   return micros;
 }
 

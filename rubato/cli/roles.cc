@@ -9,12 +9,14 @@
 #include "rubato/adapters/posix/check_address.h"
 #include "rubato/adapters/posix/real_clock.h"
 #include "rubato/adapters/posix/signals.h"
+#include "rubato/adapters/ring/endpoint.h"
 #include "rubato/adapters/torch_loader/load_trainer.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/version.h"
 #include "rubato/job/contract.h"
+#include "rubato/roles/checkpoint_weights.h"
 #include "rubato/roles/data_set.h"
 #include "rubato/roles/exit_codes.h"
 #include "rubato/roles/group_loop.h"
@@ -31,7 +33,8 @@ struct RoleFlags {
   std::string listen;
   std::string master;
   std::string job;                // A worker by itself: the job file,
-  std::vector<std::string> join;  // and who is there already.
+  std::vector<std::string> join;  // and who is there already;
+  std::string go_on;              // or the job directory whose checkpoint a group begins with.
   int64_t id = 0;
   int64_t incarnation = 1;
   bool resume = false;
@@ -83,6 +86,9 @@ absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
     return absl::InvalidArgumentError(absl::StrCat(flags.job, ": strategy: ", spec.strategy,
                                                    " needs a master; use rubato train"));
   }
+  for (const std::string& address : flags.join) {
+    RUBATO_RETURN_IF_ERROR(Annotate(ParseEndpoint(address).status(), "--join"));
+  }
   RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, flags.job_dir.empty()
                                                       ? JobDirectory::CreateNext(spec.name)
                                                       : JobDirectory::Create(flags.job_dir));
@@ -107,20 +113,48 @@ absl::StatusOr<std::string> ContractOf(const JobSpec& spec, const JobDirectory& 
   return absl::StrCat(contract, FeaturesContract(features));
 }
 
+absl::Status CheckWorkerFlags(const RoleFlags& flags) {
+  const bool found = !flags.job.empty() && flags.go_on.empty() && flags.master.empty();
+  const bool go_on = !flags.go_on.empty() && flags.job.empty() && flags.master.empty() &&
+                     flags.join.empty() && flags.job_dir.empty();
+  const bool role =
+      flags.job.empty() && flags.go_on.empty() && flags.join.empty() && !flags.job_dir.empty();
+  if (found || go_on || role) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "give --job FILE, and --join HOST:PORT if a worker is there already; or --resume DIR to go "
+      "on from that worker's checkpoint; or --job-dir, --master and --id, as rubato train does");
+}
+
+absl::StatusOr<JobDirectory> OpenOwnDirectory(const RoleFlags& flags) {
+  if (flags.go_on.empty()) return MakeDirectory(flags);
+  return JobDirectory::Open(flags.go_on);
+}
+
+// What a worker without a master begins with.
+absl::StatusOr<GroupOrders> FirstOrders(const RoleFlags& flags, const JobDirectory& directory) {
+  GroupOrders orders = {.generation = 1, .found = flags.join.empty(), .join = flags.join};
+  if (flags.go_on.empty()) return orders;
+  RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice newest, ChooseCheckpoint(directory, 0));
+  orders.restore = absl::StrCat(newest.version, "/", newest.file);
+  std::fprintf(stderr, "going on after step %d, from checkpoint %d\n",
+               static_cast<int>(newest.step), static_cast<int>(newest.version));
+  return orders;
+}
+
 absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   CatchStopSignals();
-  const bool by_hand = !flags.job.empty();
-  if (by_hand ? !flags.master.empty() : flags.job_dir.empty() || !flags.join.empty()) {
-    return absl::InvalidArgumentError(
-        "give --job FILE, and --join HOST:PORT if a worker is there already; or --job-dir, "
-        "--master and --id, as rubato train does");
-  }
+  RUBATO_RETURN_IF_ERROR(CheckWorkerFlags(flags));
+  const bool by_hand = !flags.job.empty() || !flags.go_on.empty();
   if (!flags.check && !by_hand) {
     RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
     std::fprintf(stderr, "waiting for the master at %s\n", flags.master.c_str());
   }
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
-                          by_hand ? MakeDirectory(flags) : JobDirectory::Open(flags.job_dir));
+                          by_hand ? OpenOwnDirectory(flags) : JobDirectory::Open(flags.job_dir));
+  std::shared_ptr<void> lock;
+  if (by_hand) {
+    RUBATO_ASSIGN_OR_RETURN(lock, directory.Lock());
+  }
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   RUBATO_ASSIGN_OR_RETURN(const DataSet data, OpenDataSet(spec, directory));
   RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
@@ -140,17 +174,18 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   const RealClock clock;
   if (spec.strategy == "allreduce") {
     std::string contract;
+    GroupOrders orders;
     if (by_hand) {
       RUBATO_ASSIGN_OR_RETURN(contract, ContractOf(spec, directory, data));
+      RUBATO_ASSIGN_OR_RETURN(orders, FirstOrders(flags, directory));
     }
     const GroupLoopOptions options = {.job = spec,
+                                      .directory = directory.path(),
                                       .checkpoints = directory.checkpoints(),
                                       .group = by_hand ? spec.name : directory.path(),
                                       .contract = contract,
                                       .master = flags.master,
-                                      .orders = {.generation = by_hand ? 1 : 0,
-                                                 .found = by_hand && flags.join.empty(),
-                                                 .join = flags.join},
+                                      .orders = orders,
                                       .listen = flags.listen,
                                       .id = WorkerId(flags.id),
                                       .version = kVersion,
@@ -205,7 +240,8 @@ void AddWorker(Cli& cli) {
       "worker", "Compute batches of a job. Started by `rubato train`, or by hand without a master.",
       "  rubato worker --job-dir rubato-jobs/ctr-1 --master unix:/tmp/master.sock --id 3\n"
       "  rubato worker --job digits.yaml --listen 10.0.0.7:4000\n"
-      "  rubato worker --job digits.yaml --listen 10.0.0.8:4000 --join 10.0.0.7:4000",
+      "  rubato worker --job digits.yaml --listen 10.0.0.8:4000 --join 10.0.0.7:4000\n"
+      "  rubato worker --resume rubato-jobs/digits-1 --listen 10.0.0.7:4000",
       [flags] { return RunWorker(*flags); });
   command->add_option("--job-dir", flags->job_dir, "The job directory.");
   command->add_option("--master", flags->master, "The master's address.");
@@ -214,6 +250,8 @@ void AddWorker(Cli& cli) {
   command->add_option("--job", flags->job,
                       "A job file of strategy allreduce: train without a master.");
   command->add_option("--join", flags->join, "With --job: a worker that is there already.");
+  command->add_option("--resume", flags->go_on,
+                      "Found a group anew from the newest checkpoint of this worker's directory.");
   command->add_option("--listen", flags->listen, "Strategy allreduce: host:port for the others.");
 }
 

@@ -19,10 +19,8 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Milliseconds(100);  // To look at the master's wishes.
 constexpr absl::Duration kLeavePatience = absl::Seconds(5);
-constexpr absl::Duration kGone = absl::Seconds(3);       // So long alone after the last step.
 constexpr absl::Duration kIdle = absl::Milliseconds(2);  // Between two steps at rest.
 constexpr absl::Duration kBeatAtRest = absl::Milliseconds(10);
-constexpr absl::Duration kSayAgain = absl::Seconds(5);
 constexpr absl::Duration kRetry = absl::Milliseconds(100);  // After a step that failed.
 
 // The group's rows are counted by all together; the master says when there are too many bad ones.
@@ -69,6 +67,7 @@ GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const Re
       reader_(train, parser, ReaderOptions(options.job, trainer)),
       orders_(options.orders),
       time_(options.clock->Now()) {
+  if (options.master.empty()) own_.emplace(JobDirectory(options.directory), options.job.checkpoint);
   if (validation != nullptr) {
     const auto group = FindGroup(parser.shape(), options.job.evaluate.group);
     evaluator_ = std::make_unique<GroupEvaluator>(trainer, *validation, parser,
@@ -207,6 +206,7 @@ absl::StatusOr<int> GroupLoop::Run() {
   }
   RUBATO_RETURN_IF_ERROR(registered);
   absl::Time leave_by = absl::InfiniteFuture();
+  bool left = false;
   while (options_.clock->Now() < leave_by) {
     GroupOrders orders;
     bool leaving = false;
@@ -237,39 +237,17 @@ absl::StatusOr<int> GroupLoop::Run() {
       group_->Leave();
     }
     RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, TakeStep());
-    if (outcome == Outcome::kLeft) break;
+    left = outcome == Outcome::kLeft;
+    if (left) break;
     if (control_ || !TrainedAlone()) continue;
     RUBATO_RETURN_IF_ERROR(FinishAlone());
-    break;
+    trainer_.OnTrainEnd();
+    return kRoleDone;
   }
   StopEvaluating();
+  if (!control_) return StopAlone(left);
   trainer_.OnTrainEnd();
   return kRoleDone;
-}
-
-bool GroupLoop::TrainedAlone() const {
-  if (replica_->phase() != Replica::Phase::kEnded || marks_.empty()) return false;
-  // The last step is known to stay one step later; if the others have gone meanwhile, they knew.
-  return marks_.front().steps == replica_->steps() || options_.clock->Now() - seen_ > kGone;
-}
-
-absl::Status GroupLoop::FinishAlone() {
-  if (replica_->records_wrong() > 0) {
-    return absl::InternalError(
-        absl::StrCat(replica_->records_wrong(), " records were trained twice or not at all"));
-  }
-  const std::string folder = absl::StrCat(options_.checkpoints, "/1");
-  RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
-  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/worker-0.ckpt", replica_->Encode()));
-  std::string line = absl::StrCat("trained ", replica_->steps(), " steps, ", replica_->records(),
-                                  " records; weights ", absl::Hex(replica_->Checksum()));
-  if (evaluator_) {
-    RUBATO_ASSIGN_OR_RETURN(const EvaluationSums sums,
-                            evaluator_->EvaluateAll(plan_, replica_->weights()));
-    for (const auto& [name, value] : Metrics(sums)) absl::StrAppend(&line, ", ", name, " ", value);
-  }
-  std::printf("%s\n", line.c_str());
-  return absl::OkStatus();
 }
 
 // ---- one step ----------------------------------------------------------------------------------
@@ -313,14 +291,6 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   time_.Redone(computed_);
   report_.records_redone += computed_positions_;
   return Outcome::kGoOn;
-}
-
-// Without a master nobody else would.
-void GroupLoop::SayWhyItWaits(const absl::Status& status) {
-  const absl::Time now = options_.clock->Now();
-  if (now - std::max(seen_, said_) < kSayAgain) return;
-  said_ = now;
-  std::fprintf(stderr, "waiting: %s\n", std::string(status.message()).c_str());
 }
 
 absl::Status GroupLoop::Sum(bool training) {
@@ -475,13 +445,15 @@ absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
   {
     MutexLock lock(mu_);
     wanted = checkpoint_wanted_;
-    if (saved.has_value()) {
+    if (saved.has_value() && control_) {
       report_.checkpointed = saved->version;
       report_.checkpoint_steps = saved->steps;
       report_.checkpoint_records = saved->records;
     }
   }
   if (saved.has_value() && control_) control_->BeatNow();
+  if (saved.has_value() && own_) RUBATO_RETURN_IF_ERROR(own_->Complete(*saved));
+  if (own_ && plan.rank == 0) wanted = own_->Due(replica_->steps());
   if (plan.rank == 0 && wanted > saver_.version()) {
     Enter(Activity::kCheckpoint);
     saver_.Copy(*replica_, wanted, group_->step(), options_.checkpoints,

@@ -30,6 +30,7 @@
 #include "rubato/roles/gradient_stream.h"
 #include "rubato/roles/group_evaluator.h"
 #include "rubato/roles/loss_mean.h"
+#include "rubato/roles/own_checkpoints.h"
 #include "rubato/roles/replica_saver.h"
 #include "rubato/roles/view_courier.h"
 #include "rubato/roles/worker_control.h"
@@ -41,7 +42,8 @@ namespace rubato {
 
 struct GroupLoopOptions {
   JobSpec job;
-  std::string checkpoints;  // The job directory's folder of them.
+  std::string directory;    // The job's,
+  std::string checkpoints;  // and its folder of them.
   std::string group;        // What all workers of the job call it.
   std::string contract;     // What they must have in common, where no master sees to it.
   std::string master;       // Empty: there is none, and `orders` says what to begin with.
@@ -95,6 +97,7 @@ class GroupLoop {
   // Without a master: whether all is trained and nobody can undo it; then each keeps its result.
   bool TrainedAlone() const;
   absl::Status FinishAlone();
+  absl::StatusOr<int> StopAlone(bool left);
   void Enter(Activity activity);
   WorkerHeartbeat Describe();
 
@@ -112,6 +115,7 @@ class GroupLoop {
   float kind_ = 0;  // Summed to tell newcomers what kind of step it is.
   std::deque<Mark> marks_;
   ReplicaSaver saver_;
+  std::optional<OwnCheckpoints> own_;  // Without a master.
   Batch batch_;
   StepOutput out_;
   Quota quota_;                            // Of the step in hand.

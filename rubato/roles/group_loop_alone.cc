@@ -1,0 +1,81 @@
+// What a worker does for itself where there is no master.
+#include <algorithm>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/status.h"
+#include "rubato/roles/exit_codes.h"
+#include "rubato/roles/group_loop.h"
+
+namespace rubato {
+namespace {
+
+constexpr absl::Duration kGone = absl::Seconds(3);  // So long alone after the last step.
+constexpr absl::Duration kSayAgain = absl::Seconds(5);
+
+}  // namespace
+
+bool GroupLoop::TrainedAlone() const {
+  if (replica_->phase() != Replica::Phase::kEnded || marks_.empty()) return false;
+  // The last step is known to stay one step later; if the others have gone meanwhile, they knew.
+  return marks_.front().steps == replica_->steps() || options_.clock->Now() - seen_ > kGone;
+}
+
+absl::Status GroupLoop::FinishAlone() {
+  if (replica_->records_wrong() > 0) {
+    return absl::InternalError(
+        absl::StrCat(replica_->records_wrong(), " records were trained twice or not at all"));
+  }
+  RUBATO_RETURN_IF_ERROR(own_->Save(*replica_));
+  std::string line = absl::StrCat("trained ", replica_->steps(), " steps, ", replica_->records(),
+                                  " records; weights ", absl::Hex(replica_->Checksum()));
+  if (evaluator_) {
+    RUBATO_ASSIGN_OR_RETURN(const EvaluationSums sums,
+                            evaluator_->EvaluateAll(plan_, replica_->weights()));
+    for (const auto& [name, value] : Metrics(sums)) absl::StrAppend(&line, ", ", name, " ", value);
+  }
+  std::printf("%s\n", line.c_str());
+  return absl::OkStatus();
+}
+
+// Asked to end before training did. If others go on, they have the state; if nobody does, it must
+// not be lost with this process.
+absl::StatusOr<int> GroupLoop::StopAlone(bool left) {
+  trainer_.OnTrainEnd();
+  if (left) {
+    std::fprintf(stderr, "left the group after step %d; the others go on\n",
+                 static_cast<int>(replica_->steps()));
+    return kRoleStopped;
+  }
+  const bool holds = group_ != nullptr && !group_->learning() && replica_->steps() > 0;
+  if (!holds) return kRoleStopped;
+  saver_.Drop();
+  RUBATO_RETURN_IF_ERROR(own_->Save(*replica_));
+  std::fprintf(stderr,
+               "stopped after step %d with a checkpoint; go on with: rubato worker --resume %s\n",
+               static_cast<int>(replica_->steps()), options_.directory.c_str());
+  return kRoleStopped;
+}
+
+// Without a master nobody else would.
+void GroupLoop::SayWhyItWaits(const absl::Status& status) {
+  const absl::Time now = options_.clock->Now();
+  if (now - std::max(seen_, said_) < kSayAgain) return;
+  said_ = now;
+  const GroupView view = group_->view();
+  if (view.number == 0) {
+    std::fprintf(stderr, "waiting: %s\n", std::string(status.message()).c_str());
+    return;
+  }
+  std::fprintf(
+      stderr,
+      "waiting after step %d: too few of the %d workers that hold the model can be reached "
+      "(%s); this goes on when they are back. Where they are not coming back: Ctrl-C keeps a "
+      "checkpoint, and `rubato worker --resume %s` goes on from it\n",
+      static_cast<int>(replica_->steps()), view.holders,
+      options_.job.allreduce.quorum == "any" ? "allreduce.quorum is any"
+                                             : "allreduce.quorum is majority",
+      options_.directory.c_str());
+}
+
+}  // namespace rubato

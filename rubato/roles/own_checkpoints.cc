@@ -1,0 +1,63 @@
+#include "rubato/roles/own_checkpoints.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/base/status.h"
+
+namespace rubato {
+
+OwnCheckpoints::OwnCheckpoints(JobDirectory directory, const CheckpointSpec& spec)
+    : directory_(std::move(directory)), spec_(spec) {
+  const auto names = ListDirectory(directory_.checkpoints());
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    int64_t version = 0;
+    if (absl::SimpleAtoi(name, &version)) begun_ = std::max(begun_, version);
+  }
+}
+
+int64_t OwnCheckpoints::Due(int64_t steps) {
+  if (spec_.every_steps == 0) return 0;
+  if (due_after_ == 0) due_after_ = steps + spec_.every_steps;
+  if (steps < due_after_) return 0;
+  due_after_ = steps + spec_.every_steps;
+  return Next();
+}
+
+absl::Status OwnCheckpoints::Complete(const ReplicaSaver::Saved& saved) {
+  const std::string folder = absl::StrCat(directory_.checkpoints(), "/", saved.version);
+  // Weights mean nothing without the features they were trained on.
+  if (const auto features = ReadWholeFile(directory_.features()); features.ok()) {
+    RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/features.yaml", *features));
+  }
+  const nlohmann::json manifest = {{"version", saved.version},
+                                   {"step", saved.steps},
+                                   {"records", saved.records},
+                                   {"file", kFile}};
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/manifest.json", manifest.dump(1) + "\n"));
+  RUBATO_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_.checkpoints()));
+  for (const std::string& name : names) {
+    int64_t version = 0;
+    if (!absl::SimpleAtoi(name, &version) || version > saved.version - spec_.keep) continue;
+    const std::string old = absl::StrCat(directory_.checkpoints(), "/", name);
+    // Without its manifest a half-removed checkpoint is not taken for a whole one.
+    RUBATO_RETURN_IF_ERROR(RemoveTree(old + "/manifest.json"));
+    RUBATO_RETURN_IF_ERROR(RemoveTree(old));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status OwnCheckpoints::Save(const Replica& replica) {
+  const ReplicaSaver::Saved saved = {Next(), replica.steps(), replica.records()};
+  const std::string folder = absl::StrCat(directory_.checkpoints(), "/", saved.version);
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder, "/", kFile), replica.Encode()));
+  return Complete(saved);
+}
+
+}  // namespace rubato

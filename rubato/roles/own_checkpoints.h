@@ -1,0 +1,41 @@
+// The checkpoints of a worker without a master, in its own job directory. Written as those that a
+// master asks for, so that `rubato evaluate`, `predict` and `export` find them, and a group can be
+// founded anew from them, by any number of workers.
+#ifndef RUBATO_ROLES_OWN_CHECKPOINTS_H_
+#define RUBATO_ROLES_OWN_CHECKPOINTS_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "rubato/job/job_spec.h"
+#include "rubato/roles/job_directory.h"
+#include "rubato/roles/replica_saver.h"
+
+namespace rubato {
+
+class OwnCheckpoints {
+ public:
+  static constexpr const char* kFile = "worker-0.ckpt";  // In the folder of each.
+
+  // `directory` may hold some already.
+  OwnCheckpoints(JobDirectory directory, const CheckpointSpec& spec);
+
+  // The version to begin, now that `steps` are taken; 0: none is due.
+  int64_t Due(int64_t steps);
+  int64_t Next() { return ++begun_; }
+  // Its file is there: it counts from now on, and what is older than those to keep goes.
+  absl::Status Complete(const ReplicaSaver::Saved& saved);
+  // Now, on this thread.
+  absl::Status Save(const Replica& replica);
+
+ private:
+  const JobDirectory directory_;
+  const CheckpointSpec spec_;
+  int64_t begun_ = 0;      // The newest version.
+  int64_t due_after_ = 0;  // Steps.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ROLES_OWN_CHECKPOINTS_H_
