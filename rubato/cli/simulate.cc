@@ -114,14 +114,16 @@ nlohmann::ordered_json JobsToJson(const Workload& workload, const SimulationResu
     return t < kNever ? nlohmann::ordered_json(t) : nlohmann::ordered_json();
   };
   for (const JobResult& job : result.job_results) {
-    jobs.push_back({{"job", workload.trace.jobs[static_cast<size_t>(job.id.value())].name},
-                    {"admitted", job.admitted},
-                    {"start", or_null(job.start_s)},
-                    {"end", or_null(job.end_s)},
-                    {"deadline", or_null(job.deadline_s)},
-                    {"resizes", job.resizes},
-                    {"refusal", job.refusal},
-                    {"offer_deadline", or_null(job.offer_deadline_s)}});
+    jobs.push_back(
+        {{"job", workload.trace.jobs[static_cast<size_t>(job.id.value())].name},
+         {"admitted", job.admitted},
+         {"start", or_null(job.start_s)},
+         {"end", or_null(job.end_s)},
+         {"deadline", or_null(job.deadline_s)},
+         {"resizes", job.resizes},
+         {"refusal", job.refusal},
+         {"offer_deadline", or_null(job.offer_deadline_s)},
+         {"offer_iterations", or_null(job.offer_iterations > 0 ? job.offer_iterations : kNever)}});
   }
   return jobs;
 }

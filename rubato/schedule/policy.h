@@ -120,6 +120,9 @@ struct Refusal {
   std::string reason;
   // The earliest deadline that would be accepted now; none if no deadline would help.
   std::optional<double> offer_deadline_s;
+  // Or what to give up instead of time: about the most iterations that would be accepted now for
+  // the deadline asked for; none if none would.
+  std::optional<double> offer_iterations;
 };
 
 struct Plan {

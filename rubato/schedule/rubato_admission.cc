@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -29,6 +30,8 @@ constexpr int kOfferRounds = 14;
 constexpr double kOfferGrowth = 1.3;
 constexpr int kOfferHalvings = 5;
 constexpr double kOfferStep = 1.02;
+// How much of a job would be accepted is sought by so many halvings: to less than a hundredth.
+constexpr int kWorkHalvings = 7;
 
 // GPU-seconds of the whole job where it uses them best.
 double Demand(const Roster& roster, size_t job) {
@@ -160,7 +163,7 @@ std::optional<double> Offer(const Roster& roster, const Forecast& forecast, cons
   double wait_s = std::max(end_s + 1 - now_s, kOfferStep * (refused_s - now_s));
   double offer_s = kNever;
   for (int round = 0; round < kOfferRounds && offer_s == kNever; ++round) {
-    asking.Ask(job, now_s + wait_s);
+    asking.AskDeadline(job, now_s + wait_s);
     Book trial = book.On(asking);
     if (trial.Place(job) && !Overbearing(asking, forecast, trial, job)) offer_s = now_s + wait_s;
     wait_s *= kOfferGrowth;
@@ -169,18 +172,40 @@ std::optional<double> Offer(const Roster& roster, const Forecast& forecast, cons
   for (int round = 0; round < kOfferHalvings; ++round) {
     const double middle_s = (refused_s + offer_s) / 2;
     if (offer_s - refused_s < (kOfferStep - 1) * (offer_s - now_s)) break;
-    asking.Ask(job, middle_s);
+    asking.AskDeadline(job, middle_s);
     Book trial = book.On(asking);
     (TryAdmit(asking, forecast, job, trial) == Answer::kYes ? offer_s : refused_s) = middle_s;
   }
   return offer_s;
 }
 
+// How many iterations are accepted for the job's own deadline if asked for now, beside the others
+// as they are; none if hardly any would be.
+std::optional<double> OfferLess(const Roster& roster, const Forecast& forecast, const Book& book,
+                                size_t job) {
+  Roster asking = roster;
+  Book trial = book.On(asking);
+  double accepted = 0, refused = roster.job(job).remaining;
+  for (int round = 0; round < kWorkHalvings; ++round) {
+    double middle = (accepted + refused) / 2;
+    if (middle > 1) middle = std::floor(middle);
+    asking.AskWork(job, middle);
+    const bool placed = trial.Place(job);
+    const bool good = placed && !Overbearing(asking, forecast, trial, job);
+    if (placed) trial.Remove(job);
+    (good ? accepted : refused) = middle;
+  }
+  if (accepted == 0) return std::nullopt;
+  return accepted;
+}
+
 Refusal Refuse(const Roster& roster, const Forecast& forecast, const Book& book, size_t job,
                Answer answer) {
   const JobView& view = roster.job(job);
   const double alone_s = EarliestEndIn(roster, Book(roster), job);
-  Refusal refusal{.job = view.id, .offer_deadline_s = Offer(roster, forecast, book, job, alone_s)};
+  Refusal refusal{.job = view.id,
+                  .offer_deadline_s = Offer(roster, forecast, book, job, alone_s),
+                  .offer_iterations = OfferLess(roster, forecast, book, job)};
   if (alone_s == kNever) {
     refusal.reason = "none of its sizes fits into what can be promised";
   } else if (alone_s > view.deadline_s) {

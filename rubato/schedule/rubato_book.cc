@@ -35,7 +35,7 @@ Runner Roster::As(size_t i, int pool) const {
   const bool may_fail = view_.reserve_gpus > 0 && !all.empty();
   return {.sizes = all,
           .pool = pool,
-          .work = job.remaining,
+          .work = work(i),
           .spare = may_fail ? all.back().rate * all.back().pause_s : 0,
           .due_s = due_s(i) - kGuardS,
           .held = here ? job.gpus : 0,

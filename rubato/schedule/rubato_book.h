@@ -33,11 +33,13 @@ class Roster {
   double due_s(size_t job) const {
     return job == asked_job_ ? asked_due_s_ : view_.jobs[job].deadline_s;
   }
-  // From now on as if the job had asked for this deadline. One job at a time.
-  void Ask(size_t job, double due_s) {
-    asked_job_ = job;
-    asked_due_s_ = due_s;
+  double work(size_t job) const {
+    return job == asked_job_ ? asked_work_ : view_.jobs[job].remaining;
   }
+  // From now on as if the job had asked for this deadline, or for so many iterations. One job at a
+  // time.
+  void AskDeadline(size_t job, double due_s) { Ask(job, due_s, view_.jobs[job].remaining); }
+  void AskWork(size_t job, double work) { Ask(job, view_.jobs[job].deadline_s, work); }
 
   // The job as it is,
   Runner As(size_t job, int pool) const;
@@ -49,11 +51,18 @@ class Roster {
   Supposed Moved(size_t job) const;
 
  private:
+  void Ask(size_t job, double due_s, double work) {
+    asked_job_ = job;
+    asked_due_s_ = due_s;
+    asked_work_ = work;
+  }
+
   const ClusterView& view_;
   std::vector<Size> sizes_;      // Of all jobs in all pools, in a row,
   std::vector<uint32_t> begin_;  // each beginning here.
   size_t asked_job_ = std::numeric_limits<size_t>::max();
   double asked_due_s_ = 0;
+  double asked_work_ = 0;
 };
 
 class Book {

@@ -97,6 +97,26 @@ TEST(RubatoTest, ARefusalSaysWhyAndOffersADeadlineThatIsTaken) {
   EXPECT_THAT(world.Decide().refusals[0].reason, HasSubstr("alone on the cluster"));
 }
 
+// Who cannot wait may have less done. Alone on the cluster, 50 s less the pause of 10 s are enough
+// for 320 of 800 iterations; with a deadline sooner than any pause nothing helps.
+TEST(RubatoTest, ARefusalSaysHowMuchCouldBeDoneInTime) {
+  FakeWorld world(8);
+  world.view().cost = RescaleCost::ForCluster(8);
+  JobView& job = world.Add(Linear(8), 800, 50);
+  ASSERT_EQ(world.Decide().refusals.size(), 1);
+  ASSERT_TRUE(world.plan().refusals[0].offer_iterations.has_value());
+  const double offer = *world.plan().refusals[0].offer_iterations;
+  EXPECT_LE(offer, 320);
+  EXPECT_GT(offer, 320 - 800 / 100);
+  EXPECT_EQ(offer, std::floor(offer));
+  job.iterations = job.remaining = offer;
+  EXPECT_THAT(world.Decide().refusals, IsEmpty());
+
+  job.deadline_s = 3;
+  ASSERT_EQ(world.Decide().refusals.size(), 1);
+  EXPECT_FALSE(world.plan().refusals[0].offer_iterations.has_value());
+}
+
 TEST(RubatoTest, FindsWaysThatDeadlineOrderMisses) {
   FakeWorld world(4);
   // In deadline order the first takes two GPUs to the end, and the second, which scales to four
@@ -240,9 +260,9 @@ TEST(RubatoTest, AgainstExhaustiveSearch) {
   EXPECT_LT(missed, possible / 10);
 }
 
-// Whoever comes back at once with the deadline offered is admitted.
-TEST(RubatoTest, AnOfferedDeadlineIsAccepted) {
-  int offers = 0;
+// Whoever comes back at once with the deadline offered, or with as much work, is admitted.
+TEST(RubatoTest, AnOfferIsAccepted) {
+  int offers = 0, of_less = 0;
   for (uint64_t seed = 0; seed < 1500; ++seed) {
     Rng rng(seed);
     FakeWorld world(4 << rng.Below(3));
@@ -260,14 +280,24 @@ TEST(RubatoTest, AnOfferedDeadlineIsAccepted) {
     world.Add(curve, rng.Uniform(0.5, 1.5) * window_s * curve.peak_rate(), window_s);
     if (world.Decide().refusals.empty()) continue;
     const Refusal refusal = world.plan().refusals[0];
+    JobView& job = world.jobs().back();
+    if (refusal.offer_iterations) {
+      ++of_less;
+      const double asked = job.iterations;
+      ASSERT_LT(*refusal.offer_iterations, asked) << "seed " << seed;
+      job.iterations = job.remaining = *refusal.offer_iterations;
+      ASSERT_THAT(world.Decide().refusals, IsEmpty()) << "seed " << seed;
+      job.iterations = job.remaining = asked;
+    }
     if (!refusal.offer_deadline_s) continue;
     ++offers;
     ASSERT_GT(*refusal.offer_deadline_s, window_s) << "seed " << seed;
-    world.jobs().back().deadline_s = *refusal.offer_deadline_s;
+    job.deadline_s = *refusal.offer_deadline_s;
     ASSERT_THAT(world.Decide().refusals, IsEmpty()) << "seed " << seed;
   }
-  printf("%d offers\n", offers);
+  printf("%d offers of a later deadline, %d of less work\n", offers, of_less);
   EXPECT_GT(offers, 500);
+  EXPECT_GT(of_less, 500);
 }
 
 // The same jobs, promises and newcomer; only the cluster grows.
@@ -299,6 +329,39 @@ TEST(RubatoTest, MoreGpusNeverRefuseMore) {
     }
   }
   EXPECT_GT(turned, 100);  // Often enough more GPUs did help.
+}
+
+// The same for clusters of more than 16 GPUs, of sizes with four significant bits, and wide jobs.
+TEST(RubatoTest, MoreGpusNeverRefuseMoreOnLargeClusters) {
+  int turned = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    Rng rng(seed);
+    FakeWorld world(16);
+    if (rng.Chance(0.5)) world.view().cost = {.base_s = 0.02, .per_doubling_s = 0.02};
+    const auto add = [&](double low, double high) {
+      std::vector<CurvePoint> points;
+      double rate = rng.Uniform(0.5, 2);
+      for (int gpus = 1; gpus <= 64; gpus *= 2) {
+        points.push_back({gpus, rate});
+        rate *= rng.Uniform(1, 2.1);
+      }
+      const double slots = rng.Uniform(1, 6), work = rng.Uniform(low, high) * slots;
+      return world.Add(Curve(points), work * points.back().rate, slots).id;
+    };
+    for (int i = 0; i < 8; ++i) add(0.05, 0.4);
+    world.Decide();
+    world.Follow();
+    const JobId newcomer = add(0.2, 0.9);
+    bool admitted = false;
+    for (int gpus = 16; gpus <= 128; gpus += gpus < 32 ? 2 : gpus < 64 ? 4 : 8) {
+      world.view().pools[0].gpus = gpus;
+      world.Decide();
+      ASSERT_FALSE(admitted && world.Refused(newcomer)) << "seed " << seed << ", " << gpus;
+      turned += !admitted && !world.Refused(newcomer) && gpus > 16 ? 1 : 0;
+      admitted = !world.Refused(newcomer);
+    }
+  }
+  EXPECT_GT(turned, 50);
 }
 
 }  // namespace

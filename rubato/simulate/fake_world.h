@@ -44,6 +44,15 @@ class RandomWorld {
   absl::StatusOr<SimulationResult> Run() {
     return Simulate(workload_, **MakePolicy("rubato"), options_);
   }
+  // From now on jobs whose GPUs lie in several nodes are slower, each in its own measure.
+  void SlowAcrossNodes() {
+    for (Curve& curve : curves_) {
+      const double share = rng_.Uniform(0.4, 1);
+      for (const CurvePoint& point : std::vector(curve.points())) {
+        if (point.gpus > 1) curve.Limit(point.gpus, Span::kRack, share * point.rate);
+      }
+    }
+  }
   SimulateOptions& options() { return options_; }
   const Workload& workload() const { return workload_; }
 

@@ -1,12 +1,33 @@
 // More GPUs over a whole trace. One decision never refuses more for having them (rubato_test); over
-// time no policy can promise it that answers at once and admits a job which is alone: the one that
-// needs all of the larger cluster is refused by the smaller, and there all later ones find room.
-// What can be asked is that it stays rare and small.
+// time no policy can promise it that answers at once, admits a job which is alone and keeps its
+// word. What can be asked is that it stays rare and small.
 #include "gtest/gtest.h"
 #include "rubato/simulate/fake_world.h"
 
 namespace rubato {
 namespace {
+
+// The argument itself: a giant that only the larger cluster can serve, and then a crowd that both
+// could serve. Whoever answers at once, admits a job that is alone and keeps its word refuses one
+// on the smaller cluster, and the whole crowd on the larger.
+TEST(MoreGpusTest, OverATraceNobodyCanPromiseIt) {
+  const Curve wide({{16, 16}}), narrow({{1, 1}});
+  const auto refused = [&](const char* cluster) {
+    Workload workload;
+    workload.cluster = *ParseClusterShorthand(cluster);
+    workload.trace.jobs.push_back(
+        {.iterations = 16 * 950, .deadline_s = 1000, .deadline = DeadlineKind::kHard});
+    workload.curves.push_back({&wide});
+    for (int i = 0; i < 8; ++i) {
+      workload.trace.jobs.push_back(
+          {.submit_s = 10, .iterations = 800, .deadline_s = 1000, .deadline = DeadlineKind::kHard});
+      workload.curves.push_back({&narrow});
+    }
+    return Simulate(workload, **MakePolicy("rubato"), {})->refused;
+  };
+  EXPECT_EQ(refused("n1g8"), 1);
+  EXPECT_EQ(refused("n2g8"), 8);
+}
 
 struct Tally {
   int worlds = 0, more = 0, by_jobs = 0, worst = 0;

@@ -110,7 +110,8 @@ std::string MetricsJson(const SimulationResult& r) {
   return json + "}";
 }
 
-std::string PolicyJson(const SimulationResult& r, double origin_s, size_t pieces_max, bool pools) {
+std::string PolicyJson(const Workload& workload, const SimulationResult& r, double origin_s,
+                       size_t pieces_max, bool pools) {
   std::vector<double> end;
   std::vector<uint8_t> admitted;
   std::vector<uint32_t> resizes;
@@ -120,8 +121,10 @@ std::string PolicyJson(const SimulationResult& r, double origin_s, size_t pieces
     admitted.push_back(job.admitted ? 1 : 0);
     resizes.push_back(static_cast<uint32_t>(job.resizes));
     if (job.refusal.empty()) continue;
+    const TraceJob& asked = workload.trace.jobs[static_cast<size_t>(job.id.value())];
     absl::StrAppend(&refusals, refusals.empty() ? "" : ",", "[", job.id.value(), ",",
-                    Quoted(job.refusal), ",", Number(job.offer_deadline_s), "]");
+                    Quoted(job.refusal), ",", Number(job.offer_deadline_s), ",",
+                    Number(job.offer_iterations / asked.iterations), "]");
   }
   const PackedPieces packed = PackPieces(r, origin_s, pieces_max, pools);
   return absl::StrCat(
@@ -143,7 +146,7 @@ std::string DataJson(const Workload& workload, absl::Span<const SimulationResult
   }
   for (const SimulationResult& result : results) {
     absl::StrAppend(&policies, policies.empty() ? "" : ",\n",
-                    PolicyJson(result, origin_s, options.pieces_max, pools));
+                    PolicyJson(workload, result, origin_s, options.pieces_max, pools));
   }
   return absl::StrCat(
       "{\"version\":1,\"title\":", Quoted(options.title),

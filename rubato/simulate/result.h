@@ -19,7 +19,8 @@ struct JobResult {
   bool soft = false;  // Its deadline binds nobody.
   bool admitted = false;
   std::string refusal;               // Why not, if not admitted,
-  double offer_deadline_s = kNever;  // and the earliest deadline that would have been accepted.
+  double offer_deadline_s = kNever;  // the earliest deadline that would have been accepted,
+  double offer_iterations = 0;       // and how many iterations for its own; 0 if none.
   double start_s = kNever;
   double end_s = kNever;  // kNever if it never ended.
   bool met = false;       // Ended by its deadline.

@@ -7,6 +7,7 @@ namespace {
 
 // How many arrivals, ends and resizes to see; the build says so.
 constexpr int64_t kEvents = RUBATO_EVENTS;
+constexpr bool kAll = kEvents >= 1'000'000;
 
 TEST(RubatoPromiseTest, NobodyAdmittedIsLate) {
   int64_t events = 0, decisions = 0, admitted = 0, refused = 0;
@@ -39,11 +40,28 @@ TEST(RubatoPromiseTest, NobodyAdmittedIsLate) {
   EXPECT_GT(refused, 0);
 }
 
+// Nor where a job's speed depends on where it lies: what is promised holds wherever that is.
+TEST(RubatoPromiseTest, NobodyAdmittedIsLateForLyingFarApart) {
+  int64_t admitted = 0, ends_differ = 0;
+  const int worlds = kAll ? 50 : 10;
+  for (uint64_t seed = 0; seed < static_cast<uint64_t>(worlds); ++seed) {
+    RandomWorld near(seed), far(seed);
+    far.SlowAcrossNodes();
+    const auto result = far.Run(), as_before = near.Run();
+    ASSERT_TRUE(result.ok()) << "seed " << seed << ": " << result.status();
+    ASSERT_EQ(LateHard(far.workload(), *result), 0) << "seed " << seed;
+    admitted += result->admitted;
+    ends_differ += result->jct_s.mean != as_before->jct_s.mean ? 1 : 0;
+  }
+  EXPECT_GT(admitted, 20 * worlds);
+  EXPECT_GT(ends_differ, worlds / 4);
+}
+
 // With a node in reserve, the loss of one is survived by nearly all; without, it is not. Two at
 // once remain too many.
 TEST(RubatoPromiseTest, AReserveKeepsPromisesThroughFailures) {
   int64_t admitted = 0, late = 0, unprotected = 0, failures = 0;
-  const int worlds = kEvents >= 1'000'000 ? 150 : 20;
+  const int worlds = kAll ? 150 : 20;
   for (uint64_t seed = 0; seed < static_cast<uint64_t>(worlds); ++seed) {
     for (const bool reserve : {true, false}) {
       RandomWorld world(seed);

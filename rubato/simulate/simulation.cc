@@ -322,6 +322,7 @@ void Simulation::Refuse(const Plan& plan) {
     result.admitted = false;
     result.refusal = refusal.reason;
     result.offer_deadline_s = refusal.offer_deadline_s.value_or(kNever);
+    result.offer_iterations = refusal.offer_iterations.value_or(0);
     Remove(IndexOf(refusal.job));
   }
 }

@@ -79,7 +79,8 @@ function loadPolicy(p) {
   return {
     name: p.name, metrics: p.metrics, end, fate, last, coarse: p.pieces.width,
     resizes: uint32(p.resizes),
-    refusals: new Map(p.refusals.map(([job, reason, offer]) => [job, { reason, offer }])),
+    refusals: new Map(p.refusals.map(
+      ([job, reason, offer, share]) => [job, { reason, offer, share }])),
     // Unpacked when first looked at: a page may hold many policies.
     get held() { return held || (held = unpack(p.pieces)); },
   };

@@ -285,6 +285,9 @@ function describeJob(p, i, t) {
   if (refusal && refusal.offer !== null) {
     table.push(["would accept", duration(refusal.offer - raw.origin)]);
   }
+  if (refusal && refusal.share > 0) {
+    table.push(["or by its deadline", `${percent(refusal.share)} of its iterations`]);
+  }
   const name = escaped(jobs.names[i].slice(0, 40)), model = escaped(jobs.models[jobs.model[i]]);
   return `<b>${name}</b> &nbsp;${model}, batch ${jobs.batch[i]}<br>` +
     key(fateColours[p.fate[i]], fateNames[p.fate[i]]) + tipTable(table);
