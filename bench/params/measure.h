@@ -73,7 +73,7 @@ inline double Flag(int argc, char** argv, const std::string& name, double otherw
 class Json {
  public:
   Json& Number(const std::string& key, double value) {
-    return Raw(key, absl::StrFormat("%.4g", value));
+    return Raw(key, std::isfinite(value) ? absl::StrFormat("%.4g", value) : "null");
   }
   Json& Object(const std::string& key, const Json& value) { return Raw(key, value.Text()); }
   std::string Text() const { return "{" + fields_ + "}"; }

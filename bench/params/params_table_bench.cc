@@ -2,7 +2,7 @@
 // (the limit) and absl::flat_hash_map (what people use). With two threads each has a table of half
 // the rows, as a server's threads do. And what a row costs, and the slowest push while growing.
 //
-//   params_table_bench [--rows 1e7] [--dim 16] [--rounds 5] [--grow 2e7]
+//   params_table_bench [--rows 1e7] [--dim 16] [--rounds 5] [--batches 300] [--grow 2e7]
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -19,7 +19,6 @@ namespace rubato::bench {
 namespace {
 
 constexpr size_t kBatch = 13312;  // 512 records of 26 fields.
-constexpr size_t kBatches = 300;  // Few would stay in the last cache.
 
 struct Keys {
   std::vector<uint64_t> ids;
@@ -28,10 +27,10 @@ struct Keys {
 
 uint64_t IdOfRank(uint64_t rank) { return Mix(rank, 99); }
 
-Keys Draw(uint64_t rows, bool zipf, uint64_t seed) {
+Keys Draw(uint64_t rows, size_t batches, bool zipf, uint64_t seed) {
   Rng rng(Mix(seed, zipf));
   Keys keys;
-  for (size_t i = 0; i < kBatch * kBatches; ++i) {
+  for (size_t i = 0; i < kBatch * batches; ++i) {
     const uint64_t rank = zipf ? DrawZipf(rng, rows, 1.05) : DrawUniform(rng, rows);
     keys.ids.push_back(IdOfRank(rank));
     keys.places.push_back(static_cast<uint32_t>(rank));
@@ -103,7 +102,7 @@ std::unique_ptr<EmbeddingTable> MakeTable(Memory& memory, size_t dim, const Opti
   options.spec.name = "deep";
   options.spec.dim = static_cast<int64_t>(dim);
   options.optimizer = spec;
-  options.rows_max = 2 * rows;
+  options.rows_max = 2 * rows + 100000;
   return *EmbeddingTable::Make(memory, options);
 }
 
@@ -126,9 +125,21 @@ Growth Grow(EmbeddingTable& table, uint64_t from, uint64_t to, size_t batch) {
   return slowest;
 }
 
+struct Setting {
+  std::string optimizer;
+  uint64_t rows = 0;
+  size_t dim = 0;
+  int rounds = 0;
+  size_t batches = 0;  // Few would stay in the last cache.
+  size_t threads = 0;
+  bool zipf = false;
+};
+
 // One thread's world: million rows a second of its own time, by kind of work.
-std::map<std::string, double> Measure(const OptimizerSpec& spec, uint64_t rows, size_t dim,
-                                      int rounds, uint64_t seed, bool zipf) {
+std::map<std::string, double> Measure(const OptimizerSpec& spec, const Setting& setting,
+                                      uint64_t seed) {
+  const uint64_t rows = setting.rows / setting.threads;
+  const size_t dim = setting.dim, batches = setting.batches;
   SystemMemory memory;
   const auto optimizer = Optimizer::Make(spec);
   RUBATO_CHECK_OK(optimizer.status());
@@ -137,7 +148,7 @@ std::map<std::string, double> Measure(const OptimizerSpec& spec, uint64_t rows, 
   Flat flat(memory, rows, dim, *optimizer);
   Hashed hashed(rows);
   std::vector<float> out(kBatch * dim), gradients(kBatch * dim, 0.01f);
-  const Keys keys = Draw(rows, zipf, seed);
+  const Keys keys = Draw(rows, batches, setting.zipf, seed);
   const auto ids = [&](size_t b) {
     return absl::MakeConstSpan(keys.ids).subspan(b * kBatch, kBatch);
   };
@@ -153,36 +164,27 @@ std::map<std::string, double> Measure(const OptimizerSpec& spec, uint64_t rows, 
        [&](size_t b) { RUBATO_CHECK_OK(table->Update(ids(b), gradients.data())); }},
       {"update_absl", [&](size_t b) { flat.Update(hashed.Resolve(ids(b)), gradients.data()); }}};
   std::map<std::string, std::vector<double>> seconds;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < setting.rounds; ++round) {
     for (const auto& [name, run] : work) {
       const double began = ThreadCpu();
-      for (size_t b = 0; b < kBatches; ++b) run(b);
+      for (size_t b = 0; b < batches; ++b) run(b);
       seconds[name].push_back(ThreadCpu() - began);
     }
   }
   std::map<std::string, double> rates;
-  for (const auto& [name, times] : seconds) rates[name] = kBatch * kBatches / Median(times) / 1e6;
+  for (const auto& [name, times] : seconds) {
+    rates[name] = static_cast<double>(kBatch * batches) / Median(times) / 1e6;
+  }
   return rates;
 }
 
-struct Setting {
-  std::string optimizer;
-  uint64_t rows;
-  size_t dim;
-  int rounds;
-  size_t threads;
-  bool zipf;
-};
 Json Report(const Setting& setting) {
   OptimizerSpec spec;
   spec.name = setting.optimizer;
   std::vector<std::map<std::string, double>> rates(setting.threads);
   std::vector<std::thread> threads;
   for (size_t t = 0; t < setting.threads; ++t) {
-    threads.emplace_back([&, t] {
-      rates[t] = Measure(spec, setting.rows / setting.threads, setting.dim, setting.rounds, t,
-                         setting.zipf);
-    });
+    threads.emplace_back([&, t] { rates[t] = Measure(spec, setting, t); });
   }
   for (std::thread& thread : threads) thread.join();
   std::map<std::string, double> all;
@@ -230,10 +232,11 @@ Json ReportGrowth(uint64_t rows) {
 }
 
 int Main(int argc, char** argv) {
-  CheckFlags(argc, argv, {"rows", "dim", "rounds", "grow"});
+  CheckFlags(argc, argv, {"rows", "dim", "rounds", "batches", "grow"});
   Setting setting = {.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6)),
                      .dim = static_cast<size_t>(Flag(argc, argv, "dim", 16)),
-                     .rounds = static_cast<int>(Flag(argc, argv, "rounds", 5))};
+                     .rounds = static_cast<int>(Flag(argc, argv, "rounds", 5)),
+                     .batches = static_cast<size_t>(Flag(argc, argv, "batches", 300))};
   const auto grow = static_cast<uint64_t>(Flag(argc, argv, "grow", 20e6));
   Json report;
   report.Number("rows", static_cast<double>(setting.rows));

@@ -414,7 +414,7 @@ TEST_F(FuzzTest, Exports) {
   Search([&](Damage& damage) {
     FrozenWeights weights;
     return ReadWeights("weights", Aligned(export_.Harmed(damage)), weights).ok() &&
-           weights.Check().ok() && weights.rows() >= 0;
+           weights.Finish().ok() && weights.rows() >= 0;
   });
 }
 
