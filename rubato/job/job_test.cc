@@ -88,6 +88,16 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.deadline = absl::Seconds(-1); }, "deadline: -1s is not in the future"},
       {[](JobSpec& s) { s.allreduce.microbatches = s.batch_size + 1; },
        "allreduce.microbatches: 513 parts cannot be cut from a batch_size of 512"},
+      {[](JobSpec& s) { s.allreduce.wire = "fp8"; },
+       "allreduce.wire: 'fp8' is not one of fp32, bf16, fp16"},
+      {[](JobSpec& s) { s.priority = "hihg"; },
+       "priority: 'hihg' is not one of low, normal, high; did you mean 'high'?"},
+  };
+  ExpectRefused(cases);
+}
+
+TEST(ValidateTest, WhatIsWrongWithServersIsNamed) {
+  const BadJob cases[] = {
       {[](JobSpec& s) { s.params.wire = "fp8"; },
        "params.wire: 'fp8' is not one of fp32, bf16, fp16"},
       {[](JobSpec& s) { s.params.threads = 0; }, "params.threads: 0 is less than 1"},
@@ -102,18 +112,13 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
          s.mode = "sync";
        },
        "params.staleness: with mode: sync rounds say how far behind a gradient may be; it goes "
-       "with "
-       "mode: async"},
+       "with mode: async"},
       {[](JobSpec& s) { s.checkpoint.full_every = 0; }, "checkpoint.full_every: 0 is less than 1"},
       {[](JobSpec& s) { s.servers = 1025; }, "servers: 1025 is more than 1024"},
       {[](JobSpec& s) { s.params.metrics = "here"; },
        "params.metrics: here is no address: write host:port"},
       {[](JobSpec& s) { s.params.metrics = "localhost:99999"; },
        "params.metrics: localhost:99999: port 99999 and the 0 after it, one a server, pass 65535"},
-      {[](JobSpec& s) { s.allreduce.wire = "fp8"; },
-       "allreduce.wire: 'fp8' is not one of fp32, bf16, fp16"},
-      {[](JobSpec& s) { s.priority = "hihg"; },
-       "priority: 'hihg' is not one of low, normal, high; did you mean 'high'?"},
   };
   ExpectRefused(cases);
 }

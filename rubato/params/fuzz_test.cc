@@ -337,6 +337,36 @@ bool Carried(absl::string_view body, ReplicaCopy* copy) {
   return true;
 }
 
+// Whether a server would take it.
+bool Handled(const Frame& frame, Shard& shard, ReplicaCopy& copy) {
+  Buffer reply;
+  switch (static_cast<ParamsOp>(frame.header.op)) {
+    case ParamsOp::kHello:
+      return DecodeHello(frame.body).ok();
+    case ParamsOp::kDeclare:
+      return shard.Declare(frame.body, nullptr).ok();
+    case ParamsOp::kPull: {
+      const bool begun = !shard.PullChanges(frame.body) || shard.BeforePull(frame.body).ok();
+      return shard.Pull(frame.body, &reply).ok() && begun;
+    }
+    case ParamsOp::kPush:
+      return shard.Push(frame.body, nullptr).ok();
+    case ParamsOp::kArrive: {
+      ByteReader reader(frame.body);
+      const auto kind = static_cast<RecordKind>(reader.Get<uint64_t>());
+      return !reader.ok() || shard.Arrive(kind, frame.body.substr(8), nullptr).ok();
+    }
+    case ParamsOp::kFollow:
+      return DecodeFollow(frame.body).ok() || DecodeLogSizes(frame.body).ok();
+    case ParamsOp::kReplicate:
+    case ParamsOp::kReplicaRead:
+      return Carried(frame.body, &copy);
+    case ParamsOp::kInspect:
+      break;
+  }
+  return true;
+}
+
 // A client that says anything at all, in pieces of any size.
 TEST_F(FuzzTest, Frames) {
   Search([&](Damage& damage) {
@@ -381,38 +411,7 @@ TEST_F(FuzzTest, Frames) {
         const auto frame = parser.Next();
         if (!frame.ok()) return false;  // The connection is closed.
         if (!frame->has_value()) break;
-        const absl::string_view body = (*frame)->body;
-        Buffer reply;
-        switch (static_cast<ParamsOp>((*frame)->header.op)) {
-          case ParamsOp::kHello:
-            all_taken &= DecodeHello(body).ok();
-            break;
-          case ParamsOp::kDeclare:
-            all_taken &= shard.Declare(body, nullptr).ok();
-            break;
-          case ParamsOp::kPull:
-            if (shard.PullChanges(body)) all_taken &= shard.BeforePull(body).ok();
-            all_taken &= shard.Pull(body, &reply).ok();
-            break;
-          case ParamsOp::kPush:
-            all_taken &= shard.Push(body, nullptr).ok();
-            break;
-          case ParamsOp::kArrive: {
-            ByteReader reader(body);
-            const auto kind = static_cast<RecordKind>(reader.Get<uint64_t>());
-            if (reader.ok()) all_taken &= shard.Arrive(kind, body.substr(8), nullptr).ok();
-            break;
-          }
-          case ParamsOp::kFollow:
-            all_taken &= DecodeFollow(body).ok() || DecodeLogSizes(body).ok();
-            break;
-          case ParamsOp::kReplicate:
-          case ParamsOp::kReplicaRead:
-            all_taken &= Carried(body, &copy);
-            break;
-          case ParamsOp::kInspect:
-            break;
-        }
+        all_taken &= Handled(**frame, shard, copy);
       }
     }
     Use(shard);
