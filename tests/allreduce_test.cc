@@ -39,8 +39,8 @@ void ExpectEveryRecordOnce(const nlohmann::json& summary) {
 }
 
 void Scale(const TrainingJob& training, int workers) {
-  const CommandResult scaled =
-      RunRubato({"scale", training.job_dir(), "--workers", absl::StrCat(workers)}, ".");
+  const CommandResult scaled = RunRubato(
+      {"scale", training.job_dir(), "--workers", absl::StrCat(workers)}, training.job_dir());
   EXPECT_EQ(scaled.exit_code, 0) << scaled.err;
 }
 

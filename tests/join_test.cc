@@ -98,6 +98,36 @@ TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
   kill(founder.command().pid(), SIGKILL);
 }
 
+// The features are part of what is trained: the same file elsewhere will do, another will not.
+TEST(JoinTest, WhoMakesOtherFeaturesIsTold) {
+  const auto write = [](const ScratchFolder& folder, int buckets) {
+    std::string rows = "label,city,age\n";
+    for (int i = 0; i < 400; ++i) absl::StrAppend(&rows, i % 2, ",c", i % 7, ",", i % 90, "\n");
+    folder.Write("train.csv", rows);
+    folder.Write("features.yaml",
+                 absl::StrCat("label: label\nfeatures:\n  - {column: age, transform: log}\n"
+                              "  - {column: city, transform: hash, buckets: ",
+                              buckets, "}\n"));
+    return folder.Write("job.yaml",
+                        "name: people\nmodel: logistic\nstrategy: allreduce\nepochs: 100000\n"
+                        "data: {train: train.csv, format: csv}\nbatch_size: 32\n"
+                        "features: features.yaml\nmodel_options: {buckets: 64}\n");
+  };
+  ScratchFolder folder, alike, elsewhere;
+  Worker founder(folder, "founder", write(folder, 50));
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); })) << founder.command().err();
+  Worker second(alike, "second", write(alike, 50), founder.Address());
+  ASSERT_TRUE(Eventually([&] { return second.Trained(2); })) << second.command().err();
+  Worker stranger(elsewhere, "stranger", write(elsewhere, 60), founder.Address());
+  const CommandResult result = stranger.command().Wait();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("trains something else: features is hash "));
+  EXPECT_THAT(result.err, HasSubstr("is buckets: 60 here and buckets: 50 there"));
+  EXPECT_FALSE(founder.Trained(3));
+  kill(second.command().pid(), SIGKILL);
+  kill(founder.command().pid(), SIGKILL);
+}
+
 // Nobody there yet is no error, but no silence either.
 TEST(JoinTest, SaysWhatItWaitsFor) {
   ScratchFolder folder;

@@ -31,6 +31,14 @@ int ExitCode(const absl::Status& status) {
 
 }  // namespace
 
+CLI::Validator NotNegative() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        return absl::StartsWith(text, "-") ? text + " is negative" : std::string();
+      },
+      "");
+}
+
 Cli::Cli(Console console)
     : console_(console), app_("Elastic training: the players come and go, the piece goes on.") {
   app_.name("rubato");
@@ -63,14 +71,21 @@ absl::Status Cli::CheckCommand(int argc, const char* const* argv) const {
 
 std::string Cli::FlagHint(int argc, const char* const* argv) const {
   std::vector<std::string> names;
-  for (const CLI::App* command : app_.get_subcommands(nullptr)) {
-    if (argc < 2 || command->get_name() != argv[1]) continue;
+  const CLI::App* command = &app_;
+  int words = 1;  // `rubato`, and the names of commands within commands.
+  for (; words < argc; ++words) {
+    const auto within = command->get_subcommands(nullptr);
+    const auto next = std::find_if(within.begin(), within.end(), [&](const CLI::App* app) {
+      return app->get_name() == argv[words];
+    });
+    if (next == within.end()) break;
+    command = *next;
     for (const CLI::Option* option : command->get_options()) {
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     }
   }
   if (names.empty()) return "";
-  for (int i = 2; i < argc; ++i) {
+  for (int i = words; i < argc; ++i) {
     const std::string flag = std::string(argv[i]).substr(0, std::string(argv[i]).find('='));
     if (!absl::StartsWith(flag, "--") || std::count(names.begin(), names.end(), flag) > 0) continue;
     return absl::StrCat("no flag '", flag, "'", DidYouMean(flag, names), "\n");
@@ -96,7 +111,9 @@ int Cli::Main(int argc, const char* const* argv) {
   if (result.ok()) return *result;
   console_.err << "rubato " << chosen_ << ": " << result.status().message() << "\n";
   const int code = ExitCode(result.status());
-  const CLI::Option* json = app_.get_subcommand(chosen_)->get_option_no_throw("--json");
+  const CLI::App* command = app_.get_subcommand(chosen_);
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  const CLI::Option* json = command->get_option_no_throw("--json");
   if (json != nullptr && json->count() > 0) {
     const std::string message(result.status().message());
     console_.out << nlohmann::json{{"error", message}, {"exit_code", code}}.dump() << "\n";

@@ -25,6 +25,9 @@ struct Console {
   int columns = 80;       // Of that terminal: a live line must fit, or it cannot be redrawn.
 };
 
+// For flags that are unsigned: the parser by itself would take -1 for a very large number.
+CLI::Validator NotNegative();
+
 // The command line under construction. Each AddX() of commands.h calls Command() once.
 class Cli {
  public:

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/files/files.h"
 #include "rubato/adapters/grpc/master_service.h"
 #include "rubato/adapters/posix/check_address.h"
 #include "rubato/adapters/posix/real_clock.h"
@@ -77,7 +78,7 @@ absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
 
 // The job directory of a worker that nobody started but its user: its own, from the job file.
 absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
-  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(flags.job));
+  RUBATO_ASSIGN_OR_RETURN(JobSpec spec, LoadJobFile(flags.job));
   if (spec.strategy != "allreduce") {
     return absl::InvalidArgumentError(absl::StrCat(flags.job, ": strategy: ", spec.strategy,
                                                    " needs a master; use rubato train"));
@@ -85,6 +86,7 @@ absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
   RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, flags.job_dir.empty()
                                                       ? JobDirectory::CreateNext(spec.name)
                                                       : JobDirectory::Create(flags.job_dir));
+  RUBATO_RETURN_IF_ERROR(KeepFeatures(directory, &spec));
   RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), spec));
   for (const DataPart part : {DataPart::kTrain, DataPart::kValidation}) {
     if (part == DataPart::kValidation && spec.data.validation.empty()) continue;
@@ -93,6 +95,16 @@ absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
                            }).status());
   }
   return directory;
+}
+
+// What workers without a master must have in common; a master sees to it that all train the same.
+absl::StatusOr<std::string> ContractOf(const JobSpec& spec, const JobDirectory& directory,
+                                       const DataSet& data) {
+  std::string contract =
+      absl::StrCat(TrainingContract(spec), "records: ", data.train->records(), "\n");
+  if (spec.features.empty()) return contract;
+  RUBATO_ASSIGN_OR_RETURN(const std::string features, ReadWholeFile(directory.features()));
+  return absl::StrCat(contract, FeaturesContract(features));
 }
 
 absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
@@ -127,10 +139,10 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   }
   const RealClock clock;
   if (spec.strategy == "allreduce") {
-    // A master sees to it that all train the same.
-    const std::string contract =
-        by_hand ? absl::StrCat(TrainingContract(spec), "records: ", data.train->records(), "\n")
-                : "";
+    std::string contract;
+    if (by_hand) {
+      RUBATO_ASSIGN_OR_RETURN(contract, ContractOf(spec, directory, data));
+    }
     const GroupLoopOptions options = {.job = spec,
                                       .checkpoints = directory.checkpoints(),
                                       .group = by_hand ? spec.name : directory.path(),

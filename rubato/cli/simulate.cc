@@ -13,6 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 #include "rubato/adapters/files/files.h"
@@ -125,15 +126,23 @@ nlohmann::ordered_json JobsToJson(const Workload& workload, const SimulationResu
   return jobs;
 }
 
-void PrintTable(const std::vector<SimulationResult>& results, std::ostream& out) {
-  out << absl::StrFormat("%-22s %8s %8s %6s %6s %7s %11s %9s %6s %11s %8s\n", "policy", "ratio",
-                         "admitted", "met", "late", "refused", "JCT mean s", "makespan", "used",
-                         "p99 us", "wall s");
+void PrintTable(const Workload& workload, const std::vector<SimulationResult>& results,
+                std::ostream& out) {
+  const SimulationResult& any = results.front();
+  const int64_t best_effort = any.jobs - any.deadline_jobs;
+  out << absl::StrFormat("%s: %d jobs on %d GPUs, %d with a deadline, %d best effort\n\n",
+                         workload.trace.name, any.jobs, workload.cluster.gpus(), any.deadline_jobs,
+                         best_effort);
+  out << absl::StrFormat("%-20s %7s %8s %7s %6s %7s %10s %11s %9s %6s %9s %8s\n", "policy", "ratio",
+                         "admitted", "met", "late", "refused", "JCT mean s", "best effort",
+                         "makespan", "used", "p99 us", "wall s");
   for (const SimulationResult& r : results) {
-    out << absl::StrFormat("%-22s %8.4f %8d %6d %6d %7d %11.0f %8.1fh %5.1f%% %11.1f %8.2f\n",
+    const std::string waited =
+        best_effort > 0 ? absl::StrFormat("%.0f", r.best_effort_jct_s.mean) : "-";
+    out << absl::StrFormat("%-20s %7.4f %8d %7d %6d %7d %10.0f %11s %8.1fh %5.1f%% %9.1f %8.2f\n",
                            r.policy, r.deadline_ratio, r.admitted, r.met, r.late_admitted,
-                           r.refused, r.jct_s.mean, r.makespan_s / 3600, 100 * r.utilisation,
-                           r.decision_us.p99, r.wall_seconds);
+                           r.refused, r.jct_s.mean, waited, r.makespan_s / 3600,
+                           100 * r.utilisation, r.decision_us.p99, r.wall_seconds);
   }
 }
 
@@ -186,7 +195,22 @@ absl::Status CheckFlags(const SimulateFlags& flags) {
     return absl::InvalidArgumentError(
         "a --scenario brings its own trace, cluster and profiles; leave those flags out");
   }
+  if (flags.per_job && !flags.json) {
+    return absl::InvalidArgumentError("--per-job is a part of the JSON: give --json too");
+  }
   return absl::OkStatus();
+}
+
+// Names separated by commas, or all there are. Spaces do not count, nor does who was named before.
+std::vector<std::string> SplitPolicies(absl::string_view text) {
+  std::vector<std::string> names;
+  for (absl::string_view word : absl::StrSplit(text, ',')) {
+    const std::string name(absl::StripAsciiWhitespace(word));
+    for (const std::string& each : name == "all" ? PolicyNames() : std::vector{name}) {
+      if (std::find(names.begin(), names.end(), each) == names.end()) names.push_back(each);
+    }
+  }
+  return names;
 }
 
 absl::StatusOr<std::vector<std::unique_ptr<Policy>>> MakePolicies(
@@ -262,10 +286,15 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
     RUBATO_ASSIGN_OR_RETURN(
         input, LoadSimulateInput({flags.trace, flags.cluster, flags.profiles, flags.gpu_type}));
   } else {
-    RUBATO_ASSIGN_OR_RETURN(scenario, MakeScenario(flags.scenario));
+    absl::StatusOr<Scenario> made = MakeScenario(flags.scenario);
+    if (!made.ok()) {
+      return absl::NotFoundError(
+          absl::StrCat(made.status().message(), DidYouMean(flags.scenario, ScenarioNames())));
+    }
+    scenario = *std::move(made);
     names = scenario->policies;
   }
-  if (flags.policy->count() > 0) names = absl::StrSplit(flags.policies, ',');
+  if (flags.policy->count() > 0) names = SplitPolicies(flags.policies);
   RUBATO_ASSIGN_OR_RETURN(const auto policies, MakePolicies(names));
   const Workload& workload = scenario ? scenario->workload : input.workload;
   SimulateOptions options = OptionsOf(flags, overhead);
@@ -293,7 +322,7 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
   } else if (scenario) {
     PrintScenario(*scenario, results, console.out);
   } else {
-    PrintTable(results, console.out);
+    PrintTable(workload, results, console.out);
   }
   if (!flags.out.empty()) {
     RUBATO_RETURN_IF_ERROR(WriteReport(flags, workload, scenario ? &*scenario : nullptr, results));
@@ -324,8 +353,9 @@ void AddSimulate(Cli& cli) {
                   "Instead of a trace: two-jobs or colocate, gang against elastic");
   app->add_option("--gpu-type", flags->gpu_type,
                   "The type of nodes that name none (default: the only one profiled)");
-  flags->policy = app->add_option("--policy", flags->policies, "Policies, separated by commas")
-                      ->default_str(kDefaultPolicies);
+  flags->policy =
+      app->add_option("--policy", flags->policies, "Policies, separated by commas, or all")
+          ->default_str(kDefaultPolicies);
   app->add_option("--overhead", flags->overhead, "moved, elasticflow or none")
       ->capture_default_str();
   app->add_option("--slot", flags->slot_s, "Seconds a slot, for policies that cut time so")
@@ -339,7 +369,7 @@ void AddSimulate(Cli& cli) {
   app->add_option("--repair", flags->repair_s, "Seconds until a failed node is back")
       ->capture_default_str();
   app->add_option("--seed", flags->seed, "Of the failures")
-      ->check(CLI::NonNegativeNumber)
+      ->check(NotNegative())
       ->capture_default_str();
   app->add_option("--out", flags->out, "Write charts and figures to this HTML file");
   app->add_flag("--json", flags->json, "Print one JSON object");

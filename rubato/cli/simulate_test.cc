@@ -13,8 +13,10 @@
 namespace rubato {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAreArray;
 
 class SimulateCommandTest : public testing::Test {
  protected:
@@ -60,6 +62,36 @@ TEST_F(SimulateCommandTest, ATraceIsDrawnSimulatedAndReportedOn) {
   EXPECT_EQ(json["policies"][1]["policy"], "edf-capped");
   EXPECT_EQ(json["policies"][1]["completed"], 50);
   EXPECT_THAT(*ReadTextFile(At("report.html")), StartsWith("<!doctype html>"));
+}
+
+// A name with .gz at its end is taken at its word, and --json says what was drawn.
+TEST_F(SimulateCommandTest, ACompressedTraceIsTheSameTrace) {
+  const std::string draw = "generate trace --jobs 40 --gpus 8 --seed 5 --json --out ";
+  ASSERT_EQ(Rubato(draw + At("jobs.csv")), 0) << err_.str();
+  const auto written = nlohmann::json::parse(out_.str());
+  EXPECT_EQ(written["jobs"], 40);
+  EXPECT_EQ(written["path"], At("jobs.csv"));
+  ASSERT_EQ(Rubato(draw + At("jobs.csv.gz")), 0) << err_.str();
+  EXPECT_LT(std::filesystem::file_size(At("jobs.csv.gz")),
+            std::filesystem::file_size(At("jobs.csv")) / 2);
+  EXPECT_EQ(*ReadTextFile(At("jobs.csv.gz")), *ReadTextFile(At("jobs.csv")));
+}
+
+// Each policy once, in the order in which it was first named.
+TEST_F(SimulateCommandTest, PoliciesAreNamedLooselyAndRunOnce) {
+  ASSERT_EQ(Rubato("generate trace --jobs 8 --gpus 8 --out " + At("jobs.csv")), 0);
+  const auto ran = [&](const std::string& policies) {
+    const std::string line = "simulate --json --cluster n1g8 --trace " + At("jobs.csv");
+    EXPECT_EQ(Rubato(line + " --policy " + policies), 0) << err_.str();
+    std::vector<std::string> names;
+    const auto json = nlohmann::json::parse(out_.str());
+    for (const auto& policy : json["policies"]) names.push_back(policy["policy"]);
+    return names;
+  };
+  EXPECT_THAT(ran("rubato,fifo,rubato"), ElementsAre("rubato", "fifo"));
+  const std::vector<std::string> all = ran("rubato,all");
+  EXPECT_EQ(all.front(), "rubato");
+  EXPECT_THAT(all, UnorderedElementsAreArray(PolicyNames()));
 }
 
 TEST_F(SimulateCommandTest, BuiltInProfilesMayBeWrittenAndReadBack) {
@@ -117,7 +149,7 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
            Case{"simulate --trace " + good + " --cluster n1g8 --repair 0", "--repair is 0"},
            Case{"simulate --trace " + good + " --cluster n1g8 --reserve -1", "--reserve is -1"},
            Case{"simulate --trace " + good + " --cluster n1g8 --reserve 8", "nothing to promise"},
-           Case{"simulate --trace " + good + " --cluster n1g8 --seed -1", "--seed"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --seed -1", "-1 is negative"},
            Case{"simulate --trace " + good + " --cluster n1g8 --out " + At(""), "is a folder"},
            Case{"simulate --trace " + good + " --cluster n1g8 --policy ", "no policy \"\""},
            Case{"simulate --trace " + good + " --cluster n1g8 --policy rubado",
@@ -134,9 +166,14 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
                 "cannot create"},
            Case{"generate trace --load -1 --out " + At("t.csv"), "load is -1"},
            Case{"generate trace --load inf --out " + At("t.csv"), "load is inf"},
-           Case{"generate trace --lambda-high inf --out " + At("t.csv"), "(high) is inf"},
-           Case{"generate trace --seed -1 --out " + At("t.csv"), "--seed"},
-           Case{"generate trace --gpu-types H900 --out " + At("t.csv"), "of type \"H900\""},
+           Case{"generate trace --lambda-high inf --out " + At("t.csv"), "--lambda-high is inf"},
+           Case{"generate trace --seed -1 --out " + At("t.csv"), "-1 is negative"},
+           Case{"generate trace --gpu-types T4,H900 --out " + At("t.csv"),
+                "no GPU type \"H900\"; there are A100, V100, T4"},
+           Case{"generate trace --out " + At("t.csv") + " --sedd 3",
+                "no flag '--sedd'; did you mean '--seed'?"},
+           Case{"simulate --scenario two-job", "did you mean 'two-jobs'?"},
+           Case{"simulate --trace " + good + " --cluster n1g8 --per-job", "give --json too"},
        }) {
     EXPECT_EQ(Rubato(c.line), 2) << c.line;
     EXPECT_THAT(err_.str(), HasSubstr(c.message)) << c.line;

@@ -42,14 +42,6 @@ absl::Status CheckNotDone(const JobDirectory& directory) {
       absl::StrCat(directory.path(), ": the job is done already; see its summary.json"));
 }
 
-// The features as they are now, vocabularies included, become part of the job.
-absl::Status KeepFeatures(const JobDirectory& directory, const FeaturesSpec& features,
-                          JobSpec* spec) {
-  if (spec->features.empty()) return absl::OkStatus();
-  spec->features = directory.features();
-  return WriteFileAtomically(directory.features(), FormatFeaturesText(features));
-}
-
 // The job's directory, held by this process while `lock` lives.
 absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec,
                                            std::shared_ptr<void>* lock) {
@@ -64,16 +56,14 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
     return directory;
   }
   RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(flags.job, flags.set));
-  FeaturesSpec features;
-  if (!spec->features.empty()) {
-    RUBATO_ASSIGN_OR_RETURN(features, LoadFeaturesFile(spec->features));
-  }
+  // Before there is a directory to be left behind.
+  if (!spec->features.empty()) RUBATO_RETURN_IF_ERROR(LoadFeaturesFile(spec->features).status());
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory made, flags.job_dir.empty()
                                                        ? JobDirectory::CreateNext(spec->name)
                                                        : JobDirectory::Create(flags.job_dir));
   const JobDirectory directory(std::filesystem::absolute(made.path()).lexically_normal());
   RUBATO_ASSIGN_OR_RETURN(*lock, directory.Lock());
-  RUBATO_RETURN_IF_ERROR(KeepFeatures(directory, features, spec));
+  RUBATO_RETURN_IF_ERROR(KeepFeatures(directory, spec));
   RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), *spec));
   return directory;
 }

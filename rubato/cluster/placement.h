@@ -51,6 +51,8 @@ class Placement {
 
   // The job's GPUs, ascending; empty if it holds none.
   absl::Span<const int> Gpus(JobId job) const;
+  // The GPUs of every job that holds some, by job.
+  const std::map<JobId, std::vector<int>>& held() const { return held_; }
   Span SpanOf(JobId job) const;
   int free_gpus(int pool) const { return pools_[static_cast<size_t>(pool)].free; }
   int alive_gpus(int pool) const { return pools_[static_cast<size_t>(pool)].alive; }

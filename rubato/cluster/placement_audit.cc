@@ -28,10 +28,11 @@ void PlacementAudit::Serve(int n, int pool) {
   std::fill_n(serves_.begin() + node.first_gpu, node.gpus, pool);
 }
 
-int PlacementAudit::GpusBefore(JobId job) const {
-  const auto at = std::lower_bound(counts_before_.begin(), counts_before_.end(), job,
-                                   [](const auto& count, JobId id) { return count.first < id; });
-  return at != counts_before_.end() && at->first == job ? at->second : 0;
+int PlacementAudit::GpusBefore(JobId job) {
+  size_t& at = next_before_;
+  while (at < counts_before_.size() && counts_before_[at].first < job) ++at;
+  return at < counts_before_.size() && counts_before_[at].first == job ? counts_before_[at].second
+                                                                       : 0;
 }
 
 absl::Status PlacementAudit::Take(const Held& held, int& kept) {
@@ -59,7 +60,7 @@ absl::Status PlacementAudit::Take(const Held& held, int& kept) {
   return absl::OkStatus();
 }
 
-absl::Status PlacementAudit::CheckChange(const Held& held, int kept, bool said) const {
+absl::Status PlacementAudit::CheckChange(const Held& held, int kept, bool said) {
   const int had = GpusBefore(held.job);
   const bool stays = had == held.gpus && kept == had;
   if (stays || (said && !held.pinned)) return absl::OkStatus();
@@ -72,6 +73,7 @@ absl::Status PlacementAudit::Look(absl::Span<const Held> jobs, absl::Span<const 
   std::fill(owner_.begin(), owner_.end(), kNobody);
   counts_.swap(counts_before_);
   counts_.clear();
+  next_before_ = 0;
   for (const Held& held : jobs) {
     int kept = 0;
     RUBATO_RETURN_IF_ERROR(Take(held, kept));

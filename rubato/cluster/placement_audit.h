@@ -45,14 +45,16 @@ class PlacementAudit {
   void Serve(int node, int pool);
   // Writes the job down as the owner of its GPUs, `kept` of which it had before.
   absl::Status Take(const Held& held, int& kept);
-  absl::Status CheckChange(const Held& held, int kept, bool said) const;
-  int GpusBefore(JobId job) const;
+  absl::Status CheckChange(const Held& held, int kept, bool said);
+  // Of a job at the last look; to be asked in ascending order.
+  int GpusBefore(JobId job);
 
   std::vector<Node> nodes_;
   std::vector<int> serves_;                                    // By GPU: its pool, or kDown.
   std::vector<int64_t> owner_;                                 // By GPU, as of this look,
   std::vector<int64_t> before_;                                // and of the last.
   std::vector<std::pair<JobId, int>> counts_, counts_before_;  // Ascending by job.
+  size_t next_before_ = 0;  // Where in counts_before_ the next job is looked for.
 };
 
 }  // namespace rubato

@@ -1,5 +1,7 @@
 #include "rubato/data/record_index.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
@@ -115,6 +117,18 @@ absl::StatusOr<RecordIndex> RecordIndex::Decode(absl::string_view bytes) {
   for (uint32_t n = in.Get<uint32_t>(); n > 0 && in.ok(); --n) index.files.push_back(GetFile(in));
   RUBATO_RETURN_IF_ERROR(in.Check("index of records"));
   return index;
+}
+
+FileStarts::FileStarts(const RecordIndex& index) {
+  for (const IndexedFile& file : index.files) {
+    first_.push_back(records_);
+    records_ += file.records;
+  }
+}
+
+size_t FileStarts::FileOf(int64_t record) const {
+  const auto after = std::upper_bound(first_.begin(), first_.end(), record);
+  return static_cast<size_t>(after - first_.begin() - 1);
 }
 
 }  // namespace rubato

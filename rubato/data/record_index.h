@@ -59,6 +59,20 @@ struct RecordIndex {
   static absl::StatusOr<RecordIndex> Decode(absl::string_view bytes);
 };
 
+// The first record of each file, counted over all files.
+class FileStarts {
+ public:
+  explicit FileStarts(const RecordIndex& index);
+  int64_t records() const { return records_; }
+  int64_t operator[](size_t file) const { return first_[file]; }
+  // The file of a record below records().
+  size_t FileOf(int64_t record) const;
+
+ private:
+  std::vector<int64_t> first_;
+  int64_t records_ = 0;
+};
+
 }  // namespace rubato
 
 #endif  // RUBATO_DATA_RECORD_INDEX_H_

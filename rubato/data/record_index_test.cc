@@ -54,5 +54,17 @@ TEST(RecordIndexTest, AnotherVersionIsNamed) {
   EXPECT_THAT(RecordIndex::Decode(bytes).status().message(), HasSubstr("version 9"));
 }
 
+TEST(FileStartsTest, FindTheFileOfARecordBesideFilesWithNone) {
+  RecordIndex index;
+  index.files = {{.records = 3}, {.records = 0}, {.records = 2}};
+  const FileStarts starts(index);
+  EXPECT_EQ(starts.records(), 5);
+  EXPECT_EQ(starts.FileOf(0), 0u);
+  EXPECT_EQ(starts.FileOf(2), 0u);
+  EXPECT_EQ(starts.FileOf(3), 2u);  // Not the empty one, which begins there too.
+  EXPECT_EQ(starts.FileOf(4), 2u);
+  EXPECT_EQ(starts[2], 3);
+}
+
 }  // namespace
 }  // namespace rubato

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "rubato/base/bytes.h"
 #include "rubato/job/job_keys.h"
 
 namespace rubato {
 namespace {
+
+constexpr int kFeatureLinesMax = 100;
+constexpr size_t kFeatureLineBytesMax = 120;
 
 bool IsPrivate(absl::string_view key) {
   constexpr absl::string_view kGroups[] = {"workers.", "checkpoint.", "elastic.", "evaluate."};
@@ -26,6 +32,17 @@ std::string TrainingContract(JobSpec spec) {
   for (const JobKey& key : JobKeys()) {
     if (IsPrivate(key.name)) continue;
     absl::StrAppend(&lines, key.name, ": ", FormatJobField(key.field(spec)), "\n");
+  }
+  return lines;
+}
+
+std::string FeaturesContract(absl::string_view features) {
+  std::string lines = absl::StrCat("features: hash ", absl::Hex(HashText(features, 0)), "\n");
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(features, '\n', absl::SkipEmpty())) {
+    if (++number > kFeatureLinesMax) break;
+    if (line.size() > kFeatureLineBytesMax) continue;
+    absl::StrAppend(&lines, "features line ", number, ": ", absl::StripAsciiWhitespace(line), "\n");
   }
   return lines;
 }

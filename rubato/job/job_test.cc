@@ -180,6 +180,18 @@ TEST(TrainingContractTest, HoldsWhatAStepDependsOn) {
   EXPECT_FALSE(differs([](JobSpec& s) { s.checkpoint.keep = 1; }));
 }
 
+// Every byte of the features counts, and whatever can be shown is.
+TEST(TrainingContractTest, HoldsTheFeatures) {
+  const std::string vocabulary(5000, 'a');
+  const std::string one = FeaturesContract("age: log\nwords: " + vocabulary + "b\n");
+  const std::string two = FeaturesContract("age: number\nwords: " + vocabulary + "b\n");
+  const std::string three = FeaturesContract("age: log\nwords: " + vocabulary + "c\n");
+  EXPECT_THAT(one, testing::HasSubstr("features line 1: age: log\n"));
+  EXPECT_THAT(two, testing::HasSubstr("features line 1: age: number\n"));
+  EXPECT_NE(one, three);
+  EXPECT_LT(three.size(), 200u) << "a vocabulary counts by its hash";
+}
+
 // No two keys share a name or a place, so none can overwrite another.
 TEST(JobKeysTest, NamesAndPlacesAreDistinct) {
   JobSpec spec;

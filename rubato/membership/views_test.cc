@@ -143,6 +143,50 @@ TEST(ViewsTest, AnAcceptedViewOutlivesItsProposer) {
               ::testing::ElementsAre(ViewOf(2, {0, 1, 2, 3}, 4, 0), ViewOf(3, {1, 2, 3}, 3, 0)));
 }
 
+// One that seems to live but does not answer is waited for, but not for long: then a majority goes
+// on without it.
+TEST(ViewsTest, ASilentMemberIsWaitedForUntilThePromiseTimeout) {
+  const ViewOptions options = {.promise_timeout = absl::Milliseconds(300)};
+  Assembly assembly(5, options);
+  assembly.Bury(4);
+  assembly.down.insert(3);  // And no detector says so.
+  assembly.RunFor(options.promise_timeout - absl::Milliseconds(20));
+  for (int i : {0, 1, 2}) EXPECT_EQ(assembly[i].view().number, 1u) << i;
+  EXPECT_TRUE(assembly[1].frozen()) << "it has promised";
+  assembly.RunFor(absl::Milliseconds(60));
+  for (int i : {0, 1, 2}) EXPECT_EQ(Plain(assembly[i].view()), ViewOf(2, {0, 1, 2}, 3, 0)) << i;
+}
+
+// A shorter one resumes sooner; one that answers within it is not dropped.
+TEST(ViewsTest, WhoAnswersBeforeThePromiseTimeoutStays) {
+  for (const bool in_time : {true, false}) {
+    const ViewOptions options = {.promise_timeout = absl::Milliseconds(200)};
+    Assembly assembly(5, options);
+    assembly.Bury(4);
+    assembly.down.insert(3);
+    assembly.RunFor(absl::Milliseconds(in_time ? 100 : 240));
+    assembly.down.erase(3);
+    assembly.RunFor(absl::Milliseconds(90));
+    const std::vector<int> members = in_time ? std::vector<int>{0, 1, 2, 3} : std::vector{0, 1, 2};
+    EXPECT_EQ(Plain(assembly[0].view()), ViewOf(2, members, in_time ? 4 : 3, 0))
+        << assembly[0].view().ToString();
+  }
+}
+
+// Too few have answered when the time is over: the proposer asks again with a higher ballot, and
+// again, until a majority is there.
+TEST(ViewsTest, WithoutAMajorityThePromiseTimeoutAsksAnew) {
+  Assembly assembly(5);
+  assembly.Bury(4);
+  for (size_t silent : {1, 2, 3}) assembly.down.insert(silent);
+  assembly.RunFor(absl::Seconds(2));
+  EXPECT_EQ(assembly[0].view().number, 1u);
+  for (size_t silent : {1, 2, 3}) assembly.down.erase(silent);
+  assembly.RunFor(absl::Milliseconds(500));
+  EXPECT_EQ(Plain(assembly[0].view()), ViewOf(2, {0, 1, 2, 3}, 4, 0))
+      << assembly[0].view().ToString();
+}
+
 TEST(ViewsTest, AMinorityStandsStill) {
   Assembly assembly(4);
   assembly.Bury(0);

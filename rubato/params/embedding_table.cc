@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "rubato/base/bytes.h"
@@ -431,6 +432,27 @@ absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
   }
   std::memcpy(Row(number), row.data(), row.size() * sizeof(float));
   order_stale_ |= order_.has_value() && !Unsettled(key);
+  return absl::OkStatus();
+}
+
+void EmbeddingTable::Append(absl::Span<const uint64_t> ids, const float* rows) {
+  RUBATO_CHECK(free_.empty() && !order_.has_value());
+  for (size_t i = 0; i < ids.size(); ++i) {
+    std::memcpy(Row(next_row_++), rows + i * row_floats_, row_floats_ * sizeof(float));
+  }
+  appended_.insert(appended_.end(), ids.begin(), ids.end());
+}
+
+absl::Status EmbeddingTable::LinkAppended() {
+  Reserve(appended_.size());
+  uint32_t number = next_row_ - static_cast<uint32_t>(appended_.size());
+  for (const uint64_t id : std::exchange(appended_, {})) {
+    const uint64_t key = KeyOf(id);
+    if (index_.Find(key) != RowIndex::kAbsent) {
+      return absl::DataLossError(absl::StrCat("table ", name(), ": two rows for id ", id));
+    }
+    index_.Insert(key, number++);
+  }
   return absl::OkStatus();
 }
 

@@ -170,6 +170,11 @@ class EmbeddingTable {
   absl::Status CheckCount(uint64_t id, uint32_t count) const;
   // Sets a whole row, making it if it is missing.
   absl::Status Restore(uint64_t id, absl::Span<const float> row);
+  // Restores rows when nobody knows how many will come: none is found before LinkAppended, which
+  // says DATA_LOSS if an id came twice or had a row before. Rows mostly come in the order of their
+  // keys, and would crowd an index that grows meanwhile.
+  void Append(absl::Span<const uint64_t> ids, const float* rows);
+  absl::Status LinkAppended();
   // DATA_LOSS unless `id` is unknown and `count` possible.
   absl::Status RestoreCounted(uint64_t id, uint32_t count);
   // Forgets an id, if it is known.
@@ -243,9 +248,10 @@ class EmbeddingTable {
   RowIndex index_;
   Region rows_;
   uint32_t next_row_ = 0;
-  std::vector<uint32_t> free_;     // Numbers of rows that went.
-  std::optional<RowOrder> order_;  // If rows may go.
-  bool order_stale_ = false;       // Rows were restored since it was made.
+  std::vector<uint32_t> free_;      // Numbers of rows that went.
+  std::vector<uint64_t> appended_;  // Ids of the last rows, not in the index yet.
+  std::optional<RowOrder> order_;   // If rows may go.
+  bool order_stale_ = false;        // Rows were restored since it was made.
   TableCounters counters_;
   Observer* observer_ = nullptr;
 };

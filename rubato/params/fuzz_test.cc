@@ -448,7 +448,7 @@ TEST_F(FuzzTest, Exports) {
     FrozenWeights weights;
     return ReadWeights("weights", Aligned(AnySample(damage).weights.Harmed(damage)), weights)
                .ok() &&
-           weights.Check().ok() && weights.rows() >= 0;
+           weights.Finish().ok() && weights.rows() >= 0;
   });
 }
 

@@ -205,16 +205,14 @@ absl::Status FrozenWeights::Dense(int64_t offset, absl::Span<const float> weight
 absl::Status FrozenWeights::Rows(size_t table, absl::Span<const uint64_t> ids,
                                  absl::Span<const float> rows) {
   RUBATO_RETURN_IF_ERROR(CheckRows(model_->signature, table, ids.size(), rows.size()));
-  const size_t dim = tables_[table]->dim();
   RUBATO_RETURN_IF_ERROR(tables_[table]->CheckRoom(ids.size()));
-  for (size_t i = 0; i < ids.size(); ++i) {
-    RUBATO_RETURN_IF_ERROR(tables_[table]->Restore(ids[i], rows.subspan(i * dim, dim)));
-  }
+  tables_[table]->Append(ids, rows.data());
   checksum_ = Mix(checksum_, Mix(Checksum(BytesOf(ids)), Checksum(BytesOf(rows))));
   return absl::OkStatus();
 }
 
-absl::Status FrozenWeights::Check() const {
+absl::Status FrozenWeights::Finish() {
+  for (const auto& table : tables_) RUBATO_RETURN_IF_ERROR(table->LinkAppended());
   if (model_.has_value() && dense_seen_ == static_cast<int64_t>(dense_.size())) {
     return absl::OkStatus();
   }

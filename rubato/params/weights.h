@@ -67,8 +67,8 @@ class FrozenWeights : public WeightsSink {
   absl::Status Dense(int64_t offset, absl::Span<const float> weights) override;
   absl::Status Rows(size_t table, absl::Span<const uint64_t> ids,
                     absl::Span<const float> rows) override;
-  // DATA_LOSS unless every dense weight has come once.
-  absl::Status Check() const;
+  // Rows can be read from now on. DATA_LOSS unless every dense weight has come, and no row twice.
+  absl::Status Finish();
 
   const Declaration& model() const { return *model_; }
   const std::vector<float>& dense() const { return dense_; }

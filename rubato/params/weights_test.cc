@@ -87,7 +87,7 @@ class WeightsTest : public testing::Test {
 TEST_F(WeightsTest, FrozenWeightsReadAsAPullDoes) {
   FrozenWeights frozen;
   Visit(frozen);
-  ASSERT_TRUE(frozen.Check().ok());
+  ASSERT_TRUE(frozen.Finish().ok());
   std::vector<uint64_t> ids;
   for (uint64_t id = 0; id < 400; ++id) ids.push_back(Mix(id));
   std::vector<float> pulled(ids.size() * 4), read(ids.size() * 4), dense(kDense);
@@ -117,6 +117,15 @@ TEST_F(WeightsTest, AFileHoldsTheSameWeights) {
   EXPECT_EQ(writer.rows(), std::vector<int64_t>{direct.rows()});
 }
 
+TEST_F(WeightsTest, NoRowMayComeTwice) {
+  FrozenWeights frozen;
+  Visit(frozen);
+  ASSERT_TRUE(shards_[1]->VisitWeights(frozen).ok());
+  const absl::Status status = frozen.Finish();
+  EXPECT_TRUE(absl::IsDataLoss(status));
+  EXPECT_THAT(status.message(), testing::HasSubstr("two rows for id"));
+}
+
 TEST_F(WeightsTest, DamageIsNoticedWhereverItIs) {
   StringSink file;
   WeightsWriter writer(file);
@@ -142,7 +151,7 @@ TEST_F(WeightsTest, ShardsOfAnotherModelAreRefused) {
   EXPECT_TRUE(absl::IsFailedPrecondition(frozen.Begin(other)));
   FrozenWeights half;
   ASSERT_TRUE(shards_[1]->VisitWeights(half).ok());  // Has no dense weights.
-  EXPECT_TRUE(absl::IsDataLoss(half.Check()));
+  EXPECT_TRUE(absl::IsDataLoss(half.Finish()));
 }
 
 }  // namespace

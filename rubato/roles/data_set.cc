@@ -50,6 +50,13 @@ absl::StatusOr<int64_t> IndexDataSet(
   return records;
 }
 
+absl::Status KeepFeatures(const JobDirectory& directory, JobSpec* spec) {
+  if (spec->features.empty()) return absl::OkStatus();
+  RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, LoadFeaturesFile(spec->features));
+  spec->features = directory.features();
+  return WriteFileAtomically(directory.features(), FormatFeaturesText(features));
+}
+
 absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory& directory) {
   DataShape shape;
   RUBATO_ASSIGN_OR_RETURN(shape.train, FilesOf(directory.train_index()));

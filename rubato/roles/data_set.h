@@ -22,6 +22,9 @@ absl::StatusOr<int64_t> IndexDataSet(
     const JobSpec& spec, DataPart part, const JobDirectory& directory,
     const std::function<absl::Status(int64_t done, int64_t total)>& show);
 
+// The features as they are now, vocabularies included, become part of the job.
+absl::Status KeepFeatures(const JobDirectory& directory, JobSpec* spec);
+
 // What the master must know, from the indexes.
 absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory& directory);
 

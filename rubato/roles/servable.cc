@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<FrozenModel>> Frozen(const Servable& servable, Tr
 }
 
 absl::Status Freeze(Servable* servable) {
-  RUBATO_RETURN_IF_ERROR(servable->weights->Check());
+  RUBATO_RETURN_IF_ERROR(servable->weights->Finish());
   RUBATO_ASSIGN_OR_RETURN(servable->model, Frozen(*servable, *servable->trainer));
   return absl::OkStatus();
 }

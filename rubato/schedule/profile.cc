@@ -14,12 +14,17 @@ void Profile::Reset(double start_s, int gpus) {
   log_.clear();
 }
 
-void Profile::Reset(double start_s, int gpus, std::vector<std::pair<double, int>> changes) {
+void Profile::Reset(double start_s, int gpus, Changes changes) {
   Reset(start_s, gpus);
-  std::sort(changes.begin(), changes.end());
-  for (size_t i = 0; i < changes.size();) {
-    const double at_s = std::max(changes[i].first, start_s);
-    for (; i < changes.size() && changes[i].first <= at_s; ++i) gpus += changes[i].second;
+  auto &begins = changes.begins_, &ends = changes.ends_;
+  std::sort(begins.begin(), begins.end());
+  if (!std::is_sorted(ends.begin(), ends.end())) std::sort(ends.begin(), ends.end());
+  for (size_t b = 0, e = 0; b < begins.size() || e < ends.size();) {
+    const double next_b = b < begins.size() ? begins[b].first : kNever;
+    const double next_e = e < ends.size() ? ends[e].first : kNever;
+    const double at_s = std::max(std::min(next_b, next_e), start_s);
+    for (; b < begins.size() && begins[b].first <= at_s; ++b) gpus += begins[b].second;
+    for (; e < ends.size() && ends[e].first <= at_s; ++e) gpus += ends[e].second;
     if (steps_.back().from_s == at_s) {
       steps_.back().free = gpus;
     } else if (steps_.back().free != gpus) {

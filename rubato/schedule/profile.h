@@ -37,9 +37,21 @@ class Profile {
   Profile(double start_s, int gpus);
   // Forgets everything, keeping the memory.
   void Reset(double start_s, int gpus);
-  // The same, and then adds `changes`, (when, how many more from then on), all at once:
-  // O(n log n) for n of them in any order.
-  void Reset(double start_s, int gpus, std::vector<std::pair<double, int>> changes);
+  // Many additions to be made at once, in any order.
+  class Changes {
+   public:
+    void Add(double from_s, double to_s, int gpus) {
+      begins_.push_back({from_s, gpus});
+      ends_.push_back({to_s, -gpus});
+    }
+
+   private:
+    friend class Profile;
+    std::vector<std::pair<double, int>> begins_, ends_;  // When, and how many more from then on.
+  };
+  // Forgets everything and then makes `changes`: O(n log n) for n of them, less if those who end
+  // later come later.
+  void Reset(double start_s, int gpus, Changes changes);
 
   double start_s() const { return steps_.front().from_s; }
   size_t size() const { return steps_.size(); }

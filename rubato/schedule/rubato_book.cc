@@ -179,7 +179,7 @@ bool Book::Keep(size_t job, absl::Span<const Reserved> old) {
 }
 
 bool Book::KeepAll(const std::vector<size_t>& jobs) {
-  std::vector<std::vector<std::pair<double, int>>> changes(free_.size());
+  std::vector<Profile::Changes> changes(free_.size());
   bool good = true;
   for (size_t job : jobs) {
     ways_[job] = Rest(job, roster_->job(job).promise);
@@ -187,8 +187,7 @@ bool Book::KeepAll(const std::vector<size_t>& jobs) {
     if (!good) break;
     TrimFront(roster_->As(job, ways_[job].front().pool), ways_[job]);
     for (const Reserved& piece : ways_[job]) {
-      changes[static_cast<size_t>(piece.pool)].push_back({piece.from_s, -piece.gpus});
-      changes[static_cast<size_t>(piece.pool)].push_back({piece.to_s, piece.gpus});
+      changes[static_cast<size_t>(piece.pool)].Add(piece.from_s, piece.to_s, -piece.gpus);
     }
   }
   for (size_t pool = 0; pool < free_.size() && good; ++pool) {

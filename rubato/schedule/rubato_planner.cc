@@ -47,11 +47,25 @@ class BackwardWalk {
       if (to_s > split_s && Visit(i, std::max(from_s, split_s), to_s, level)) return true;
       if (from_s < split_s && Visit(i, from_s, std::min(to_s, split_s), early)) return true;
       if (i == 0) return false;
-      to_s = from_s;
+      i = PassOver(i, from_s < split_s ? early : level, from_s < split_s ? -kNever : split_s);
+      to_s = free_.steps()[i].from_s;
     }
   }
 
  private:
+  // The first step of those before i, and i itself, in which nothing can happen: the present piece,
+  // at `level`, goes on through them, and still does not do all the work. Visits to them would
+  // change nothing but where it begins. Not past `split_s`, nor to the first step of all.
+  size_t PassOver(size_t i, size_t level, double split_s) {
+    if (size_ != &runner_.sizes[level]) return i;
+    const double done_s = to_s_ - need_ / size_->rate - size_->pause_s;
+    const double stop_s = std::max(done_s, split_s);
+    const std::vector<Profile::Step>& steps = free_.steps();
+    while (i > 1 && steps[i - 1].free >= size_->gpus && steps[i - 1].from_s > stop_s) --i;
+    from_s_ = steps[i].from_s;
+    return i;
+  }
+
   // Takes [from_s, to_s) of step i in; true if the way is complete.
   bool Visit(size_t i, double from_s, double to_s, size_t level) {
     const int gpus = free_.steps()[i].free;

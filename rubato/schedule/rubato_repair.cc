@@ -1,6 +1,7 @@
 #include "rubato/schedule/rubato_repair.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace rubato {
 namespace {
@@ -18,10 +19,11 @@ size_t PlaceInOrder(const std::vector<size_t>& order, Book& book) {
 }  // namespace
 
 void SortByDeadline(const Roster& roster, std::vector<size_t>& jobs) {
-  std::sort(jobs.begin(), jobs.end(), [&](size_t a, size_t b) {
-    const double due_a = roster.due_s(a), due_b = roster.due_s(b);
-    return due_a != due_b ? due_a < due_b : a < b;
-  });
+  std::vector<std::pair<double, size_t>> by_due;
+  by_due.reserve(jobs.size());
+  for (size_t job : jobs) by_due.push_back({roster.due_s(job), job});
+  std::sort(by_due.begin(), by_due.end());
+  for (size_t k = 0; k < jobs.size(); ++k) jobs[k] = by_due[k].second;
 }
 
 bool PlaceWithRepair(std::vector<size_t> order, Book& book) {

@@ -109,18 +109,22 @@ TEST(ProfileTest, AddsMergesAndUndoes) {
 TEST(ProfileTest, AgreesWithAnArray) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     Rng rng(seed);
-    Profile profile(0, 100);
+    Profile profile(0, 100), at_once(5, 7);
+    Profile::Changes changes;
     std::vector<int> plain(64, 100);
     for (int step = 0; step < 40; ++step) {
       const int from = static_cast<int>(rng.Below(64)), to = static_cast<int>(rng.Below(65));
       const int gpus = static_cast<int>(rng.Below(5)) - 2;
       profile.Add(from, to, gpus);
+      if (from < to) changes.Add(from, to, gpus);
       for (int t = from; t < to; ++t) plain[static_cast<size_t>(t)] += gpus;
     }
     for (int t = 0; t < 64; ++t) ASSERT_EQ(profile.At(t), plain[static_cast<size_t>(t)]);
     for (size_t i = 1; i < profile.size(); ++i) {
       ASSERT_NE(profile.steps()[i].free, profile.steps()[i - 1].free);
     }
+    at_once.Reset(0, 100, std::move(changes));
+    ASSERT_EQ(at_once.steps(), profile.steps());
     profile.Undo(0);
     ASSERT_EQ(profile.ToString(), "0:100");
   }

@@ -254,10 +254,15 @@ absl::Status Simulation::Apply(const Plan& plan) {
 
 absl::Status Simulation::Audit(const Plan& plan, const std::vector<JobId>& changed) {
   held_.clear();
+  auto at = placement_.held().begin();  // By job, as the views are.
+  const auto end = placement_.held().end();
   for (const JobView& view : views_) {
     if (view.gpus == 0) continue;
-    const bool pinned = std::binary_search(plan.pinned.begin(), plan.pinned.end(), view.id);
-    held_.push_back({view.id, view.gpus, view.pool, placement_.Gpus(view.id), pinned});
+    while (at != end && at->first < view.id) ++at;
+    PlacementAudit::Held held{view.id, view.gpus, view.pool};
+    if (at != end && at->first == view.id) held.where = at->second;
+    held.pinned = std::binary_search(plan.pinned.begin(), plan.pinned.end(), view.id);
+    held_.push_back(held);
   }
   return audit_.Look(held_, changed);
 }

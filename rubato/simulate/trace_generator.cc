@@ -144,31 +144,30 @@ absl::Status OutOfRange(absl::string_view name, double value, absl::string_view 
 
 absl::Status TraceGeneratorOptions::Validate() const {
   if (jobs < 1 || jobs > 100'000'000) {
-    return OutOfRange("jobs", static_cast<double>(jobs), "1 to 100,000,000");
+    return OutOfRange("--jobs", static_cast<double>(jobs), "1 to 100,000,000");
   }
-  if (gpus < 1 || gpus > (1 << 20)) return OutOfRange("gpus", gpus, "1 to 1048576");
-  if (!(load > 0 && load <= 1000)) return OutOfRange("load", load, "above 0, to 1000");
+  if (gpus < 1 || gpus > (1 << 20)) return OutOfRange("--gpus", gpus, "1 to 1048576");
+  if (!(load > 0 && load <= 1000)) return OutOfRange("--load", load, "above 0, to 1000");
   if (!(lambda_low > 0 && lambda_low <= 1e6)) {
-    return OutOfRange("lambda (low)", lambda_low, "above 0, to a million");
+    return OutOfRange("--lambda-low", lambda_low, "above 0, to a million");
   }
   if (!(lambda_high >= lambda_low && lambda_high <= 1e6)) {
-    return OutOfRange("lambda (high)", lambda_high,
+    return OutOfRange("--lambda-high", lambda_high,
                       absl::StrCat("at least ", lambda_low, ", to a million"));
   }
   struct Share {
     const char* name;
     double value;
   };
-  for (const Share& s :
-       {Share{"best-effort share", best_effort_share}, Share{"soft share", soft_share},
-        Share{"high-priority share", high_priority_share}, Share{"sweep share", sweep_share},
-        Share{"day swing", day_swing}}) {
+  for (const Share& s : {Share{"--best-effort", best_effort_share}, Share{"--soft", soft_share},
+                         Share{"--high-priority", high_priority_share},
+                         Share{"--sweeps", sweep_share}, Share{"--day-swing", day_swing}}) {
     if (!(s.value >= 0 && s.value <= 1)) return OutOfRange(s.name, s.value, "0 to 1");
   }
   if (!(sweep_mean >= 1)) return OutOfRange("sweep mean", sweep_mean, "at least 1");
   if (!(weekend > 0 && weekend <= 1)) return OutOfRange("weekend", weekend, "above 0, to 1");
   if (!(run_time_median_s > 0 && run_time_median_s <= 1e9)) {
-    return OutOfRange("run time", run_time_median_s, "above 0, to 1e9 s");
+    return OutOfRange("--run-time", run_time_median_s, "above 0, to 1e9 s");
   }
   if (!(run_time_spread >= 0 && run_time_spread <= 10))
     return OutOfRange("run time spread", run_time_spread, "0 to 10");

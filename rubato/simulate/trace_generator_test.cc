@@ -135,7 +135,7 @@ TEST(TraceGeneratorTest, BadOptionsAreNamed) {
   EXPECT_THAT(message({.gpus = -1}), HasSubstr("gpus is -1"));
   EXPECT_THAT(message({.load = 0}), HasSubstr("load is 0"));
   EXPECT_THAT(message({.lambda_low = 2, .lambda_high = 1}), HasSubstr("must be at least 2"));
-  EXPECT_THAT(message({.best_effort_share = 1.5}), HasSubstr("best-effort share is 1.5"));
+  EXPECT_THAT(message({.best_effort_share = 1.5}), HasSubstr("--best-effort is 1.5"));
   EXPECT_THAT(message({.gpu_types = {"H900"}}), HasSubstr("of type \"H900\""));
 }
 

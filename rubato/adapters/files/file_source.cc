@@ -21,19 +21,14 @@ using Visit = absl::FunctionRef<absl::Status(int64_t record, absl::string_view b
 class FileSource : public RecordSource {
  public:
   FileSource(RecordIndex index, RecordRule rule, size_t chunk_bytes)
-      : index_(std::move(index)), rule_(rule), chunk_bytes_(chunk_bytes) {
-    for (const IndexedFile& file : index_.files) {
-      first_.push_back(records_);
-      records_ += file.records;
-    }
-  }
+      : index_(std::move(index)), first_(index_), rule_(rule), chunk_bytes_(chunk_bytes) {}
 
-  int64_t records() const override { return records_; }
+  int64_t records() const override { return first_.records(); }
 
   absl::Status Read(int64_t begin, int64_t end, Visit visit) override {
-    RUBATO_CHECK(0 <= begin && begin <= end && end <= records_);
+    RUBATO_CHECK(0 <= begin && begin <= end && end <= records());
     while (begin < end) {
-      const size_t file = FileOf(begin);
+      const size_t file = first_.FileOf(begin);
       const int64_t file_end = first_[file] + index_.files[file].records;
       RUBATO_RETURN_IF_ERROR(MoveTo(file, begin - first_[file]));
       for (; begin < std::min(end, file_end); ++begin) {
@@ -45,8 +40,8 @@ class FileSource : public RecordSource {
   }
 
   std::string Locate(int64_t record) const override {
-    const IndexedFile& file = index_.files[FileOf(record)];
-    const int64_t local = record - first_[FileOf(record)];
+    const IndexedFile& file = index_.files[first_.FileOf(record)];
+    const int64_t local = record - first_[first_.FileOf(record)];
     // Lines and records need not march in step, so the line is counted from the mark before.
     absl::StatusOr<std::unique_ptr<RecordScanner>> scanner = ScanFrom(file, local);
     if (scanner.ok()) {
@@ -60,12 +55,6 @@ class FileSource : public RecordSource {
   }
 
  private:
-  size_t FileOf(int64_t record) const {
-    // Empty files are refused, so every first is larger than the one before.
-    return static_cast<size_t>(std::upper_bound(first_.begin(), first_.end(), record) -
-                               first_.begin() - 1);
-  }
-
   // A scanner at the last mark at or before record `local` of `file`.
   absl::StatusOr<std::unique_ptr<RecordScanner>> ScanFrom(const IndexedFile& file,
                                                           int64_t local) const {
@@ -114,10 +103,9 @@ class FileSource : public RecordSource {
   }
 
   const RecordIndex index_;
+  const FileStarts first_;
   const RecordRule rule_;
   const size_t chunk_bytes_;
-  std::vector<int64_t> first_;  // Record of each file.
-  int64_t records_ = 0;
   std::unique_ptr<RecordScanner> scanner_;  // In file_, before its record next_; or null.
   size_t file_ = 0;
   int64_t next_ = 0;

@@ -62,19 +62,14 @@ absl::StatusOr<BlockIndex> ReadBlockIndex(const RawFile& file, int64_t file_byte
 
 class RecordsSource : public RecordSource {
  public:
-  explicit RecordsSource(RecordIndex index) : index_(std::move(index)) {
-    for (const IndexedFile& file : index_.files) {
-      first_.push_back(records_);
-      records_ += file.records;
-    }
-  }
+  explicit RecordsSource(RecordIndex index) : index_(std::move(index)), first_(index_) {}
 
-  int64_t records() const override { return records_; }
+  int64_t records() const override { return first_.records(); }
 
   absl::Status Read(int64_t begin, int64_t end, Visit visit) override {
-    RUBATO_CHECK(0 <= begin && begin <= end && end <= records_);
+    RUBATO_CHECK(0 <= begin && begin <= end && end <= records());
     while (begin < end) {
-      const size_t file = FileOf(begin);
+      const size_t file = first_.FileOf(begin);
       const int64_t local = begin - first_[file];
       RUBATO_RETURN_IF_ERROR(MoveTo(file, local / kRecordsPerBlock));
       const int64_t block_begin = begin - local % kRecordsPerBlock;
@@ -87,16 +82,11 @@ class RecordsSource : public RecordSource {
   }
 
   std::string Locate(int64_t record) const override {
-    const size_t file = FileOf(record);
+    const size_t file = first_.FileOf(record);
     return absl::StrCat(index_.files[file].path, ", record ", record - first_[file]);
   }
 
  private:
-  size_t FileOf(int64_t record) const {
-    return static_cast<size_t>(std::upper_bound(first_.begin(), first_.end(), record) -
-                               first_.begin() - 1);
-  }
-
   absl::Status MoveTo(size_t file, int64_t block) {
     if (raw_.has_value() && file == file_) {
       RUBATO_RETURN_IF_ERROR(raw_->CheckUnchanged());
@@ -139,8 +129,7 @@ class RecordsSource : public RecordSource {
   }
 
   const RecordIndex index_;
-  std::vector<int64_t> first_;  // Record of each file.
-  int64_t records_ = 0;
+  const FileStarts first_;
   std::optional<RawFile> raw_;  // Of file_.
   size_t file_ = 0;
   int64_t block_ = -1;  // Of that file, what view_ shows; -1: none.

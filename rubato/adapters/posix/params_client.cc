@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rubato/adapters/posix/frame_socket.h"
+#include "rubato/adapters/posix/params_line.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 #include "rubato/net/frame.h"
@@ -28,27 +28,40 @@ struct Call {
   std::function<void(absl::StatusOr<absl::string_view>)> done;
 };
 
-// The line to one server: connects, greets, sends what is unanswered, and begins again whenever
-// the connection is lost. Belongs to the client's thread.
+// The calls to one server: sends what is unanswered whenever its line is up again. Belongs to the
+// client's thread.
 class Link {
  public:
   Link(asio::io_context& io, const ParamsClientOptions& options, int64_t server)
-      : io_(io), options_(options), server_(server), timer_(io) {}
+      : options_(options),
+        server_(server),
+        line_(io, options.reconnect,
+              {.greeted =
+                   [this] {
+                     for (const auto& [id, call] : calls_) Write(id, call);
+                   },
+               .answered = [this](const Frame& frame) { Take(frame); },
+               .lost = [] {},  // Whoever waits for an answer goes on waiting.
+               // Asking again will not help those who wait.
+               .refused =
+                   [this](const absl::Status& why) { Fail(Annotate(why, line_.address())); }}) {}
 
   void SetAddress(const std::string& address) {
-    if (address == address_) return;
-    address_ = address;
-    Drop();
-    Connect();
+    if (address == line_.address()) return;
+    Hello hello;
+    hello.job = options_.job;
+    hello.server = server_;
+    hello.servers = options_.servers;
+    line_.Open(address, std::move(hello));
   }
   void Send(Call call) {
     const uint64_t id = next_id_++;
     const Call& kept = calls_[id] = std::move(call);
-    if (greeted_) Write(id, kept);
+    if (line_.greeted()) Write(id, kept);
   }
-  bool down() const { return address_.empty(); }
+  bool down() const { return line_.address().empty(); }
   // From any thread.
-  bool greeted() const { return greeted_; }
+  bool greeted() const { return line_.greeted(); }
 
   // Every unanswered call hears `why`.
   void Fail(const absl::Status& why) {
@@ -56,78 +69,22 @@ class Link {
     calls_.clear();
     for (auto& [id, call] : calls) call.done(why);
   }
-  void Drop() {
-    ++life_;
-    timer_.cancel();
-    attempt_.reset();
-    if (socket_ != nullptr) socket_->Close();
-    socket_.reset();
-    greeted_ = false;
-  }
+  void Drop() { line_.Drop(); }
 
  private:
-  void Connect();
-  void Greet(StreamSocket socket);
   void Take(const Frame& frame);
-  void Retry();
   void Write(uint64_t id, const Call& call) {
-    socket_->Send({.op = static_cast<uint16_t>(call.op), .id = id}, call.body, call.keep);
+    line_.Send({.op = static_cast<uint16_t>(call.op), .id = id}, call.body, call.keep);
   }
 
-  asio::io_context& io_;
   const ParamsClientOptions& options_;
   const int64_t server_;
-  std::string address_;
-  asio::steady_timer timer_;
-  std::shared_ptr<void> attempt_;
-  std::shared_ptr<FrameSocket> socket_;
-  std::atomic<bool> greeted_ = false;
-  int64_t life_ = 0;                // Counts connections, so that a late timer knows its own.
+  ParamsLine line_;
   uint64_t next_id_ = 1;            // 0 is the greeting's.
   std::map<uint64_t, Call> calls_;  // Unanswered, oldest first.
 };
 
-void Link::Connect() {
-  if (address_.empty()) return;
-  const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(address_);
-  if (!address.ok()) return Fail(address.status());
-  attempt_ = ConnectTo(io_, *address, [this](absl::StatusOr<StreamSocket> socket) {
-    if (!socket.ok()) return Retry();
-    Greet(*std::move(socket));
-  });
-}
-
-void Link::Retry() {
-  Drop();
-  timer_.expires_after(absl::ToChronoNanoseconds(options_.reconnect));
-  timer_.async_wait([this, life = life_](const asio::error_code& error) {
-    if (!error && life == life_) Connect();
-  });
-}
-
-void Link::Greet(StreamSocket socket) {
-  socket_ = std::make_shared<FrameSocket>(std::move(socket), kFrameBytesMax);
-  socket_->Start([this](const Frame& frame) { Take(frame); },
-                 [this](const absl::Status&) { Retry(); });
-  Hello hello;
-  hello.job = options_.job;
-  hello.server = server_;
-  hello.servers = options_.servers;
-  const auto body = std::make_shared<std::string>(EncodeHello(hello));
-  socket_->Send({.op = static_cast<uint16_t>(ParamsOp::kHello)}, *body, body);
-}
-
 void Link::Take(const Frame& frame) {
-  if (!greeted_) {
-    // Refused: the wrong job, place or release. Asking again will not help those who wait.
-    if (const absl::Status refusal = frame.status(); !refusal.ok()) {
-      Retry();
-      return Fail(Annotate(refusal, address_));
-    }
-    greeted_ = true;
-    for (const auto& [id, call] : calls_) Write(id, call);
-    return;
-  }
   const auto it = calls_.find(frame.header.id);
   if (it == calls_.end()) return;
   const Call call = std::move(it->second);
@@ -135,7 +92,7 @@ void Link::Take(const Frame& frame) {
   if (frame.header.code == 0) return call.done(frame.body);
   // Its message is a map.
   if (absl::IsAborted(frame.status())) return call.done(frame.status());
-  call.done(Annotate(frame.status(), address_));
+  call.done(Annotate(frame.status(), line_.address()));
 }
 
 // Requests keep their buffers; as many as were ever in flight at once. Filled on the callers'

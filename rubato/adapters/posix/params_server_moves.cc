@@ -1,6 +1,5 @@
 #include "rubato/adapters/posix/params_server_moves.h"
 
-#include <chrono>
 #include <utility>
 
 #include "rubato/net/buffer.h"
@@ -10,102 +9,72 @@
 namespace rubato {
 namespace {
 
-constexpr auto kReconnect = std::chrono::milliseconds(20);
+constexpr absl::Duration kReconnect = absl::Milliseconds(20);
 
 }  // namespace
 
 MoveLine::MoveLine(asio::io_context& io, MoveLineOptions options, SharedMutex& mu,
                    MoveSource& source, std::function<void()> changed)
-    : io_(io),
-      options_(std::move(options)),
+    : options_(std::move(options)),
       mu_(mu),
       source_(source),
       changed_(std::move(changed)),
-      timer_(io) {}
-
-MoveLine::~MoveLine() { Drop(); }
+      line_(io, kReconnect,
+            {.greeted = [this] { Take(absl::OkStatus(), /*greeting=*/true); },
+             .answered = [this](const Frame& frame) { Take(frame.status(), /*greeting=*/false); },
+             .lost = [this] { Lost(); },
+             .refused = [this](const absl::Status&) { Lost(); }}) {}
 
 void MoveLine::SetPeer(const std::string& address) {
+  Hello hello;
+  std::string wanted;
   {
     WriterLock lock(mu_);
-    const std::string wanted = source_.to() < 0 ? "" : address;
+    wanted = source_.to() < 0 ? "" : address;
     // A ready one needs no line, and a new order a new one, even to the same server.
-    if (wanted == address_ && source_.to() == to_ && source_.order() == order_) return;
-    address_ = wanted;
+    if (wanted == line_.address() && source_.to() == to_ && source_.order() == order_) return;
     to_ = source_.to();
     order_ = source_.order();
     source_.Lost();
   }
-  Drop();
-  Connect();
-}
-
-void MoveLine::Drop() {
-  ++life_;
-  timer_.cancel();
-  attempt_.reset();
-  if (socket_ != nullptr) socket_->Close();
-  socket_.reset();
-  greeted_ = false;
+  hello.job = options_.job;
+  hello.server = to_;
+  hello.servers = options_.servers;
+  line_.Open(wanted, std::move(hello));
 }
 
 void MoveLine::Lost() {
-  Drop();
   {
     WriterLock lock(mu_);
     source_.Lost();
   }
   changed_();
-  timer_.expires_after(kReconnect);
-  timer_.async_wait([this, life = life_](const asio::error_code& error) {
-    if (!error && life == life_) Connect();
-  });
 }
 
-void MoveLine::Connect() {
-  if (address_.empty()) return;
-  const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(address_);
-  if (!address.ok()) return;
-  attempt_ = ConnectTo(io_, *address, [this](absl::StatusOr<StreamSocket> socket) {
-    if (!socket.ok()) return Lost();
-    Greet(*std::move(socket));
-  });
-}
-
-void MoveLine::Greet(StreamSocket socket) {
-  socket_ = std::make_shared<FrameSocket>(std::move(socket), kFrameBytesMax);
-  socket_->Start([this](const Frame& frame) { Take(frame); },
-                 [this](const absl::Status&) { Lost(); });
-  Hello hello;
-  hello.job = options_.job;
-  hello.server = to_;
-  hello.servers = options_.servers;
-  const auto body = std::make_shared<std::string>(EncodeHello(hello));
-  socket_->Send({.op = static_cast<uint16_t>(ParamsOp::kHello)}, *body, body);
-}
-
-void MoveLine::Take(const Frame& frame) {
-  if (!frame.status().ok()) return Lost();
+void MoveLine::Take(const absl::Status& answer, bool greeting) {
+  if (!answer.ok()) {
+    line_.Again();
+    return Lost();
+  }
   {
     WriterLock lock(mu_);
-    if (greeted_) {
-      source_.Answered(absl::OkStatus());
-    } else {
+    if (greeting) {
       source_.Connected();
+    } else {
+      source_.Answered(absl::OkStatus());
     }
   }
-  greeted_ = true;
   Pump();
 }
 
 void MoveLine::Pump() {
-  if (!greeted_) return;
+  if (!line_.greeted()) return;
   const auto send = [&](const MoveRecord& record) {
     auto body = std::make_shared<Buffer>();
     body->Put<uint64_t>(static_cast<uint64_t>(record.first));
     body->Append(record.second.data(), record.second.size());
-    socket_->Send({.op = static_cast<uint16_t>(ParamsOp::kArrive), .id = next_id_++}, body->view(),
-                  body);
+    line_.Send({.op = static_cast<uint16_t>(ParamsOp::kArrive), .id = next_id_++}, body->view(),
+               body);
   };
   while (true) {
     std::vector<MoveRecord> records;

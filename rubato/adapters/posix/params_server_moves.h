@@ -5,10 +5,9 @@
 
 #include <asio.hpp>
 #include <functional>
-#include <memory>
 #include <string>
 
-#include "rubato/adapters/posix/frame_socket.h"
+#include "rubato/adapters/posix/params_line.h"
 #include "rubato/base/shared_mutex.h"
 #include "rubato/params/move.h"
 
@@ -25,32 +24,22 @@ class MoveLine {
   // `mu` guards the source, and what it looks at.
   MoveLine(asio::io_context& io, MoveLineOptions options, SharedMutex& mu, MoveSource& source,
            std::function<void()> changed);
-  ~MoveLine();
 
   // Where the source's receiver is; empty while it is down.
   void SetPeer(const std::string& address);
 
  private:
-  void Connect();
-  void Greet(StreamSocket socket);
-  void Take(const Frame& frame);
+  void Take(const absl::Status& answer, bool greeting);
   void Lost();
-  void Drop();
   void Pump();
 
-  asio::io_context& io_;
   const MoveLineOptions options_;
   SharedMutex& mu_;
   MoveSource& source_;
   const std::function<void()> changed_;
-  std::string address_;
+  ParamsLine line_;
   int64_t to_ = -1;
   int64_t order_ = 0;
-  asio::steady_timer timer_;
-  std::shared_ptr<void> attempt_;
-  std::shared_ptr<FrameSocket> socket_;
-  bool greeted_ = false;
-  int64_t life_ = 0;  // Counts connections, so that a late timer knows its own.
   uint64_t next_id_ = 1;
 };
 

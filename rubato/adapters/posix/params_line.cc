@@ -1,0 +1,64 @@
+#include "rubato/adapters/posix/params_line.h"
+
+#include <utility>
+
+namespace rubato {
+
+void ParamsLine::Open(const std::string& address, Hello hello) {
+  Drop();
+  address_ = address;
+  hello_ = std::move(hello);
+  Connect();
+}
+
+void ParamsLine::Drop() {
+  ++life_;
+  timer_.cancel();
+  attempt_.reset();
+  if (socket_ != nullptr) socket_->Close();
+  socket_.reset();
+  greeted_ = false;
+}
+
+void ParamsLine::Again() {
+  Drop();
+  timer_.expires_after(absl::ToChronoNanoseconds(pause_));
+  timer_.async_wait([this, life = life_](const asio::error_code& error) {
+    if (!error && life == life_) Connect();
+  });
+}
+
+void ParamsLine::Lost() {
+  Again();
+  events_.lost();
+}
+
+void ParamsLine::Connect() {
+  if (address_.empty()) return;
+  const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(address_);
+  if (!address.ok()) return events_.refused(address.status());
+  attempt_ = ConnectTo(io_, *address, [this](absl::StatusOr<StreamSocket> socket) {
+    if (!socket.ok()) return Lost();
+    Greet(*std::move(socket));
+  });
+}
+
+void ParamsLine::Greet(StreamSocket socket) {
+  socket_ = std::make_shared<FrameSocket>(std::move(socket), kFrameBytesMax);
+  socket_->Start([this](const Frame& frame) { Take(frame); },
+                 [this](const absl::Status&) { Lost(); });
+  const auto body = std::make_shared<std::string>(EncodeHello(hello_));
+  socket_->Send({.op = static_cast<uint16_t>(ParamsOp::kHello)}, *body, body);
+}
+
+void ParamsLine::Take(const Frame& frame) {
+  if (greeted_) return events_.answered(frame);
+  if (const absl::Status refusal = frame.status(); !refusal.ok()) {
+    Again();
+    return events_.refused(refusal);
+  }
+  greeted_ = true;
+  events_.greeted();
+}
+
+}  // namespace rubato

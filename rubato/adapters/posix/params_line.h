@@ -1,0 +1,75 @@
+// A connection to a parameter server that is kept: it connects, greets, and begins again after a
+// pause whenever it is lost or refused. Belongs to one io_context's thread.
+#ifndef RUBATO_ADAPTERS_POSIX_PARAMS_LINE_H_
+#define RUBATO_ADAPTERS_POSIX_PARAMS_LINE_H_
+
+#include <asio.hpp>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "rubato/adapters/posix/frame_socket.h"
+#include "rubato/net/frame.h"
+#include "rubato/params/wire.h"
+
+namespace rubato {
+
+struct ParamsLineEvents {
+  std::function<void()> greeted;  // Requests may be sent from now on.
+  // An answer to one; its body lives until the callback returns.
+  std::function<void(const Frame& frame)> answered;
+  std::function<void()> lost;  // What was not answered will not be.
+  // The server did not take the greeting (another job, place or release), or there can be no such
+  // address. It is tried again, in case another comes to live there.
+  std::function<void(const absl::Status& why)> refused;
+};
+
+class ParamsLine {
+ public:
+  ParamsLine(asio::io_context& io, absl::Duration pause, ParamsLineEvents events)
+      : io_(io), pause_(pause), events_(std::move(events)), timer_(io) {}
+  ~ParamsLine() { Drop(); }
+  ParamsLine(const ParamsLine&) = delete;
+  ParamsLine& operator=(const ParamsLine&) = delete;
+
+  // Leaves where it was and goes to `address`; nowhere, if that is empty. No event comes of
+  // leaving.
+  void Open(const std::string& address, Hello hello);
+  // Hangs up, and goes there again after the pause.
+  void Again();
+  // Hangs up for good.
+  void Drop();
+  // Only when greeted. Whatever `body` shows is kept by `keep` until it is written.
+  void Send(FrameHeader header, absl::string_view body, std::shared_ptr<const void> keep) {
+    socket_->Send(header, body, std::move(keep));
+  }
+  const std::string& address() const { return address_; }
+  // From any thread.
+  bool greeted() const { return greeted_; }
+
+ private:
+  void Connect();
+  void Greet(StreamSocket socket);
+  void Take(const Frame& frame);
+  void Lost();
+
+  asio::io_context& io_;
+  const absl::Duration pause_;
+  const ParamsLineEvents events_;
+  std::string address_;
+  Hello hello_;
+  asio::steady_timer timer_;
+  std::shared_ptr<void> attempt_;
+  std::shared_ptr<FrameSocket> socket_;
+  std::atomic<bool> greeted_ = false;
+  int64_t life_ = 0;  // Counts connections, so that a late timer knows its own.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_POSIX_PARAMS_LINE_H_
