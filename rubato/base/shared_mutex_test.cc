@@ -73,5 +73,66 @@ TEST(SharedMutexTest, AWriterThatWaitsComesBeforeNewReaders) {
   EXPECT_TRUE(written);
 }
 
+// Whoever has the turn keeps out writers, not readers, until it writes itself.
+TEST(SharedMutexTest, ReadersGoOnBesideATurnUntilItWrites) {
+  SharedMutex mu;
+  std::atomic<int> value = 0;
+  std::atomic<bool> other_wrote = false;
+  std::thread writer, reader;
+  {
+    TurnLock turn(mu);
+    writer = std::thread([&] {
+      WriterLock lock(mu);
+      other_wrote = true;
+    });
+    std::thread([&] {
+      ReaderLock lock(mu);  // For ever, if the turn or the writer that waits kept it out.
+      EXPECT_EQ(value, 0);
+    }).join();
+    EXPECT_FALSE(other_wrote);
+    turn.Write();
+    turn.Write();
+    reader = std::thread([&] {
+      ReaderLock lock(mu);
+      EXPECT_EQ(value, 2);
+    });
+    value = 1;
+    std::this_thread::yield();
+    value = 2;
+    EXPECT_FALSE(other_wrote);
+  }
+  writer.join();
+  reader.join();
+}
+
+// What was read in one's turn is still so when one writes.
+TEST(SharedMutexTest, NothingChangesBetweenATurnAndItsWriting) {
+  SharedMutex mu;
+  int64_t value = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] {
+      for (int n = 0; n < 500; ++n) {
+        if (i == 0) {
+          WriterLock lock(mu);
+          ++value;
+        } else if (i == 1) {
+          ReaderLock lock(mu);
+          ASSERT_GE(value, 0);
+        } else {
+          TurnLock lock(mu);
+          const int64_t before = value;
+          if (n % 20 == 0) std::this_thread::yield();
+          lock.Write();
+          ASSERT_EQ(value, before);
+          value = before + 1;
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(value, 3 * 500);
+}
+
 }  // namespace
 }  // namespace rubato

@@ -212,6 +212,63 @@ INSTANTIATE_TEST_SUITE_P(Formats, WireTest,
                          testing::Values(WireFormat::kFp32, WireFormat::kBf16, WireFormat::kFp16),
                          [](const auto& info) { return WireFormatName(info.param); });
 
+// Sees whether a push has asked for the shard alone by the time it is logged, and reads beside it.
+class Witness : public RecordSink {
+ public:
+  absl::Status Append(RecordKind kind, absl::string_view) override {
+    if (kind != RecordKind::kPush) return absl::OkStatus();
+    alone_when_logged = alone;
+    before = shard->Export();
+    return result;
+  }
+  const Shard* shard = nullptr;
+  absl::Status result;
+  bool alone = false, alone_when_logged = false;
+  std::string before;
+};
+
+// A push is checked and logged while pulls go on; only then does it need the shard for itself. In
+// rounds it may have to move the weights before it is logged.
+TEST(PushTest, PullsNeedNotWaitForTheLog) {
+  for (const PushMode mode : {PushMode::kAsync, PushMode::kSync, PushMode::kHybrid}) {
+    SystemMemory memory(/*huge_pages=*/false);
+    Shard shard(memory, {.rows_max = 1 << 12});
+    shard.SetView(1, {WorkerId(1)});
+    Declaration model;
+    model.mode = mode;
+    model.signature.tables.resize(1);
+    model.signature.tables[0].name = "deep";
+    model.signature.tables[0].dim = 1;
+    ASSERT_TRUE(shard.Declare(EncodeDeclaration(model, {}), nullptr).ok());
+    const std::vector<uint64_t> ids = {3, 4};
+    const std::vector<float> gradients = {1, 2};
+    PushRequest request{.key = {.begin = 0, .end = 1}, .worker = WorkerId(1), .view = 1};
+    request.tables = {{ids, gradients}};
+    PushSplit split;
+    split.Encode(request, PartitionMap::Even(1), WireFormat::kFp32);
+    Witness witness;
+    witness.shard = &shard;
+    const std::string untouched = shard.Export();
+    const auto push = [&] {
+      witness.alone = false;
+      return shard.Push(split.body(0).view(), &witness, [&] { witness.alone = true; });
+    };
+
+    witness.result = absl::ResourceExhaustedError("the disk is full");
+    EXPECT_EQ(push().status(), witness.result);
+    EXPECT_EQ(shard.Export(), untouched);
+    witness.result = absl::OkStatus();
+    EXPECT_EQ(*push(), PushOutcome::kApplied);
+    EXPECT_EQ(witness.alone_when_logged, mode != PushMode::kAsync);
+    EXPECT_EQ(witness.before, untouched);
+    EXPECT_TRUE(witness.alone);
+    EXPECT_NE(shard.Export(), untouched);
+    EXPECT_EQ(*push(), PushOutcome::kDuplicate);  // And counted, which others may read meanwhile.
+    EXPECT_TRUE(witness.alone);
+    EXPECT_EQ(shard.counters().duplicates, 1);
+  }
+}
+
 // A pull may ask for more than a frame holds: few bytes of ids, but long rows.
 TEST(WireLimitsTest, APullOfMoreThanAReplyHoldsIsRefused) {
   SystemMemory memory(/*huge_pages=*/false);

@@ -230,15 +230,38 @@ bool Shard::Fenced(const PushRequest& request) const {
   return request.view <= view_;
 }
 
-absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log) {
+absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log,
+                                        absl::FunctionRef<void()> before_change) {
+  if (InRounds()) before_change();
+  absl::StatusOr<PushOutcome> outcome = CheckPush(body);
+  const PushRequest& request = push_.request;
+  const bool applies = outcome.ok() && *outcome == PushOutcome::kApplied;
+  if (applies) RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
+  if (applies && log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
+  before_change();
+  if (!applies) {
+    counters_.not_finite += absl::IsOutOfRange(outcome.status());
+    counters_.fenced += outcome.ok() && *outcome == PushOutcome::kFenced;
+    counters_.duplicates += outcome.ok() && *outcome == PushOutcome::kDuplicate;
+    counters_.stale += outcome.ok() && *outcome == PushOutcome::kStale;
+    return outcome;
+  }
+  CountStaleness(push_.pulled);
+  RUBATO_RETURN_IF_ERROR(Apply(request));
+  ++counters_.pushes;
+  for (const TablePush& part : request.tables) {
+    counters_.rows_pushed += static_cast<int64_t>(part.ids.size());
+  }
+  return PushOutcome::kApplied;
+}
+
+// What is to become of a push, which is in `push_` from then on. Changes nothing else.
+absl::StatusOr<PushOutcome> Shard::CheckPush(absl::string_view body) {
   if (!declared()) return absl::FailedPreconditionError("push before the model was declared");
   RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
   const PushRequest& request = push_.request;
   const BatchKey& key = request.key;
-  if (Fenced(request)) {
-    ++counters_.fenced;
-    return PushOutcome::kFenced;
-  }
+  if (Fenced(request)) return PushOutcome::kFenced;
   if (!IsBatch(key)) {
     return absl::InvalidArgumentError(absl::StrCat("a push for no batch: ", KeyText(key)));
   }
@@ -253,23 +276,9 @@ absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log)
     }
     held += how == History::Held::kAll;
   }
-  if (held == histories_.size()) {
-    ++counters_.duplicates;
-    return PushOutcome::kDuplicate;
-  }
-  if (Stale(request)) {
-    ++counters_.stale;
-    return PushOutcome::kStale;
-  }
+  if (held == histories_.size()) return PushOutcome::kDuplicate;
+  if (Stale(request)) return PushOutcome::kStale;
   RUBATO_RETURN_IF_ERROR(CheckParts(push_));
-  RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
-  if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
-  CountStaleness(push_.pulled);
-  RUBATO_RETURN_IF_ERROR(Apply(request));
-  ++counters_.pushes;
-  for (const TablePush& part : request.tables) {
-    counters_.rows_pushed += static_cast<int64_t>(part.ids.size());
-  }
   return PushOutcome::kApplied;
 }
 
@@ -282,7 +291,7 @@ void Shard::CountStaleness(int64_t pulled) {
 }
 
 // Everything that could go wrong in Apply is found here, before the push is logged.
-absl::Status Shard::CheckParts(const DecodedPush& push) {
+absl::Status Shard::CheckParts(const DecodedPush& push) const {
   const PushRequest& request = push.request;
   const std::string from =
       absl::StrCat("push of ", request.worker.ToString(), " for ", KeyText(request.key), ": ");
@@ -295,7 +304,6 @@ absl::Status Shard::CheckParts(const DecodedPush& push) {
         absl::StrCat(from, request.tables.size(), " tables, but there are ", tables_.size()));
   }
   const auto not_finite = [&](absl::string_view where, absl::Span<const float> values) {
-    ++counters_.not_finite;
     // Beyond the largest number of fp16 a gradient becomes infinite on its way.
     const bool overflows = push.format == WireFormat::kFp16;
     return absl::OutOfRangeError(

@@ -110,8 +110,14 @@ class Shard {
     PullScratch scratch;
     return Pull(body, reply, &scratch);
   }
-  // See above. Appended to `log` before it counts; if that fails, nothing has changed.
-  absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log);
+  // See above. Appended to `log` before it counts; if that fails, nothing has changed. Until
+  // `before_change` has been called, pulls may go on beside it: it is checked and logged by then,
+  // but for modes sync and hybrid, where a push may have to move the weights first.
+  absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log,
+                                   absl::FunctionRef<void()> before_change);
+  absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log) {
+    return Push(body, log, [] {});
+  }
 
   // ---- the master's word ----
 
@@ -199,7 +205,8 @@ class Shard {
 
   absl::Status MakeTables(const Declaration& declaration);
   void MakeDense(absl::Span<const float> weights);
-  absl::Status CheckParts(const DecodedPush& push);
+  absl::StatusOr<PushOutcome> CheckPush(absl::string_view body);
+  absl::Status CheckParts(const DecodedPush& push) const;
   absl::Status CheckVersion(int64_t version) const;
   bool Owns(absl::Span<const uint64_t> ids) const;
   bool Fenced(const PushRequest& request) const;

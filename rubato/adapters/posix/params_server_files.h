@@ -7,6 +7,7 @@
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_FILES_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_FILES_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -33,7 +34,8 @@ class RecordFile : public RecordSink {
   // RESOURCE_EXHAUSTED if the disk is full; the file then is as it was before.
   absl::Status Append(RecordKind kind, absl::string_view body) override;
   absl::Status Sync();
-  int64_t bytes() const { return bytes_; }
+  // From any thread.
+  int64_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   const std::string& path() const { return path_; }
 
  private:
@@ -41,7 +43,7 @@ class RecordFile : public RecordSink {
 
   std::string path_;
   FileDescriptor fd_;
-  int64_t bytes_ = 0;
+  std::atomic<int64_t> bytes_ = 0;
 };
 
 // A whole file in memory, mapped and read-only.

@@ -230,9 +230,10 @@ void ParamsServerLane::Push(Connection& connection, const Frame& frame) {
   std::string map;
   LogPosition position;
   {
-    WriterLock lock(state_.mu);
+    TurnLock lock(state_.mu);  // Pulls go on while it is written to the log.
     if (state_.holding()) return Hold(connection, frame);
-    outcome = state_.shard->Push(frame.body, state_.store.get());
+    outcome = state_.shard->Push(frame.body, state_.store.get(), [&] { lock.Write(); });
+    lock.Write();
     if (absl::IsAborted(outcome.status())) map = state_.shard->map().Encode();
     if (!outcome.ok()) state_.last_error = std::string(outcome.status().message());
     position = state_.store->end();

@@ -4,7 +4,7 @@
 //              └─▶ lane 1: connections 1, 3, ...   ┘ everything else alone └ push log
 //
 // A connection stays on its lane, so its requests are answered in order. Pushes change the shard
-// one at a time, in the order in which they are logged.
+// one at a time, in the order in which they are logged; pulls go on while one is logged.
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_LANE_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_LANE_H_
 
