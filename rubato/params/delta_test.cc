@@ -12,6 +12,7 @@
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint.h"
 #include "rubato/params/checkpoint_reader.h"
+#include "rubato/params/move.h"
 #include "rubato/params/string_sink.h"
 
 namespace rubato {
@@ -85,6 +86,37 @@ class Servers {
     ++pushes_;
   }
 
+  // Some partitions go from one server to the next, perhaps to return before the next checkpoint.
+  void Move() {
+    const auto servers = static_cast<int64_t>(all_.size());
+    const auto from = static_cast<int64_t>(rng_.Below(all_.size()));
+    const int64_t to = (from + 1) % servers;
+    MoveOrder order = {.number = ++moves_, .from = from, .to = to};
+    for (int64_t p = 0; p < kPartitions; ++p) {
+      if (map_.OwnerOf(p) == from && p % 4 < 2) order.partitions.Add(p, p + 1);
+    }
+    if (order.partitions.empty() || from == to) return;
+    One& receiver = all_[static_cast<size_t>(to)];
+    const auto send = [&](const std::vector<MoveRecord>& records) {
+      for (const auto& [kind, body] : records) {
+        RUBATO_CHECK_OK(receiver.shard->Arrive(kind, body, &receiver.log));
+      }
+      return !records.empty();
+    };
+    {
+      MoveSender sender(*all_[static_cast<size_t>(from)].shard, order, /*attempt=*/1);
+      while (send(sender.Step())) {
+      }
+      send(sender.Finish());
+    }
+    map_.Move(order.partitions, to);
+    for (One& one : all_) {
+      RUBATO_CHECK_OK(one.shard->SetMap(map_, &one.log));
+      while (one.shard->Tidy()) {
+      }
+    }
+  }
+
   // One version of every server, written while pushes go on. Some die in between and write it
   // again.
   void Checkpoint() {
@@ -104,6 +136,7 @@ class Servers {
     for (const auto& [kind, body] : one.log.records) {
       RUBATO_CHECK_OK(shard->Replay(kind, body));
     }
+    RUBATO_CHECK_OK(shard->SetMap(map_, &one.log));  // As it registers.
     RUBATO_CHECK(shard->Export() == one.shard->Export());
     one.shard = std::move(shard);
   }
@@ -134,6 +167,7 @@ class Servers {
   Shard& shard(size_t s) { return *all_[s].shard; }
   Rng& rng() { return rng_; }
   int64_t deltas() const { return deltas_; }
+  int64_t moves() const { return moves_; }
   int64_t evicted() const {
     int64_t evicted = 0;
     for (const One& one : all_) evicted += one.shard->counters().rows_evicted;
@@ -189,7 +223,7 @@ class Servers {
   SystemMemory memory_{/*huge_pages=*/false};
   PartitionMap map_;
   std::vector<One> all_;
-  int64_t pushes_ = 0, version_ = 0, segment_ = 0, deltas_ = 0;
+  int64_t pushes_ = 0, version_ = 0, segment_ = 0, deltas_ = 0, moves_ = 0;
 };
 
 const RowsSpec kRules[] = {{},
@@ -199,19 +233,22 @@ const RowsSpec kRules[] = {{},
                            {.admit_count = 2, .admit_probability = 0.7, .capacity = 80}};
 
 TEST(DeltaTest, AChainIsTheStateAtItsLastCut) {
-  int64_t deltas = 0, evicted = 0;
+  int64_t deltas = 0, evicted = 0, moves = 0;
   for (uint64_t seed = 0; seed < 25; ++seed) {
     Servers servers(seed, 1 + static_cast<int64_t>(seed % 3), kRules[seed % 5]);
     for (int event = 0; event < 40; ++event) {
       for (uint64_t n = servers.rng().Below(8); n > 0; --n) servers.Push();
       if (servers.rng().Chance(0.3)) servers.Checkpoint();
       if (servers.rng().Chance(0.15)) servers.Restart(0);
+      if (seed % 2 == 1 && servers.rng().Chance(0.4)) servers.Move();
     }
+    moves += servers.moves();
     deltas += servers.deltas();
     evicted += servers.evicted();
   }
   EXPECT_GT(deltas, 200);
   EXPECT_GT(evicted, 1000);
+  EXPECT_GT(moves, 100);
 }
 
 // As of one server, of five, or of as many as wrote it.
