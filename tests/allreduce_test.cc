@@ -235,15 +235,16 @@ TEST(AllreduceTest, InBucketsOrInOnePieceTheSameBits) {
   EXPECT_TRUE(train("10000") == whole);
 }
 
-// The bytes of the last checkpoint of a job of 60 steps whose number of workers goes through
-// `counts`.
+// The bytes of the last checkpoint of a job of 600 steps whose number of workers goes through
+// `counts`: held back until it has, for a process takes a while to start.
 std::string LastCheckpoint(const std::vector<int>& counts) {
   ScratchFolder folder;
+  folder.Write("pace", "4000");
   const std::string job =
-      WriteDigitsJob(folder, 320,
-                     absl::StrCat("workers: {min: 1, max: 8, start: ", counts[0],
-                                  "}\nepochs: 60\n"
-                                  "allreduce: {deterministic: true, microbatches: 8}\n"));
+      WritePacedDigitsJob(folder, 320,
+                          absl::StrCat("workers: {min: 1, max: 8, start: ", counts[0],
+                                       "}\nepochs: 60\n"
+                                       "allreduce: {deterministic: true, microbatches: 8}\n"));
   TrainingJob training(folder.path(), {job});
   size_t joined = static_cast<size_t>(counts[0]);
   size_t now = joined;
@@ -256,6 +257,7 @@ std::string LastCheckpoint(const std::vector<int>& counts) {
     if (counts[i + 1] > counts[i]) joined += static_cast<size_t>(counts[i + 1] - counts[i]);
     Scale(training, counts[i + 1]);
   }
+  std::filesystem::remove(folder.path() + "/pace");
   const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   ExpectEveryRecordOnce(training.Summary());
