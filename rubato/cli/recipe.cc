@@ -15,6 +15,14 @@ int64_t BatchFor(int64_t rows) {
   return rows < 10'000'000 ? 1024 : 4096;
 }
 
+// Evaluations a pass. Where rows are many sorts of things, deep models are at their best after one
+// to three passes, and one look a pass comes too late; too many looks differ by chance more than by
+// learning, and the rate falls too early.
+int64_t LooksFor(int64_t rows) {
+  if (rows < 50'000) return 1;
+  return rows < kManyRows ? 4 : 2;
+}
+
 // Numbers lie between 0 and about 15, vectors start near 0: side by side, numbers alone decide for
 // a long time which units of a perceptron are on, and what fields do together is not found. So a
 // perceptron reads both only where rows are few, and its layers are normalized where they are many.
@@ -42,10 +50,9 @@ void ChooseRecipe(int64_t rows, JobSpec* spec) {
     return;
   }
   spec->epochs = rows < 1'000'000 ? 100 : 20;  // At most: it stops when there is no gain.
-  // Deep models are at their best after one to three passes, so that one look a pass is too few;
-  // with few rows the looks differ by chance more than by learning.
+  const int64_t looks = LooksFor(rows);
   const int64_t epoch_steps = (rows + spec->batch_size - 1) / spec->batch_size;
-  spec->evaluate.every_steps = rows < 50'000 ? epoch_steps : (epoch_steps + 3) / 4;
+  spec->evaluate.every_steps = (epoch_steps + looks - 1) / looks;
   spec->evaluate.lower_rate = 0.1;
   spec->evaluate.stop_after_stalls = 2;
 }

@@ -36,10 +36,11 @@ TEST(RecipeTest, ModelsWithoutAPerceptronAreToldNothingAboutIt) {
       UnorderedElementsAre(Pair("dim", "16"), Pair("l2", "0.001"), Pair("use_dense", "true")));
 }
 
-TEST(RecipeTest, LooksOnceAPassAtSmallDataAndFourTimesAtLarge) {
+TEST(RecipeTest, LooksOnceAPassAtSmallDataAndMoreOftenAtLarge) {
   EXPECT_EQ(RecipeFor(32'561, "deepfm").evaluate.every_steps, 128);
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").batch_size, 512);
-  EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.every_steps, 489);
+  EXPECT_EQ(RecipeFor(100'000, "deepfm").evaluate.every_steps, 98);
+  EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.every_steps, 977);
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.stop_after_stalls, 2);
 }
 
