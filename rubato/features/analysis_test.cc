@@ -111,6 +111,42 @@ TEST(ProposeTest, RareValuesAreMergedWhereARowHasManyOfThem) {
   }
 }
 
+// Rows of entries hardly ever repeat; what repeats is the entries.
+TEST(ProposeTest, EntriesAreValuesWithWeights) {
+  Analysis svm;
+  svm.format = "libsvm";
+  svm.columns = {"label", "entries"};
+  Analysis ffm;
+  ffm.format = "libffm";
+  ffm.columns = {"label", "0", "1"};
+  svm.stats.resize(2);
+  ffm.stats.resize(3);
+  for (int i = 0; i < 500; ++i) {
+    const absl::string_view label = i % 3 == 0 ? "1" : "0";
+    const std::string plain = absl::StrCat(i % 7), odd = absl::StrCat("9 ", i % 5, ":0.", i);
+    svm.Add(std::vector<absl::string_view>{label, odd});
+    ffm.Add(std::vector<absl::string_view>{label, plain, odd});
+  }
+  FeatureSpec bag;
+  bag.transform = "hash";
+  bag.separator = " ";
+  bag.weight_separator = ":";
+  bag.combiner = "sum";
+  bag.name = "entries";
+  bag.columns = {"entries"};
+  const absl::StatusOr<FeaturesSpec> of_svm = ProposeFeatures(svm, "label");
+  ASSERT_TRUE(of_svm.ok()) << of_svm.status();
+  EXPECT_THAT(of_svm->features, ElementsAre(bag));
+  EXPECT_TRUE(Pipeline::Create(*of_svm, svm.columns, {}).ok());
+  const absl::StatusOr<FeaturesSpec> of_ffm = ProposeFeatures(ffm, "label");
+  ASSERT_TRUE(of_ffm.ok()) << of_ffm.status();
+  ASSERT_EQ(of_ffm->features.size(), 2u);
+  EXPECT_EQ(of_ffm->features[0].transform, "merge_rare");
+  bag.name = "1";
+  bag.columns = {"1"};
+  EXPECT_EQ(of_ffm->features[1], bag);
+}
+
 TEST(ProposeTest, LabelsOfTwoNumbersTakeTheLarger) {
   Analysis analysis;
   analysis.columns = {"y", "x"};

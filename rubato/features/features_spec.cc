@@ -28,8 +28,8 @@ const std::vector<TransformRow>& Table() {
       {"normalize", Input::kNumber, true, {"mean", "deviation", "default", "malformed"}},
       {"log", Input::kNumber, true, {"default", "malformed"}},
       {"discretize", Input::kNumber, false, {"boundaries", "default", "malformed"}},
-      {"log_round", Input::kNumber, false, {"buckets", "base", "default", "malformed"}},
-      {"round_identity", Input::kNumber, false, {"buckets", "default", "malformed"}},
+      {"log_round", Input::kNumber, false, {"buckets", "base", "outside", "default", "malformed"}},
+      {"round_identity", Input::kNumber, false, {"buckets", "outside", "default", "malformed"}},
       {"criteo", Input::kNumber, false, {"default", "malformed"}},
       {"hash",
        Input::kText,
@@ -85,6 +85,10 @@ absl::Status CheckNumbers(const FeatureSpec& f) {
   const bool needs_buckets = f.transform == "log_round" || f.transform == "round_identity";
   if (f.buckets < 0 || (needs_buckets && f.buckets == 0)) {
     return Wrong("buckets: ", f.transform, " needs 1 or more, not ", f.buckets);
+  }
+  if (needs_buckets && (f.outside < 0 || f.outside >= f.buckets)) {
+    return Wrong("outside: ", f.outside, " is not one of the ", f.buckets, " buckets, 0 to ",
+                 f.buckets - 1);
   }
   if (f.transform == "normalize") {
     if (!std::isfinite(f.mean)) return Wrong("mean: ", f.mean, " is not finite");
@@ -156,11 +160,11 @@ absl::Status CheckFeature(const FeatureSpec& f) {
 bool operator==(const FeatureSpec& a, const FeatureSpec& b) {
   return a.name == b.name && a.transform == b.transform && a.columns == b.columns &&
          a.mean == b.mean && a.deviation == b.deviation && a.boundaries == b.boundaries &&
-         a.base == b.base && a.buckets == b.buckets && a.vocabulary == b.vocabulary &&
-         a.oov == b.oov && a.offsets == b.offsets && a.otherwise == b.otherwise &&
-         a.malformed_is_missing == b.malformed_is_missing && a.separator == b.separator &&
-         a.weight_separator == b.weight_separator && a.values_max == b.values_max &&
-         a.combiner == b.combiner;
+         a.base == b.base && a.buckets == b.buckets && a.outside == b.outside &&
+         a.vocabulary == b.vocabulary && a.oov == b.oov && a.offsets == b.offsets &&
+         a.otherwise == b.otherwise && a.malformed_is_missing == b.malformed_is_missing &&
+         a.separator == b.separator && a.weight_separator == b.weight_separator &&
+         a.values_max == b.values_max && a.combiner == b.combiner;
 }
 
 absl::Status FeaturesSpec::Validate() const {

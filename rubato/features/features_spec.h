@@ -5,8 +5,8 @@
 //   normalize       number    a number     mean, deviation             `default`, else the mean
 //   log             number    a number                                 `default`, else 0
 //   discretize      number    an id        boundaries                  `default`, else its own id
-//   log_round       number    an id        buckets, base               `default`, else its own id
-//   round_identity  number    an id        buckets                     `default`, else its own id
+//   log_round       number    an id        buckets, base, outside      `default`, else its own id
+//   round_identity  number    an id        buckets, outside            `default`, else its own id
 //   criteo          number    an id                                    `default`, else its own id
 //   hash            text      an id, a bag buckets (0: all 64 bits)    its own id; an empty bag
 //   lookup          text      an id, a bag vocabulary, oov             its own id; an empty bag
@@ -42,6 +42,7 @@ struct FeatureSpec {
   std::vector<double> boundaries;       // discretize; growing
   double base = 0;                      // log_round; 0 is e
   int64_t buckets = 0;                  // log_round, round_identity, hash, cross
+  int64_t outside = 0;                  // log_round, round_identity: the bucket of all beyond
   std::vector<std::string> vocabulary;  // lookup, merge_rare; no word twice
   int64_t oov = 1;                      // lookup: ids that strangers share
   std::vector<int64_t> offsets;         // concatenate; none: running sums of the parts' sizes

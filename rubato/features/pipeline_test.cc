@@ -90,6 +90,36 @@ TEST(PipelineTest, IdsAndTheirMissingValues) {
   EXPECT_EQ(batch.ids[15], FieldIdOfInteger(3, kRareCode));
 }
 
+// What lies beyond the buckets is one of them; what is missing stays apart from it.
+TEST(PipelineTest, OutsideOfTheBuckets) {
+  FeaturesSpec spec;
+  spec.features = {Feature("round_identity", {"age"}), Feature("log_round", {"age"})};
+  spec.features[1].name = "age_log";
+  spec.features[1].base = 2;
+  for (FeatureSpec& f : spec.features) f.buckets = 10, f.outside = 7;
+  const Batch batch = Apply(
+      spec, {{"1", "3.5", "", ""}, {"1", "-1", "", ""}, {"1", "2000", "", ""}, {"1", "", "", ""}});
+  const auto round = [](int64_t bucket) { return FieldIdOfInteger(0, bucket); };
+  const auto log = [](int64_t bucket) { return FieldIdOfInteger(1, bucket); };
+  EXPECT_THAT(batch.ids, ElementsAre(round(4), log(2), round(7), log(7), round(7), log(7),
+                                     FieldIdOfText(0, ""), FieldIdOfText(1, "")));
+}
+
+// A fraction is rounded down before it finds its bin, so that 2.9 is no more than 3 is.
+TEST(PipelineTest, CriteoBinsOfAnyNumber) {
+  FeaturesSpec spec;
+  spec.features = {Feature("criteo", {"age"})};
+  const std::pair<const char*, int64_t> cases[] = {
+      {"-3", -3}, {"-0.5", -1}, {"0", 0}, {"2", 2}, {"2.9", 2}, {"3", 1}, {"10", 5}, {"1e6", 190}};
+  for (const auto& [cell, bin] : cases) {
+    EXPECT_THAT(Apply(spec, {{"1", cell, "", ""}}).ids, ElementsAre(FieldIdOfInteger(0, bin)))
+        << cell;
+  }
+  EXPECT_THAT(Apply(spec, {{"1", "", "", ""}}).ids, ElementsAre(FieldIdOfText(0, "")));
+  spec.features[0].otherwise = 10;
+  EXPECT_THAT(Apply(spec, {{"1", "", "", ""}}).ids, ElementsAre(FieldIdOfInteger(0, 5)));
+}
+
 TEST(PipelineTest, BagsHoldAnyNumberOfValues) {
   FeaturesSpec spec;
   spec.features = {Feature("hash", {"tags"}), Feature("hash", {"city"})};
@@ -247,6 +277,36 @@ TEST(PipelineTest, SaysWhatIsWrongWithAFeature) {
   EXPECT_THAT(WhyNot(label), testing::IsEmpty());
 }
 
+// Of features that are made of features, and of buckets.
+TEST(PipelineTest, SaysWhatIsWrongWithTheParts) {
+  const auto why = [](auto change) {
+    FeaturesSpec spec;
+    spec.features = {Feature("discretize", {"age"}), Feature("lookup", {"city"}),
+                     Feature("concatenate", {"age", "city"})};
+    spec.features[0].boundaries = {18, 65};
+    spec.features[1].vocabulary = {"rome"};
+    spec.features[2].name = "both";
+    change(spec.features);
+    return WhyNot(spec);
+  };
+  using Fs = std::vector<FeatureSpec>;
+  EXPECT_EQ(why([](Fs&) {}), "");
+  EXPECT_THAT(why([](Fs& f) { f[2].offsets = {0}; }), HasSubstr("offsets: 1 for 2 columns"));
+  EXPECT_THAT(why([](Fs& f) { f[1].transform = "hash"; }),
+              HasSubstr("'city' has no bound on its ids, so the next one has no offset"));
+  EXPECT_THAT(why([](Fs& f) { f[1].separator = "|"; }),
+              HasSubstr("'city' has several values a row; concatenate takes features of one"));
+  EXPECT_THAT(why([](Fs& f) { f[1].transform = "hash", f[1].buckets = -1; }),
+              HasSubstr("buckets: hash needs 1 or more, not -1"));
+  EXPECT_THAT(why([](Fs& f) { f[1].oov = 0; }), HasSubstr("oov: 0 is less than 1"));
+  EXPECT_THAT(why([](Fs& f) { f[1].separator = "||"; }), HasSubstr("is not one character"));
+  EXPECT_THAT(why([](Fs& f) { f[0].transform = "log_round", f[0].buckets = 5, f[0].base = 1; }),
+              HasSubstr("base: 1 is not above 1 (0 is e)"));
+  EXPECT_THAT(
+      why([](Fs& f) { f[0].transform = "round_identity", f[0].buckets = 5, f[0].outside = 5; }),
+      HasSubstr("outside: 5 is not one of the 5 buckets, 0 to 4"));
+}
+
 // All of Criteo as features: what the built-in parser makes of the same rows, bit for bit.
 FeaturesSpec CriteoFeatures() {
   FeaturesSpec spec;
@@ -292,13 +352,21 @@ class AnyRowsTest : public testing::TestWithParam<uint64_t> {
     FeaturesSpec spec;
     spec.missing = {"?", "NA"};
     spec.features = {
-        Feature("number", {"age"}),        Feature("normalize", {"age"}),
-        Feature("log", {"age"}),           Feature("discretize", {"age"}),
-        Feature("log_round", {"age"}),     Feature("round_identity", {"age"}),
-        Feature("criteo", {"age"}),        Feature("hash", {"city"}),
-        Feature("lookup", {"city"}),       Feature("merge_rare", {"city"}),
-        Feature("hash", {"tags"}),         Feature("lookup", {"tags"}),
-        Feature("cross", {"age", "city"}), Feature("concatenate", {"f3", "f8"}),
+        Feature("number", {"age"}),
+        Feature("normalize", {"age"}),
+        Feature("log", {"age"}),
+        Feature("discretize", {"age"}),
+        Feature("log_round", {"age"}),
+        Feature("round_identity", {"age"}),
+        Feature("criteo", {"age"}),
+        Feature("hash", {"city"}),
+        Feature("lookup", {"city"}),
+        Feature("merge_rare", {"city"}),
+        Feature("hash", {"tags"}),
+        Feature("lookup", {"tags"}),
+        Feature("merge_rare", {"tags"}),
+        Feature("cross", {"age", "city"}),
+        Feature("concatenate", {"f3", "f8"}),
     };
     for (size_t i = 0; i < spec.features.size(); ++i) {
       FeatureSpec& f = spec.features[i];
@@ -307,6 +375,8 @@ class AnyRowsTest : public testing::TestWithParam<uint64_t> {
       f.vocabulary = {"a", "b", "ab"};
       if (f.transform == "log_round" || f.transform == "round_identity") f.buckets = 20;
       if (f.columns[0] == "tags") f.separator = "|";
+      if (f.columns[0] == "tags" && f.transform == "hash") f.weight_separator = ":";
+      if (f.columns[0] == "tags" && f.transform == "lookup") f.values_max = 2;
       f.malformed_is_missing = true;
     }
     return spec;
@@ -315,7 +385,7 @@ class AnyRowsTest : public testing::TestWithParam<uint64_t> {
   static std::string Row(Rng& rng) {
     const std::vector<std::string> ages = {"", "?", "nan", "x", "3", "-7", "12.5", "1e12", "-0"};
     const std::vector<std::string> texts = {"", "NA", "a", "b", "ab", "zz", "\"a,b\"", "q\"q"};
-    const std::vector<std::string> tags = {"", "a", "a|b|zz", "||", "?", "ab|ab"};
+    const std::vector<std::string> tags = {"", "a", "a|b|zz", "||", "?", "ab|ab", "a:2|b:-0.5|c:x"};
     return absl::StrCat(rng.Below(2), ",", ages[rng.Below(ages.size())], ",",
                         texts[rng.Below(texts.size())], ",", tags[rng.Below(tags.size())]);
   }
@@ -342,6 +412,8 @@ TEST_P(AnyRowsTest, AChunkIsItsRows) {
   EXPECT_EQ(together.ids, one_by_one.ids);
   EXPECT_EQ(together.bag_ends, one_by_one.bag_ends);
   EXPECT_EQ(together.bag_ids, one_by_one.bag_ids);
+  EXPECT_EQ(together.bag_weights, one_by_one.bag_weights);
+  EXPECT_EQ(together.bag_weights.size(), together.bag_ids.size());
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, AnyRowsTest, testing::Range<uint64_t>(0, 20));

@@ -88,6 +88,15 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
   if (criteo || !ids.boundaries.empty()) spec->features.push_back(std::move(ids));
 }
 
+// Several entries in a cell, as "3 9:0.5": what a linear model makes of them is the sum.
+void ProposeEntries(const std::string& column, FeaturesSpec* spec) {
+  FeatureSpec f = Plain(column, "hash", column);
+  f.separator = std::string(" ");
+  f.weight_separator = std::string(":");
+  f.combiner = std::string("sum");
+  spec->features.push_back(std::move(f));
+}
+
 absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label, FeaturesSpec* spec) {
   spec->label = label;
   const std::vector<CommonTexts::Item> values = stats.common().Items();
@@ -103,7 +112,15 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label, Fe
   return absl::OkStatus();
 }
 
-enum class Use { kNone, kNumber, kText };
+enum class Use { kNone, kNumber, kText, kEntries };
+
+// Whether cells hold more than the index of one entry: several, or one with a value.
+bool HoldEntries(const ColumnStats& stats) {
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    if (item.text.find_first_of(" :") != std::string::npos) return true;
+  }
+  return false;
+}
 
 Use UseOf(const Analysis& analysis, size_t column) {
   const ColumnStats& stats = analysis.stats[column];
@@ -111,6 +128,7 @@ Use UseOf(const Analysis& analysis, size_t column) {
   // An entry's index names something, though it looks like a number.
   const bool ids_only =
       analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
+  if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return Use::kEntries;
   const bool is_id =
       stats.integers() == stats.numbers() && IsNamedLikeAnId(analysis.columns[column]);
   if (stats.is_number() && stats.deviation() > 0 && !ids_only && !is_id) return Use::kNumber;
@@ -157,6 +175,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     for (const auto& [text, count] : stats.missing_texts()) missing.insert(text);
     if (use == Use::kNumber) ProposeNumber(column, stats, analysis.format == "criteo", &spec);
     if (use == Use::kText) ProposeText(column, stats, often, &spec);
+    if (use == Use::kEntries) ProposeEntries(column, &spec);
   }
   if (spec.features.empty()) {
     return absl::InvalidArgumentError("no column changes, or all never repeat: nothing to learn");

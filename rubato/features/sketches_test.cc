@@ -97,6 +97,18 @@ TEST(QuantileSketchTest, FewValuesGetABinEach) {
   EXPECT_TRUE(QuantileSketch().Boundaries(5).empty());
 }
 
+// However wide and however many, the bins are so many and no more.
+TEST(QuantileSketchTest, StaysSmallWhateverComes) {
+  Rng rng(6);
+  QuantileSketch sketch;
+  for (int i = 0; i < 400000; ++i) {
+    const double size = std::exp(rng.Uniform(-600, 600));
+    sketch.Add(rng.Chance(0.5) ? size : -size);
+  }
+  EXPECT_LE(sketch.Bins().size(), 2u * 31200 + 4096);
+  EXPECT_EQ(sketch.count(), 400000);
+}
+
 TEST(DistinctSketchTest, IsWithinAFewPercent) {
   for (const int64_t n : {0, 1, 10, 1000, 5000, 10000, 30000, 300000}) {
     DistinctSketch sketch;

@@ -204,13 +204,15 @@ std::unique_ptr<Step> MakeNumberStep(const FeatureSpec& f, int slot) {
                   [boundaries = f.boundaries](double x) { return Discretize(x, boundaries); });
   }
   if (f.transform == "log_round") {
-    return Bucket(f, slot, f.buckets, [base = f.base, buckets = f.buckets](double x) {
-      return LogRound(x, base, buckets);
-    });
+    return Bucket(f, slot, f.buckets,
+                  [base = f.base, buckets = f.buckets, outside = f.outside](double x) {
+                    return LogRound(x, base, buckets, outside);
+                  });
   }
   if (f.transform == "round_identity") {
-    return Bucket(f, slot, f.buckets,
-                  [buckets = f.buckets](double x) { return RoundIdentity(x, buckets); });
+    return Bucket(f, slot, f.buckets, [buckets = f.buckets, outside = f.outside](double x) {
+      return RoundIdentity(x, buckets, outside);
+    });
   }
   return Bucket(f, slot, 0, CriteoCode());
 }

@@ -138,6 +138,21 @@ TEST(TransformsTest, CellsOfSeveralValues) {
   EXPECT_THAT(parts("", 0), ElementsAre());
 }
 
+TEST(TransformsTest, WeightsStandBehindTheLastSeparator) {
+  const struct {
+    const char* cell;
+    const char* value;
+    float weight;
+  } cases[] = {{"action:0.5", "action", 0.5f}, {"action", "action", 1}, {"a:b:2", "a:b", 2},
+               {"http://x", "http://x", 1},    {":3", ":3", 1},         {"a:", "a:", 1},
+               {"a:nan", "a:nan", 1},          {"a:inf", "a:inf", 1},   {"a:-2e1", "a", -20}};
+  for (const auto& c : cases) {
+    absl::string_view part = c.cell;
+    EXPECT_EQ(TakeWeight(&part, ':'), c.weight) << c.cell;
+    EXPECT_EQ(part, c.value) << c.cell;
+  }
+}
+
 TEST(TransformsTest, CrossesKeepTheirOrder) {
   EXPECT_NE(CrossCode(1, 2), CrossCode(2, 1));
   EXPECT_NE(CrossCode(CrossCode(0, 1), 2), CrossCode(CrossCode(0, 12), 0));

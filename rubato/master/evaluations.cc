@@ -11,9 +11,11 @@ Evaluations::Evaluations(const EvaluateSpec& spec, bool validation, absl::Time n
 
 bool Evaluations::DueInTraining(int64_t steps, absl::Time now) const {
   if (!validation_ || running()) return false;
-  const bool by_steps = spec_.every_steps > 0 && steps >= next_at_;
-  const bool by_time = now - began_ >= spec_.every && steps > 0 && !Knows(steps);
-  return by_steps || by_time;
+  return DueBySteps(steps) || (now - began_ >= spec_.every && steps > 0 && !Knows(steps));
+}
+
+bool Evaluations::DueBySteps(int64_t steps) const {
+  return spec_.every_steps > 0 && steps >= next_at_;
 }
 
 bool Evaluations::Knows(int64_t steps) const {

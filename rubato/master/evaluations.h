@@ -20,6 +20,7 @@ class Evaluations {
   // One is running at a time. During training one is due every `every_steps` or `every`; after it,
   // one more over the final weights.
   bool DueInTraining(int64_t steps, absl::Time now) const;
+  bool DueBySteps(int64_t steps) const;  // Else it is by time.
   bool DueAtTheEnd() const;
   bool FinalDone() const { return !validation_ || (final_begun_ && !running_.has_value()); }
   bool running() const { return running_.has_value(); }

@@ -66,10 +66,12 @@ void Master::AdvanceEvaluation(absl::Time now) {
     if (!together() && (ledger_.AnyTraining() || ledger_.ended_early())) return;
   }
   const int64_t number = evaluations_.next_number();
+  const char* cause = trained                                    ? "training is over"
+                      : evaluations_.DueBySteps(ledger_.steps()) ? "evaluate.every_steps"
+                                                                 : "evaluate.every";
   Record({.kind = EntryKind::kEvaluationBegan, .incarnation = trained ? 1 : 0, .value = number},
          now);
-  Say(now, "evaluation_began", {{"number", number}, {"step", ledger_.steps()}},
-      trained ? "training is over" : "evaluate.every_steps");
+  Say(now, "evaluation_began", {{"number", number}, {"step", ledger_.steps()}}, cause);
 }
 
 bool Master::Resting(absl::Time now) const {

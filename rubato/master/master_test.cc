@@ -187,6 +187,36 @@ TEST(MasterTest, EvaluationComesEverySoManyStepsAndAtTheEnd) {
   EXPECT_EQ(result.evaluations.back().metrics.at("auc"), 1.0);
 }
 
+// By the clock: once the time is over, and not again before something was trained.
+TEST(MasterTest, EvaluationComesByTheClockToo) {
+  MasterOptions options = EvaluatedJob();
+  options.job.evaluate.every_steps = 0;
+  options.job.evaluate.every = absl::Milliseconds(800);
+  FakeJob job(options);
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.sums.AddBinary(0.9f, true);
+  // What is leased next, after so much time; it is worked off.
+  const auto next = [&](absl::Duration later) {
+    job.Pass(later);
+    const LeaseReply reply = job.Lease(0);
+    EXPECT_EQ(reply.verdict, Verdict::kTask);
+    job.Commit(0, reply.task, reply.task.end);
+    return reply.task.kind;
+  };
+  EXPECT_EQ(next(absl::Milliseconds(900)), TaskKind::kTrain);  // Nothing is trained yet.
+  EXPECT_EQ(job.causes["evaluation_began"], "evaluate.every");
+  EXPECT_EQ(next(absl::ZeroDuration()), TaskKind::kEvaluate);
+  EXPECT_EQ(next(absl::Milliseconds(900)), TaskKind::kTrain);  // Since then nothing new is.
+  EXPECT_EQ(next(absl::ZeroDuration()), TaskKind::kEvaluate);
+  EXPECT_EQ(next(absl::Milliseconds(100)), TaskKind::kTrain);
+  EXPECT_EQ(next(absl::Milliseconds(100)), TaskKind::kTrain);
+  const Snapshot result = job.master->snapshot();
+  ASSERT_THAT(result.evaluations, SizeIs(2));
+  EXPECT_EQ(result.evaluations[0].step, 2);
+  EXPECT_EQ(result.evaluations[1].step, 4);
+}
+
 // One version of the weights is evaluated: first everybody finishes, then nobody trains.
 TEST(MasterTest, TrainingRestsWhileTheModelIsEvaluated) {
   FakeJob job(EvaluatedJob());

@@ -347,6 +347,29 @@ TEST(EvaluationTest, BinaryScoresBecomeLoglossAccuracyAndAuc) {
   EXPECT_NEAR(metrics.at("spread"), 0.5, 1e-9);
 }
 
+// Each user's records are told apart by the id column of that name, and ordered among themselves.
+TEST(EvaluationTest, AGroupIsAnIdColumn) {
+  const BatchShape shape = {.ids = {"ad", "user"}};
+  const absl::StatusOr<GroupColumn> user = FindGroup(shape, "user");
+  ASSERT_TRUE(user.ok()) << user.status();
+  Evaluation evaluation(1, *user);
+  Batch batch;
+  batch.rows = 4;
+  batch.labels = {1, 0, 1, 0};
+  batch.ids = {7, 1, 7, 1, 7, 2, 7, 2};
+  // User 1 is right, user 2 wrong; all together three pairs of four are.
+  evaluation.Add(batch, {0.9f, 0.5f, 0.6f, 0.7f}, {});
+  const std::map<std::string, double> metrics = Metrics(evaluation.sums());
+  EXPECT_EQ(metrics.at("gauc"), 0.5);
+  EXPECT_EQ(metrics.at("auc"), 0.75);
+
+  Evaluation together(1, FindGroup(shape, "").value());
+  together.Add(batch, {0.9f, 0.5f, 0.6f, 0.7f}, {});
+  EXPECT_FALSE(Metrics(together.sums()).contains("gauc"));
+  EXPECT_EQ(FindGroup(shape, "usr").status().message(),
+            "evaluate.group: the data has no id column 'usr'; did you mean 'user'?");
+}
+
 TEST(EvaluationTest, LogitsOfClassesBecomeCrossEntropyAndAccuracy) {
   Evaluation evaluation(3);
   Batch batch;

@@ -164,6 +164,7 @@ class FeaturesReader {
     if (key == "boundaries") return Read(value, &f->boundaries);
     if (key == "base") return Read(value, &f->base);
     if (key == "buckets") return Read(value, &f->buckets);
+    if (key == "outside") return Read(value, &f->outside);
     if (key == "oov") return Read(value, &f->oov);
     if (key == "offsets") return Read(value, &f->offsets);
     if (key == "default") return Read(value, &f->otherwise);

@@ -5,7 +5,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
@@ -101,6 +103,23 @@ TEST(FeaturesFileTest, AVocabularyFileBecomesPartOfTheFeatures) {
   EXPECT_THAT(LoadFeaturesFile(path).status().message(), HasSubstr("line 2 is not UTF-8"));
 }
 
+// Adds a feature of all before it whose ids have a bound, if there are some.
+void Concatenate(Rng& rng, FeaturesSpec* spec) {
+  FeatureSpec f = {.name = "together", .transform = "concatenate"};
+  for (const FeatureSpec& part : spec->features) {
+    const bool bound =
+        part.buckets > 0 || part.transform == "discretize" || part.transform == "lookup";
+    if (bound && !part.is_bag()) f.columns.push_back(part.name);
+  }
+  if (f.columns.size() < 2) return;
+  if (rng.Chance(0.5)) f.combiner = "sum";
+  if (rng.Chance(0.5)) {
+    for (size_t i = 0; i < f.columns.size(); ++i)
+      f.offsets.push_back(static_cast<int64_t>(1000 * i));
+  }
+  spec->features.push_back(std::move(f));
+}
+
 // Any features at all, of odd texts and numbers.
 FeaturesSpec AnyFeatures(Rng& rng) {
   const auto word = [&] {
@@ -128,6 +147,8 @@ FeaturesSpec AnyFeatures(Rng& rng) {
     }
     if (f.transform == "log_round") f.base = 1 + rng.Uniform(0.1, 9), f.buckets = 7;
     if (f.transform == "round_identity") f.buckets = 1 + static_cast<int64_t>(rng.Below(99));
+    if (f.transform == "log_round") f.outside = static_cast<int64_t>(rng.Below(7));
+    if ((f.transform == "hash" || f.transform == "cross") && rng.Chance(0.5)) f.buckets = 1000;
     if (f.transform == "lookup" || f.transform == "merge_rare") {
       for (int w = 0; w < 1 + static_cast<int>(rng.Below(40)); ++w) {
         f.vocabulary.push_back(absl::StrCat(rng.Chance(0.02) ? word() : "w", w));
@@ -140,11 +161,37 @@ FeaturesSpec AnyFeatures(Rng& rng) {
       f.separator = "|";
       f.weight_separator = ":";
       f.values_max = static_cast<int64_t>(rng.Below(5));
-      f.combiner = "sqrtn";
+      f.combiner = rng.Chance(0.5) ? "sqrtn" : "sum";
     }
     spec.features.push_back(std::move(f));
   }
+  Concatenate(rng, &spec);
   return spec;
+}
+
+// All cells of a row; some are no number, for whoever wants one.
+std::vector<std::string> AnyRow(Rng& rng, size_t columns) {
+  const std::vector<std::string> cells = {"",  "?",   "nan", "w1", "w3",  "x",          "w2|w7|zz",
+                                          "0", "-12", "2.5", "7",  "1e9", "w1:0.5|w2:x"};
+  std::vector<std::string> row = {"1"};
+  while (row.size() < columns) row.push_back(cells[rng.Below(cells.size())]);
+  return row;
+}
+
+// What `spec` makes of rows of `columns`, and how many of them it refuses.
+std::pair<Batch, int> Applied(const FeaturesSpec& spec, const std::vector<std::string>& columns,
+                              const std::vector<std::vector<std::string>>& rows) {
+  std::pair<Batch, int> applied;
+  const absl::StatusOr<Pipeline> pipeline = Pipeline::Create(spec, columns, {});
+  EXPECT_TRUE(pipeline.ok()) << pipeline.status();
+  if (!pipeline.ok()) return applied;
+  RawChunk chunk = pipeline->NewChunk();
+  for (const std::vector<std::string>& row : rows) {
+    const std::vector<absl::string_view> cells(row.begin(), row.end());
+    applied.second += !chunk.Add(cells).ok();
+  }
+  pipeline->Apply(chunk, &applied.first);
+  return applied;
 }
 
 class AnyFeaturesTest : public testing::TestWithParam<uint64_t> {};
@@ -160,10 +207,38 @@ TEST_P(AnyFeaturesTest, WrittenAndReadIsTheSame) {
   EXPECT_EQ(FormatFeaturesText(*again), text);
 }
 
+// Written, loaded and applied: the same batch, of the same rows.
+TEST_P(AnyFeaturesTest, TheLoadedPipelineMakesTheSameBatch) {
+  Rng rng(GetParam());
+  const FeaturesSpec spec = AnyFeatures(rng);
+  const absl::StatusOr<FeaturesSpec> loaded = ParseFeaturesText(FormatFeaturesText(spec), "f.yaml");
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  std::vector<std::string> columns = {spec.label};  // And all that is read, each once.
+  for (const FeatureSpec& f : spec.features) {
+    if (f.transform == "concatenate") continue;
+    for (const std::string& column : f.columns) {
+      const bool known = std::find(columns.begin(), columns.end(), column) != columns.end();
+      if (!known) columns.push_back(column);
+    }
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (int i = 0; i < 50; ++i) rows.push_back(AnyRow(rng, columns.size()));
+  const auto [expected, refused] = Applied(spec, columns, rows);
+  const auto [batch, refused_too] = Applied(*loaded, columns, rows);
+  EXPECT_EQ(refused_too, refused);
+  EXPECT_EQ(batch.rows, expected.rows);
+  EXPECT_EQ(batch.labels, expected.labels);
+  EXPECT_EQ(batch.dense, expected.dense);
+  EXPECT_EQ(batch.ids, expected.ids);
+  EXPECT_EQ(batch.bag_ends, expected.bag_ends);
+  EXPECT_EQ(batch.bag_ids, expected.bag_ids);
+  EXPECT_EQ(batch.bag_weights, expected.bag_weights);
+}
+
 INSTANTIATE_TEST_SUITE_P(Seeds, AnyFeaturesTest, testing::Range<uint64_t>(0, 200));
 
-// Written, loaded and applied: the same batch.
-TEST(FeaturesFileTest, TheLoadedPipelineMakesTheSameBatch) {
+// Numbers that have no short way of writing them, at the edges of bins.
+TEST(FeaturesFileTest, LoadedNumbersAreTheSameToTheLastBit) {
   FeaturesSpec spec;
   spec.features.resize(2);
   spec.features[0] = {.name = "n", .transform = "normalize", .columns = {"x"}, .mean = 0.1};

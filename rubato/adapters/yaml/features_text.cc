@@ -77,6 +77,7 @@ void AppendFeature(const FeatureSpec& f, std::string* out) {
       !f.boundaries.empty());
   add("base", Number(f.base), f.base != plain.base);
   add("buckets", absl::StrCat(f.buckets), f.buckets != plain.buckets);
+  add("outside", absl::StrCat(f.outside), f.outside != plain.outside);
   add("vocabulary", Words(f.vocabulary), !f.vocabulary.empty());
   add("oov", absl::StrCat(f.oov), f.oov != plain.oov);
   add("offsets", absl::StrCat("[", absl::StrJoin(f.offsets, ", "), "]"), !f.offsets.empty());

@@ -1,0 +1,92 @@
+// A line a record, whatever its id holds, and however often the writer dies.
+#include "rubato/roles/prediction_sink.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/files/testing.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PredictionSinkTest : public testing::Test {
+ protected:
+  std::unique_ptr<PredictionSink> Open(const std::string& work, size_t width = 1) {
+    auto sink = OpenPredictions(out_, work, width);
+    EXPECT_TRUE(sink.ok()) << sink.status();
+    return *std::move(sink);
+  }
+  static void Append(PredictionSink& sink, const std::string& id, float score) {
+    EXPECT_TRUE(sink.Append({.ids = {id}, .is_good = {true}, .scores = {score}}).ok());
+  }
+  std::string Written() const { return ReadWholeFile(out_).value_or("nothing"); }
+
+  const TestFolder folder_;
+  const std::string out_ = folder_.File("scores.tsv");
+};
+
+// Ids with tabs and line breaks stay on their line, and a row that cannot be read keeps its own.
+TEST_F(PredictionSinkTest, ALineForEveryRecord) {
+  const auto sink = Open("w");
+  ASSERT_TRUE(sink->Append({.ids = {"a\tb", "c\r\nd", "bad", "\\n"},
+                            .is_good = {true, true, false, true},
+                            .scores = {0.5f, 0.25f, 1}})
+                  .ok());
+  ASSERT_TRUE(sink->Finish().ok());
+  EXPECT_EQ(Written(), "a\\tb\t0.5\nc\\r\\nd\t0.25\nbad\tnan\n\\\\n\t1\n");
+}
+
+TEST_F(PredictionSinkTest, ClassesHaveAScoreEach) {
+  const auto sink = Open("w", 2);
+  ASSERT_TRUE(
+      sink->Append(
+              {.ids = {"a", "b"}, .is_good = {false, true}, .scores = {0.5f, 0.125f}, .width = 2})
+          .ok());
+  ASSERT_TRUE(sink->Finish().ok());
+  EXPECT_EQ(Written(), "a\tnan\tnan\nb\t0.5\t0.125\n");
+}
+
+// What was kept stays; what came after it, torn or whole, is written again.
+TEST_F(PredictionSinkTest, GoesOnFromWhatWasKept) {
+  {
+    const auto sink = Open("w");
+    Append(*sink, "a", 0.5f);
+    ASSERT_TRUE(sink->Keep().ok());
+    Append(*sink, "b", 0.5f);  // Dies before this is kept.
+  }
+  std::ofstream(out_ + ".partial", std::ios::app) << "torn";
+  {
+    const auto sink = Open("w");
+    EXPECT_EQ(sink->records(), 1);
+    EXPECT_EQ(Written(), "nothing");
+    Append(*sink, "b", 0.25f);
+    ASSERT_TRUE(sink->Finish().ok());
+  }
+  EXPECT_EQ(Written(), "a\t0.5\nb\t0.25\n");
+  EXPECT_FALSE(std::filesystem::exists(out_ + ".partial.state"));
+}
+
+// Other data or another model: its lines must not be mixed with those that are there.
+TEST_F(PredictionSinkTest, OtherWorkBeginsAnew) {
+  {
+    const auto sink = Open("w");
+    Append(*sink, "a", 0.5f);
+    ASSERT_TRUE(sink->Keep().ok());
+  }
+  const auto sink = Open("another");
+  EXPECT_EQ(sink->records(), 0);
+  EXPECT_THAT(std::string(OpenPredictions(out_, "another", 1).status().message()),
+              HasSubstr("another process is writing there"));
+  Append(*sink, "x", 1);
+  ASSERT_TRUE(sink->Finish().ok());
+  EXPECT_EQ(Written(), "x\t1\n");
+}
+
+}  // namespace
+}  // namespace rubato
