@@ -157,6 +157,8 @@ std::vector<JobKey> CourseKeys() {
       {"params.threads", "threads of a server: workers pull side by side", AT(params.threads)},
       {"params.replicas", "copies of every server's push log on another server's disk: 0 or 1",
        AT(params.replicas)},
+      {"params.rebalance", "partitions leave a server that is much busier than the others",
+       AT(params.rebalance)},
       {"params.staleness",
        "async: ignore, or scale a push s steps behind to 1 / (1 + s) of the rate",
        AT(params.staleness)},

@@ -115,6 +115,7 @@ struct ParamsSpec {
   int64_t threads = 2;        // Of a server: workers pull side by side.
   std::string metrics;        // "host:port" for Prometheus; server s listens on port + s.
   int64_t replicas = 0;       // Copies of a server's push log on other servers' disks: 0 or 1.
+  bool rebalance = true;      // Partitions leave a server that is much busier than the others.
   // Mode async: `scale` divides the rate of a push by one more than the steps it is behind.
   std::string staleness = "ignore";
   friend bool operator==(const ParamsSpec&, const ParamsSpec&) = default;

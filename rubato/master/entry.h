@@ -44,9 +44,11 @@ enum class EntryKind : uint8_t {
   // Allreduce. incarnation: generation, text: the view of the group; numbers: which worker each of
   // its members is.
   kViewIssued = 22,
-  kBestSaved = 23,       // value: version of the checkpoint that holds the best evaluated weights.
-  kServersScaled = 30,   // value: the new number of servers; numbers: when, records/s before.
-  kMoveBegan = 31,       // value: number; id: from, incarnation: to, text: partitions.
+  kBestSaved = 23,      // value: version of the checkpoint that holds the best evaluated weights.
+  kServersScaled = 30,  // value: the new number of servers; numbers: when, records/s before.
+  // value: number; id: from, incarnation: to, text: partitions. For load, numbers: the giver's, in
+  // means.
+  kMoveBegan = 31,
   kMoved = 32,           // value: number. The partitions are the receiver's.
   kServersSettled = 33,  // value: microseconds it took.
   // Allreduce. id: worker, text: what is known of its end; value: 1 once that was told.

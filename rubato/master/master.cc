@@ -149,6 +149,7 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
   server.last.view = view;
   server.checkpointed = std::max(server.checkpointed, heartbeat.checkpointed);
   HearMove(heartbeat, now);
+  HearLoad(heartbeat, now);
   Advance(now);
   const bool leave = verdict_.has_value() || server.state == State::kLeaving;
   return {.known = true,

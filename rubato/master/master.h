@@ -31,6 +31,8 @@
 #include "rubato/master/group.h"
 #include "rubato/master/members.h"
 #include "rubato/master/messages.h"
+#include "rubato/master/partition_loads.h"
+#include "rubato/master/rebalance.h"
 #include "rubato/master/relaunch.h"
 #include "rubato/membership/view_authority.h"
 #include "rubato/tasks/ledger.h"
@@ -63,6 +65,7 @@ struct MasterOptions {
   absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
+  BusyOptions busy;                                   // With params.rebalance.
 };
 
 class Master {
@@ -148,6 +151,13 @@ class Master {
   absl::Status ScaleServers(int64_t servers, absl::Time now);
   absl::Status ApplyToServers(const JournalEntry& entry);
   void HearMove(const ServerHeartbeat& heartbeat, absl::Time now);
+  // How busy partitions are; a server that has been too busy for too long gives some away.
+  void HearLoad(const ServerHeartbeat& heartbeat, absl::Time now);
+  bool ServerIsUp(int64_t server) const;
+  bool MayMove() const;  // Nothing that forbids it is under way.
+  // False if one of the two is not up. `times_mean`, if not 0, is the giver's load.
+  bool BeginMove(const MoveOrder& move, double times_mean, absl::Time now);
+  std::string WhyMoved(const MoveOrder& move) const;
   // Who shall keep the copy of a server's log; -1 without params.replicas.
   int64_t KeeperOf(int64_t server) const;
   // Whether no server needs one that is on its way out any more.
@@ -234,6 +244,7 @@ class Master {
   int64_t target_ = 0;
   int64_t servers_target_ = 0;
   int64_t moves_ = 0;      // The number of the last.
+  double move_busy_ = 0;   // That it is for load: its giver's, in means. 0: it is for number.
   ServersScaled scaling_;  // The last.
   absl::Time scaling_began_;
   int64_t restarts_ = 0;
@@ -249,6 +260,9 @@ class Master {
   // Of this life only:
   std::vector<Effect> effects_;
   std::deque<std::pair<absl::Time, int64_t>> rates_;  // Records committed, now and then.
+  PartitionLoads loads_;
+  absl::Time busy_since_ = absl::InfiniteFuture();  // Someone could give something away.
+  absl::Time busy_moved_ = absl::InfinitePast();    // When someone last did.
   absl::Time last_tick_;
   std::optional<absl::Time> dismissed_;  // When everyone was told to go.
   bool finished_ = false;

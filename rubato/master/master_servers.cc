@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "rubato/base/status.h"
 #include "rubato/master/master.h"
 #include "rubato/master/rebalance.h"
@@ -93,6 +94,7 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
       return absl::FailedPreconditionError("a move of what the server does not have");
     }
     moves_ = entry.value;
+    move_busy_ = entry.numbers.empty() ? 0 : entry.numbers[0];
     members_.SetMove({entry.value, entry.id, entry.incarnation, partitions});
     return absl::OkStatus();
   }
@@ -100,8 +102,10 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
   if (move.number == 0 || move.number != entry.value) {
     return absl::FailedPreconditionError("the end of no move");
   }
-  ++scaling_.moves;
-  scaling_.partitions += move.partitions.size();
+  if (scaling_.seconds == 0) {
+    ++scaling_.moves;
+    scaling_.partitions += move.partitions.size();
+  }
   members_.Moved();
   return absl::OkStatus();
 }
@@ -115,30 +119,68 @@ void Master::HearMove(const ServerHeartbeat& heartbeat, absl::Time now) {
                          {"to", move.to},
                          {"partitions", move.partitions.size()},
                          {"rows", heartbeat.move_rows}};
+  const std::string why = WhyMoved(move);
   Record({.kind = EntryKind::kMoved, .value = heartbeat.moved}, now);
-  Say(now, "partitions_moved", fields,
-      absl::StrCat("the job shall have ", servers_target_, " servers"));
+  Say(now, "partitions_moved", fields, why);
+}
+
+std::string Master::WhyMoved(const MoveOrder& move) const {
+  if (move_busy_ > 0) {
+    return absl::StrFormat("server %d had %.2f times the mean load", move.from, move_busy_);
+  }
+  if (scaling_.to > 0 && scaling_.seconds == 0) {
+    return absl::StrCat("the job shall have ", servers_target_, " servers");
+  }
+  return "in return for busier ones";
+}
+
+void Master::HearLoad(const ServerHeartbeat& heartbeat, absl::Time now) {
+  if (heartbeat.load.empty() || !options_.job.params.rebalance) return;
+  const PartitionMap& map = members_.view().map;
+  for (int64_t s = 0; s < map.servers(); ++s) {
+    // While one is away workers wait for it, and the others seem idle.
+    if (map.Owns(s) && !ServerIsUp(s)) return loads_.Forget();
+  }
+  loads_.Add(map, heartbeat.server.value(), heartbeat.load, heartbeat.load_period);
+  if (!MayMove() || now - busy_moved_ < options_.busy.cooldown) return;
+  const auto next = NextBusyMove(map, servers_target_, loads_.known(), options_.busy);
+  busy_since_ = next.has_value() ? std::min(busy_since_, now) : absl::InfiniteFuture();
+  if (!next.has_value() || now - busy_since_ < options_.busy.patience) return;
+  if (!BeginMove(next->order, next->times_mean, now)) return;
+  busy_since_ = absl::InfiniteFuture();
+  busy_moved_ = now;
 }
 
 void Master::AdvanceServers(absl::Time now) {
   if (together()) return;
   SampleRate(now);
-  const View& view = members_.view();
-  // A model must have been declared: what moves has a shape then.
-  const bool rests = stop_requested_ || ledger_.finished() || ledger_.steps() == 0;
-  if (view.move.number > 0 || checkpoints_.running() || rests) return;
-  const std::optional<MoveOrder> next = NextMove(view.map, servers_target_);
+  if (!MayMove()) return;
+  const auto next = NextMove(members_.view().map, servers_target_, loads_.known());
   if (!next.has_value()) return SettleServers(now);
-  const auto up = [&](int64_t server) {
-    return members_.servers()[static_cast<size_t>(server)].state == State::kRunning;
-  };
-  if (!up(next->from) || !up(next->to)) return;
-  Record({.kind = EntryKind::kMoveBegan,
-          .id = next->from,
-          .incarnation = next->to,
-          .value = moves_ + 1,
-          .text = EncodePartitions(next->partitions)},
-         now);
+  BeginMove(*next, /*times_mean=*/0, now);
+}
+
+bool Master::MayMove() const {
+  // A model must have been declared: what moves has a shape then.
+  const bool rests =
+      verdict_.has_value() || stop_requested_ || ledger_.finished() || ledger_.steps() == 0;
+  return members_.view().move.number == 0 && !checkpoints_.running() && !rests;
+}
+
+bool Master::BeginMove(const MoveOrder& move, double times_mean, absl::Time now) {
+  if (!ServerIsUp(move.from) || !ServerIsUp(move.to)) return false;
+  JournalEntry entry = {.kind = EntryKind::kMoveBegan,
+                        .id = move.from,
+                        .incarnation = move.to,
+                        .value = moves_ + 1,
+                        .text = EncodePartitions(move.partitions)};
+  if (times_mean > 0) entry.numbers = {times_mean};
+  Record(entry, now);
+  return true;
+}
+
+bool Master::ServerIsUp(int64_t server) const {
+  return members_.servers()[static_cast<size_t>(server)].state == State::kRunning;
 }
 
 void Master::SettleServers(absl::Time now) {

@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 #include "rubato/base/rng.h"
+#include "rubato/params/key_counts.h"
 
 namespace rubato {
 namespace {
@@ -33,6 +36,32 @@ TEST(HotIdsTest, FindsTheFrequentAmongMany) {
     EXPECT_GT(static_cast<double>(hottest[i].count), expected * 0.7);
     EXPECT_LT(static_cast<double>(hottest[i].count), expected * 1.3);
   }
+}
+
+// Of two lanes, requests of any size: each partition gets about as many as came.
+TEST(KeyCountsTest, CountsFollowTheIds) {
+  Rng rng(5);
+  std::vector<KeyCounts> lanes(2);
+  std::vector<double> came(kPartitions);
+  std::vector<uint64_t> ids;
+  for (int request = 0; request < 4000; ++request) {
+    ids.clear();
+    for (uint64_t n = rng.Below(400); n > 0; --n) {
+      // Every fourth key is of partition 3, every fourth of 900, the rest are anywhere.
+      const uint64_t p = rng.Below(4) == 0 ? 3 : rng.Below(3) == 0 ? 900 : rng.Below(kPartitions);
+      ids.push_back(IdOf(FirstPoint(static_cast<int64_t>(p)) + rng.Below(1000)));
+      ++came[p];
+    }
+    lanes[static_cast<size_t>(request % 2)].Count(ids);
+  }
+  std::vector<int64_t> counted(kPartitions), later(kPartitions);
+  for (KeyCounts& lane : lanes) lane.TakeInto(counted), lane.TakeInto(later);
+  EXPECT_NEAR(static_cast<double>(counted[3]), came[3], 0.05 * came[3]);
+  EXPECT_NEAR(static_cast<double>(counted[900]), came[900], 0.05 * came[900]);
+  const double all = std::accumulate(came.begin(), came.end(), 0.0);
+  EXPECT_NEAR(static_cast<double>(std::accumulate(counted.begin(), counted.end(), int64_t{0})), all,
+              0.01 * all);
+  EXPECT_EQ(later, std::vector<int64_t>(kPartitions));
 }
 
 ServerInspection Sample() {

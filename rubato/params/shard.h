@@ -119,6 +119,9 @@ class Shard {
     return Push(body, log, [] {});
   }
 
+  // The last push that was applied. Good until the next, and while its bytes are there.
+  const PushRequest& last_push() const { return push_.request; }
+
   // ---- the master's word ----
 
   // Who may push. Ignored unless newer than the view it has.

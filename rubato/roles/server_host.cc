@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -22,6 +24,7 @@ namespace {
 
 constexpr absl::Duration kMoveBeat = absl::Milliseconds(20);
 constexpr absl::Duration kMoveLook = absl::Milliseconds(1);
+constexpr absl::Duration kLoadPeriod = absl::Seconds(1);
 // A server that lost its log waits so long for the others to be up.
 constexpr absl::Duration kOthersPatience = absl::Seconds(30);
 
@@ -97,21 +100,26 @@ class ServerHost {
   // False when it is time to leave.
   bool Beat() {
     const ParamsServerStats stats = server_->Stats();
-    const absl::StatusOr<HeartbeatReply> reply =
-        client_->Beat(ServerHeartbeat{.server = options_.id,
-                                      .incarnation = options_.incarnation,
-                                      .view = stats.view,
-                                      .applied = stats.applied,
-                                      .rows = stats.rows,
-                                      .bytes = stats.bytes,
-                                      .pushes = stats.pushes,
-                                      .duplicates = stats.duplicates,
-                                      .fenced = stats.fenced,
-                                      .checkpointed = stats.checkpointed,
-                                      .moved = stats.moved,
-                                      .move_rows = stats.move_rows,
-                                      .uneven = stats.uneven,
-                                      .follower = stats.follower});
+    const absl::Time now = absl::Now();
+    const bool tells_load = now - load_told_ >= kLoadPeriod;
+    const absl::Time counted_from = tells_load ? std::exchange(load_told_, now) : now;
+    const absl::StatusOr<HeartbeatReply> reply = client_->Beat(
+        ServerHeartbeat{.server = options_.id,
+                        .incarnation = options_.incarnation,
+                        .view = stats.view,
+                        .applied = stats.applied,
+                        .rows = stats.rows,
+                        .bytes = stats.bytes,
+                        .pushes = stats.pushes,
+                        .duplicates = stats.duplicates,
+                        .fenced = stats.fenced,
+                        .checkpointed = stats.checkpointed,
+                        .moved = stats.moved,
+                        .move_rows = stats.move_rows,
+                        .uneven = stats.uneven,
+                        .follower = stats.follower,
+                        .load = tells_load ? server_->TakeLoad() : std::vector<int64_t>(),
+                        .load_period = now - counted_from});
     if (!reply.ok()) return true;  // No master just now; serving goes on without one.
     if (!reply->known) {
       registered_ = false;
@@ -159,6 +167,7 @@ class ServerHost {
   bool refused_ = false;
   MoveOrder move_;
   int64_t dropped_ = 0;
+  absl::Time load_told_ = absl::Now();
 };
 
 // Where all other servers are, as the master knows them. UNAVAILABLE while one is not up.

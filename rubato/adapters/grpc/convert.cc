@@ -393,6 +393,8 @@ wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
   out.set_move_rows(in.move_rows);
   out.set_uneven(in.uneven);
   out.set_follower(in.follower);
+  *out.mutable_load() = {in.load.begin(), in.load.end()};
+  out.set_load_us(absl::ToInt64Microseconds(in.load_period));
   return out;
 }
 
@@ -412,6 +414,8 @@ ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
   out.move_rows = in.move_rows();
   out.uneven = in.uneven();
   out.follower = in.follower();
+  out.load = {in.load().begin(), in.load().end()};
+  out.load_period = absl::Microseconds(in.load_us());
   return out;
 }
 

@@ -123,11 +123,16 @@ TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
   EXPECT_EQ(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .spent = {.redo = 2}})->directive,
             Directive::kLeave);
   EXPECT_EQ(echo_.worker.spent.redo, 2);
-  const auto beat = client_->Beat(ServerHeartbeat{.server = ServerId(1), .fenced = 6});
+  const auto beat = client_->Beat(ServerHeartbeat{.server = ServerId(1),
+                                                  .fenced = 6,
+                                                  .load = {7, 0, 8},
+                                                  .load_period = absl::Milliseconds(1500)});
   EXPECT_EQ(beat->checkpoint_wanted, 3);
   EXPECT_EQ(beat->checkpoint_oldest, 2);
   EXPECT_EQ(beat->checkpoint_base, 1);
   EXPECT_EQ(echo_.server.fenced, 6);
+  EXPECT_EQ(echo_.server.load, (std::vector<int64_t>{7, 0, 8}));
+  EXPECT_EQ(echo_.server.load_period, absl::Milliseconds(1500));
 
   const GroupReport report = {.generation = 2, .address = "h:1", .holds = true, .steps = 7};
   EXPECT_TRUE(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .group = report}).ok());

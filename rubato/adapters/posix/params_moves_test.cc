@@ -14,6 +14,8 @@
 #include "rubato/adapters/posix/params_client.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/base/rng.h"
+#include "rubato/master/partition_loads.h"
+#include "rubato/master/rebalance.h"
 
 namespace rubato {
 namespace {
@@ -104,6 +106,21 @@ class MovesTest : public testing::Test {
     TellAll();
   }
 
+  // As the master would have it, nobody dying.
+  void HandOver(MoveOrder order) {
+    order.number = ++moves_;
+    move_ = order;
+    TellAll();
+    const absl::Time patience = absl::Now() + absl::Seconds(120);
+    while (servers_[static_cast<size_t>(order.from)]->moved() != order.number) {
+      ASSERT_LT(absl::Now(), patience);
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    map_.Move(order.partitions, order.to);
+    move_ = {};
+    TellAll();
+  }
+
   std::string root_;
   PartitionMap map_ = PartitionMap::Even(2);
   MoveOrder move_;
@@ -179,6 +196,58 @@ TEST_F(MovesTest, NoPushIsLostOrDoubledWhileEverythingMoves) {
   EXPECT_GT(map_.number(), 10);
   EXPECT_GT(kills_, 5);
   EXPECT_GT(pushed.load(), kPushers);
+}
+
+// Twenty hot partitions on the first of two servers. By what the two tell, and no more, half of
+// that goes to the second, as many others come back, and then nothing is left to be done.
+TEST_F(MovesTest, WhatServersTellMakesThemEquallyBusy) {
+  Declaration model;
+  model.signature.tables.resize(1);
+  model.signature.tables[0].name = "deep";
+  model.signature.tables[0].dim = 1;
+  model.optimizer.name = "sgd";
+  auto client = Connect();
+  const absl::Status declared = Await<absl::Status>(
+      [&](std::function<void(absl::Status)> done) { client->Declare(model, done); });
+  ASSERT_TRUE(declared.ok()) << declared;
+  std::vector<uint64_t> ids;
+  for (int64_t p = 0; p < kPartitions; ++p) {
+    const uint64_t many = p >= 10 && p < 30 ? 40 : 1;
+    for (uint64_t n = 0; n < many; ++n) ids.push_back(IdOf(FirstPoint(p) + n));
+  }
+  std::vector<float> rows(ids.size());
+  const auto measure = [&] {  // Forty requests, by what came to each server.
+    PartitionLoads loads;
+    for (int n = 0; n < 40; ++n) {
+      const absl::Status pulled = Await<absl::Status>([&](std::function<void(absl::Status)> done) {
+        client->Pull({.tables = {{ids, absl::MakeSpan(rows)}}}, done);
+      });
+      EXPECT_TRUE(pulled.ok()) << pulled;
+    }
+    for (int64_t s = 0; s < 2; ++s) {
+      loads.Add(map_, s, servers_[static_cast<size_t>(s)]->TakeLoad(), absl::Seconds(10));
+    }
+    return loads;
+  };
+  int64_t moved = 0;
+  for (int turn = 0; turn < 10; ++turn) {
+    const PartitionLoads loads = measure();
+    const auto next = NextBusyMove(map_, 2, loads.known(), {.keys_min = 0});
+    if (turn > 0 && !next.has_value()) break;
+    ASSERT_TRUE(next.has_value());
+    EXPECT_EQ(next->order.from, 0);
+    ASSERT_NO_FATAL_FAILURE(HandOver(next->order));
+    moved += next->order.partitions.size();
+    while (const auto even = NextMove(map_, 2, loads.known())) {
+      ASSERT_NO_FATAL_FAILURE(HandOver(*even));
+    }
+  }
+  EXPECT_FALSE(NextBusyMove(map_, 2, measure().known(), {.keys_min = 0}).has_value());
+  EXPECT_NEAR(static_cast<double>(moved), 10, 4);
+  int64_t hot = 0;
+  for (int64_t p = 10; p < 30; ++p) hot += map_.OwnerOf(p) == 1;
+  EXPECT_NEAR(static_cast<double>(hot), 10, 4);
+  EXPECT_EQ(map_.PartitionsOf(0).size(), 512);
 }
 
 }  // namespace

@@ -94,6 +94,11 @@ class AsioParamsServer : public ParamsServer {
   void StartCheckpoint(CheckpointOrder order, std::function<void(absl::Status)> done) override;
   void DropLogBefore(int64_t version) override;
   ParamsServerStats Stats() override;
+  std::vector<int64_t> TakeLoad() override {
+    std::vector<int64_t> keys(kPartitions);
+    for (const auto& lane : lanes_) lane->TakeLoadInto(keys);
+    return keys;
+  }
   ServerInspection Inspect() override;
   void Stop() override;
 

@@ -120,6 +120,9 @@ class ParamsServer {
   // Waits for its turn, a millisecond or so.
   virtual ParamsServerStats Stats() = 0;
 
+  // About how many keys of each partition were pulled and pushed since the last time.
+  virtual std::vector<int64_t> TakeLoad() = 0;
+
   // What it holds and how busy it is. InspectServer() asks for the same over the socket.
   virtual ServerInspection Inspect() = 0;
 

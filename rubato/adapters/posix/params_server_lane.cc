@@ -217,6 +217,7 @@ void ParamsServerLane::Pull(Connection& connection, const Frame& frame) {
   MutexLock lock(hot_mu_);
   for (size_t t = 0; t < scratch_.pull.tables.size(); ++t) {
     hot_.Count(static_cast<uint32_t>(t), scratch_.pull.tables[t].ids);
+    keys_.Count(scratch_.pull.tables[t].ids);
   }
 }
 
@@ -237,6 +238,10 @@ void ParamsServerLane::Push(Connection& connection, const Frame& frame) {
     if (absl::IsAborted(outcome.status())) map = state_.shard->map().Encode();
     if (!outcome.ok()) state_.last_error = std::string(outcome.status().message());
     position = state_.store->end();
+    if (outcome.ok() && *outcome == PushOutcome::kApplied) {
+      MutexLock counting(hot_mu_);
+      for (const TablePush& part : state_.shard->last_push().tables) keys_.Count(part.ids);
+    }
   }
   if (!map.empty()) return Disown(connection, frame.header, map);
   if (!outcome.ok()) return Reply(connection, frame.header, outcome.status());

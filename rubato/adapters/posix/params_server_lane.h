@@ -29,6 +29,7 @@
 #include "rubato/net/buffer.h"
 #include "rubato/params/hot_ids.h"
 #include "rubato/params/inspection.h"
+#include "rubato/params/key_counts.h"
 #include "rubato/params/move.h"
 #include "rubato/params/shard.h"
 
@@ -81,6 +82,11 @@ class ParamsServerLane {
     MutexLock lock(hot_mu_);
     return hot_.All();
   }
+  // From any thread: adds the keys pulled and pushed here since the last time, by partition.
+  void TakeLoadInto(std::vector<int64_t>& sums) {
+    MutexLock lock(hot_mu_);
+    keys_.TakeInto(sums);
+  }
 
  private:
   struct Connection {
@@ -131,6 +137,7 @@ class ParamsServerLane {
   ParamsServerState& state_;
   Mutex hot_mu_;
   HotIds hot_ ABSL_GUARDED_BY(hot_mu_);
+  KeyCounts keys_ ABSL_GUARDED_BY(hot_mu_);
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   // The rest belongs to the lane's thread.

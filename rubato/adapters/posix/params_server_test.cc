@@ -205,6 +205,30 @@ TEST_P(ParamsServerTest, TwoServersHoldWhatOneWould) {
   EXPECT_TRUE(Pull(alone, AllIds()) == from_pair);
 }
 
+// Pulled and pushed keys are counted, with others in their stead, where they are.
+TEST_P(ParamsServerTest, LoadFollowsTheKeys) {
+  Start(0), Start(1);
+  ParamsClient& client = Connect();
+  ASSERT_TRUE(Declare(client, Model()).ok());
+  for (int64_t n = 0; n < 20; ++n) {
+    Pull(client, AllIds());
+    ASSERT_EQ(*Push(client, {n}), PushOutcome::kApplied);  // Counted before it is answered.
+  }
+  int64_t keys = 0;
+  for (int64_t s = 0; s < 2; ++s) {
+    const std::vector<int64_t> load = servers_[static_cast<size_t>(s)]->TakeLoad();
+    ASSERT_EQ(load.size(), static_cast<size_t>(kPartitions));
+    for (int64_t p = 0; p < kPartitions; ++p) {
+      keys += load[static_cast<size_t>(p)];
+      const bool owned = PartitionMap::Even(2).OwnerOf(p) == s;
+      EXPECT_TRUE(owned || load[static_cast<size_t>(p)] == 0) << p;
+    }
+    const std::vector<int64_t> more = servers_[static_cast<size_t>(s)]->TakeLoad();
+    EXPECT_EQ(more, std::vector<int64_t>(kPartitions));  // Taken.
+  }
+  EXPECT_NEAR(static_cast<double>(keys), 20 * 1050, 0.05 * 20 * 1050);
+}
+
 // A request that finds its server dead is answered when the server is back, wherever that is, and
 // nothing acknowledged before is lost.
 TEST_P(ParamsServerTest, ADeadServerComesBackWithEverything) {
