@@ -18,32 +18,41 @@ using Json = nlohmann::json;
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// A value as a cell would have it.
-absl::StatusOr<std::string> CellOf(const Json& value) {
+// A value as a cell would have it. A database's yes and no are read as 1 and 0 (adapters/sql).
+absl::StatusOr<std::string> CellOf(const Json& value, bool of_database) {
   if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean() && of_database) return std::string(value.get<bool>() ? "1" : "0");
   if (value.is_number() || value.is_boolean()) return value.dump();
   return Wrong("is neither text nor a number");
 }
 
-absl::StatusOr<std::string> RecordOf(const Json& row, const std::vector<std::string>& columns,
-                                     size_t label, const RecordWriter& writer) {
+// What a row is turned into.
+struct Target {
+  const std::vector<std::string>& columns;
+  size_t label;
+  const RecordWriter& writer;
+  bool of_database;
+};
+
+absl::StatusOr<std::string> RecordOf(const Json& row, const Target& target) {
+  const std::vector<std::string>& columns = target.columns;
   if (!row.is_object()) return Wrong("is no object of columns and values");
   std::vector<std::string> cells(columns.size());
-  cells[label] = std::string("0");
+  cells[target.label] = std::string("0");
   for (const auto& [name, value] : row.items()) {
     const auto column = std::find(columns.begin(), columns.end(), name);
     if (column == columns.end()) {
       return Wrong(absl::StrCat("no column ", Quote(name), DidYouMean(name, columns)));
     }
-    absl::StatusOr<std::string> cell = CellOf(value);
+    absl::StatusOr<std::string> cell = CellOf(value, target.of_database);
     if (!cell.ok()) return Annotate(cell.status(), absl::StrCat("column ", Quote(name)));
     const auto at = static_cast<size_t>(column - columns.begin());
-    if (at != label || !cell->empty()) cells[at] = *std::move(cell);
+    if (at != target.label || !cell->empty()) cells[at] = *std::move(cell);
   }
   std::string record;
   const std::vector<absl::string_view> views(cells.begin(), cells.end());
-  RUBATO_RETURN_IF_ERROR(writer.Write(views, &record));
+  RUBATO_RETURN_IF_ERROR(target.writer.Write(views, &record));
   return record;
 }
 
@@ -58,6 +67,7 @@ absl::StatusOr<RowReader> RowReader::Make(const Servable& servable) {
   const absl::StatusOr<CellReader> cells = CellReader::Make(servable.job.data, servable.schema);
   if (!cells.ok()) return reader;  // Images: records only.
   reader.columns_ = cells->columns();
+  reader.of_database_ = servable.job.data.format == "sql";
   RUBATO_ASSIGN_OR_RETURN(
       reader.writer_,
       RecordWriter::Make(UnwrapSchema(servable.job.data, servable.schema).first, reader.columns_));
@@ -91,7 +101,7 @@ absl::StatusOr<Batch> RowReader::Read(absl::string_view json) const {
     const std::string place = absl::StrCat(key, "[", i, "]");
     absl::StatusOr<std::string> record = Wrong("is no text");
     if (by_column) {
-      record = RecordOf(rows[i], columns_, label_, *writer_);
+      record = RecordOf(rows[i], {columns_, label_, *writer_, of_database_});
     } else if (rows[i].is_string()) {
       record = rows[i].get<std::string>();
     }

@@ -40,6 +40,8 @@ class RowReader {
   std::vector<std::string> columns_;  // Empty if rows are taken as records only.
   std::optional<RecordWriter> writer_;
   size_t label_ = 0;  // Column; a row without it gets a 0 there.
+  bool of_database_ =
+      false;  // The job's data is a table of one, which has 1 and 0 for true and false.
 };
 
 }  // namespace rubato

@@ -61,8 +61,8 @@ struct Scorer {
 // `servable` outlives it.
 absl::StatusOr<Scorer> MakeScorer(const Servable& servable);
 
-// `path` is a job directory, of which the newest complete checkpoint is taken unless `version`
-// names one, or an export.
+// `path` is a job directory, of which the best checkpoint is taken, if the job keeps it, or the
+// newest complete one, unless `version` names one; or an export.
 //   NOT_FOUND            neither of them; no such checkpoint, with those that are there
 //   FAILED_PRECONDITION  an export of another version; a plug-in that has changed since
 //   DATA_LOSS            a damaged file, named
