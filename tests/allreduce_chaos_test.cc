@@ -55,15 +55,7 @@ std::string WriteJob(const ScratchFolder& folder, const Work& work, absl::string
   const std::string rest = absl::StrCat("workers: ", workers, "\nepochs: ", work.epochs,
                                         "\ncheckpoint: {every_steps: 200}\nelastic: {lease: 2s}\n");
   if (!work.paced) return WriteDigitsJob(folder, work.images, rest, kFainterContrast);
-  folder.Write("train", absl::StrCat(work.images, " 1 ", kFaintContrast));
-  folder.Write("valid", absl::StrCat(600, " 2 ", kFaintContrast));
-  std::string pixels = "p0";
-  for (int i = 1; i < kDigitPixels; ++i) absl::StrAppend(&pixels, ", p", i);
-  return folder.Write(
-      "job.yaml", absl::StrCat("model: mnist_cnn\nstrategy: allreduce\nbatch_size: ", kStepRecords,
-                               "\ndata: {format: " RUBATO_PACED_DIGITS
-                               ", train: train, validation: valid, label: digit, numeric: [",
-                               pixels, "]}\noptimizer: {name: sgd, learning_rate: 0.05}\n", rest));
+  return WritePacedDigitsJob(folder, work.images, rest, kFaintContrast);
 }
 
 // Runs that nobody disturbs, side by side. One worker computes what any number does.

@@ -47,4 +47,18 @@ std::string WriteDigitsJob(const ScratchFolder& folder, int64_t images, const st
                                                extra));
 }
 
+std::string WritePacedDigitsJob(const ScratchFolder& folder, int64_t images,
+                                const std::string& extra, int contrast) {
+  folder.Write("train", absl::StrCat(images, " 1 ", contrast));
+  folder.Write("valid", absl::StrCat(600, " 2 ", contrast));
+  std::string pixels = "p0";
+  for (int i = 1; i < kDigitPixels; ++i) absl::StrAppend(&pixels, ", p", i);
+  return folder.Write(
+      "job.yaml",
+      absl::StrCat("name: digits\nmodel: mnist_cnn\nstrategy: allreduce\nbatch_size: 32\n"
+                   "data: {format: " RUBATO_PACED_DIGITS
+                   ", train: train, validation: valid, label: digit, numeric: [",
+                   pixels, "]}\noptimizer: {name: sgd, learning_rate: 0.05}\n", extra));
+}
+
 }  // namespace rubato

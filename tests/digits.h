@@ -15,6 +15,12 @@ namespace rubato {
 std::string WriteDigitsJob(const ScratchFolder& folder, int64_t images, const std::string& extra,
                            int contrast = kPlainContrast);
 
+// The same from a source that can be held back (tests/paced_digits.cc), with 600 to validate with:
+// while there is a file FOLDER/pace, each record that is read takes as many microseconds as it
+// says.
+std::string WritePacedDigitsJob(const ScratchFolder& folder, int64_t images,
+                                const std::string& extra, int contrast = kPlainContrast);
+
 }  // namespace rubato
 
 #endif  // RUBATO_TESTS_DIGITS_H_
