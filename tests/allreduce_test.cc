@@ -155,6 +155,40 @@ TEST_F(AllreduceRecoveryTest, ScalesWithoutRestartingAnyone) {
   EXPECT_TRUE(training_->ReachStep(Steps(*training_) + 20));
 }
 
+// Notice of an eviction: whoever gets SIGTERM hands its microbatches back and leaves at the end of
+// a step. Nobody computes anything twice, and nothing has failed.
+TEST(AllreduceTest, SigtermCostsNobodyAStep) {
+  ScratchFolder folder;
+  folder.Write("pace", "20000");  // Two thirds of a second a step for one, so that orders arrive.
+  TrainingJob training(folder.path(),
+                       {WritePacedDigitsJob(folder, 640, "workers: {max: 3}\nepochs: 12\n")});
+  ASSERT_TRUE(Eventually([&] { return training.Events("worker_holds").size() >= 3; }));
+  ASSERT_TRUE(training.ReachStep(Steps(training) + 3));
+  const auto workers = training.Alive("worker");
+  ASSERT_EQ(workers.size(), 3u);
+  const nlohmann::json before = training.Show();
+  ASSERT_TRUE(before.is_object());
+  kill(workers[0].pid, SIGTERM);  // The oldest: whoever led must be followed.
+  ASSERT_TRUE(Eventually([&] { return !training.Events("worker_left").empty(); }));
+  EXPECT_EQ(training.Events("worker_left")[0]["worker"], workers[0].id);
+  EXPECT_THAT(training.Events("worker_left")[0]["cause"].get<std::string>(),
+              HasSubstr("exit code 0"));
+  ASSERT_TRUE(training.ReachStep(Steps(training) + 3));
+  const nlohmann::json after = training.Show();
+  ASSERT_TRUE(after.is_object());
+  EXPECT_EQ(after["records_recomputed"], before["records_recomputed"]);
+  for (const auto& worker : {workers[1], workers[2]}) {
+    EXPECT_TRUE(Pids(training.Alive("worker")).contains(worker.pid));
+  }
+  std::filesystem::remove(folder.path() + "/pace");
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ExpectEveryRecordOnce(training.Summary());
+  EXPECT_EQ(training.Summary()["workers"]["lost"], 0);
+  EXPECT_TRUE(training.Events("failure").empty()) << training.Events("failure")[0].dump();
+  EXPECT_EQ(training.Events("group_founded").size(), 1u);
+}
+
 // Ctrl-C saves where all are; --resume goes on there with another number of workers, to the end.
 TEST(AllreduceTest, StopsAndGoesOnWithAnotherNumber) {
   ScratchFolder folder;

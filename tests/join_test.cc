@@ -69,22 +69,26 @@ class Worker {
 // are a majority and train to the end, every record once, to the same weights.
 TEST(JoinTest, NobodyIsNeededNotEvenTheFounder) {
   ScratchFolder folder;
-  const std::string job = WriteDigitsJob(folder, 1500, "epochs: 40\n");
+  // Held back until all have come: a process takes a while to start.
+  folder.Write("pace", "8000");
+  const std::string job = WritePacedDigitsJob(folder, 1500, "epochs: 20\n");
   Worker founder(folder, "founder", job);
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); })) << founder.command().err();
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
+      << founder.command().err();
   Worker second(folder, "second", job, founder.Address());
-  ASSERT_TRUE(Eventually([&] { return second.Trained(2); })) << second.command().err();
+  ASSERT_TRUE(Eventually([&] { return second.Trained(2); }, kLong)) << second.command().err();
   // Through the second: whoever is in the group can let one in.
   Worker third(folder, "third", job, second.Address());
-  ASSERT_TRUE(Eventually([&] { return third.Trained(3) && second.Trained(3); }))
+  ASSERT_TRUE(Eventually([&] { return third.Trained(3) && second.Trained(3); }, kLong))
       << third.command().err();
   kill(founder.command().pid(), SIGKILL);
+  std::filesystem::remove(folder.path() + "/pace");
 
   const CommandResult of_second = second.command().Wait();
   const CommandResult of_third = third.command().Wait();
   EXPECT_EQ(of_second.exit_code, 0) << of_second.err;
   EXPECT_EQ(of_third.exit_code, 0) << of_third.err;
-  EXPECT_THAT(of_second.out, StartsWith("trained 1880 steps, 60000 records; weights "));
+  EXPECT_THAT(of_second.out, StartsWith("trained 940 steps, 30000 records; weights "));
   EXPECT_THAT(of_second.out, HasSubstr("accuracy"));
   EXPECT_EQ(of_second.out, of_third.out);
   EXPECT_EQ(founder.command().Wait().out, "") << "it should not have lived to see the end";
@@ -149,9 +153,12 @@ TEST(JoinTest, WhoLeavesIsNotMissed) {
   kill(founder.command().pid(), SIGTERM);
   const CommandResult left = founder.command().Wait();
   EXPECT_EQ(left.exit_code, 130);
-  // Who finds no time to leave within five seconds keeps a checkpoint.
+  // Who finds no time to leave within five seconds keeps a checkpoint; the other, without the
+  // oldest, is then no majority.
   EXPECT_THAT(left.err, AnyOf(HasSubstr("the others go on"), HasSubstr("with a checkpoint")));
-  EXPECT_TRUE(Eventually([&] { return second.Said(": 1 workers, 1 with the model"); }, kLong));
+  if (left.err.find("the others go on") != std::string::npos) {
+    EXPECT_TRUE(Eventually([&] { return second.Said(": 1 workers, 1 with the model"); }, kLong));
+  }
   kill(second.command().pid(), SIGINT);
   EXPECT_THAT(second.command().Wait().err, HasSubstr("with a checkpoint"));
 }

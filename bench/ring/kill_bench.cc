@@ -93,6 +93,10 @@ int RunKillBench(int rounds) {
     std::printf(",\n");
     Strike(SIGKILL, 1, members, std::min(rounds, 5));
   }
+  for (int victims : {4, 15}) {
+    std::printf(",\n");
+    Strike(SIGKILL, victims, 16, std::min(rounds, 5));
+  }
   // As between machines: nobody sees the others' processes, only their sockets.
   for (int victims : {1, 4, 7}) {
     if (geteuid() != 0) break;

@@ -91,6 +91,33 @@ TEST_F(GroupTest, DifferentWeightsFailTheJob) {
   EXPECT_THAT(Shown().error, HasSubstr("worker-1 and worker-0 have different weights"));
 }
 
+// A worker that lags is named once, and once more when it is level again.
+TEST_F(GroupTest, NamesAStraggler) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  const auto told = [&](const char* kind) {
+    return std::count(job_.events.begin(), job_.events.end(), kind);
+  };
+  GroupReport slow = At(3);
+  slow.lagging = 0.48;
+  Beat(0, At(2));
+  Beat(1, At(2));
+  EXPECT_EQ(told("straggler"), 0);
+  Beat(1, slow);
+  Beat(1, slow);
+  Beat(0, At(3));
+  EXPECT_EQ(told("straggler"), 1);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["straggler"].at("worker")), 1);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["straggler"].at("step")), 3);
+  EXPECT_EQ(std::get<double>(job_.fields["straggler"].at("ratio")), 0.48);
+  EXPECT_THAT(job_.causes["straggler"], HasSubstr("0.48 of the group's median speed"));
+  EXPECT_EQ(told("straggler_recovered"), 0);
+  Beat(1, At(4));
+  Beat(1, At(5));
+  EXPECT_EQ(told("straggler_recovered"), 1);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["straggler_recovered"].at("worker")), 1);
+}
+
 // The state outlives any death but the last holder's; then the newest checkpoint is what is left.
 TEST_F(GroupTest, TheLastHolderTakesTheStateAlong) {
   job_.options.job.checkpoint.every_steps = 2;

@@ -177,6 +177,7 @@ class Master {
   // ---- strategy allreduce (master_group.cc) ----
   bool together() const { return options_.job.strategy == "allreduce"; }
   void HearGroup(WorkerId id, const GroupReport& report, absl::Time now);
+  void TellPace(WorkerId id, const GroupReport& report, bool lagged, absl::Time now);
   GroupOrders OrdersFor(WorkerId id) const;
   void FoundGroup(absl::Time now);
   void FailStep(const FailRequest& request, absl::Time now);

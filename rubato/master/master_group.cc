@@ -1,8 +1,10 @@
 // Strategy allreduce: the workers hold the weights and go through the plan together. The master
 // says who begins, counts what they have committed, and ends the job when all agree on the result.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "rubato/master/master.h"
 
 namespace rubato {
@@ -10,8 +12,13 @@ namespace rubato {
 // What `worker` tells of its group. Only the steps of the group that lives count: a worker of an
 // earlier generation, or one evicted, may have trained on for a while.
 void Master::HearGroup(WorkerId id, const GroupReport& report, absl::Time now) {
+  const GroupReport* before = group_.ReportOf(id);
+  const bool lagged = before != nullptr && before->lagging > 0;
   group_.Hear(id, report);
-  if (report.generation == group_.generation()) NoteChange(report.change, now);
+  if (report.generation == group_.generation()) {
+    NoteChange(report.change, now);
+    TellPace(id, report, lagged, now);
+  }
   if (verdict_.has_value() || report.generation != group_.generation() || !report.holds) return;
   const bool first = members_.FindWorker(id)->commits == 0;
   if (first) Say(now, "worker_holds", {{"worker", id.value()}, {"step", report.steps}});
@@ -28,6 +35,20 @@ void Master::HearGroup(WorkerId id, const GroupReport& report, absl::Time now) {
         {.writer = id, .steps = report.checkpoint_steps, .records = report.checkpoint_records},
         now);
   }
+}
+
+// Its share of the batch follows its speed without a word; this is for people. A restarted master
+// tells of it again.
+void Master::TellPace(WorkerId id, const GroupReport& report, bool lagged, absl::Time now) {
+  const bool lags = report.lagging > 0;
+  if (lags == lagged || verdict_.has_value()) return;
+  Fields fields = {{"worker", id.value()}, {"step", report.steps}};
+  if (!lags) return Say(now, "straggler_recovered", std::move(fields));
+  fields.emplace_back("ratio", report.lagging);
+  Say(now, "straggler", std::move(fields),
+      absl::StrFormat("it computes at %.2f of the group's median speed, and is dealt less of each "
+                      "batch",
+                      report.lagging));
 }
 
 GroupOrders Master::OrdersFor(WorkerId id) const {

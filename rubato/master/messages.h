@@ -117,6 +117,7 @@ struct GroupReport {
   int64_t checkpoint_steps = 0;    // steps
   int64_t checkpoint_records = 0;  // and records.
   GroupChange change;              // The last one.
+  double lagging = 0;  // Slow beside the others: its speed over the group's median; 0: it is not.
   friend bool operator==(const GroupReport&, const GroupReport&) = default;
 };
 // And what it is told.

@@ -7,6 +7,11 @@
 #include "absl/strings/str_format.h"
 
 namespace rubato {
+namespace {
+
+constexpr double kClockSeconds = 0.02;  // Between two reports that tell the rate of steps.
+
+}  // namespace
 
 absl::Status AuthorityOptions::Validate() const {
   if (retry <= absl::ZeroDuration() || answer_within < retry || lease < answer_within) {
@@ -33,7 +38,7 @@ absl::Status ViewAuthority::Receive(const ViewReport& report, absl::Time now) {
                         report.view, view_.number));
   }
   const bool contained = view_.Contains(id);
-  if (contained) heard_[id] = now;
+  if (contained) Clock(report, now);
   if (evicted_.contains(id)) {
     Order(report.from, /*evicted=*/true);
   } else if (!contained && report.view == 0) {
@@ -149,7 +154,7 @@ void ViewAuthority::Advance(absl::Time now) {
       break;
     case Phase::kAsking:
       if (!AllAnswered()) break;
-      after_step_ = EndOfStep();
+      after_step_ = EndOfStep() + Headroom(now - began_);
       Begin(Phase::kAtStepEnd, now);
       break;
     case Phase::kAtStepEnd:
@@ -208,6 +213,24 @@ int64_t ViewAuthority::EndOfStep() const {
     end = std::max(end, report.progress.finished + (report.progress.working ? 1 : 0));
   }
   return end;
+}
+
+// A sign of life, and two of them tell how fast it trains.
+void ViewAuthority::Clock(const ViewReport& report, absl::Time now) {
+  const double seconds = absl::ToDoubleSeconds(now - std::exchange(heard_[report.from.id], now));
+  const auto last = reports_.find(report.from.id);
+  if (report.view != view_.number || last == reports_.end()) return;
+  const double steps =
+      static_cast<double>(report.progress.finished - last->second.progress.finished);
+  if (seconds >= kClockSeconds && steps > 0) rate_ = steps / seconds;
+}
+
+// One, where a step is short beside the patience for it, and twice what the round trip saw. Long
+// steps are hardly ever over just then, and waiting for one more would cost more than redoing it.
+int64_t ViewAuthority::Headroom(absl::Duration round_trip) const {
+  const double patience = rate_ * absl::ToDoubleSeconds(options_.patience) / 4;
+  const double wanted = 1 + 2 * rate_ * absl::ToDoubleSeconds(round_trip);
+  return static_cast<int64_t>(std::min(wanted, patience));
 }
 
 // Whether the next view can be made: holders, learners about to be, and those whom others miss have

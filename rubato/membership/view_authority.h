@@ -11,6 +11,9 @@
 // eight die at once. A member that is out but lives is fenced by its view number, and by its votes
 // being asked for no more.
 //
+// A planned change costs nobody a step: it is set for the end of one that all are still to come to
+// when they hear of it, by what they get done while a question and its answers travel.
+//
 // A view is kept in a journal before anybody hears of it; that is all a restarted master needs. The
 // rest is in the members' reports, which they repeat. Not thread-safe: the master owns it.
 #ifndef RUBATO_MEMBERSHIP_VIEW_AUTHORITY_H_
@@ -100,7 +103,10 @@ class ViewAuthority {
   bool IsHeir(MemberId member) const;
   bool Complete() const;
   bool AllAnswered() const;
+  void Clock(const ViewReport& report, absl::Time now);
   int64_t EndOfStep() const;
+  // Steps that may be over before an order is there, `round_trip` being that of the last one.
+  int64_t Headroom(absl::Duration round_trip) const;
   // Members with a broken link to each other, thinned out until no broken link is left.
   std::set<MemberId> BadlyLinked() const;
   void Decide(absl::Time now);
@@ -125,6 +131,7 @@ class ViewAuthority {
   std::map<MemberId, Loss> out_;
   std::map<MemberId, Loss> accused_;  // The first complaint about each.
   // Of all views of this life.
+  double rate_ = 0;  // Steps a second, by the last two reports that show it; 0: not known.
   std::set<MemberId> evicted_;
   std::map<MemberId, Newcomer> newcomers_;
   std::vector<MemberId> arrivals_;  // Newcomers, the first first.

@@ -163,6 +163,43 @@ TEST(ViewAuthorityTest, APlannedChangeWaitsForTheEndOfTheStep) {
   EXPECT_EQ(Plain(court.authority.view()), ViewOf(6, {0, 4}, 1, 121));
 }
 
+// After which step all are told to let go for member 1, who wants to leave, when they take `rate`
+// steps a second, and the answers come 20 ms after the question; and the last step by then.
+std::pair<int64_t, int64_t> LeavesAfter(double rate) {
+  Court court(ViewOf(5, {0, 1}, 2, 100));
+  uint64_t asked = 0;
+  const auto report = [&](bool leaving) {
+    const auto step =
+        100 + static_cast<int64_t>(rate * absl::ToDoubleSeconds(court.now - absl::UnixEpoch()));
+    for (int id : {0, 1}) {
+      ViewReport told{.from = M(id), .view = 5, .leaving = leaving && id == 1};
+      told.progress = {step, step, step, true};
+      told.answers = asked;
+      court.Send(told);
+    }
+    return step;
+  };
+  report(/*leaving=*/false);
+  court.RunFor(absl::Milliseconds(400));
+  report(/*leaving=*/true);
+  court.authority.TakeOrders();
+  court.RunFor(absl::Milliseconds(120));
+  for (const auto& send : court.authority.TakeOrders()) asked = send.order.sequence;
+  const int64_t step = report(/*leaving=*/true);
+  const std::vector<ViewAuthority::Send> orders = court.authority.TakeOrders();
+  EXPECT_EQ(orders.size(), 2);
+  return {orders.empty() ? -1 : orders[0].order.after_step, step};
+}
+
+// While an order travels they train on: one for a step that is over would cost them the next.
+TEST(ViewAuthorityTest, AFastGroupIsToldAheadOfTime) {
+  const auto [after, step] = LeavesAfter(200);
+  EXPECT_GE(after, step + 1 + 4) << "they take 4 steps in 20 ms";
+  EXPECT_LE(after, step + 20) << "and nobody wants to wait";
+  const auto [slow_after, slow_step] = LeavesAfter(5);
+  EXPECT_EQ(slow_after, slow_step + 2);
+}
+
 // A and B both talk to the master but not to each other: the younger makes room.
 TEST(ViewAuthorityTest, ABrokenLinkCostsTheYounger) {
   Court court(ViewOf(5, {0, 1, 2}, 3, 100));

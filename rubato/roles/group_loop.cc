@@ -273,6 +273,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   computed_ = absl::ZeroDuration();
   computed_positions_ = 0;
   if (!*training) {
+    group_->DoNotMeasure();
     Rest();
   } else if (plan->quota.size() > 0) {
     StopEvaluating();
@@ -286,6 +287,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   if (summed.ok()) {
     RUBATO_ASSIGN_OR_RETURN(applied, Commit());
   }
+  if (applied && *training && quota_.size() > 0) WatchPace();
   if (applied) return Outcome::kGoOn;
   MutexLock lock(mu_);  // The view has changed: the step begins again.
   time_.Redone(computed_);
@@ -475,6 +477,19 @@ void GroupLoop::TellChange() {
                     .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
                     .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
                     .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
+}
+
+void GroupLoop::WatchPace() {
+  if (!pace_.Observe(group_->pace())) return;
+  {
+    MutexLock lock(mu_);
+    report_.lagging = pace_.lagging() ? pace_.pace() : 0;
+  }
+  if (control_) return control_->BeatNow();
+  std::fprintf(stderr, "step %d: %s, computing at %.2f of the group's median speed\n",
+               static_cast<int>(replica_->steps()),
+               pace_.lagging() ? "slow beside the others" : "level with the others again",
+               pace_.pace());
 }
 
 void GroupLoop::TellProgress() {

@@ -27,6 +27,7 @@
 #include "rubato/job/job_spec.h"
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
+#include "rubato/ring/straggler.h"
 #include "rubato/roles/gradient_stream.h"
 #include "rubato/roles/group_evaluator.h"
 #include "rubato/roles/loss_mean.h"
@@ -89,6 +90,8 @@ class GroupLoop {
   absl::Status SumVotes();
   void SayWhyItWaits(const absl::Status& status);
   void TellChange();
+  // After a step of training: whether this worker is slow beside the others.
+  void WatchPace();
   absl::Status ComputeRun(const PlanRange& step, Quota run);
   void CastVotes();
   void Rest();
@@ -122,9 +125,10 @@ class GroupLoop {
   std::optional<CanonicalSum> canonical_;  // Deterministic: its gradients.
   absl::Duration computed_;                // For the step in hand,
   int64_t computed_positions_ = 0;         // to be told apart if it must begin again.
-  absl::Time seen_;                        // The group, when it last took a step.
-  absl::Time said_;                        // Why it waits.
-  absl::Time beaten_;                      // At rest: when the master was last asked.
+  StragglerWatch pace_;
+  absl::Time seen_;    // The group, when it last took a step.
+  absl::Time said_;    // Why it waits.
+  absl::Time beaten_;  // At rest: when the master was last asked.
 
   Mutex obey_mu_;
   ElasticGroup* obeying_ ABSL_GUARDED_BY(obey_mu_) = nullptr;  // Takes the master's orders.

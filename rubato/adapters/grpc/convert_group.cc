@@ -22,6 +22,7 @@ wire::GroupReport ToWire(const GroupReport& in) {
   out.mutable_change()->set_agree_us(in.change.agree_us);
   out.mutable_change()->set_reconnect_us(in.change.reconnect_us);
   out.mutable_change()->set_redo_us(in.change.redo_us);
+  out.set_lagging(in.lagging);
   return out;
 }
 
@@ -44,6 +45,7 @@ GroupReport FromWire(const wire::GroupReport& in) {
                 .agree_us = in.change().agree_us(),
                 .reconnect_us = in.change().reconnect_us(),
                 .redo_us = in.change().redo_us()};
+  out.lagging = in.lagging();
   return out;
 }
 

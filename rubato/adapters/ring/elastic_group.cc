@@ -16,6 +16,7 @@
 #include "rubato/adapters/ring/state_exchange.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/ring/straggler.h"
 
 namespace rubato {
 namespace {
@@ -67,6 +68,7 @@ class Group : public ElasticGroup {
   absl::Status Allreduce(absl::Span<float> values) override;
   void StartAllreduce(absl::Span<float> values) override;
   absl::Status Wait() override;
+  void DoNotMeasure() override { measured_ = false; }
   absl::Status AllreduceCanonical(const CanonicalSum& mine, absl::Span<float> sum) override;
   absl::Status Broadcast(absl::Span<char> bytes, int root) override;
   absl::Status Barrier() override;
@@ -77,6 +79,7 @@ class Group : public ElasticGroup {
   bool learning() const override { return learning_; }
   std::string address() const override { return absl::StrCat(self_.host, ":", self_.port); }
   ChangeTimes last_change() const override { return change_; }
+  double pace() const override { return PaceOf(speeds_, view_.holders, rank_); }
   void Leave() override;
   void Obey(const ViewOrder& order) override;
 
@@ -124,6 +127,7 @@ class Group : public ElasticGroup {
   Quota quota_;
   absl::Time step_began_;
   absl::Duration waited_;  // For others, since then.
+  bool measured_ = true;   // Whether the step tells this member's speed.
   SpeedMeter meter_;
   std::vector<float> speeds_;
 
@@ -309,6 +313,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
   quotas_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders);
   quota_ = quotas_[rank_];
   waited_ = absl::ZeroDuration();
+  measured_ = true;
   step_began_ = ControlLoop::Now();
   return StepPlan{finished_ + 1, view_.number, quota_, rank_, view_.size()};
 }
@@ -392,7 +397,8 @@ absl::StatusOr<bool> Group::Commit() {
   const absl::Status reduced = Wait();
   if (!reduced.ok() && !absl::IsAborted(reduced)) return reduced;
   if (!reduced.ok()) return AwaitVerdict();
-  meter_.Record(quota_.size(), absl::ToDoubleSeconds(ControlLoop::Now() - step_began_ - waited_));
+  const absl::Duration computed = ControlLoop::Now() - step_began_ - waited_;
+  if (measured_) meter_.Record(quota_.size(), absl::ToDoubleSeconds(computed));
   const auto may = [&](auto what) {
     return entered_ && control_->Call([&](Peer& peer, absl::Time now) {
       return (peer.*what)(view_.number, step, now);

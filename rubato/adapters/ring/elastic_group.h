@@ -112,6 +112,8 @@ class ElasticGroup {
   virtual void StartAllreduce(absl::Span<float> values) = 0;
   // Until all that was started is done. Commit does this itself.
   virtual absl::Status Wait() = 0;
+  // The step under way says nothing of this member's speed: it computes none of its microbatches.
+  virtual void DoNotMeasure() = 0;
   // Deterministic mode: the sum of all microbatches in an order of additions that belongs to their
   // numbers, so that it has the same bits for every number of workers and every division among
   // them. `mine` is the sum over this member's quota. Always fp32. Moves as many buffers as there
@@ -136,6 +138,9 @@ class ElasticGroup {
   virtual bool learning() const = 0;
   virtual std::string address() const = 0;  // For others to join.
   virtual ChangeTimes last_change() const = 0;
+  // This member's speed over the median of all who hold the state, as of the last step; 1 while
+  // there is nothing to compare. What StragglerWatch wants to know.
+  virtual double pace() const = 0;
 
   // Asks to go. The others still need this member for the running step: go on training until
   // BeginStep returns CANCELLED. Nobody loses a step by it.

@@ -17,6 +17,7 @@
 #include "rubato/membership/view_authority.h"
 #include "rubato/membership/wire.h"
 #include "rubato/ring/canonical.h"
+#include "rubato/ring/straggler.h"
 
 namespace rubato {
 namespace {
@@ -148,6 +149,7 @@ class Trainee {
   int64_t step() const { return step_; }
   int holders() const { return holders_; }
   int share() const { return share_; }
+  bool lagging() const { return lagging_; }
   const std::vector<float>& weights() const { return weights_; }
 
  private:
@@ -165,6 +167,7 @@ class Trainee {
       const absl::Status committed = group_->Commit().status();
       EXPECT_TRUE(committed.ok()) << committed;
       if (!committed.ok()) return;
+      if (share_ > 0 && watch_.Observe(group_->pace())) lagging_ = watch_.lagging();
       holders_ = group_->view().holders;
       if (!group_->learning()) step_ = group_->step();
     }
@@ -201,6 +204,8 @@ class Trainee {
   std::atomic<int64_t> step_{0};
   std::atomic<int> holders_{0};
   std::atomic<int> share_{0};
+  StragglerWatch watch_;
+  std::atomic<bool> lagging_{false};
   std::thread thread_;
 };
 
@@ -289,12 +294,13 @@ TEST_P(IssuedGroupTest, InDeterministicModeTheNumberOfWorkersCannotBeSeen) {
   }
 }
 
-// A worker that needs four times as long for a microbatch is dealt fewer of them.
+// A worker that needs four times as long for a microbatch is dealt fewer of them, and named.
 TEST(IssuedGroupSpeedTest, TheSlowGetLess) {
   Master master;
   Trainee fast(master, {.pace = absl::Milliseconds(2)});
   Trainee slow(master, {.pace = absl::Milliseconds(8)});
   EXPECT_TRUE(Eventually([&] { return slow.share() >= 1 && fast.share() >= slow.share() + 3; }));
+  EXPECT_TRUE(Eventually([&] { return slow.lagging(); }));
 }
 
 INSTANTIATE_TEST_SUITE_P(Planes, IssuedGroupTest, testing::Values(true, false),
