@@ -39,6 +39,18 @@ TEST(FeaturesTest, InitAndTrainNeedNoEditing) {
   EXPECT_EQ(RunRubato({"init", "--data", "people.csv"}, folder.path()).exit_code, 2);
 }
 
+// A name may have quotes, as a query has them around its columns.
+TEST(FeaturesTest, InitWritesWhatItWasTold) {
+  ScratchFolder folder;
+  folder.Write("my \"people\".csv", PeopleCsv(300, 0));
+  const CommandResult init =
+      RunRubato({"init", "--data", "my \"people\".csv", "--label", "income"}, folder.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  const CommandResult analyze = RunRubato({"analyze", "job.yaml", "--json"}, folder.path());
+  ASSERT_EQ(analyze.exit_code, 0) << analyze.err;
+  EXPECT_EQ(nlohmann::json::parse(analyze.out)["rows"], 300);
+}
+
 // Films of which those with more of drama than of action are liked; nothing but the bag says so.
 TEST(FeaturesTest, ABagWithWeightsIsLearnedFrom) {
   const auto films = [](int rows, int start) {

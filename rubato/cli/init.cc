@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/features_file.h"
@@ -28,24 +29,27 @@ struct InitFlags {
   bool force = false;
 };
 
+// Of files and queries, in which quotes may stand.
+std::string PathList(const std::vector<std::string>& paths) {
+  std::vector<std::string> quoted;
+  for (const std::string& path : paths) {
+    const std::string inner = absl::StrReplaceAll(path, {{"\\", "\\\\"}, {"\"", "\\\""}});
+    quoted.push_back(absl::StrCat("\"", inner, "\""));
+  }
+  return absl::StrCat("[", absl::StrJoin(quoted, ", "), "]");
+}
+
 // Only what differs from the defaults; a job file of forty keys helps nobody.
 std::string JobText(const JobSpec& spec) {
-  const auto list = [](const std::vector<std::string>& paths) {
-    std::string text = "[";
-    for (const std::string& path : paths) {
-      absl::StrAppend(&text, text.size() > 1 ? ", " : "", "\"", path, "\"");
-    }
-    return text + "]";
-  };
   const DataSpec& data = spec.data;
   std::vector<std::string> options;
   for (const auto& [name, value] : spec.model_options) options.push_back(name + ": " + value);
   std::string text =
       absl::StrCat("name: ", spec.name, "\nmodel: ", spec.model, "\nmodel_options: {",
                    absl::StrJoin(options, ", "), "}\nfeatures: features.yaml\n",
-                   "data:\n  train: ", list(data.train), "\n");
+                   "data:\n  train: ", PathList(data.train), "\n");
   if (!data.validation.empty()) {
-    absl::StrAppend(&text, "  validation: ", list(data.validation), "\n");
+    absl::StrAppend(&text, "  validation: ", PathList(data.validation), "\n");
   }
   absl::StrAppend(&text, "  format: ", data.format, "\n");
   if (!data.header) absl::StrAppend(&text, "  header: false\n");
@@ -121,7 +125,8 @@ void AddInit(Cli& cli) {
       ->required();
   command->add_option("--validation", flags->validation, "Files or globs to evaluate on.");
   command->add_option("--label", flags->label,
-                      "The label's column, by name or by number; by default the first.");
+                      "The label's column, by its number where there is no header; by default "
+                      "the first.");
   command->add_option("--model", flags->model, "The model to train.");
   command->add_option("--out", flags->out, "Folder for job.yaml and features.yaml.");
   command->add_flag("--force", flags->force, "Replace files that are there.");

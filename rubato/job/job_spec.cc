@@ -187,8 +187,8 @@ absl::Status CheckEvaluate(const EvaluateSpec& spec, const std::string& strategy
     return Invalid("evaluate.lower_rate", spec.lower_rate, " is not above 0 and at most 1");
   }
   if (strategy != "ps" && (spec.lower_rate < 1 || spec.keep_best)) {
-    return absl::UnimplementedError(
-        "evaluate.lower_rate, evaluate.keep_best: not with strategy allreduce yet");
+    return Invalid(spec.keep_best ? "evaluate.keep_best" : "evaluate.lower_rate",
+                   "is not there with strategy: allreduce yet; take it out, or use strategy: ps");
   }
   return absl::OkStatus();
 }

@@ -150,6 +150,18 @@ TEST(ValidateTest, KeysOfTheOtherStrategyAreNamed) {
        },
        "tables.ttl_steps: 100 does nothing with strategy: allreduce, which has no servers; take it "
        "out, or use strategy: ps"},
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.evaluate.keep_best = true;
+       },
+       "evaluate.keep_best: is not there with strategy: allreduce yet; take it out, or use "
+       "strategy: ps"},
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.evaluate.lower_rate = 0.1;
+       },
+       "evaluate.lower_rate: is not there with strategy: allreduce yet; take it out, or use "
+       "strategy: ps"},
       {[](JobSpec& s) { s.allreduce.wire = "bf16"; },
        "allreduce.wire: bf16 does nothing with strategy: ps; take it out, or use strategy: "
        "allreduce"},

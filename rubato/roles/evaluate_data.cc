@@ -28,8 +28,9 @@ struct Part {
 
 // Records [begin, end) through one model.
 absl::StatusOr<Part> EvaluatePart(const DataSpec& spec, RecordSource& source,
-                                  const RecordParser& parser, Trainer& trainer, FrozenModel& model,
-                                  int64_t begin, int64_t end) {
+                                  const RecordParser& parser, const GroupColumn& group,
+                                  Scorer& scorer, int64_t begin, int64_t end) {
+  Trainer& trainer = *scorer.trainer;
   const int64_t width = trainer.score_width();
   TaskReader reader(source, parser,
                     {.batch_size = kBatchRecords,
@@ -37,7 +38,7 @@ absl::StatusOr<Part> EvaluatePart(const DataSpec& spec, RecordSource& source,
                      .skip_bad_rows = spec.bad_rows == "skip",
                      .score_width = width});
   reader.Start({.kind = TaskKind::kEvaluate, .begin = begin, .end = end, .committed = begin});
-  Evaluation evaluation(width);
+  Evaluation evaluation(width, group);
   Part part = {.records = end - begin};
   BatchKey key;
   Batch batch;
@@ -46,7 +47,7 @@ absl::StatusOr<Part> EvaluatePart(const DataSpec& spec, RecordSource& source,
     if (!more) break;
     part.bad_rows += reader.skipped().count;
     if (batch.rows == 0) continue;
-    RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> scores, model.Predict(batch));
+    RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> scores, scorer.model->Predict(batch));
     evaluation.Add(batch, scores, trainer.Metrics(batch, scores));
   }
   part.sums = evaluation.sums();
@@ -131,6 +132,8 @@ absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData&
                                            const ShowProgress& show) {
   const int64_t parts_in_all = (data.records() + kPartRecords - 1) / kPartRecords;
   workers = static_cast<int>(std::clamp<int64_t>(workers, 1, std::max<int64_t>(1, parts_in_all)));
+  RUBATO_ASSIGN_OR_RETURN(const GroupColumn group,
+                          FindGroup(data.parser().shape(), servable.job.evaluate.group));
   // Models are made before any thread starts: that is where libtorch is set up.
   std::vector<Scorer> scorers;
   std::vector<std::unique_ptr<RecordSource>> sources;
@@ -144,8 +147,8 @@ absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData&
     threads.emplace_back([&, i] {
       while (const std::optional<int64_t> begin = parts.Take()) {
         const int64_t end = std::min(*begin + kPartRecords, data.records());
-        parts.Give(*begin, EvaluatePart(servable.job.data, *sources[i], data.parser(),
-                                        *scorers[i].trainer, *scorers[i].model, *begin, end));
+        parts.Give(*begin, EvaluatePart(servable.job.data, *sources[i], data.parser(), group,
+                                        scorers[i], *begin, end));
       }
     });
   }
