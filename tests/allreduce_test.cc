@@ -161,8 +161,9 @@ TEST(AllreduceTest, SigtermCostsNobodyAStep) {
   ScratchFolder folder;
   folder.Write("pace", "20000");  // Two thirds of a second a step for one, so that orders arrive.
   TrainingJob training(folder.path(),
-                       {WritePacedDigitsJob(folder, 640, "workers: {max: 3}\nepochs: 12\n")});
-  ASSERT_TRUE(Eventually([&] { return training.Events("worker_holds").size() >= 3; }));
+                       {WritePacedDigitsJob(folder, 640, "workers: {max: 3}\nepochs: 20\n")});
+  ASSERT_TRUE(
+      Eventually([&] { return training.Events("worker_holds").size() >= 3; }, absl::Seconds(150)));
   ASSERT_TRUE(training.ReachStep(Steps(training) + 3));
   const auto workers = training.Alive("worker");
   ASSERT_EQ(workers.size(), 3u);
