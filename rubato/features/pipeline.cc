@@ -188,6 +188,7 @@ void Pipeline::AppendBags(const std::vector<FeatureColumn>& from, size_t rows, B
 
 void Pipeline::Apply(const RawChunk& chunk, Batch* batch) const {
   const size_t rows = chunk.rows();
+  if (rows == 0) return;
   const size_t dense_begin = batch->dense.size(), ids_begin = batch->ids.size();
   batch->labels.insert(batch->labels.end(), chunk.labels().begin(), chunk.labels().end());
   batch->dense.resize(dense_begin + rows * shape_.dense.size());
