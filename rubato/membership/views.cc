@@ -111,6 +111,7 @@ void Views::Adopt(const GroupView& view, absl::Time now) {
     if (view_.Contains(self_.id)) Fence();
     return;
   }
+  Settle();
   const bool bug = options_.bug != RingBug::kNone;
   if (!bug && !MayEnter(view)) return Fence();
   for (const GroupMember& member : view_.members) {
@@ -147,8 +148,10 @@ void Views::Fence() {
 
 void Views::Freeze(absl::Time now) {
   if (options_.bug == RingBug::kNoFencing) return;
-  if (!frozen_) frozen_since_ = now;
+  if (frozen_) return;
+  frozen_since_ = now;
   frozen_ = true;
+  Settle();
 }
 
 void Views::HandlePrepare(const ViewMessage& message, absl::Time now) {
