@@ -161,7 +161,9 @@ TEST(AllreduceTest, SigtermCostsNobodyAStep) {
   ScratchFolder folder;
   folder.Write("pace", "20000");  // Two thirds of a second a step for one, so that orders arrive.
   TrainingJob training(folder.path(),
-                       {WritePacedDigitsJob(folder, 640, "workers: {max: 3}\nepochs: 20\n")});
+                       {WritePacedDigitsJob(folder, 640,
+                                            "workers: {max: 3}\nepochs: 20\n"
+                                            "elastic: {lease: 15s}\n")});  // Busy is not lost.
   ASSERT_TRUE(
       Eventually([&] { return training.Events("worker_holds").size() >= 3; }, absl::Seconds(150)));
   ASSERT_TRUE(training.ReachStep(Steps(training) + 3));

@@ -8,8 +8,6 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "rubato/adapters/ring/elastic_group.h"
-
 namespace rubato {
 namespace {
 
@@ -45,7 +43,7 @@ std::vector<double> RunOnce(const Contender& contender, int size, int runs) {
 absl::StatusOr<std::unique_ptr<ElasticGroup>> OpenGroup(const GroupCase& what, const Place& place) {
   GroupOptions options;
   options.shared_memory = what.shared_memory;
-  options.microbatches = place.size;
+  options.microbatches = what.microbatches > 0 ? what.microbatches : place.size;
   // The longest leases there are cost a packet a second.
   options.network = what.elastic ? GroupNetwork::kLoopback : GroupNetwork::kWan;
   if (place.rank > 0) {
@@ -61,27 +59,18 @@ absl::StatusOr<std::unique_ptr<ElasticGroup>> OpenGroup(const GroupCase& what, c
   return group;
 }
 
-// Steps until all are there and hold the (empty) state; true with a step begun.
-bool Gather(ElasticGroup& group, int size) {
-  std::vector<float> tiny(1);
-  while (true) {
-    if (!group.BeginStep().ok()) return false;
-    if (group.view().holders == size) return true;
-    usleep(500);
-    if (group.Allreduce(absl::MakeSpan(tiny)).ok()) group.Commit().IgnoreError();
-  }
-}
-
 bool TakeStep(const GroupCase& what, ElasticGroup& group, std::vector<float>& values) {
   const size_t piece = values.size() / static_cast<size_t>(what.buckets);
   for (int bucket = 0; bucket < what.buckets; ++bucket) {
     if (what.compute_us > 0) usleep(what.compute_us / what.buckets);
-    if (!what.overlap) continue;
+    if (!what.overlap || bucket + 1 == what.buckets) continue;
     group.StartAllreduce(absl::MakeSpan(values).subspan(piece * bucket, piece));
   }
-  if (what.overlap) return group.Wait().ok();
-  for (int bucket = 0; bucket < what.buckets && what.elements > 0; ++bucket) {
-    if (!group.Allreduce(absl::MakeSpan(values).subspan(piece * bucket, piece)).ok()) return false;
+  if (what.elements == 0) return true;
+  for (int bucket = what.overlap ? what.buckets - 1 : 0; bucket < what.buckets; ++bucket) {
+    const absl::Span<float> part = absl::MakeSpan(values).subspan(piece * bucket, piece);
+    const bool last = what.elastic && !what.apart && bucket + 1 == what.buckets;
+    if (!(last ? group.AllreduceLast(part) : group.Allreduce(part)).ok()) return false;
   }
   return true;
 }
@@ -108,20 +97,37 @@ std::map<std::string, Timing> RunContest(const std::vector<Contender>& contender
   return timings;
 }
 
-std::vector<double> RunGroup(const GroupCase& what, const Place& place) {
+std::unique_ptr<ElasticGroup> MeetOthers(const GroupCase& what, const Place& place,
+                                         StepPlan& plan) {
   auto group = OpenGroup(what, place);
-  if (!group.ok() || !Gather(**group, place.size)) return {};
+  if (!group.ok()) return nullptr;
+  std::vector<float> tiny(1);
+  while (true) {
+    const absl::StatusOr<StepPlan> begun = (*group)->BeginStep();
+    if (!begun.ok()) return nullptr;
+    plan = *begun;
+    if ((*group)->view().holders == place.size) return *std::move(group);
+    (*group)->DoNotMeasure();
+    usleep(500);
+    if ((*group)->Allreduce(absl::MakeSpan(tiny)).ok()) (*group)->Commit().IgnoreError();
+  }
+}
+
+std::vector<double> RunGroup(const GroupCase& what, const Place& place) {
+  StepPlan plan;
+  const std::unique_ptr<ElasticGroup> group = MeetOthers(what, place, plan);
+  if (group == nullptr) return {};
   std::vector<float> values(static_cast<size_t>(what.elements), 1.0f);
   std::vector<double> micros;
   for (int i = 0; i < place.runs + 2; ++i) {
     const int64_t begin = NowNanos();
-    if (what.elastic && i > 0 && !(*group)->BeginStep().ok()) return {};
-    if (!TakeStep(what, **group, values)) return {};
-    if (what.elastic && !(*group)->Commit().ok()) return {};
-    if (what.together && !(*group)->Barrier().ok()) return {};
+    if (what.elastic && i > 0 && !group->BeginStep().ok()) return {};
+    if (!TakeStep(what, *group, values)) return {};
+    if (what.elastic && !group->Commit().ok()) return {};
+    if (what.together && !group->Barrier().ok()) return {};
     if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);
   }
-  (*group)->Barrier().IgnoreError();
+  group->Barrier().IgnoreError();
   return micros;
 }
 

@@ -6,10 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "bench/ring/fleet.h"
+#include "rubato/adapters/ring/elastic_group.h"
 
 namespace rubato {
 
@@ -40,12 +42,17 @@ std::map<std::string, Timing> RunContest(const std::vector<Contender>& contender
 struct GroupCase {
   bool shared_memory = true;
   bool elastic = false;    // Every step begins and is voted for; there are leases.
+  bool apart = false;      // The votes do not ride in the last reduction, but follow it.
   bool together = false;   // Without that, but nobody goes on before all have the sum.
   int64_t elements = 0;    // In all,
   int buckets = 1;         // in so many pieces of the same size.
   int64_t compute_us = 0;  // A device is busy so long, piece by piece, and the processor is not.
   bool overlap = false;    // A piece is summed while the device computes the next.
+  int microbatches = 0;    // Of a step, in all; 0: one for each process.
 };
+// Joins the others, and returns when all are there and hold the (empty) state, with a step begun;
+// null if that fails.
+std::unique_ptr<ElasticGroup> MeetOthers(const GroupCase& what, const Place& place, StepPlan& plan);
 std::vector<double> RunGroup(const GroupCase& what, const Place& place);
 
 }  // namespace rubato

@@ -75,7 +75,7 @@ int TrainingFleet::Train(int index) {
     if (!plan.ok()) continue;
     usleep(static_cast<useconds_t>(options_.compute_us));
     std::fill(gradients.begin(), gradients.end(), 1.0f);
-    if (!(*group)->Allreduce(absl::MakeSpan(gradients)).ok()) continue;
+    if (!(*group)->AllreduceLast(absl::MakeSpan(gradients)).ok()) continue;
     const auto committed = (*group)->Commit();
     if (!committed.ok() || !*committed) continue;
     const ChangeTimes change = (*group)->last_change();

@@ -1,5 +1,5 @@
-// ring_bench allreduce [PROCESSES [BYTES]] | kill | join | grow | steady | overlap [ROUNDS] |
-// --quick
+// ring_bench allreduce [PROCESSES [BYTES]] | kill | join | grow | steady | overlap | straggler
+// [ROUNDS] | --quick
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -13,11 +13,10 @@ struct Case {
   int (*run)(int rounds);
   int rounds;
 };
-constexpr Case kCases[] = {{"kill", rubato::RunKillBench, 20},
-                           {"join", rubato::RunJoinBench, 7},
-                           {"grow", rubato::RunGrowBench, 5},
-                           {"steady", rubato::RunSteadyBench, 7},
-                           {"overlap", rubato::RunOverlapBench, 5}};
+constexpr Case kCases[] = {
+    {"kill", rubato::RunKillBench, 20},      {"join", rubato::RunJoinBench, 7},
+    {"grow", rubato::RunGrowBench, 5},       {"steady", rubato::RunSteadyBench, 7},
+    {"overlap", rubato::RunOverlapBench, 5}, {"straggler", rubato::RunStragglerBench, 3}};
 
 }  // namespace
 
@@ -38,6 +37,6 @@ int main(int argc, char** argv) {
   }
   std::fprintf(stderr,
                "usage: ring_bench allreduce [PROCESSES [BYTES]] | kill | join | grow | steady | "
-               "overlap [ROUNDS] | --quick\n");
+               "overlap | straggler [ROUNDS] | --quick\n");
   return 2;
 }

@@ -25,6 +25,7 @@ int RunOverlapBench(int rounds);
 int RunKillBench(int rounds);
 int RunJoinBench(int rounds);
 int RunGrowBench(int rounds);
+int RunStragglerBench(int rounds);
 
 }  // namespace rubato
 

@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
     }
     AddGradients(&model, &step);
     usleep(10000); /* A heavier model. */
-    if (rubato_group_allreduce(group, model.gradients, 2) != 0) continue;
+    if (rubato_group_allreduce_last(group, model.gradients, 2) != 0) continue;
     if (rubato_group_commit(group) != 0) continue;
     if (step.step % every == 0 && !rubato_group_learning(group)) {
       printf("step %lld: y = %.6f x + %.6f (%d members)\n", (long long)step.step,

@@ -23,6 +23,16 @@ Json Goodput(const TimeSpent& spent) {
           {"other", spent.total() > 0 ? spent.other / total : 1.0}};
 }
 
+// Workers that are slow beside the others right now, and how slow.
+Json Stragglers(const Snapshot& snapshot) {
+  Json stragglers = Json::array();
+  for (const ProcessStatus& process : snapshot.processes) {
+    if (process.lagging <= 0) continue;
+    stragglers.push_back({{"worker", process.id}, {"ratio", process.lagging}});
+  }
+  return stragglers;
+}
+
 void AddLine(std::string& table, absl::string_view name, absl::string_view value) {
   absl::StrAppendFormat(&table, "  %-12s %s\n", name, value);
 }
@@ -69,6 +79,7 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
         {"lost", snapshot.workers_lost},
         {"joined", snapshot.workers_joined},
         {"max", snapshot.workers_max}}},
+      {"stragglers", Stragglers(snapshot)},
       {"servers", {{"started", snapshot.servers_started}, {"lost", snapshot.servers_lost}}},
       {"master_restarts", snapshot.master_restarts},
       {"fenced_pushes", snapshot.fenced_pushes},
@@ -125,6 +136,11 @@ std::string SummaryTable(const Json& summary) {
       table, "workers",
       absl::StrFormat("%d started, %d lost, at most %d at once", workers["started"].get<int64_t>(),
                       workers["lost"].get<int64_t>(), workers["max"].get<int64_t>()));
+  for (const Json& slow : summary.value("stragglers", Json::array())) {
+    AddLine(table, "straggler",
+            absl::StrFormat("worker-%d, at %.2f of the median speed", slow["worker"].get<int64_t>(),
+                            slow["ratio"].get<double>()));
+  }
   AddLine(table, "servers",
           absl::StrFormat("%d started, %d lost; master restarted %d times",
                           servers["started"].get<int64_t>(), servers["lost"].get<int64_t>(),

@@ -33,6 +33,19 @@ JobSpec Spec() {
   return spec;
 }
 
+// Who is slow beside the others is listed, for people and programs.
+TEST(SummaryTest, NamesStragglers) {
+  Snapshot snapshot = HalfWay();
+  const auto summary = [&] { return SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job"); };
+  EXPECT_EQ(summary()["stragglers"].dump(), "[]");
+  EXPECT_THAT(SummaryTable(summary()), Not(HasSubstr("straggler")));
+  snapshot.processes = {{.id = 0, .state = "running"},
+                        {.id = 4, .state = "running", .lagging = 0.5}};
+  EXPECT_EQ(summary()["stragglers"].dump(), R"([{"worker":4,"ratio":0.5}])");
+  EXPECT_THAT(SummaryTable(summary()),
+              HasSubstr("straggler    worker-4, at 0.50 of the median speed"));
+}
+
 TEST(ProgressLineTest, EightyColumnsHoldAllThatMatters) {
   const std::string line = ProgressLine(HalfWay(), Spec(), 55'000, 79);
   EXPECT_EQ(line, " 50% 55.0 k rec/s ETA 1m 31s workers 3/3 servers 2/2 loss 0.4512 auc 0.7853");

@@ -9,8 +9,10 @@
 namespace rubato {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Pair;
 
 // 40 records in 8 steps of 5; two workers to begin with.
 class GroupTest : public testing::Test {
@@ -42,6 +44,14 @@ class GroupTest : public testing::Test {
     return report;
   }
   const Snapshot Shown() const { return job_.master->snapshot(); }
+  // Who is shown to be slow beside the others, and how slow.
+  std::map<int64_t, double> Lagging() const {
+    std::map<int64_t, double> lagging;
+    for (const ProcessStatus& process : Shown().processes) {
+      if (process.lagging > 0) lagging[process.id] = process.lagging;
+    }
+    return lagging;
+  }
 
   FakeJob job_;
   int64_t wanted_ = 0;
@@ -107,6 +117,7 @@ TEST_F(GroupTest, NamesAStraggler) {
   Beat(1, slow);
   Beat(0, At(3));
   EXPECT_EQ(told("straggler"), 1);
+  EXPECT_THAT(Lagging(), ElementsAre(Pair(1, 0.48)));
   EXPECT_EQ(std::get<int64_t>(job_.fields["straggler"].at("worker")), 1);
   EXPECT_EQ(std::get<int64_t>(job_.fields["straggler"].at("step")), 3);
   EXPECT_EQ(std::get<double>(job_.fields["straggler"].at("ratio")), 0.48);
@@ -115,6 +126,7 @@ TEST_F(GroupTest, NamesAStraggler) {
   Beat(1, At(4));
   Beat(1, At(5));
   EXPECT_EQ(told("straggler_recovered"), 1);
+  EXPECT_THAT(Lagging(), IsEmpty());
   EXPECT_EQ(std::get<int64_t>(job_.fields["straggler_recovered"].at("worker")), 1);
 }
 

@@ -172,6 +172,12 @@ Snapshot Master::snapshot() const {
     snapshot.bytes += server.last.bytes;
   }
   for (const auto& [id, worker] : members_.workers()) snapshot.spent.Add(worker.spent);
+  for (ProcessStatus& process : snapshot.processes) {
+    const bool runs = process.role == Role::kWorker && process.state == "running";
+    const GroupReport* report = runs ? group_.ReportOf(WorkerId(process.id)) : nullptr;
+    const bool counts = report != nullptr && report->generation == group_.generation();
+    if (counts && !verdict_.has_value()) process.lagging = report->lagging;
+  }
   return snapshot;
 }
 

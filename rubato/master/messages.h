@@ -245,7 +245,8 @@ struct ProcessStatus {
   int64_t incarnation = 0;
   int64_t pid = 0;
   std::string address;
-  std::string state;  // starting, running, leaving, evicted, lost, exited.
+  std::string state;   // starting, running, leaving, evicted, lost, exited.
+  double lagging = 0;  // See GroupReport::lagging.
 };
 
 // The last change of the number of servers.

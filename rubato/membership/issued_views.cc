@@ -25,6 +25,7 @@ void IssuedViews::Adopt(const GroupView& view) {
     if (view_.Contains(self_.id)) Fence();
     return;
   }
+  Settle();
   if (bug_ == RingBug::kNone && !MayEnter(view)) return Fence();
   Enter(view);
   entered_ = let_go_ = urgent_ = false;
@@ -57,6 +58,7 @@ void IssuedViews::LetGo(bool urgent) {
   let_go_ = true;
   urgent_ = urgent;
   frozen_ = bug_ != RingBug::kNoFencing;
+  if (frozen_) Settle();
   due_ = true;
 }
 

@@ -80,6 +80,7 @@ enum class RingBug : uint8_t {
   kSourceIsRankZero,  // The view begins at its rank 0's step, not at the furthest.
   kForgetPromises,    // A member accepts any ballot.
   kForgetJournal,     // A restarted master has lost the last view that it issued.
+  kVotesStay,         // Whoever lets go leaves its vote where others count it.
 };
 
 // What the next view is made of.

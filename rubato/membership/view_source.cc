@@ -19,6 +19,10 @@ std::vector<Loss> ViewSource::Losses() const {
   return losses;
 }
 
+void ViewSource::Settle() {
+  if (settle_ && settle_()) progress_.voted = progress_.finished + 1;
+}
+
 bool ViewSource::MayEnter(const GroupView& view) const {
   if (!view.Holds(self_.id)) return !view_.Holds(self_.id);
   const bool founder = progress_.applied < 0 && offer_ >= 0 && offer_ == view.step;

@@ -10,7 +10,9 @@
 #define RUBATO_MEMBERSHIP_VIEW_SOURCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -48,6 +50,9 @@ class ViewSource {
   void SetLeaving() { leaving_ = true; }
   // The weights are those after `step`: this member may found the group.
   void Offer(int64_t step) { offer_ = step; }
+  // Called when this member lets go of its view or enters the next: whether the sum of the step
+  // under way turned out to be whole, see StepGate::Settle.
+  void OnLetGo(std::function<bool()> settle) { settle_ = std::move(settle); }
   // How the end of `member` showed itself here; what was noted first stays.
   void NoteLoss(MemberId member, LossReason reason) { losses_.try_emplace(member, reason); }
 
@@ -65,6 +70,8 @@ class ViewSource {
   // from the view just before, at most one step behind and then with that step's sum in hand. If
   // not, the group went on without it, and its state is a branch of its own.
   bool MayEnter(const GroupView& view) const;
+  // What this member votes for is decided now. Before it says how far it is.
+  void Settle();
   // Is `view`'s member from now on.
   void Enter(const GroupView& view);
   void Fence() { fenced_ = frozen_ = true; }
@@ -81,6 +88,7 @@ class ViewSource {
   bool complained_ = false;
   int64_t offer_ = -1;
   std::map<MemberId, LossReason> losses_;
+  std::function<bool()> settle_;
 };
 
 }  // namespace rubato

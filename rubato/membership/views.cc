@@ -96,6 +96,14 @@ void Views::HearNumber(const GroupMember& from, uint64_t number, absl::Time now)
 }
 
 void Views::SetProgress(const StepProgress& progress, absl::Time now) {
+  if (progress.finished > progress_.finished) {
+    const absl::Duration took = now - finished_at_;
+    const bool first = step_time_ == absl::ZeroDuration();
+    if (finished_at_ > absl::InfinitePast()) {
+      step_time_ = first ? took : step_time_ * 0.75 + took * 0.25;
+    }
+    finished_at_ = now;
+  }
   progress_ = progress;
   if (held_ && progress_.finished >= held_->after_step) {
     const ViewMessage prepare = *std::exchange(held_, {});
@@ -111,6 +119,7 @@ void Views::Adopt(const GroupView& view, absl::Time now) {
     if (view_.Contains(self_.id)) Fence();
     return;
   }
+  Settle();
   const bool bug = options_.bug != RingBug::kNone;
   if (!bug && !MayEnter(view)) return Fence();
   for (const GroupMember& member : view_.members) {
@@ -147,8 +156,10 @@ void Views::Fence() {
 
 void Views::Freeze(absl::Time now) {
   if (options_.bug == RingBug::kNoFencing) return;
-  if (!frozen_) frozen_since_ = now;
+  if (frozen_) return;
+  frozen_since_ = now;
   frozen_ = true;
+  Settle();
 }
 
 void Views::HandlePrepare(const ViewMessage& message, absl::Time now) {
@@ -319,9 +330,22 @@ std::vector<GroupMember> Views::Newcomers() const {
 void Views::Propose(bool planned, absl::Time now) {
   round_ = std::max({round_, promised_.round, proposal_ ? proposal_->ballot.round : 0}) + 1;
   proposal_ = Proposal{.ballot = {round_, self_.id}, .planned = planned};
-  proposal_->after_step = planned ? progress_.finished + (progress_.working ? 1 : 0) : 0;
-  proposal_->deadline = now + (planned ? options_.patience : options_.promise_timeout);
+  proposal_->deadline = now + options_.promise_timeout;
+  if (planned) {
+    const int64_t headroom = Headroom(now);
+    proposal_->after_step = progress_.finished + (progress_.working ? 1 : 0) + headroom;
+    proposal_->deadline = now + options_.patience + step_time_ * headroom;
+  }
   Resend(now);
+}
+
+// One, for members of a view are at most one step apart, and as many as are taken while a packet is
+// under way. None where nobody seems to be training.
+int64_t Views::Headroom(absl::Time now) const {
+  const bool rests = now - finished_at_ > step_time_ * 4 + options_.retry;
+  if (step_time_ <= absl::ZeroDuration() || rests) return 0;
+  const double meanwhile = absl::FDivDuration(options_.retry, step_time_);
+  return 1 + static_cast<int64_t>(std::min(meanwhile, 1000.0));
 }
 
 void Views::Resend(absl::Time now) {

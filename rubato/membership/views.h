@@ -139,6 +139,9 @@ class Views : public ViewSource {
   void Propose(bool planned, absl::Time now);
   void SendToHolders(ViewMessage message, absl::Time now);
   void Resend(absl::Time now);
+  // How many steps later a planned change is set, for the others may be ahead of this member by the
+  // time they hear of it, and would drop the step they are in.
+  int64_t Headroom(absl::Time now) const;
   void Advance(absl::Time now);
   void ProposeValue(absl::Time now);
   bool AllLivingPromised() const;
@@ -166,6 +169,8 @@ class Views : public ViewSource {
   uint64_t seen_number_ = 0;    // The highest number met, member of that view or not.
   absl::Time last_tick_ = absl::InfinitePast();
   absl::Time planned_since_ = absl::InfiniteFuture();
+  absl::Time finished_at_ = absl::InfinitePast();  // The last step, and
+  absl::Duration step_time_;                       // what one takes; 0: not known.
   absl::Time frozen_since_ = absl::InfiniteFuture();
   absl::Time not_before_ = absl::InfinitePast();  // Backing off after a reject.
   std::map<std::string, absl::Time> told_;        // What was last sent to whom, when.

@@ -252,6 +252,40 @@ TEST(ViewsTest, WhoLeavesWaitsForTheEndOfTheStep) {
   EXPECT_TRUE(assembly[1].fenced());
 }
 
+// Whoever proposes may be a step behind the others: nobody lets go in the midst of a step for that.
+TEST(ViewsTest, WhoLeavesInterruptsNobodyWhoIsAhead) {
+  Assembly assembly(3);
+  const auto in_step = [&](int member, int64_t step) {
+    assembly[member].SetProgress(
+        {.finished = step - 1, .applied = step - 1, .voted = step - 1, .working = true},
+        assembly.now);
+  };
+  int64_t step = 1;
+  for (; step <= 10; ++step) {  // Steps of 200 ms; a packet has 60.
+    for (int i = 0; i < 3; ++i) in_step(i, step);
+    assembly.RunFor(absl::Milliseconds(200));
+  }
+  in_step(1, step);
+  in_step(2, step);  // 0, the oldest, is still to finish the step before.
+  assembly[1].SetLeaving();
+  assembly.RunFor(absl::Milliseconds(150));
+  for (; !assembly[1].fenced(); ++step) {
+    ASSERT_LT(step, 20);
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_FALSE(assembly[i].frozen()) << i << " in step " << step;
+      in_step(i, step);
+    }
+    assembly.RunFor(absl::Milliseconds(200));
+    // All finish it at once; whoever lets go now has nothing to lose.
+    const StepProgress rest{.finished = step, .applied = step, .voted = step};
+    for (int i = 0; i < 3; ++i) assembly[i].SetProgress(rest, assembly.now);
+    while (assembly.Deliver()) {
+    }
+  }
+  EXPECT_EQ(assembly[0].view().step, step - 1);
+  EXPECT_EQ(assembly[0].view().size(), 2);
+}
+
 // A holder that applied a step alone and missed the change cannot go on as if nothing happened.
 TEST(ViewsTest, WhoMissedTheChangeIsFenced) {
   Assembly assembly(3);

@@ -25,6 +25,7 @@ Peer::Peer(GroupMember self, PeerOptions options, uint64_t seed)
     views_ = std::move(agreed);
   }
   steps_.bug = options.views.bug;
+  views_->OnLetGo([this] { return steps_.Settle(); });
 }
 
 void Peer::Found(int64_t step, absl::Time now) {
@@ -98,6 +99,10 @@ bool Peer::Vote(uint64_t view, int64_t step, absl::Time now) {
   const bool may = steps_.Vote(view, step, frozen());
   views_->SetProgress(steps_.progress(), now);
   return may;
+}
+
+bool Peer::Pledge(uint64_t view, int64_t step, std::function<bool()> withdraw) {
+  return steps_.Pledge(view, step, frozen(), std::move(withdraw));
 }
 
 bool Peer::FinishStep(uint64_t view, int64_t step, absl::Time now) {

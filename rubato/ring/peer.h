@@ -7,6 +7,7 @@
 #define RUBATO_RING_PEER_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ struct PeerOptions {
 class Peer {
  public:
   Peer(GroupMember self, PeerOptions options, uint64_t seed);
+  Peer(const Peer&) = delete;
 
   // Either starts a group of one whose weights are those after `step`, or offers the master to ...
   void Found(int64_t step, absl::Time now);
@@ -61,6 +63,7 @@ class Peer {
   // The training loop's side; each says whether it may go on. See StepGate.
   bool StartStep(uint64_t view, int64_t step, absl::Time now);
   bool Vote(uint64_t view, int64_t step, absl::Time now);
+  bool Pledge(uint64_t view, int64_t step, std::function<bool()> withdraw);
   bool FinishStep(uint64_t view, int64_t step, absl::Time now);
   void CatchUp(absl::Time now);
 

@@ -10,6 +10,7 @@
 #include "rubato/ring/plan.h"
 #include "rubato/ring/quota.h"
 #include "rubato/ring/state_copy.h"
+#include "rubato/ring/step_gate.h"
 #include "rubato/ring/vote_tree.h"
 
 namespace rubato {
@@ -189,6 +190,56 @@ TEST(StateCopyTest, StatesAreNotMixedAndNotTooOld) {
   EXPECT_FALSE(sink.complete());
 }
 
+// A vote that rides in the reduction is settled when its member lets go of the view: as a vote if
+// all had voted by then, as none if not. Whoever finished the step has nothing left to settle.
+class PledgeTest : public testing::Test {
+ protected:
+  PledgeTest() {
+    gate_.Found(4);
+    gate_.Enter(view_, MemberId(1));
+  }
+  bool Pledge(bool all_voted) {
+    return gate_.Start(1, 5, false) && gate_.Pledge(1, 5, false, [this, all_voted] {
+      ++withdrawn_;
+      return all_voted;
+    });
+  }
+  // The view that follows, beginning at `step`.
+  Verdict Go(int64_t step) {
+    const GroupView next{2, {{MemberId(1), "a"}}, 1, step, view_.Mark()};
+    return gate_.Enter(next, MemberId(1));
+  }
+  const GroupView view_{1, {{MemberId(1), "a"}, {MemberId(2), "b"}}, 2, 4, 0};
+  StepGate gate_;
+  int withdrawn_ = 0;
+};
+
+TEST_F(PledgeTest, StandsIfAllHadVoted) {
+  ASSERT_TRUE(Pledge(true));
+  EXPECT_EQ(gate_.progress().voted, 4) << "not before it is known";
+  EXPECT_TRUE(gate_.Settle());
+  EXPECT_EQ(gate_.progress().voted, 5);
+  EXPECT_EQ(Go(5), Verdict::kFinish);
+  EXPECT_EQ(withdrawn_, 1);
+}
+
+TEST_F(PledgeTest, IsTakenBackIfNot) {
+  ASSERT_TRUE(Pledge(false));
+  EXPECT_FALSE(gate_.Start(1, 5, false)) << "the vote is out";
+  EXPECT_FALSE(gate_.Settle());
+  EXPECT_FALSE(gate_.Settle()) << "once";
+  EXPECT_EQ(withdrawn_, 1);
+  EXPECT_EQ(Go(4), Verdict::kRedo);
+}
+
+TEST_F(PledgeTest, IsOverWithTheStep) {
+  ASSERT_TRUE(Pledge(false));
+  ASSERT_TRUE(gate_.Finish(1, 5, false));
+  EXPECT_FALSE(gate_.Settle());
+  EXPECT_EQ(withdrawn_, 0);
+  EXPECT_FALSE(gate_.Pledge(1, 6, /*frozen=*/true, nullptr)) << "whoever let go votes no more";
+}
+
 // Two peers whose packets reach each other at once, in a view together.
 class PeerPairTest : public testing::Test {
  protected:
@@ -229,6 +280,21 @@ TEST_F(PeerPairTest, TheOlderGoesOnAtOnceAndNamesTheLoss) {
   EXPECT_EQ(events.back().view.size(), 1);
   ASSERT_EQ(events.back().losses.size(), 1u);
   EXPECT_EQ(events.back().losses[0], (Loss{MemberId(2), MemberId(1), LossReason::kProcess}));
+}
+
+// What a peer says when it lets go is what the votes in memory came to.
+TEST_F(PeerPairTest, TheOlderGoesOnWithTheSumThatAllVotedFor) {
+  ASSERT_TRUE(peers_[1].holder());
+  const uint64_t view = peers_[0].view().number;
+  const int64_t step = peers_[0].steps().finished() + 1;
+  ASSERT_TRUE(peers_[0].StartStep(view, step, now_));
+  ASSERT_TRUE(peers_[0].Pledge(view, step, [] { return true; }));
+  peers_[0].TakeEvents();
+  peers_[0].ReportLost(MemberId(2), LossReason::kProcess, now_);
+  const std::vector<Peer::Event> events = peers_[0].TakeEvents();
+  ASSERT_FALSE(events.empty());
+  EXPECT_EQ(events.back().view.step, step);
+  EXPECT_EQ(events.back().verdict, Verdict::kFinish);
 }
 
 // The younger may not: the older may have gone on without it.

@@ -1,5 +1,7 @@
 #include "rubato/ring/step_gate.h"
 
+#include <utility>
+
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -34,7 +36,7 @@ Verdict StepGate::Enter(const GroupView& view, MemberId self) {
 }
 
 bool StepGate::Start(uint64_t view, int64_t step, bool frozen) {
-  if (frozen || view != view_ || step != progress_.finished + 1) return false;
+  if (frozen || withdraw_ || view != view_ || step != progress_.finished + 1) return false;
   progress_.working = true;
   return true;
 }
@@ -47,10 +49,24 @@ bool StepGate::Vote(uint64_t view, int64_t step, bool frozen) {
 
 bool StepGate::Finish(uint64_t view, int64_t step, bool frozen) {
   if (frozen || view != view_ || step != progress_.finished + 1) return false;
+  if (std::exchange(withdraw_, nullptr)) progress_.voted = step;
   RUBATO_CHECK(progress_.voted == step);
   progress_.finished = step;
   if (!learning()) progress_.applied = step;
   progress_.working = false;
+  return true;
+}
+
+bool StepGate::Pledge(uint64_t view, int64_t step, bool frozen, std::function<bool()> withdraw) {
+  if (frozen || view != view_ || step != progress_.finished + 1) return false;
+  withdraw_ = std::move(withdraw);
+  return true;
+}
+
+bool StepGate::Settle() {
+  const std::function<bool()> withdraw = std::exchange(withdraw_, nullptr);
+  if (!withdraw || !withdraw()) return false;
+  progress_.voted = progress_.finished + 1;
   return true;
 }
 

@@ -8,6 +8,11 @@
 // - Finish (and with it, applying the sum to the weights) needs the votes of all members.
 // - Neither is possible once the member has let go of the view.
 //
+// Where votes ride in the reduction (Pledge), a vote means: what I have to add is where everyone
+// finds it, in memory that outlives me. Then the sum is whole for all as soon as the last has
+// voted, and whoever lets go before takes its vote back and looks once more: either all had voted,
+// and its own sum is whole, or nobody can count its vote any more.
+//
 // So the members of a view are never more than one step apart, whoever is behind has that step's
 // sum in its own memory, and what a change of view learns about a member stays true. A step that
 // anyone has finished is *committed*, and may be shown to the world: all had voted for it, so the
@@ -16,6 +21,7 @@
 #define RUBATO_RING_STEP_GATE_H_
 
 #include <cstdint>
+#include <functional>
 
 #include "rubato/membership/view.h"
 #include "rubato/membership/view_source.h"
@@ -42,6 +48,12 @@ class StepGate {
   bool Vote(uint64_t view, int64_t step, bool frozen);
   bool Finish(uint64_t view, int64_t step, bool frozen);
 
+  // In place of Vote, before anything of it leaves: `withdraw` takes the vote back, and says
+  // whether all had voted by then.
+  bool Pledge(uint64_t view, int64_t step, bool frozen, std::function<bool()> withdraw);
+  // The member lets go of the view: whether what it pledged stands, since all had voted.
+  bool Settle();
+
   // A learner has copied the state and made up for the steps since.
   void CatchUp();
 
@@ -57,6 +69,7 @@ class StepGate {
   uint64_t mark_ = 0;  // Of the view.
   StepProgress progress_{.finished = -1, .applied = -1, .voted = -1};
   int64_t offer_ = -1;
+  std::function<bool()> withdraw_;  // Set from Pledge until Finish or Settle.
 };
 
 }  // namespace rubato

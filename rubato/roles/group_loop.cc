@@ -296,22 +296,24 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
 }
 
 absl::Status GroupLoop::Sum(bool training) {
-  if (!training) return SumVotes();
+  if (!training) return SumVotes(/*last=*/true);
   if (canonical_.has_value()) {
-    RUBATO_RETURN_IF_ERROR(SumVotes());
+    RUBATO_RETURN_IF_ERROR(SumVotes(/*last=*/false));
     return group_->AllreduceCanonical(*canonical_, replica_->Gradient());
   }
   if (stream_.used()) {
     stream_.StartRest();
-    return SumVotes();
+    return SumVotes(/*last=*/true);
   }
-  if (options_.job.allreduce.wire == "fp32") return group_->Allreduce(replica_->Sum());
-  RUBATO_RETURN_IF_ERROR(SumVotes());
-  return group_->Allreduce(replica_->Gradient());
+  if (options_.job.allreduce.wire == "fp32") return group_->AllreduceLast(replica_->Sum());
+  RUBATO_RETURN_IF_ERROR(SumVotes(/*last=*/false));
+  return group_->AllreduceLast(replica_->Gradient());
 }
 
-absl::Status GroupLoop::SumVotes() {
-  if (options_.job.allreduce.wire == "fp32") return group_->Allreduce(replica_->Votes());
+absl::Status GroupLoop::SumVotes(bool last) {
+  if (options_.job.allreduce.wire == "fp32") {
+    return last ? group_->AllreduceLast(replica_->Votes()) : group_->Allreduce(replica_->Votes());
+  }
   // Counts must not be rounded; canonical sums never are.
   CanonicalSum votes(microbatches_, quota_.begin);
   const std::vector<float> none(Replica::kFields);

@@ -87,7 +87,7 @@ class GroupLoop {
   void Compute(const StepPlan& plan);
   // Sums what this worker has computed and voted with what the others have.
   absl::Status Sum(bool training);
-  absl::Status SumVotes();
+  absl::Status SumVotes(bool last);  // `last`: nothing else of the step is summed after them.
   void SayWhyItWaits(const absl::Status& status);
   void TellChange();
   // After a step of training: whether this worker is slow beside the others.

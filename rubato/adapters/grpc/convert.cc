@@ -157,6 +157,7 @@ wire::ProcessStatus ToWire(const ProcessStatus& in) {
   out.set_pid(in.pid);
   out.set_address(in.address);
   out.set_state(in.state);
+  out.set_lagging(in.lagging);
   return out;
 }
 
@@ -168,6 +169,7 @@ ProcessStatus FromWire(const wire::ProcessStatus& in) {
   out.pid = in.pid();
   out.address = in.address();
   out.state = in.state();
+  out.lagging = in.lagging();
   return out;
 }
 

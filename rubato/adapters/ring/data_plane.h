@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "rubato/membership/view.h"
 #include "rubato/ring/kernels.h"
@@ -22,6 +23,15 @@ namespace rubato {
 struct Attention {
   std::atomic<uint64_t> live_view{0};  // 0 while a change of view is under way.
   int event_fd = -1;                   // Readable when live_view has changed.
+};
+
+// What a vote that rides in a reduction needs.
+struct Voting {
+  float speed = 0;
+  std::vector<float>* speeds = nullptr;  // Of all, by rank, once all votes are in.
+  // Called before anything of the vote leaves, with what takes it back: see StepGate::Pledge.
+  // False: the view has ended.
+  std::function<bool(std::function<bool()> withdraw)> pledge;
 };
 
 class DataPlane {
@@ -35,6 +45,16 @@ class DataPlane {
   virtual absl::Status Broadcast(absl::Span<char> bytes, int root) = 0;
   // Returns when all members have called it; `speeds` are theirs, by rank.
   virtual absl::Status Vote(int64_t step, float speed, std::vector<float>& speeds) = 0;
+
+  // Whether the last reduction of a step can carry the votes for it.
+  virtual bool carries_votes() const { return false; }
+  // Allreduce and Vote in one, for a plane that can: true if all votes are in, false if the sum is
+  // there but someone took its vote back, so that the next view has to tell. DATA_LOSS if the sum
+  // was there, and was overwritten by those who went on without this member.
+  virtual absl::StatusOr<bool> AllreduceAndVote(absl::Span<float> values, WireFormat format,
+                                                const Voting& voting) {
+    return absl::UnimplementedError("this plane carries no votes");
+  }
 };
 
 }  // namespace rubato

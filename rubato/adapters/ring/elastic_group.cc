@@ -66,6 +66,7 @@ class Group : public ElasticGroup {
   absl::Status Start();
   absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout) override;
   absl::Status Allreduce(absl::Span<float> values) override;
+  absl::Status AllreduceLast(absl::Span<float> values) override;
   void StartAllreduce(absl::Span<float> values) override;
   absl::Status Wait() override;
   void DoNotMeasure() override { measured_ = false; }
@@ -88,6 +89,9 @@ class Group : public ElasticGroup {
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
   void EnterView(const ControlLoop::Event& event);
+  // The group has gone on without this life.
+  void BeginAnew();
+  void Measure();
   absl::StatusOr<bool> AwaitVerdict();
   void Finish(int64_t step);
   // Notes a buffer of the step; false, and the step has failed, if there is no view to reduce it
@@ -123,6 +127,8 @@ class Group : public ElasticGroup {
 
   std::vector<absl::Span<float>> buffers_;  // Those given to Allreduce in this step.
   bool failed_ = false;                     // One of them was not reduced: do not vote.
+  bool rode_ = false;                       // The votes came with the last of them,
+  bool all_voted_ = false;                  // and stand.
   std::vector<Quota> quotas_;               // By rank.
   Quota quota_;
   absl::Time step_began_;
@@ -223,18 +229,25 @@ bool Group::TakeEvent(absl::Duration timeout) {
       EnterView(*event);
       return true;
     case Peer::Event::Kind::kFenced:
-      entered_ = false;
-      fenced_ = true;
-      exchange_->Drop();
-      if (leaving_) return true;
-      id_ = control_->StartNewLife(applied_);
-      learning_ = true;
+      BeginAnew();
       return true;
   }
   return false;
 }
 
+void Group::BeginAnew() {
+  entered_ = false;
+  fenced_ = true;
+  exchange_->Drop();
+  if (leaving_) return;
+  id_ = control_->StartNewLife(applied_);
+  learning_ = true;
+}
+
 void Group::EnterView(const ControlLoop::Event& event) {
+  // It was voted for, and this member's part of memory was overwritten before it had read the sum:
+  // by a later view, without it.
+  if (event.verdict == Verdict::kFinish && failed_) return BeginAnew();
   change_.view = event.view.number;
   change_.agreed = event.at;
   change_.resumed = absl::InfinitePast();
@@ -309,7 +322,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     TakeEvent(std::min(left, absl::Milliseconds(200)));
   }
   buffers_.clear();
-  decided_ = failed_ = false;
+  decided_ = failed_ = rode_ = false;
   quotas_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders);
   quota_ = quotas_[rank_];
   waited_ = absl::ZeroDuration();
@@ -338,6 +351,30 @@ bool Group::TakeBuffer(absl::Span<float> values) {
 absl::Status Group::Allreduce(absl::Span<float> values) {
   if (!TakeBuffer(values)) return absl::AbortedError("the view has ended");
   return Collect([&] { return plane_->Allreduce(values, options_.wire); });
+}
+
+absl::Status Group::AllreduceLast(absl::Span<float> values) {
+  if (!entered_ || !plane_->carries_votes()) return Allreduce(values);
+  if (!TakeBuffer(values)) return absl::AbortedError("the view has ended");
+  Measure();
+  const auto pledge = [&](std::function<bool()> withdraw) {
+    return control_->Call([&](Peer& peer, absl::Time now) {
+      return peer.Pledge(view_.number, finished_ + 1, std::move(withdraw));
+    });
+  };
+  const absl::Status status = Collect([&]() -> absl::Status {
+    RUBATO_ASSIGN_OR_RETURN(
+        all_voted_, plane_->AllreduceAndVote(values, options_.wire,
+                                             {meter_.microbatches_per_second(), &speeds_, pledge}));
+    rode_ = true;
+    return absl::OkStatus();
+  });
+  return absl::IsDataLoss(status) ? absl::AbortedError(status.message()) : status;
+}
+
+void Group::Measure() {
+  const absl::Duration computed = ControlLoop::Now() - step_began_ - waited_;
+  if (measured_) meter_.Record(quota_.size(), absl::ToDoubleSeconds(computed));
 }
 
 void Group::StartAllreduce(absl::Span<float> values) {
@@ -397,17 +434,19 @@ absl::StatusOr<bool> Group::Commit() {
   const absl::Status reduced = Wait();
   if (!reduced.ok() && !absl::IsAborted(reduced)) return reduced;
   if (!reduced.ok()) return AwaitVerdict();
-  const absl::Duration computed = ControlLoop::Now() - step_began_ - waited_;
-  if (measured_) meter_.Record(quota_.size(), absl::ToDoubleSeconds(computed));
   const auto may = [&](auto what) {
     return entered_ && control_->Call([&](Peer& peer, absl::Time now) {
       return (peer.*what)(view_.number, step, now);
     });
   };
-  if (!may(&Peer::Vote)) return AwaitVerdict();
-  const absl::Status voted = plane_->Vote(step, meter_.microbatches_per_second(), speeds_);
-  if (!voted.ok() && !absl::IsAborted(voted)) return voted;
-  if (!voted.ok() || !may(&Peer::FinishStep)) return AwaitVerdict();
+  if (!rode_) {
+    Measure();
+    if (!may(&Peer::Vote)) return AwaitVerdict();
+    const absl::Status voted = plane_->Vote(step, meter_.microbatches_per_second(), speeds_);
+    if (!voted.ok() && !absl::IsAborted(voted)) return voted;
+    all_voted_ = voted.ok();
+  }
+  if (!all_voted_ || !may(&Peer::FinishStep)) return AwaitVerdict();
   Finish(step);
   if (change_.resumed == absl::InfinitePast()) change_.resumed = ControlLoop::Now();
   return true;

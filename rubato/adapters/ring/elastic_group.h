@@ -6,12 +6,12 @@
 //     while ((*group)->step() < steps) {
 //       absl::StatusOr<StepPlan> plan = (*group)->BeginStep();
 //       ... gradients of microbatches [plan->quota.begin, plan->quota.end) of plan->step ...
-//       if (!(*group)->Allreduce(gradients).ok()) continue;   // Someone is gone: again.
-//       (*group)->Commit();                                   // Calls apply, at all or at none.
+//       if (!(*group)->AllreduceLast(gradients).ok()) continue;  // Someone is gone: again.
+//       (*group)->Commit();                                      // Calls apply, at all or none.
 //     }
 //
 // Or bucket by bucket, while backward still computes the next: StartAllreduce(bucket) as soon as it
-// is there, and Commit() waits for all of them.
+// is there, AllreduceLast() for the last, and Commit().
 //
 // Guarantees: all members apply the same bits for the same step or none of them does; a step's
 // microbatches are each counted once, whoever computes them; a newcomer copies state from a member
@@ -107,7 +107,10 @@ class ElasticGroup {
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
   virtual absl::Status Allreduce(absl::Span<float> values) = 0;
-  // The same beside the caller, who goes on computing. Buckets are reduced in the order of these
+  // The last one of a step: it carries the votes where it can (through shared memory), so that
+  // Commit, which must come next, need not wait for them.
+  virtual absl::Status AllreduceLast(absl::Span<float> values) = 0;
+  // Allreduce beside the caller, who goes on computing. Buckets are reduced in the order of these
   // calls, which must be the same at all members; they must stay where they are until Wait().
   virtual void StartAllreduce(absl::Span<float> values) = 0;
   // Until all that was started is done. Commit does this itself.

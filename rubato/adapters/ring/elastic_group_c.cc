@@ -73,6 +73,10 @@ int rubato_group_allreduce(rubato_group* group, float* values, size_t count) {
   return Report(group, group->group->Allreduce(absl::MakeSpan(values, count)));
 }
 
+int rubato_group_allreduce_last(rubato_group* group, float* values, size_t count) {
+  return Report(group, group->group->AllreduceLast(absl::MakeSpan(values, count)));
+}
+
 int rubato_group_start_allreduce(rubato_group* group, float* values, size_t count) {
   group->group->StartAllreduce(absl::MakeSpan(values, count));
   return 0;

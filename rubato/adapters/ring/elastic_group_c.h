@@ -50,7 +50,9 @@ void rubato_group_close(rubato_group* group);
 
 int rubato_group_begin_step(rubato_group* group, double timeout_seconds, rubato_step* step);
 int rubato_group_allreduce(rubato_group* group, float* values, size_t count);
-/* The same beside the caller, bucket by bucket in one order for all; commit waits for them. */
+/* The last of a step: commit, which must come next, need not wait for the votes then. */
+int rubato_group_allreduce_last(rubato_group* group, float* values, size_t count);
+/* Allreduce beside the caller, bucket by bucket in one order for all; commit waits for them. */
 int rubato_group_start_allreduce(rubato_group* group, float* values, size_t count);
 int rubato_group_wait(rubato_group* group);
 int rubato_group_broadcast(rubato_group* group, void* bytes, size_t count, int root);

@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <future>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -48,7 +51,7 @@ struct Worker {
     for (int m = plan->quota.begin; m < plan->quota.end; ++m) {
       for (int i = 0; i < kWeights; ++i) gradients[i] += GradientAt(plan->step, m, i);
     }
-    if (!group->Allreduce(absl::MakeSpan(gradients)).ok()) return absl::OkStatus();
+    if (!group->AllreduceLast(absl::MakeSpan(gradients)).ok()) return absl::OkStatus();
     return group->Commit().status();
   }
 };
@@ -161,6 +164,78 @@ TEST_P(ElasticGroupTest, NoStepIsLostOrCountedTwice) {
     while ((status = processes.Poll(pid)) < 0) ASSERT_TRUE(founder.Step().ok());
     EXPECT_EQ(status, 0);
   }
+}
+
+// What else a loop of one's own may call: a broadcast brings one member's bytes to all, a barrier
+// lets nobody through before the last has come, and changes of the view are told.
+TEST_P(ElasticGroupTest, BroadcastsMeetsAndTellsOfChanges) {
+  constexpr size_t kBytes = (1 << 20) + 3;
+  std::atomic<int> came = 0;
+  const auto take_part = [&](GroupOptions options, std::promise<std::string>* address) {
+    std::vector<int> sizes;
+    options.shared_memory = GetParam();
+    options.microbatches = 2;
+    options.on_change = [&](const GroupView& view) { sizes.push_back(view.size()); };
+    const auto group = ElasticGroup::Open(std::move(options));
+    ASSERT_TRUE(group.ok()) << group.status();
+    if (address != nullptr) address->set_value((*group)->address());
+    float tiny = 0;
+    absl::StatusOr<StepPlan> plan;
+    while ((plan = (*group)->BeginStep()).ok() && (*group)->view().holders < 2) {
+      if ((*group)->AllreduceLast({&tiny, 1}).ok()) (*group)->Commit().IgnoreError();
+    }
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    std::vector<char> bytes(kBytes, static_cast<char>('a' + plan->rank));
+    EXPECT_EQ((*group)->Broadcast(absl::MakeSpan(bytes), 1), absl::OkStatus());
+    EXPECT_EQ(bytes, std::vector<char>(kBytes, 'b'));
+    ++came;
+    EXPECT_EQ((*group)->Barrier(), absl::OkStatus());
+    EXPECT_EQ(came, 2);
+    ASSERT_FALSE(sizes.empty());
+    EXPECT_EQ(sizes.back(), 2);
+    EXPECT_EQ((*group)->Barrier(), absl::OkStatus());  // Nobody leaves before all have looked.
+  };
+  std::promise<std::string> address;
+  std::thread founder([&] { take_part({}, &address); });
+  take_part({.join = {address.get_future().get()}}, nullptr);
+  founder.join();
+}
+
+// Deaths at any moment of a step, one after the other: whatever the dying had voted for, those who
+// are left apply it all, or none of them does.
+TEST_P(ElasticGroupTest, WhateverTheDyingHadVotedForAllAgree) {
+  Processes processes;
+  std::vector<pid_t> doomed(10);
+  for (pid_t& pid : doomed) pid = processes.Start(GetParam());
+  const pid_t heir = processes.Start(GetParam());
+  Worker founder;
+  ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny, .shared_memory = GetParam()}).ok());
+  processes.Release(founder.group->address());
+  while (founder.group->view().holders < 12) ASSERT_TRUE(founder.Step().ok());
+  std::atomic<int64_t> step = founder.group->step();
+  std::atomic<bool> over = false;
+  std::thread killer([&] {
+    for (const pid_t pid : doomed) {
+      for (const int64_t then = step; step < then + 10 && !over;) std::this_thread::yield();
+      kill(pid, SIGKILL);
+    }
+  });
+  absl::Status status;
+  while (founder.group->view().size() > 2 && status.ok()) {
+    status = founder.Step();
+    step = founder.group->step();
+  }
+  over = true;
+  killer.join();
+  ASSERT_TRUE(status.ok()) << status;
+  for (const int64_t then = step; founder.group->step() < then + 20;) {
+    ASSERT_TRUE(founder.Step().ok());
+  }
+  EXPECT_EQ(founder.weights, Expected(founder.group->step()));
+  kill(heir, SIGTERM);
+  int end = 0;
+  while ((end = processes.Poll(heir)) < 0) ASSERT_TRUE(founder.Step().ok());
+  EXPECT_EQ(end, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest, testing::Values(true, false),

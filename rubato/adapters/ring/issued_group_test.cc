@@ -188,11 +188,10 @@ class Trainee {
     }
     const absl::Span<float> all = absl::MakeSpan(gradients_);
     if (habits_.canonical) return group_->AllreduceCanonical(canonical, all);
-    if (!habits_.buckets) return group_->Allreduce(all);
-    for (int begin = 0; begin < kWeights; begin += 200) {
-      group_->StartAllreduce(all.subspan(begin, 200));
-    }
-    return absl::OkStatus();
+    if (!habits_.buckets) return group_->AllreduceLast(all);
+    int begin = 0;
+    for (; begin + 200 < kWeights; begin += 200) group_->StartAllreduce(all.subspan(begin, 200));
+    return group_->AllreduceLast(all.subspan(begin));
   }
 
   Master& master_;

@@ -25,7 +25,10 @@ struct SharedSlots::Slot {
   std::atomic<uint64_t> mark;
   std::atomic<uint32_t> bell;  // Changes with every mark; what waiters sleep on.
   std::atomic<uint32_t> waiters;
-  float speeds[2];  // They take turns, as the buffers below do.
+  std::atomic<uint64_t> vote;  // The last cast: a mark, as above, of a reduction's last barrier.
+  std::atomic<uint64_t> withdrawn;  // The last taken back before all others were there.
+  std::atomic<uint32_t> written;    // The mark of the view that it was last written in.
+  float speeds[2];                  // They take turns, as the buffers below do.
   // By the parity of the barrier that ends the writing.
   alignas(4096) char in[2][kPartBytes];
   char out[2][kPartBytes];  // This rank's slice of the sum, at its place.
@@ -111,6 +114,7 @@ absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) 
   view_ = view.number;
   mark_ = static_cast<uint32_t>(view.Mark());
   count_ = 0;
+  met_ = false;
   rank_ = rank;
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
@@ -120,9 +124,9 @@ absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) 
 }
 
 absl::Status SharedSlots::Barrier() {
-  const uint64_t mark = static_cast<uint64_t>(mark_) << 32 | ++count_;
+  const uint64_t mark = Count(++count_);
   Slot& own = *own_.slot;
-  own.mark.store(mark, std::memory_order_release);
+  own.mark.store(mark, std::memory_order_seq_cst);
   own.bell.fetch_add(1, std::memory_order_seq_cst);
   if (own.waiters.load(std::memory_order_seq_cst) > 0) FutexWake(own.bell);
   for (size_t i = 0; i < slots_.size(); ++i) {
@@ -134,36 +138,107 @@ absl::Status SharedSlots::Barrier() {
 absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
   for (int spin = 0;; ++spin) {
     const uint32_t bell = slot.bell.load(std::memory_order_seq_cst);
-    const uint64_t theirs = slot.mark.load(std::memory_order_acquire);
-    if (theirs >= mark && theirs >> 32 == mark_) return absl::OkStatus();
+    const auto came = [&] {
+      const uint64_t theirs = slot.mark.load(std::memory_order_seq_cst);
+      return theirs >= mark && theirs >> 32 == mark_;
+    };
+    if (came()) return absl::OkStatus();
     if (spin < spins_) {
       Pause();
       continue;
     }
-    if (attention_.live_view.load(std::memory_order_acquire) != view_) return Aborted();
+    if (attention_.live_view.load(std::memory_order_acquire) != view_) {
+      // The control thread may have seen it come before it let go, and have said so.
+      return came() ? absl::OkStatus() : Aborted();
+    }
     slot.waiters.fetch_add(1, std::memory_order_seq_cst);
     FutexWait(slot.bell, bell);
     slot.waiters.fetch_sub(1, std::memory_order_seq_cst);
   }
 }
 
-absl::Status SharedSlots::Allreduce(absl::Span<float> values, WireFormat format) {
-  RoundTo(format, values);  // Memory needs no narrower format; the meaning stays the same.
-  if (static_cast<int64_t>(values.size() * sizeof(float)) <= kSmallBytes) {
-    RUBATO_RETURN_IF_ERROR(ReduceSmall(values));
-    RoundTo(format, values);
-    return absl::OkStatus();
+absl::Status SharedSlots::Meet() {
+  if (met_) return absl::OkStatus();
+  RUBATO_RETURN_IF_ERROR(Barrier());
+  own_.slot->written.store(mark_, std::memory_order_seq_cst);
+  met_ = true;
+  return absl::OkStatus();
+}
+
+absl::Status SharedSlots::LastBarrier() {
+  own_.slot->speeds[count_ & 1] = speed_;
+  if (ballot_ != 0) own_.slot->vote.store(ballot_, std::memory_order_seq_cst);
+  return Barrier();
+}
+
+absl::StatusOr<bool> SharedSlots::AllreduceAndVote(absl::Span<float> values, WireFormat format,
+                                                   const Voting& voting) {
+  RUBATO_RETURN_IF_ERROR(Meet());
+  const size_t parts = PartsOf(values.size());
+  const uint64_t ballot = Count(count_ + static_cast<uint32_t>(parts == 0 ? 1 : parts + 1));
+  if (!voting.pledge([this, ballot] { return Withdraw(ballot); })) return Aborted();
+  ballot_ = ballot;
+  speed_ = voting.speed;
+  const absl::Status reduced = Allreduce(values, format);
+  ballot_ = 0;
+  RUBATO_RETURN_IF_ERROR(reduced);
+  RUBATO_CHECK(Count(count_) == ballot);
+  ReadSpeeds(*voting.speeds);
+  if (!Intact()) return absl::DataLossError("the others went on without this member");
+  return Stands(ballot);
+}
+
+bool SharedSlots::Withdraw(uint64_t ballot) {
+  std::atomic<uint64_t>& withdrawn = own_.slot->withdrawn;
+  withdrawn.store(ballot, std::memory_order_seq_cst);
+  for (const Slot* slot : slots_) {
+    const uint64_t vote = slot->vote.load(std::memory_order_seq_cst);
+    if (vote < ballot || vote >> 32 != ballot >> 32) return false;
   }
-  RUBATO_RETURN_IF_ERROR(ReduceParts(values));
+  withdrawn.store(0, std::memory_order_seq_cst);
+  return true;
+}
+
+// A later view's `withdrawn` may hide this one's, but only behind a later view's mark.
+bool SharedSlots::Stands(uint64_t ballot) const {
+  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot* slot) {
+    return slot->withdrawn.load(std::memory_order_seq_cst) != ballot &&
+           slot->mark.load(std::memory_order_seq_cst) >> 32 == mark_;
+  });
+}
+
+bool SharedSlots::Intact() const {
+  std::atomic_thread_fence(std::memory_order_acquire);  // What was read was read before this.
+  return std::all_of(slots_.begin(), slots_.end(), [&](const Slot* slot) {
+    return slot->written.load(std::memory_order_seq_cst) == mark_;
+  });
+}
+
+void SharedSlots::ReadSpeeds(std::vector<float>& speeds) const {
+  speeds.clear();
+  for (const Slot* slot : slots_) speeds.push_back(slot->speeds[(count_ - 1) & 1]);
+}
+
+absl::Status SharedSlots::Allreduce(absl::Span<float> values, WireFormat format) {
+  RUBATO_RETURN_IF_ERROR(Meet());
+  RoundTo(format, values);  // Memory needs no narrower format; the meaning stays the same.
+  RUBATO_RETURN_IF_ERROR(PartsOf(values.size()) == 0 ? ReduceSmall(values) : ReduceParts(values));
   RoundTo(format, values);
   return absl::OkStatus();
+}
+
+// 0: all of it at once.
+size_t SharedSlots::PartsOf(size_t floats) const {
+  if (static_cast<int64_t>(floats * sizeof(float)) <= kSmallBytes) return 0;
+  const size_t size = PartBytes(static_cast<int>(slots_.size())) / sizeof(float);
+  return (floats + size - 1) / size;
 }
 
 absl::Status SharedSlots::ReduceSmall(absl::Span<float> values) {
   // Everyone leaves the barrier of the next call only after reading this one's: two turns suffice.
   const int turn = static_cast<int>(count_ & 1);
   std::memcpy(own_.slot->in[turn], values.data(), values.size() * sizeof(float));
-  RUBATO_RETURN_IF_ERROR(Barrier());
+  RUBATO_RETURN_IF_ERROR(LastBarrier());
   std::vector<const float*> parts;
   for (Slot* slot : slots_) parts.push_back(reinterpret_cast<const float*>(slot->in[turn]));
   SumOf(values, parts, 0);
@@ -175,7 +250,7 @@ absl::Status SharedSlots::ReduceSmall(absl::Span<float> values) {
 // before a barrier is read before the next, so two of each buffer suffice, whatever comes after.
 absl::Status SharedSlots::ReduceParts(absl::Span<float> values) {
   const size_t size = PartBytes(static_cast<int>(slots_.size())) / sizeof(float);
-  const size_t parts = (values.size() + size - 1) / size;
+  const size_t parts = PartsOf(values.size());
   const auto part = [&](size_t index) { return values.subspan(index * size, size); };
   HandIn(part(0));
   for (size_t i = 0; i < parts; ++i) {
@@ -184,7 +259,7 @@ absl::Status SharedSlots::ReduceParts(absl::Span<float> values) {
     if (i > 0) FetchSums(part(i - 1));
     if (i + 1 < parts) HandIn(part(i + 1));
   }
-  RUBATO_RETURN_IF_ERROR(Barrier());
+  RUBATO_RETURN_IF_ERROR(LastBarrier());
   FetchSums(part(parts - 1));
   return absl::OkStatus();
 }
@@ -217,6 +292,7 @@ void SharedSlots::FetchSums(absl::Span<float> part) {
 }
 
 absl::Status SharedSlots::Broadcast(absl::Span<char> bytes, int root) {
+  RUBATO_RETURN_IF_ERROR(Meet());
   for (size_t begin = 0; begin < bytes.size(); begin += kPartBytes) {
     const absl::Span<char> part = bytes.subspan(begin, kPartBytes);
     const int turn = static_cast<int>(count_ & 1);
@@ -229,11 +305,10 @@ absl::Status SharedSlots::Broadcast(absl::Span<char> bytes, int root) {
 }
 
 absl::Status SharedSlots::Vote(int64_t step, float speed, std::vector<float>& speeds) {
-  const int turn = static_cast<int>(count_ & 1);
-  own_.slot->speeds[turn] = speed;
-  RUBATO_RETURN_IF_ERROR(Barrier());
-  speeds.clear();
-  for (Slot* slot : slots_) speeds.push_back(slot->speeds[turn]);
+  RUBATO_RETURN_IF_ERROR(Meet());
+  speed_ = speed;
+  RUBATO_RETURN_IF_ERROR(LastBarrier());
+  ReadSpeeds(speeds);
   return absl::OkStatus();
 }
 

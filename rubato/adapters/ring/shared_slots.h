@@ -9,6 +9,13 @@
 // A slot's `mark` says how far its owner has come, as (mark of the view, count of barriers);
 // waiting is a short spin, then a futex on the mark of whoever is behind. Small buffers take one
 // barrier: everyone sums everything, in the order of ranks.
+//
+// The votes for a step can ride in the last barrier of its reduction: from there on the sum lies in
+// slots, which outlive their owners, and each member gets it without anyone's help. Whoever lets go
+// of the view first takes its vote back (`withdrawn`), then looks at the votes; whoever wants to
+// apply the sum first looks at the votes, then at what was taken back. So either the one sees
+// all votes or the other sees that one is gone. Nobody writes to its slot in a new view before all
+// members of it have come, with what they still need of the old one in hand.
 #ifndef RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_
 #define RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_
 
@@ -41,6 +48,9 @@ class SharedSlots : public DataPlane {
   absl::Status Allreduce(absl::Span<float> values, WireFormat format) override;
   absl::Status Broadcast(absl::Span<char> bytes, int root) override;
   absl::Status Vote(int64_t step, float speed, std::vector<float>& speeds) override;
+  bool carries_votes() const override { return true; }
+  absl::StatusOr<bool> AllreduceAndVote(absl::Span<float> values, WireFormat format,
+                                        const Voting& voting) override;
 
  private:
   struct Slot;  // The shared layout.
@@ -55,6 +65,19 @@ class SharedSlots : public DataPlane {
 
   // Says that this member has come to the next barrier, and waits until all have.
   absl::Status Barrier();
+  // The first barrier of a view, before anything is written.
+  absl::Status Meet();
+  size_t PartsOf(size_t floats) const;
+  // The last barrier of a reduction: votes, if one rides in it.
+  absl::Status LastBarrier();
+  void ReadSpeeds(std::vector<float>& speeds) const;
+  // On any thread: takes the vote back, and says whether all had voted.
+  bool Withdraw(uint64_t ballot);
+  // Whether all votes stand that were seen at the last barrier.
+  bool Stands(uint64_t ballot) const;
+  // Whether all slots are still as they were at the last barrier.
+  bool Intact() const;
+  uint64_t Count(uint32_t count) const { return static_cast<uint64_t>(mark_) << 32 | count; }
   absl::Status WaitFor(Slot& slot, uint64_t mark);
   absl::Status ReduceSmall(absl::Span<float> values);
   absl::Status ReduceParts(absl::Span<float> values);
@@ -71,6 +94,9 @@ class SharedSlots : public DataPlane {
   int rank_ = 0;
   std::vector<Slot*> slots_;  // By rank.
   int spins_ = 0;
+  bool met_ = false;     // The first barrier of the view is behind.
+  uint64_t ballot_ = 0;  // The vote to cast with the last barrier; 0: none.
+  float speed_ = 0;      // What to tell with it.
 };
 
 }  // namespace rubato

@@ -15,6 +15,25 @@ constexpr absl::Duration kAskAgain = absl::Milliseconds(80);
 
 }  // namespace
 
+bool SharedMemory::AllCast(const Ballot& ballot, const GroupView& view) const {
+  const auto parts = parts_.find(ballot);
+  return parts != parts_.end() && static_cast<int>(parts->second.size()) == view.size();
+}
+
+Sum SharedMemory::SumOf(const Ballot& ballot) const {
+  Sum sum(kSumElements, 0);
+  for (const auto& [member, part] : parts_.at(ballot)) {
+    for (int i = 0; i < kSumElements; ++i) sum[i] += part[i];
+  }
+  return sum;
+}
+
+bool SharedMemory::Withdraw(const Ballot& ballot, const GroupView& view) {
+  const bool stands = AllCast(ballot, view);
+  if (!stands && !votes_stay) withdrawn_.insert(ballot);
+  return stands;
+}
+
 RingNode::RingNode(int index, uint64_t seed, PeerOptions options, Wires& wires,
                    RingChecker& checker)
     : index_(index), options_(options), rng_(seed), wires_(wires), checker_(checker) {}
@@ -156,6 +175,10 @@ void RingNode::Handle(const Peer::Event& event) {
 void RingNode::EnterView(const Peer::Event& event) {
   ++epoch_;
   mark_ = event.view.Mark();
+  // Whoever stops waiting looks once more.
+  if (work_ && work_->pledged && wires_.memory()->AllCast(ballot(), working_view_)) {
+    work_->sum = wires_.memory()->SumOf(ballot());
+  }
   if (event.verdict == Verdict::kFinish && work_) {
     if (!peer_->steps().learning()) {
       Apply(working_view_, event.view.step, work_->sum);
@@ -227,11 +250,43 @@ void RingNode::Compute() {
   work_->plan = MakePlan(algorithm, rank, view.size(), kSumElements);
   work_->votes.emplace(view.number, work_->step, rank, view.size());
   work_->computed = true;
+  if (wires_.memory() != nullptr) Pledge();
+}
+
+// What others may count from now on is known to the peer before they can: another event in between
+// may make it let go.
+void RingNode::Pledge() {
+  const auto withdraw = [this, ballot = ballot(), view = working_view_] {
+    return wires_.memory()->Withdraw(ballot, view);
+  };
+  if (!peer_->Pledge(working_view_.number, work_->step, withdraw)) return;
+  work_->pledged = true;
+  const absl::Duration delay = absl::Milliseconds(rng_.Exponential(2));
+  wires_.After(index_, delay, [this, epoch = epoch_, step = work_->step] {
+    if (epoch != epoch_ || !peer_ || !work_ || work_->step != step) return;
+    wires_.memory()->Cast(ballot(), life(), work_->sum);
+    wires_.Wake(working_view_);
+  });
+}
+
+// First whether all have voted; then, a moment later, whether anyone took its vote back.
+void RingNode::Look() {
+  if (!work_ || !work_->pledged || work_->reduced) return;
+  if (!wires_.memory()->AllCast(ballot(), working_view_)) return;
+  work_->sum = wires_.memory()->SumOf(ballot());
+  work_->reduced = true;
+  const absl::Duration delay = absl::Milliseconds(rng_.Exponential(2));
+  wires_.After(index_, delay, [this, epoch = epoch_, step = work_->step] {
+    if (epoch != epoch_ || !peer_ || !work_ || work_->step != step) return;
+    if (wires_.memory()->AnyWithdrawn(ballot())) return;
+    FinishStep();
+    Settle();
+  });
 }
 
 // Goes through the plan as far as what has arrived allows.
 void RingNode::Advance() {
-  if (!work_ || !work_->computed || work_->reduced) return;
+  if (!work_ || !work_->computed || work_->reduced || wires_.memory() != nullptr) return;
   const GroupView& view = peer_->view();
   while (work_->stage < work_->plan.size()) {
     const Exchange& stage = work_->plan[work_->stage];

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -40,6 +41,28 @@ struct Bulk {
   std::variant<Part, Vote, StateRequest, StateChunk> body;
 };
 
+// Memory that all nodes see and that outlives them, as that of one machine does: what each member
+// has to add to a step, and the votes that ride with it. See adapters/ring/shared_slots.h.
+class SharedMemory {
+ public:
+  using Ballot = std::pair<uint64_t, int64_t>;  // The mark of a view, and a step.
+
+  void Cast(const Ballot& ballot, MemberId member, Sum part) {
+    parts_[ballot][member] = std::move(part);
+  }
+  bool AllCast(const Ballot& ballot, const GroupView& view) const;
+  Sum SumOf(const Ballot& ballot) const;
+  // Whether all had voted; then it stands.
+  bool Withdraw(const Ballot& ballot, const GroupView& view);
+  bool AnyWithdrawn(const Ballot& ballot) const { return withdrawn_.contains(ballot); }
+
+  bool votes_stay = false;  // The planted bug.
+
+ private:
+  std::map<Ballot, std::map<MemberId, Sum>> parts_;
+  std::set<Ballot> withdrawn_;
+};
+
 // The world as a node sees it.
 class Wires {
  public:
@@ -51,6 +74,10 @@ class Wires {
   // Later, unless the node has died by then.
   virtual void After(int node, absl::Duration delay, std::function<void()> what) = 0;
   virtual absl::Time now() const = 0;
+  // Null: data and votes go over the wires.
+  virtual SharedMemory* memory() = 0;
+  // Wakes the members of `view` that wait for something in memory, sooner or later.
+  virtual void Wake(const GroupView& view) = 0;
 };
 
 // A node's step under way.
@@ -62,6 +89,7 @@ struct Work {
   bool sent = false;  // The stage's sending half is done.
   bool computed = false;
   bool reduced = false;
+  bool pledged = false;  // Its part is in memory, or about to be.
   std::map<int, int> sent_to;
   std::map<int, int> received_from;
   std::optional<VoteTree> votes;
@@ -81,6 +109,7 @@ class RingNode {
   void Receive(const Bulk& bulk);
   void Receive(const ViewOrder& order);
   void ReportLost(MemberId member, bool proven);
+  void Look();  // There may be something new in memory.
 
   bool up() const { return peer_ != nullptr; }
   const Peer& peer() const { return *peer_; }
@@ -100,6 +129,8 @@ class RingNode {
   void CastVotes();
   void Apply(const GroupView& view, int64_t step, const Sum& sum);
   void FinishStep();
+  void Pledge();
+  SharedMemory::Ballot ballot() const { return {working_view_.Mark(), work_->step}; }
   void StartCopy();
   void AskForState();
   void TakeChunk(const StateChunk& chunk);

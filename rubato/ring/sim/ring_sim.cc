@@ -1,5 +1,6 @@
-// ring_sim [SEEDS [FIRST [BUG [majority | any | master]]]]: runs that many simulated groups, prints
-// one line of JSON, and exits 1 at the first seed whose run breaks a rule.
+// ring_sim [SEEDS [FIRST [BUG [majority | any | master]]]]: runs that many simulated groups, every
+// second one with shared memory, prints one line of JSON, and exits 1 at the first seed whose run
+// breaks a rule.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,6 +25,7 @@ int main(int argc, char** argv) {
     rubato::RingWorld world({.seed = seed,
                              .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
                              .master = master,
+                             .shared_memory = seed % 2 == 1,
                              .bug = static_cast<rubato::RingBug>(bug)});
     const rubato::RingWorldResult result = world.Run();
     if (!result.violation.empty()) {

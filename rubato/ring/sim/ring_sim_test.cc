@@ -9,7 +9,7 @@ namespace {
 TEST(RingSimTest, NoSeedBreaksARule) {
   int agreed = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    const RingWorldResult result = RingWorld({.seed = seed}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed, .shared_memory = seed % 2 == 1}).Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     agreed += !result.quorum_lost;
   }
@@ -19,7 +19,8 @@ TEST(RingSimTest, NoSeedBreaksARule) {
 TEST(RingSimTest, WithQuorumAnyNobodyComputesNonsense) {
   int64_t committed = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    const RingWorldResult result = RingWorld({.seed = seed, .quorum = Quorum::kAny}).Run();
+    const RingWorldResult result =
+        RingWorld({.seed = seed, .quorum = Quorum::kAny, .shared_memory = seed % 2 == 1}).Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     committed += result.committed;
   }
@@ -31,7 +32,8 @@ TEST(RingSimTest, WithAMasterNoSeedBreaksARule) {
   int agreed = 0;
   int64_t restarts = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    const RingWorldResult result = RingWorld({.seed = seed, .master = true}).Run();
+    const RingWorldResult result =
+        RingWorld({.seed = seed, .master = true, .shared_memory = seed % 2 == 1}).Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     agreed += !result.quorum_lost;
     restarts += result.restarts;
@@ -51,13 +53,17 @@ TEST(RingSimTest, TheSameSeedIsTheSameRun) {
 struct Planted {
   RingBug bug;
   bool master;
+  bool shared_memory = false;
 };
 class RingBugTest : public testing::TestWithParam<Planted> {};
 
 TEST_P(RingBugTest, IsCaught) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
-    const RingWorldResult result =
-        RingWorld({.seed = seed, .master = GetParam().master, .bug = GetParam().bug}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed,
+                                              .master = GetParam().master,
+                                              .shared_memory = GetParam().shared_memory,
+                                              .bug = GetParam().bug})
+                                       .Run();
     if (result.violation.empty() || result.violation.find("agreement") != std::string::npos)
       continue;
     RecordProperty("seed", static_cast<int>(seed));
@@ -72,12 +78,14 @@ INSTANTIATE_TEST_SUITE_P(Agreed, RingBugTest,
                          testing::Values(Planted{RingBug::kNoFencing, false},
                                          Planted{RingBug::kRankByAddress, false},
                                          Planted{RingBug::kSourceIsRankZero, false},
-                                         Planted{RingBug::kForgetPromises, false}));
+                                         Planted{RingBug::kForgetPromises, false},
+                                         Planted{RingBug::kVotesStay, false, true}));
 INSTANTIATE_TEST_SUITE_P(Issued, RingBugTest,
                          testing::Values(Planted{RingBug::kNoFencing, true},
                                          Planted{RingBug::kRankByAddress, true},
                                          Planted{RingBug::kSourceIsRankZero, true},
-                                         Planted{RingBug::kForgetJournal, true}));
+                                         Planted{RingBug::kForgetJournal, true},
+                                         Planted{RingBug::kVotesStay, true, true}));
 
 }  // namespace
 }  // namespace rubato

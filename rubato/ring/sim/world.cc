@@ -9,13 +9,19 @@
 namespace rubato {
 namespace {
 
+// Some bugs are the world's alone.
+RingBug PeerBug(RingBug bug) {
+  const bool of_world = bug == RingBug::kForgetJournal || bug == RingBug::kVotesStay;
+  return of_world ? RingBug::kNone : bug;
+}
+
 PeerOptions MakePeerOptions(const RingWorldOptions& options) {
   PeerOptions peer;
   peer.group = options.seed;
   peer.swim.push_pull_period = absl::Seconds(2);
   peer.views.quorum = options.quorum;
   peer.views.patience = absl::Seconds(2);
-  peer.views.bug = options.bug == RingBug::kForgetJournal ? RingBug::kNone : options.bug;
+  peer.views.bug = PeerBug(options.bug);
   peer.issued = options.master;
   return peer;
 }
@@ -37,6 +43,7 @@ RingWorld::RingWorld(RingWorldOptions options)
                                                 *this, checker_));
     addresses.push_back(nodes_[i]->address());
   }
+  memory_.votes_stay = options_.bug == RingBug::kVotesStay;
   if (options_.master) StartMaster();
   nodes_[0]->Found(addresses);
   for (int i = 1; i < count; ++i) {
@@ -138,7 +145,7 @@ void RingWorld::SendReport(int from, const ViewReport& report) {
 void RingWorld::StartMaster() {
   AuthorityOptions options;
   options.patience = absl::Seconds(2);
-  options.bug = options_.bug == RingBug::kForgetJournal ? RingBug::kNone : options_.bug;
+  options.bug = PeerBug(options_.bug);
   if (options_.bug == RingBug::kForgetJournal && journal_.size() > 1) journal_.pop_back();
   authority_ = std::make_unique<ViewAuthority>(
       options, journal_.empty() ? GroupView() : journal_.back(), now_);
@@ -184,6 +191,15 @@ void RingWorld::WakeMaster(absl::Time when) {
 
 void RingWorld::After(int node, absl::Duration delay, std::function<void()> what) {
   At(now_ + delay, node, std::move(what));
+}
+
+void RingWorld::Wake(const GroupView& view) {
+  for (const GroupMember& member : view.members) {
+    const int node = NodeOf(member.address);
+    At(now_ + Delay(), node, [this, node] {
+      if (nodes_[node]->up()) nodes_[node]->Look();
+    });
+  }
 }
 
 void RingWorld::ScheduleFault() {

@@ -29,8 +29,9 @@ struct RingWorldOptions {
   // After the faults, all must agree and train within this time.
   absl::Duration agree_within = absl::Seconds(25);
   Quorum quorum = Quorum::kMajority;
-  bool master = false;  // One issues the views, and is cut off, stopped and
-                        // restarted like the rest.
+  bool master = false;         // One issues the views, and is cut off, stopped and
+                               // restarted like the rest.
+  bool shared_memory = false;  // In place of connections: votes ride in the reduction.
   RingBug bug = RingBug::kNone;
 };
 
@@ -58,6 +59,8 @@ class RingWorld : public Wires {
   void SendReport(int from, const ViewReport& report) override;
   void After(int node, absl::Duration delay, std::function<void()> what) override;
   absl::Time now() const override { return now_; }
+  SharedMemory* memory() override { return options_.shared_memory ? &memory_ : nullptr; }
+  void Wake(const GroupView& view) override;
 
  private:
   struct Event {
@@ -95,6 +98,7 @@ class RingWorld : public Wires {
   const RingWorldOptions options_;
   Rng rng_;
   RingChecker checker_;
+  SharedMemory memory_;
   absl::Time now_ = absl::UnixEpoch();
   uint64_t next_sequence_ = 0;
   int64_t events_ = 0;
