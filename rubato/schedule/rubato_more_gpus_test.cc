@@ -52,7 +52,8 @@ TEST(RubatoMoreGpusTest, NeverRefuseMore) {
 // The same for clusters of more than 16 GPUs, of sizes with four significant bits, and wide jobs.
 TEST(RubatoMoreGpusTest, NeverRefuseMoreOnLargeClusters) {
   int turned = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  // Among these is one (769) that fails if fewer GPUs are never tried before a no.
+  for (uint64_t seed = 500; seed < 800; ++seed) {
     Rng rng(seed);
     FakeWorld world(16);
     if (rng.Chance(0.5)) world.view().cost = {.base_s = 0.02, .per_doubling_s = 0.02};
