@@ -6,26 +6,20 @@
 #include "absl/strings/str_cat.h"
 
 namespace rubato {
-namespace {
-
-// The last point of at most `gpus`, or 0.
-int AtMost(const std::vector<CurvePoint>& points, int gpus) {
-  const auto after =
-      std::upper_bound(points.begin(), points.end(), gpus,
-                       [](int count, const CurvePoint& point) { return count < point.gpus; });
-  return after == points.begin() ? 0 : std::prev(after)->gpus;
-}
-
-}  // namespace
-
 Curve::Curve(std::vector<CurvePoint> points) : points_(std::move(points)) {
   std::erase_if(points_, [](const CurvePoint& p) { return !(p.rate > 0) || p.gpus <= 0; });
   std::sort(points_.begin(), points_.end(),
             [](const CurvePoint& a, const CurvePoint& b) { return a.gpus < b.gpus; });
   rates_.assign(static_cast<size_t>(max_gpus()) + 1, 0);
   for (const CurvePoint& point : points_) {
-    rates_[static_cast<size_t>(point.gpus)] = point.rate;
+    const size_t gpus = static_cast<size_t>(point.gpus);
+    rates_[gpus] = point.rate;
+    // Up to this size what the one before it says holds.
+    legal_at_most_.resize(gpus, legal_at_most_.empty() ? 0 : legal_at_most_.back());
+    useful_at_most_.resize(gpus, useful_at_most_.empty() ? 0 : useful_at_most_.back());
     if (useful_.empty() || point.rate > useful_.back().rate) useful_.push_back(point);
+    legal_at_most_.push_back(point.gpus);
+    useful_at_most_.push_back(useful_.back().gpus);
   }
 }
 
@@ -45,9 +39,6 @@ void Curve::Limit(int gpus, Span span, double rate) {
     limit = std::min(limit, rate);
   }
 }
-
-int Curve::UsefulAtMost(int gpus) const { return AtMost(useful_, gpus); }
-int Curve::LegalAtMost(int gpus) const { return AtMost(points_, gpus); }
 
 int Curve::UsefulAfter(int gpus) const {
   for (const CurvePoint& point : useful_) {

@@ -2,6 +2,7 @@
 #ifndef RUBATO_CLUSTER_CURVE_H_
 #define RUBATO_CLUSTER_CURVE_H_
 
+#include <algorithm>
 #include <array>
 #include <map>
 #include <string>
@@ -61,15 +62,21 @@ class Curve {
   double peak_rate() const { return useful_.empty() ? 0 : useful_.back().rate; }
 
   // The largest useful size of at most `gpus`; 0 if none.
-  int UsefulAtMost(int gpus) const;
+  int UsefulAtMost(int gpus) const { return AtMost(useful_at_most_, gpus); }
   // The largest legal size of at most `gpus`, useful or not; 0 if none.
-  int LegalAtMost(int gpus) const;
+  int LegalAtMost(int gpus) const { return AtMost(legal_at_most_, gpus); }
   // The next larger useful size; `gpus` itself at or past the peak.
   int UsefulAfter(int gpus) const;
 
  private:
+  static int AtMost(const std::vector<int>& sizes, int gpus) {
+    if (gpus <= 0 || sizes.empty()) return 0;
+    return sizes[std::min(static_cast<size_t>(gpus), sizes.size() - 1)];
+  }
+
   std::vector<CurvePoint> points_;
   std::vector<CurvePoint> useful_;
+  std::vector<int> legal_at_most_, useful_at_most_;  // By count.
   std::vector<double> rates_;                        // By count; 0 where not legal.
   std::vector<std::array<double, kSpans>> by_span_;  // By count, then span; empty without limits.
 };

@@ -3,7 +3,8 @@
 #define RUBATO_SCHEDULE_BUDGET_H_
 
 #include <algorithm>
-#include <numeric>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "rubato/schedule/policy.h"
@@ -15,6 +16,10 @@ class Budget {
   explicit Budget(const ClusterView& view);
 
   int free(int pool) const { return free_[static_cast<size_t>(pool)]; }
+  // Nobody further in line can be given anything.
+  bool empty() const {
+    return std::all_of(free_.begin(), free_.end(), [](int free) { return free <= 0; });
+  }
   void Take(const Share& share);
   void Give(const Share& share);
 
@@ -29,14 +34,33 @@ class Budget {
   std::vector<int> free_;
 };
 
-// Indices of view.jobs by `key` (anything with <), equal keys by arrival.
+// Indices of view.jobs by `key` (anything with <, asked once for each), equal keys by arrival.
+template <typename Key>
+auto KeyedBy(const ClusterView& view, Key key) {
+  std::vector<std::pair<decltype(key(view.jobs[0])), size_t>> keyed;
+  keyed.reserve(view.jobs.size());
+  for (size_t i = 0; i < view.jobs.size(); ++i) keyed.emplace_back(key(view.jobs[i]), i);
+  return keyed;
+}
 template <typename Key>
 std::vector<size_t> OrderBy(const ClusterView& view, Key key) {
-  std::vector<size_t> order(view.jobs.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return key(view.jobs[a]) < key(view.jobs[b]); });
+  auto keyed = KeyedBy(view, key);
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<size_t> order;
+  order.reserve(keyed.size());
+  for (const auto& [unused, i] : keyed) order.push_back(i);
   return order;
+}
+// The same order, for who may stop early: visit(i) says whether to go on. O(n + visits x log n).
+template <typename Key, typename Visit>
+void VisitBy(const ClusterView& view, Key key, Visit visit) {
+  auto keyed = KeyedBy(view, key);
+  const auto later = std::greater<typename decltype(keyed)::value_type>();
+  std::make_heap(keyed.begin(), keyed.end(), later);
+  while (!keyed.empty() && visit(keyed.front().second)) {
+    std::pop_heap(keyed.begin(), keyed.end(), later);
+    keyed.pop_back();
+  }
 }
 
 }  // namespace rubato

@@ -34,8 +34,8 @@ class Chronus : public Policy {
     Plan plan;
     plan.shares.resize(view.jobs.size());
     Budget budget(view);
-    int wanted = 0;
-    for (const JobView& job : view.jobs) wanted += Budget(view).Asked(job).gpus;
+    int wanted = 0;  // By all of them from a cluster that nobody uses.
+    for (const JobView& job : view.jobs) wanted += budget.Asked(job).gpus;
     if (wanted > view.gpus()) {
       for (const Slo& slo : Chosen(view)) {
         const Share share = budget.Asked(view.jobs[slo.job]);
@@ -50,6 +50,7 @@ class Chronus : public Policy {
              curve.Rate(std::max(curve.min_gpus(), curve.LegalAtMost(job.asked_gpus)));
     });
     for (size_t i : shortest) {
+      if (budget.empty()) break;
       if (plan.shares[i].gpus > 0) continue;
       plan.shares[i] = budget.Asked(view.jobs[i]);
       budget.Take(plan.shares[i]);
@@ -61,10 +62,11 @@ class Chronus : public Policy {
   // Jobs that can still meet their deadline, the least slack first.
   static std::vector<Slo> Open(const ClusterView& view) {
     std::vector<Slo> open;
+    const Budget empty_cluster(view);
     for (size_t i = 0; i < view.jobs.size(); ++i) {
       const JobView& job = view.jobs[i];
       if (job.deadline == DeadlineKind::kNone) continue;
-      const Share share = Budget(view).Asked(job);
+      const Share share = empty_cluster.Asked(job);
       if (share.gpus == 0) continue;
       const double seconds = job.remaining / job.curve(share.pool)->Rate(share.gpus);
       const Slo slo{i, share, seconds / view.slot_s, (job.deadline_s - view.now_s) / view.slot_s};

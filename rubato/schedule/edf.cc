@@ -26,10 +26,12 @@ class Edf : public Policy {
     Plan plan;
     plan.shares.resize(view.jobs.size());
     Budget budget(view);
-    for (size_t i : OrderBy(view, [](const JobView& job) { return job.deadline_s; })) {
+    const auto deadline = [](const JobView& job) { return job.deadline_s; };
+    VisitBy(view, deadline, [&](size_t i) {
       plan.shares[i] = budget.UpTo(view.jobs[i], Want(view.jobs[i]));
       budget.Take(plan.shares[i]);
-    }
+      return !budget.empty();
+    });
     return plan;
   }
 

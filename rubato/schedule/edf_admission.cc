@@ -3,6 +3,7 @@
 //
 // Plans in the first pool where a job runs; the forecast knows nothing of rescaling costs.
 #include <algorithm>
+#include <optional>
 
 #include "rubato/schedule/budget.h"
 #include "rubato/schedule/fill.h"
@@ -26,15 +27,13 @@ class EdfAdmission : public Policy {
     for (size_t i = 0; i < view.jobs.size(); ++i) in[i] = view.jobs[i].admitted;
     for (size_t i = 0; i < view.jobs.size(); ++i) {
       if (in[i]) continue;
-      const size_t late_before = Late(view, order, in);
-      in[i] = true;
-      const bool fits = Late(view, order, in) <= late_before;
-      if (fits || view.jobs[i].deadline != DeadlineKind::kHard) continue;
-      in[i] = false;
+      in[i] = view.jobs[i].deadline != DeadlineKind::kHard || Fits(view, order, in, i);
+      if (in[i]) continue;
       plan.refusals.push_back({view.jobs[i].id, "someone would miss a deadline", std::nullopt});
     }
     Budget budget(view);
     for (size_t i : order) {
+      if (budget.empty()) break;
       if (!in[i]) continue;
       plan.shares[i] = budget.UpTo(view.jobs[i], Want(view.jobs[i], HomePool(view.jobs[i])));
       budget.Take(plan.shares[i]);
@@ -47,25 +46,36 @@ class EdfAdmission : public Policy {
     return capped_ ? job.curve(pool)->peak_gpus() : WidestGpus(job, pool);
   }
 
-  // How many would be late if those `in` were served in this order.
-  size_t Late(const ClusterView& view, const std::vector<size_t>& order,
-              const std::vector<bool>& in) const {
-    std::vector<Profile> pools;
-    for (const PoolView& pool : view.pools) pools.emplace_back(view.now_s, pool.gpus);
-    size_t late = 0;
+  // Lays a job into what those before it left; whether it ends in time.
+  bool Fill(const ClusterView& view, const JobView& job, int pool, Profile& profile) const {
+    const FillRequest request{.curve = job.curve(pool),
+                              .work = job.remaining,
+                              .from_s = view.now_s,
+                              .deadline_s = job.deadline_s,
+                              .max_gpus = Want(job, pool)};
+    return FillEarly(request, profile).in_time;
+  }
+
+  // Whether no more are late with the newcomer than without, everyone `in` served in this order.
+  // Only those who come after it in its own pool can tell the difference.
+  bool Fits(const ClusterView& view, const std::vector<size_t>& order, const std::vector<bool>& in,
+            size_t newcomer) const {
+    const int pool = HomePool(view.jobs[newcomer]);
+    Profile without(view.now_s, view.pools[static_cast<size_t>(pool)].gpus);
+    std::optional<Profile> with;
+    int more_late = 0;
     for (size_t i : order) {
-      if (!in[i]) continue;
       const JobView& job = view.jobs[i];
-      const int pool = HomePool(job);
-      const Filling filling = FillEarly({.curve = job.curve(pool),
-                                         .work = job.remaining,
-                                         .from_s = view.now_s,
-                                         .deadline_s = job.deadline_s,
-                                         .max_gpus = Want(job, pool)},
-                                        pools[static_cast<size_t>(pool)]);
-      if (!filling.in_time) ++late;
+      if (i == newcomer) {
+        with = without;
+        more_late += Fill(view, job, pool, *with) ? 0 : 1;
+      }
+      if (!in[i] || HomePool(job) != pool) continue;
+      const bool in_time = Fill(view, job, pool, without);
+      if (!with.has_value()) continue;
+      more_late += (in_time ? 1 : 0) - (Fill(view, job, pool, *with) ? 1 : 0);
     }
-    return late;
+    return more_late <= 0;
   }
 
   const bool capped_;

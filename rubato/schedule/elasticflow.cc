@@ -7,6 +7,7 @@
 //
 // Neither puts the cost of rescaling into its plan, so an admitted job may still be late.
 #include <algorithm>
+#include <optional>
 #include <queue>
 
 #include "rubato/schedule/budget.h"
@@ -44,7 +45,7 @@ class Planner {
 
   Plan Run() {
     Admit();
-    FillAll();
+    if (!filled_) FillAll();
     Grow();
     Plan plan;
     plan.shares.resize(view_.jobs.size());
@@ -70,7 +71,7 @@ class Planner {
     int pool = 0;
     int gpus = 0;     // Now.
     Filling filling;  // Its plan; not in_time if it is late or has no deadline.
-    Profile::MarkT mark = 0;
+    bool late = false;
   };
 
   FillRequest Request(size_t i) const {
@@ -83,27 +84,50 @@ class Planner {
   }
   Profile& ProfileOf(size_t i) { return profiles_[static_cast<size_t>(states_[i].pool)]; }
 
-  // Plans all that are in, in deadline order; returns how many are late. Best-effort jobs are
-  // planned by Grow.
-  size_t FillAll() {
+  // Plans job i into what its pool has left, if it is in. Best-effort jobs are planned by Grow.
+  void Fill(size_t i) {
+    State& state = states_[i];
+    state.filling = {};
+    state.gpus = 0;
+    state.late = false;
+    if (!state.in || view_.jobs[i].deadline == DeadlineKind::kNone) return;
+    state.filling = FillByLevels(Request(i), ProfileOf(i));
+    if (!state.filling.in_time) {
+      state.late = true;
+      state.filling = FillEarly(Request(i), ProfileOf(i));
+      state.filling.in_time = false;
+    }
+    state.gpus = state.filling.first_gpus;
+  }
+
+  // Plans all that are in, in deadline order; returns how many are late.
+  size_t FillAll(std::optional<size_t> newcomer = std::nullopt) {
     for (size_t p = 0; p < profiles_.size(); ++p) {
       profiles_[p].Reset(view_.now_s, view_.pools[p].gpus);
     }
-    size_t late = 0;
     for (size_t i : order_) {
-      State& state = states_[i];
-      state.filling = {};
-      state.gpus = 0;
-      if (!state.in || view_.jobs[i].deadline == DeadlineKind::kNone) continue;
-      state.filling = FillByLevels(Request(i), ProfileOf(i));
-      if (!state.filling.in_time) {
-        ++late;
-        state.filling = FillEarly(Request(i), ProfileOf(i));
-        state.filling.in_time = false;
-      }
-      state.gpus = state.filling.first_gpus;
+      if (i == newcomer) before_ = ProfileOf(i);
+      Fill(i);
     }
-    return late;
+    filled_ = true;
+    return CountLate();
+  }
+
+  // The same, when since FillAll(newcomer) only that one came in or went: others do not change if
+  // they come before it, or lie in another pool.
+  size_t Refill(size_t newcomer) {
+    ProfileOf(newcomer) = before_;
+    const int pool = states_[newcomer].pool;
+    auto at = std::find(order_.begin(), order_.end(), newcomer);
+    for (; at != order_.end(); ++at) {
+      if (states_[*at].pool == pool) Fill(*at);
+    }
+    return CountLate();
+  }
+
+  size_t CountLate() const {
+    return static_cast<size_t>(std::count_if(states_.begin(), states_.end(),
+                                             [](const State& state) { return state.late; }));
   }
 
   void Admit() {
@@ -116,14 +140,17 @@ class Planner {
       for (size_t i : newcomers) states_[i].in = true;
       if (FillAll() == 0) return;
       for (size_t i : newcomers) states_[i].in = view_.jobs[i].deadline != DeadlineKind::kHard;
+      filled_ = false;
       return;
     }
     for (size_t i : newcomers) {
       states_[i].in = true;
-      const size_t late = FillAll();
+      const size_t late = FillAll(i);
       if (late == 0 || view_.jobs[i].deadline != DeadlineKind::kHard) continue;
       states_[i].in = false;  // Someone is late; but would they be without it?
-      states_[i].in = late <= FillAll();
+      if (late > Refill(i)) continue;
+      states_[i].in = true;
+      Refill(i);
     }
   }
 
@@ -185,6 +212,8 @@ class Planner {
   std::vector<size_t> order_;  // By deadline.
   std::vector<State> states_;
   std::vector<Profile> profiles_;
+  bool filled_ = false;   // With those who are in now.
+  Profile before_{0, 0};  // What FillAll's newcomer found in its pool.
 };
 
 Plan Elasticflow::Decide(const ClusterView& view) const { return Planner(view, defects_).Run(); }

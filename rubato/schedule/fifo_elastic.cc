@@ -12,10 +12,11 @@ class FifoElastic : public Policy {
 
   Plan Decide(const ClusterView& view) const override {
     Plan plan;
+    plan.shares.resize(view.jobs.size());
     Budget budget(view);
-    for (const JobView& job : view.jobs) {
-      plan.shares.push_back(budget.UpTo(job, job.asked_gpus));
-      budget.Take(plan.shares.back());
+    for (size_t i = 0; i < view.jobs.size() && !budget.empty(); ++i) {
+      plan.shares[i] = budget.UpTo(view.jobs[i], view.jobs[i].asked_gpus);
+      budget.Take(plan.shares[i]);
     }
     return plan;
   }

@@ -11,11 +11,7 @@ constexpr double kRounding = 1e-9;  // Relative; sums of products are not exact.
 // reached. What is taken is put into `pieces` first, since taking it cuts the steps.
 template <typename GpusAt>
 Filling Take(const FillRequest& request, Profile& profile, double until_s, GpusAt gpus_at) {
-  struct Taken {
-    double from_s, to_s;
-    int gpus;
-  };
-  std::vector<Taken> taken;
+  absl::InlinedVector<Profile::Piece, 64> taken;
   Filling filling;
   double left = request.work;
   for (size_t i = profile.Find(request.from_s); i < profile.size(); ++i) {
@@ -36,7 +32,7 @@ Filling Take(const FillRequest& request, Profile& profile, double until_s, GpusA
     filling.in_time = to_s <= request.deadline_s;
     break;
   }
-  for (const Taken& piece : taken) profile.Add(piece.from_s, piece.to_s, -piece.gpus);
+  profile.Take(taken);
   return filling;
 }
 
@@ -51,13 +47,17 @@ Filling FillByLevels(const FillRequest& request, Profile& profile) {
   int below = 0;
   for (const CurvePoint& point : curve.useful()) {
     if (point.gpus > cap) break;
+    // Not even if this many were free all the time; the margin is beyond what sums are off by.
+    if (point.rate * (request.deadline_s - request.from_s) * (1 + 1e3 * kRounding) < request.work) {
+      below = point.gpus;
+      continue;
+    }
     double gathered = 0, to_s = request.deadline_s;
     for (size_t i = last + 1; i-- > first;) {
       const double from_s = std::max(request.from_s, profile.steps()[i].from_s);
-      const int gpus = profile.steps()[i].free >= point.gpus
-                           ? point.gpus
-                           : curve.UsefulAtMost(profile.steps()[i].free);
-      gathered += curve.Rate(gpus) * (to_s - from_s);
+      const int free = profile.steps()[i].free;
+      const double rate = free >= point.gpus ? point.rate : curve.Rate(curve.UsefulAtMost(free));
+      gathered += rate * (to_s - from_s);
       if (gathered * (1 + kRounding) >= request.work) {
         const int level = point.gpus;
         return Take(request, profile, request.deadline_s, [&](size_t k) {

@@ -1,7 +1,7 @@
 // How planners lay one job into the free GPUs that earlier jobs left.
 //
-// Both walk the steps of a Profile once a level and take what they use out of it; Profile::Undo
-// gives it back. The job runs at one pool's curve; nothing here knows of rescaling costs.
+// Both walk the steps of a Profile once a level and take what they use out of it. The job runs at
+// one pool's curve; nothing here knows of rescaling costs.
 #ifndef RUBATO_SCHEDULE_FILL_H_
 #define RUBATO_SCHEDULE_FILL_H_
 

@@ -27,6 +27,10 @@ class Gandiva : public Policy {
     const auto order = OrderBy(
         view, [](const JobView& job) { return std::make_tuple(TurnsHad(job), job.gpus == 0); });
     for (size_t i : order) {
+      if (budget.empty()) {
+        waits = true;
+        break;
+      }
       const JobView& job = view.jobs[i];
       plan.shares[i] = budget.Asked(job);
       budget.Take(plan.shares[i]);

@@ -1,6 +1,6 @@
 #include "rubato/schedule/greedy.h"
 
-#include <queue>
+#include <algorithm>
 
 #include "rubato/schedule/budget.h"
 #include "rubato/schedule/policies.h"
@@ -21,7 +21,8 @@ struct Step {
 
 std::vector<Share> GrowGreedily(const ClusterView& view, const Gain& gain) {
   std::vector<Share> shares(view.jobs.size());
-  std::priority_queue<Step> queue;
+  std::vector<Step> heap;  // The largest gain on top.
+  heap.reserve(view.jobs.size());
   Budget budget(view);
   const auto push = [&](size_t i) {
     const JobView& job = view.jobs[i];
@@ -30,23 +31,28 @@ std::vector<Share> GrowGreedily(const ClusterView& view, const Gain& gain) {
     while (to < job.floor_gpus && to < job.curve(share.pool)->UsefulAfter(to)) {
       to = job.curve(share.pool)->UsefulAfter(to);
     }
-    if (to == share.gpus || to > job.max_gpus) return;
+    // What does not fit now will not later either: nobody gives anything back.
+    if (to == share.gpus || to > job.max_gpus || to - share.gpus > budget.free(share.pool)) return;
     const double worth = gain(job, share.pool, share.gpus, to);
-    if (worth > 0) queue.push({worth / (to - share.gpus), i, to});
+    if (worth > 0) heap.push_back({worth / (to - share.gpus), i, to});
   };
   for (size_t i = 0; i < view.jobs.size(); ++i) {
     shares[i].pool = HomePool(view.jobs[i]);
     push(i);
   }
-  while (!queue.empty()) {
-    const Step step = queue.top();
-    queue.pop();
+  std::make_heap(heap.begin(), heap.end());
+  while (!heap.empty() && !budget.empty()) {
+    std::pop_heap(heap.begin(), heap.end());
+    const Step step = heap.back();
+    heap.pop_back();
     Share& share = shares[step.job];
     const int more = step.to - share.gpus;
     if (more > budget.free(share.pool)) continue;
     budget.Take({more, share.pool});
     share.gpus = step.to;
+    const size_t before = heap.size();
     push(step.job);
+    if (heap.size() > before) std::push_heap(heap.begin(), heap.end());
   }
   return shares;
 }

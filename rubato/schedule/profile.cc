@@ -9,10 +9,7 @@ namespace rubato {
 
 Profile::Profile(double start_s, int gpus) : steps_{{start_s, gpus}} {}
 
-void Profile::Reset(double start_s, int gpus) {
-  steps_.assign(1, {start_s, gpus});
-  log_.clear();
-}
+void Profile::Reset(double start_s, int gpus) { steps_.assign(1, {start_s, gpus}); }
 
 void Profile::Reset(double start_s, int gpus, Changes changes) {
   Reset(start_s, gpus);
@@ -31,10 +28,6 @@ void Profile::Reset(double start_s, int gpus, Changes changes) {
       steps_.push_back({at_s, gpus});
     }
   }
-}
-
-double Profile::EndOf(size_t i) const {
-  return i + 1 < steps_.size() ? steps_[i + 1].from_s : kNever;
 }
 
 size_t Profile::Find(double at_s) const {
@@ -65,7 +58,9 @@ void Profile::Merge(size_t i) {
   steps_.erase(steps_.begin() + static_cast<ptrdiff_t>(i));
 }
 
-void Profile::Apply(double from_s, double to_s, int gpus) {
+void Profile::Add(double from_s, double to_s, int gpus) {
+  from_s = std::max(from_s, start_s());
+  if (gpus == 0 || !(from_s < to_s)) return;
   const size_t first = Cut(from_s);
   const size_t last = Cut(to_s);
   for (size_t i = first; i < last; ++i) steps_[i].free += gpus;
@@ -73,17 +68,37 @@ void Profile::Apply(double from_s, double to_s, int gpus) {
   Merge(first);
 }
 
-void Profile::Add(double from_s, double to_s, int gpus) {
-  from_s = std::max(from_s, start_s());
-  if (gpus == 0 || !(from_s < to_s)) return;
-  Apply(from_s, to_s, gpus);
-  log_.push_back({from_s, to_s, gpus});
-}
-
-void Profile::Undo(MarkT mark) {
-  while (log_.size() > mark) {
-    Apply(log_.back().from_s, log_.back().to_s, -log_.back().gpus);
-    log_.pop_back();
+void Profile::Take(absl::Span<const Piece> pieces) {
+  if (pieces.empty()) return;
+  const size_t first = Find(pieces.front().from_s);
+  scratch_.clear();
+  bool opens = first == 0;  // The very first step has no neighbour to be one with.
+  int left = opens ? 0 : steps_[first - 1].free;
+  const auto put = [&](double from_s, int free) {
+    if (opens || free != left) scratch_.push_back({from_s, free});
+    opens = false;
+    left = free;
+  };
+  size_t i = first;
+  for (const Piece& piece : pieces) {
+    if (piece.gpus == 0 || !(piece.from_s < piece.to_s)) continue;
+    for (; EndOf(i) <= piece.from_s; ++i) put(steps_[i].from_s, steps_[i].free);
+    const Step step = steps_[i];
+    if (step.from_s < piece.from_s) put(step.from_s, step.free);
+    put(piece.from_s, step.free - piece.gpus);
+    if (piece.to_s < EndOf(i)) put(piece.to_s, step.free);
+    ++i;
+  }
+  if (i == first) return;
+  if (i < steps_.size() && steps_[i].free == left) ++i;
+  const size_t replaced = std::min(scratch_.size(), i - first);
+  const auto at =
+      std::copy_n(scratch_.begin(), replaced, steps_.begin() + static_cast<ptrdiff_t>(first));
+  const auto rest = scratch_.begin() + static_cast<ptrdiff_t>(replaced);
+  if (rest != scratch_.end()) {
+    steps_.insert(at, rest, scratch_.end());
+  } else {
+    steps_.erase(at, steps_.begin() + static_cast<ptrdiff_t>(i));
   }
 }
 

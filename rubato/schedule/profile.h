@@ -8,11 +8,7 @@
 //      start
 //
 // A sorted step function in one flat array, so that walking back from a deadline is a walk over
-// neighbours, and a tentative change is undone instead of copied:
-//
-//     const auto mark = profile.Mark();
-//     profile.Add(from_s, to_s, -4);
-//     if (!good) profile.Undo(mark);
+// neighbours, and a copy to try something out on is one memcpy.
 //
 // Neighbouring steps with the same value are one step. O(log n) to find, O(n) memmove to change,
 // n being at most twice the planned pieces. Not thread-safe.
@@ -20,9 +16,12 @@
 #define RUBATO_SCHEDULE_PROFILE_H_
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "absl/types/span.h"
 
 namespace rubato {
 
@@ -56,8 +55,10 @@ class Profile {
   double start_s() const { return steps_.front().from_s; }
   size_t size() const { return steps_.size(); }
   const std::vector<Step>& steps() const { return steps_; }
-  // Where step i ends: the next one's start, or kNever.
-  double EndOf(size_t i) const;
+  // Where step i ends: the next one's start, or never.
+  double EndOf(size_t i) const {
+    return i + 1 < steps_.size() ? steps_[i + 1].from_s : std::numeric_limits<double>::infinity();
+  }
   // The step that holds `at_s`; the first if it lies before the start.
   size_t Find(double at_s) const;
 
@@ -66,28 +67,22 @@ class Profile {
   int Min(double from_s, double to_s) const;
   // Adds `gpus` in [from_s, to_s), which may reach to kNever. What lies before the start is cut.
   void Add(double from_s, double to_s, int gpus);
-
-  using MarkT = size_t;
-  MarkT Mark() const { return log_.size(); }
-  // Takes back every Add since `mark`, newest first.
-  void Undo(MarkT mark);
-  // Forgets how to undo; call it between decisions so that the log does not grow.
-  void ForgetLog() { log_.clear(); }
+  struct Piece {
+    double from_s, to_s;
+    int gpus;
+  };
+  // Takes each piece's GPUs, all in one walk. Ascending; each within one step, and no two in one.
+  void Take(absl::Span<const Piece> pieces);
 
   std::string ToString() const;  // "0:32 60:0 90:32", for tests and messages.
 
  private:
-  struct Change {
-    double from_s, to_s;
-    int gpus;
-  };
-  void Apply(double from_s, double to_s, int gpus);
   // Makes a step begin at `at_s` and returns it; size() if at_s is kNever.
   size_t Cut(double at_s);
   void Merge(size_t i);  // Drops step i if it equals its left neighbour.
 
-  std::vector<Step> steps_;  // Never empty.
-  std::vector<Change> log_;
+  std::vector<Step> steps_;    // Never empty.
+  std::vector<Step> scratch_;  // For Take; a member to keep its memory.
 };
 
 }  // namespace rubato

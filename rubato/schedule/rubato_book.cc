@@ -9,6 +9,14 @@ namespace {
 // How much before its deadline a job is planned to end, against rounding.
 constexpr double kGuardS = 10 * kTickS;
 
+// What a restart costs at the most, in iterations. However few GPUs the pool has: were it not so, a
+// larger one would ask more of every way, and refuse whom a smaller one admits.
+double RestartWork(const ClusterView& view, const JobView& job, int pool) {
+  std::vector<Size> sizes;
+  AppendSizes(view, job, pool, job.max_gpus, sizes);
+  return sizes.empty() ? 0 : sizes.back().rate * sizes.back().pause_s;
+}
+
 }  // namespace
 
 Roster::Roster(const ClusterView& view) : view_(view) {
@@ -16,8 +24,9 @@ Roster::Roster(const ClusterView& view) : view_(view) {
   begin_.push_back(0);
   for (const JobView& job : view.jobs) {
     for (int pool = 0; pool < pools(); ++pool) {
-      AppendSizes(view, job, pool, sizes_);
+      AppendSizes(view, job, pool, view.pools[static_cast<size_t>(pool)].gpus, sizes_);
       begin_.push_back(static_cast<uint32_t>(sizes_.size()));
+      if (view.reserve_gpus > 0) spares_.push_back(RestartWork(view, job, pool));
     }
   }
 }
@@ -33,10 +42,11 @@ Runner Roster::As(size_t i, int pool) const {
   const absl::Span<const Size> all = sizes(i, pool);
   // Where nodes are expected to fail, every way has room for a restart.
   const bool may_fail = view_.reserve_gpus > 0 && !all.empty();
+  const size_t at = i * view_.pools.size() + static_cast<size_t>(pool);
   return {.sizes = all,
           .pool = pool,
           .work = work(i),
-          .spare = may_fail ? all.back().rate * all.back().pause_s : 0,
+          .spare = may_fail ? spares_[at] : 0,
           .due_s = due_s(i) - kGuardS,
           .held = here ? job.gpus : 0,
           .ready_s = std::max(view_.now_s, job.paused_until_s),

@@ -60,6 +60,7 @@ class Roster {
   const ClusterView& view_;
   std::vector<Size> sizes_;      // Of all jobs in all pools, in a row,
   std::vector<uint32_t> begin_;  // each beginning here.
+  std::vector<double> spares_;   // Iterations that a restart may cost them, if there is a reserve.
   size_t asked_job_ = std::numeric_limits<size_t>::max();
   double asked_due_s_ = 0;
   double asked_work_ = 0;

@@ -159,10 +159,11 @@ void Refine(const Runner& runner, const Profile& free, size_t level, Promise& wa
 
 }  // namespace
 
-void AppendSizes(const ClusterView& view, const JobView& job, int pool, std::vector<Size>& sizes) {
+void AppendSizes(const ClusterView& view, const JobView& job, int pool, int gpus_max,
+                 std::vector<Size>& sizes) {
   const Curve* curve = job.curve(pool);
   if (curve == nullptr) return;
-  const int most = std::min(job.max_gpus, view.pools[static_cast<size_t>(pool)].gpus);
+  const int most = std::min(job.max_gpus, gpus_max);
   double best = 0;
   for (const CurvePoint& point : curve->points()) {
     if (point.gpus > most) break;

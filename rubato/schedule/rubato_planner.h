@@ -30,8 +30,10 @@ struct Size {
   double pause_s = 0;  // Without progress, whenever it begins to hold so many.
 };
 
-// The sizes of `job` in `pool` between its floor and its cap, each faster than all smaller ones.
-void AppendSizes(const ClusterView& view, const JobView& job, int pool, std::vector<Size>& sizes);
+// The sizes of `job` in `pool` between its floor and its cap, and of at most `gpus_max`, each
+// faster than all smaller ones.
+void AppendSizes(const ClusterView& view, const JobView& job, int pool, int gpus_max,
+                 std::vector<Size>& sizes);
 
 // A job as the planner sees it in one pool.
 struct Runner {

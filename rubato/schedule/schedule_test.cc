@@ -87,7 +87,7 @@ TEST(PolicyTest, AnUnknownNameListsTheKnown) {
   for (const std::string& name : PolicyNames()) EXPECT_EQ((*MakePolicy(name))->name(), name);
 }
 
-TEST(ProfileTest, AddsMergesAndUndoes) {
+TEST(ProfileTest, AddsAndMerges) {
   Profile profile(0, 8);
   profile.Add(10, 20, -3);
   profile.Add(15, kNever, -2);
@@ -95,17 +95,13 @@ TEST(ProfileTest, AddsMergesAndUndoes) {
   EXPECT_EQ(profile.Min(0, 100), 3);
   EXPECT_EQ(profile.Min(0, 15), 5);
   EXPECT_EQ(profile.At(20), 6);
-  const auto mark = profile.Mark();
   profile.Add(-5, 12, -1);
   EXPECT_EQ(profile.ToString(), "0:7 10:4 12:5 15:3 20:6");
-  profile.Undo(mark);
+  profile.Add(-5, 12, 1);
   EXPECT_EQ(profile.ToString(), "0:8 10:5 15:3 20:6");
-  profile.Undo(0);
-  EXPECT_EQ(profile.ToString(), "0:8");
 }
 
-// Whatever is added, the profile says what a plain array of seconds says, and undoing all of it
-// leaves nothing.
+// Whatever is added, the profile says what a plain array of seconds says.
 TEST(ProfileTest, AgreesWithAnArray) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     Rng rng(seed);
@@ -125,8 +121,32 @@ TEST(ProfileTest, AgreesWithAnArray) {
     }
     at_once.Reset(0, 100, std::move(changes));
     ASSERT_EQ(at_once.steps(), profile.steps());
-    profile.Undo(0);
-    ASSERT_EQ(profile.ToString(), "0:100");
+  }
+}
+
+// Pieces taken in one walk leave what they leave when taken one by one.
+TEST(ProfileTest, TakesManyAtOnce) {
+  for (uint64_t seed = 0; seed < 2000; ++seed) {
+    Rng rng(seed);
+    Profile profile(0, 4);
+    for (int i = 0; i < 8; ++i) {
+      const double from = static_cast<double>(rng.Below(12));
+      profile.Add(from, from + 1 + static_cast<double>(rng.Below(6)),
+                  -static_cast<int>(rng.Below(2)));
+    }
+    const Profile before = profile;
+    Profile one_by_one = profile;
+    std::vector<Profile::Piece> pieces;
+    for (size_t i = rng.Below(3); i < before.size(); i += 1 + rng.Below(2)) {
+      double from = before.steps()[i].from_s, to = before.EndOf(i);
+      if (rng.Below(4) == 0) from += 0.25;  // Not all of the step; or,
+      if (rng.Below(4) == 0) to = std::min(to - 0.25, from + 0.5);
+      if (rng.Below(8) == 0) to = from;  // as when no work is left, nothing.
+      pieces.push_back({from, to, static_cast<int>(rng.Below(3))});
+      one_by_one.Add(from, to, -pieces.back().gpus);
+    }
+    profile.Take(pieces);
+    ASSERT_EQ(profile.steps(), one_by_one.steps()) << seed << ": " << before.ToString();
   }
 }
 

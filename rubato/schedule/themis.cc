@@ -27,6 +27,10 @@ class Themis : public Policy {
       return std::make_tuple(!InLease(view, job), -Rho(view, job));
     });
     for (size_t i : order) {
+      if (budget.empty()) {
+        waits = true;
+        break;
+      }
       const JobView& job = view.jobs[i];
       plan.shares[i] = budget.Asked(job);
       budget.Take(plan.shares[i]);

@@ -28,6 +28,7 @@ class Tiresias : public Policy {
     const auto order = OrderBy(
         view, [](const JobView& job) { return std::make_tuple(QueueOf(job), job.gpus == 0); });
     for (size_t i : order) {
+      if (budget.empty()) break;
       const JobView& job = view.jobs[i];
       plan.shares[i] = budget.Asked(job);
       budget.Take(plan.shares[i]);

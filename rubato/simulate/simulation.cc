@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_format.h"
 #include "rubato/base/status.h"
@@ -87,12 +88,15 @@ absl::StatusOr<SimulationResult> Simulation::Run() {
   return std::move(result_);
 }
 
-double Simulation::NextEvent() const {
+double Simulation::NextEvent() {
   double next = kNever;
   if (next_arrival_ < workload_.trace.jobs.size()) {
     next = workload_.trace.jobs[next_arrival_].submit_s;
   }
-  for (const Running& running : running_) next = std::min(next, running.end_s);
+  if (std::exchange(ends_changed_, false)) {
+    next_end_s_ = ends_.empty() ? kNever : *std::min_element(ends_.begin(), ends_.end());
+  }
+  next = std::min(next, next_end_s_);
   if (next == kNever && views_.empty()) return kNever;  // Failures alone keep nobody waiting.
   next = std::min(next, wake_s_);
   if (!repairs_.empty()) next = std::min(next, repairs_.front().first);
@@ -119,14 +123,15 @@ void Simulation::Advance(double t) {
 }
 
 void Simulation::EndJobs() {
+  if (next_end_s_ > now_s_) return;
   for (size_t i = 0; i < views_.size();) {
-    if (running_[i].end_s > now_s_) {
+    if (ends_[i] > now_s_) {
       ++i;
       continue;
     }
     ClosePiece(i);
     JobResult& result = result_.job_results[static_cast<size_t>(views_[i].id.value())];
-    result.end_s = running_[i].end_s;
+    result.end_s = ends_[i];
     result.met = result.end_s <= result.deadline_s + kRounding;
     RUBATO_CHECK_OK(placement_.Apply({{views_[i].id, views_[i].pool, 0}}).status());
     Remove(i);
@@ -141,9 +146,9 @@ void Simulation::AdmitArrivals() {
     if (lately_.size() == 2 * kLatelyMax)
       lately_.erase(lately_.begin(), lately_.end() - kLatelyMax);
     lately_.push_back(views_.back());
-    Running& running = running_.emplace_back();
-    running.anchor_s = now_s_;
-    running.anchor_left = views_.back().remaining;
+    running_.push_back({.anchor_s = now_s_, .anchor_left = views_.back().remaining});
+    holds_.push_back(0);
+    ends_.push_back(kNever);
     due_ = true;
   }
 }
@@ -175,7 +180,7 @@ void Simulation::FailAndRepair() {
     // The survivors hold the model, so no work is lost, only time.
     const size_t i = IndexOf(job);
     ClosePiece(i);
-    views_[i].gpus = 0;
+    SetGpus(i, 0);
     views_[i].last_resize_s = now_s_;
     Restart(i, 0);
   }
@@ -194,7 +199,7 @@ absl::Status Simulation::Decide() {
          .down = pool.gpus - placement_.alive_gpus(static_cast<int>(p)),
          .gpus_per_node = workload_.cluster.nodes[static_cast<size_t>(pool.first_node)].gpus});
   }
-  view.jobs = views_;
+  view.jobs = views_.span();
   view.lately = lately_;
   if (lately_.size() > kLatelyMax) view.lately.remove_prefix(lately_.size() - kLatelyMax);
   view.cost = cost_;
@@ -216,6 +221,7 @@ absl::Status Simulation::Decide() {
   due_ = false;
   decided_s_ = now_s_;
   wake_s_ = plan.wake_s;
+  promises_ = promises_ || !plan.promises.empty();
   for (size_t i = 0; i < plan.promises.size(); ++i) {
     running_[i].promise = std::move(plan.promises[i]);
   }
@@ -223,12 +229,14 @@ absl::Status Simulation::Decide() {
 }
 
 absl::Status Simulation::Apply(const Plan& plan) {
+  for (size_t i = views_.size(); i-- > 0 && !views_[i].admitted;) {  // Newcomers are the last.
+    views_[i].admitted = true;
+    result_.job_results[static_cast<size_t>(views_[i].id.value())].admitted = true;
+  }
   std::vector<Placement::Target> targets;
   for (size_t i = 0; i < views_.size(); ++i) {
     const Share& share = plan.shares[i];
-    views_[i].admitted = true;
-    result_.job_results[static_cast<size_t>(views_[i].id.value())].admitted = true;
-    if (share.gpus == views_[i].gpus && (share.gpus == 0 || share.pool == views_[i].pool)) continue;
+    if (share.gpus == holds_[i] && (share.gpus == 0 || share.pool == views_[i].pool)) continue;
     targets.push_back({views_[i].id, share.pool, share.gpus});
   }
   RUBATO_ASSIGN_OR_RETURN(const Placement::Change change, placement_.Apply(targets, plan.pinned));
@@ -236,7 +244,7 @@ absl::Status Simulation::Apply(const Plan& plan) {
   for (const Placement::Target& target : targets) {
     const size_t i = IndexOf(target.job);
     ClosePiece(i);
-    views_[i].gpus = target.gpus;
+    SetGpus(i, target.gpus);
     views_[i].pool = target.pool;
     views_[i].last_resize_s = now_s_;
     ++result_.job_results[static_cast<size_t>(views_[i].id.value())].resizes;
@@ -256,8 +264,9 @@ absl::Status Simulation::Audit(const Plan& plan, const std::vector<JobId>& chang
   held_.clear();
   auto at = placement_.held().begin();  // By job, as the views are.
   const auto end = placement_.held().end();
-  for (const JobView& view : views_) {
-    if (view.gpus == 0) continue;
+  for (size_t i = 0; i < views_.size(); ++i) {
+    if (holds_[i] == 0) continue;
+    const JobView& view = views_[i];
     while (at != end && at->first < view.id) ++at;
     PlacementAudit::Held held{view.id, view.gpus, view.pool};
     if (at != end && at->first == view.id) held.where = at->second;
@@ -309,7 +318,8 @@ void Simulation::Restart(size_t i, double pause_s) {
   running.anchor_s = now_s_ + pause_s;
   running.rate =
       view.gpus > 0 ? view.curve(view.pool)->Rate(view.gpus, placement_.SpanOf(view.id)) : 0;
-  running.end_s = running.rate > 0 ? running.anchor_s + running.anchor_left / running.rate : kNever;
+  ends_[i] = running.rate > 0 ? running.anchor_s + running.anchor_left / running.rate : kNever;
+  ends_changed_ = true;
   view.paused_until_s = running.anchor_s;
   if (pause_s <= 0) return;
   ++result_.rescales;
@@ -326,6 +336,8 @@ void Simulation::Refuse(const Plan& plan) {
     Remove(IndexOf(refusal.job));
   }
 }
+
+void Simulation::SetGpus(size_t i, int gpus) { views_[i].gpus = holds_[i] = gpus; }
 
 void Simulation::CountService(size_t i) {
   const double held_s = now_s_ - running_[i].served_s;
@@ -350,8 +362,11 @@ void Simulation::ClosePiece(size_t i) {
 }
 
 void Simulation::Remove(size_t i) {
-  views_.erase(views_.begin() + static_cast<ptrdiff_t>(i));
-  running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
+  views_.erase(i);
+  running_.erase(i);
+  holds_.erase(i);
+  ends_.erase(i);
+  ends_changed_ = true;
 }
 
 double Simulation::LeftNow(size_t i) const {
@@ -362,8 +377,9 @@ double Simulation::LeftNow(size_t i) const {
 
 void Simulation::Refresh() {
   for (size_t i = 0; i < views_.size(); ++i) {
+    if (promises_) views_[i].promise = running_[i].promise;  // They change place when others end.
+    if (holds_[i] == 0) continue;  // Nothing changed: it waits, and ClosePiece ends its waiting.
     views_[i].remaining = LeftNow(i);
-    views_[i].promise = running_[i].promise;  // Running jobs change place when others end.
     CountService(i);
   }
 }

@@ -8,6 +8,7 @@
 #include "rubato/base/rng.h"
 #include "rubato/cluster/placement.h"
 #include "rubato/cluster/placement_audit.h"
+#include "rubato/simulate/row.h"
 #include "rubato/simulate/simulator.h"
 
 namespace rubato {
@@ -19,18 +20,18 @@ class Simulation {
 
  private:
   // What the engine alone knows of an active job. While it runs, its work left at time t is
-  // anchor_left - rate x (t - anchor_s), so nothing drifts however many events pass.
+  // anchor_left - rate x (t - anchor_s), so nothing drifts however many events pass. Its end is in
+  // ends_.
   struct Running {
     double rate = 0;
     double anchor_s = 0;  // Progress starts here: the end of the last pause.
     double anchor_left = 0;
-    double end_s = kNever;
     double piece_from_s = 0;  // Since when it holds what it holds.
     double served_s = 0;      // Up to when the view counts its service.
     Promise promise;          // The policy's own; views_[i].promise shows it.
   };
 
-  double NextEvent() const;
+  double NextEvent();
   // Moves to `t` and handles all ends, arrivals, failures and repairs due by then.
   void Advance(double t);
   void EndJobs();
@@ -45,6 +46,7 @@ class Simulation {
   void Charge(const std::vector<JobId>& changed);
   // Starts a pause of `pause_s` for job i, then progress at the rate its GPUs give.
   void Restart(size_t i, double pause_s);
+  void SetGpus(size_t i, int gpus);
   void ClosePiece(size_t i);
   void CountService(size_t i);
   void Remove(size_t i);
@@ -67,9 +69,14 @@ class Simulation {
   double decided_s_ = -kNever;
   bool due_ = false;  // Something happened since the last decision.
   size_t next_arrival_ = 0;
-  std::vector<JobView> views_;    // Active jobs, ascending by id,
-  std::vector<Running> running_;  // and what belongs to them, in the same order.
-  std::vector<JobView> lately_;   // The last to be submitted, as they came; see ClusterView.
+  Row<JobView> views_;    // Active jobs, ascending by id,
+  Row<Running> running_;  // and what belongs to them, in the same order. Where tens of thousands
+  Row<int> holds_;        // wait for the few that run, who looks for those reads no more than this:
+  Row<double> ends_;      // views_[i].gpus, and when job i ends, kNever while it holds none.
+  double next_end_s_ = kNever;   // The least of ends_, unless
+  bool ends_changed_ = false;    // it is to be sought anew.
+  bool promises_ = false;        // Whether the policy makes any.
+  std::vector<JobView> lately_;  // The last to be submitted, as they came; see ClusterView.
   std::vector<std::pair<double, int>> repairs_;  // (when, node), ascending.
   double next_failure_s_ = kNever;
   absl::flat_hash_set<uint64_t>

@@ -55,6 +55,20 @@ TEST(TraceGeneratorTest, LoadSizesAndRunTimesComeOutAsAsked) {
   EXPECT_NEAR(at(0.8413) / at(0.5), std::exp(1.4), 0.2);
 }
 
+TEST(TraceGeneratorTest, AMillionJobs) {
+  const Trace trace = Draw({.jobs = RUBATO_TRACE_JOBS, .gpus = 10000, .load = 0.6});
+  ASSERT_EQ(trace.jobs.size(), static_cast<size_t>(RUBATO_TRACE_JOBS));
+  double gpu_seconds = 0, last_s = 0;
+  for (const TraceJob& job : trace.jobs) {
+    ASSERT_GE(job.submit_s, last_s);
+    ASSERT_GT(job.iterations, 0);
+    ASSERT_GT(job.deadline_s, job.submit_s);
+    last_s = job.submit_s;
+    gpu_seconds += job.duration_s * job.asked_gpus;
+  }
+  EXPECT_NEAR(gpu_seconds / (10000 * last_s), 0.6, 0.01);
+}
+
 // Lambda is uniform: the gaps between the quartiles are equal, and nobody is outside.
 TEST(TraceGeneratorTest, DeadlinesAreAsTightAsAsked) {
   const Trace trace = Draw({.jobs = 20000,
