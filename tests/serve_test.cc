@@ -285,7 +285,6 @@ TEST_F(ServeTest, PredictIntoSqliteGoesOnAfterAKill) {
   }
 }
 
-// Rows to predict need no label, and their columns may stand in another order.
 // The same rows in another format, or packed, score the same: columns are found by their names.
 TEST_F(ServeTest, DataMayHaveAnotherFormatThanTraining) {
   ASSERT_EQ(Run({"predict", "model", "--data", "test.csv", "--out", "as-csv.out"}).exit_code, 0);
@@ -317,6 +316,7 @@ TEST_F(ServeTest, DataMayHaveAnotherFormatThanTraining) {
   EXPECT_EQ(Run({"evaluate", "job", "--data", "test.csv", "--format", "cvs"}).exit_code, 2);
 }
 
+// Rows to predict need no label, and their columns may stand in another order.
 TEST_F(ServeTest, PredictNeedsNoLabels) {
   folder_->Write("new.csv", "town,serial,age\nOslo,s1,50\n\"Rome, Italy\",s2,\nOslo,s3,x\n");
   const CommandResult bad = Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"});
