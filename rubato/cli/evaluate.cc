@@ -47,8 +47,11 @@ std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& serv
 absl::StatusOr<ScoredData> OpenScored(Servable& servable, const EvaluateFlags& flags,
                                       const std::vector<std::string>& patterns,
                                       const std::string& index, bool has_labels, Console& console) {
-  RUBATO_ASSIGN_OR_RETURN(const DataSpec spec,
-                          RecogniseForModel(servable.job.data, patterns, flags.format));
+  // The job's own data is read as the job reads it, whatever it is called.
+  DataSpec spec = servable.job.data;
+  if (!flags.data.empty() || !flags.format.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(spec, RecogniseForModel(servable.job.data, patterns, flags.format));
+  }
   absl::StatusOr<ScoredData> data = ScoredData::Open(servable, spec, patterns, index, has_labels,
                                                      Shown(console, "indexing", "bytes"));
   if (data.ok() || !absl::IsInvalidArgument(data.status()) || !flags.format.empty()) return data;
