@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Published{"FrappeLibfm", "", Libfm, "", "positive: [\"1\"]"},
                     Published{"Libffm", "", Libffm, "", "transform: merge_rare"},
                     Published{"FrappeCsv", "label,user,item,daytime,weekday\n", Table, "",
-                              "column: \"daytime\""},
+                              "transform: merge_rare\n    column: \"daytime\""},
                     Published{"MovieLens", "userId,movieId,rating,timestamp,genres\n", Ratings,
                               "rating", "separator: \"|\""}),
     [](const auto& info) { return info.param.name; });
