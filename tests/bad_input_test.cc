@@ -136,6 +136,39 @@ TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("depfm"), HasSubstr("deepfm")));
 }
 
+// What would silently do nothing without servers is refused before anything starts.
+TEST(BadModelTest, WhatNeedsServersIsRefusedWithoutThem) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const std::vector<std::string> allreduce = {"train",     job,
+                                              "--set",     "strategy=allreduce",
+                                              "--set",     "model=deepfm",
+                                              "--set",     "model_options.buckets=9",
+                                              "--job-dir", folder.path() + "/job"};
+  for (const char* option :
+       {"model_options.l2=0.01", "model_options.wide_ftrl=0.1", "model_options.batch_norm=true",
+        "evaluate.keep_best=true", "evaluate.lower_rate=0.1", "max_inflight=0"}) {
+    std::vector<std::string> command = allreduce;
+    command.insert(command.end(), {"--set", option});
+    const CommandResult result = RunRubato(command, folder.path());
+    EXPECT_EQ(result.exit_code, 2) << option << "\n" << result.err;
+    const std::string key = std::string(option).substr(0, std::string(option).find('='));
+    EXPECT_THAT(result.err, HasSubstr(key)) << option;
+    EXPECT_FALSE(std::filesystem::exists(folder.path() + "/job")) << option;
+  }
+}
+
+TEST(BadModelTest, OneRowIsNoBatchToNormalizeBy) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const CommandResult result =
+      RunRubato({"train", job, "--set", "model=wide_deep", "--set", "model_options.batch_norm=true",
+                 "--set", "batch_size=1", "--job-dir", folder.path() + "/job"},
+                folder.path());
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("model_options.batch_norm: batch_size: 1"));
+}
+
 TEST(BadColumnsTest, ValidationMustHaveTheColumnsOfTraining) {
   ScratchFolder folder;
   const std::string job = WriteCsvJob(folder, "", ", validation: valid.csv}\n");

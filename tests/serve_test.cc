@@ -285,6 +285,37 @@ TEST_F(ServeTest, PredictIntoSqliteGoesOnAfterAKill) {
   }
 }
 
+// The same rows in another format, or packed, score the same: columns are found by their names.
+TEST_F(ServeTest, DataMayHaveAnotherFormatThanTraining) {
+  ASSERT_EQ(Run({"predict", "model", "--data", "test.csv", "--out", "as-csv.out"}).exit_code, 0);
+  const auto want = Lines("as-csv.out");
+  ASSERT_EQ(want.size(), 1000u);
+  for (const char* name : {"test2.tsv", "test2.csv.gz", "test2.rec", "rows.txt"}) {
+    const bool is_named = std::string(name) != "rows.txt";
+    std::vector<std::string> convert = {"convert", "--data", "test.csv", "--out", name};
+    if (!is_named) convert.insert(convert.end(), {"--to", "tsv"});
+    const CommandResult converted = Run(convert);
+    ASSERT_EQ(converted.exit_code, 0) << converted.err;
+    const std::string out = absl::StrCat(name, ".out");
+    std::vector<std::string> predict = {"predict", "model", "--data", name, "--out", out};
+    if (!is_named) {
+      // Nothing tells what it is: read as in training it has one column, and that is said.
+      const CommandResult wrong = Run(predict);
+      EXPECT_EQ(wrong.exit_code, 2);
+      EXPECT_THAT(wrong.err, HasSubstr("(read as csv; --format reads it as something else)"));
+      predict.insert(predict.end(), {"--format", "tsv"});
+    }
+    const CommandResult predicted = Run(predict);
+    ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+    EXPECT_EQ(Lines(out), want) << name;
+  }
+  const CommandResult evaluated = Run({"evaluate", "job", "--data", "test2.tsv", "--json"});
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_EQ(json::parse(evaluated.out)["metrics"],
+            json::parse(Run({"evaluate", "job", "--json"}).out)["metrics"]);
+  EXPECT_EQ(Run({"evaluate", "job", "--data", "test.csv", "--format", "cvs"}).exit_code, 2);
+}
+
 // Rows to predict need no label, and their columns may stand in another order.
 TEST_F(ServeTest, PredictNeedsNoLabels) {
   folder_->Write("new.csv", "town,serial,age\nOslo,s1,50\n\"Rome, Italy\",s2,\nOslo,s3,x\n");

@@ -197,6 +197,13 @@ TEST_F(SqlTest, PredictIntoATableThroughKills) {
   EXPECT_TRUE(
       postgres_->Holds("(SELECT count(*) = 120000 FROM scores JOIN calm USING (id) WHERE "
                        "scores.score = calm.score)"));
+  // Which may as well be what is read: a model of a table's columns takes a file that has them.
+  ASSERT_EQ(RunRubato({"convert", "--data", many, "--out", "many.csv"}, folder_.path()).exit_code,
+            0);
+  const CommandResult of_file = RunRubato(
+      {"predict", "job", "--data", "many.csv", "--out", "file.tsv", "--id", "id"}, folder_.path());
+  ASSERT_EQ(of_file.exit_code, 0) << of_file.err;
+  EXPECT_TRUE(ReadText(folder_.path() + "/file.tsv") == ReadText(folder_.path() + "/calm.tsv"));
   // Once more: there is nothing left to do. And what is not ours stays.
   const CommandResult again = RunRubato(command, folder_.path());
   EXPECT_THAT(again.err, HasSubstr("went on after 120000"));

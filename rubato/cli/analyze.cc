@@ -20,6 +20,7 @@ struct AnalyzeFlags {
   std::vector<std::string> set;
   std::string html;
   std::string features;
+  int64_t min_count = 0;
   bool json = false;
 };
 
@@ -40,7 +41,8 @@ absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
   }
   if (!flags.features.empty()) {
     const std::string& label = spec.data.label.empty() ? analysis.columns[0] : spec.data.label;
-    RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, ProposeFeatures(analysis, label));
+    RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features,
+                            ProposeFeatures(analysis, label, flags.min_count));
     RUBATO_RETURN_IF_ERROR(WriteFileAtomically(flags.features, FormatFeaturesText(features)));
     console.err << "wrote " << flags.features << ": use it with features: " << flags.features
                 << " in the job\n";
@@ -68,7 +70,7 @@ void AddAnalyze(Cli& cli) {
   CLI::App* command =
       cli.Command("analyze", "Statistics of a job's training data, and features made of them.",
                   "  rubato analyze job.yaml --html data.html\n"
-                  "  rubato analyze job.yaml --features features.yaml\n",
+                  "  rubato analyze job.yaml --features features.yaml --min-count 5\n",
                   [flags, &console] { return RunAnalyze(*flags, console); });
   command->add_option("job", flags->job, "The job file (YAML).")->required();
   command->add_option("--set", flags->set, "Override a key of the job file: KEY=VALUE.")
@@ -76,6 +78,11 @@ void AddAnalyze(Cli& cli) {
       ->allow_extra_args(false);
   command->add_option("--html", flags->html, "Write a page with a histogram of every column.");
   command->add_option("--features", flags->features, "Write the features that are proposed.");
+  command
+      ->add_option("--min-count", flags->min_count,
+                   "How often a value must occur to get an id of its own; by default the\n"
+                   "table says.")
+      ->check(CLI::PositiveNumber);
   command->add_flag("--json", flags->json, "Print the statistics as one JSON object.");
 }
 

@@ -4,7 +4,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/base/status.h"
@@ -26,19 +25,6 @@ struct ConvertFlags {
   bool force = false;
   bool json = false;
 };
-
-// By the name of a file; empty if it says nothing.
-std::string FormatOfName(absl::string_view name) {
-  absl::ConsumeSuffix(&name, ".gz");
-  for (const auto& [suffix, format] :
-       {std::pair(".csv", "csv"), std::pair(".tsv", "tsv"), std::pair(".criteo", "criteo"),
-        std::pair(".libfm", "libfm"), std::pair(".libsvm", "libsvm"), std::pair(".svm", "libsvm"),
-        std::pair(".libffm", "libffm"), std::pair(".ffm", "libffm"), std::pair(".rec", "recordio"),
-        std::pair(".recordio", "recordio")}) {
-    if (absl::EndsWith(name, suffix)) return format;
-  }
-  return "";
-}
 
 absl::StatusOr<ConvertOptions> OptionsOf(const ConvertFlags& flags) {
   ConvertOptions options = flags.options;

@@ -10,6 +10,7 @@
 #include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
+#include "rubato/cli/recognise.h"
 #include "rubato/cli/stoppable.h"
 #include "rubato/roles/run_directory.h"
 #include "rubato/roles/score_data.h"
@@ -20,6 +21,7 @@ namespace {
 struct EvaluateFlags {
   std::string model;
   std::vector<std::string> data;
+  std::string format;
   int64_t from = 0;
   int workers = 1;
   PredictOptions predict;
@@ -41,6 +43,22 @@ std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& serv
   return flags.data.empty() ? servable.job.data.validation : flags.data;
 }
 
+// Opens what shall be scored, as it is told or seems to be.
+absl::StatusOr<ScoredData> OpenScored(Servable& servable, const EvaluateFlags& flags,
+                                      const std::vector<std::string>& patterns,
+                                      const std::string& index, bool has_labels, Console& console) {
+  // The job's own data is read as the job reads it, whatever it is called.
+  DataSpec spec = servable.job.data;
+  if (!flags.data.empty() || !flags.format.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(spec, RecogniseForModel(servable.job.data, patterns, flags.format));
+  }
+  absl::StatusOr<ScoredData> data = ScoredData::Open(servable, spec, patterns, index, has_labels,
+                                                     Shown(console, "indexing", "bytes"));
+  if (data.ok() || !absl::IsInvalidArgument(data.status()) || !flags.format.empty()) return data;
+  return absl::InvalidArgumentError(absl::StrCat(data.status().message(), " (read as ", spec.format,
+                                                 "; --format reads it as something else)"));
+}
+
 absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
   RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenModel(flags));
@@ -50,10 +68,9 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
         "--data: the job has no validation data of its own; name some");
   }
   RUBATO_ASSIGN_OR_RETURN(const auto scratch, RunDirectory::Make());
-  RUBATO_ASSIGN_OR_RETURN(
-      const ScoredData data,
-      ScoredData::Open(servable, patterns, scratch->path() + "/index", /*has_labels=*/true,
-                       Shown(console, "indexing", "bytes")));
+  RUBATO_ASSIGN_OR_RETURN(const ScoredData data,
+                          OpenScored(servable, flags, patterns, scratch->path() + "/index",
+                                     /*has_labels=*/true, console));
   RUBATO_ASSIGN_OR_RETURN(
       const EvaluatedData result,
       EvaluateData(servable, data, flags.workers, Shown(console, "evaluating", "records")));
@@ -85,9 +102,8 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const auto scratch, RunDirectory::Make());
   const std::string index = IsSqlUri(flags.predict.out) ? scratch->path() + "/index"
                                                         : flags.predict.out + ".partial.index";
-  RUBATO_ASSIGN_OR_RETURN(const ScoredData data,
-                          ScoredData::Open(servable, flags.data, index, /*has_labels=*/false,
-                                           Shown(console, "indexing", "bytes")));
+  RUBATO_ASSIGN_OR_RETURN(const ScoredData data, OpenScored(servable, flags, flags.data, index,
+                                                            /*has_labels=*/false, console));
   RUBATO_ASSIGN_OR_RETURN(
       const PredictedData result,
       PredictData(servable, data, flags.predict, Shown(console, "predicting", "records")));
@@ -113,6 +129,12 @@ void AddCommon(CLI::App* command, EvaluateFlags& flags) {
   command->add_option("model", flags.model, "A job directory, or an export.")->required();
   command->add_option("--from", flags.from,
                       "Of a job: which checkpoint; default the best kept, or the newest.");
+  command
+      ->add_option("--format", flags.format,
+                   "How the data is read, if neither it nor its name says so; default as in\n"
+                   "training.")
+      ->check(CLI::IsMember(
+          {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "recordio", "sql"}));
   command->add_flag("--torchscript", flags.torchscript,
                     "Of an export: score by its model.pt, not by the model's code.");
   command->add_flag("--json", flags.json, "Print the result as one JSON object.");
@@ -126,7 +148,8 @@ void AddEvaluate(Cli& cli) {
   CLI::App* command =
       cli.Command("evaluate", "Metrics of a trained model on a data set.",
                   "  rubato evaluate rubato-jobs/ctr-1\n  rubato evaluate model --data test.csv "
-                  "--workers 2 --json\n",
+                  "--workers 2 --json\n"
+                  "  rubato evaluate model --data dump.txt --format tsv\n",
                   [flags, &console] {
                     return UntilStopped([&] { return Evaluate(*flags, console); }, "", console);
                   });

@@ -26,6 +26,7 @@ struct InitFlags {
   std::string label;
   std::string model = "deepfm";
   std::string out = ".";
+  int64_t min_count = 0;
   bool force = false;
 };
 
@@ -80,6 +81,16 @@ std::string NameFor(const std::string& path) {
   return name.empty() ? "job" : name;
 }
 
+// The column that is called so, or else the first.
+std::string LabelOf(const std::vector<std::string>& columns) {
+  for (const char* name : {"label", "click", "clicked", "target"}) {
+    for (const std::string& column : columns) {
+      if (absl::AsciiStrToLower(column) == name) return column;
+    }
+  }
+  return columns[0];
+}
+
 absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   CatchStopSignals();
   const std::string job_path = flags.out + "/job.yaml";
@@ -92,9 +103,14 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   RUBATO_ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeFiles(data, data.train, console));
-  const std::string& label = flags.label.empty() ? analysis.columns[0] : flags.label;
-  RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, ProposeFeatures(analysis, label));
+  const std::string label = flags.label.empty() ? LabelOf(analysis.columns) : flags.label;
+  RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features,
+                          ProposeFeatures(analysis, label, flags.min_count));
   console.err << AnalysisTable(analysis);
+  if (features.positive.size() > 1) {
+    console.err << "label '" << label << "': " << absl::StrJoin(features.positive, ", ")
+                << " count as a yes, the others as a no; features.yaml says so\n";
+  }
 
   JobSpec spec;
   spec.name = NameFor(flags.data[0]);
@@ -119,15 +135,21 @@ void AddInit(Cli& cli) {
   CLI::App* command =
       cli.Command("init", "Look at a table and write a job that trains on it.",
                   "  rubato init --data clicks.csv --label clicked\n"
-                  "  rubato init --data train.tsv.gz --validation test.tsv.gz --out ctr\n",
+                  "  rubato init --data train.tsv.gz --validation test.tsv.gz --out ctr\n"
+                  "  rubato init --data clicks.csv --label clicked --model dcnv2 --min-count 10\n",
                   [flags, &console] { return RunInit(*flags, console); });
   command->add_option("--data", flags->data, "Files or globs to train on; their format is found.")
       ->required();
   command->add_option("--validation", flags->validation, "Files or globs to evaluate on.");
   command->add_option("--label", flags->label,
                       "The label's column, by its number where there is no header; by default "
-                      "the first.");
+                      "the one called label, click, clicked or target, or else the first.");
   command->add_option("--model", flags->model, "The model to train.");
+  command
+      ->add_option("--min-count", flags->min_count,
+                   "How often a value must occur to get an id of its own; by default the\n"
+                   "table says.")
+      ->check(CLI::PositiveNumber);
   command->add_option("--out", flags->out, "Folder for job.yaml and features.yaml.");
   command->add_flag("--force", flags->force, "Replace files that are there.");
 }

@@ -2,11 +2,15 @@
 
 #include <filesystem>
 
+#include "absl/strings/match.h"
+#include "absl/strings/strip.h"
 #include "rubato/adapters/files/byte_stream.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
+#include "rubato/data/record_blocks.h"
 #include "rubato/data/sniff.h"
+#include "rubato/job/plugin_name.h"
 
 namespace rubato {
 namespace fs = std::filesystem;
@@ -30,7 +34,53 @@ absl::StatusOr<std::string> BeginningOf(const std::string& path) {
   return text;
 }
 
+// Whether rows are cells in named columns, whatever is between them.
+bool IsTable(absl::string_view format) {
+  return format == "csv" || format == "tsv" || format == "sql" || format == "recordio";
+}
+
 }  // namespace
+
+std::string FormatOfName(absl::string_view name) {
+  if (!absl::ConsumeSuffix(&name, ".gz")) absl::ConsumeSuffix(&name, ".zst");
+  for (const auto& [suffix, format] :
+       {std::pair(".csv", "csv"), std::pair(".tsv", "tsv"), std::pair(".criteo", "criteo"),
+        std::pair(".libfm", "libfm"), std::pair(".libsvm", "libsvm"), std::pair(".svm", "libsvm"),
+        std::pair(".libffm", "libffm"), std::pair(".ffm", "libffm"), std::pair(".rec", "recordio"),
+        std::pair(".recordio", "recordio")}) {
+    if (absl::EndsWith(name, suffix)) return format;
+  }
+  return "";
+}
+
+absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
+                                           const std::vector<std::string>& data,
+                                           const std::string& format) {
+  DataSpec spec = trained;
+  if (!format.empty()) {
+    spec.format = format;
+    return spec;
+  }
+  if (trained.format == "idx" || IsPlugin(trained.format)) return spec;
+  if (IsSqlUri(data[0])) {
+    spec.format = "sql";
+    return spec;
+  }
+  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandPatterns(data));
+  RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
+  if (IsRecordsFile(beginning)) {
+    spec.format = "recordio";
+    return spec;
+  }
+  // A name says something where the names of the training data did; and a table is not taken for
+  // entries, whose columns have other names.
+  const std::string named = FormatOfName(files[0]);
+  const bool as_before = !trained.train.empty() && FormatOfName(trained.train[0]) == named &&
+                         trained.format != "recordio";
+  if (named.empty() || as_before || IsTable(named) != IsTable(trained.format)) return spec;
+  spec.format = named;
+  return spec;
+}
 
 absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
                                        const std::vector<std::string>& validation) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "rubato/job/job_spec.h"
 
 namespace rubato {
@@ -14,6 +15,16 @@ namespace rubato {
 // which are files or globs, or a table or query of a database.
 absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
                                        const std::vector<std::string>& validation);
+
+// By the name of a file, packed or not; empty if it says nothing.
+std::string FormatOfName(absl::string_view name);
+
+// How to read `data` with a model that was trained on `trained`: as `format` says, if it says
+// something; else as the data says itself, by what it is (a database, a file of recordio) or by its
+// name, if that is of another format than the training data's; else as in training.
+absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
+                                           const std::vector<std::string>& data,
+                                           const std::string& format);
 
 }  // namespace rubato
 

@@ -9,6 +9,7 @@
 #include "rubato/base/status.h"
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
+#include "rubato/data/find_byte.h"
 #include "rubato/data/quote.h"
 #include "rubato/data/record_blocks.h"
 
@@ -20,11 +21,13 @@ bool IsWithin(absl::string_view part, absl::string_view whole) {
 }
 
 void SplitPlain(absl::string_view record, char delimiter, std::vector<absl::string_view>* views) {
+  const char* at = record.data();
+  const char* const end = at + record.size();
   while (true) {
-    const size_t end = std::min(record.find(delimiter), record.size());
-    views->push_back(record.substr(0, end));
-    if (end == record.size()) return;
-    record.remove_prefix(end + 1);
+    const char* const stop = FindByte(at, end, delimiter);
+    views->emplace_back(at, static_cast<size_t>(stop - at));
+    if (stop == end) return;
+    at = stop + 1;
   }
 }
 

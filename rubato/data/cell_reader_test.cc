@@ -107,5 +107,14 @@ TEST(SniffTest, KnowsAFileByItsBeginning) {
   EXPECT_EQ(Sniffed(criteo), "criteo");
 }
 
+// As MovieLens comes: nobody guesses what is meant, but how to mend it is said.
+TEST(SniffTest, NamesASeparatorThatItDoesNotRead) {
+  EXPECT_THAT(Sniffed("1::1193::5::978300760\n1::661::3::978302109\n"),
+              testing::HasSubstr("'::' does: write tabs instead, as by sed 's/::/\\t/g'"));
+  EXPECT_THAT(Sniffed("1;2\n3;4\n"), testing::HasSubstr("';' does"));
+  EXPECT_EQ(Sniffed("one\ntwo\n"),
+            "neither tabs nor commas cut its lines into the same number of columns");
+}
+
 }  // namespace
 }  // namespace rubato

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
+#include "rubato/data/find_byte.h"
 #include "rubato/data/ids.h"
 #include "rubato/data/quote.h"
 
@@ -40,21 +39,7 @@ const Tables& GetTables() {
   return tables;
 }
 
-// The first tab at or after `at`, or `end`. Criteo's texts are eight bytes, so those are looked
-// at as one word.
-const char* FindTab(const char* at, const char* end) {
-  constexpr uint64_t kOnes = 0x0101010101010101u;
-  if (end - at > 8) {
-    uint64_t word;
-    std::memcpy(&word, at, 8);
-    word ^= kOnes * '\t';
-    const uint64_t zeros = (word - kOnes) & ~word & (kOnes << 7);
-    if (zeros != 0) return at + std::countr_zero(zeros) / 8;
-    if (at[8] == '\t') return at + 8;
-  }
-  const void* tab = at == end ? nullptr : std::memchr(at, '\t', static_cast<size_t>(end - at));
-  return tab == nullptr ? end : static_cast<const char*>(tab);
-}
+const char* FindTab(const char* at, const char* end) { return FindByte(at, end, '\t'); }
 
 // False if [at, end) is not an integer of at most 18 digits.
 bool ParseInteger(const char* at, const char* end, int64_t* value) {

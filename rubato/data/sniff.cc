@@ -6,6 +6,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
@@ -88,6 +89,22 @@ size_t Columns(const Lines& lines, char delimiter) {
   return columns;
 }
 
+// For lines that neither tabs nor commas cut: what else does, and how to mend it.
+std::string OtherSeparator(const Lines& lines) {
+  for (const absl::string_view separator : {"::", ";", "|", " "}) {
+    const std::vector<absl::string_view> first = absl::StrSplit(lines[0], separator);
+    const auto is_alike = [&](absl::string_view line) {
+      const std::vector<absl::string_view> cells = absl::StrSplit(line, separator);
+      return cells.size() == first.size();
+    };
+    // But for the last, which may have been cut.
+    if (first.size() < 2 || !std::all_of(lines.begin(), lines.end() - 1, is_alike)) continue;
+    return absl::StrCat("; '", separator, "' does: write tabs instead, as by sed 's/",
+                        separator == "|" ? "[|]" : separator, "/\\t/g'");
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
@@ -113,7 +130,8 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
   const size_t by_tabs = Columns(lines, '\t'), by_commas = Columns(quoted, ',');
   if (std::max(by_tabs, by_commas) < 2) {
     return absl::InvalidArgumentError(
-        "neither tabs nor commas cut its lines into the same number of columns");
+        absl::StrCat("neither tabs nor commas cut its lines into the same number of columns",
+                     OtherSeparator(lines)));
   }
   data.format = by_tabs >= by_commas ? "tsv" : "csv";
   data.header = by_tabs >= by_commas ? HasHeaderLine(lines, '\t') : HasHeaderLine(quoted, ',');

@@ -69,9 +69,11 @@ struct Analysis {
 
 // Features that train well as they are. Numbers become bins of like weight, and a dense column,
 // by its logarithm if they are skewed; texts keep the values that occur often enough to learn
-// from. Columns that never change, or never repeat, are left out. INVALID_ARGUMENT if `label` is
-// not there or is no label of two classes.
-absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label);
+// from, which is `min_count` times, unless that is 0: then the table says. Columns that never
+// change, or never repeat, are left out. INVALID_ARGUMENT if `label` is not there or is no label of
+// two classes, nor marks out of a few.
+absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label,
+                                             int64_t min_count = 0);
 
 }  // namespace rubato
 

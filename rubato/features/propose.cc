@@ -1,13 +1,14 @@
 // From statistics to features: the rules of thumb in one place.
 #include <algorithm>
-#include <cmath>
+#include <map>
+#include <optional>
 #include <set>
 
-#include "absl/strings/ascii.h"
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 #include "rubato/features/analysis.h"
+#include "rubato/features/column_use.h"
+#include "rubato/features/transforms.h"
 #include "rubato/features/utf8.h"
 #include "rubato/job/suggest.h"
 
@@ -20,31 +21,29 @@ int64_t OftenEnough(int64_t rows) {
   return rows >= 50'000 ? 10 : rows >= 5'000 ? 3 : 2;
 }
 
+// The count from which on `stats` keeps a value, where `often` is wanted; nothing if too many went
+// by uncounted. A count may be too low by the error: from there on rare and common cannot be told
+// apart, and whatever has a count is more common than most.
+std::optional<int64_t> KeptFrom(const ColumnStats& stats, int64_t often) {
+  const int64_t error = stats.common().error();
+  if (error < often) return often;
+  if (error < 5 * often) return 1;
+  return std::nullopt;
+}
+
 // The share of a text's values that occur less often than `often`; 1 if nobody knows.
 double RareShare(const ColumnStats& stats, int64_t often) {
-  if (stats.common().error() >= often) return 1;
+  const std::optional<int64_t> from = KeptFrom(stats, often);
+  if (!from.has_value()) return 1;
   int64_t frequent = 0;
   for (const CommonTexts::Item& item : stats.common().Items()) {
-    if (item.count >= often) frequent += item.count;
+    if (item.count >= *from) frequent += item.count;
   }
   return 1 - static_cast<double>(frequent) / static_cast<double>(stats.present());
 }
 
 // Bins of a number: fine enough to follow a curve, with enough rows in each.
 int BinsFor(int64_t present) { return static_cast<int>(std::clamp<int64_t>(present / 500, 8, 64)); }
-
-// Integers that only name something: a postcode is no quantity.
-bool IsNamedLikeAnId(absl::string_view column) {
-  const std::string name = absl::AsciiStrToLower(column);
-  for (const char* end : {"id", "code", "zip", "zipcode"}) {
-    if (name == end || absl::EndsWith(name, absl::StrCat("_", end)) ||
-        absl::EndsWith(name, absl::StrCat("-", end)) ||
-        absl::EndsWith(name, absl::StrCat(" ", end))) {
-      return true;
-    }
-  }
-  return name == "userid" || name == "itemid" || name == "movieid";
-}
 
 bool IsSkewed(const ColumnStats& stats) {
   const double high = stats.quantiles().Quantile(0.75);
@@ -62,15 +61,28 @@ FeatureSpec Plain(const std::string& name, const char* transform, const std::str
 void ProposeText(const std::string& column, const ColumnStats& stats, int64_t often,
                  FeaturesSpec* spec) {
   FeatureSpec f = Plain(column, "hash", column);
-  // A count may be too low by the error; then rare and common cannot be told apart.
-  if (stats.common().error() < often) {
+  if (const std::optional<int64_t> from = KeptFrom(stats, often); from.has_value()) {
     for (const CommonTexts::Item& item : stats.common().Items()) {
-      if (item.count < often || !IsUtf8(item.text)) continue;
+      if (item.count < *from || !IsUtf8(item.text)) continue;
       f.vocabulary.push_back(item.text);
     }
     if (!f.vocabulary.empty()) f.transform = "merge_rare";
   }
   spec->features.push_back(std::move(f));
+}
+
+// Few values get a bin each, however near to each other they are; a sketch would not tell apart
+// what differs by less than 0.2 %.
+std::vector<double> BoundariesOf(const ColumnStats& stats) {
+  const int bins = BinsFor(stats.present());
+  if (stats.common().error() > 0 || stats.distinct() > bins) {
+    return stats.quantiles().Boundaries(bins);
+  }
+  std::set<double> values;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    values.insert(ToNumber(item.text).value_or(0));
+  }
+  return std::vector<double>(++values.begin(), values.end());
 }
 
 void ProposeNumber(const std::string& column, const ColumnStats& stats, bool criteo,
@@ -83,7 +95,7 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
   }
   spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
-  if (!criteo) ids.boundaries = stats.quantiles().Boundaries(BinsFor(stats.present()));
+  if (!criteo) ids.boundaries = BoundariesOf(stats);
   // All within a fifth of a percent are one bin, and no category.
   if (criteo || !ids.boundaries.empty()) spec->features.push_back(std::move(ids));
 }
@@ -97,66 +109,91 @@ void ProposeEntries(const std::string& column, FeaturesSpec* spec) {
   spec->features.push_back(std::move(f));
 }
 
-absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label, FeaturesSpec* spec) {
-  spec->label = label;
-  const std::vector<CommonTexts::Item> values = stats.common().Items();
-  if (stats.is_number() && stats.min() == 0 && stats.max() == 1) return absl::OkStatus();
-  if (stats.distinct() != 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("label '", label, "': has ", stats.distinct(),
-                     " different values; a label of two classes is expected"));
+// Values of a bag that occur often enough, and the rest as one.
+void ProposeBag(const std::string& column, const ColumnStats& stats, char separator, int64_t often,
+                FeaturesSpec* spec) {
+  FeatureSpec f = Plain(column, "hash", column);
+  f.separator = std::string(1, separator);
+  if (stats.common().error() == 0) {
+    std::map<std::string, int64_t> counts;
+    for (const CommonTexts::Item& item : stats.common().Items()) {
+      SplitValues(item.text, separator, /*values_max=*/0,
+                  [&](absl::string_view value) { counts[std::string(value)] += item.count; });
+    }
+    for (const auto& [value, count] : counts) {
+      if (count >= often && IsUtf8(value)) f.vocabulary.push_back(value);
+    }
+    if (!f.vocabulary.empty()) f.transform = "merge_rare";
   }
-  // Of numbers the larger one is a yes; of texts, the rarer one.
-  const bool first = stats.is_number() && std::stod(values[0].text) > std::stod(values[1].text);
-  spec->positive = {values[first ? 0 : 1].text};
+  spec->features.push_back(std::move(f));
+}
+
+// A quantity or a name, nobody knows: it is given as both, under two names.
+void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t often,
+                 const Analysis& analysis, FeaturesSpec* spec) {
+  ProposeNumber(column, stats, /*criteo=*/false, spec);
+  ProposeText(column, stats, often, spec);
+  std::string& name = spec->features.back().name;
+  do {
+    absl::StrAppend(&name, "_value");
+  } while (std::find(analysis.columns.begin(), analysis.columns.end(), name) !=
+           analysis.columns.end());
+}
+
+absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "label '", label, "': has ", stats.distinct(),
+      " different values; a label of two classes is ",
+      "expected, or marks out of a few: which values are a yes can be said in features.yaml, as ",
+      "label: {column: ", label, ", positive: [...]}"));
+}
+
+absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label, FeaturesSpec* spec) {
+  constexpr int64_t kMarksMax = 11;  // From 0 to 10, or from half a star to five.
+  spec->label = label;
+  if (stats.is_number() && stats.min() == 0 && stats.max() == 1) return absl::OkStatus();
+  const std::vector<CommonTexts::Item> values = stats.common().Items();
+  if (stats.distinct() == 2) {
+    // Of numbers the larger one is a yes; of texts, the rarer one.
+    const bool first = stats.is_number() && std::stod(values[0].text) > std::stod(values[1].text);
+    spec->positive = {values[first ? 0 : 1].text};
+    return absl::OkStatus();
+  }
+  if (stats.distinct() < 2 || !stats.is_number() || stats.distinct() > kMarksMax) {
+    return NoLabel(label, stats);
+  }
+  // Marks: what is better than usual.
+  for (const CommonTexts::Item& item : values) {
+    if (std::stod(item.text) > stats.mean()) spec->positive.push_back(item.text);
+  }
+  std::sort(spec->positive.begin(), spec->positive.end());
   return absl::OkStatus();
 }
 
-enum class Use { kNone, kNumber, kText, kEntries };
-
-// Whether cells hold more than the index of one entry: several, or one with a value.
-bool HoldEntries(const ColumnStats& stats) {
-  for (const CommonTexts::Item& item : stats.common().Items()) {
-    if (item.text.find_first_of(" :") != std::string::npos) return true;
-  }
-  return false;
-}
-
-Use UseOf(const Analysis& analysis, size_t column) {
-  const ColumnStats& stats = analysis.stats[column];
-  if (stats.distinct() < 2) return Use::kNone;
-  // An entry's index names something, though it looks like a number.
-  const bool ids_only =
-      analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
-  if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return Use::kEntries;
-  const bool is_id =
-      stats.integers() == stats.numbers() && IsNamedLikeAnId(analysis.columns[column]);
-  if (stats.is_number() && stats.deviation() > 0 && !ids_only && !is_id) return Use::kNumber;
-  const bool never_repeats =
-      stats.present() >= 100 &&
-      static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
-  return never_repeats ? Use::kNone : Use::kText;
-}
-
-// From which count on a value gets an id of its own. What is seen a few times only is remembered
-// rather than learned from, most of all by deep models. It is the more harm the more of it there is
-// in a row: among 26 columns with a rare value now and then it is noise, while the rare films of a
-// catalogue, in a table of three columns, cost little and tell much.
-int64_t OftenFor(const Analysis& analysis, size_t label_column) {
+// From which count on a value gets an id of its own; docs/models.md argues why. What is seen a few
+// times only is remembered rather than learned from, most of all by deep models. It is noise among
+// many columns, most of which tell the same; in a table of a few columns it is all there is to know
+// of a rare film or a new user.
+int64_t OftenFor(const Analysis& analysis, const std::vector<ColumnUse>& uses) {
+  constexpr int kManyColumns = 12;
   const int64_t often = OftenEnough(analysis.rows);
   double rare_values = 0;  // To be expected in a row.
+  int columns = 0;
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
-    if (i == label_column || UseOf(analysis, i) != Use::kText) continue;
+    if (uses[i].use != Use::kText && uses[i].use != Use::kCode) continue;
     const ColumnStats& stats = analysis.stats[i];
+    ++columns;
     rare_values += RareShare(stats, often) * static_cast<double>(stats.present()) /
                    static_cast<double>(analysis.rows);
   }
-  return rare_values > 0.2 ? often : std::min<int64_t>(often, 2);
+  const bool merge = columns >= kManyColumns && rare_values > 0.2;
+  return merge ? often : std::min<int64_t>(often, 2);
 }
 
 }  // namespace
 
-absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label) {
+absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label,
+                                             int64_t min_count) {
   FeaturesSpec spec;
   std::set<std::string> missing;
   const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
@@ -166,15 +203,18 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
   }
   const size_t label_column = static_cast<size_t>(found - analysis.columns.begin());
   RUBATO_RETURN_IF_ERROR(ProposeLabel(analysis.stats[label_column], label, &spec));
-  const int64_t often = OftenFor(analysis, label_column);
+  const std::vector<ColumnUse> uses = UsesOf(analysis, label_column);
+  const int64_t often = min_count > 0 ? min_count : OftenFor(analysis, uses);
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     const std::string& column = analysis.columns[i];
-    const Use use = UseOf(analysis, i);
+    const Use use = uses[i].use;
     if (i == label_column || stats.distinct() < 2) continue;
     for (const auto& [text, count] : stats.missing_texts()) missing.insert(text);
     if (use == Use::kNumber) ProposeNumber(column, stats, analysis.format == "criteo", &spec);
     if (use == Use::kText) ProposeText(column, stats, often, &spec);
+    if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec);
+    if (use == Use::kBag) ProposeBag(column, stats, uses[i].separator, often, &spec);
     if (use == Use::kEntries) ProposeEntries(column, &spec);
   }
   if (spec.features.empty()) {

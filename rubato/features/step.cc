@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
@@ -157,20 +158,32 @@ class ConcatenateStep : public Step {
   const std::vector<int64_t> offsets_;
 };
 
-// Criteo's bins: most values are small, and a look-up is cheaper than a logarithm.
+// Most values are small, and a look-up is cheaper than a logarithm.
+constexpr size_t kSmall = 1024;
+
+// Criteo's bins.
 struct CriteoCode {
   CriteoCode() {
     for (size_t v = 0; v < small.size(); ++v) small[v] = CriteoBin(static_cast<int64_t>(v));
   }
   int64_t operator()(double x) const {
+    if (x >= 0 && x < kSmall) return small[static_cast<size_t>(x)];
     constexpr double kMost = 1e18;
-    const double bounded = std::clamp(x, -kMost, kMost);
-    const int64_t value = static_cast<int64_t>(std::floor(bounded));
-    return value >= 0 && value < static_cast<int64_t>(small.size())
-               ? small[static_cast<size_t>(value)]
-               : CriteoBin(value);
+    return CriteoBin(static_cast<int64_t>(std::floor(std::clamp(x, -kMost, kMost))));
   }
-  std::array<int64_t, 1024> small;
+  std::array<int64_t, kSmall> small;
+};
+
+struct LogOf {
+  LogOf() {
+    for (size_t v = 0; v < small.size(); ++v) small[v] = SignedLog(static_cast<double>(v));
+  }
+  float operator()(double x) const {
+    if (!(x >= 0 && x < kSmall)) return SignedLog(x);
+    const size_t whole = static_cast<size_t>(x);
+    return static_cast<double>(whole) == x ? small[whole] : SignedLog(x);
+  }
+  std::array<float, kSmall> small;
 };
 
 template <typename F>
@@ -197,7 +210,7 @@ std::unique_ptr<Step> MakeNumberStep(const FeatureSpec& f, int slot) {
       return Normalize(x, mean, deviation);
     });
   }
-  if (f.transform == "log") return Number(f, slot, 0, [](double x) { return SignedLog(x); });
+  if (f.transform == "log") return Number(f, slot, 0, LogOf());
   if (f.transform == "discretize") {
     const int64_t size = static_cast<int64_t>(f.boundaries.size()) + 1;
     return Bucket(f, slot, size,
@@ -232,8 +245,13 @@ absl::StatusOr<std::unique_ptr<Step>> MakeTextStep(const FeatureSpec& f, int slo
                   return words.Find(text, oov);
                 });
   }
-  return Text(f, slot, 0, false, [words = std::move(vocabulary)](absl::string_view text) {
-    return words.Has(text) ? HashCode(text) : kRareCode;
+  // By the words' hashes, which are their ids: a stranger of the same 64 bits would share the id
+  // without a vocabulary too.
+  absl::flat_hash_set<int64_t> codes;
+  for (const std::string& word : f.vocabulary) codes.insert(HashCode(word));
+  return Text(f, slot, 0, false, [codes = std::move(codes)](absl::string_view text) {
+    const int64_t code = HashCode(text);
+    return codes.contains(code) ? code : kRareCode;
   });
 }
 

@@ -60,7 +60,6 @@ class Vocabulary {
 
   // The position of `word`; for a stranger, size() + a hash of it modulo `oov` (at least 1).
   int64_t Find(absl::string_view word, int64_t oov) const;
-  bool Has(absl::string_view word) const { return position_.contains(word); }
   int64_t size() const { return static_cast<int64_t>(position_.size()); }
 
  private:

@@ -340,9 +340,10 @@ TEST(CtrOptionsTest, WeightsMayBeMovedByFtrlAndVectorsNot) {
   EXPECT_GT(TrainedAuc(*trainer, 300), 0.97);
 }
 
-std::string Refusal(const std::string& name, Options options, bool servers = true) {
+std::string Refusal(const std::string& name, Options options, bool servers = true,
+                    const BatchShape& shape = kTwoIds) {
   const ModelSetup setup{
-      .options = ModelOptions(std::move(options)), .shape = kTwoIds, .servers = servers};
+      .options = ModelOptions(std::move(options)), .shape = shape, .servers = servers};
   return std::string(
       TorchTrainer::Make(FindZooModel(name).value(), setup, "test").status().message());
 }
@@ -354,6 +355,20 @@ TEST(CtrOptionsTest, SayWhatIsWrong) {
   EXPECT_THAT(Refusal("fm", {{"l2", "-1"}}), HasSubstr("0 or above"));
   EXPECT_THAT(Refusal("wide_deep", {{"batch_norm", "true"}, {"buckets", "9"}}, false),
               HasSubstr("need servers"));
+}
+
+// What would do nothing without servers is refused, not forgotten.
+TEST(CtrOptionsTest, SayWhatNeedsServers) {
+  EXPECT_EQ(Refusal("deepfm", {{"buckets", "9"}}, false), "");
+  EXPECT_THAT(Refusal("deepfm", {{"l2", "0.001"}, {"buckets", "9"}}, false),
+              HasSubstr("model_options.l2: it is the servers that pull rows to zero; with "
+                        "strategy: allreduce use optimizer.weight_decay"));
+  EXPECT_THAT(Refusal("wide_deep", {{"wide_ftrl", "0.1"}, {"buckets", "9"}}, false),
+              HasSubstr("model_options.wide_ftrl: without servers"));
+  const BatchShape with_bag{.ids = {"a"}, .bags = {{"genres", "mean"}}};
+  EXPECT_EQ(Refusal("logistic", {}, true, with_bag), "");
+  EXPECT_THAT(Refusal("logistic", {{"buckets", "9"}}, false, with_bag),
+              HasSubstr("feature 'genres' has several values a row"));
 }
 
 }  // namespace

@@ -11,11 +11,21 @@
 namespace rubato {
 namespace {
 
+// A batch of one row has no variance: it would be trained on, and nothing learned.
+absl::Status CheckBatchNorm(const JobSpec& spec) {
+  ModelOptions options(spec.model_options);
+  if (spec.batch_size > 1 || !options.Bool("batch_norm", false)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "model_options.batch_norm: batch_size: 1 leaves nothing to normalize by; choose a larger "
+      "batch_size, or batch_norm: false");
+}
+
 absl::StatusOr<std::unique_ptr<TorchTrainer>> MakeTrainer(const JobSpec& spec,
                                                           const BatchShape& shape) {
   const bool plugin = absl::EndsWith(spec.model, ".so");
   RUBATO_ASSIGN_OR_RETURN(ModelFactory factory,
                           plugin ? OpenPlugin(spec.model) : FindZooModel(spec.model));
+  if (!plugin) RUBATO_RETURN_IF_ERROR(CheckBatchNorm(spec));
   RUBATO_ASSIGN_OR_RETURN(std::string engine, PrepareEngine());
   const ModelSetup setup{.options = ModelOptions(spec.model_options),
                          .shape = shape,

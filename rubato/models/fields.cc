@@ -14,6 +14,13 @@ FieldsImpl::FieldsImpl(ModelSetup& setup)
   const double l2 = setup.options.Number("l2", 0);
   const double wide_ftrl = setup.options.Number("wide_ftrl", 0);
   if (l2 < 0 || wide_ftrl < 0) setup.options.Refuse("l2 and wide_ftrl are 0 or above");
+  if (!setup.servers && (l2 > 0 || wide_ftrl > 0)) {
+    setup.options.Refuse(l2 > 0
+                             ? "model_options.l2: it is the servers that pull rows to zero; with "
+                               "strategy: allreduce use optimizer.weight_decay"
+                             : "model_options.wide_ftrl: without servers there is one optimizer "
+                               "for all; take it out, or use strategy: ps");
+  }
   if (count_ == 0) {
     setup.options.Refuse("this model needs id columns");
     return;
@@ -48,7 +55,8 @@ MlpOptions::MlpOptions(ModelSetup& setup)
     setup.options.Refuse("model_options.dropout: is from 0 to below 1");
   }
   if (batch_norm && !setup.servers) {
-    setup.options.Refuse("model_options.batch_norm: its statistics need servers: strategy: ps");
+    setup.options.Refuse(
+        "model_options.batch_norm: its statistics need servers; take it out, or use strategy: ps");
   }
 }
 

@@ -32,11 +32,11 @@ struct ReadRows {
 // Reads what predictions are made of.
 class PredictionReader {
  public:
-  static absl::StatusOr<PredictionReader> Make(const Servable& servable, const ScoredData& data,
+  static absl::StatusOr<PredictionReader> Make(const ScoredData& data,
                                                const std::string& id_column) {
-    PredictionReader reader(servable, data);
+    PredictionReader reader(data);
     if (id_column.empty()) return reader;
-    RUBATO_ASSIGN_OR_RETURN(reader.cells_, CellReader::Make(servable.job.data, data.schema()));
+    RUBATO_ASSIGN_OR_RETURN(reader.cells_, CellReader::Make(data.spec(), data.schema()));
     const std::vector<std::string>& columns = reader.cells_->columns();
     const auto found = std::find(columns.begin(), columns.end(), id_column);
     if (found == columns.end()) {
@@ -64,8 +64,7 @@ class PredictionReader {
   int64_t bad_rows() const { return bad_rows_; }
 
  private:
-  PredictionReader(const Servable& servable, const ScoredData& data)
-      : spec_(servable.job.data), data_(data) {}
+  explicit PredictionReader(const ScoredData& data) : spec_(data.spec()), data_(data) {}
 
   std::string IdOf(int64_t record, absl::string_view bytes) {
     if (!cells_.has_value()) return absl::StrCat(record);
@@ -88,11 +87,10 @@ class PredictionReader {
 
 }  // namespace
 
-absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable,
+absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable, const DataSpec& spec,
                                             const std::vector<std::string>& patterns,
                                             const std::string& index_path, bool has_labels,
                                             const ShowProgress& indexing) {
-  DataSpec spec = servable.job.data;
   absl::StatusOr<std::vector<std::string>> files = patterns;
   if (spec.format == "idx") files = FindIdxFiles(patterns, "t10k");
   RUBATO_RETURN_IF_ERROR(files.status());
@@ -101,9 +99,10 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable,
   RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(spec, index_path));
   ScoredData data;
   data.servable_ = &servable;
+  data.spec_ = spec;
   data.source_ = std::move(opened.source);
   data.schema_ = std::move(opened.schema);
-  RUBATO_ASSIGN_OR_RETURN(data.owned_, servable.MakeParser(data.schema_, has_labels));
+  RUBATO_ASSIGN_OR_RETURN(data.owned_, servable.MakeParser(spec, data.schema_, has_labels));
   RUBATO_ASSIGN_OR_RETURN(const std::string index, ReadWholeFile(index_path));
   data.checksum_ = Checksum(index);
   data.index_path_ = index_path;
@@ -111,7 +110,7 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable,
 }
 
 absl::StatusOr<std::unique_ptr<RecordSource>> ScoredData::OpenSource() const {
-  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(servable_->job.data, index_path_));
+  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(spec_, index_path_));
   return std::move(opened.source);
 }
 
@@ -122,8 +121,7 @@ const RecordParser& ScoredData::parser() const {
 absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& data,
                                           const PredictOptions& options, const ShowProgress& show) {
   const int64_t width = servable.trainer->score_width();
-  RUBATO_ASSIGN_OR_RETURN(PredictionReader reader,
-                          PredictionReader::Make(servable, data, options.id_column));
+  RUBATO_ASSIGN_OR_RETURN(PredictionReader reader, PredictionReader::Make(data, options.id_column));
   const uint64_t work = Mix(Mix(servable.weights->checksum(), data.checksum()),
                             HashText(options.id_column, /*seed=*/2));
   RUBATO_ASSIGN_OR_RETURN(

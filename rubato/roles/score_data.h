@@ -19,12 +19,13 @@ namespace rubato {
 // Hears of how much is done, now and then; an error from it stops the work.
 using ShowProgress = std::function<absl::Status(int64_t done, int64_t total)>;
 
-// Data of the model's format, indexed and opened.
+// Data with the model's columns, indexed and opened.
 class ScoredData {
  public:
-  // Keeps its index at `index_path`. Without `has_labels` the files need not have any. `servable`
-  // outlives it.
-  static absl::StatusOr<ScoredData> Open(Servable& servable,
+  // Read as `spec` says, whose files do not matter: the job's own, or of another format. Keeps its
+  // index at `index_path`. Without `has_labels` the files need not have any. `servable` outlives
+  // it.
+  static absl::StatusOr<ScoredData> Open(Servable& servable, const DataSpec& spec,
                                          const std::vector<std::string>& patterns,
                                          const std::string& index_path, bool has_labels,
                                          const ShowProgress& indexing);
@@ -33,6 +34,7 @@ class ScoredData {
   RecordSource& source() const { return *source_; }
   const RecordParser& parser() const;
   const std::string& schema() const { return schema_; }
+  const DataSpec& spec() const { return spec_; }
   // One more source of the same records, for one more thread.
   absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource() const;
   // Of files and index: the same data reads as the same number.
@@ -40,6 +42,7 @@ class ScoredData {
 
  private:
   const Servable* servable_ = nullptr;
+  DataSpec spec_;
   std::unique_ptr<RecordSource> source_;
   std::unique_ptr<const RecordParser> owned_;
   std::string schema_, index_path_;

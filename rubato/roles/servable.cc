@@ -156,13 +156,23 @@ absl::StatusOr<std::vector<std::string>> WriteParts(const ExportOptions& options
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const std::string& columns,
+absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const DataSpec& data,
+                                                                         const std::string& columns,
                                                                          bool has_labels) const {
   if (trainer != nullptr && trainer->parser() != nullptr) {
     return std::unique_ptr<const RecordParser>();
   }
-  if (!features.has_value()) return rubato::MakeParser(job.data, columns);
-  return FeatureParser::Create(job.data, columns, *features, has_labels);
+  // Features go by the names of columns: whatever has these gives the model's batches.
+  if (features.has_value()) return FeatureParser::Create(data, columns, *features, has_labels);
+  RUBATO_ASSIGN_OR_RETURN(std::unique_ptr<const RecordParser> parser,
+                          rubato::MakeParser(data, columns));
+  if (trainer == nullptr) return parser;
+  RUBATO_ASSIGN_OR_RETURN(const auto trained, rubato::MakeParser(job.data, schema));
+  const BatchShape &has = parser->shape(), &needs = trained->shape();
+  if (has.dense.size() == needs.dense.size() && has.ids.size() == needs.ids.size()) return parser;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the data has ", has.dense.size(), " columns of numbers and ", has.ids.size(),
+      " of ids, and the model was trained with ", needs.dense.size(), " and ", needs.ids.size()));
 }
 
 absl::Status Servable::UseScript() {

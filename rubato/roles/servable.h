@@ -47,6 +47,13 @@ struct Servable {
   // Who reads records of columns `schema`, as training did. Without `has_labels` they need not have
   // any. Null if the model has a parser of its own.
   absl::StatusOr<std::unique_ptr<const RecordParser>> MakeParser(const std::string& schema,
+                                                                 bool has_labels) const {
+    return MakeParser(job.data, schema, has_labels);
+  }
+  // The same for records of another format, `data`. INVALID_ARGUMENT if it has other columns than
+  // the model was made for.
+  absl::StatusOr<std::unique_ptr<const RecordParser>> MakeParser(const DataSpec& data,
+                                                                 const std::string& schema,
                                                                  bool has_labels) const;
 
   // From now on model.pt scores. FAILED_PRECONDITION if there is none.

@@ -43,9 +43,10 @@ BatchNormImpl::BatchNormImpl(const std::string& name, int64_t width) : width_(wi
 
 torch::Tensor BatchNormImpl::forward(const ModelInput& in, const torch::Tensor& x) {
   const PulledRows pulled = statistics_->Pull(in);
-  if (!is_training()) {
-    const torch::Tensor mean = pulled.rows.narrow(1, 0, width_);
-    const torch::Tensor variance = pulled.rows.narrow(1, width_, width_);
+  if (!is_training() || x.size(0) == 1) {
+    const torch::Tensor running = pulled.rows.detach();
+    const torch::Tensor mean = running.narrow(1, 0, width_);
+    const torch::Tensor variance = running.narrow(1, width_, width_);
     return (x - mean) * torch::rsqrt(variance + kEpsilon) * weight_ + bias_;
   }
   const torch::Tensor mean = x.mean(0);

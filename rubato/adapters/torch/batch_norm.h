@@ -21,7 +21,7 @@ class BatchNormImpl : public torch::nn::Module {
   BatchNormImpl(const std::string& name, int64_t width);
 
   // rows x width. Training: by the mean and variance of the batch, with gradients through both.
-  // Otherwise: by the running ones.
+  // Otherwise, and for a batch of one row, which has no variance: by the running ones, unmoved.
   torch::Tensor forward(const ModelInput& in, const torch::Tensor& x);
 
  private:

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "rubato/adapters/torch/bags.h"
 #include "rubato/adapters/torch/batch_norm.h"
 #include "rubato/adapters/torch/torch_trainer.h"
@@ -130,6 +132,27 @@ TEST(BatchNormTest, RemembersWhatLibtorchsRemembers) {
             .item<double>();
     EXPECT_NEAR(run.Step(batch).value(), loss, 1e-5) << "step " << step;
   }
+}
+
+// The last batch of a task may be one row. It has no variance: it is normalized by what is
+// remembered, and does not move that.
+TEST(BatchNormTest, OneRowIsNormalizedByWhatIsRemembered) {
+  const ModelSetup setup{.shape = {.dense = {"x", "y", "z"}}};
+  const auto trainer =
+      *TorchTrainer::Make([](ModelSetup& s) { return new Normalized(s); }, setup, "test");
+  LocalRun run(*trainer, {.optimizer = {.name = "sgd", .learning_rate = 1e-9}});
+  Batch two;
+  two.rows = 2;
+  two.labels = {1, 0};
+  two.dense = {3, -1, 0, 5, 2, 1};
+  ASSERT_TRUE(run.Step(two).ok());
+  Batch one;
+  one.rows = 1;
+  one.labels = {1};
+  one.dense = {4, 9, -2};
+  const std::vector<float> before = run.Predict(one).value();
+  EXPECT_NEAR(run.Step(one).value(), -std::log(before[0]), 1e-4);
+  EXPECT_NEAR(run.Predict(one).value()[0], before[0], 1e-6);
 }
 
 }  // namespace

@@ -77,6 +77,25 @@ class BoundWeights {
   std::vector<torch::Tensor>& parameters_;
 };
 
+// Without servers a table is weights like any others: what it asks for beyond is refused, since it
+// would silently not be done.
+absl::Status CheckWithoutServers(const TableSpec& table, const BatchShape& shape) {
+  for (const int64_t field : table.fields) {
+    const int64_t bag = field - static_cast<int64_t>(shape.ids.size());
+    if (bag < 0 || bag >= static_cast<int64_t>(shape.bags.size())) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "feature '", shape.bags[static_cast<size_t>(bag)].name,
+        "' has several values a row, which are looked up on servers only: use strategy: ps, or "
+        "take its separator out"));
+  }
+  bool has_own = table.optimizer.has_value();
+  for (const ColumnGroup& group : table.groups) has_own |= group.optimizer.has_value();
+  if (!has_own) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("embedding ", table.name,
+                   " has an optimizer of its own, which needs servers: use strategy: ps"));
+}
+
 }  // namespace
 
 TorchTrainer::TorchTrainer(ModelFactory factory, const ModelSetup& setup, std::string engine)
@@ -111,6 +130,7 @@ absl::StatusOr<std::shared_ptr<TorchModel>> TorchTrainer::MakeModel() const {
           " in this strategy: give the option buckets, how many rows every worker shall keep of "
           "each embedding (ids share them by hash), or choose strategy: ps"));
     }
+    RUBATO_RETURN_IF_ERROR(CheckWithoutServers(table->spec(), setup.shape));
     table->KeepAsWeights(buckets);
   }
   return model;

@@ -1,0 +1,163 @@
+#include "rubato/features/column_use.h"
+
+#include <algorithm>
+#include <string>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/features/transforms.h"
+
+namespace rubato {
+namespace {
+
+// What tables of people and things call those whom they number.
+constexpr absl::string_view kThings[] = {
+    "user",     "item",       "movie",     "film",    "product",  "ad",     "campaign",
+    "creative", "advertiser", "publisher", "site",    "domain",   "app",    "device",
+    "category", "brand",      "shop",      "store",   "seller",   "city",   "country",
+    "region",   "genre",      "tag",       "page",    "query",    "video",  "author",
+    "song",     "artist",     "book",      "article", "customer", "member", "session"};
+
+// Integers that only name something: a postcode is no quantity.
+bool IsNamedLikeAnId(absl::string_view column) {
+  // As in movieId; but "paid" and "grid" are none.
+  const size_t size = column.size();
+  if (size > 2 && absl::ascii_islower(static_cast<unsigned char>(column[size - 3])) &&
+      (absl::EndsWith(column, "Id") || absl::EndsWith(column, "ID"))) {
+    return true;
+  }
+  const std::string name = absl::AsciiStrToLower(column);
+  for (const absl::string_view end : {"id", "code", "zip", "zipcode"}) {
+    if (name == end || absl::EndsWith(name, absl::StrCat("_", end)) ||
+        absl::EndsWith(name, absl::StrCat("-", end)) ||
+        absl::EndsWith(name, absl::StrCat(" ", end))) {
+      return true;
+    }
+  }
+  for (const absl::string_view thing : kThings) {
+    if (name == thing || name == absl::StrCat(thing, "id")) return true;
+  }
+  return false;
+}
+
+bool IsIntegers(const ColumnStats& stats) {
+  return stats.is_number() && stats.integers() == stats.numbers();
+}
+
+double RangeOf(const ColumnStats& stats) { return stats.max() - stats.min() + 1; }
+
+// Whether all columns are numbered through, each beginning where another ends: so are the ids of
+// libfm, written as a table. Columns of quantities overlap as soon as there are a few.
+bool AreNumberedThrough(const Analysis& analysis, size_t label) {
+  constexpr size_t kFewest = 4;
+  std::vector<const ColumnStats*> columns;
+  for (size_t i = 0; i < analysis.stats.size(); ++i) {
+    const ColumnStats& stats = analysis.stats[i];
+    if (i == label || stats.present() == 0) continue;
+    if (!IsIntegers(stats) || stats.min() < 0) return false;
+    columns.push_back(&stats);
+  }
+  if (columns.size() < kFewest) return false;
+  std::sort(columns.begin(), columns.end(),
+            [](const ColumnStats* a, const ColumnStats* b) { return a->min() < b->min(); });
+  double covered = RangeOf(*columns[0]);
+  for (size_t i = 1; i < columns.size(); ++i) {
+    if (columns[i]->min() <= columns[i - 1]->max()) return false;
+    covered += RangeOf(*columns[i]);
+  }
+  return covered > 0.5 * (columns.back()->max() - columns[0]->min() + 1);
+}
+
+// Integers of which bins would lose much, if they are no quantity: more than bins can tell apart,
+// all of a range in use, each many times. So are the users of a table without names.
+bool MayBeACode(const ColumnStats& stats) {
+  constexpr int64_t kMany = 100, kTimes = 5;
+  return IsIntegers(stats) && stats.min() >= 0 && stats.distinct() > kMany &&
+         static_cast<double>(stats.distinct()) > 0.5 * RangeOf(stats) &&
+         stats.present() >= kTimes * stats.distinct();
+}
+
+// What a separator makes of a column's texts.
+struct Cut {
+  int64_t cells = 0, several = 0;     // Of all cells looked at; with more than one value.
+  size_t texts = 0, values = 0;       // Different ones.
+  size_t least = SIZE_MAX, most = 0;  // Values of a text.
+};
+
+Cut CutBy(char separator, const std::vector<CommonTexts::Item>& items) {
+  Cut cut;
+  absl::flat_hash_set<absl::string_view> values;
+  for (const CommonTexts::Item& item : items) {
+    size_t parts = 0;
+    SplitValues(item.text, separator, /*values_max=*/0, [&](absl::string_view part) {
+      values.insert(part);
+      ++parts;
+    });
+    cut.cells += item.count;
+    if (parts > 1) cut.several += item.count;
+    cut.least = std::min(cut.least, parts);
+    cut.most = std::max(cut.most, parts);
+  }
+  cut.texts = items.size();
+  cut.values = values.size();
+  return cut;
+}
+
+// The separator of a column whose cells are lists: most have more than one value, not all as many
+// (as the parts of a date or an address are), and the values are far fewer than the texts that are
+// made of them (as the words of names are not). 0 if it is none.
+char SeparatorOf(const ColumnStats& stats) {
+  constexpr size_t kFewestTexts = 10;
+  const std::vector<CommonTexts::Item> items = stats.common().Items();
+  if (items.size() < kFewestTexts) return 0;
+  for (const char separator : {'|', ';', '^', ',', ' '}) {
+    const Cut cut = CutBy(separator, items);
+    const bool is_list = 2 * cut.several > cut.cells && cut.least != cut.most;
+    if (is_list && 2 * cut.values <= cut.texts) return separator;
+  }
+  return 0;
+}
+
+// Whether cells hold more than the index of one entry: several, or one with a value.
+bool HoldEntries(const ColumnStats& stats) {
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    if (item.text.find_first_of(" :") != std::string::npos) return true;
+  }
+  return false;
+}
+
+ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) {
+  const ColumnStats& stats = analysis.stats[column];
+  if (stats.distinct() < 2) return {Use::kNone};
+  // An entry's index names something, though it looks like a number.
+  const bool ids_only =
+      analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
+  if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return {Use::kEntries};
+  const bool is_id = ids_only || numbered_through ||
+                     (IsIntegers(stats) && IsNamedLikeAnId(analysis.columns[column]));
+  if (stats.is_number() && stats.deviation() > 0 && !is_id) {
+    return {analysis.format != "criteo" && MayBeACode(stats) ? Use::kCode : Use::kNumber};
+  }
+  if (const char separator = stats.is_number() ? 0 : SeparatorOf(stats); separator != 0) {
+    return {Use::kBag, separator};
+  }
+  const bool never_repeats =
+      stats.present() >= 100 &&
+      static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
+  return {never_repeats ? Use::kNone : Use::kText};
+}
+
+}  // namespace
+
+std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label) {
+  const bool numbered_through = AreNumberedThrough(analysis, label);
+  std::vector<ColumnUse> uses;
+  for (size_t i = 0; i < analysis.columns.size(); ++i) {
+    uses.push_back(i == label ? ColumnUse() : UseOf(analysis, i, numbered_through));
+  }
+  return uses;
+}
+
+}  // namespace rubato

@@ -1,0 +1,32 @@
+// What the columns of a table hold, by their statistics and names: the guesses behind the features
+// that are proposed.
+#ifndef RUBATO_FEATURES_COLUMN_USE_H_
+#define RUBATO_FEATURES_COLUMN_USE_H_
+
+#include <cstddef>
+#include <vector>
+
+#include "rubato/features/analysis.h"
+
+namespace rubato {
+
+enum class Use {
+  kNone,     // Never changes, or never repeats.
+  kNumber,   // A quantity.
+  kText,     // Names something, in letters or in digits.
+  kCode,     // Integers that may be either: a quantity, or the rows of some other table.
+  kBag,      // Several texts with a separator between: "drama|action".
+  kEntries,  // Of libsvm and its like: "3 9:0.5".
+};
+
+struct ColumnUse {
+  Use use = Use::kNone;
+  char separator = 0;  // Of a bag.
+};
+
+// As `analysis.columns`. What stands at `label` is no use of the label's.
+std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label);
+
+}  // namespace rubato
+
+#endif  // RUBATO_FEATURES_COLUMN_USE_H_

@@ -1,0 +1,148 @@
+// Public data sets in the shape in which they are published, through init, train, evaluate and
+// predict, with nothing changed by hand.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kUsers = 40, kItems = 60;
+
+// Who likes what: users of an even number what has an even number, but for one in ten.
+struct Taste {
+  explicit Taste(int i) : user(i * 7 % kUsers), item(i * 11 % 997 % kItems) {
+    likes = (user % 2 == item % 2) != (i * 31 % 10 == 0);
+  }
+  int user, item;
+  bool likes = false;
+};
+
+// Entries of global ids, as Frappe has them: user, item, and two circumstances.
+std::vector<int> IdsOf(int i) {
+  const Taste taste(i);
+  return {taste.user, kUsers + taste.item, kUsers + kItems + i % 7, kUsers + kItems + 7 + i % 3};
+}
+
+std::string Libfm(int i) {
+  return absl::StrCat(Taste(i).likes ? "1" : "-1", " ", absl::StrJoin(IdsOf(i), ":1 "), ":1\n");
+}
+
+std::string Libffm(int i) {
+  std::string line = Taste(i).likes ? "1" : "0";
+  int field = 0;
+  for (const int id : IdsOf(i)) absl::StrAppend(&line, " ", field++, ":", id, ":1");
+  return line + "\n";
+}
+
+// Not as many entries in every row, and values other than 1.
+std::string Libsvm(int i) {
+  const std::vector<int> ids = IdsOf(i);
+  return absl::StrCat(Taste(i).likes ? "+1 " : "-1 ", ids[0], ":1 ", ids[1], ":1",
+                      i % 3 > 0 ? absl::StrCat(" ", ids[2], ":0.25") : "", "\n");
+}
+
+std::string Table(int i) {
+  return absl::StrCat(Taste(i).likes ? 1 : 0, ",", absl::StrJoin(IdsOf(i), ","), "\n");
+}
+
+// MovieLens: stars as the label, what a film is as a list.
+std::string Ratings(int i) {
+  const Taste taste(i);
+  std::vector<absl::string_view> genres;
+  const int kinds = 1 + taste.item * 7 % 31;
+  for (const auto& [bit, genre] :
+       {std::pair(1, "Action"), std::pair(2, "Crime"), std::pair(4, "Drama"), std::pair(8, "War"),
+        std::pair(16, "Western")}) {
+    if (kinds & bit) genres.push_back(genre);
+  }
+  return absl::StrCat(taste.user, ",", taste.item, ",", taste.likes ? 4 + i % 2 : 1 + i % 3, ".0,",
+                      964980000 + i * 37 % 9999, ",", absl::StrJoin(genres, "|"), "\n");
+}
+
+struct Published {
+  const char* name;
+  const char* header;
+  std::string (*row)(int i);
+  const char* label;  // Empty: what init takes.
+  const char* says;   // In the features file.
+};
+
+class InitTest : public testing::TestWithParam<Published> {};
+
+TEST_P(InitTest, MakesSenseOf) {
+  const Published& data = GetParam();
+  constexpr int kRows = 3000, kTestRows = 600;
+  ScratchFolder folder;
+  std::string train = data.header, test = data.header;
+  for (int i = 0; i < kRows; ++i) train += data.row(i);
+  for (int i = kRows; i < kRows + kTestRows; ++i) test += data.row(i);
+  folder.Write("train", train);
+  folder.Write("test", test);
+  std::vector<std::string> init = {"init", "--data", "train", "--validation", "test"};
+  if (*data.label != 0) init.insert(init.end(), {"--label", data.label});
+  const CommandResult proposed = RunRubato(init, folder.path());
+  ASSERT_EQ(proposed.exit_code, 0) << proposed.err;
+  EXPECT_THAT(ReadText(folder.path() + "/features.yaml"), HasSubstr(data.says));
+
+  TrainingJob training(folder.path(), {folder.path() + "/job.yaml", "--json"});
+  const CommandResult trained = training.Wait();
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const auto summary = nlohmann::json::parse(trained.out);
+  EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.8);
+
+  const CommandResult evaluated =
+      RunRubato({"evaluate", training.job_dir(), "--data", "test", "--json"}, folder.path());
+  ASSERT_EQ(evaluated.exit_code, 0) << evaluated.err;
+  EXPECT_NEAR(nlohmann::json::parse(evaluated.out)["metrics"]["auc"].get<double>(),
+              summary["metrics"]["auc"].get<double>(), 1e-6);
+  const CommandResult predicted = RunRubato(
+      {"predict", training.job_dir(), "--data", "test", "--out", "scores.tsv"}, folder.path());
+  ASSERT_EQ(predicted.exit_code, 0) << predicted.err;
+  const std::string scores = ReadText(folder.path() + "/scores.tsv");
+  const std::vector<std::string> lines = absl::StrSplit(scores, '\n', absl::SkipEmpty());
+  EXPECT_EQ(lines.size(), static_cast<size_t>(kTestRows));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    As, InitTest,
+    testing::Values(Published{"Libsvm", "", Libsvm, "", "weight_separator: \":\""},
+                    Published{"FrappeLibfm", "", Libfm, "", "positive: [\"1\"]"},
+                    Published{"Libffm", "", Libffm, "", "transform: merge_rare"},
+                    Published{"FrappeCsv", "label,user,item,daytime,weekday\n", Table, "",
+                              "transform: merge_rare\n    column: \"daytime\""},
+                    Published{"MovieLens", "userId,movieId,rating,timestamp,genres\n", Ratings,
+                              "rating", "separator: \"|\""}),
+    [](const auto& info) { return info.param.name; });
+
+// The label need not be the first column, if it is called one.
+TEST(InitLabelTest, IsFoundByItsName) {
+  ScratchFolder folder;
+  std::string rows = "user_id\titem_id\tLabel\n";
+  for (int i = 0; i < 200; ++i) absl::StrAppend(&rows, i % 9, "\t", i % 7, "\t", i % 2, "\n");
+  folder.Write("clicks.tsv", rows);
+  const CommandResult result = RunRubato({"init", "--data", "clicks.tsv"}, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(ReadText(folder.path() + "/features.yaml"), HasSubstr("label: \"Label\""));
+}
+
+// What init cannot read it says how to mend, and writes nothing.
+TEST(InitErrorsTest, MovieLensWithColonsIsToldHowToBeRead) {
+  ScratchFolder folder;
+  folder.Write("ratings.dat", "1::1193::5::978300760\n1::661::3::978302109\n");
+  const CommandResult result = RunRubato({"init", "--data", "ratings.dat"}, folder.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("sed 's/::/\\t/g'"));
+  EXPECT_EQ(ReadText(folder.path() + "/job.yaml"), "");
+}
+
+}  // namespace
+}  // namespace rubato
