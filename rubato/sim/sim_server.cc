@@ -47,7 +47,7 @@ void SimServer::Start() {
   const WorldOptions& options = world_.options();
   if (options.bug == PlantedBug::kServerForgetsItsLog) {
     disk.log = disk.checkpoint;
-    if (!disk.params.segments.empty()) disk.params.segments.rbegin()->second.clear();
+    if (!disk.params.segments.empty()) disk.params.segments.rbegin()->second.records.clear();
   }
   applied_ = disk.log;
   if (options.shards) {

@@ -14,8 +14,9 @@ namespace {
 // The last segment with which the server began anew, owning nothing; 0 for none.
 int64_t LastBeginning(const ShardDisk& disk, int64_t server) {
   for (auto it = disk.segments.rbegin(); it != disk.segments.rend(); ++it) {
-    if (it->second.empty() || it->second.front().first != RecordKind::kOwn) continue;
-    const auto map = PartitionMap::Decode(it->second.front().second);
+    const auto& records = it->second.records;
+    if (records.empty() || records.front().first != RecordKind::kOwn) continue;
+    const auto map = PartitionMap::Decode(records.front().second);
     if (map.ok() && !map->Owns(server)) return it->first;
   }
   return 0;
@@ -24,8 +25,7 @@ int64_t LastBeginning(const ShardDisk& disk, int64_t server) {
 }  // namespace
 
 absl::Status ShardDisk::Append(RecordKind kind, absl::string_view body) {
-  segments.rbegin()->second.emplace_back(kind, std::string(body));
-  return absl::OkStatus();
+  return segments.rbegin()->second.Append(kind, body);
 }
 
 absl::StatusOr<std::unique_ptr<Shard>> RecoverShard(Memory& memory, const ShardDisk& disk,
@@ -46,9 +46,7 @@ absl::StatusOr<std::unique_ptr<Shard>> RecoverShard(Memory& memory, const ShardD
     if (it == disk.segments.end()) {
       return absl::DataLossError(absl::StrCat("segment ", segment, " is missing"));
     }
-    for (const auto& [kind, body] : it->second) {
-      RUBATO_RETURN_IF_ERROR(shard->Replay(kind, body));
-    }
+    RUBATO_RETURN_IF_ERROR(it->second.ReplayInto(*shard));
   }
   return shard;
 }

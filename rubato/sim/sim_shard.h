@@ -13,6 +13,7 @@
 #include "rubato/params/checkpoint.h"
 #include "rubato/params/memory.h"
 #include "rubato/params/move.h"
+#include "rubato/params/record_list.h"
 #include "rubato/params/shard.h"
 #include "rubato/params/string_sink.h"
 
@@ -22,7 +23,7 @@ namespace rubato {
 struct ShardDisk : RecordSink {
   absl::Status Append(RecordKind kind, absl::string_view body) override;
 
-  std::map<int64_t, std::vector<MoveRecord>> segments;        // The push log.
+  std::map<int64_t, RecordList> segments;                     // The push log.
   std::vector<std::pair<CheckpointName, std::string>> chain;  // Of the newest checkpoint.
 };
 
