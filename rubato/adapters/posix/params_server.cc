@@ -240,8 +240,8 @@ void AsioParamsServer::StartCheckpoint(CheckpointOrder order,
     absl::Status status;
     bool written = false;
     {
-      const CpuHold hold(checkpoint_hold_us_);
       WriterLock lock(state_.mu);
+      const CpuHold hold(checkpoint_hold_us_);
       written = order.version <= state_.store->checkpointed();
       if (!written) status = BeginCheckpoint(order, &done);
     }
@@ -277,8 +277,8 @@ void AsioParamsServer::StepCheckpoint() {
   auto records = std::make_shared<HeldRecords>();
   absl::StatusOr<bool> last;
   {
-    const CpuHold hold(checkpoint_hold_us_);
     ReaderLock lock(state_.mu);
+    const CpuHold hold(checkpoint_hold_us_);
     last = checkpoint_->writer->Step(*records);
   }
   if (!last.ok()) return FinishCheckpoint(last.status());
@@ -302,8 +302,8 @@ void AsioParamsServer::StepCheckpoint() {
 void AsioParamsServer::FinishCheckpoint(const absl::Status& status) {
   const std::unique_ptr<Checkpoint> finished = std::move(checkpoint_);
   {
-    const CpuHold hold(checkpoint_hold_us_);
     WriterLock lock(state_.mu);
+    const CpuHold hold(checkpoint_hold_us_);
     if (status.ok()) finished->writer->Published();
     finished->writer.reset();  // Observes the tables while it lives.
     if (status.ok()) {
