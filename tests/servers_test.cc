@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -29,7 +30,7 @@ constexpr char kJob[] =
 class ServersTest : public testing::Test {
  protected:
   void Start(const std::string& extra = "") {
-    job_ = WriteCriteoJob(folder_, 20000, absl::StrCat(kJob, extra));
+    job_ = WriteCriteoJob(folder_, 20000, absl::StrCat(kJob, mode_, extra));
     training_.emplace(folder_.path(), std::vector<std::string>{job_});
     ASSERT_TRUE(training_->ReachStep(20));
   }
@@ -42,8 +43,8 @@ class ServersTest : public testing::Test {
     ASSERT_TRUE(shown.is_object());
     ASSERT_TRUE(training_->ReachStep(shown["steps"].get<int64_t>() + 20));
   }
-  // One failure at a time: when every copy is level again, one server goes with all its files.
-  void LoseAServerWithItsDisk(Rng& rng, int64_t death) {
+  // Until every copy is level with its log.
+  void WaitForCopies() {
     ASSERT_TRUE(Eventually([&] {
       const CommandResult shown =
           RunRubato({"params", training_->job_dir(), "--json"}, folder_.path());
@@ -53,12 +54,43 @@ class ServersTest : public testing::Test {
              std::all_of(servers.begin(), servers.end(),
                          [](const auto& server) { return server["follower"] >= 0; });
     }));
+  }
+  // One failure at a time: one server goes with all its files.
+  void LoseAServerWithItsDisk(Rng& rng, int64_t death) {
+    WaitForCopies();
     const auto victims = training_->Alive("server");
     const auto& victim = victims[rng.Below(victims.size())];
     const size_t joined = training_->Events("server_joined").size();
     // The folder goes at once, and before the process, whose next life might use it else.
     std::filesystem::rename(absl::StrCat(training_->job_dir(), "/servers/", victim.id),
                             absl::StrCat(folder_.path(), "/lost-", death));
+    kill(victim.pid, SIGKILL);
+    ASSERT_TRUE(Eventually([&] { return training_->Events("server_joined").size() > joined; }));
+  }
+  // As processes.json has it.
+  std::string StateOf(const std::string& role, int64_t id) const {
+    const auto document = nlohmann::json::parse(ReadText(training_->job_dir() + "/processes.json"),
+                                                nullptr, /*allow_exceptions=*/false);
+    if (document.is_discarded()) return "";
+    for (const auto& process : document["processes"]) {
+      if (process["role"] == role && process["id"] == id) return process["state"];
+    }
+    return "";
+  }
+  // A byte of each segment of the push log changes on disk, and the server dies.
+  void DamageALogAndItsServer() {
+    const auto victim = training_->Alive("server").front();
+    const size_t joined = training_->Events("server_joined").size();
+    const std::string folder = absl::StrCat(training_->job_dir(), "/servers/", victim.id);
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      const std::string path = entry.path().string();
+      if (!entry.is_regular_file() || entry.file_size() < 4096) continue;
+      std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+      file.seekg(2000);
+      const char was = static_cast<char>(file.get());
+      file.seekp(2000);
+      file.put(static_cast<char>(was ^ 0x10));
+    }
     kill(victim.pid, SIGKILL);
     ASSERT_TRUE(Eventually([&] { return training_->Events("server_joined").size() > joined; }));
   }
@@ -82,9 +114,9 @@ class ServersTest : public testing::Test {
     ASSERT_EQ(summary["records_repeated"], 0);
     const auto disturbed = ServerState(training_->job_dir());
     ScratchFolder calm_folder;
-    const std::string job =
-        WriteCriteoJob(calm_folder, 20000,
-                       absl::StrCat(kJob, "max_steps: ", summary["steps"].get<int64_t>(), "\n"));
+    const std::string job = WriteCriteoJob(
+        calm_folder, 20000,
+        absl::StrCat(kJob, mode_, "max_steps: ", summary["steps"].get<int64_t>(), "\n"));
     TrainingJob calm(calm_folder.path(), {job});
     ASSERT_EQ(calm.Wait().exit_code, 0);
     ASSERT_EQ(calm.Summary()["steps"], summary["steps"]);
@@ -103,6 +135,7 @@ class ServersTest : public testing::Test {
   }
 
   ScratchFolder folder_;
+  std::string mode_;  // Of the job, as it says.
   std::string job_;
   std::optional<TrainingJob> training_;
 };
@@ -128,6 +161,10 @@ TEST_F(ServersTest, TwoBecomeThreeBecomeTwoWhileTrainingGoesOn) {
     ExpectProgress();
   }
   EXPECT_EQ(training_->Alive("worker").front().pid, workers.front().pid);
+  // The third went as it was told: nobody calls it lost.
+  EXPECT_EQ(training_->Show()["servers"]["lost"], 0);
+  EXPECT_TRUE(Eventually([&] { return StateOf("server", 2) == "exit code 0"; }))
+      << StateOf("server", 2);
   EXPECT_EQ(training_->Events("servers_scaled").size(), 2u);
   ExpectAsIfNothingHadHappened();
 }
@@ -183,11 +220,37 @@ TEST_F(ServersTest, ADiskMayGoWithItsServer) {
     ExpectProgress();
   }
   EXPECT_EQ(LogsFetched(), 8);
+  // A log that is damaged is as good as none. A checkpoint may just have made it needless: again.
+  for (int attempt = 0; attempt < 5 && LogsFetched() == 8; ++attempt) {
+    WaitForCopies();
+    DamageALogAndItsServer();
+  }
+  EXPECT_EQ(LogsFetched(), 9);
+  ExpectProgress();
   const CommandResult one = Scale(1);
   EXPECT_EQ(one.exit_code, 2);
   EXPECT_THAT(one.err, HasSubstr("params.replicas: 1"));
   ExpectAsIfNothingHadHappened();
 }
+
+// What is staged until its round is said to be whole is in the copy too. One gradient a round: a
+// job that is stopped ends with a whole one, as a calm one of so many steps does.
+class ModeOfServersTest : public ServersTest, public testing::WithParamInterface<const char*> {};
+
+TEST_P(ModeOfServersTest, ADiskMayGoInTheMidstOfRounds) {
+  mode_ = absl::StrCat("mode: ", GetParam(), "\nrounds: {gradients: 1}\n");
+  Start("params: {replicas: 1}\ncheckpoint: {every_steps: 40}\n");
+  Rng rng(5);
+  for (int64_t death = 0; death < 3; ++death) {
+    LoseAServerWithItsDisk(rng, death);
+    ExpectProgress();
+  }
+  EXPECT_EQ(LogsFetched(), 3);
+  ExpectAsIfNothingHadHappened();
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, ModeOfServersTest, testing::Values("sync", "hybrid"),
+                         [](const auto& mode) { return std::string(mode.param); });
 
 TEST_F(ServersTest, WhatCannotBeIsRefused) {
   Start();

@@ -14,6 +14,7 @@
 #include "bench/params/load.h"
 #include "bench/params/measure.h"
 #include "bench/params/server_process.h"
+#include "rubato/adapters/posix/inspect_server.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/status.h"
 #include "rubato/params/shard.h"
@@ -105,6 +106,11 @@ Json ReportCheckpoint(const Sizes& sizes) {
   json.Object("pushes_after", Latencies(after));
   const auto p99 = [](const auto& answers) { return Quantile(SecondsOf(answers), 0.99); };
   json.Number("p99_over_before", p99(during) / p99(before));
+  // What the checkpoint itself kept any push waiting for, in CPU time: the same on a busy machine.
+  const auto inspection = InspectServer(job.AddressOf(0), absl::Seconds(60));
+  RUBATO_CHECK_OK(inspection.status());
+  json.Number("longest_hold_cpu_ms", static_cast<double>(inspection->checkpoint_hold_us) / 1e3);
+  json.Number("longest_hold_aim_ms", 10);
   json.Number("worst_push_ms", Quantile(SecondsOf(during), 1) * 1e3).Number("worst_aim_ms", 10);
   // A server that takes nothing but the checkpoint, and answers.
   server.Kill();

@@ -105,27 +105,29 @@ Json ParamsJson(const ParamsReport& report, size_t top) {
     const Rates rates = RatesOf(report, s);
     int64_t rows = 0;
     for (const TableInspection& table : s.tables) rows += table.rows;
-    json["servers"].push_back({{"server", s.server},
-                               {"partitions", s.partitions},
-                               {"rows", rows},
-                               {"dense", s.dense},
-                               {"bytes", s.bytes},
-                               {"steps", s.steps},
-                               {"pulls_s", rates.pulls},
-                               {"rows_pulled_s", rates.rows_pulled},
-                               {"pushes_s", rates.pushes},
-                               {"rows_pushed_s", rates.rows_pushed},
-                               {"staleness_mean", Ratio(s.staleness_sum, s.stale_pushes)},
-                               {"staleness_max", s.staleness_max},
-                               {"duplicates", s.duplicates},
-                               {"fenced", s.fenced},
-                               {"not_finite", s.not_finite},
-                               {"clients", s.clients},
-                               {"log_bytes", s.log_bytes},
-                               {"follower", s.follower},
-                               {"log_uncopied_bytes", s.log_uncopied},
-                               {"checkpoint", s.checkpoint},
-                               {"uptime_s", s.seconds}});
+    json["servers"].push_back(
+        {{"server", s.server},
+         {"partitions", s.partitions},
+         {"rows", rows},
+         {"dense", s.dense},
+         {"bytes", s.bytes},
+         {"steps", s.steps},
+         {"pulls_s", rates.pulls},
+         {"rows_pulled_s", rates.rows_pulled},
+         {"pushes_s", rates.pushes},
+         {"rows_pushed_s", rates.rows_pushed},
+         {"staleness_mean", Ratio(s.staleness_sum, s.stale_pushes)},
+         {"staleness_max", s.staleness_max},
+         {"duplicates", s.duplicates},
+         {"fenced", s.fenced},
+         {"not_finite", s.not_finite},
+         {"clients", s.clients},
+         {"log_bytes", s.log_bytes},
+         {"follower", s.follower},
+         {"log_uncopied_bytes", s.log_uncopied},
+         {"checkpoint", s.checkpoint},
+         {"checkpoint_hold_ms", 1e-3 * static_cast<double>(s.checkpoint_hold_us)},
+         {"uptime_s", s.seconds}});
   }
   json["hottest"] = Json::array();
   for (const HotId& hot : Hottest(report, top)) {

@@ -115,8 +115,11 @@ bool Members::FencedEverywhere(int64_t number) const {
 std::vector<ProcessStatus> Members::Processes() const {
   std::vector<ProcessStatus> processes;
   for (size_t i = 0; i < servers_.size(); ++i) {
-    processes.push_back(StatusOf(Role::kServer, static_cast<int64_t>(i), servers_[i],
-                                 StateName(servers_[i].state)));
+    const ServerMember& server = servers_[i];
+    const char* state = StateName(server.state);
+    if (server.left) state = "exited";
+    if (server.incarnation == 0) state = "starting";  // It is yet to be launched.
+    processes.push_back(StatusOf(Role::kServer, static_cast<int64_t>(i), server, state));
   }
   for (const auto& [id, worker] : workers_) {
     processes.push_back(StatusOf(Role::kWorker, id.value(), worker, StateName(worker.state)));
@@ -203,6 +206,7 @@ void Members::RemoveServer(int64_t id, bool lost, const std::vector<double>& num
   ServerMember& server = servers_[static_cast<size_t>(id)];
   totals_.fenced += static_cast<int64_t>(At(numbers, 0));
   totals_.servers_lost += lost;
+  server.left = !lost;
   server.state = State::kGone;
   server.registered = false;
   server.address.clear();

@@ -41,6 +41,7 @@ struct ServerMember : Member {
   ServerHeartbeat last;         // Counters of this life; `view` 0 until it says what it has.
   int64_t steps_at_launch = 0;  // Committed by the job at its launch.
   int64_t checkpointed = 0;     // The newest version on its disk: outlives its process.
+  bool left = false;            // Gone, as it was told.
 };
 
 // What is left of the processes that are gone.

@@ -125,8 +125,13 @@ TEST(ScaleServersTest, TwoBecomeThreeBecomeTwo) {
   EXPECT_EQ(job.signalled.back().id, 2);
   EXPECT_EQ(job.BeatServer(2).directive, Directive::kLeave);
   job.TakeLaunched(Role::kServer);  // Masters that came back repeat their launches.
+  EXPECT_EQ(job.master->snapshot().processes[2].state, "leaving");
   job.Exit(Role::kServer, 2, 1, 0, 0);
   EXPECT_TRUE(job.TakeLaunched(Role::kServer).empty());
+  EXPECT_EQ(job.master->snapshot().processes[2].state, "exited");  // Nobody lost it.
+  job.Open();
+  EXPECT_EQ(job.master->snapshot().processes[2].state, "exited");
+  EXPECT_EQ(job.master->snapshot().servers_lost, 0);
 
   // The last checkpoint is that of two, and the third need not have applied what came later.
   job.disks[2].clear();

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kStepBytes = size_t{1} << 20;
 
-// Index entries that are looked at, and ids that are looked up, in a step of a delta.
+// Index entries that are looked at in a step, and ids that are looked up in one of a delta.
 constexpr uint64_t kStepEntries = 1 << 16;
 constexpr size_t kStepLookups = 1 << 13;
 
@@ -32,7 +32,7 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     // Stretches of the line that hold about a step's worth of rows.
     const uint64_t rows = delta ? changes_.rows() : table.rows();
     uint64_t steps = 1 + rows * table.row_floats() * sizeof(float) / kStepBytes;
-    if (delta) steps = std::max(steps, 1 + (table.rows() + table.counted()) / kStepEntries);
+    steps = std::max(steps, 1 + (table.rows() + table.counted()) / kStepEntries);
     stretch_ = std::max<uint64_t>(1, span / steps);
     table_.set_observer(this);
   }

@@ -13,6 +13,7 @@
 #include "rubato/params/checkpoint.h"
 #include "rubato/params/checkpoint_reader.h"
 #include "rubato/params/move.h"
+#include "rubato/params/record_list.h"
 #include "rubato/params/string_sink.h"
 
 namespace rubato {
@@ -133,9 +134,7 @@ class Servers {
     const auto servers = static_cast<int64_t>(all_.size());
     auto shard = Fresh(static_cast<int64_t>(s), servers);
     if (!one.files.empty()) RUBATO_CHECK_OK(RestoreChain(*shard, FilesOf(s)));
-    for (const auto& [kind, body] : one.log.records) {
-      RUBATO_CHECK_OK(shard->Replay(kind, body));
-    }
+    RUBATO_CHECK_OK(one.log.ReplayInto(*shard));
     RUBATO_CHECK_OK(shard->SetMap(map_, &one.log));  // As it registers.
     RUBATO_CHECK(shard->Export() == one.shard->Export());
     one.shard = std::move(shard);
@@ -175,18 +174,10 @@ class Servers {
   }
 
  private:
-  class Log : public RecordSink {
-   public:
-    absl::Status Append(RecordKind kind, absl::string_view body) override {
-      records.emplace_back(kind, std::string(body));
-      return absl::OkStatus();
-    }
-    std::vector<std::pair<RecordKind, std::string>> records;
-  };
   struct One {
     std::unique_ptr<Shard> shard;
     std::vector<std::pair<CheckpointName, std::string>> files;  // The newest chain.
-    Log log;                                                    // Since.
+    RecordList log;                                             // Since.
   };
 
   void Write(size_t s, bool gives_up) {

@@ -22,7 +22,7 @@ void VisitServer(Server& s, Visit visit) {
   visit(s.view), visit(s.pulls), visit(s.rows_pulled), visit(s.pushes), visit(s.rows_pushed);
   visit(s.duplicates), visit(s.fenced), visit(s.not_finite), visit(s.stale_pushes);
   visit(s.staleness_sum), visit(s.staleness_max), visit(s.clients), visit(s.log_bytes);
-  visit(s.checkpoint), visit(s.follower), visit(s.log_uncopied);
+  visit(s.checkpoint), visit(s.checkpoint_hold_us), visit(s.follower), visit(s.log_uncopied);
 }
 
 // A label's value, as the exposition format wants it.
@@ -127,6 +127,9 @@ std::string PrometheusText(const ServerInspection& s, absl::string_view job) {
   one("log_bytes", "gauge", "Push log on disk.", s.log_bytes);
   one("log_uncopied_bytes", "gauge", "Push log that the follower lacks.", s.log_uncopied);
   one("checkpoint_version", "gauge", "The newest checkpoint on disk.", s.checkpoint);
+  one("checkpoint_hold_seconds_max", "gauge",
+      "The most CPU time for which writing a checkpoint kept pushes waiting.",
+      static_cast<double>(s.checkpoint_hold_us) * 1e-6);
   one("uptime_seconds", "gauge", "Since the process started.", s.seconds);
   return text;
 }

@@ -41,7 +41,9 @@ struct ServerInspection {
   int64_t stale_pushes = 0, staleness_sum = 0, staleness_max = 0;
   int64_t clients = 0;
   int64_t log_bytes = 0;
-  int64_t checkpoint = 0;    // The newest version on disk here.
+  int64_t checkpoint = 0;  // The newest version on disk here.
+  // The most CPU time, in microseconds, for which writing one kept pushes waiting at a time.
+  int64_t checkpoint_hold_us = 0;
   int64_t follower = -1;     // Who keeps a copy of the push log; -1: nobody.
   int64_t log_uncopied = 0;  // Bytes of the log that it lacks.
   std::vector<HotId> hottest;

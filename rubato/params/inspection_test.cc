@@ -74,6 +74,7 @@ ServerInspection Sample() {
   sample.stale_pushes = 4;
   sample.seconds = 1.5;
   sample.checkpoint = 3;
+  sample.checkpoint_hold_us = 2500;
   sample.hottest = {{1, 42, 100}};
   return sample;
 }
@@ -86,6 +87,7 @@ TEST(InspectionTest, ComesBackFromBytes) {
   EXPECT_EQ(back->tables[1].optimizer, "ftrl");
   EXPECT_EQ(back->tables[0].counted, 3);
   EXPECT_EQ(back->checkpoint, 3);
+  EXPECT_EQ(back->checkpoint_hold_us, 2500);
   EXPECT_EQ(back->hottest, Sample().hottest);
   for (size_t length = 0; length < bytes.size(); ++length) {
     EXPECT_FALSE(DecodeInspection(absl::string_view(bytes).substr(0, length)).ok());
@@ -106,6 +108,7 @@ TEST(InspectionTest, PrometheusSeesEveryTable) {
         "rubato_params_pulls_total{job=\"ctr\",server=\"2\"} 5",
         "rubato_params_staleness_steps_sum{job=\"ctr\",server=\"2\"} 9",
         "rubato_params_staleness_steps_count{job=\"ctr\",server=\"2\"} 4",
+        "rubato_params_checkpoint_hold_seconds_max{job=\"ctr\",server=\"2\"} 0.0025",
         "rubato_params_uptime_seconds{job=\"ctr\",server=\"2\"} 1.5"}) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat(line, "\n")));
   }

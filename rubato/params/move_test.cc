@@ -15,6 +15,7 @@
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint.h"
 #include "rubato/params/checkpoint_reader.h"
+#include "rubato/params/record_list.h"
 #include "rubato/params/string_sink.h"
 
 namespace rubato {
@@ -22,15 +23,6 @@ namespace {
 
 constexpr int64_t kDense = 20000;
 constexpr int64_t kBatch = 8;
-
-class Log : public RecordSink {
- public:
-  absl::Status Append(RecordKind kind, absl::string_view body) override {
-    records.emplace_back(kind, std::string(body));
-    return absl::OkStatus();
-  }
-  std::vector<MoveRecord> records;
-};
 
 struct Rules {
   OptimizerSpec optimizer;
@@ -85,7 +77,7 @@ class Server {
     shard_ = std::make_unique<Shard>(
         memory_, ShardOptions{.server = id_, .servers = servers_, .rows_max = 1 << 14});
     if (!files_.empty()) RUBATO_CHECK_OK(RestoreChain(*shard_, Files()));
-    for (const auto& [kind, body] : log_.records) RUBATO_CHECK_OK(shard_->Replay(kind, body));
+    RUBATO_CHECK_OK(log_.ReplayInto(*shard_));
     shard_->SetView(1, {WorkerId(1)});
     source_ = std::make_unique<MoveSource>(*shard_, life_);
   }
@@ -123,7 +115,7 @@ class Server {
   }
   Shard& shard() { return *shard_; }
   MoveSource& source() { return *source_; }
-  Log& log() { return log_; }
+  RecordList& log() { return log_; }
 
  private:
   std::vector<CheckpointFile> Files() const {
@@ -137,7 +129,7 @@ class Server {
   int64_t version_ = 0, segment_ = 0, base_segment_ = 0, deltas_ = 0;
   SystemMemory memory_{/*huge_pages=*/false};
   std::vector<std::string> files_;  // A chain.
-  Log log_;
+  RecordList log_;
   std::unique_ptr<Shard> shard_;
   std::unique_ptr<MoveSource> source_;
 };

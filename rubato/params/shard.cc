@@ -2,15 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
 #include "rubato/net/frame.h"
-#include "rubato/params/learning_rate.h"
 
 namespace rubato {
 namespace {
@@ -24,12 +21,6 @@ std::string FirstNotFinite(absl::Span<const float> values) {
   const auto it =
       std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
   return absl::StrCat(std::isnan(*it) ? "NaN" : "infinity", " at element ", it - values.begin());
-}
-
-// The weights of a slice, of which its state is what comes behind.
-size_t SliceFloats(int64_t dense_size, int64_t slice) {
-  const Interval range = DenseSliceAt(dense_size, slice);
-  return static_cast<size_t>(range.end - range.begin);
 }
 
 }  // namespace
@@ -72,7 +63,7 @@ void Shard::MakeDense(absl::Span<const float> weights) {
   const int64_t dense_size = declaration_->signature.dense_size;
   for (int64_t s = 0; s < DenseSliceCount(dense_size); ++s) {
     if (!owned_[static_cast<size_t>(PartitionOfSlice(s))]) continue;
-    const size_t floats = SliceFloats(dense_size, s);
+    const size_t floats = SliceFloats(s);
     DenseSlice& slice = dense_[s];
     slice.assign(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(floats));
     weights.remove_prefix(floats);
@@ -82,10 +73,14 @@ void Shard::MakeDense(absl::Span<const float> weights) {
   }
 }
 
+size_t Shard::SliceFloats(int64_t slice) const {
+  const Interval range = DenseSliceAt(declaration_->signature.dense_size, slice);
+  return static_cast<size_t>(range.end - range.begin);
+}
+
 size_t Shard::dense_floats() const {
-  const int64_t dense_size = declaration_->signature.dense_size;
   size_t floats = 0;
-  for (const auto& [s, slice] : dense_) floats += SliceFloats(dense_size, s);
+  for (const auto& [s, slice] : dense_) floats += SliceFloats(s);
   return floats;
 }
 
@@ -98,7 +93,9 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
     return absl::InvalidArgumentError(absl::StrCat(dense_size, " dense weights are impossible"));
   }
   for (int64_t s = 0; s < DenseSliceCount(dense_size); ++s) {
-    if (owned_[static_cast<size_t>(PartitionOfSlice(s))]) floats += SliceFloats(dense_size, s);
+    if (!owned_[static_cast<size_t>(PartitionOfSlice(s))]) continue;
+    const Interval range = DenseSliceAt(dense_size, s);
+    floats += static_cast<size_t>(range.end - range.begin);
   }
   if (declaration.dense.size() != floats) {
     return absl::InvalidArgumentError(
@@ -170,7 +167,7 @@ absl::Status Shard::Pull(absl::string_view body, Buffer* reply, PullScratch* scr
   reply->Put(PullReplyHead{dense, histories_.empty() ? 0 : histories_[0].steps});
   for (const auto& [s, slice] : dense_) {
     if (!pull.want_dense) break;
-    const size_t floats = SliceFloats(declaration_->signature.dense_size, s);
+    const size_t floats = SliceFloats(s);
     PackFloats(pull.format, slice.data(), floats, reply->Extend(floats * wire_bytes));
   }
   reply->Pad();
@@ -332,99 +329,6 @@ absl::Status Shard::CheckParts(const DecodedPush& push) const {
   return absl::OkStatus();
 }
 
-// To those partitions that do not have it yet: all of them, but for a push that overtook a move.
-absl::Status Shard::Apply(const PushRequest& request) {
-  RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
-  for (History& history : histories_) {
-    if (history.HeldOf(request.key) != History::Held::kNothing) continue;
-    RUBATO_RETURN_IF_ERROR(InRounds() ? Stage(history, request) : ApplyTo(history, request));
-  }
-  if (histories_.size() > 1) JoinHistories(histories_);
-  BeginNextStep();
-  return absl::OkStatus();
-}
-
-absl::Status Shard::ApplyTo(History& history, const PushRequest& request) {
-  const bool all = histories_.size() == 1;
-  const double freshness = Freshness(history);
-  if (!all || request.rate != history.rate || freshness != 1) {
-    history.rate = request.rate;
-    BeginStep(history, /*evict=*/false, freshness);
-  }
-  if (!request.dense.empty()) UpdateDense(history, request.dense, freshness);
-  std::vector<uint64_t> ids;
-  std::vector<float> gradients;
-  for (size_t t = 0; t < request.tables.size(); ++t) {
-    TablePush part = request.tables[t];
-    const size_t dim = tables_[t]->dim();
-    if (!all) {
-      ids.clear();
-      gradients.clear();
-      for (size_t i = 0; i < part.ids.size(); ++i) {
-        if (!history.partitions.Contains(PartitionOf(PointOf(part.ids[i])))) continue;
-        const float* gradient = part.gradients.data() + i * dim;
-        ids.push_back(part.ids[i]);
-        gradients.insert(gradients.end(), gradient, gradient + dim);
-      }
-      part = {ids, gradients};
-    }
-    RUBATO_RETURN_IF_ERROR(tables_[t]->Update(part.ids, part.gradients.data()));
-  }
-  history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
-  ++history.steps;
-  return absl::OkStatus();
-}
-
-// It follows from the push and what was applied before it, so a replay comes to the same.
-double Shard::Freshness(const History& history) const {
-  const bool known = push_.pulled >= 0 && push_.pulled <= history.steps;
-  if (!declaration_->scale_stale || !known) return 1;
-  return 1 / (1 + static_cast<double>(history.steps - push_.pulled));
-}
-
-void Shard::UpdateDense(const History& history, absl::Span<const float> gradient,
-                        double freshness) {
-  OptimizerStep step = DenseStep(history);
-  step.learning_rate *= freshness;
-  for (const auto& [s, slice] : dense_) {
-    const size_t floats = SliceFloats(declaration_->signature.dense_size, s);
-    if (histories_.size() == 1 || history.partitions.Contains(PartitionOfSlice(s))) {
-      UpdateSlice(s, gradient.subspan(0, floats), step);
-    }
-    gradient.remove_prefix(floats);
-  }
-}
-
-void Shard::UpdateSlice(int64_t s, absl::Span<const float> gradient, const OptimizerStep& step) {
-  const auto all = absl::MakeSpan(dense_.at(s));
-  optimizer_->UpdateDense(all.subspan(0, gradient.size()), all.subspan(gradient.size()), gradient,
-                          step);
-  if (changes_.known) changes_.MarkSlice(s);
-}
-
-OptimizerStep Shard::DenseStep(const History& history) const {
-  const int64_t steps = InRounds() ? history.rounds : history.steps;
-  const int64_t samples = InRounds() ? history.round_samples : history.samples();
-  return {.number = static_cast<uint32_t>(steps + 1),
-          .learning_rate = history.rate * LearningRateAt(optimizer_->spec(), samples)};
-}
-
-// Both the number and the rate follow from what was applied, so a replay comes to the same ones.
-void Shard::BeginStep(const History& history, bool evict, double freshness) const {
-  const bool sync = declared() && declaration_->mode == PushMode::kSync;
-  const int64_t samples = sync ? history.round_samples : history.samples();
-  for (const auto& table : tables_) {
-    table->BeginStep(static_cast<uint32_t>(history.steps + 1), samples, history.rate * freshness,
-                     evict);
-  }
-}
-
-// Rows go only while all partitions count the same steps, so that they are as old everywhere, and
-// none is between two servers.
-void Shard::BeginNextStep() {
-  if (histories_.size() == 1) BeginStep(histories_[0], /*evict=*/settled());
-}
-
 bool Shard::changes_known() const {
   return declared() && changes_.known &&
          std::all_of(tables_.begin(), tables_.end(),
@@ -434,26 +338,6 @@ bool Shard::changes_known() const {
 void Shard::BeginChanges() {
   (void)changes_.Cut();
   for (const auto& table : tables_) (void)table->changes().Cut(table->row_numbers());
-}
-
-std::map<int64_t, IntervalSet> Shard::applied() const {
-  std::map<int64_t, IntervalSet> applied;
-  if (!histories_.empty()) applied = histories_[0].applied;
-  for (const History& history : histories_) {
-    for (auto& [epoch, set] : applied) {
-      const auto other = history.applied.find(epoch);
-      set = other == history.applied.end() ? IntervalSet() : set.Intersect(other->second);
-    }
-  }
-  return applied;
-}
-
-int64_t Shard::uneven() const {
-  int64_t all = 0;
-  for (const auto& [epoch, set] : applied()) all += set.size();
-  int64_t most = all;
-  for (const History& history : histories_) most = std::max(most, history.samples());
-  return most - all;
 }
 
 void Shard::SetView(int64_t number, std::vector<WorkerId> workers) {
@@ -492,100 +376,6 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
     return absl::DataLossError(absl::StrCat("applied twice: ", KeyText(push_.request.key)));
   }
   return Apply(push_.request);
-}
-
-ShardCounters Shard::counters() const {
-  ShardCounters counters = counters_;
-  counters.pulls = pulls_.load(std::memory_order_relaxed);
-  counters.rows_pulled = rows_pulled_.load(std::memory_order_relaxed);
-  for (const auto& table : tables_) {
-    counters.rows_admitted += table->counters().admitted;
-    counters.rows_refused += table->counters().refused;
-    counters.rows_evicted += table->counters().evicted;
-  }
-  return counters;
-}
-
-void Shard::Inspect(ServerInspection* out) const {
-  const ShardCounters now = counters();
-  out->server = options_.server;
-  out->tables.clear();
-  for (const auto& table : tables_) {
-    const EmbeddingTableOptions& made = table->options();
-    out->tables.push_back({.name = table->name(),
-                           .dim = static_cast<int64_t>(table->dim()),
-                           .optimizer = made.spec.optimizer.value_or(made.optimizer).name,
-                           .rows = static_cast<int64_t>(table->rows()),
-                           .counted = static_cast<int64_t>(table->counted()),
-                           .bytes = static_cast<int64_t>(table->bytes()),
-                           .admitted = table->counters().admitted,
-                           .refused = table->counters().refused,
-                           .evicted = table->counters().evicted});
-  }
-  out->dense = declared() ? static_cast<int64_t>(dense_floats()) : 0;
-  out->bytes = bytes();
-  out->partitions = PartitionsOf(histories_).size();
-  out->steps = histories_.empty() ? 0 : histories_[0].steps;
-  out->view = view_;
-  out->pulls = now.pulls, out->rows_pulled = now.rows_pulled;
-  out->pushes = now.pushes, out->rows_pushed = now.rows_pushed;
-  out->duplicates = now.duplicates, out->fenced = now.fenced, out->not_finite = now.not_finite;
-  out->stale_pushes = now.stale_pushes, out->staleness_sum = now.staleness_sum;
-  out->staleness_max = now.staleness_max;
-}
-
-int64_t Shard::rows() const {
-  int64_t rows = 0;
-  for (const auto& table : tables_) rows += static_cast<int64_t>(table->rows());
-  return rows;
-}
-
-int64_t Shard::bytes() const {
-  int64_t bytes = 0;
-  for (const auto& [s, slice] : dense_) bytes += static_cast<int64_t>(slice.size() * sizeof(float));
-  for (const auto& table : tables_) bytes += static_cast<int64_t>(table->bytes());
-  return bytes;
-}
-
-std::string Shard::Export() const {
-  std::string out;
-  ByteWriter writer(out);
-  writer.PutString(declaration_bytes_);
-  writer.PutString(map_.Encode());
-  PutHistories(writer, histories_);
-  staged_.Visit([&](const StagedGradient& gradient) { writer.PutString(gradient.Encode()); });
-  std::map<std::string, std::string> pieces;
-  VisitState([&](const std::string& name, absl::string_view state) {
-    pieces.emplace(name, std::string(state));
-  });
-  for (const auto& [name, state] : pieces) {
-    writer.PutString(name);
-    writer.PutString(state);
-  }
-  return out;
-}
-
-void Shard::VisitState(
-    absl::FunctionRef<void(const std::string& name, absl::string_view state)> visit) const {
-  const auto bytes = [](const float* values, size_t count) {
-    return absl::string_view(reinterpret_cast<const char*>(values), count * sizeof(float));
-  };
-  for (const auto& [s, slice] : dense_) {
-    visit(absl::StrCat("dense ", s), bytes(slice.data(), slice.size()));
-  }
-  for (const auto& table : tables_) {
-    const auto owns = [&](uint64_t id) {
-      return owned_[static_cast<size_t>(PartitionOf(PointOf(id)))];
-    };
-    table->Visit(0, UINT64_MAX, [&](uint64_t id, uint32_t number) {
-      if (!owns(id)) return;
-      visit(absl::StrCat(table->name(), " ", id), bytes(table->row(number), table->row_floats()));
-    });
-    table->VisitCounted(0, UINT64_MAX, [&](uint64_t id, uint32_t count) {
-      if (!owns(id)) return;
-      visit(absl::StrCat(table->name(), " counted ", id), absl::StrCat(count));
-    });
-  }
 }
 
 }  // namespace rubato

@@ -239,7 +239,8 @@ class Shard {
   void DropArrival();
   void Forget(const IntervalSet& partitions);
   void SetOwned(std::vector<History> histories);
-  void BeginChanges();  // It is now as a checkpoint says.
+  void BeginChanges();                      // It is now as a checkpoint says.
+  size_t SliceFloats(int64_t slice) const;  // Its weights; its state comes behind them.
   size_t dense_floats() const;
 
   Memory& memory_;

@@ -30,8 +30,7 @@ StagedGradient Shard::StagedOf(const PushRequest& request) const {
   absl::Span<const float> dense = request.dense;
   for (const auto& [s, slice] : dense_) {
     if (dense.empty()) break;
-    const Interval range = DenseSliceAt(declaration_->signature.dense_size, s);
-    const auto floats = static_cast<size_t>(range.end - range.begin);
+    const size_t floats = SliceFloats(s);
     gradient.dense[s].assign(dense.begin(), dense.begin() + static_cast<std::ptrdiff_t>(floats));
     dense.remove_prefix(floats);
   }

@@ -22,6 +22,14 @@ std::string Checker::Applied(int64_t server, const BatchKey& batch, WorkerId wor
       return absl::StrCat("server-", server, " applied ", Name(batch), " twice");
     }
   }
+  return FromHolder(server, batch, worker);
+}
+
+void Checker::Acknowledged(const BatchKey& batch) {
+  if (known_.emplace(batch.epoch, batch.begin).second) acknowledged_.push_back(batch);
+}
+
+std::string Checker::FromHolder(int64_t server, const BatchKey& batch, WorkerId worker) const {
   const auto it = live_.find(TaskId(batch.task));
   const bool holds = it != live_.end() && it->second.place != LiveTask::Place::kOpen &&
                      it->second.worker == worker;

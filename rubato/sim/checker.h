@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,12 +24,19 @@ namespace rubato {
 // Methods return what is wrong, or nothing.
 class Checker {
  public:
+  // Of `servers` without parameters; 0 if they have some, which are looked at in the end.
   explicit Checker(int64_t servers) : applied_(static_cast<size_t>(servers)) {}
 
   // A server applied a batch of `worker`.
   std::string Applied(int64_t server, const BatchKey& batch, WorkerId worker);
+  // The same, only that it is of the worker that holds the task.
+  std::string FromHolder(int64_t server, const BatchKey& batch, WorkerId worker) const;
+  // Every server that owned something by one map said so. The same batch may come again.
+  void Acknowledged(const BatchKey& batch);
+  const std::vector<BatchKey>& acknowledged() const { return acknowledged_; }
   // A call of the master is over, and all its effects are out.
   std::string Answered(const Master& master);
+  int64_t steps() const { return steps_; }  // Committed, as of the last answer.
   // The master died in between calls, or was replayed from what it journaled.
   void Died(bool in_call) { clean_death_ = !in_call; }
   std::string Replayed(const Master& master);
@@ -42,8 +50,10 @@ class Checker {
   std::string CommittedIsApplied(const Ledger& ledger) const;
 
   std::vector<Counts> applied_;
-  std::map<TaskId, LiveTask> live_;  // As of the last answer.
-  std::vector<WorkerId> present_;    // Workers the master does not know to be dead.
+  std::vector<BatchKey> acknowledged_;  // Each once, in the order in which they first were.
+  std::set<std::pair<int64_t, int64_t>> known_;  // Of those: (epoch, position).
+  std::map<TaskId, LiveTask> live_;              // As of the last answer.
+  std::vector<WorkerId> present_;                // Workers the master does not know to be dead.
   int64_t steps_ = 0;
   int64_t view_ = 0;
   bool clean_death_ = false;

@@ -12,6 +12,9 @@ void World::ScheduleFaults() {
   for (int64_t i = 0; i < options_.faults; ++i) {
     queue_.After(options_.faults_for * rng_.Uniform(), [this] { OneFault(); });
   }
+  for (int64_t i = 0; i < options_.scalings; ++i) {
+    queue_.After(options_.faults_for * rng_.Uniform(), [this] { ScaleServers(); });
+  }
   if (options_.stop_and_resume) {
     const bool checkpoint = rng_.Chance(0.7);
     queue_.After(options_.faults_for * rng_.Uniform(), [this, checkpoint] {
@@ -60,6 +63,25 @@ void World::OneFault() {
   }
 }
 
+void World::ScaleServers() {
+  const auto wanted = 1 + static_cast<int64_t>(rng_.Below(disks_.size()));
+  Tell(absl::StrCat("rubato scale --servers ", wanted));
+  InMaster([&](Master& master) { master.Scale({.servers = wanted}, queue_.now()); });
+}
+
+bool World::DiesMidway(SimProcess& process, int64_t id, int64_t incarnation) {
+  if (faults_over_ || !rng_.Chance(options_.dies_midway)) return false;
+  if (rng_.Chance(0.2) && master_ != nullptr) {
+    checker_.Died(/*in_call=*/false);
+    KillMaster();
+    return false;
+  }
+  Tell(absl::StrCat("fault: ", process.name(), " dies, ",
+                    dynamic_cast<SimServer&>(process).Doing()));
+  Exit(process, Role::kServer, id, incarnation, 0, SIGKILL);
+  return true;
+}
+
 void World::KillOne(bool server, int code, int signal) {
   std::vector<ProcessKey> keys;
   for (const auto& [key, process] : processes_) {
@@ -93,7 +115,7 @@ void World::CutOne() {
   const std::string name = it->second->name();
   Tell(absl::StrCat("fault: cut off ", name));
   if (rng_.Chance(0.7)) network_.Cut(name, "master");
-  for (int64_t s = 0; s < options_.master.job.servers; ++s) {
+  for (size_t s = 0; s < disks_.size(); ++s) {
     if (rng_.Chance(0.4)) network_.Cut(name, absl::StrCat("server-", s));
   }
   queue_.After(absl::Milliseconds(rng_.Uniform(50, 1200)), [this] { network_.Heal(); });
@@ -146,6 +168,32 @@ WorldOptions RandomSchedule(uint64_t seed) {
   options.faults_for = absl::Milliseconds(pick(300, 2000));
   options.master_dies_in_call = rng.Chance(0.3) ? rng.Uniform(0, 0.05) : 0;
   options.stop_and_resume = rng.Chance(0.15);
+  return options;
+}
+
+WorldOptions RandomMoves(uint64_t seed) {
+  WorldOptions options = RandomSchedule(seed);
+  Rng rng(Mix(seed, 4));
+  const auto pick = [&](int64_t low, int64_t high) {
+    return low + static_cast<int64_t>(rng.Below(static_cast<uint64_t>(high - low + 1)));
+  };
+  options.shards = true;
+  options.servers_max = 4;
+  options.scalings = pick(1, 5);
+  options.dies_midway = rng.Chance(0.8) ? rng.Uniform(0, 0.03) : 0;
+  JobSpec& job = options.master.job;
+  job.batch_size = pick(1, 2);
+  job.max_steps = 0;
+  job.evaluate.stop_after_stalls = 0;
+  job.checkpoint.full_every = pick(1, 4);
+  options.master.data.train = {{"train.tsv", pick(100, 200)}};
+  // What makes a server busy here is at once too much, so that some moves are for load.
+  options.master.busy = {.keys_min = 1,
+                         .patience = absl::ZeroDuration(),
+                         .cooldown = absl::Milliseconds(pick(100, 1000))};
+  job.params.rebalance = rng.Chance(0.5);
+  options.faults = pick(2, 12);
+  options.faults_for = absl::Milliseconds(pick(1000, 4000));
   return options;
 }
 

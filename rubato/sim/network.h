@@ -59,7 +59,14 @@ class Network {
   // `arrive` runs at the far end: never, once or twice, and after messages sent later perhaps.
   void Send(const std::string& from, const std::string& to, std::function<void()> arrive);
 
+  // Over a connection: once, and after what was sent over it before. `last` is the connection's,
+  // for the network to keep. `arrive` hears whether the connection still held.
+  void SendInOrder(absl::Time* last, const std::string& from, const std::string& to,
+                   std::function<void(bool held)> arrive);
+
  private:
+  absl::Duration Delay();
+
   EventQueue& queue_;
   Rng rng_;
   Weather weather_;

@@ -1,5 +1,7 @@
 #include "rubato/sim/sim_server.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "rubato/sim/world.h"
 
@@ -7,6 +9,30 @@ namespace rubato {
 namespace {
 
 constexpr absl::Duration kRetry = absl::Milliseconds(60);
+constexpr absl::Duration kWrite = absl::Milliseconds(2);
+constexpr absl::Duration kLoadPeriod = absl::Seconds(10);
+
+std::vector<PartitionsHeld> HeldBy(const Shard& shard) {
+  std::vector<PartitionsHeld> held;
+  for (const History& history : shard.histories()) {
+    held.push_back({history.partitions, history.applied});
+  }
+  for (const History& history : shard.arrived_histories()) {
+    held.push_back({history.partitions, history.applied});
+  }
+  return held;
+}
+
+// Some partitions are far busier than others, which is for the master to even out.
+std::vector<int64_t> LoadOf(const PartitionMap& map, int64_t server, uint64_t seed) {
+  std::vector<int64_t> load(kPartitions);
+  for (int64_t p = 0; p < kPartitions; ++p) {
+    if (map.OwnerOf(p) != server) continue;
+    const bool busy = p % 16 == 0 && p < kPartitions / 2;
+    load[static_cast<size_t>(p)] = busy ? 5000 + static_cast<int64_t>(seed % 7) : 10;
+  }
+  return load;
+}
 
 }  // namespace
 
@@ -18,19 +44,32 @@ SimServer::SimServer(World& world, int64_t id, int64_t incarnation)
 
 void SimServer::Start() {
   SimDisk& disk = world_.disk(id_);
-  if (world_.options().bug == PlantedBug::kServerForgetsItsLog) disk.log = disk.checkpoint;
+  const WorldOptions& options = world_.options();
+  if (options.bug == PlantedBug::kServerForgetsItsLog) {
+    disk.log = disk.checkpoint;
+    if (!disk.params.segments.empty()) disk.params.segments.rbegin()->second.records.clear();
+  }
   applied_ = disk.log;
+  if (options.shards) {
+    auto shard = SimShard::Recover(disk.params, id_, options.master.job.servers);
+    if (!shard.ok()) return world_.Violate(absl::StrCat(name(), ": ", shard.status().message()));
+    shard_ = *std::move(shard);
+  }
   Register();
 }
 
 void SimServer::Register() {
-  const RegisterRequest request = {.role = Role::kServer,
-                                   .id = id_,
-                                   .incarnation = incarnation_,
-                                   .pid = 100 * (id_ + 1) + incarnation_,
-                                   .version = world_.options().master.version,
-                                   .address = absl::StrCat("sim:", id_, ":", incarnation_),
-                                   .applied = applied_};
+  RegisterRequest request = {.role = Role::kServer,
+                             .id = id_,
+                             .incarnation = incarnation_,
+                             .pid = 100 * (id_ + 1) + incarnation_,
+                             .version = world_.options().master.version,
+                             .address = absl::StrCat("sim:", id_, ":", incarnation_),
+                             .applied = applied_};
+  if (shard_ != nullptr) {
+    request.applied = shard_->shard().applied();
+    request.held = HeldBy(shard_->shard());
+  }
   world_.CallMaster<RegisterReply>(
       *this, [request](Master& master, absl::Time now) { return master.Register(request, now); },
       [this](const RegisterReply& reply) {
@@ -38,6 +77,7 @@ void SimServer::Register() {
         if (!reply.accepted) return world_.Exit(*this, Role::kServer, id_, incarnation_, 1, 0);
         serving_ = true;
         Adopt(reply.view);
+        for (const auto& greet : std::exchange(greets_, {})) greet();
         Beat();
       });
   After(kRetry, [this] {
@@ -46,6 +86,11 @@ void SimServer::Register() {
 }
 
 void SimServer::Beat() {
+  TellMaster();
+  After(world_.options().master.job.elastic.heartbeat, [this] { Beat(); });
+}
+
+void SimServer::TellMaster() {
   ServerHeartbeat heartbeat = {.server = ServerId(id_),
                                .incarnation = incarnation_,
                                .view = view_.number,
@@ -54,28 +99,51 @@ void SimServer::Beat() {
                                .duplicates = duplicates_,
                                .fenced = fenced_,
                                .checkpointed = world_.disk(id_).version};
+  if (shard_ != nullptr) {
+    heartbeat.applied = shard_->shard().applied();
+    heartbeat.moved = shard_->source().ready();
+    heartbeat.move_rows = shard_->source().rows_sent();
+    heartbeat.uneven = shard_->shard().uneven();
+    heartbeat.load = LoadOf(shard_->shard().map(), id_, world_.options().seed);
+    heartbeat.load_period = kLoadPeriod;
+  }
   world_.CallMaster<HeartbeatReply>(
       *this,
       [heartbeat](Master& master, absl::Time now) { return master.Heartbeat(heartbeat, now); },
-      [this](const HeartbeatReply& reply) {
-        if (!reply.known) return;
-        if (reply.directive == Directive::kLeave) return Leave();
-        Adopt(reply.view);
-        SimDisk& disk = world_.disk(id_);
-        if (reply.checkpoint_wanted > disk.version) {
-          disk.version = reply.checkpoint_wanted;
-          disk.checkpoint = applied_;
-        }
-      });
-  After(world_.options().master.job.elastic.heartbeat, [this] { Beat(); });
+      [this](const HeartbeatReply& reply) { Hear(reply); });
+}
+
+void SimServer::Hear(const HeartbeatReply& reply) {
+  if (!reply.known) return;
+  if (reply.directive == Directive::kLeave) return Leave();
+  Adopt(reply.view);
+  SimDisk& disk = world_.disk(id_);
+  if (reply.checkpoint_wanted <= disk.version) return;
+  if (shard_ != nullptr) return Checkpoint(reply.checkpoint_wanted, reply.checkpoint_base);
+  disk.version = reply.checkpoint_wanted;
+  disk.checkpoint = applied_;
 }
 
 void SimServer::Adopt(const View& view) {
   if (view.number > view_.number) view_ = view;
+  if (shard_ == nullptr) return;
+  const absl::Status status = shard_->Hear(view_.map, view_.move);
+  if (!status.ok()) return world_.Violate(absl::StrCat(name(), ": ", status.message()));
+  shard_->shard().SetView(view_.number, view_.workers);
+  SetPeer();
+  MoveChanged();
+  Tidy();
 }
 
-void SimServer::Push(const SimPush& push, std::function<void(PushVerdict)> reply) {
-  if (serving_) reply(Apply(push));
+void SimServer::Push(const SimPush& push, std::function<void(const SimPushReply&)> reply) {
+  if (!serving_) return;
+  if (shard_ == nullptr) return reply({.verdict = Apply(push)});
+  if (shard_->source().frozen() &&
+      world_.options().bug != PlantedBug::kServerPushesOnWhileItHandsOver) {
+    held_.push_back([this, push, reply] { Push(push, reply); });
+    return;
+  }
+  reply(PushToShard(push));
 }
 
 PushVerdict SimServer::Apply(const SimPush& push) {
@@ -98,6 +166,41 @@ PushVerdict SimServer::Apply(const SimPush& push) {
   world_.disk(id_).log = applied_;
   world_.Violate(world_.checker().Applied(id_, push.batch, push.worker));
   return PushVerdict::kApplied;
+}
+
+SimPushReply SimServer::PushToShard(const SimPush& push) {
+  const auto outcome = shard_->shard().Push(*push.body, &shard_->log());
+  ++pushes_;
+  if (absl::IsAborted(outcome.status())) {
+    return {.verdict = PushVerdict::kElsewhere, .map = shard_->shard().map()};
+  }
+  if (!outcome.ok()) {
+    world_.Violate(absl::StrCat(name(), ": ", outcome.status().message()));
+    return {.verdict = PushVerdict::kFenced};
+  }
+  switch (*outcome) {
+    case PushOutcome::kApplied:
+      world_.Violate(world_.checker().FromHolder(id_, push.batch, push.worker));
+      return {.verdict = PushVerdict::kApplied};
+    case PushOutcome::kDuplicate:
+      ++duplicates_;
+      return {.verdict = PushVerdict::kDuplicate};
+    default:
+      ++fenced_;
+      return {.verdict = PushVerdict::kFenced};
+  }
+}
+
+void SimServer::Checkpoint(int64_t version, int64_t base) {
+  if (!shard_->writing() && shard_->Cut(version, base)) WriteOn();
+}
+
+void SimServer::WriteOn() {
+  After(kWrite, [this] {
+    if (world_.DiesMidway(*this, id_, incarnation_)) return;
+    if (shard_->WriteOn()) return WriteOn();
+    world_.disk(id_).version = shard_->Finish();
+  });
 }
 
 void SimServer::Leave() { world_.Exit(*this, Role::kServer, id_, incarnation_, 0, 0); }

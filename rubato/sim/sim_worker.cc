@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/sim/sim_model.h"
 #include "rubato/sim/world.h"
 #include "rubato/tasks/order.h"
 
@@ -40,7 +41,7 @@ void SimWorker::Register() {
       [this](const RegisterReply& reply) {
         if (!reply.accepted) return Exit(kExitFenced);
         registered_ = true;
-        if (reply.view.number > view_.number) view_ = reply.view;
+        Adopt(reply.view);
       });
   After(kRetry, [this] {
     if (!registered_) Register();
@@ -54,10 +55,25 @@ void SimWorker::Beat() {
       [heartbeat](Master& master, absl::Time now) { return master.Heartbeat(heartbeat, now); },
       [this](const HeartbeatReply& reply) {
         if (!reply.known) return Register();
-        if (reply.view.number > view_.number) view_ = reply.view;
+        Adopt(reply.view);
         if (reply.directive == Directive::kLeave) Leave();
       });
   After(world_.options().master.job.elastic.heartbeat, [this] { Beat(); });
+}
+
+void SimWorker::Adopt(const View& view) {
+  if (view.number > view_.number) view_ = view;
+  if (view.map.number() < map_.number()) return;
+  map_ = view.map;
+  // One that owns nothing any more may have left, and will not answer.
+  for (InHand& hand : hands_) {
+    for (auto& [begin, unanswered] : hand.waiting) {
+      const auto left = [&](int64_t s) { return !map_.Owns(s); };
+      const std::set<int64_t>& servers = unanswered.servers;
+      if (std::none_of(servers.begin(), servers.end(), left)) continue;
+      Split(BatchOf(hand.task, begin), &unanswered);
+    }
+  }
 }
 
 void SimWorker::Leave() { leaving_ = true; }
@@ -80,7 +96,7 @@ void SimWorker::Work() {
   for (const InHand& hand : hands_) {
     const bool news = hand.task.kind == TaskKind::kTrain ? hand.acked > hand.told : hand.evaluated;
     if (news && !leaving_) Commit(hand, /*release=*/false);
-    for (const auto& [begin, servers] : hand.waiting) {
+    for (const auto& [begin, unanswered] : hand.waiting) {
       // Asked again until answered, now and then: a server may have come back meanwhile.
       if (world_.rng().Chance(0.3)) After(kLook, [this, begin = begin] { PushBatch(begin); });
     }
@@ -129,9 +145,7 @@ void SimWorker::Compute() {
     }
     const int64_t begin = hand->next;
     hand->next = BatchAt(hand->task, begin, world_.options().master.job.batch_size).end;
-    for (int64_t s = 0; s < world_.options().master.job.servers; ++s) {
-      hand->waiting[begin].insert(s);
-    }
+    Split(BatchOf(hand->task, begin), &hand->waiting[begin]);
     PushBatch(begin);
   });
 }
@@ -159,42 +173,66 @@ void SimWorker::PushBatch(int64_t begin) {
   const InHand& hand = hands_.front();
   const auto it = hand.waiting.find(begin);
   if (it == hand.waiting.end()) return;
-  const Interval batch = BatchAt(hand.task, begin, world_.options().master.job.batch_size);
-  const SimPush push = {.worker = id_,
-                        .view = view_.number,
-                        .batch = {.epoch = hand.task.epoch,
-                                  .task = hand.task.id.value(),
-                                  .begin = batch.begin,
-                                  .end = batch.end}};
-  for (const int64_t s : it->second) {
-    const ServerPlace& place = view_.servers[static_cast<size_t>(s)];
-    if (place.address.empty()) continue;
-    world_.network().Send(
-        name(), absl::StrCat("server-", s), [this, s, push, life = place.incarnation] {
-          SimServer* server = world_.FindServer(s, life);
-          if (server == nullptr) return;
-          server->Run([this, s, push, server] {
-            server->Push(push, [this, s, push, server](PushVerdict verdict) {
-              world_.network().Send(server->name(), name(), [this, s, push, verdict] {
-                Run([this, s, push, verdict] {
-                  Answer(TaskId(push.batch.task), push.batch.begin, s, verdict);
-                });
-              });
-            });
-          });
-        });
+  SimPush push = {.worker = id_,
+                  .view = view_.number,
+                  .batch = BatchOf(hand.task, begin),
+                  .map = it->second.map.number()};
+  for (const int64_t s : it->second.servers) {
+    if (!it->second.bodies.empty()) push.body = it->second.bodies[static_cast<size_t>(s)];
+    PushTo(s, push);
   }
 }
 
-void SimWorker::Answer(TaskId task, int64_t begin, int64_t server, PushVerdict verdict) {
-  if (verdict == PushVerdict::kFenced) return Exit(kExitFenced);
-  InHand* hand = Find(task);
+BatchKey SimWorker::BatchOf(const Task& task, int64_t begin) const {
+  const Interval batch = BatchAt(task, begin, world_.options().master.job.batch_size);
+  return {.epoch = task.epoch, .task = task.id.value(), .begin = batch.begin, .end = batch.end};
+}
+
+void SimWorker::Split(const BatchKey& batch, Unanswered* out) const {
+  *out = {.map = map_};
+  for (int64_t s = 0; s < map_.servers(); ++s) {
+    if (map_.Owns(s)) out->servers.insert(s);
+  }
+  if (world_.options().shards) {
+    out->bodies = SimGradients(batch).Split(id_, view_.number, map_);
+  }
+}
+
+void SimWorker::PushTo(int64_t s, const SimPush& push) {
+  if (s >= static_cast<int64_t>(view_.servers.size())) return;
+  const ServerPlace& place = view_.servers[static_cast<size_t>(s)];
+  if (place.address.empty()) return;
+  const auto arrive = [this, s, push, life = place.incarnation] {
+    SimServer* server = world_.FindServer(s, life);
+    if (server == nullptr) return;
+    server->Run([this, s, push, server] {
+      server->Push(push, [this, s, push, server](const SimPushReply& reply) {
+        world_.network().Send(server->name(), name(), [this, s, push, reply] {
+          Run([this, s, push, reply] { Answer(push, s, reply); });
+        });
+      });
+    });
+  };
+  world_.network().Send(name(), absl::StrCat("server-", s), arrive);
+}
+
+void SimWorker::Answer(const SimPush& push, int64_t server, const SimPushReply& reply) {
+  if (reply.verdict == PushVerdict::kFenced) return Exit(kExitFenced);
+  InHand* hand = Find(TaskId(push.batch.task));
   if (hand == nullptr) return;
-  const auto it = hand->waiting.find(begin);
-  if (it == hand->waiting.end()) return;
-  it->second.erase(server);
-  if (world_.options().bug == PlantedBug::kWorkerCommitsTooEarly) it->second.clear();
-  if (it->second.empty()) hand->waiting.erase(it);
+  const auto it = hand->waiting.find(push.batch.begin);
+  if (it == hand->waiting.end() || it->second.map.number() != push.map) return;
+  if (reply.verdict == PushVerdict::kElsewhere) {
+    if (reply.map.number() > map_.number()) map_ = reply.map;
+    if (map_.number() > push.map) Split(push.batch, &it->second);
+    return;  // It is sent again in a while, as whatever is not answered.
+  }
+  it->second.servers.erase(server);
+  if (world_.options().bug == PlantedBug::kWorkerCommitsTooEarly) it->second.servers.clear();
+  if (it->second.servers.empty()) {
+    world_.checker().Acknowledged(push.batch);
+    hand->waiting.erase(it);
+  }
   hand->acked = hand->waiting.empty() ? hand->next : hand->waiting.begin()->first;
 }
 

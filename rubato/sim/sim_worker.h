@@ -1,12 +1,16 @@
 // A worker without a model: it leases tasks, computes for a while, pushes every batch to every
-// server, commits, and does all of that again until it is answered.
+// server that owns something, commits, and does all of that again until it is answered. If a server
+// owns something else by now, the batch is split anew and goes to all of them again.
 #ifndef RUBATO_SIM_SIM_WORKER_H_
 #define RUBATO_SIM_SIM_WORKER_H_
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <set>
+#include <string>
+#include <vector>
 
 #include "rubato/master/messages.h"
 #include "rubato/sim/network.h"
@@ -26,12 +30,17 @@ class SimWorker : public SimProcess {
   void Stumble();  // The task in hand proves impossible, this once.
 
  private:
+  struct Unanswered {
+    PartitionMap map;                                        // By which it was split.
+    std::set<int64_t> servers;                               // That have not answered.
+    std::vector<std::shared_ptr<const std::string>> bodies;  // By server, for real shards.
+  };
   struct InHand {
     Task task;
-    int64_t next = 0;   // The first position not yet pushed.
-    int64_t acked = 0;  // Everything before is on all servers.
-    int64_t told = 0;   // Everything before is committed, as the master said.
-    std::map<int64_t, std::set<int64_t>> waiting;  // Batch -> servers that have not answered.
+    int64_t next = 0;                       // The first position not yet pushed.
+    int64_t acked = 0;                      // Everything before is on all servers.
+    int64_t told = 0;                       // Everything before is committed, as the master said.
+    std::map<int64_t, Unanswered> waiting;  // By batch.
     bool computing = false;
     bool evaluated = false;
     bool failed = false;  // Given up, and the master is yet to hear of it.
@@ -43,13 +52,17 @@ class SimWorker : public SimProcess {
   void Lease();
   void Compute();
   void PushBatch(int64_t begin);
-  void Answer(TaskId task, int64_t begin, int64_t server, PushVerdict verdict);
+  void Split(const BatchKey& batch, Unanswered* out) const;
+  void PushTo(int64_t server, const SimPush& push);
+  void Answer(const SimPush& push, int64_t server, const SimPushReply& reply);
+  void Adopt(const View& view);
   void Commit(const InHand& hand, bool release);
   void Fail(const Task& task);
   void Drop(TaskId task, int64_t lease);
   void GoHome();
   void Exit(int code);
   InHand* Find(TaskId task);
+  BatchKey BatchOf(const Task& task, int64_t begin) const;
 
   World& world_;
   WorkerId id_;
@@ -60,6 +73,7 @@ class SimWorker : public SimProcess {
   bool stumbling_ = false;
   int64_t lease_asked_ = 0, lease_answered_ = 0;
   View view_;
+  PartitionMap map_;          // The newest it heard of, from the master or a server.
   std::deque<InHand> hands_;  // The first is the one in work.
 };
 

@@ -31,7 +31,10 @@ bool World::InMaster(const std::function<void(Master&)>& call) {
     die_at = rng_.Below(effects.size());
   }
   if (!Perform(effects, die_at)) return false;
-  if (master_ != nullptr) Violate(checker_.Answered(*master_));
+  if (master_ == nullptr) return true;
+  const int64_t steps = checker_.steps();
+  Violate(checker_.Answered(*master_));
+  if (options_.shards && checker_.steps() > steps) Violate(CommittedIsInShards());
   return true;
 }
 
@@ -58,8 +61,10 @@ void World::PerformOne(const Effect& effect) {
                  [&](const SignalProcess& signal) { Signal(signal); },
                  [&](const JobEvent& event) { Tell(event); },
                  [&](const WriteManifest& manifest) {
-                   for (const SimDisk& disk : disks_) {
-                     if (disk.version < manifest.version) Violate("a checkpoint is incomplete");
+                   for (size_t s = 0; s < disks_.size(); ++s) {
+                     if (!master_->view().map.Owns(static_cast<int64_t>(s))) continue;
+                     if (disks_[s].version < manifest.version)
+                       Violate("a checkpoint is incomplete");
                    }
                  },
                  [&](const WriteBest&) {},
@@ -91,6 +96,7 @@ void World::StartMaster(bool resume) {
 
 void World::KillMaster() {
   Tell("the master dies");
+  if (master_ != nullptr && master_->view().move.number > 0) ++deaths_["master, in a move"];
   master_.reset();
   const absl::Duration away = absl::Milliseconds(rng_.Uniform(20, 400));
   queue_.After(away, [this] {
@@ -153,6 +159,9 @@ void World::Signal(const SignalProcess& signal) {
 void World::Exit(SimProcess& process, Role role, int64_t id, int64_t incarnation, int code,
                  int signal) {
   if (!process.alive()) return;
+  if (signal == 9 && role == Role::kServer) {
+    ++deaths_[dynamic_cast<SimServer&>(process).Doing()];
+  }
   process.Die();
   const ProcessKey key(role, id, incarnation);
   processes_.erase(key);
@@ -183,6 +192,7 @@ void World::Finish(const JobFinished& finished) {
   result_ = master_->snapshot();
   over_ = true;
   Violate(checker_.Finished(*master_, result_));
+  if (options_.shards) Violate(CheckShards());
   if (!processes_.empty()) Violate("the job is over and somebody is left");
 }
 

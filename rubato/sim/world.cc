@@ -1,5 +1,8 @@
 #include "rubato/sim/world.h"
 
+#include <algorithm>
+
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/sim/sim_server.h"
 #include "rubato/sim/sim_worker.h"
@@ -10,8 +13,8 @@ World::World(WorldOptions options)
     : options_(std::move(options)),
       rng_(Mix(options_.seed, 1)),
       network_(queue_, Rng(Mix(options_.seed, 2))),
-      checker_(options_.master.job.servers),
-      disks_(static_cast<size_t>(options_.master.job.servers)) {
+      checker_(options_.shards ? 0 : options_.master.job.servers),
+      disks_(static_cast<size_t>(std::max(options_.master.job.servers, options_.servers_max))) {
   network_.SetWeather(options_.weather);
 }
 
@@ -45,6 +48,10 @@ void World::Tell(const std::string& what) {
 }
 
 void World::Tell(const JobEvent& event) {
+  if (event.kind == "partitions_moved") {
+    ++moves_;
+    busy_moves_ += absl::StrContains(event.cause, "times the mean load");
+  }
   if (!options_.narrate) return;
   std::string line = event.kind;
   for (const auto& [name, value] : event.fields) {

@@ -21,6 +21,7 @@
 #include "rubato/sim/checker.h"
 #include "rubato/sim/event_queue.h"
 #include "rubato/sim/network.h"
+#include "rubato/sim/sim_shard.h"
 
 namespace rubato {
 
@@ -35,6 +36,9 @@ enum class PlantedBug {
   kServerIgnoresFencing,   // Reports the newest view, and takes pushes of the evicted.
   kWorkerCommitsTooEarly,  // Before every server has acknowledged.
   kDiskLosesJournal,       // A crash takes journal records whose effects were seen.
+  // With real shards:
+  kReceiverDoesNotLog,              // Says that partitions arrived, and has them in memory.
+  kServerPushesOnWhileItHandsOver,  // Takes pushes after it sent what was left.
 };
 
 struct WorldOptions {
@@ -44,6 +48,10 @@ struct WorldOptions {
   int64_t faults = 0;  // Kills, pauses, partitions, crashes, scalings.
   absl::Duration faults_for = absl::Seconds(2);
   double master_dies_in_call = 0;               // The chance, a call, of dying in its midst.
+  bool shards = false;                          // Servers have real parameters, and hand them on.
+  int64_t servers_max = 0;                      // With shards: how many there may come to be.
+  int64_t scalings = 0;                         // How often their number changes.
+  double dies_midway = 0;                       // The chance, a step of a move or a checkpoint.
   bool stop_and_resume = false;                 // Ctrl-C on the way, then `--resume`.
   absl::Duration give_up = absl::Seconds(300);  // Not finished by then: stuck.
   PlantedBug bug = PlantedBug::kNone;
@@ -52,12 +60,15 @@ struct WorldOptions {
 
 // A small job with everything about it chosen by the seed.
 WorldOptions RandomSchedule(uint64_t seed);
+// Another, in which servers have real shards, come and go, and hand partitions to each other.
+WorldOptions RandomMoves(uint64_t seed);
 
 // What a server keeps through a crash.
 struct SimDisk {
   std::map<int64_t, IntervalSet> log;         // Applied, as its log and checkpoint tell.
   std::map<int64_t, IntervalSet> checkpoint;  // Applied, as its newest checkpoint tells.
   int64_t version = 0;
+  ShardDisk params;  // With real shards.
 };
 
 class World {
@@ -73,6 +84,10 @@ class World {
   int64_t events() const { return queue_.steps(); }
   // What happened, a line each: the master's events and the faults.
   const std::vector<std::string>& story() const { return story_; }
+  // Servers that died, by what they were in the midst of; and the master, in a move or not.
+  const std::map<std::string, int64_t>& deaths() const { return deaths_; }
+  int64_t moves() const { return moves_; }
+  int64_t busy_moves() const { return busy_moves_; }
 
   // ---- for the processes ----
   const WorldOptions& options() const { return options_; }
@@ -83,6 +98,10 @@ class World {
   SimDisk& disk(int64_t server) { return disks_[static_cast<size_t>(server)]; }
   SimServer* FindServer(int64_t id, int64_t incarnation);
   void Violate(const std::string& what);
+  // Whether server `process`, which is at a step of a move or a checkpoint, dies there, as it does
+  // now and then.
+  // The master may die instead.
+  bool DiesMidway(SimProcess& process, int64_t id, int64_t incarnation);
   // `process` is over, as the supervisor will see.
   void Exit(SimProcess& process, Role role, int64_t id, int64_t incarnation, int code, int signal);
 
@@ -115,6 +134,10 @@ class World {
   void Signal(const SignalProcess& signal);
   void ReportExits();
   void Finish(const JobFinished& finished);
+  // What all disks hold, and what the last checkpoint does, against a serial replay of the
+  // acknowledged pushes. What is wrong, or nothing.
+  std::string CheckShards() const;
+  std::string CommittedIsInShards() const;
 
   void Tell(const JobEvent& event);
   void Tell(const std::string& what);
@@ -122,6 +145,7 @@ class World {
   // ---- faults (faults.cc) ----
   void ScheduleFaults();
   void OneFault();
+  void ScaleServers();
   void KillOne(bool server, int code, int signal);
   void PauseOne(bool server);
   void CutOne();
@@ -147,6 +171,8 @@ class World {
   Snapshot result_;
   std::string violation_;
   std::vector<std::string> story_;
+  std::map<std::string, int64_t> deaths_;
+  int64_t moves_ = 0, busy_moves_ = 0;
 };
 
 }  // namespace rubato

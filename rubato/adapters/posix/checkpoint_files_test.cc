@@ -12,8 +12,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
-#include "rubato/adapters/posix/params_client.h"
-#include "rubato/adapters/posix/params_server.h"
+#include "rubato/adapters/files/testing.h"
+#include "rubato/adapters/posix/params_testing.h"
 #include "rubato/base/rng.h"
 
 namespace rubato {
@@ -30,33 +30,12 @@ constexpr size_t kIds = 2000;
 class CheckpointFilesTest : public testing::Test {
  protected:
   CheckpointFilesTest() {
-    std::string name = absl::StrCat(testing::TempDir(), "/rbtXXXXXX");
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
     Live();
-    model_.signature.dense_size = kDense;
-    model_.signature.tables.resize(1);
-    model_.signature.tables[0].name = "deep";
-    model_.signature.tables[0].dim = kDim;
-    model_.optimizer.name = "adagrad";
-    model_.dense.assign(kDense, 0.5f);
-    EXPECT_TRUE(Wait([&](auto done) { client_->Declare(model_, done); }).ok());
-  }
-  ~CheckpointFilesTest() override {
-    client_.reset();
-    server_.reset();
-    std::filesystem::remove_all(root_);
+    const Declaration model = TestModel(kDense, kDim, "adagrad");
+    EXPECT_TRUE(Wait([&](auto done) { client_->Declare(model, done); }).ok());
   }
 
-  ParamsServerOptions Options() {
-    ParamsServerOptions options;
-    options.address = absl::StrCat("unix:", root_, "/s");
-    options.directory = root_ + "/server";
-    options.checkpoints = root_ + "/checkpoints";
-    options.job = "ctr";
-    options.huge_pages = false;
-    return options;
-  }
+  ParamsServerOptions Options() { return TestServerOptions(root_, 0, 1); }
   // In another life, from what is on disk.
   void Live() {
     server_.reset();
@@ -64,21 +43,13 @@ class CheckpointFilesTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
     server_->SetView(1, {WorkerId(1)});
-    if (client_ == nullptr) {
-      ParamsClientOptions options;
-      options.job = "ctr";
-      options.servers = 1;
-      options.reconnect = absl::Milliseconds(1);
-      client_ = ParamsClient::Start(options);
-    }
+    if (client_ == nullptr) client_ = StartTestClient(1);
     client_->SetServers({server_->address()});
   }
 
-  template <typename Start>
-  absl::Status Wait(Start start) {
-    std::promise<absl::Status> promise;
-    start([&](absl::Status status) { promise.set_value(std::move(status)); });
-    return promise.get_future().get();
+  static absl::Status Wait(
+      const std::function<void(std::function<void(absl::Status)> done)>& start) {
+    return Await<absl::Status>(start);
   }
   // Moves `count` of the first `kIds` rows.
   void Push(size_t count) {
@@ -133,14 +104,6 @@ class CheckpointFilesTest : public testing::Test {
     EXPECT_TRUE(chain.ok()) << chain.status();
     return chain.ok() ? chain->name() : CheckpointName();
   }
-  void Flip(const std::string& path, std::streamoff at) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    ASSERT_TRUE(file.good()) << path;
-    file.seekg(at);
-    const char byte = static_cast<char>(file.get() ^ 0x10);
-    file.seekp(at);
-    file.put(byte);
-  }
   void Write(const std::string& name) {
     std::filesystem::create_directories(
         std::filesystem::path(root_ + "/checkpoints/" + name).parent_path());
@@ -155,8 +118,8 @@ class CheckpointFilesTest : public testing::Test {
     return files;
   }
 
-  std::string root_;
-  Declaration model_;
+  const TestFolder folder_;
+  const std::string root_ = folder_.path();
   int64_t pushes_ = 0;
   std::unique_ptr<ParamsServer> server_;
   std::unique_ptr<ParamsClient> client_;
@@ -236,7 +199,7 @@ TEST_F(CheckpointFilesTest, DamageInAnyLinkIsDoneWithoutOrNamed) {
     if (truncated) {
       std::filesystem::resize_file(path, static_cast<uintmax_t>(bytes / 2));
     } else {
-      Flip(path, bytes / 2);
+      FlipByte(path, bytes / 2);
     }
     Live();
     EXPECT_TRUE(Pull() == before) << version;
@@ -302,7 +265,7 @@ TEST_F(CheckpointFilesTest, WhatIsKeptIsWholeAndNothingElseIsThere) {
 TEST_F(CheckpointFilesTest, DamageIsNoReasonToRemoveMore) {
   ChainUpTo(3);
   server_.reset();
-  Flip(Path(3), 100);
+  FlipByte(Path(3), 100);
   const std::string folder = root_ + "/checkpoints";
   ASSERT_TRUE(KeepCheckpoints(folder, {3}).ok());
   EXPECT_THAT(Files(),

@@ -37,7 +37,7 @@ class Link {
         server_(server),
         line_(io, options.reconnect,
               {.greeted =
-                   [this] {
+                   [this](const Frame&) {
                      for (const auto& [id, call] : calls_) Write(id, call);
                    },
                .answered = [this](const Frame& frame) { Take(frame); },
@@ -52,7 +52,7 @@ class Link {
     hello.job = options_.job;
     hello.server = server_;
     hello.servers = options_.servers;
-    line_.Open(address, std::move(hello));
+    line_.Open(address, Greeting(hello));
   }
   void Send(Call call) {
     const uint64_t id = next_id_++;

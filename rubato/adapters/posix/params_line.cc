@@ -4,15 +4,15 @@
 
 namespace rubato {
 
-void ParamsLine::Open(const std::string& address, Hello hello) {
+void ParamsLine::Open(const std::string& address, Greeting greeting) {
   Drop();
   address_ = address;
-  hello_ = std::move(hello);
+  greeting_ = std::move(greeting);
   Connect();
 }
 
 void ParamsLine::Drop() {
-  ++life_;
+  life_ = std::make_shared<const int>();
   timer_.cancel();
   attempt_.reset();
   if (socket_ != nullptr) socket_->Close();
@@ -23,8 +23,8 @@ void ParamsLine::Drop() {
 void ParamsLine::Again() {
   Drop();
   timer_.expires_after(absl::ToChronoNanoseconds(pause_));
-  timer_.async_wait([this, life = life_](const asio::error_code& error) {
-    if (!error && life == life_) Connect();
+  timer_.async_wait([this, life = std::weak_ptr(life_)](const asio::error_code& error) {
+    if (!error && !life.expired()) Connect();
   });
 }
 
@@ -47,8 +47,8 @@ void ParamsLine::Greet(StreamSocket socket) {
   socket_ = std::make_shared<FrameSocket>(std::move(socket), kFrameBytesMax);
   socket_->Start([this](const Frame& frame) { Take(frame); },
                  [this](const absl::Status&) { Lost(); });
-  const auto body = std::make_shared<std::string>(EncodeHello(hello_));
-  socket_->Send({.op = static_cast<uint16_t>(ParamsOp::kHello)}, *body, body);
+  const auto body = std::make_shared<std::string>(greeting_.body);
+  socket_->Send({.op = static_cast<uint16_t>(greeting_.op)}, *body, body);
 }
 
 void ParamsLine::Take(const Frame& frame) {
@@ -58,7 +58,7 @@ void ParamsLine::Take(const Frame& frame) {
     return events_.refused(refusal);
   }
   greeted_ = true;
-  events_.greeted();
+  events_.greeted(frame);
 }
 
 }  // namespace rubato

@@ -1,5 +1,6 @@
 // A connection to a parameter server that is kept: it connects, greets, and begins again after a
-// pause whenever it is lost or refused. Belongs to one io_context's thread.
+// pause whenever it is lost or refused. Belongs to one io_context's thread, and must not be
+// destroyed within one of its events.
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_LINE_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_LINE_H_
 
@@ -9,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -19,8 +21,19 @@
 
 namespace rubato {
 
+// The first frame of a connection, sent again with each.
+struct Greeting {
+  Greeting() = default;
+  Greeting(ParamsOp op, std::string body) : op(op), body(std::move(body)) {}
+  explicit Greeting(const Hello& hello) : Greeting(ParamsOp::kHello, EncodeHello(hello)) {}
+
+  ParamsOp op = ParamsOp::kHello;
+  std::string body;
+};
+
 struct ParamsLineEvents {
-  std::function<void()> greeted;  // Requests may be sent from now on.
+  // The greeting was answered, with this: requests may be sent from now on.
+  std::function<void(const Frame& frame)> greeted;
   // An answer to one; its body lives until the callback returns.
   std::function<void(const Frame& frame)> answered;
   std::function<void()> lost;  // What was not answered will not be.
@@ -39,7 +52,7 @@ class ParamsLine {
 
   // Leaves where it was and goes to `address`; nowhere, if that is empty. No event comes of
   // leaving.
-  void Open(const std::string& address, Hello hello);
+  void Open(const std::string& address, Greeting greeting);
   // Hangs up, and goes there again after the pause.
   void Again();
   // Hangs up for good.
@@ -62,12 +75,13 @@ class ParamsLine {
   const absl::Duration pause_;
   const ParamsLineEvents events_;
   std::string address_;
-  Hello hello_;
+  Greeting greeting_;
   asio::steady_timer timer_;
   std::shared_ptr<void> attempt_;
   std::shared_ptr<FrameSocket> socket_;
   std::atomic<bool> greeted_ = false;
-  int64_t life_ = 0;  // Counts connections, so that a late timer knows its own.
+  // One a connection, so that a late timer knows its own, if there still is one.
+  std::shared_ptr<const int> life_ = std::make_shared<const int>();
 };
 
 }  // namespace rubato

@@ -1,18 +1,16 @@
 // Partitions that move between real servers over real sockets, while clients push and servers die.
 // Destroying a server leaves on disk what a SIGKILL there would.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
-#include <filesystem>
-#include <future>
 #include <thread>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "rubato/adapters/posix/params_client.h"
-#include "rubato/adapters/posix/params_server.h"
+#include "rubato/adapters/files/testing.h"
+#include "rubato/adapters/posix/params_testing.h"
 #include "rubato/base/rng.h"
 #include "rubato/master/partition_loads.h"
 #include "rubato/master/rebalance.h"
@@ -27,29 +25,15 @@ constexpr int64_t kPushers = 3;
 class MovesTest : public testing::Test {
  protected:
   MovesTest() {
-    std::string name = absl::StrCat(testing::TempDir(), "/rbtXXXXXX");
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
     for (size_t s = 0; s < 3; ++s) Live(s);
-  }
-  ~MovesTest() override {
-    for (auto& server : servers_) server.reset();
-    std::filesystem::remove_all(root_);
   }
 
   // A (new) life of server `s`, which hears from the master before it serves.
   void Live(size_t s) {
     servers_.resize(3);
     servers_[s].reset();
-    ParamsServerOptions options;
-    options.address = absl::StrCat("unix:", root_, "/s", s);
-    options.directory = absl::StrCat(root_, "/server-", s);
-    options.checkpoints = root_ + "/checkpoints";
-    options.job = "ctr";
-    options.server = ServerId(static_cast<int64_t>(s));
-    options.servers = 2;  // The third begins with nothing.
-    options.huge_pages = false;
-    auto server = ParamsServer::Start(options);
+    // The third begins with nothing.
+    auto server = ParamsServer::Start(TestServerOptions(root_, static_cast<int64_t>(s), 2));
     ASSERT_TRUE(server.ok()) << server.status();
     servers_[s] = *std::move(server);
     Tell(s);
@@ -70,8 +54,7 @@ class MovesTest : public testing::Test {
     for (size_t s = 0; s < 3; ++s) Tell(s);
   }
   std::unique_ptr<ParamsClient> Connect() {
-    auto client =
-        ParamsClient::Start({.job = "ctr", .servers = 2, .reconnect = absl::Milliseconds(1)});
+    auto client = StartTestClient(2);
     client->SetServers(Addresses());
     return client;
   }
@@ -121,30 +104,17 @@ class MovesTest : public testing::Test {
     TellAll();
   }
 
-  std::string root_;
+  const TestFolder folder_;
+  const std::string root_ = folder_.path();
   PartitionMap map_ = PartitionMap::Even(2);
   MoveOrder move_;
   int64_t moves_ = 0, view_ = 1, kills_ = 0;
   std::vector<std::unique_ptr<ParamsServer>> servers_;
 };
 
-template <typename T>
-T Await(const std::function<void(std::function<void(T)>)>& start) {
-  std::promise<T> promise;
-  start([&](T value) { promise.set_value(std::move(value)); });
-  return promise.get_future().get();
-}
-
 // Every push subtracts 1 from every weight, so what is missing or doubled shows.
 TEST_F(MovesTest, NoPushIsLostOrDoubledWhileEverythingMoves) {
-  Declaration model;
-  model.signature.dense_size = kDense;
-  model.signature.tables.resize(1);
-  model.signature.tables[0].name = "deep";
-  model.signature.tables[0].dim = 2;
-  model.signature.tables[0].initializer.name = "zeros";
-  model.optimizer = {.name = "sgd", .learning_rate = 1};
-  model.dense.assign(kDense, 0.0f);
+  const Declaration model = TestSums(kDense, 2);
   std::vector<uint64_t> ids(kIds);
   for (uint64_t id = 0; id < kIds; ++id) ids[id] = id;
   const std::vector<float> ones(kIds * 2, 1.0f), dense(kDense, 1.0f);
@@ -198,32 +168,57 @@ TEST_F(MovesTest, NoPushIsLostOrDoubledWhileEverythingMoves) {
   EXPECT_GT(pushed.load(), kPushers);
 }
 
-// Twenty hot partitions on the first of two servers. By what the two tell, and no more, half of
-// that goes to the second, as many others come back, and then nothing is left to be done.
-TEST_F(MovesTest, WhatServersTellMakesThemEquallyBusy) {
-  Declaration model;
-  model.signature.tables.resize(1);
-  model.signature.tables[0].name = "deep";
-  model.signature.tables[0].dim = 1;
-  model.optimizer.name = "sgd";
-  auto client = Connect();
-  const absl::Status declared = Await<absl::Status>(
-      [&](std::function<void(absl::Status)> done) { client->Declare(model, done); });
-  ASSERT_TRUE(declared.ok()) << declared;
+// An id of every partition, and forty of those from 10 to 29.
+std::vector<uint64_t> IdsOfHotPartitions() {
   std::vector<uint64_t> ids;
   for (int64_t p = 0; p < kPartitions; ++p) {
     const uint64_t many = p >= 10 && p < 30 ? 40 : 1;
     for (uint64_t n = 0; n < many; ++n) ids.push_back(IdOf(FirstPoint(p) + n));
   }
+  return ids;
+}
+
+// Twenty hot partitions on the first of two servers. By what the two tell, and no more, half of
+// that goes to the second, as many others come back, and then nothing is left to be done. Pushes go
+// on all the while, and none is lost or doubled.
+TEST_F(MovesTest, WhatServersTellMakesThemEquallyBusy) {
+  const Declaration model = TestSums(0, 1);
+  auto client = Connect();
+  const absl::Status declared = Await<absl::Status>(
+      [&](std::function<void(absl::Status)> done) { client->Declare(model, done); });
+  ASSERT_TRUE(declared.ok()) << declared;
+  const std::vector<uint64_t> ids = IdsOfHotPartitions();
+  std::atomic<bool> stop = false;
+  int64_t pushed = 0;  // The pusher's, until it has ended.
+  std::thread pusher([&] {
+    const auto mine = Connect();
+    const std::vector<float> ones(ids.size(), 1.0f);
+    for (; !stop; ++pushed) {
+      const PushRequest request{.key = {.begin = pushed, .end = pushed + 1},
+                                .worker = WorkerId(1),
+                                .view = 1,
+                                .tables = {{ids, ones}}};
+      const auto outcome = Await<absl::StatusOr<PushOutcome>>(
+          [&](std::function<void(absl::StatusOr<PushOutcome>)> done) {
+            mine->Push(request, done);
+          });
+      ASSERT_TRUE(outcome.ok()) << outcome.status();
+    }
+  });
+  const absl::Cleanup join = [&] {
+    stop = true;
+    if (pusher.joinable()) pusher.join();
+  };
   std::vector<float> rows(ids.size());
+  const auto pull = [&] {
+    const absl::Status pulled = Await<absl::Status>([&](std::function<void(absl::Status)> done) {
+      client->Pull({.tables = {{ids, absl::MakeSpan(rows)}}}, done);
+    });
+    EXPECT_TRUE(pulled.ok()) << pulled;
+  };
   const auto measure = [&] {  // Forty requests, by what came to each server.
     PartitionLoads loads;
-    for (int n = 0; n < 40; ++n) {
-      const absl::Status pulled = Await<absl::Status>([&](std::function<void(absl::Status)> done) {
-        client->Pull({.tables = {{ids, absl::MakeSpan(rows)}}}, done);
-      });
-      EXPECT_TRUE(pulled.ok()) << pulled;
-    }
+    for (int n = 0; n < 40; ++n) pull();
     for (int64_t s = 0; s < 2; ++s) {
       loads.Add(map_, s, servers_[static_cast<size_t>(s)]->TakeLoad(), absl::Seconds(10));
     }
@@ -248,6 +243,11 @@ TEST_F(MovesTest, WhatServersTellMakesThemEquallyBusy) {
   for (int64_t p = 10; p < 30; ++p) hot += map_.OwnerOf(p) == 1;
   EXPECT_NEAR(static_cast<double>(hot), 10, 4);
   EXPECT_EQ(map_.PartitionsOf(0).size(), 512);
+  stop = true;
+  pusher.join();
+  pull();
+  EXPECT_EQ(rows, std::vector<float>(ids.size(), -static_cast<float>(pushed)));
+  EXPECT_GT(pushed, 0);
 }
 
 }  // namespace

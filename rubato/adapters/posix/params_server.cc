@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/posix/cpu_hold.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/adapters/posix/params_server_lane.h"
@@ -136,6 +137,7 @@ class AsioParamsServer : public ParamsServer {
   std::unique_ptr<FrameListener> listener_;
   size_t next_lane_ = 0;
   std::unique_ptr<Checkpoint> checkpoint_;
+  std::atomic<int64_t> checkpoint_hold_us_ = 0;  // The longest: pushes to this lane wait for it.
   asio::thread_pool files_{1};  // Slow writes, so that no lane waits for the disk but to log.
   bool started_ = false;        // The owner's thread alone.
   bool stopped_ = false;
@@ -239,6 +241,7 @@ void AsioParamsServer::StartCheckpoint(CheckpointOrder order,
     bool written = false;
     {
       WriterLock lock(state_.mu);
+      const CpuHold hold(checkpoint_hold_us_);
       written = order.version <= state_.store->checkpointed();
       if (!written) status = BeginCheckpoint(order, &done);
     }
@@ -275,6 +278,7 @@ void AsioParamsServer::StepCheckpoint() {
   absl::StatusOr<bool> last;
   {
     ReaderLock lock(state_.mu);
+    const CpuHold hold(checkpoint_hold_us_);
     last = checkpoint_->writer->Step(*records);
   }
   if (!last.ok()) return FinishCheckpoint(last.status());
@@ -299,6 +303,7 @@ void AsioParamsServer::FinishCheckpoint(const absl::Status& status) {
   const std::unique_ptr<Checkpoint> finished = std::move(checkpoint_);
   {
     WriterLock lock(state_.mu);
+    const CpuHold hold(checkpoint_hold_us_);
     if (status.ok()) finished->writer->Published();
     finished->writer.reset();  // Observes the tables while it lives.
     if (status.ok()) {
@@ -359,6 +364,7 @@ ServerInspection AsioParamsServer::Inspect() {
     state_.shard->Inspect(&inspection);
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
+    inspection.checkpoint_hold_us = checkpoint_hold_us_;
   }
   if (state_.replicas != nullptr) {
     inspection.follower = state_.replicas->follower();

@@ -20,7 +20,7 @@ MoveLine::MoveLine(asio::io_context& io, MoveLineOptions options, SharedMutex& m
       source_(source),
       changed_(std::move(changed)),
       line_(io, kReconnect,
-            {.greeted = [this] { Take(absl::OkStatus(), /*greeting=*/true); },
+            {.greeted = [this](const Frame&) { Take(absl::OkStatus(), /*greeting=*/true); },
              .answered = [this](const Frame& frame) { Take(frame.status(), /*greeting=*/false); },
              .lost = [this] { Lost(); },
              .refused = [this](const absl::Status&) { Lost(); }}) {}
@@ -40,7 +40,7 @@ void MoveLine::SetPeer(const std::string& address) {
   hello.job = options_.job;
   hello.server = to_;
   hello.servers = options_.servers;
-  line_.Open(wanted, std::move(hello));
+  line_.Open(wanted, Greeting(hello));
 }
 
 void MoveLine::Lost() {

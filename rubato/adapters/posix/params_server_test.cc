@@ -15,8 +15,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "rubato/adapters/files/testing.h"
 #include "rubato/adapters/posix/frame_socket.h"
-#include "rubato/adapters/posix/params_client.h"
+#include "rubato/adapters/posix/params_testing.h"
 #include "rubato/base/rng.h"
 #include "rubato/params/partition.h"
 
@@ -29,15 +30,7 @@ constexpr int64_t kDense = 40;
 constexpr size_t kDim = 4;
 
 Declaration Model(std::string optimizer = "adagrad") {
-  Declaration model;
-  model.signature.dense_size = kDense;
-  model.signature.tables.resize(1);
-  model.signature.tables[0].name = "deep";
-  model.signature.tables[0].dim = kDim;
-  model.optimizer.name = std::move(optimizer);
-  model.seed = 7;
-  model.dense.assign(kDense, 0.5f);
-  return model;
+  return TestModel(kDense, kDim, std::move(optimizer));
 }
 
 // Turns a callback into something to wait for.
@@ -113,28 +106,10 @@ std::vector<uint64_t> AllIds() {
 // A folder of its own, short enough for a socket's path, and servers in it.
 class ParamsServerTest : public testing::TestWithParam<std::string> {
  protected:
-  ParamsServerTest() {
-    std::string name = absl::StrCat(testing::TempDir(), "/rbtXXXXXX");
-    RUBATO_TEST_CHECK(mkdtemp(name.data()) != nullptr);
-    root_ = name;
-  }
-  ~ParamsServerTest() override {
-    clients_.clear();
-    servers_.clear();
-    std::filesystem::remove_all(root_);
-  }
-  static void RUBATO_TEST_CHECK(bool ok) { ASSERT_TRUE(ok); }
 
   ParamsServerOptions Options(int64_t server, int64_t servers = 2) {
-    ParamsServerOptions options;
-    options.address =
-        GetParam() == "tcp" ? "127.0.0.1:0" : absl::StrFormat("unix:%s/s%d", root_, server);
-    options.directory = absl::StrFormat("%s/server-%d", root_, server);
-    options.checkpoints = root_ + "/checkpoints";
-    options.job = "ctr";
-    options.server = ServerId(server);
-    options.servers = servers;
-    options.huge_pages = false;
+    ParamsServerOptions options = TestServerOptions(root_, server, servers);
+    if (GetParam() == "tcp") options.address = "127.0.0.1:0";
     return options;
   }
   // Starts (again) server `s` and lets workers 1 to 8 in.
@@ -154,11 +129,7 @@ class ParamsServerTest : public testing::TestWithParam<std::string> {
     return addresses;
   }
   ParamsClient& Connect(std::string job = "ctr") {
-    ParamsClientOptions options;
-    options.job = std::move(job);
-    options.servers = static_cast<int64_t>(servers_.size());
-    options.reconnect = absl::Milliseconds(1);
-    clients_.push_back(ParamsClient::Start(options));
+    clients_.push_back(StartTestClient(static_cast<int64_t>(servers_.size()), std::move(job)));
     clients_.back()->SetServers(Addresses());
     return *clients_.back();
   }
@@ -171,16 +142,9 @@ class ParamsServerTest : public testing::TestWithParam<std::string> {
     return std::distance(std::filesystem::directory_iterator(directory),
                          std::filesystem::directory_iterator());
   }
-  void FlipByte(const std::string& path, int64_t at) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    ASSERT_TRUE(file.good()) << path;
-    file.seekg(at);
-    const char byte = static_cast<char>(file.get() ^ 0x10);
-    file.seekp(at);
-    file.put(byte);
-  }
 
-  std::string root_;
+  const TestFolder folder_;
+  const std::string root_ = folder_.path();
   std::vector<std::unique_ptr<ParamsServer>> servers_;
   std::vector<std::unique_ptr<ParamsClient>> clients_;
 };

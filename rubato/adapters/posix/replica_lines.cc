@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <utility>
 
 #include "rubato/adapters/posix/params_server_files.h"
@@ -15,7 +14,7 @@
 namespace rubato {
 namespace {
 
-constexpr auto kReconnect = std::chrono::milliseconds(20);
+constexpr absl::Duration kReconnect = absl::Milliseconds(20);
 
 }  // namespace
 
@@ -34,7 +33,6 @@ void ReplicaLines::Open(const LogSizes& log) {
 void ReplicaLines::Stop() {
   if (!thread_.joinable()) return;
   asio::post(io_, [this] {
-    for (auto& [server, line] : lines_) Drop(line);
     lines_.clear();
     io_.stop();
   });
@@ -112,123 +110,99 @@ int64_t ReplicaLines::behind() {
 // Opens lines that are wanted, closes those that are not, and sends what there is.
 void ReplicaLines::Look() {
   std::vector<int64_t> wanted;
+  std::vector<int64_t> anew;  // What such a line has under way is not to be answered any more.
   {
     MutexLock lock(mu_);
     wanted = replicas_.Lines();
-    for (auto& [server, line] : lines_) {
-      if (line.greeted && !replicas_.connected(server)) Drop(line);
+    for (const auto& [server, line] : lines_) {
+      if (line->greeted() && !replicas_.connected(server)) anew.push_back(server);
     }
   }
-  for (auto it = lines_.begin(); it != lines_.end();) {
-    const bool keep = std::find(wanted.begin(), wanted.end(), it->first) != wanted.end();
-    if (!keep) Drop(it->second);
-    it = keep ? std::next(it) : lines_.erase(it);
-  }
+  std::erase_if(lines_, [&](const auto& entry) {
+    return std::find(wanted.begin(), wanted.end(), entry.first) == wanted.end();
+  });
   for (const int64_t server : wanted) {
-    Line& line = lines_[server];
+    std::unique_ptr<ParamsLine>& line = lines_[server];
+    if (line == nullptr) line = MakeLine(server);
     const auto at = static_cast<size_t>(server);
     const std::string address = at < addresses_.size() ? addresses_[at] : "";
-    if (!address.empty() && address != line.address) {
+    if (!address.empty() && address != line->address()) {
       // Where it was nobody is any more; while it is down, the old address is as good as none.
-      line.address = address;
-      if (line.socket != nullptr) {
-        Lost(server, line.life);
-        continue;
-      }
-      Drop(line);
+      Call(server, *line, address);
+    } else if (std::find(anew.begin(), anew.end(), server) != anew.end()) {
+      Call(server, *line, line->address());
     }
-    if (line.socket == nullptr && line.attempt == nullptr && line.timer == nullptr) {
-      Connect(server, line);
-    }
-    Pump(server, line);
+    Pump(server, *line);
   }
 }
 
-void ReplicaLines::Drop(Line& line) {
-  ++line.life;
-  line.timer.reset();
-  line.attempt.reset();
-  if (line.socket != nullptr) line.socket->Close();
-  line.socket.reset();
-  line.greeted = false;
+// Events do not look at once: the line that tells of one may have to go.
+std::unique_ptr<ParamsLine> ReplicaLines::MakeLine(int64_t server) {
+  return std::make_unique<ParamsLine>(
+      io_, kReconnect,
+      ParamsLineEvents{.greeted = [this, server](const Frame& frame) { Greeted(server, frame); },
+                       .answered = [this, server](const Frame& frame) { Answered(server, frame); },
+                       .lost = [this, server] { Lost(server); },
+                       .refused = [this, server](const absl::Status&) { Lost(server); }});
 }
 
-void ReplicaLines::Lost(int64_t server, int64_t life) {
-  const auto it = lines_.find(server);
-  if (it == lines_.end() || it->second.life != life) return;
-  Drop(it->second);
+void ReplicaLines::Call(int64_t server, ParamsLine& line, const std::string& address) {
+  Lost(server);
+  line.Open(address,
+            {ParamsOp::kFollow, Encode(FollowRequest{.job = options_.job,
+                                                     .follower = server,
+                                                     .leader = options_.server,
+                                                     .incarnation = options_.incarnation})});
+}
+
+void ReplicaLines::Lost(int64_t server) {
+  MutexLock lock(mu_);
+  replicas_.Lost(server);
+}
+
+void ReplicaLines::Greeted(int64_t server, const Frame& frame) {
+  absl::StatusOr<LogSizes> there = DecodeLogSizes(frame.body);
+  if (!there.ok()) {
+    lines_.at(server)->Again();
+    return Lost(server);
+  }
   {
-    MutexLock lock(mu_);
-    replicas_.Lost(server);
-  }
-  it->second.timer = std::make_unique<asio::steady_timer>(io_, kReconnect);
-  it->second.timer->async_wait(
-      [this, server, waiting = it->second.life](const asio::error_code& error) {
-        const auto line = lines_.find(server);
-        if (error || line == lines_.end() || line->second.life != waiting) return;
-        line->second.timer.reset();
-        Look();
-      });
-}
-
-void ReplicaLines::Connect(int64_t server, Line& line) {
-  const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(line.address);
-  if (line.address.empty() || !address.ok()) return;
-  line.attempt = ConnectTo(io_, *address,
-                           [this, server, life = line.life](absl::StatusOr<StreamSocket> socket) {
-                             if (!socket.ok()) return Lost(server, life);
-                             Greet(server, life, *std::move(socket));
-                           });
-}
-
-void ReplicaLines::Greet(int64_t server, int64_t life, StreamSocket socket) {
-  const auto it = lines_.find(server);
-  if (it == lines_.end() || it->second.life != life) return;
-  Line& line = it->second;
-  line.socket = std::make_shared<FrameSocket>(std::move(socket), kFrameBytesMax);
-  line.socket->Start([this, server, life](const Frame& frame) { Take(server, life, frame); },
-                     [this, server, life](const absl::Status&) { Lost(server, life); });
-  const auto body =
-      std::make_shared<std::string>(Encode(FollowRequest{.job = options_.job,
-                                                         .follower = server,
-                                                         .leader = options_.server,
-                                                         .incarnation = options_.incarnation}));
-  line.socket->Send({.op = static_cast<uint16_t>(ParamsOp::kFollow)}, *body, body);
-}
-
-void ReplicaLines::Take(int64_t server, int64_t life, const Frame& frame) {
-  const auto it = lines_.find(server);
-  if (it == lines_.end() || it->second.life != life) return;
-  if (!frame.status().ok()) return Lost(server, life);
-  if (it->second.greeted) {
-    MutexLock lock(mu_);
-    replicas_.Answered(server);
-  } else {
-    absl::StatusOr<LogSizes> there = DecodeLogSizes(frame.body);
-    if (!there.ok()) return Lost(server, life);
-    it->second.greeted = true;
     MutexLock lock(mu_);
     replicas_.Connected(server, *std::move(there));
   }
   advanced_();
-  Look();
+  Wake();
 }
 
-void ReplicaLines::Pump(int64_t server, Line& line) {
-  const int64_t life = line.life;
-  while (line.greeted) {
+void ReplicaLines::Answered(int64_t server, const Frame& frame) {
+  if (!frame.status().ok()) {
+    lines_.at(server)->Again();
+    return Lost(server);
+  }
+  {
+    MutexLock lock(mu_);
+    replicas_.Answered(server);
+  }
+  advanced_();
+  Wake();
+}
+
+void ReplicaLines::Pump(int64_t server, ParamsLine& line) {
+  while (line.greeted()) {
     std::optional<ReplicaOrder> order;
     {
       MutexLock lock(mu_);
       order = replicas_.Next(server);
     }
     if (!order.has_value()) return;
-    if (!Send(*order, line)) return Lost(server, life);
+    if (Send(*order, line)) continue;
+    line.Again();
+    return Lost(server);
   }
 }
 
 // False if the log cannot be read: the file is not there any more.
-bool ReplicaLines::Send(const ReplicaOrder& order, Line& line) {
+bool ReplicaLines::Send(const ReplicaOrder& order, ParamsLine& line) {
   auto body = std::make_shared<Buffer>();
   const std::string head = Encode(order);
   body->Append(head.data(), head.size());
@@ -250,8 +224,8 @@ bool ReplicaLines::Send(const ReplicaOrder& order, Line& line) {
       done += static_cast<size_t>(got);
     }
   }
-  line.socket->Send({.op = static_cast<uint16_t>(ParamsOp::kReplicate), .id = next_id_++},
-                    body->view(), body);
+  line.Send({.op = static_cast<uint16_t>(ParamsOp::kReplicate), .id = next_id_++}, body->view(),
+            body);
   return true;
 }
 

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "rubato/adapters/posix/frame_socket.h"
+#include "rubato/adapters/posix/params_line.h"
 #include "rubato/adapters/posix/params_server_store.h"
 #include "rubato/base/mutex.h"
 #include "rubato/params/log_replica.h"
@@ -50,23 +50,15 @@ class ReplicaLines : public LogWatcher {
 
  private:
   // The rest belongs to the thread, but for what a lock guards.
-  struct Line {
-    std::string address;
-    int64_t life = 0;  // Counts connections, so that what comes late knows its own.
-    std::shared_ptr<void> attempt;
-    std::shared_ptr<FrameSocket> socket;
-    std::unique_ptr<asio::steady_timer> timer;
-    bool greeted = false;
-  };
   void Wake();
   void Look();
-  void Connect(int64_t server, Line& line);
-  void Greet(int64_t server, int64_t life, StreamSocket socket);
-  void Take(int64_t server, int64_t life, const Frame& frame);
-  void Lost(int64_t server, int64_t life);
-  static void Drop(Line& line);
-  void Pump(int64_t server, Line& line);
-  bool Send(const ReplicaOrder& order, Line& line);
+  std::unique_ptr<ParamsLine> MakeLine(int64_t server);
+  void Call(int64_t server, ParamsLine& line, const std::string& address);
+  void Greeted(int64_t server, const Frame& frame);
+  void Answered(int64_t server, const Frame& frame);
+  void Lost(int64_t server);
+  void Pump(int64_t server, ParamsLine& line);
+  bool Send(const ReplicaOrder& order, ParamsLine& line);
   void Keep(int64_t segment) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const ReplicaLinesOptions options_;
@@ -79,7 +71,7 @@ class ReplicaLines : public LogWatcher {
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   std::vector<std::string> addresses_;
-  std::map<int64_t, Line> lines_;
+  std::map<int64_t, std::unique_ptr<ParamsLine>> lines_;
   uint64_t next_id_ = 1;
   std::thread thread_;
 };

@@ -3,7 +3,6 @@
 // there would.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <future>
@@ -11,9 +10,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/files/testing.h"
 #include "rubato/adapters/posix/fetch_log.h"
-#include "rubato/adapters/posix/params_client.h"
-#include "rubato/adapters/posix/params_server.h"
+#include "rubato/adapters/posix/params_testing.h"
 #include "rubato/base/rng.h"
 
 namespace rubato {
@@ -22,13 +21,6 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr uint64_t kIds = 200;
-
-template <typename T>
-T Await(const std::function<void(std::function<void(T)>)>& start) {
-  std::promise<T> promise;
-  start([&](T value) { promise.set_value(std::move(value)); });
-  return promise.get_future().get();
-}
 
 bool Eventually(const std::function<bool()>& condition) {
   const absl::Time patience = absl::Now() + absl::Seconds(60);
@@ -42,33 +34,19 @@ bool Eventually(const std::function<bool()>& condition) {
 class ReplicasTest : public testing::Test {
  protected:
   ReplicasTest() : servers_(2), lives_(2) {
-    std::string name = absl::StrCat(testing::TempDir(), "/rbtXXXXXX");
-    EXPECT_NE(mkdtemp(name.data()), nullptr);
-    root_ = name;
     for (size_t s = 0; s < 2; ++s) Live(s);
-    client_ = ParamsClient::Start({.job = "ctr", .servers = 2, .reconnect = absl::Milliseconds(1)});
+    client_ = StartTestClient(2);
     client_->SetServers(Addresses());
     for (uint64_t id = 0; id < kIds; ++id) ids_.push_back(id);
   }
-  ~ReplicasTest() override {
-    client_.reset();
-    for (auto& server : servers_) server.reset();
-    std::filesystem::remove_all(root_);
-  }
+  ~ReplicasTest() override { client_.reset(); }
 
   std::string Folder(size_t s) const { return absl::StrCat(root_, "/server-", s); }
   std::vector<std::string> Addresses() const {
     return {absl::StrCat("unix:", root_, "/s0"), absl::StrCat("unix:", root_, "/s1")};
   }
   ParamsServerOptions Options(size_t s) const {
-    ParamsServerOptions options;
-    options.address = Addresses()[s];
-    options.directory = Folder(s);
-    options.checkpoints = root_ + "/checkpoints";
-    options.job = "ctr";
-    options.server = ServerId(static_cast<int64_t>(s));
-    options.servers = 2;
-    options.huge_pages = false;
+    ParamsServerOptions options = TestServerOptions(root_, static_cast<int64_t>(s), 2);
     options.replicas = 1;
     options.incarnation = lives_[s];
     return options;
@@ -100,12 +78,7 @@ class ReplicasTest : public testing::Test {
     std::filesystem::remove_all(Folder(s));
   }
   absl::Status Declare() {
-    Declaration model;
-    model.signature.tables.resize(1);
-    model.signature.tables[0].name = "deep";
-    model.signature.tables[0].dim = 2;
-    model.signature.tables[0].initializer.name = "zeros";
-    model.optimizer = {.name = "sgd", .learning_rate = 1};
+    const Declaration model = TestSums(0, 2);
     return Await<absl::Status>(
         [&](std::function<void(absl::Status)> done) { client_->Declare(model, done); });
   }
@@ -148,7 +121,8 @@ class ReplicasTest : public testing::Test {
     return absl::OkStatus();
   }
 
-  std::string root_;
+  const TestFolder folder_;
+  const std::string root_ = folder_.path();
   std::vector<std::unique_ptr<ParamsServer>> servers_;
   std::vector<int64_t> lives_;
   std::unique_ptr<ParamsClient> client_;

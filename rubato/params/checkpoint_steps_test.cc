@@ -1,0 +1,106 @@
+// How much of a checkpoint is done at a time: a push waits for a step at most, so what bounds its
+// wait, on any machine, is what a step may copy.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/base/rng.h"
+#include "rubato/base/status.h"
+#include "rubato/params/checkpoint.h"
+#include "rubato/params/wire.h"
+
+namespace rubato {
+namespace {
+
+constexpr uint64_t kIds = 200000;
+constexpr size_t kStepBytesMax = size_t{2} << 20;  // Some hundred microseconds of copying.
+
+// Counts what one step writes.
+class CountingSink : public RecordSink {
+ public:
+  absl::Status Append(RecordKind, absl::string_view body) override {
+    bytes_ += body.size();
+    return absl::OkStatus();
+  }
+  size_t TakeBytes() { return std::exchange(bytes_, 0); }
+
+ private:
+  size_t bytes_ = 0;
+};
+
+struct Case {
+  std::string name;
+  int64_t dim = 1;
+  RowsSpec rows;
+  friend void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+};
+
+class CheckpointStepsTest : public testing::TestWithParam<Case> {
+ protected:
+  CheckpointStepsTest() : shard_(memory_, {.rows_max = 1 << 19}) {
+    Declaration model;
+    model.signature.tables.resize(1);
+    model.signature.tables[0].name = "table";
+    model.signature.tables[0].dim = GetParam().dim;
+    model.optimizer.name = "adagrad";
+    model.rows = GetParam().rows;
+    RUBATO_CHECK_OK(shard_.Declare(EncodeDeclaration(model, {}), nullptr));
+    shard_.SetView(1, {WorkerId(1)});
+  }
+  void PushAll() {
+    std::vector<uint64_t> ids;
+    for (uint64_t id = 0; id < kIds; ++id) ids.push_back(Mix(id));
+    const std::vector<float> gradients(ids.size() * static_cast<size_t>(GetParam().dim), 0.25f);
+    PushRequest request{
+        .key = {.begin = pushes_, .end = pushes_ + 1}, .worker = WorkerId(1), .view = 1};
+    request.tables = {{ids, gradients}};
+    PushSplit split;
+    split.Encode(request, PartitionMap::Even(1));
+    ASSERT_TRUE(shard_.Push(split.body(0).view(), nullptr).ok());
+    ++pushes_;
+  }
+  // The most bytes of any step, and all of them together.
+  std::pair<size_t, size_t> Write(const CheckpointName& name) {
+    CheckpointWriter writer(shard_, name);
+    CountingSink sink;
+    size_t most = 0, all = 0;
+    for (bool last = false; !last;) {
+      last = *writer.Step(sink);
+      const size_t bytes = sink.TakeBytes();
+      most = std::max(most, bytes);
+      all += bytes;
+    }
+    writer.Published();
+    return {most, all};
+  }
+
+  SystemMemory memory_{/*huge_pages=*/false};
+  Shard shard_;
+  int64_t pushes_ = 0;
+};
+
+TEST_P(CheckpointStepsTest, NoStepCopiesMoreThanAPushCanWaitFor) {
+  PushAll();
+  const auto [full_most, full_all] = Write({.version = 1, .first_segment = 1});
+  EXPECT_GT(full_all, kStepBytesMax) << "too small to tell";
+  EXPECT_LE(full_most, kStepBytesMax) << "of " << full_all;
+  PushAll();
+  const auto [delta_most, delta_all] =
+      Write({.version = 2, .first_segment = 2, .base = 1, .base_segment = 1});
+  EXPECT_GT(delta_all, kStepBytesMax) << "too small to tell";
+  EXPECT_LE(delta_most, kStepBytesMax) << "of " << delta_all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tables, CheckpointStepsTest,
+                         testing::Values(Case{"Deep", 16, {}}, Case{"Wide", 1, {}},
+                                         // Ids that are only counted, and have no row yet.
+                                         Case{"Counted", 1, {.admit_count = 10}}),
+                         [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace rubato
