@@ -29,26 +29,6 @@ size_t StrideFor(size_t bytes) {
   return lines - bytes <= lines / 8 ? lines : (bytes + 15) / 16 * 16;
 }
 
-// Copies `dim` floats; the usual sizes become a few moves instead of a call.
-inline void CopyRow(const float* from, float* to, size_t dim) {
-  switch (dim) {
-    case 1:
-      *to = *from;
-      return;
-    case 8:
-      std::memcpy(to, from, 8 * sizeof(float));
-      return;
-    case 16:
-      std::memcpy(to, from, 16 * sizeof(float));
-      return;
-    case 32:
-      std::memcpy(to, from, 32 * sizeof(float));
-      return;
-    default:
-      std::memcpy(to, from, dim * sizeof(float));
-  }
-}
-
 // Numbers lie among a row's floats as bits.
 template <typename T>
 T GetBits(const float* at) {
@@ -74,7 +54,7 @@ double ShareOf(const IntervalSet& partitions) {
 
 // How far ahead of its use memory is asked for, in rows. Asking steadily beats asking in bursts,
 // which takes twice as long.
-constexpr size_t kAhead = 32;
+constexpr size_t kAhead = 64;
 
 }  // namespace
 
@@ -197,27 +177,21 @@ void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bo
 // Finds the rows of all ids that lie in the first group they may lie in, which is most of them, and
 // lists the others.
 void EmbeddingTable::Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) const {
-  const size_t n = ids.size();
-  for (size_t i = 0; i < std::min(kAhead, n); ++i) {
-    index_.Fetch(lookup->keys[i] = KeyOf(ids[i]));
-  }
-  lookup->open_count = 0;
-  for (size_t i = 0; i < n; ++i) {
-    if (i + kAhead < n) index_.Fetch(lookup->keys[i + kAhead] = KeyOf(ids[i + kAhead]));
-    const uint32_t number = index_.Probe(lookup->keys[i]);
-    lookup->numbers[i] = number;
-    lookup->open[lookup->open_count] = static_cast<uint32_t>(i);
-    lookup->open_count += number >= kCounted;
-  }
+  const RowProbeKernels& kernels = BestRowProbe();
+  const RowPlaces places = index_.places(slots_.data());
+  kernels.place(places, ids.data(), ids.size(), lookup->keys.data(), lookup->homes.data());
+  lookup->open_count =
+      kernels.probe(places.groups, lookup->keys.data(), lookup->homes.data(), ids.size(), kCounted,
+                    lookup->numbers.data(), lookup->open.data());
 }
 
-// Row i is wanted now: fetches those some way behind it.
-void EmbeddingTable::FetchRows(const Lookup& lookup, size_t i, size_t n, size_t bytes) const {
-  const size_t first = i == 0 ? 0 : i + kAhead;
-  for (size_t j = first; j <= i + kAhead && j < n; ++j) {
-    if (lookup.numbers[j] >= kCounted) continue;  // Nothing there: a page walk in vain.
-    const char* row = reinterpret_cast<const char*>(Row(lookup.numbers[j]));
-    for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at);
+// Asks for rows [begin, end), into the second cache (row_probe.cc).
+inline void EmbeddingTable::FetchRows(const Lookup& lookup, size_t begin, size_t end,
+                                      size_t bytes) const {
+  for (size_t i = begin; i < end; ++i) {
+    if (lookup.numbers[i] >= kCounted) continue;  // Nothing there: a page walk in vain.
+    const char* row = reinterpret_cast<const char*>(Row(lookup.numbers[i]));
+    for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at, 0, 1);
   }
 }
 
@@ -230,19 +204,44 @@ void EmbeddingTable::Gather(absl::Span<const uint64_t> ids, float* out) const {
       const uint32_t i = lookup.open[k];
       lookup.numbers[i] = index_.Find(lookup.keys[i]);
     }
-    for (size_t i = 0; i < part.size(); ++i, out += dim_) {
-      FetchRows(lookup, i, part.size(), dim_ * sizeof(float));
-      if (lookup.numbers[i] >= kCounted) {
-        initializer_.Fill(part[i], out);
-        continue;
-      }
-      const float* row = Row(lookup.numbers[i]);
-      CopyRow(row, out, dim_);
-      if (!decays_lazily_) continue;
-      for (const Group& group : groups_) {
-        if (group.optimizer.decays_lazily()) {
-          group.optimizer.Present(row, out, group.part, group.now);
-        }
+    CopyRows(lookup, part, out + begin * dim_);
+  }
+}
+
+void EmbeddingTable::CopyRows(const Lookup& lookup, absl::Span<const uint64_t> ids,
+                              float* out) const {
+  switch (dim_) {  // A length known to the compiler makes a copy a few moves instead of a call.
+    case 1:
+      return CopyRowsOf<1>(lookup, ids, out);
+    case 8:
+      return CopyRowsOf<8>(lookup, ids, out);
+    case 16:
+      return CopyRowsOf<16>(lookup, ids, out);
+    case 32:
+      return CopyRowsOf<32>(lookup, ids, out);
+    default:
+      return CopyRowsOf<0>(lookup, ids, out);
+  }
+}
+
+template <size_t kDim>
+void EmbeddingTable::CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t> ids,
+                                float* out) const {
+  const size_t dim = kDim == 0 ? dim_ : kDim;
+  const size_t n = ids.size();
+  FetchRows(lookup, 0, std::min(kAhead, n), dim * sizeof(float));
+  for (size_t i = 0; i < n; ++i, out += dim) {
+    FetchRows(lookup, i + kAhead, std::min(i + kAhead + 1, n), dim * sizeof(float));
+    if (lookup.numbers[i] >= kCounted) {
+      initializer_.Fill(ids[i], out);
+      continue;
+    }
+    const float* row = Row(lookup.numbers[i]);
+    std::memcpy(out, row, dim * sizeof(float));
+    if (!decays_lazily_) continue;
+    for (const Group& group : groups_) {
+      if (group.optimizer.decays_lazily()) {
+        group.optimizer.Present(row, out, group.part, group.now);
       }
     }
   }
@@ -284,8 +283,10 @@ void EmbeddingTable::UpdatePart(absl::Span<const uint64_t> ids, const float* gra
   }
   RowUpdate updates[kTogether];
   size_t count = 0;
+  const size_t row_bytes = row_floats_ * sizeof(float);
+  FetchRows(lookup, 0, std::min(kAhead, ids.size()), row_bytes);
   for (size_t i = 0; i < ids.size(); ++i) {
-    FetchRows(lookup, i, ids.size(), row_floats_ * sizeof(float));
+    FetchRows(lookup, i + kAhead, std::min(i + kAhead + 1, ids.size()), row_bytes);
     if (lookup.numbers[i] >= kCounted) continue;  // Refused.
     updates[count++] = {Row(lookup.numbers[i]), gradients + i * dim_};
     if (count < kTogether) continue;

@@ -198,7 +198,7 @@ class EmbeddingTable {
   static constexpr uint64_t kWithin = FirstPoint(1) - 1;  // A point, less its partition.
   static constexpr uint16_t kNoSlot = kPartitions;
 
-  // Row numbers from here on are counts. RowIndex keeps the last two of all for itself.
+  // Row numbers from here on are counts. RowIndex keeps the last of all for itself.
   static constexpr uint32_t kCounted = UINT32_MAX - 65536;
 
   float* Row(uint32_t number) const {
@@ -208,12 +208,16 @@ class EmbeddingTable {
   static constexpr size_t kLookup = 1024;
   struct Lookup {
     std::array<uint64_t, kLookup> keys;
+    std::array<uint32_t, kLookup> homes;  // Groups of the index.
     std::array<uint32_t, kLookup> numbers;
     std::array<uint32_t, kLookup + 1> open;  // Which have no row, or are not found yet.
     size_t open_count = 0;
   };
   void Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) const;
-  void FetchRows(const Lookup& lookup, size_t i, size_t n, size_t bytes) const;
+  void FetchRows(const Lookup& lookup, size_t begin, size_t end, size_t bytes) const;
+  void CopyRows(const Lookup& lookup, absl::Span<const uint64_t> ids, float* out) const;
+  template <size_t kDim>  // 0: any.
+  void CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t> ids, float* out) const;
   void UpdatePart(absl::Span<const uint64_t> ids, const float* gradients);
   uint32_t FindOrAdmit(uint64_t id, uint64_t key);
   uint32_t NextNumber();
@@ -240,7 +244,7 @@ class EmbeddingTable {
   size_t dim_ = 0;
   size_t row_floats_ = 0;
   size_t stride_ = 0;                               // Bytes from one row to the next.
-  std::array<uint16_t, kPartitions> slots_{};       // Of partitions.
+  std::array<uint16_t, kPartitions + 2> slots_{};   // Of partitions; the rest: see RowPlaces.
   std::array<uint16_t, kPartitions> partitions_{};  // Of slots; kNoSlot for those that are free.
   std::array<bool, kPartitions> unsettled_{};
   int64_t slots_used_ = 0;

@@ -20,7 +20,7 @@ constexpr uint64_t kTailGroups = 4096;
 }  // namespace
 
 absl::StatusOr<RowIndex> RowIndex::Make(Memory& memory, uint64_t rows_max, double share) {
-  RUBATO_CHECK(rows_max < kElsewhere && share > 0 && share <= 1);
+  RUBATO_CHECK(rows_max < kAbsent && share > 0 && share <= 1);
   RowIndex index;
   index.rows_asked_ = rows_max;
   const double groups_max = static_cast<double>(rows_max) * kGrowth / (kLoadMax * kSlots * share);

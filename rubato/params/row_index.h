@@ -26,6 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "rubato/params/memory.h"
+#include "rubato/params/row_probe.h"
 
 namespace rubato {
 
@@ -45,20 +46,9 @@ class RowIndex {
     }
   }
 
-  // Find in steps, for many keys at once: fetch all, probe all, then find those that were
-  // kElsewhere. No step waits for memory if the one before it was long enough ago.
-  static constexpr uint32_t kElsewhere = UINT32_MAX - 1;
-  void Fetch(uint64_t key) const { __builtin_prefetch(&groups_[Home(key)]); }
-  // What Find would say, unless it would have to look beyond the first group: then fetches the
-  // next.
-  uint32_t Probe(uint64_t key) const {
-    const Group& group = groups_[Home(key)];
-    const uint32_t match = group.Match(key);
-    if (match != 0) [[likely]]
-      return group.rows[std::countr_zero(match)];
-    if (group.count < kSlots) return kAbsent;
-    __builtin_prefetch(&group + 1);
-    return kElsewhere;
+  // For looking up many at once: how keys lie at this moment.
+  RowPlaces places(const uint16_t* slots) const {
+    return {groups_, frontier_, groups_now_, groups_next_, slots};
   }
 
   // `key` must be absent, and size() below rows_max.
@@ -89,31 +79,16 @@ class RowIndex {
   bool Sound() const;
 
  private:
-  static constexpr uint32_t kSlots = 5;
-  struct alignas(64) Group {
-    uint64_t keys[kSlots];
-    uint32_t rows[kSlots];
-    uint32_t count;  // Slots [0, count) are taken.
+  using Group = RowGroup;
+  static constexpr uint32_t kSlots = Group::kSlots;
 
-    // A bit for the slot that holds `key`, or 0. Without a branch, since any slot is as likely.
-    uint32_t Match(uint64_t key) const {
-      uint32_t match = 0;
-      for (uint32_t i = 0; i < kSlots; ++i) match |= uint32_t{keys[i] == key} << i;
-      return match & ((1u << count) - 1);
-    }
-  };
-  static_assert(sizeof(Group) == 64);
-
-  static uint64_t Place(uint64_t key, uint64_t groups) {
-    return static_cast<uint64_t>((static_cast<unsigned __int128>(key) * groups) >> 64);
-  }
   uint64_t Home(uint64_t key) const {
-    return Place(key, key < frontier_ ? groups_now_ : groups_next_);
+    return PlaceOf(key, key < frontier_ ? groups_now_ : groups_next_);
   }
   template <typename Visitor>
   void Scan(uint64_t first, uint64_t last, uint64_t groups, Visitor& visit) const {
-    const uint64_t home_last = Place(last, groups);
-    for (uint64_t g = Place(first, groups);; ++g) {
+    const uint64_t home_last = PlaceOf(last, groups);
+    for (uint64_t g = PlaceOf(first, groups);; ++g) {
       const Group& group = groups_[g];
       for (uint32_t i = 0; i < group.count; ++i) {
         if (group.keys[i] >= first && group.keys[i] <= last) {

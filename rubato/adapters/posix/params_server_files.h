@@ -40,6 +40,7 @@ class RecordFile : public RecordSink {
 
  private:
   absl::Status WriteAll(absl::string_view header, absl::string_view body);
+  absl::Status Write(absl::string_view first, absl::string_view second, int64_t* at);
 
   std::string path_;
   FileDescriptor fd_;
