@@ -106,7 +106,6 @@ std::vector<uint64_t> AllIds() {
 // A folder of its own, short enough for a socket's path, and servers in it.
 class ParamsServerTest : public testing::TestWithParam<std::string> {
  protected:
-
   ParamsServerOptions Options(int64_t server, int64_t servers = 2) {
     ParamsServerOptions options = TestServerOptions(root_, server, servers);
     if (GetParam() == "tcp") options.address = "127.0.0.1:0";
