@@ -5,14 +5,21 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "rubato/base/rng.h"
 
 namespace rubato {
@@ -240,6 +247,64 @@ TEST_P(ElasticGroupTest, WhateverTheDyingHadVotedForAllAgree) {
 
 INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest, testing::Values(true, false),
                          [](const auto& info) { return info.param ? "SharedMemory" : "Tcp"; });
+
+// The connections that processes have with each other, as the kernel knows them: the inodes of both
+// ends, which no later connection has again.
+std::set<std::pair<std::string, std::string>> Connections(const std::vector<pid_t>& pids) {
+  std::set<std::string> ours;
+  for (const pid_t pid : pids) {
+    std::error_code gone;
+    for (const auto& fd :
+         std::filesystem::directory_iterator(absl::StrCat("/proc/", pid, "/fd"), gone)) {
+      const std::string target = std::filesystem::read_symlink(fd, gone).string();
+      if (target.starts_with("socket:[")) ours.insert(target.substr(8, target.size() - 9));
+    }
+  }
+  std::map<std::pair<std::string, std::string>, std::string> inode_of;  // By both addresses.
+  std::ifstream table("/proc/net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    const std::vector<std::string> cells = absl::StrSplit(line, ' ', absl::SkipEmpty());
+    constexpr int kHere = 1, kThere = 2, kState = 3, kInode = 9;
+    if (cells.size() <= kInode || cells[kState] != "01" || !ours.contains(cells[kInode])) continue;
+    inode_of[{cells[kHere], cells[kThere]}] = cells[kInode];
+  }
+  std::set<std::pair<std::string, std::string>> connections;
+  for (const auto& [ends, inode] : inode_of) {
+    const auto other = inode_of.find({ends.second, ends.first});
+    if (other != inode_of.end()) connections.insert(std::minmax(inode, other->second));
+  }
+  return connections;
+}
+
+// A change of view leaves the connections between those who stay as they are.
+TEST(ElasticGroupTest, OnlyEdgesThatChangedAreMadeAnew) {
+  Processes processes;
+  const pid_t doomed = processes.Start(false);
+  const std::vector<pid_t> staying = {processes.Start(false), processes.Start(false), getpid()};
+  Worker founder;
+  ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny, .shared_memory = false}).ok());
+  processes.Release(founder.group->address());
+  const auto train = [&](int steps) {
+    for (const int64_t then = founder.group->step(); founder.group->step() < then + steps;) {
+      ASSERT_TRUE(founder.Step().ok());
+    }
+  };
+  while (founder.group->view().holders < 4) ASSERT_TRUE(founder.Step().ok());
+  // Those that are there twice are no newcomer's, who closes them when it has the state.
+  train(50);
+  std::set<std::pair<std::string, std::string>> edges = Connections(staying);
+  train(50);
+  const auto again = Connections(staying);
+  std::erase_if(edges, [&](const auto& edge) { return !again.contains(edge); });
+  ASSERT_FALSE(edges.empty());
+  kill(doomed, SIGKILL);
+  while (founder.group->view().size() > 3) ASSERT_TRUE(founder.Step().ok());
+  train(50);
+  const auto after = Connections(staying);
+  for (const auto& edge : edges) EXPECT_TRUE(after.contains(edge)) << edge.first;
+}
 
 // Between machines there are no processes to watch. Three of four die at once; whoever of them no
 // connection of the survivor shows is known by the port it no longer has, not by its silence.
