@@ -127,6 +127,7 @@ class Group : public ElasticGroup {
 
   std::vector<absl::Span<float>> buffers_;  // Those given to Allreduce in this step.
   bool failed_ = false;                     // One of them was not reduced: do not vote.
+  bool sum_lost_ = false;                   // The vote rode, and the sum was not to be had.
   bool rode_ = false;                       // The votes came with the last of them,
   bool all_voted_ = false;                  // and stand.
   std::vector<Quota> quotas_;               // By rank.
@@ -247,7 +248,7 @@ void Group::BeginAnew() {
 void Group::EnterView(const ControlLoop::Event& event) {
   // It was voted for, and this member's part of memory was overwritten before it had read the sum:
   // by a later view, without it.
-  if (event.verdict == Verdict::kFinish && failed_) return BeginAnew();
+  if (event.verdict == Verdict::kFinish && sum_lost_) return BeginAnew();
   change_.view = event.view.number;
   change_.agreed = event.at;
   change_.resumed = absl::InfinitePast();
@@ -322,7 +323,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     TakeEvent(std::min(left, absl::Milliseconds(200)));
   }
   buffers_.clear();
-  decided_ = failed_ = rode_ = false;
+  decided_ = failed_ = rode_ = sum_lost_ = false;
   quotas_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders);
   quota_ = quotas_[rank_];
   waited_ = absl::ZeroDuration();
@@ -369,6 +370,7 @@ absl::Status Group::AllreduceLast(absl::Span<float> values) {
     rode_ = true;
     return absl::OkStatus();
   });
+  sum_lost_ = !status.ok();
   return absl::IsDataLoss(status) ? absl::AbortedError(status.message()) : status;
 }
 

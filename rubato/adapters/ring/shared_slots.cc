@@ -138,10 +138,13 @@ absl::Status SharedSlots::Barrier() {
 absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
   for (int spin = 0;; ++spin) {
     const uint32_t bell = slot.bell.load(std::memory_order_seq_cst);
-    const auto came = [&] {
-      const uint64_t theirs = slot.mark.load(std::memory_order_seq_cst);
+    const auto reached = [&](const std::atomic<uint64_t>& where) {
+      const uint64_t theirs = where.load(std::memory_order_seq_cst);
       return theirs >= mark && theirs >> 32 == mark_;
     };
+    // A vote is cast when the sum is there. Its owner may have died before it wrote the mark, or
+    // have come to the next view's first barrier since; who counts votes counts it, see Withdraw.
+    const auto came = [&] { return reached(slot.mark) || (mark == ballot_ && reached(slot.vote)); };
     if (came()) return absl::OkStatus();
     if (spin < spins_) {
       Pause();
@@ -161,6 +164,7 @@ absl::Status SharedSlots::Meet() {
   if (met_) return absl::OkStatus();
   RUBATO_RETURN_IF_ERROR(Barrier());
   own_.slot->written.store(mark_, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_release);  // What is written now comes after it.
   met_ = true;
   return absl::OkStatus();
 }
