@@ -15,6 +15,8 @@ constexpr size_t kStepBytes = size_t{1} << 20;
 constexpr uint64_t kStepEntries = 1 << 16;
 constexpr size_t kStepLookups = 1 << 13;
 
+constexpr size_t kCountBytes = sizeof(uint64_t) + sizeof(uint32_t);
+
 }  // namespace
 
 // One table as of the cut: rows with a number below `rows_`, each either still as it was, or
@@ -63,7 +65,8 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
       RUBATO_RETURN_IF_ERROR(StepLists(sink));
       return false;
     }
-    if (!all_written_) {
+    // What pushes have set aside meanwhile comes first, however much it is.
+    if (!all_written_ && pending_bytes() < kStepBytes) {
       const uint64_t first = next_key_;
       const bool last = first + stretch_ >= span_ || first + stretch_ < first;
       const uint64_t last_key = last ? UINT64_MAX : first + stretch_ - 1;
@@ -79,8 +82,8 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
       next_key_ = first + stretch_;
       all_written_ = last;
     }
-    RUBATO_RETURN_IF_ERROR(Flush(sink));
-    return all_written_;
+    RUBATO_RETURN_IF_ERROR(FlushSome(sink));
+    return all_written_ && pending_bytes() == 0;
   }
 
   // What was written, for the end of a delta.
@@ -110,8 +113,9 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
       if (!table_.Has(PartitionOf(PointOf(id))) || !recounted_.insert(id).second) continue;
       if (const uint32_t count = table_.Find(id).count; count > 0) TakeCount(id, count);
     }
-    lists_written_ = counted_looked_ == counted.size();
-    return FlushCounted(sink);
+    RUBATO_RETURN_IF_ERROR(FlushSomeCounted(sink));
+    lists_written_ = counted_looked_ == counted.size() && counted_ids_.empty();
+    return absl::OkStatus();
   }
 
   void TakeCount(uint64_t id, uint32_t count) {
@@ -130,30 +134,48 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     copies_.insert(copies_.end(), row, row + table_.row_floats());
   }
 
-  absl::Status Flush(RecordSink& sink) {
-    RUBATO_RETURN_IF_ERROR(FlushCounted(sink));
-    if (ids_.empty()) return absl::OkStatus();
+  size_t pending_bytes() const {
+    return (ids_.size() - ids_written_) * row_bytes() +
+           (counted_ids_.size() - counts_written_) * kCountBytes;
+  }
+  size_t row_bytes() const { return sizeof(uint64_t) + table_.row_floats() * sizeof(float); }
+
+  // Of each kind a step's worth at most.
+  absl::Status FlushSome(RecordSink& sink) {
+    RUBATO_RETURN_IF_ERROR(FlushSomeCounted(sink));
+    const size_t rows = std::min(ids_.size() - ids_written_, 1 + kStepBytes / row_bytes());
+    if (rows == 0) return absl::OkStatus();
+    const size_t floats = table_.row_floats();
     std::string body;
-    body.reserve(sizeof(CheckpointIdsHead) + ids_.size() * sizeof(uint64_t) +
-                 copies_.size() * sizeof(float));
+    body.reserve(sizeof(CheckpointIdsHead) + rows * row_bytes());
     ByteWriter writer(body);
-    PutIds(writer, table_.row_floats(), ids_);
-    writer.PutSpan<float>(copies_);
-    rows_flushed_ += ids_.size();
-    ids_.clear();
-    copies_.clear();
+    PutIds(writer, floats, absl::MakeConstSpan(ids_).subspan(ids_written_, rows));
+    writer.PutSpan<float>(
+        absl::MakeConstSpan(copies_).subspan(ids_written_ * floats, rows * floats));
+    rows_flushed_ += rows;
+    ids_written_ += rows;
+    if (ids_written_ == ids_.size()) {
+      ids_.clear();
+      copies_.clear();
+      ids_written_ = 0;
+    }
     return sink.Append(RecordKind::kCheckpointRows, body);
   }
 
-  absl::Status FlushCounted(RecordSink& sink) {
-    if (counted_ids_.empty()) return absl::OkStatus();
+  absl::Status FlushSomeCounted(RecordSink& sink) {
+    const size_t some = std::min(counted_ids_.size() - counts_written_, kStepBytes / kCountBytes);
+    if (some == 0) return absl::OkStatus();
     std::string body;
     ByteWriter writer(body);
-    PutIds(writer, 0, counted_ids_);
-    writer.PutSpan<uint32_t>(counts_);
-    counted_flushed_ += counted_ids_.size();
-    counted_ids_.clear();
-    counts_.clear();
+    PutIds(writer, 0, absl::MakeConstSpan(counted_ids_).subspan(counts_written_, some));
+    writer.PutSpan<uint32_t>(absl::MakeConstSpan(counts_).subspan(counts_written_, some));
+    counted_flushed_ += some;
+    counts_written_ += some;
+    if (counts_written_ == counted_ids_.size()) {
+      counted_ids_.clear();
+      counts_.clear();
+      counts_written_ = 0;
+    }
     return sink.Append(RecordKind::kCheckpointCounted, body);
   }
 
@@ -171,11 +193,13 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   uint64_t next_key_ = 0;  // Rows of smaller keys are written.
   bool all_written_ = false;
   std::vector<uint64_t> saved_;  // A bit a row: copied aside.
-  std::vector<uint64_t> ids_;    // Copied, not yet flushed.
+  std::vector<uint64_t> ids_;    // Copied, and from `ids_written_` on not yet flushed.
   std::vector<float> copies_;
+  size_t ids_written_ = 0;
   absl::flat_hash_set<uint64_t> recounted_;  // Ids counted since the cut. Never iterated.
-  std::vector<uint64_t> counted_ids_;        // As of the cut, not yet flushed.
+  std::vector<uint64_t> counted_ids_;        // As of the cut, not yet flushed, as above.
   std::vector<uint32_t> counts_;
+  size_t counts_written_ = 0;
 };
 
 CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
