@@ -18,7 +18,6 @@ bool SeemsMissing(absl::string_view cell) {
 }  // namespace
 
 void ColumnStats::Add(absl::string_view cell) {
-  constexpr size_t kLongest = 200;  // A longer text is prose, and nobody's category.
   ++cells_;
   const std::optional<double> number = ToNumber(cell);
   const bool is_nan = number.has_value() && std::isnan(*number);

@@ -21,6 +21,7 @@ namespace rubato {
 class ColumnStats {
  public:
   static constexpr size_t kCommonTexts = 32768;
+  static constexpr size_t kLongest = 200;  // A longer text is prose, and nobody's category.
 
   void Add(absl::string_view cell);
   void Merge(const ColumnStats& other);

@@ -248,6 +248,17 @@ TEST(ProposeTest, ListsAreBags) {
   for (size_t i = 1; i < 4; ++i) EXPECT_EQ(films.spec->features[i].separator, "") << i;
 }
 
+// Of a list that is too long only its beginning was kept: its values all have ids, by their hash.
+TEST(ProposeTest, LongListsHaveNoVocabulary) {
+  const Proposed clicks = ProposeFor({"label", "history"}, 500, [](int i) {
+    std::string list = absl::StrCat("item", i % 7);
+    for (int n = 0; n < i % 60; ++n) absl::StrAppend(&list, "|item", n);
+    return std::vector<std::string>{absl::StrCat(i % 2), list};
+  });
+  EXPECT_THAT(clicks.made, ElementsAre("history hash"));
+  EXPECT_EQ(clicks.spec->features[0].separator, "|");
+}
+
 // Stars: what is better than usual is a yes.
 TEST(ProposeTest, MarksAreALabelToo) {
   const auto marks = [](int from, int count) {
@@ -258,6 +269,11 @@ TEST(ProposeTest, MarksAreALabelToo) {
   EXPECT_THAT(marks(1, 5).spec->positive, ElementsAre("4", "5"));
   EXPECT_THAT(marks(0, 12).spec.status().message(),
               HasSubstr("label 'label': has 12 different values"));
+  const std::vector<std::string> spellings = {"1", "1.0", "1.00"};
+  const Proposed one = ProposeFor({"label", "x"}, 500, [&](int i) {
+    return std::vector<std::string>{spellings[static_cast<size_t>(i % 3)], absl::StrCat(i % 7)};
+  });
+  EXPECT_THAT(one.spec.status().message(), HasSubstr("label 'label': has 3 different values"));
 }
 
 TEST(ProposeTest, LabelsOfTwoNumbersTakeTheLarger) {

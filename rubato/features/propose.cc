@@ -114,9 +114,14 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, char separa
                 FeaturesSpec* spec) {
   FeatureSpec f = Plain(column, "hash", column);
   f.separator = std::string(1, separator);
-  if (stats.common().error() == 0) {
+  // Of a long list only the beginning is known, and that may end within a value.
+  const std::vector<CommonTexts::Item> lists = stats.common().Items();
+  const bool whole = std::none_of(lists.begin(), lists.end(), [](const CommonTexts::Item& item) {
+    return item.text.size() >= ColumnStats::kLongest;
+  });
+  if (stats.common().error() == 0 && whole) {
     std::map<std::string, int64_t> counts;
-    for (const CommonTexts::Item& item : stats.common().Items()) {
+    for (const CommonTexts::Item& item : lists) {
       SplitValues(item.text, separator, /*values_max=*/0,
                   [&](absl::string_view value) { counts[std::string(value)] += item.count; });
     }
@@ -137,7 +142,9 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
   do {
     absl::StrAppend(&name, "_value");
   } while (std::find(analysis.columns.begin(), analysis.columns.end(), name) !=
-           analysis.columns.end());
+               analysis.columns.end() ||
+           std::any_of(spec->features.begin(), spec->features.end() - 1,
+                       [&](const FeatureSpec& other) { return other.name == name; }));
 }
 
 absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
@@ -155,7 +162,7 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label, Fe
   const std::vector<CommonTexts::Item> values = stats.common().Items();
   if (stats.distinct() == 2) {
     // Of numbers the larger one is a yes; of texts, the rarer one.
-    const bool first = stats.is_number() && std::stod(values[0].text) > std::stod(values[1].text);
+    const bool first = stats.is_number() && *ToNumber(values[0].text) > *ToNumber(values[1].text);
     spec->positive = {values[first ? 0 : 1].text};
     return absl::OkStatus();
   }
@@ -164,8 +171,9 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label, Fe
   }
   // Marks: what is better than usual.
   for (const CommonTexts::Item& item : values) {
-    if (std::stod(item.text) > stats.mean()) spec->positive.push_back(item.text);
+    if (*ToNumber(item.text) > stats.mean()) spec->positive.push_back(item.text);
   }
+  if (spec->positive.empty()) return NoLabel(label, stats);  // One number, in several spellings.
   std::sort(spec->positive.begin(), spec->positive.end());
   return absl::OkStatus();
 }
