@@ -72,7 +72,7 @@ absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
     spec.format = "recordio";
     return spec;
   }
-  // A name says something where the names of the training data did; and a table is not taken for
+  // A name that ends as the training data's did says nothing new; and a table is not taken for
   // entries, whose columns have other names.
   const std::string named = FormatOfName(files[0]);
   const bool as_before = !trained.train.empty() && FormatOfName(trained.train[0]) == named &&

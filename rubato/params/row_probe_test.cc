@@ -101,7 +101,8 @@ TEST(RowProbeTest, ManyGroups) {
   Rng rng(8);
   std::vector<uint64_t> ids(1003);
   for (uint64_t& id : ids) id = rng.Next();
-  for (const uint64_t groups : {uint64_t{1}, uint64_t{0xffffffff}, uint64_t{1} << 33}) {
+  for (const uint64_t groups : {uint64_t{1}, uint64_t{1} << 31, uint64_t{3'000'000'000},
+                                uint64_t{0xffffffff}, uint64_t{1} << 33}) {
     const RowPlaces places = {.frontier = uint64_t{1} << 53,
                               .groups_now = groups,
                               .groups_next = groups + groups / 5,

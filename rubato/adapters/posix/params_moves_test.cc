@@ -218,6 +218,7 @@ TEST_F(MovesTest, WhatServersTellMakesThemEquallyBusy) {
   };
   const auto measure = [&] {  // Forty requests, by what came to each server.
     PartitionLoads loads;
+    for (const size_t s : {0u, 1u}) servers_[s]->TakeLoad();  // Of before.
     for (int n = 0; n < 40; ++n) pull();
     for (int64_t s = 0; s < 2; ++s) {
       loads.Add(map_, s, servers_[static_cast<size_t>(s)]->TakeLoad(), absl::Seconds(10));
