@@ -65,8 +65,7 @@ class RunningCommand {
 std::string ReadText(const std::string& path);
 
 // Waits until `condition` holds, looking every few milliseconds; false after `patience`.
-bool Eventually(const std::function<bool()>& condition,
-                absl::Duration patience = absl::Minutes(2));
+bool Eventually(const std::function<bool()>& condition, absl::Duration patience = absl::Minutes(2));
 
 // Any other command of rubato in the background; killed with the object.
 class Command {
