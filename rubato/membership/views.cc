@@ -340,10 +340,10 @@ void Views::Propose(bool planned, absl::Time now) {
 }
 
 // One, for members of a view are at most one step apart, and as many as are taken while a packet is
-// under way. None where nobody seems to be training, or where one more step is long to wait for.
+// under way. None where nobody seems to be training.
 int64_t Views::Headroom(absl::Time now) const {
   const bool rests = now - finished_at_ > step_time_ * 4 + options_.retry;
-  if (step_time_ <= absl::ZeroDuration() || rests || step_time_ > options_.patience / 4) return 0;
+  if (step_time_ <= absl::ZeroDuration() || rests) return 0;
   const double meanwhile = absl::FDivDuration(options_.retry, step_time_);
   return 1 + static_cast<int64_t>(std::min(meanwhile, 1000.0));
 }
