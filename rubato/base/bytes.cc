@@ -4,23 +4,8 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
-#include "rubato/base/checksum_kernels.h"
 
 namespace rubato {
-namespace {
-
-using ChecksumFunction = uint64_t (*)(const char* bytes, size_t count);
-
-ChecksumFunction BestChecksum() {
-#ifdef __x86_64__
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f")) return ChecksumAvx512;
-  if (__builtin_cpu_supports("avx2")) return ChecksumAvx2;
-#endif
-  return ChecksumPlain;
-}
-
-}  // namespace
 
 absl::Status ByteReader::Check(absl::string_view what) const {
   if (ok_) return absl::OkStatus();
@@ -36,11 +21,6 @@ absl::string_view ByteReader::GetBytes(size_t n) {
   const absl::string_view result = bytes_.substr(at_, n);
   at_ += n;
   return result;
-}
-
-uint64_t Checksum(absl::string_view bytes) {
-  static const ChecksumFunction best = BestChecksum();
-  return best(bytes.data(), bytes.size());
 }
 
 uint64_t HashText(absl::string_view text, uint64_t seed) {
