@@ -53,6 +53,7 @@
 
 namespace rubato {
 
+class LogForecast;
 class WeightsSink;
 struct CheckpointFile;
 
@@ -156,6 +157,9 @@ class Shard {
 
   // ---- recovery ----
 
+  // Makes room for what the log of `forecast` is about to bring, and returns the memory which that
+  // will fill (memory.h). Changes nothing else. After the declaration.
+  std::vector<MemoryRange> Expect(const LogForecast& forecast);
   // One record of a log, applied as it was then: the live checks of the view do not apply.
   absl::Status Replay(RecordKind kind, absl::string_view body);
 
