@@ -197,6 +197,12 @@ class Shard {
   friend absl::Status RestoreChain(Shard& shard, const std::vector<CheckpointFile>& chain);
 
   using DenseSlice = std::vector<float>;  // Weights, then their state.
+  // Hears of every slice that is about to move, as EmbeddingTable::Observer does of rows.
+  class DenseObserver {
+   public:
+    virtual ~DenseObserver() = default;
+    virtual void BeforeUpdate(int64_t slice, const DenseSlice& values) = 0;
+  };
 
   // Partitions on their way here. Their rows are in the tables already, but nobody asks for them.
   struct Arrival {
@@ -258,6 +264,7 @@ class Shard {
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;
   std::map<int64_t, DenseSlice> dense_;  // By number.
+  DenseObserver* dense_observer_ = nullptr;
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
   ShardChanges changes_;  // But for those of the tables.
   StagedRounds staged_;
