@@ -165,6 +165,13 @@ LogSizes ParamsStore::log() const {
   return log;
 }
 
+int64_t ParamsStore::replay_bytes() const {
+  int64_t bytes = log_ == nullptr ? 0 : log_->bytes();
+  const int64_t first = cuts_.empty() ? 0 : cuts_.rbegin()->second;
+  for (auto it = segments_.lower_bound(first); it != segments_.end(); ++it) bytes += it->second;
+  return bytes;
+}
+
 int64_t ParamsStore::log_bytes() const {
   int64_t bytes = log_ == nullptr ? 0 : log_->bytes();
   for (const auto& [segment, size] : segments_) bytes += size;
