@@ -20,7 +20,6 @@ absl::Status CheckShare(const ClusterView& view, const JobView& job, const Share
                                                view.now_s, job.id.ToString(), share.gpus,
                                                share.pool, promise));
   };
-  if (share.gpus == 0) return absl::OkStatus();
   if (share.pool < 0 || share.pool >= static_cast<int>(view.pools.size())) {
     return broken("there is no such pool");
   }
@@ -41,9 +40,10 @@ absl::Status CheckPlan(const ClusterView& view, const Plan& plan) {
   }
   std::vector<int> used(view.pools.size(), 0);
   for (size_t i = 0; i < plan.shares.size(); ++i) {
-    if (absl::Status s = CheckShare(view, view.jobs[i], plan.shares[i]); !s.ok()) return s;
-    if (plan.shares[i].gpus > 0)
-      used[static_cast<size_t>(plan.shares[i].pool)] += plan.shares[i].gpus;
+    const Share& share = plan.shares[i];
+    if (share.gpus == 0) continue;  // Most of them, where tens of thousands wait.
+    if (absl::Status s = CheckShare(view, view.jobs[i], share); !s.ok()) return s;
+    used[static_cast<size_t>(share.pool)] += share.gpus;
   }
   for (size_t pool = 0; pool < used.size(); ++pool) {
     if (used[pool] > view.pools[pool].gpus) {

@@ -30,21 +30,7 @@ class Laying {
         ++i;
         continue;
       }
-      const double rate = curve.Rate(gpus);
-      double to_s = from_s;
-      bool done = false;
-      do {
-        const double step_s = to_s;
-        to_s = std::min(profile_.EndOf(i), until_s);
-        done = left_ <= rate * (to_s - step_s) * (1 + kRounding);
-        if (done) to_s = std::min(to_s, step_s + left_ / rate);
-        left_ -= rate * (to_s - step_s);
-        filling_.gpu_seconds += gpus * (to_s - step_s);
-        ++i;
-      } while (!done && fits && i < last && to_s < until_s && profile_.free(i) >= full);
-      pieces_.push_back({from_s, to_s, gpus});
-      filling_.end_s = to_s;
-      if (done) return true;
+      if (Run(i, fits ? last : i + 1, from_s, gpus, until_s)) return true;
     }
     return false;
   }
@@ -59,6 +45,28 @@ class Laying {
     double from_s, to_s;
     int gpus;
   };
+
+  // One piece of `gpus` from step i, and from_s in it, on, while so many are free; true when done.
+  // Leaves i behind it. Sums are kept out of memory: this is where planners spend their time.
+  bool Run(size_t& i, size_t last, double from_s, int gpus, double until_s) {
+    const double rate = request_.curve->Rate(gpus);
+    double left = left_, gpu_seconds = filling_.gpu_seconds, to_s = from_s;
+    bool done = false;
+    do {
+      const double step_s = to_s;
+      to_s = std::min(profile_.EndOf(i), until_s);
+      done = left <= rate * (to_s - step_s) * (1 + kRounding);
+      if (done) to_s = std::min(to_s, step_s + left / rate);
+      left -= rate * (to_s - step_s);
+      gpu_seconds += gpus * (to_s - step_s);
+      ++i;
+    } while (!done && i < last && to_s < until_s && profile_.free(i) >= gpus);
+    pieces_.push_back({from_s, to_s, gpus});
+    left_ = left;
+    filling_.gpu_seconds = gpu_seconds;
+    filling_.end_s = to_s;
+    return done;
+  }
 
   const FillRequest& request_;
   const Profile& profile_;
