@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
@@ -133,6 +134,96 @@ TEST(InitLabelTest, IsFoundByItsName) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(ReadText(folder.path() + "/features.yaml"), HasSubstr("label: \"Label\""));
 }
+
+// analyze chooses the label as init did: by the job's features, or by the names of columns.
+TEST(InitLabelTest, IsTheSameForAnalyze) {
+  ScratchFolder folder;
+  std::string rows = "user,bought,click\n";
+  for (int i = 0; i < 300; ++i) absl::StrAppend(&rows, i % 9, ",", i % 2, ",", i % 3 / 2, "\n");
+  folder.Write("clicks.csv", rows);
+  const auto proposed = [&](const char* json) { return nlohmann::json::parse(json)["proposed"]; };
+  const CommandResult named =
+      RunRubato({"init", "--data", "clicks.csv", "--label", "bought", "--json"}, folder.path());
+  ASSERT_EQ(named.exit_code, 0) << named.err;
+  EXPECT_EQ(proposed(named.out.c_str())["label"], "bought");
+  const std::vector<std::string> analyze = {"analyze", "job.yaml", "--features", "f.yaml",
+                                            "--json"};
+  const CommandResult again = RunRubato(analyze, folder.path());
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(proposed(again.out.c_str())["label"], "bought");
+  EXPECT_EQ(ReadText(folder.path() + "/f.yaml"), ReadText(folder.path() + "/features.yaml"));
+
+  const CommandResult found =
+      RunRubato({"init", "--data", "clicks.csv", "--force", "--json"}, folder.path());
+  ASSERT_EQ(found.exit_code, 0) << found.err;
+  EXPECT_EQ(proposed(found.out.c_str())["label"], "click");
+  EXPECT_THAT(found.err, HasSubstr("label: 'click'"));
+  folder.Write("job.yaml", "model: fm\ndata: {train: clicks.csv, format: csv}\n");
+  const CommandResult bare = RunRubato(analyze, folder.path());
+  ASSERT_EQ(bare.exit_code, 0) << bare.err;
+  EXPECT_EQ(proposed(bare.out.c_str())["label"], "click");
+}
+
+// More values than are counted: which column does not keep to --min-count is said.
+TEST(InitTellsTest, WhereMinCountIsNotKept) {
+  ScratchFolder folder;
+  std::string rows = "click,user,page\n";
+  for (int i = 0; i < 300'000; ++i) {
+    absl::StrAppend(&rows, i % 2, ",u", i * 7919LL % 140'000, ",p", i % 50, "\n");
+  }
+  folder.Write("clicks.csv", rows);
+  const CommandResult result =
+      RunRubato({"init", "--data", "clicks.csv", "--min-count", "2", "--json"}, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("min-count 2 is not kept exactly by user:"));
+  const auto json = nlohmann::json::parse(result.out)["proposed"];
+  EXPECT_EQ(json["min_count"], 2);
+  ASSERT_EQ(json["min_count_not_kept"].size(), 1u) << result.out;
+  EXPECT_EQ(json["min_count_not_kept"][0]["column"], "user");
+}
+
+struct BadTable {
+  const char* name;
+  std::string text;
+  std::vector<std::string> flags;
+  std::vector<std::string> words;
+};
+
+class InitRefusesTest : public testing::TestWithParam<BadTable> {};
+
+TEST_P(InitRefusesTest, WithTwoAndTheReason) {
+  ScratchFolder folder;
+  folder.Write("t.csv", GetParam().text);
+  std::vector<std::string> init = {"init", "--data", "t.csv"};
+  init.insert(init.end(), GetParam().flags.begin(), GetParam().flags.end());
+  if (!absl::c_linear_search(init, "--label")) init.insert(init.end(), {"--label", "y"});
+  const CommandResult result = RunRubato(init, folder.path());
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  for (const std::string& word : GetParam().words) EXPECT_THAT(result.err, HasSubstr(word));
+  EXPECT_EQ(ReadText(folder.path() + "/job.yaml"), "") << "nothing is left behind";
+}
+
+constexpr char kGood[] = "y,age\n1,20\n0,30\n1,20\n0,30\n";
+
+INSTANTIATE_TEST_SUITE_P(
+    Tables, InitRefusesTest,
+    testing::Values(
+        BadTable{"Empty", "", {}, {"t.csv", "is empty"}},
+        BadTable{"OnlyAHeader", "y,age\n", {}, {"t.csv", "no row"}},
+        BadTable{"OneRow", "y,age\n1,20\n", {}, {"label 'y'", "1 different value"}},
+        BadTable{"OneAnswer", "y,age\nyes,20\nyes,30\n", {}, {"label 'y'", "1 different value"}},
+        BadTable{"ThreeAnswers", "y,age\nyes,20\nno,30\nmaybe,40\n", {}, {"--positive"}},
+        BadTable{"NoSuchAnswer",
+                 "y,age\nyes,20\nno,30\nmaybe,40\n",
+                 {"--positive", "Yes"},
+                 {"never is 'Yes'", "did you mean 'yes'?"}},
+        BadTable{"ANameTwice", "y,age,age\n1,2,3\n0,2,3\n", {}, {"t.csv", "line 1", "'age' twice"}},
+        BadTable{"ANameMissing", ",y\n0,1\n1,0\n", {}, {"t.csv", "line 1", "column 1"}},
+        BadTable{"Semicolons", "y;t\n1;\"a;\nb\"\n0;c\n", {}, {"t.csv", "';' does", "python3"}},
+        BadTable{"NoSuchLabel", kGood, {"--label", "aeg"}, {"'aeg'", "did you mean 'age'?"}},
+        BadTable{"NoSuchModel", kGood, {"--model", "deepfn"}, {"did you mean 'deepfm'?"}},
+        BadTable{"NoValidation", kGood, {"--validation", "no.csv"}, {"no.csv", "No such file"}}),
+    [](const auto& info) { return info.param.name; });
 
 // What init cannot read it says how to mend, and writes nothing.
 TEST(InitErrorsTest, MovieLensWithColonsIsToldHowToBeRead) {

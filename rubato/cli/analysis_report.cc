@@ -41,6 +41,15 @@ std::string Spread(const ColumnStats& stats) {
                          ShortNumber(stats.mean()), ShortNumber(stats.deviation()));
 }
 
+std::string InsteadOf(LooseColumn::Kept kept, int64_t min_count, int64_t error) {
+  if (kept == LooseColumn::kAll) return "every value has an id";
+  if (kept == LooseColumn::kCounted) {
+    return absl::StrCat("values seen more than ", error, " times have an id, and some others");
+  }
+  return absl::StrCat("values seen ", min_count + error, " times have an id, of those seen from ",
+                      min_count, " times on some");
+}
+
 }  // namespace
 
 std::string KindOf(const ColumnStats& stats) {
@@ -104,6 +113,41 @@ nlohmann::ordered_json AnalysisJson(const Analysis& analysis) {
     }
     column["top_error"] = stats.common().error();
     json["columns"].push_back(std::move(column));
+  }
+  return json;
+}
+
+std::string ProposalText(const ProposalNotes& notes) {
+  std::string out;
+  for (const LooseColumn::Kept kept :
+       {LooseColumn::kFrequent, LooseColumn::kCounted, LooseColumn::kAll}) {
+    std::vector<std::string> columns;
+    int64_t error = 0;
+    for (const LooseColumn& loose : notes.loose) {
+      if (loose.kept != kept) continue;
+      columns.push_back(Printable(loose.column));
+      error = std::max(error, loose.error);
+    }
+    if (columns.empty()) continue;
+    absl::StrAppend(&out, "min-count ", notes.min_count, " is not kept exactly by ",
+                    absl::StrJoin(columns, ", "), ": more than ", ColumnStats::kCommonTexts,
+                    " different values; ", InsteadOf(kept, notes.min_count, error), "\n");
+  }
+  return out;
+}
+
+nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const ProposalNotes& notes) {
+  nlohmann::ordered_json json = {{"label", Printable(features.label)},
+                                 {"positive", nlohmann::ordered_json::array()},
+                                 {"features", features.features.size()},
+                                 {"min_count", notes.min_count},
+                                 {"min_count_not_kept", nlohmann::ordered_json::array()}};
+  for (const std::string& text : features.positive) json["positive"].push_back(Printable(text));
+  for (const LooseColumn& loose : notes.loose) {
+    json["min_count_not_kept"].push_back(
+        {{"column", Printable(loose.column)},
+         {"error", loose.error},
+         {"instead", InsteadOf(loose.kept, notes.min_count, loose.error)}});
   }
   return json;
 }

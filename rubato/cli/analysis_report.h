@@ -21,6 +21,10 @@ absl::StatusOr<Analysis> AnalyzeFiles(const DataSpec& data,
 // A line a column: what it holds, how much is missing, how it is spread.
 std::string AnalysisTable(const Analysis& analysis);
 nlohmann::ordered_json AnalysisJson(const Analysis& analysis);
+// Which columns could not keep to the count from which on a value gets an id, and what was done
+// instead: a line for each sort, nothing if all could.
+std::string ProposalText(const ProposalNotes& notes);
+nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const ProposalNotes& notes);
 // A page that stands alone: the same with a histogram of every column. `title` is any text.
 std::string AnalysisHtml(const Analysis& analysis, const std::string& title);
 

@@ -24,6 +24,31 @@ struct AnalyzeFlags {
   bool json = false;
 };
 
+// The job's own: as it says, or as the features that it names say, if they are there yet.
+std::string LabelOfJob(const AnalyzeFlags& flags, const JobSpec& spec, const Analysis& analysis) {
+  if (!spec.data.label.empty()) return spec.data.label;
+  const absl::StatusOr<JobSpec> whole = LoadJobFile(flags.job, flags.set);
+  if (whole.ok() && !whole->features.empty()) {
+    const absl::StatusOr<FeaturesSpec> before = LoadFeaturesFile(whole->features);
+    if (before.ok() && !before->label.empty()) return before->label;
+  }
+  return LabelOf(analysis);
+}
+
+absl::Status WriteFeatures(const AnalyzeFlags& flags, const JobSpec& spec, const Analysis& analysis,
+                           nlohmann::ordered_json* json, Console& console) {
+  ProposalNotes notes;
+  RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features,
+                          ProposeFeatures(analysis, LabelOfJob(flags, spec, analysis),
+                                          {.min_count = flags.min_count}, &notes));
+  console.err << ProposalText(notes);
+  (*json)["proposed"] = ProposalJson(features, notes);
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(flags.features, FormatFeaturesText(features)));
+  console.err << "wrote " << flags.features << ": use it with features: " << flags.features
+              << " in the job\n";
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
   CatchStopSignals();
   // What the features are is the question here: a job that names a file need not have it yet.
@@ -33,20 +58,16 @@ absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const Analysis analysis,
                           AnalyzeFiles(spec.data, spec.data.train, console));
   console.err << AnalysisTable(analysis);
-  if (flags.json) console.out << AnalysisJson(analysis).dump() << "\n";
+  nlohmann::ordered_json json = AnalysisJson(analysis);
   if (!flags.html.empty()) {
     RUBATO_RETURN_IF_ERROR(WriteFileAtomically(
         flags.html, AnalysisHtml(analysis, absl::StrCat("The data of ", spec.name))));
     console.err << "wrote " << flags.html << "\n";
   }
   if (!flags.features.empty()) {
-    const std::string& label = spec.data.label.empty() ? analysis.columns[0] : spec.data.label;
-    RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features,
-                            ProposeFeatures(analysis, label, flags.min_count));
-    RUBATO_RETURN_IF_ERROR(WriteFileAtomically(flags.features, FormatFeaturesText(features)));
-    console.err << "wrote " << flags.features << ": use it with features: " << flags.features
-                << " in the job\n";
+    RUBATO_RETURN_IF_ERROR(WriteFeatures(flags, spec, analysis, &json, console));
   }
+  if (flags.json) console.out << json.dump() << "\n";
   return kExitDone;
 }
 
@@ -77,12 +98,14 @@ void AddAnalyze(Cli& cli) {
       ->take_all()
       ->allow_extra_args(false);
   command->add_option("--html", flags->html, "Write a page with a histogram of every column.");
-  command->add_option("--features", flags->features, "Write the features that are proposed.");
+  CLI::Option* features =
+      command->add_option("--features", flags->features, "Write the features that are proposed.");
   command
       ->add_option("--min-count", flags->min_count,
                    "How often a value must occur to get an id of its own; by default the\n"
                    "table says.")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->needs(features);
   command->add_flag("--json", flags->json, "Print the statistics as one JSON object.");
 }
 

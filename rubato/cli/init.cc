@@ -24,10 +24,12 @@ struct InitFlags {
   std::vector<std::string> data;
   std::vector<std::string> validation;
   std::string label;
+  std::vector<std::string> positive;
   std::string model = "deepfm";
   std::string out = ".";
   int64_t min_count = 0;
   bool force = false;
+  bool json = false;
 };
 
 // Of files and queries, in which quotes may stand.
@@ -81,16 +83,6 @@ std::string NameFor(const std::string& path) {
   return name.empty() ? "job" : name;
 }
 
-// The column that is called so, or else the first.
-std::string LabelOf(const std::vector<std::string>& columns) {
-  for (const char* name : {"label", "click", "clicked", "target"}) {
-    for (const std::string& column : columns) {
-      if (absl::AsciiStrToLower(column) == name) return column;
-    }
-  }
-  return columns[0];
-}
-
 absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   CatchStopSignals();
   const std::string job_path = flags.out + "/job.yaml";
@@ -100,15 +92,25 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
       return absl::AlreadyExistsError(absl::StrCat(path, " is there; --force replaces it"));
     }
   }
+  RUBATO_RETURN_IF_ERROR(CheckModel(flags.model));
   RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   RUBATO_ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeFiles(data, data.train, console));
-  const std::string label = flags.label.empty() ? LabelOf(analysis.columns) : flags.label;
-  RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features,
-                          ProposeFeatures(analysis, label, flags.min_count));
   console.err << AnalysisTable(analysis);
-  if (features.positive.size() > 1) {
-    console.err << "label '" << label << "': " << absl::StrJoin(features.positive, ", ")
+  const std::string label = flags.label.empty() ? LabelOf(analysis) : flags.label;
+  ProposalNotes notes;
+  absl::StatusOr<FeaturesSpec> features = ProposeFeatures(
+      analysis, label, {.min_count = flags.min_count, .positive = flags.positive}, &notes);
+  if (!features.ok() && flags.label.empty()) {
+    return Annotate(features.status(),
+                    "--label names no column, and none is called label, click, "
+                    "clicked or target");
+  }
+  RUBATO_RETURN_IF_ERROR(features.status());
+  if (flags.label.empty()) console.err << "label: '" << label << "'; --label names another\n";
+  console.err << ProposalText(notes);
+  if (features->positive.size() > 1) {
+    console.err << "label '" << label << "': " << absl::StrJoin(features->positive, ", ")
                 << " count as a yes, the others as a no; features.yaml says so\n";
   }
 
@@ -120,10 +122,17 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   const std::string text = JobText(spec);
   RUBATO_RETURN_IF_ERROR(MakeDirectories(flags.out));
   RUBATO_RETURN_IF_ERROR(ParseJobText(text, job_path).status());
-  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(features_path, FormatFeaturesText(features)));
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(features_path, FormatFeaturesText(*features)));
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(job_path, text));
   console.err << "wrote " << features_path << " and " << job_path << "; now: rubato train "
               << job_path << "\n";
+  if (flags.json) {
+    nlohmann::ordered_json json = {{"job", job_path},       {"features_file", features_path},
+                                   {"model", spec.model},   {"format", data.format},
+                                   {"rows", analysis.rows}, {"bad_rows", analysis.bad_rows}};
+    json["proposed"] = ProposalJson(*features, notes);
+    console.out << json.dump() << "\n";
+  }
   return kExitDone;
 }
 
@@ -144,6 +153,8 @@ void AddInit(Cli& cli) {
   command->add_option("--label", flags->label,
                       "The label's column, by its number where there is no header; by default "
                       "the one called label, click, clicked or target, or else the first.");
+  command->add_option("--positive", flags->positive,
+                      "The label's values that count as a yes, where there are more than two.");
   command->add_option("--model", flags->model, "The model to train.");
   command
       ->add_option("--min-count", flags->min_count,
@@ -152,6 +163,7 @@ void AddInit(Cli& cli) {
       ->check(CLI::PositiveNumber);
   command->add_option("--out", flags->out, "Folder for job.yaml and features.yaml.");
   command->add_flag("--force", flags->force, "Replace files that are there.");
+  command->add_flag("--json", flags->json, "Print what was found and chosen as one JSON object.");
 }
 
 }  // namespace rubato

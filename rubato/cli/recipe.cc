@@ -1,5 +1,13 @@
 #include "rubato/cli/recipe.h"
 
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/job/plugin_name.h"
+#include "rubato/job/suggest.h"
+
 namespace rubato {
 namespace {
 
@@ -37,6 +45,18 @@ void ChooseOptions(int64_t rows, JobSpec* spec) {
 }
 
 }  // namespace
+
+absl::Status CheckModel(const std::string& model) {
+  static const std::vector<std::string> kModels = {"logistic", "fm",         "wide_deep", "deepfm",
+                                                   "dcn",      "dcnv2",      "xdeepfm",   "autoint",
+                                                   "finalmlp", "transformer"};
+  if (IsPlugin(model) || std::find(kModels.begin(), kModels.end(), model) != kModels.end()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("--model ", model, ": of tables learn ",
+                                                 absl::StrJoin(kModels, ", "), " and plug-ins",
+                                                 DidYouMean(model, kModels)));
+}
 
 void ChooseRecipe(int64_t rows, JobSpec* spec) {
   spec->batch_size = BatchFor(rows);

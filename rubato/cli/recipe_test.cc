@@ -44,6 +44,12 @@ TEST(RecipeTest, LooksOnceAPassAtSmallDataAndMoreOftenAtLarge) {
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.stop_after_stalls, 2);
 }
 
+TEST(RecipeTest, ModelsAreKnownByName) {
+  EXPECT_TRUE(CheckModel("dcnv2").ok());
+  EXPECT_TRUE(CheckModel("./mine.so").ok());
+  EXPECT_THAT(CheckModel("deepfmm").message(), testing::HasSubstr("did you mean 'deepfm'?"));
+}
+
 TEST(RecipeTest, WithoutValidationItMakesAFewPasses) {
   EXPECT_EQ(RecipeFor(12'000, "deepfm", false).epochs, 8);
   EXPECT_EQ(RecipeFor(40'000'000, "deepfm", false).epochs, 1);

@@ -95,6 +95,10 @@ absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
   RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
   absl::StatusOr<DataSpec> data = SniffFormat(beginning);
   if (!data.ok()) return Annotate(data.status(), files[0]);
+  if (!validation.empty()) {  // Better told now than when the first pass is over.
+    RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPatterns(validation));
+    for (const std::string& path : paths) RUBATO_RETURN_IF_ERROR(InspectFile(path).status());
+  }
   for (const std::string& path : train) data->train.push_back(fs::absolute(path));
   for (const std::string& path : validation) data->validation.push_back(fs::absolute(path));
   return data;

@@ -114,6 +114,20 @@ TEST(SniffTest, NamesASeparatorThatItDoesNotRead) {
   EXPECT_THAT(Sniffed("1;2\n3;4\n"), testing::HasSubstr("';' does"));
   EXPECT_EQ(Sniffed("one\ntwo\n"),
             "neither tabs nor commas cut its lines into the same number of columns");
+  // Quotes may hold separators and ends of lines, so that sed would spoil it.
+  const std::string quoted = Sniffed("a;b\n1;\"x; y,\nz\"\n2;w\n");
+  EXPECT_THAT(quoted, HasSubstr("';' does: write commas instead, as by python3 -c"));
+  EXPECT_THAT(quoted, HasSubstr("delimiter=\";\""));
+}
+
+// Numbers below say that the first line is a header: its faults are told, not taken for data.
+TEST(SniffTest, NamesWhatIsWrongWithAHeader) {
+  EXPECT_EQ(Sniffed("y,city,city\n1,rome,oslo\n0,oslo,rome\n"),
+            "line 1, the header, has the name 'city' twice; give each column a name of its own");
+  EXPECT_EQ(Sniffed(",y,city\n0,1,rome\n1,0,oslo\n"),
+            "line 1, the header, has no name for column 1; give it one");
+  EXPECT_EQ(Sniffed("good,rome,rome\nbad,oslo,rome\n"), "csv") << "it may be data";
+  EXPECT_EQ(Sniffed("1,,rome\n0,3,oslo\n"), "csv");
 }
 
 }  // namespace

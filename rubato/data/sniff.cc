@@ -102,6 +102,47 @@ std::string OtherSeparator(const Lines& lines) {
     return absl::StrCat("; '", separator, "' does: write tabs instead, as by sed 's/",
                         separator == "|" ? "[|]" : separator, "/\\t/g'");
   }
+  // Cells with quotes, in which separators and ends of lines may stand; sed would not see them.
+  for (const char separator : {';', '|'}) {
+    const size_t columns = SplitFields(lines[0], separator).size();
+    const auto alike = std::count_if(lines.begin(), lines.end(), [&](absl::string_view line) {
+      return SplitFields(line, separator).size() == columns;
+    });
+    if (columns < 2 || 2 * static_cast<size_t>(alike) < lines.size()) continue;
+    return absl::StrCat("; '", std::string(1, separator), "' does: write commas instead, as by ",
+                        "python3 -c 'import csv, sys; csv.writer(sys.stdout).writerows(",
+                        "csv.reader(sys.stdin, delimiter=\"", std::string(1, separator),
+                        "\"))' <IN.csv >OUT.csv");
+  }
+  return "";
+}
+
+// What is wrong with names in a first line that can only be a header, since cells below in the same
+// column are all numbers; "" if nothing is, or it may be no header.
+std::string HeaderFault(const Lines& lines, char delimiter) {
+  const std::vector<std::string> first = SplitFields(lines[0], delimiter);
+  std::vector<bool> is_number(first.size(), lines.size() > 1);
+  for (size_t line = 1; line < lines.size(); ++line) {
+    const std::vector<std::string> cells = SplitFields(lines[line], delimiter);
+    for (size_t i = 0; i < std::min(cells.size(), first.size()); ++i) {
+      if (!IsNumber(cells[i])) is_number[i] = false;
+    }
+  }
+  bool is_header = false;
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (!first[i].empty() && IsNumber(first[i])) return "";
+    is_header = is_header || (is_number[i] && !first[i].empty());
+  }
+  if (!is_header) return "";
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (first[i].empty()) {
+      return absl::StrCat("line 1, the header, has no name for column ", i + 1, "; give it one");
+    }
+    if (std::find(first.begin() + i + 1, first.end(), first[i]) != first.end()) {
+      return absl::StrCat("line 1, the header, has the name '", first[i],
+                          "' twice; give each column a name of its own");
+    }
+  }
   return "";
 }
 
@@ -134,7 +175,12 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
                      OtherSeparator(lines)));
   }
   data.format = by_tabs >= by_commas ? "tsv" : "csv";
-  data.header = by_tabs >= by_commas ? HasHeaderLine(lines, '\t') : HasHeaderLine(quoted, ',');
+  const Lines& records = by_tabs >= by_commas ? lines : quoted;
+  const char delimiter = by_tabs >= by_commas ? '\t' : ',';
+  if (const std::string fault = HeaderFault(records, delimiter); !fault.empty()) {
+    return absl::InvalidArgumentError(fault);
+  }
+  data.header = HasHeaderLine(records, delimiter);
   return data;
 }
 

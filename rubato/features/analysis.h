@@ -68,13 +68,42 @@ struct Analysis {
   void Merge(const Analysis& other);
 };
 
+// The label where nobody named one: the column called label, click, clicked or target, in large or
+// small letters, or else the first. Every command asks here.
+const std::string& LabelOf(const Analysis& analysis);
+
+// A column with more different values than are counted (ColumnStats::kCommonTexts), so that rare
+// ones cannot be told apart for certain.
+struct LooseColumn {
+  enum Kept {
+    kFrequent,  // Those seen `error` times more often than asked for certain; near it some are not.
+    kCounted,   // Whatever has a count: all that were seen more than `error` times, some others.
+    kAll,       // Every value has an id.
+  };
+  std::string column;
+  Kept kept = kFrequent;
+  int64_t error = 0;  // By so many a count may be too low.
+};
+
+struct ProposalOptions {
+  int64_t min_count = 0;              // So often a value must occur; 0: the table says.
+  std::vector<std::string> positive;  // The label's values that are a yes; empty: the table says.
+};
+
+// What ProposeFeatures decided that its features do not say.
+struct ProposalNotes {
+  int64_t min_count = 0;           // So often a value must occur: as asked, or as the table says.
+  std::vector<LooseColumn> loose;  // Where that could not be kept to.
+};
+
 // Features that train well as they are. Numbers become bins of like weight, and a dense column,
 // by its logarithm if they are skewed; texts keep the values that occur often enough to learn
-// from, which is `min_count` times, unless that is 0: then the table says. Columns that never
-// change, or never repeat, are left out. INVALID_ARGUMENT if `label` is not there or is no label of
-// two classes, nor marks out of a few.
+// from. Columns that never change, or never repeat, are left out. INVALID_ARGUMENT if `label` is
+// not there or is no label of two classes, nor marks out of a few, unless `options` say what is a
+// yes. `notes` may be null.
 absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label,
-                                             int64_t min_count = 0);
+                                             const ProposalOptions& options = {},
+                                             ProposalNotes* notes = nullptr);
 
 }  // namespace rubato
 

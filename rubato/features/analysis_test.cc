@@ -105,7 +105,8 @@ TEST(ProposeTest, RareValuesAreMergedWhereARowHasManyOfThem) {
       cells.insert(cells.begin(), row % 3 == 0 ? "1" : "0");
       analysis.Add(cells);
     }
-    const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "click", min_count);
+    const absl::StatusOr<FeaturesSpec> spec =
+        ProposeFeatures(analysis, "click", {.min_count = min_count});
     EXPECT_TRUE(spec.ok()) << spec.status();
     EXPECT_EQ(spec->features.size(), columns);
     return spec->features[0].vocabulary.size();
@@ -127,12 +128,73 @@ TEST(ProposeTest, TooManyValuesToCountAreMergedToo) {
     analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", page});
   }
   ASSERT_GT(analysis.stats[1].common().error(), 0);
-  const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "click", 1);
+  ProposalNotes notes;
+  const absl::StatusOr<FeaturesSpec> spec =
+      ProposeFeatures(analysis, "click", {.min_count = 1}, &notes);
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->features[0].transform, "merge_rare");
+  EXPECT_EQ(notes.min_count, 1);
+  ASSERT_EQ(notes.loose.size(), 1u) << "what was not kept to is said";
+  EXPECT_EQ(notes.loose[0].column, "page");
+  EXPECT_EQ(notes.loose[0].kept, LooseColumn::kCounted);
+  EXPECT_EQ(notes.loose[0].error, analysis.stats[1].common().error());
+  // So often that the error does not matter much, and so seldom that nothing is known.
+  ASSERT_TRUE(ProposeFeatures(analysis, "click", {.min_count = 1000}, &notes).ok());
+  EXPECT_EQ(notes.loose.at(0).kept, LooseColumn::kFrequent);
+  const Analysis once = analysis;
+  for (int i = 0; i < 8; ++i) analysis.Merge(once);  // Errors add up.
+  ASSERT_TRUE(ProposeFeatures(analysis, "click", {.min_count = 1}, &notes).ok());
+  EXPECT_EQ(notes.loose.at(0).kept, LooseColumn::kAll);
   for (int page = 0; page < 20; page += 2) {
     EXPECT_THAT(spec->features[0].vocabulary, testing::Contains(absl::StrCat("p", page)));
   }
+}
+
+// Their mean and deviation are beyond a double: bins tell them apart all the same.
+TEST(ProposeTest, HugeNumbersHaveBinsOnly) {
+  Analysis analysis = {.columns = {"click", "amount"}};
+  analysis.stats.resize(2);
+  const std::vector<absl::string_view> amounts = {"1e308", "-1e308", "3", "-5", "1e300"};
+  for (size_t row = 0; row < 500; ++row) {
+    const absl::string_view click = row % 3 == 0 ? "1" : "0";
+    analysis.Add(std::vector<absl::string_view>{click, amounts[row % 5]});
+  }
+  const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "click");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  ASSERT_EQ(spec->features.size(), 1u);
+  EXPECT_EQ(spec->features[0].transform, "discretize");
+  EXPECT_EQ(spec->features[0].boundaries.size(), 4u);
+  EXPECT_TRUE(spec->Validate().ok()) << spec->Validate();
+}
+
+// `rubato init` and `rubato analyze` ask the same function.
+TEST(LabelTest, IsTheColumnCalledSoOrTheFirst) {
+  const auto label = [](std::vector<std::string> columns) {
+    return LabelOf({.columns = std::move(columns)});
+  };
+  EXPECT_EQ(label({"user", "Click", "label"}), "label");
+  EXPECT_EQ(label({"user", "Clicked", "CLICK"}), "CLICK");
+  EXPECT_EQ(label({"user", "age", "target"}), "target");
+  EXPECT_EQ(label({"user", "clicks"}), "user");
+}
+
+// Three answers are no label, unless the user says which of them are a yes.
+TEST(LabelTest, MayBeSaid) {
+  Analysis analysis = {.columns = {"answer", "age"}};
+  analysis.stats.resize(2);
+  const std::vector<absl::string_view> answers = {"yes", "no", "maybe"};
+  for (int row = 0; row < 300; ++row) {
+    const std::string age = absl::StrCat(row % 7);
+    analysis.Add(std::vector<absl::string_view>{answers[static_cast<size_t>(row % 3)], age});
+  }
+  EXPECT_THAT(ProposeFeatures(analysis, "answer").status().message(), HasSubstr("--positive"));
+  EXPECT_THAT(ProposeFeatures(analysis, "answer", {.positive = {"yes", "maybe"}})->positive,
+              ElementsAre("maybe", "yes"));
+  EXPECT_THAT(ProposeFeatures(analysis, "answer", {.positive = {"yse"}}).status().message(),
+              HasSubstr("never is 'yse'; did you mean 'yes'?"));
+  EXPECT_THAT(
+      ProposeFeatures(analysis, "answer", {.positive = {"yes", "no", "maybe"}}).status().message(),
+      HasSubstr("all of its values are a yes"));
 }
 
 // Rows of entries hardly ever repeat; what repeats is the entries.

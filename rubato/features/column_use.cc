@@ -137,7 +137,7 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
   if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return {Use::kEntries};
   const bool is_id = ids_only || numbered_through ||
                      (IsIntegers(stats) && IsNamedLikeAnId(analysis.columns[column]));
-  if (stats.is_number() && stats.deviation() > 0 && !is_id) {
+  if (stats.is_number() && stats.max() > stats.min() && !is_id) {
     return {analysis.format != "criteo" && MayBeACode(stats) ? Use::kCode : Use::kNumber};
   }
   if (const char separator = stats.is_number() ? 0 : SeparatorOf(stats); separator != 0) {

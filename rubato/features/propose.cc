@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 #include "rubato/features/analysis.h"
@@ -93,7 +94,10 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
     dense.mean = stats.mean();
     dense.deviation = stats.deviation();
   }
-  spec->features.push_back(std::move(dense));
+  // What is too large for a model's floats, or for the sum of squares, has bins, and no size.
+  constexpr double kLargest = 1e30;
+  const bool has_size = std::max(-stats.min(), stats.max()) < kLargest;
+  if (has_size) spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
   if (!criteo) ids.boundaries = BoundariesOf(stats);
   // All within a fifth of a percent are one bin, and no category.
@@ -147,17 +151,38 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
                        [&](const FeatureSpec& other) { return other.name == name; }));
 }
 
+// As the user says. A value that is not there is a slip of the pen; neither may all be a yes.
+absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::string>& positive,
+                          FeaturesSpec* spec) {
+  std::vector<std::string> values;
+  for (const CommonTexts::Item& item : stats.common().Items()) values.push_back(item.text);
+  for (const std::string& text : positive) {
+    if (std::find(values.begin(), values.end(), text) != values.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("label '", spec->label, "': never is '", text, "'", DidYouMean(text, values)));
+  }
+  const std::set<std::string> yes(positive.begin(), positive.end());
+  if (static_cast<int64_t>(yes.size()) >= stats.distinct()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("label '", spec->label, "': all of its values are a yes"));
+  }
+  spec->positive.assign(yes.begin(), yes.end());
+  return absl::OkStatus();
+}
+
 absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
   return absl::InvalidArgumentError(absl::StrCat(
       "label '", label, "': has ", stats.distinct(),
       " different values; a label of two classes is ",
-      "expected, or marks out of a few: which values are a yes can be said in features.yaml, as ",
-      "label: {column: ", label, ", positive: [...]}"));
+      "expected, or marks out of a few; which values are a yes is said by --positive VALUE... of ",
+      "rubato init, or in features.yaml, as label: {column: ", label, ", positive: [...]}"));
 }
 
-absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label, FeaturesSpec* spec) {
+absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
+                          const std::vector<std::string>& positive, FeaturesSpec* spec) {
   constexpr int64_t kMarksMax = 11;  // From 0 to 10, or from half a star to five.
   spec->label = label;
+  if (!positive.empty()) return TakePositive(stats, positive, spec);
   if (stats.is_number() && stats.min() == 0 && stats.max() == 1) return absl::OkStatus();
   const std::vector<CommonTexts::Item> values = stats.common().Items();
   if (stats.distinct() == 2) {
@@ -198,10 +223,36 @@ int64_t OftenFor(const Analysis& analysis, const std::vector<ColumnUse>& uses) {
   return merge ? often : std::min<int64_t>(often, 2);
 }
 
+// Which columns of names could not keep to `often`.
+ProposalNotes NotesOf(const Analysis& analysis, const std::vector<ColumnUse>& uses, int64_t often) {
+  ProposalNotes notes = {.min_count = often};
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const Use use = uses[i].use;
+    const int64_t error = analysis.stats[i].common().error();
+    if (error == 0 || (use != Use::kText && use != Use::kCode && use != Use::kBag)) continue;
+    const bool is_hashed = use == Use::kBag || !KeptFrom(analysis.stats[i], often).has_value();
+    notes.loose.push_back({.column = analysis.columns[i],
+                           .kept = is_hashed       ? LooseColumn::kAll
+                                   : error < often ? LooseColumn::kFrequent
+                                                   : LooseColumn::kCounted,
+                           .error = error});
+  }
+  return notes;
+}
+
 }  // namespace
 
+const std::string& LabelOf(const Analysis& analysis) {
+  for (const char* name : {"label", "click", "clicked", "target"}) {
+    for (const std::string& column : analysis.columns) {
+      if (absl::AsciiStrToLower(column) == name) return column;
+    }
+  }
+  return analysis.columns[0];
+}
+
 absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label,
-                                             int64_t min_count) {
+                                             const ProposalOptions& options, ProposalNotes* notes) {
   FeaturesSpec spec;
   std::set<std::string> missing;
   const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
@@ -210,9 +261,10 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
                                                    DidYouMean(label, analysis.columns)));
   }
   const size_t label_column = static_cast<size_t>(found - analysis.columns.begin());
-  RUBATO_RETURN_IF_ERROR(ProposeLabel(analysis.stats[label_column], label, &spec));
+  RUBATO_RETURN_IF_ERROR(
+      ProposeLabel(analysis.stats[label_column], label, options.positive, &spec));
   const std::vector<ColumnUse> uses = UsesOf(analysis, label_column);
-  const int64_t often = min_count > 0 ? min_count : OftenFor(analysis, uses);
+  const int64_t often = options.min_count > 0 ? options.min_count : OftenFor(analysis, uses);
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     const std::string& column = analysis.columns[i];
@@ -229,6 +281,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     return absl::InvalidArgumentError("no column changes, or all never repeat: nothing to learn");
   }
   spec.missing.assign(missing.begin(), missing.end());
+  if (notes != nullptr) *notes = NotesOf(analysis, uses, often);
   return spec;
 }
 
