@@ -85,6 +85,20 @@ TEST(BytesTest, CutBytesAreNoticed) {
   EXPECT_FALSE(reader.ok());
 }
 
+// Whatever processor wrote a file, any other reads it: HashText is the same for plain x86-64.
+TEST(BytesTest, EveryProcessorComesToTheSameChecksum) {
+  Rng rng(2);
+  std::string bytes(5000, 0);
+  for (char& byte : bytes) byte = static_cast<char>(rng.Below(256));
+  for (size_t begin : {0, 1, 8}) {
+    for (size_t count = 0; count + begin <= bytes.size(); count += count < 300 ? 1 : 97) {
+      const absl::string_view part(bytes.data() + begin, count);
+      ASSERT_EQ(Checksum(part), HashText(part, 0)) << count;
+    }
+  }
+  EXPECT_EQ(Checksum(""), 0x2d06800538d394c2u);  // As XXH3 is defined.
+}
+
 TEST(RngTest, SameSeedSameStreamAndFairEnough) {
   Rng a(7), b(7), c(8);
   EXPECT_EQ(a.Next(), b.Next());

@@ -23,8 +23,6 @@ absl::string_view ByteReader::GetBytes(size_t n) {
   return result;
 }
 
-uint64_t Checksum(absl::string_view bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
-
 uint64_t HashText(absl::string_view text, uint64_t seed) {
   return XXH3_64bits_withSeed(text.data(), text.size(), seed);
 }

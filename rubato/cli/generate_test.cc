@@ -33,13 +33,13 @@ Answer RunRubato(std::vector<std::string> arguments) {
   return {code, out.str(), err.str()};
 }
 
-// Every record of the files that match, as the reader sees them.
-std::vector<std::string> ReadAll(const TestFolder& folder, const std::string& pattern) {
-  DataSpec data;
+// Every record of the files, as the reader sees them.
+std::vector<std::string> ReadAll(const TestFolder& folder, const DataSpec& data,
+                                 const std::vector<std::string>& files) {
   const auto no_progress = [](int64_t, int64_t) { return absl::OkStatus(); };
-  RUBATO_CHECK_OK(
-      BuildIndex(data, {folder.File(pattern)}, folder.File("index"), no_progress).status());
-  const OpenedData opened = *OpenData(data, folder.File("index"));
+  const std::string index = folder.File("index");
+  RUBATO_CHECK_OK(BuildIndex(data, files, index, no_progress).status());
+  const OpenedData opened = *OpenData(data, index);
   std::vector<std::string> records;
   Batch batch;
   RUBATO_CHECK_OK(
@@ -48,6 +48,10 @@ std::vector<std::string> ReadAll(const TestFolder& folder, const std::string& pa
         return opened.parser->Parse(record, &batch);
       }));
   return records;
+}
+
+std::vector<std::string> ReadAll(const TestFolder& folder, const std::string& pattern) {
+  return ReadAll(folder, DataSpec(), {folder.File(pattern)});
 }
 
 TEST(GenerateCriteoTest, WritesFilesAndTheTruth) {
@@ -110,20 +114,7 @@ TEST(GenerateCriteoTest, AFolderThatCannotBeMadeIsNamed) {
 // Every image of a part with its label behind it, as a job would read them.
 std::vector<std::string> ReadImages(const TestFolder& folder, const std::string& data_folder,
                                     const std::string& part) {
-  const DataSpec data = {.format = "idx"};
-  const auto no_progress = [](int64_t, int64_t) { return absl::OkStatus(); };
-  const std::string index = folder.File("index");
-  RUBATO_CHECK_OK(
-      BuildIndex(data, *FindIdxFiles({data_folder}, part), index, no_progress).status());
-  const OpenedData opened = *OpenData(data, index);
-  std::vector<std::string> records;
-  Batch batch;
-  RUBATO_CHECK_OK(
-      opened.source->Read(0, opened.source->records(), [&](int64_t, absl::string_view record) {
-        records.emplace_back(record);
-        return opened.parser->Parse(record, &batch);
-      }));
-  return records;
+  return ReadAll(folder, {.format = "idx"}, *FindIdxFiles({data_folder}, part));
 }
 
 TEST(GenerateDigitsTest, WritesTheFilesOfMnist) {

@@ -140,6 +140,9 @@ std::vector<JobKey> CourseKeys() {
       {"checkpoint.keep", "complete checkpoints that stay", AT(checkpoint.keep)},
       {"checkpoint.full_every", "one of so many checkpoints is full, the others hold what changed",
        AT(checkpoint.full_every)},
+      {"checkpoint.log_bytes",
+       "also a checkpoint when a server's push log since the last is longer; 0: any length",
+       AT(checkpoint.log_bytes)},
       {"shuffle.tasks", "shuffle the order of tasks in every epoch", AT(shuffle.tasks)},
       {"shuffle.buffer", "records shuffled together within a task; 0: file order",
        AT(shuffle.buffer)},
@@ -152,6 +155,12 @@ std::vector<JobKey> CourseKeys() {
        AT(elastic.not_finite_max)},
       {"elastic.crash_loop_max", "crashes in a row without progress before the job fails",
        AT(elastic.crash_loop_max)},
+  };
+}
+
+// Of one strategy or the other, and of the job as a whole.
+std::vector<JobKey> StrategyKeys() {
+  return {
       {"params.wire", "weights and gradients to and from servers: fp32, bf16 or fp16",
        AT(params.wire)},
       {"params.threads", "threads of a server: workers pull side by side", AT(params.threads)},
@@ -228,7 +237,7 @@ std::string JobKey::Default() const {
 const std::vector<JobKey>& JobKeys() {
   static const std::vector<JobKey>& all = *[] {
     auto* keys = new std::vector<JobKey>(TrainingKeys());
-    for (auto& more : {OptimizerKeys(), CourseKeys()}) {
+    for (auto& more : {OptimizerKeys(), CourseKeys(), StrategyKeys()}) {
       keys->insert(keys->end(), more.begin(), more.end());
     }
     return keys;

@@ -17,6 +17,8 @@ namespace {
 constexpr int64_t kBatchSizeMax = 1 << 24;
 constexpr int64_t kBatchesPerTaskMax = 1 << 24;
 constexpr int64_t kGradientsMax = 1 << 16;
+// A shorter log would be over before a checkpoint is.
+constexpr int64_t kLogBytesMin = 1 << 20;
 constexpr int64_t kToleranceMax = 1 << 10;
 constexpr int64_t kProcessesMax = 4096;
 constexpr int64_t kServersMax = 1024;  // One a partition of the parameters.
@@ -217,7 +219,8 @@ absl::string_view StrategyOf(absl::string_view key) {
   if (key == "servers" || absl::StartsWith(key, "servers.")) return "ps";
   if (key == "mode" || absl::StartsWith(key, "rounds.") || absl::StartsWith(key, "params."))
     return "ps";
-  if (key == "max_inflight" || key == "checkpoint.full_every") return "ps";
+  if (key == "max_inflight" || key == "checkpoint.full_every" || key == "checkpoint.log_bytes")
+    return "ps";
   if (absl::StartsWith(key, "tables.")) return "ps";
   return absl::StartsWith(key, "allreduce.") ? "allreduce" : "";
 }
@@ -268,6 +271,10 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.keep", checkpoint.keep, 1));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.full_every", checkpoint.full_every, 1));
+  if (checkpoint.log_bytes != 0 && checkpoint.log_bytes < kLogBytesMin) {
+    return Invalid("checkpoint.log_bytes", checkpoint.log_bytes,
+                   " is neither 0, for no limit, nor ", kLogBytesMin, " or more");
+  }
   RUBATO_RETURN_IF_ERROR(CheckRange("shuffle.buffer", shuffle.buffer, 0, kBatchSizeMax));
   RUBATO_RETURN_IF_ERROR(CheckElastic(elastic));
   RUBATO_RETURN_IF_ERROR(CheckStrategyKeys(*this));

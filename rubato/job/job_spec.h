@@ -65,6 +65,8 @@ struct CheckpointSpec {
   int64_t keep = 3;         // How many complete ones stay; at least 1.
   int64_t full_every =
       8;  // Servers: so many together are a full one and deltas on it; 1: all full.
+  // Servers: also when what one of them would have to replay is longer; 0: not for that.
+  int64_t log_bytes = int64_t{1} << 30;
   friend bool operator==(const CheckpointSpec&, const CheckpointSpec&) = default;
 };
 

@@ -114,6 +114,10 @@ TEST(ValidateTest, WhatIsWrongWithServersIsNamed) {
        "params.staleness: with mode: sync rounds say how far behind a gradient may be; it goes "
        "with mode: async"},
       {[](JobSpec& s) { s.checkpoint.full_every = 0; }, "checkpoint.full_every: 0 is less than 1"},
+      {[](JobSpec& s) { s.checkpoint.log_bytes = 1000; },
+       "checkpoint.log_bytes: 1000 is neither 0, for no limit, nor 1048576 or more"},
+      {[](JobSpec& s) { s.checkpoint.log_bytes = -1; },
+       "checkpoint.log_bytes: -1 is neither 0, for no limit, nor 1048576 or more"},
       {[](JobSpec& s) { s.servers = 1025; }, "servers: 1025 is more than 1024"},
       {[](JobSpec& s) { s.params.metrics = "here"; },
        "params.metrics: here is no address: write host:port"},

@@ -10,9 +10,14 @@ bool Checkpoints::DueInTraining(int64_t steps) const {
   return spec_.every_steps > 0 && !running() && steps >= next_at_;
 }
 
-void Checkpoints::Begin(int64_t version, int64_t step, bool last) {
+bool Checkpoints::DueByLog(int64_t bytes) const {
+  return spec_.log_bytes > 0 && !running() && bytes > spec_.log_bytes;
+}
+
+void Checkpoints::Begin(int64_t version, int64_t step, bool last, std::string cause) {
   wanted_ = version;
   step_ = step;
+  cause_ = std::move(cause);
   last_begun_ = last;
   if (spec_.every_steps > 0) next_at_ = (step / spec_.every_steps + 1) * spec_.every_steps;
 }

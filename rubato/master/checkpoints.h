@@ -3,6 +3,7 @@
 #define RUBATO_MASTER_CHECKPOINTS_H_
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -22,13 +23,16 @@ class Checkpoints {
  public:
   explicit Checkpoints(const CheckpointSpec& spec);
 
-  // One is written at a time: every `every_steps`, and a last one, after which nothing changes.
+  // One is written at a time: every `every_steps`, when a server would have to replay more than
+  // `log_bytes`, and a last one, after which nothing changes.
   bool DueInTraining(int64_t steps) const;
+  bool DueByLog(int64_t bytes) const;
   bool running() const { return wanted_ > complete(); }
   bool LastBegun() const { return last_begun_; }
   bool LastDone() const { return last_begun_ && !running(); }
-  int64_t wanted() const { return wanted_; }  // The newest version asked for.
-  int64_t step() const { return step_; }      // Committed when it was.
+  int64_t wanted() const { return wanted_; }           // The newest version asked for.
+  int64_t step() const { return step_; }               // Committed when it was.
+  const std::string& cause() const { return cause_; }  // Why it was; empty: see the job.
   // The version on which that may build, which all servers have; 0: it is to be a full one.
   int64_t base() const;
   // The newest version all servers have; 0 for none.
@@ -41,7 +45,7 @@ class Checkpoints {
   // The version that was dropped last for having more than `keep`; 0 for none.
   int64_t dropped() const { return dropped_; }
 
-  void Begin(int64_t version, int64_t step, bool last);
+  void Begin(int64_t version, int64_t step, bool last, std::string cause = "");
   // Returns whether an old version is to be removed: dropped().
   bool Complete(int64_t version, const SavedState& saved = {});
   // `version` is complete, and the one to keep whatever comes after it.
@@ -53,6 +57,7 @@ class Checkpoints {
   CheckpointSpec spec_;
   int64_t wanted_ = 0;
   int64_t step_ = 0;
+  std::string cause_;
   int64_t next_at_ = 0;  // The step at which the next is due.
   bool last_begun_ = false;
   std::vector<std::pair<int64_t, SavedState>> kept_;  // Complete, oldest first.

@@ -34,7 +34,7 @@ enum class EntryKind : uint8_t {
   kStopRequested = 14,    // value: 1 with a checkpoint.
   kEvaluationBegan = 15,  // value: number; incarnation: 1 if over the final weights.
   kEndedEarly = 16,       // Training stops: the model gets no better.
-  kCheckpointBegan = 17,  // value: version; incarnation: 1 if the last one.
+  kCheckpointBegan = 17,  // value: version; incarnation: 1 if the last one; text: why.
   // value: version. Allreduce also: id: the worker that wrote it, incarnation: steps, task:
   // records.
   kCheckpointComplete = 18,

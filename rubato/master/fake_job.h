@@ -144,7 +144,8 @@ class FakeJob {
                                                .incarnation = incarnation,
                                                .view = server_view[static_cast<size_t>(id)],
                                                .applied = disks[static_cast<size_t>(id)],
-                                               .checkpointed = checkpointed},
+                                               .checkpointed = checkpointed,
+                                               .log_bytes = log_bytes[static_cast<size_t>(id)]},
                                now));
     server_view[static_cast<size_t>(id)] = reply.view.number;
     return reply;
@@ -176,6 +177,7 @@ class FakeJob {
   std::vector<std::map<int64_t, IntervalSet>> disks{3};
   std::vector<int64_t> server_view = {0, 0, 0};
   int64_t checkpointed = 0;
+  std::vector<int64_t> log_bytes = {0, 0, 0};
   EvaluationSums sums;
   std::vector<LaunchProcess> launched;
   std::vector<SignalProcess> signalled;

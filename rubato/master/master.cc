@@ -145,7 +145,10 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
   server.heard = now;
   // Heartbeats may overtake each other; within one life nothing a server tells goes back.
   const int64_t view = std::max(server.last.view, heartbeat.view);
-  if (heartbeat.pushes >= server.last.pushes) server.last = heartbeat;
+  if (heartbeat.pushes >= server.last.pushes &&
+      heartbeat.checkpointed >= server.last.checkpointed) {
+    server.last = heartbeat;
+  }
   server.last.view = view;
   server.checkpointed = std::max(server.checkpointed, heartbeat.checkpointed);
   HearMove(heartbeat, now);

@@ -121,9 +121,15 @@ void Master::AdvanceCheckpoint(absl::Time now) {
     if (all) CompleteCheckpoint({}, now);
     return;
   }
-  const bool due =
-      !stop_requested_ && !ledger_.finished() && checkpoints_.DueInTraining(ledger_.steps());
-  if (due) BeginCheckpoint(/*last=*/false, now);
+  if (stop_requested_ || ledger_.finished()) return;
+  if (checkpoints_.DueInTraining(ledger_.steps())) return BeginCheckpoint(/*last=*/false, now);
+  for (int64_t id = 0; id < ActiveServers(); ++id) {  // One that leaves cuts its log no more.
+    const ServerMember& server = members_.servers()[static_cast<size_t>(id)];
+    if (!server.registered || !checkpoints_.DueByLog(server.last.log_bytes)) continue;
+    const std::string why = absl::StrCat("the push log of server ", id, ", ", server.last.log_bytes,
+                                         " bytes, passes checkpoint.log_bytes");
+    return BeginCheckpoint(/*last=*/false, now, why);
+  }
 }
 
 void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
@@ -142,18 +148,20 @@ void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
   Say(now, "checkpoint_complete",
       {{"version", version}, {"step", together() ? saved.steps : checkpoints_.step()}},
       !checkpoints_.LastBegun()
-          ? evaluations_.BestUnsaved()
+          ? !checkpoints_.cause().empty() ? checkpoints_.cause()
+            : evaluations_.BestUnsaved()
                 ? "the best weights so far"
                 : absl::StrCat("every ", options_.job.checkpoint.every_steps, " steps")
       : stop_requested_ ? "the job stops"
                         : "training is over");
 }
 
-void Master::BeginCheckpoint(bool last, absl::Time now) {
+void Master::BeginCheckpoint(bool last, absl::Time now, const std::string& cause) {
   if (members_.view().move.number > 0) return;  // Asked again when that is over.
   Record({.kind = EntryKind::kCheckpointBegan,
           .incarnation = last ? 1 : 0,
-          .value = checkpoints_.wanted() + 1},
+          .value = checkpoints_.wanted() + 1,
+          .text = cause},
          now);
 }
 

@@ -214,7 +214,7 @@ void Master::ApplyToCourse(const JournalEntry& entry, absl::Time now) {
       ledger_.EndEarly();
       break;
     case EntryKind::kCheckpointBegan:
-      checkpoints_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1);
+      checkpoints_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1, entry.text);
       break;
     case EntryKind::kCheckpointComplete:
       checkpoints_.Complete(entry.value, {.writer = WorkerId(entry.id),

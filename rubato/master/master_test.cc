@@ -347,6 +347,46 @@ TEST(MasterTest, CheckpointsCompleteWhenEveryServerHasThemAndOldOnesGo) {
   EXPECT_THAT(job.kept, ElementsAre(2, 3));
 }
 
+// A log that nothing cuts would make the next recovery as long as the job.
+TEST(MasterTest, ALongLogMakesACheckpoint) {
+  MasterOptions options = SmallJob();
+  options.job.checkpoint = {.log_bytes = 1 << 20};
+  FakeJob job(options);
+  job.JoinServers();
+  job.JoinWorker(0);
+  const Task task = job.Lease(0).task;
+  job.Commit(0, task, task.end);
+  job.log_bytes = {1 << 20, 1 << 20, 5 << 20};  // Nobody is the third server.
+  job.BeatServers();
+  EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, 0);
+  ++job.log_bytes[1];
+  job.BeatServers();
+  EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, 1);
+  // The one before it overtook the beat in which the server had written it: no other begins.
+  job.checkpointed = 1;
+  job.log_bytes = {0, 0, 0};
+  job.BeatServers();
+  EXPECT_THAT(job.causes["checkpoint_complete"],
+              HasSubstr("the push log of server 1, 1048577 bytes, passes checkpoint.log_bytes"));
+  job.checkpointed = 0;
+  job.log_bytes = {0, 2 << 20, 0};
+  job.BeatServers();
+  EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, 1);
+  job.checkpointed = 1;
+  EXPECT_EQ(job.BeatServer(1).checkpoint_wanted, 2);  // This one is of now.
+}
+
+TEST(MasterTest, ALogMayBeOfAnyLength) {
+  MasterOptions options = SmallJob();
+  options.job.checkpoint = {.log_bytes = 0};
+  FakeJob job(options);
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.log_bytes = {int64_t{1} << 50, 0, 0};
+  job.BeatServers();
+  EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, 0);
+}
+
 TEST(CheckpointsTest, OneOfSoManyIsFull) {
   for (const int64_t full_every : {1, 2, 3, 8}) {
     Checkpoints checkpoints({.every_steps = 2, .keep = 2, .full_every = full_every});

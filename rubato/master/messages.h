@@ -165,6 +165,7 @@ struct ServerHeartbeat {
   int64_t duplicates = 0;    // Pushes recognised as already applied.
   int64_t fenced = 0;        // Pushes refused for their view.
   int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
+  int64_t log_bytes = 0;     // Logged since the cut of that: what its next life would replay.
   int64_t moved = 0;         // The move whose partitions the receiver has wholly on disk; or 0.
   int64_t move_rows = 0;     // Sent in it.
   int64_t uneven = 0;        // Positions applied to some partitions here, and not to all.

@@ -22,6 +22,7 @@ SwimMessage Telling(SwimMessage::Kind kind, std::vector<Rumour> rumours) {
   return message;
 }
 
+constexpr size_t kToldMax = 32;     // Of a suspicion, by whoever has it first.
 constexpr size_t kErrandsMax = 64;  // Requests beyond this are forgotten: they time out anyway.
 
 }  // namespace
@@ -167,6 +168,10 @@ void Swim::Hear(const Rumour& rumour, absl::Time now) {
     // The death of a stranger is no news; taking it up would keep it going round for ever.
     if (rumour.health >= Health::kDead) return;
     it = known_.emplace(rumour.member.id, Known{rumour.member}).first;
+    // Somewhere in the round that runs: all who hear of it now may have begun theirs together, and
+    // nobody would probe it until the next.
+    round_.insert(round_.begin() + static_cast<int64_t>(rng_.Below(round_.size() + 1)),
+                  rumour.member.id);
     return SetHealth(it->second, rumour.health, rumour.incarnation, now);
   }
   Known& known = it->second;
@@ -270,7 +275,17 @@ void Swim::AskOthers(absl::Time now) {
 
 void Swim::MissProbe(const GroupMember& target, absl::Time now) {
   Known& known = known_.at(target.id);
-  if (known.health == Health::kAlive) SetHealth(known, Health::kSuspect, known.incarnation, now);
+  if (known.health != Health::kAlive) return;
+  SetHealth(known, Health::kSuspect, known.incarnation, now);
+  // Rumours reach most at once and some late, and a suspicion runs from when it was heard: the one
+  // who proposes the next view must not be the last. In large groups, rumours must do.
+  std::vector<GroupMember> others = Others(/*with_dead=*/false);
+  rng_.Shuffle(others);
+  if (others.size() > kToldMax) others.resize(kToldMax);
+  const Rumour suspicion{known.member, known.health, known.incarnation};
+  for (const GroupMember& other : others) {
+    SendTo(other.address, Telling(SwimMessage::Kind::kGossip, {suspicion}));
+  }
 }
 
 void Swim::Gossip() {

@@ -9,6 +9,7 @@ SwimOptions SwimOptions::Loopback() {
   options.probe_period = absl::Milliseconds(200);
   options.probe_timeout = absl::Milliseconds(60);
   options.indirect_probes = 1;
+  options.suspicion_factor = 2;
   options.gossip_period = absl::Milliseconds(20);
   options.push_pull_period = absl::Seconds(2);
   return options;

@@ -11,16 +11,16 @@ namespace rubato {
 // period in each direction, whatever the size of the group. A silent member (frozen, or behind a
 // dead link: a killed process is noticed by its closed socket) is dropped by all after about
 //
-//     probe_period * (1 to 2, until someone probes it, + 1, the probe)
+//     probe_period * (0 to 1, and seldom more, until someone probes it, + 1, the probe)
 //       + probe_period * suspicion_factor * max(1, log10(n))
 //
 // A smaller `suspicion_factor` drops sooner and errs more often; an error costs a view change
 // and a copy of the state.
 struct SwimOptions {
-  absl::Duration probe_period = absl::Milliseconds(400);
-  absl::Duration probe_timeout = absl::Milliseconds(120);  // Then others are asked to try.
+  absl::Duration probe_period = absl::Milliseconds(200);
+  absl::Duration probe_timeout = absl::Milliseconds(100);  // Then others are asked to try.
   int indirect_probes = 2;
-  double suspicion_factor = 2;
+  double suspicion_factor = 2.5;
   absl::Duration gossip_period = absl::Milliseconds(100);  // Only while there is news.
   int gossip_fanout = 3;
   // The whole table, exchanged with one other, dead or alive: what finds the other half again
@@ -31,9 +31,10 @@ struct SwimOptions {
   absl::Duration forget_after = absl::Minutes(10);  // How long the dead are remembered.
 
   // Processes of one machine. 8 members: 10 packets/s each in both directions together, a frozen
-  // one is dropped after 0.8-1.2 s.
+  // one is dropped after 0.7-1.4 s.
   static SwimOptions Loopback();
-  // One data centre. 8 members: 5 packets/s each; a frozen one is dropped after 1.6-2.4 s.
+  // One data centre. 8 members: 10 packets/s each; a frozen one is dropped after 0.8-1.8 s, within
+  // a lease of 2 s.
   static SwimOptions Lan();
   // Between continents. 8 members: 1 packet/s each; a frozen one is dropped after 10-14 s.
   static SwimOptions Wan();

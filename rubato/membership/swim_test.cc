@@ -16,14 +16,15 @@ using ::testing::ElementsAre;
 // Members that reach each other at once, except over the links that are cut.
 class Village {
  public:
-  explicit Village(int count, SwimOptions options = SwimOptions::Loopback()) : options_(options) {
+  explicit Village(int count, SwimOptions options = SwimOptions::Loopback(), uint64_t seed = 0)
+      : options_(options), seed_(seed) {
     for (int i = 0; i < count; ++i) Arrive();
   }
 
   int Arrive() {
     const int i = static_cast<int>(swims_.size());
     const GroupMember self{MemberId(i), absl::StrCat("house-", i)};
-    swims_.push_back(std::make_unique<Swim>(self, options_, Rng(i)));
+    swims_.push_back(std::make_unique<Swim>(self, options_, Rng(Mix(seed_, i))));
     if (i > 0) swims_[i]->Join({"house-0"}, now_);
     return i;
   }
@@ -65,6 +66,7 @@ class Village {
   }
 
   SwimOptions options_;
+  const uint64_t seed_;
   absl::Time now_ = absl::UnixEpoch();
   std::vector<std::unique_ptr<Swim>> swims_;
 };
@@ -73,6 +75,42 @@ TEST(SwimTest, EveryoneHearsOfEveryoneThroughOneSeed) {
   Village village(5);
   village.RunFor(absl::Seconds(2));
   for (int i = 0; i < 5; ++i) EXPECT_THAT(village.SeenBy(i), ElementsAre(0, 1, 2, 3, 4));
+}
+
+// How long all others take to miss the last of `members`, at worst: it fell silent this long after
+// it came, and they had been together for a while.
+absl::Duration WorstTimeToMiss(int members, const SwimOptions& options, absl::Duration after) {
+  absl::Duration worst;
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    Village village(members - 1, options, seed);
+    village.RunFor(absl::Seconds(3) + absl::Milliseconds(seed * 35));
+    const int silent = village.Arrive();
+    village.RunFor(after);
+    village.stopped.insert(silent);
+    const absl::Time then = village.now();
+    const auto missed = [&] {
+      for (int i = 0; i < silent; ++i) {
+        if (village[i].health(MemberId(silent)) < Health::kDead) return false;
+      }
+      return true;
+    };
+    while (!missed()) village.RunFor(absl::Milliseconds(20));
+    worst = std::max(worst, village.now() - then);
+  }
+  return worst;
+}
+
+// Whoever proposes the next view has to see it too, and everyone within the lease of 2 s, whatever
+// the order of the probes.
+TEST(SwimTest, NobodyTakesLongerThanTheLeaseToMissASilentMember) {
+  for (const SwimOptions& options : {SwimOptions::Loopback(), SwimOptions::Lan()}) {
+    for (const int members : {2, 3, 8, 16}) {
+      for (const absl::Duration after : {absl::Milliseconds(300), absl::Seconds(3)}) {
+        EXPECT_LT(WorstTimeToMiss(members, options, after), absl::Milliseconds(1900))
+            << members << " members, the last there for " << after;
+      }
+    }
+  }
 }
 
 TEST(SwimTest, ASilentMemberIsDroppedWithinTheStatedTime) {

@@ -16,9 +16,30 @@ const Standing* Find(const std::vector<Standing>& standings, MemberId id) {
   return nullptr;
 }
 
+bool CanBegin(const Standing& standing, int64_t step) {
+  return standing.applied <= step && step <= standing.voted;
+}
+
 bool HasCaughtUp(const Standing* standing, int64_t step) {
-  return standing != nullptr && standing->applied >= 0 &&
-         (standing->applied == step || (standing->applied == step - 1 && standing->voted == step));
+  return standing != nullptr && standing->applied >= 0 && CanBegin(*standing, step);
+}
+
+// See NextView. The first step, or the one after it, whichever suits more of the holders who stay.
+int64_t FirstStep(const GroupView& old, const ViewChange& change) {
+  std::optional<int64_t> held;  // All have its sum.
+  int now = 0, later = 0;
+  for (int i = 0; i < old.holders; ++i) {
+    const Standing* standing = Find(change.standings, old.members[i].id);
+    if (standing != nullptr) held = std::min(standing->voted, held.value_or(standing->voted));
+  }
+  if (!held) return old.step;
+  for (int i = 0; i < old.holders; ++i) {
+    const Standing* standing = Find(change.standings, old.members[i].id);
+    if (standing == nullptr || change.leaving.contains(old.members[i].id)) continue;
+    now += CanBegin(*standing, *held) ? 1 : 0;
+    later += CanBegin(*standing, *held + 1) ? 1 : 0;
+  }
+  return std::max(old.step, *held + (later > 0 && later >= now ? 1 : 0));
 }
 
 }  // namespace
@@ -86,19 +107,17 @@ const char* Name(LossReason reason) {
 bool IsProof(LossReason reason) { return reason <= LossReason::kExit; }
 
 GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug) {
-  GroupView next{.number = old.number + 1, .step = old.step, .parent = old.Mark()};
-  std::optional<int64_t> held;  // The step whose sum all have.
+  GroupView next{.number = old.number + 1, .parent = old.Mark()};
+  next.step = FirstStep(old, change);
   for (int i = 0; i < old.holders; ++i) {
     const Standing* standing = Find(change.standings, old.members[i].id);
     if (standing == nullptr) continue;
-    if (bug == RingBug::kSourceIsRankZero) {
-      if (next.members.empty()) next.step = standing->applied;
-    } else {
-      held = std::min(standing->voted, held.value_or(standing->voted));
+    if (bug == RingBug::kSourceIsRankZero && next.members.empty()) next.step = standing->applied;
+    const bool stays = !change.leaving.contains(old.members[i].id);
+    if (stays && (bug != RingBug::kNone || CanBegin(*standing, next.step))) {
+      next.members.push_back(old.members[i]);
     }
-    if (!change.leaving.contains(old.members[i].id)) next.members.push_back(old.members[i]);
   }
-  next.step = std::max(next.step, held.value_or(next.step));
   std::vector<GroupMember> learners;
   for (int i = old.holders; i < old.size(); ++i) {
     const GroupMember& member = old.members[i];

@@ -68,6 +68,7 @@ struct Loss {
 // What a member says when it lets go of a view: from these the next one is made.
 struct Standing {
   GroupMember member;
+  // It can begin a view at any step between these.
   int64_t applied = 0;  // Steps up to this one are in its weights.
   int64_t voted = 0;    // The last step whose whole sum it holds: `applied` or one more.
 };
@@ -81,6 +82,10 @@ enum class RingBug : uint8_t {
   kForgetPromises,    // A member accepts any ballot.
   kForgetJournal,     // A restarted master has lost the last view that it issued.
   kVotesStay,         // Whoever lets go leaves its vote where others count it.
+  kVoteMissed,        // Whoever waits for a sum waits for marks, not for the votes others count.
+  kAskedAgain,        // Whoever asks again about a step takes its sum for lost.
+  kBelieveEarly,      // A step counts as committed with one's own sum of it.
+  kStayAhead,         // Whoever has applied a step that the next view redoes stays in it.
 };
 
 // What the next view is made of.
@@ -93,8 +98,10 @@ struct ViewChange {
 
 // The view after `old`: holders with a standing in their old order, then learners who have caught
 // up, then those still learning, then newcomers. It begins at the step whose sum every holder with
-// a standing has. If anyone finished a step, all had voted for it, so this is at or after every
-// finished step: none is ever undone. A holder without a standing is out.
+// a standing has. If anyone knows a step to be committed, all had voted for it, so this is at or
+// after every such step: none is ever undone. Where steps are applied before that is known
+// (GroupOptions::early_apply), some may be a step further: then the view begins where most are,
+// and the others are out, as is a holder without a standing.
 GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug = RingBug::kNone);
 
 }  // namespace rubato

@@ -61,6 +61,26 @@ TEST(NextViewTest, WhoLeavesStillTellsHowFarItCame) {
   EXPECT_EQ(Plain(next), ViewOf(3, {2}, 1, 4)) << next.ToString();
 }
 
+// Two have applied step 5 before it was known to stay, and the third lacks its sum: nobody can be
+// asked to undo or to guess, so the view goes on with the more of them.
+TEST(NextViewTest, OfThoseWhoPartedTheMoreGoOn) {
+  const GroupView old = ViewOf(2, {1, 2, 3}, 3, 3);
+  const auto next = [&](std::vector<Standing> standings, std::set<MemberId> leaving) {
+    return Plain(NextView(old, {.standings = std::move(standings), .leaving = leaving}));
+  };
+  const Standing ahead[] = {{M(1), 5, 5}, {M(2), 5, 5}, {M(3), 5, 5}};
+  const Standing behind[] = {{M(1), 4, 4}, {M(2), 4, 4}, {M(3), 4, 4}};
+  EXPECT_EQ(next({ahead[0], ahead[1], behind[2]}, {}), ViewOf(3, {1, 2}, 2, 5));
+  EXPECT_EQ(next({ahead[0], behind[1], behind[2]}, {}), ViewOf(3, {2, 3}, 2, 4));
+  EXPECT_EQ(next({behind[0], ahead[1]}, {}), ViewOf(3, {2}, 1, 5)) << "nothing is redone in vain";
+  // One who holds the sum and has not applied it can go either way.
+  EXPECT_EQ(next({{M(1), 4, 5}, ahead[1], behind[2]}, {}), ViewOf(3, {1, 2}, 2, 5));
+  EXPECT_EQ(next({{M(1), 4, 5}, behind[1], behind[2]}, {}), ViewOf(3, {1, 2, 3}, 3, 4));
+  // Whoever goes takes its state along.
+  EXPECT_EQ(next({ahead[0], ahead[1], behind[2]}, {MemberId(1), MemberId(2)}),
+            ViewOf(3, {3}, 1, 4));
+}
+
 // Views over detectors that believe what the test says; packets wait until the test moves them.
 class Assembly {
  public:

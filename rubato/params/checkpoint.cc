@@ -1,6 +1,8 @@
 #include "rubato/params/checkpoint.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "rubato/base/bytes.h"
@@ -15,9 +17,107 @@ constexpr size_t kStepBytes = size_t{1} << 20;
 constexpr uint64_t kStepEntries = 1 << 16;
 constexpr size_t kStepLookups = 1 << 13;
 
-constexpr size_t kCountBytes = sizeof(uint64_t) + sizeof(uint32_t);
+void PutIds(ByteWriter& writer, uint32_t table, size_t row_floats, absl::Span<const uint64_t> ids) {
+  writer.Put<uint32_t>(table);
+  writer.Put<uint32_t>(static_cast<uint32_t>(row_floats));
+  writer.Put<uint64_t>(ids.size());
+  writer.PutSpan<uint64_t>(ids);
+}
+
+// Ids of a table, each with as many values, that are copied and wait to be written, however many
+// they are, in steps.
+template <typename T>
+class Waiting {
+ public:
+  struct Shape {
+    RecordKind kind;
+    uint32_t table;
+    size_t row_floats;  // As the record says.
+    size_t values;      // Of each id.
+  };
+  explicit Waiting(const Shape& shape) : shape_(shape) {}
+
+  void Add(uint64_t id, const T* values) {
+    ids_.push_back(id);
+    values_.insert(values_.end(), values, values + shape_.values);
+  }
+  size_t bytes() const { return (ids_.size() - done_) * each_bytes(); }
+  uint64_t written() const { return written_; }
+
+  // A step's worth at most.
+  absl::Status WriteSome(RecordSink& sink) {
+    const size_t some = std::min(ids_.size() - done_, 1 + kStepBytes / each_bytes());
+    if (some == 0) return absl::OkStatus();
+    std::string body;
+    body.reserve(sizeof(CheckpointIdsHead) + some * each_bytes());
+    ByteWriter writer(body);
+    PutIds(writer, shape_.table, shape_.row_floats, absl::MakeConstSpan(ids_).subspan(done_, some));
+    writer.PutSpan<T>(absl::MakeConstSpan(values_).subspan(done_ * shape_.values,  //
+                                                           some * shape_.values));
+    written_ += some;
+    done_ += some;
+    if (done_ == ids_.size()) {
+      ids_.clear();
+      values_.clear();
+      done_ = 0;
+    }
+    return sink.Append(shape_.kind, body);
+  }
+
+ private:
+  size_t each_bytes() const { return sizeof(uint64_t) + shape_.values * sizeof(T); }
+
+  const Shape shape_;
+  std::vector<uint64_t> ids_;  // Those before `done_` are written.
+  std::vector<T> values_;
+  size_t done_ = 0;
+  uint64_t written_ = 0;  // In all.
+};
 
 }  // namespace
+
+// The dense weights as of the cut, in the order of their slices: each as it still is, or as it was
+// copied before it moved.
+class CheckpointWriter::DenseCut : public Shard::DenseObserver {
+ public:
+  DenseCut(Shard& shard, std::vector<int64_t> slices, bool delta)
+      : shard_(shard), slices_(std::move(slices)) {
+    if (delta) {
+      ByteWriter writer(body_);
+      writer.Put<uint64_t>(slices_.size());
+      writer.PutSpan<int64_t>(slices_);
+    }
+    shard_.dense_observer_ = this;
+  }
+  ~DenseCut() override { shard_.dense_observer_ = nullptr; }
+
+  void BeforeUpdate(int64_t slice, const Shard::DenseSlice& values) override {
+    const bool waits = std::binary_search(slices_.begin() + static_cast<ptrdiff_t>(written_),
+                                          slices_.end(), slice);
+    if (waits) saved_.try_emplace(slice, values);
+  }
+
+  // True when the last slice is written.
+  absl::StatusOr<bool> Step(RecordSink& sink) {
+    body_.reserve(body_.size() + kStepBytes);
+    ByteWriter writer(body_);
+    while (written_ < slices_.size() && body_.size() < kStepBytes) {
+      const int64_t slice = slices_[written_++];
+      const auto saved = saved_.find(slice);
+      writer.PutSpan<float>(saved == saved_.end() ? shard_.dense_.at(slice) : saved->second);
+      if (saved != saved_.end()) saved_.erase(saved);
+    }
+    RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointDense, std::exchange(body_, {})));
+    return written_ == slices_.size();
+  }
+
+ private:
+  Shard& shard_;
+  const std::vector<int64_t> slices_;  // In order.
+  size_t written_ = 0;
+  std::string body_;  // Of the next record, so far.
+  std::map<int64_t, Shard::DenseSlice> saved_;
+};
 
 // One table as of the cut: rows with a number below `rows_`, each either still as it was, or
 // copied aside before it changed.
@@ -29,7 +129,15 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
         rows_(table.row_numbers()),
         span_(span),
         delta_(delta),
-        changes_(table.changes().Cut(rows_)) {
+        changes_(table.changes().Cut(rows_)),
+        waiting_rows_({.kind = RecordKind::kCheckpointRows,
+                       .table = number,
+                       .row_floats = table.row_floats(),
+                       .values = table.row_floats()}),
+        waiting_counts_({.kind = RecordKind::kCheckpointCounted,
+                         .table = number,
+                         .row_floats = 0,
+                         .values = 1}) {
     saved_.resize((rows_ + 63) / 64);
     // Stretches of the line that hold about a step's worth of rows.
     const uint64_t rows = delta ? changes_.rows() : table.rows();
@@ -82,15 +190,16 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
       next_key_ = first + stretch_;
       all_written_ = last;
     }
-    RUBATO_RETURN_IF_ERROR(FlushSome(sink));
+    RUBATO_RETURN_IF_ERROR(waiting_counts_.WriteSome(sink));
+    RUBATO_RETURN_IF_ERROR(waiting_rows_.WriteSome(sink));
     return all_written_ && pending_bytes() == 0;
   }
 
   // What was written, for the end of a delta.
   void PutTotals(ByteWriter& writer) const {
     writer.Put<uint64_t>(changes_.gone().size());
-    writer.Put<uint64_t>(counted_flushed_);
-    writer.Put<uint64_t>(rows_flushed_);
+    writer.Put<uint64_t>(waiting_counts_.written());
+    writer.Put<uint64_t>(waiting_rows_.written());
   }
 
  private:
@@ -102,7 +211,7 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
       const auto some = absl::MakeConstSpan(gone).subspan(gone_written_, kStepBytes / 8);
       std::string body;
       ByteWriter writer(body);
-      PutIds(writer, 0, some);
+      PutIds(writer, number_, 0, some);
       gone_written_ += some.size();
       return sink.Append(RecordKind::kCheckpointGone, body);
     }
@@ -113,71 +222,14 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
       if (!table_.Has(PartitionOf(PointOf(id))) || !recounted_.insert(id).second) continue;
       if (const uint32_t count = table_.Find(id).count; count > 0) TakeCount(id, count);
     }
-    RUBATO_RETURN_IF_ERROR(FlushSomeCounted(sink));
-    lists_written_ = counted_looked_ == counted.size() && counted_ids_.empty();
+    RUBATO_RETURN_IF_ERROR(waiting_counts_.WriteSome(sink));
+    lists_written_ = counted_looked_ == counted.size() && waiting_counts_.bytes() == 0;
     return absl::OkStatus();
   }
 
-  void TakeCount(uint64_t id, uint32_t count) {
-    counted_ids_.push_back(id);
-    counts_.push_back(count);
-  }
-  void PutIds(ByteWriter& writer, size_t row_floats, absl::Span<const uint64_t> ids) const {
-    writer.Put<uint32_t>(number_);
-    writer.Put<uint32_t>(static_cast<uint32_t>(row_floats));
-    writer.Put<uint64_t>(ids.size());
-    writer.PutSpan<uint64_t>(ids);
-  }
-  void Take(uint64_t id, uint32_t number) {
-    ids_.push_back(id);
-    const float* row = table_.row(number);
-    copies_.insert(copies_.end(), row, row + table_.row_floats());
-  }
-
-  size_t pending_bytes() const {
-    return (ids_.size() - ids_written_) * row_bytes() +
-           (counted_ids_.size() - counts_written_) * kCountBytes;
-  }
-  size_t row_bytes() const { return sizeof(uint64_t) + table_.row_floats() * sizeof(float); }
-
-  // Of each kind a step's worth at most.
-  absl::Status FlushSome(RecordSink& sink) {
-    RUBATO_RETURN_IF_ERROR(FlushSomeCounted(sink));
-    const size_t rows = std::min(ids_.size() - ids_written_, 1 + kStepBytes / row_bytes());
-    if (rows == 0) return absl::OkStatus();
-    const size_t floats = table_.row_floats();
-    std::string body;
-    body.reserve(sizeof(CheckpointIdsHead) + rows * row_bytes());
-    ByteWriter writer(body);
-    PutIds(writer, floats, absl::MakeConstSpan(ids_).subspan(ids_written_, rows));
-    writer.PutSpan<float>(
-        absl::MakeConstSpan(copies_).subspan(ids_written_ * floats, rows * floats));
-    rows_flushed_ += rows;
-    ids_written_ += rows;
-    if (ids_written_ == ids_.size()) {
-      ids_.clear();
-      copies_.clear();
-      ids_written_ = 0;
-    }
-    return sink.Append(RecordKind::kCheckpointRows, body);
-  }
-
-  absl::Status FlushSomeCounted(RecordSink& sink) {
-    const size_t some = std::min(counted_ids_.size() - counts_written_, kStepBytes / kCountBytes);
-    if (some == 0) return absl::OkStatus();
-    std::string body;
-    ByteWriter writer(body);
-    PutIds(writer, 0, absl::MakeConstSpan(counted_ids_).subspan(counts_written_, some));
-    writer.PutSpan<uint32_t>(absl::MakeConstSpan(counts_).subspan(counts_written_, some));
-    counted_flushed_ += some;
-    counts_written_ += some;
-    if (counts_written_ == counted_ids_.size()) {
-      counted_ids_.clear();
-      counts_.clear();
-      counts_written_ = 0;
-    }
-    return sink.Append(RecordKind::kCheckpointCounted, body);
-  }
+  void TakeCount(uint64_t id, uint32_t count) { waiting_counts_.Add(id, &count); }
+  void Take(uint64_t id, uint32_t number) { waiting_rows_.Add(id, table_.row(number)); }
+  size_t pending_bytes() const { return waiting_rows_.bytes() + waiting_counts_.bytes(); }
 
   EmbeddingTable& table_;
   const uint32_t number_;
@@ -188,18 +240,13 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   bool published_ = false;
   size_t gone_written_ = 0, counted_looked_ = 0;  // Of the changes.
   bool lists_written_ = false;
-  uint64_t rows_flushed_ = 0, counted_flushed_ = 0;
   uint64_t stretch_ = 0;   // Keys a step.
   uint64_t next_key_ = 0;  // Rows of smaller keys are written.
   bool all_written_ = false;
   std::vector<uint64_t> saved_;  // A bit a row: copied aside.
-  std::vector<uint64_t> ids_;    // Copied, and from `ids_written_` on not yet flushed.
-  std::vector<float> copies_;
-  size_t ids_written_ = 0;
+  Waiting<float> waiting_rows_;
   absl::flat_hash_set<uint64_t> recounted_;  // Ids counted since the cut. Never iterated.
-  std::vector<uint64_t> counted_ids_;        // As of the cut, not yet flushed, as above.
-  std::vector<uint32_t> counts_;
-  size_t counts_written_ = 0;
+  Waiting<uint32_t> waiting_counts_;         // As of the cut.
 };
 
 CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
@@ -207,16 +254,11 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
   const bool delta = name.base > 0;
   RUBATO_CHECK(!delta || shard.changes_known());
   shard.changes_.Cut();
-  ByteWriter dense(dense_);
   std::vector<int64_t> slices;
   for (const auto& [s, slice] : shard.dense_) {
     if (!delta || changes_.HasSlice(s)) slices.push_back(s);
   }
-  if (delta) {
-    dense.Put<uint64_t>(slices.size());
-    dense.PutSpan<int64_t>(slices);
-  }
-  for (const int64_t s : slices) dense.PutSpan<float>(shard.dense_.at(s));
+  dense_ = std::make_unique<DenseCut>(shard, std::move(slices), delta);
   ByteWriter writer(head_);
   writer.Put<int64_t>(name.version);
   writer.Put<int64_t>(name.first_segment);
@@ -262,10 +304,11 @@ absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
           name_.base > 0 ? RecordKind::kCheckpointDelta : RecordKind::kCheckpointHead, head_));
       stage_ = Stage::kDense;
       return false;
-    case Stage::kDense:
-      RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointDense, dense_));
-      stage_ = Stage::kStaged;
+    case Stage::kDense: {
+      RUBATO_ASSIGN_OR_RETURN(const bool dense_done, dense_->Step(sink));
+      if (dense_done) stage_ = Stage::kStaged;
       return false;
+    }
     case Stage::kStaged:
       for (size_t bytes = 0; bytes < kStepBytes && staged_written_ < staged_.size();) {
         const std::string& body = staged_[staged_written_++];

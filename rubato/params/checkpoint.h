@@ -74,6 +74,7 @@ class CheckpointWriter {
 
  private:
   class TableCut;
+  class DenseCut;
   enum class Stage { kHead, kDense, kStaged, kRows, kEnd, kDone };
 
   Shard& shard_;
@@ -82,7 +83,7 @@ class CheckpointWriter {
   bool published_ = false;
   Stage stage_ = Stage::kHead;
   std::string head_;
-  std::string dense_;  // All slices, or those that changed.
+  std::unique_ptr<DenseCut> dense_;
   std::vector<std::string> staged_;
   size_t staged_written_ = 0;
   std::vector<std::unique_ptr<TableCut>> tables_;

@@ -174,22 +174,23 @@ absl::Status CheckpointReader::CheckSize(const Declaration& declaration) const {
   return absl::OkStatus();
 }
 
+// One record, or several that follow each other, each with some of the slices.
 absl::Status CheckpointReader::AddDense(absl::string_view body) {
-  if (!head_.has_value() || dense_) return absl::DataLossError("dense weights out of place");
-  dense_ = true;
+  if (!head_.has_value() || DenseRead()) return absl::DataLossError("dense weights out of place");
   const int64_t size = head_->declaration.empty() ? 0 : shard_.declaration_->signature.dense_size;
-  std::vector<int64_t> slices;
-  if (delta()) {
+  if (!slices_.has_value() && delta()) {
     ByteReader reader(body);
-    slices = reader.GetVector<int64_t>(reader.Get<uint64_t>());
+    slices_ = reader.GetVector<int64_t>(reader.Get<uint64_t>());
     RUBATO_RETURN_IF_ERROR(reader.Check("slices"));
     body.remove_prefix(reader.position());
-  } else {
+  } else if (!slices_.has_value()) {
+    slices_.emplace();
     for (int64_t s = 0; s < DenseSliceCount(size); ++s) {
-      if (here_[static_cast<size_t>(PartitionOfSlice(s))]) slices.push_back(s);
+      if (here_[static_cast<size_t>(PartitionOfSlice(s))]) slices_->push_back(s);
     }
   }
-  for (const int64_t s : slices) {
+  while (slices_read_ < slices_->size() && !body.empty()) {
+    const int64_t s = (*slices_)[slices_read_++];
     if (s < 0 || s >= DenseSliceCount(size))
       return absl::DataLossError("dense weights of no slice");
     RUBATO_RETURN_IF_ERROR(AddSlice(s, &body));
@@ -217,7 +218,7 @@ absl::Status CheckpointReader::AddSlice(int64_t s, absl::string_view* body) {
 absl::StatusOr<CheckpointReader::IdsOf> CheckpointReader::GetIds(absl::string_view body,
                                                                  absl::string_view what) const {
   CheckpointIdsHead head{};
-  if (!dense_ || body.size() < sizeof(head)) {
+  if (!DenseRead() || body.size() < sizeof(head)) {
     return absl::DataLossError(absl::StrCat(what, " out of place"));
   }
   std::memcpy(&head, body.data(), sizeof(head));
@@ -283,7 +284,7 @@ absl::Status CheckpointReader::AddRows(absl::string_view body) {
 }
 
 absl::Status CheckpointReader::AddStaged(absl::string_view body) {
-  if (!dense_ || staged_ == 0) return absl::DataLossError("a gradient out of place");
+  if (!DenseRead() || staged_ == 0) return absl::DataLossError("a gradient out of place");
   --staged_;
   if (!last()) return absl::OkStatus();
   RUBATO_ASSIGN_OR_RETURN(const StagedGradient gradient, StagedGradient::Decode(body));
@@ -304,7 +305,7 @@ absl::Status CheckpointReader::AddEnd(absl::string_view body) {
 }
 
 absl::Status CheckpointReader::Finish() const {
-  const bool whole = head_.has_value() && dense_ && end_ && staged_ == 0;
+  const bool whole = head_.has_value() && DenseRead() && end_ && staged_ == 0;
   if (!whole) return absl::DataLossError("cut short: its end is missing");
   for (size_t t = 0; t < seen_.size(); ++t) {
     const EmbeddingTable& table = *shard_.tables_[t];

@@ -78,6 +78,7 @@ class CheckpointReader {
   };
 
   bool delta() const { return head_->name.base > 0; }
+  bool DenseRead() const { return slices_.has_value() && slices_read_ == slices_->size(); }
   bool foreign() const { return chain_ != nullptr && chain_->foreign; }
   bool last() const { return chain_ == nullptr || link_ + 1 == chain_->heads.size(); }
   const CheckpointHead& newest() const { return chain_ == nullptr ? *head_ : chain_->heads.back(); }
@@ -101,7 +102,9 @@ class CheckpointReader {
   std::optional<CheckpointHead> head_;
   std::array<bool, kPartitions> here_{};  // Partitions that the file is about,
   std::array<bool, kPartitions> take_{};  // and those of them that the shard takes from it.
-  bool dense_ = false;
+  // Slices whose weights are to come, in order, once the first record of them said so.
+  std::optional<std::vector<int64_t>> slices_;
+  size_t slices_read_ = 0;
   bool end_ = false;
   std::vector<Counts> seen_, promised_;  // By table.
   uint64_t staged_ = 0;                  // Gradients yet to come.

@@ -12,6 +12,8 @@
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/checkpoint_reader.h"
+#include "rubato/params/string_sink.h"
 #include "rubato/params/wire.h"
 
 namespace rubato {
@@ -105,6 +107,78 @@ INSTANTIATE_TEST_SUITE_P(Tables, CheckpointStepsTest,
                                          // Ids that are only counted, and have no row yet.
                                          Case{"Counted", 1, {.admit_count = 10}}),
                          [](const auto& test) { return test.param.name; });
+
+// Dense weights of eight megabytes, and as much state, all of which move with every push: those of
+// the cut are written, a step at a time, whatever moved when.
+TEST(CheckpointDenseTest, WeightsAreThoseOfTheCutHoweverTheyMoveMeanwhile) {
+  constexpr int64_t kDense = 2'000'001;
+  SystemMemory memory(/*huge_pages=*/false);
+  Shard shard(memory, {.rows_max = 1 << 10});
+  Declaration model;
+  model.signature.dense_size = kDense;
+  model.optimizer.name = "adagrad";
+  model.dense.assign(kDense, 0.5f);
+  const std::vector<Interval> slices = DenseSlices(kDense, PartitionMap::Even(1), 0);
+  RUBATO_CHECK_OK(shard.Declare(EncodeDeclaration(model, slices), nullptr));
+  shard.SetView(1, {WorkerId(1)});
+  int64_t pushes = 0;
+  const auto push = [&] {
+    std::vector<float> gradient(kDense);
+    for (size_t i = 0; i < gradient.size(); ++i) {
+      gradient[i] = static_cast<float>(Mix(i + static_cast<uint64_t>(pushes)) % 9) - 4;
+    }
+    PushRequest request{
+        .key = {.begin = pushes, .end = pushes + 1}, .worker = WorkerId(1), .view = 1};
+    request.dense = gradient;
+    PushSplit split;
+    split.Encode(request, PartitionMap::Even(1));
+    ++pushes;
+    ASSERT_TRUE(shard.Push(split.body(0).view(), nullptr).ok());
+  };
+  push();
+  std::vector<std::string> files;
+  for (const int64_t version : {1, 2}) {
+    const std::string at_the_cut = shard.Export();
+    CheckpointWriter writer(shard, {.version = version,
+                                    .first_segment = version,
+                                    .base = version - 1,
+                                    .base_segment = version - 1});
+    StringSink file;
+    int steps = 0;
+    for (bool last = false; !last; ++steps) {
+      const size_t before = file.bytes().size();
+      last = *writer.Step(file);
+      EXPECT_LE(file.bytes().size() - before, kStepBytesMax);
+      if (steps % 5 == 3) push();
+    }
+    EXPECT_GT(steps, 10);
+    writer.Published();
+    files.push_back(file.bytes());
+    std::vector<CheckpointFile> chain;
+    for (const std::string& bytes : files) chain.push_back({"file", bytes});
+    Shard restored(memory, {.rows_max = 1 << 10});
+    const absl::Status status = RestoreChain(restored, chain);
+    ASSERT_TRUE(status.ok()) << status;
+    EXPECT_TRUE(restored.Export() == at_the_cut) << version;
+  }
+  // One of the records that hold them is missing, or there twice: damage.
+  std::vector<std::pair<RecordKind, std::string>> records;
+  RUBATO_CHECK_OK(ReadRecords("file", files[0], [&](RecordKind kind, absl::string_view body) {
+                    records.emplace_back(kind, body);
+                    return absl::OkStatus();
+                  }).status());
+  for (const size_t times : {0, 2}) {
+    StringSink file;
+    for (size_t i = 0; i < records.size(); ++i) {
+      for (size_t n = 0; n < (i == 3 ? times : 1); ++n) {
+        RUBATO_CHECK_OK(file.Append(records[i].first, records[i].second));
+      }
+    }
+    Shard restored(memory, {.rows_max = 1 << 10});
+    const absl::Status status = RestoreChain(restored, {{"file", file.bytes()}});
+    EXPECT_TRUE(absl::IsDataLoss(status)) << times << ": " << status;
+  }
+}
 
 }  // namespace
 }  // namespace rubato

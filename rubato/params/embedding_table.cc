@@ -410,6 +410,14 @@ void EmbeddingTable::RebuildOrder() {
   order_stale_ = false;
 }
 
+void EmbeddingTable::Expect(uint64_t ids, std::vector<MemoryRange>* memory) {
+  if (forgets() || policy_.admit_probability < 1 || !CheckRoom(ids).ok()) return;
+  Reserve(ids);
+  memory->push_back(index_.memory());
+  if (policy_.admit_count > 1) return;  // Who knows how many of them get a row.
+  memory->push_back({rows_.data() + uint64_t{next_row_} * stride_, ids * stride_});
+}
+
 absl::Status EmbeddingTable::CheckRow(uint64_t id, const float* row) const {
   if (!order_.has_value() || GetBits<uint64_t>(row + row_floats_ - kOrderFloats) == id) {
     return absl::OkStatus();

@@ -169,6 +169,9 @@ class EmbeddingTable {
 
   // Makes room for `entries` more, rows and counted ids, before a restore.
   void Reserve(uint64_t entries) { index_.Reserve(index_.size() + entries); }
+  // About `ids` without an entry will be pushed soon: makes room for them, and adds the memory that
+  // they will fill to `memory`. Of a table in which it cannot be known it does nothing.
+  void Expect(uint64_t ids, std::vector<MemoryRange>* memory);
   // DATA_LOSS unless Restore or RestoreCounted would take these, room aside.
   absl::Status CheckRow(uint64_t id, const float* row) const;
   absl::Status CheckCount(uint64_t id, uint32_t count) const;

@@ -18,6 +18,7 @@
 #include "rubato/net/frame.h"
 #include "rubato/params/checkpoint.h"
 #include "rubato/params/checkpoint_reader.h"
+#include "rubato/params/log_forecast.h"
 #include "rubato/params/log_replica.h"
 #include "rubato/params/shard.h"
 #include "rubato/params/weights.h"
@@ -443,9 +444,14 @@ TEST_F(FuzzTest, Replies) {
 TEST_F(FuzzTest, PushLogs) {
   Search([&](Damage& damage) {
     Shard shard(memory_, options_);
-    const auto read = ReadRecords(
-        "push.log", Aligned(AnySample(damage).log.Harmed(damage)),
-        [&](RecordKind kind, absl::string_view body) { return shard.Replay(kind, body); });
+    const absl::string_view log = Aligned(AnySample(damage).log.Harmed(damage));
+    LogForecast forecast;
+    SkimRecords(log, [&](RecordKind kind, absl::string_view body) { forecast.Add(kind, body); });
+    bool expected = false;
+    const auto read = ReadRecords("push.log", log, [&](RecordKind kind, absl::string_view body) {
+      if (shard.declared() && !std::exchange(expected, true)) (void)shard.Expect(forecast);
+      return shard.Replay(kind, body);
+    });
     Use(shard);
     return read.ok() && !read->torn;
   });

@@ -39,6 +39,15 @@ absl::StatusOr<char*> SystemMemory::Reserve(size_t bytes) {
 
 void SystemMemory::Release(char* begin, size_t bytes) { munmap(begin, RoundUp(bytes)); }
 
+void Populate(const MemoryRange& range) {
+#ifdef MADV_POPULATE_WRITE
+  // Whole huge pages, so that none begins as a small one.
+  const auto begin = reinterpret_cast<uintptr_t>(range.begin) / kHugePage * kHugePage;
+  const auto end = RoundUp(reinterpret_cast<uintptr_t>(range.begin) + range.bytes);
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
+#endif
+}
+
 absl::StatusOr<Region> Region::Reserve(Memory& memory, size_t bytes) {
   Region region;
   RUBATO_ASSIGN_OR_RETURN(region.data_, memory.Reserve(bytes));

@@ -32,6 +32,16 @@ class SystemMemory : public Memory {
   bool huge_pages_;
 };
 
+// A stretch of a reservation.
+struct MemoryRange {
+  char* begin = nullptr;
+  size_t bytes = 0;
+};
+
+// Makes a stretch real before it is used, so that nobody waits for zeros later. It may be in use
+// meanwhile, by any thread. Advice only: a system that cannot does nothing.
+void Populate(const MemoryRange& range);
+
 // A reservation that gives itself back.
 class Region {
  public:

@@ -114,4 +114,18 @@ absl::StatusOr<RecordsRead> ReadRecords(
   return read;
 }
 
+void SkimRecords(absl::string_view bytes,
+                 absl::FunctionRef<void(RecordKind kind, absl::string_view body)> visit) {
+  if (bytes.size() < kFileHeaderBytes || !CheckFileHeader("", bytes).ok()) return;
+  bytes.remove_prefix(kFileHeaderBytes);
+  while (bytes.size() >= kRecordHeaderBytes) {
+    RecordHeader header;
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    bytes.remove_prefix(kRecordHeaderBytes);
+    if (header.checksum != HeaderChecksum(header) || header.body_bytes > bytes.size()) return;
+    visit(static_cast<RecordKind>(header.kind), bytes.substr(0, header.body_bytes));
+    bytes.remove_prefix(std::min(bytes.size(), Padded(header.body_bytes)));
+  }
+}
+
 }  // namespace rubato

@@ -71,6 +71,11 @@ absl::StatusOr<RecordsRead> ReadRecords(
     absl::string_view file, absl::string_view bytes,
     absl::FunctionRef<absl::Status(RecordKind kind, absl::string_view body)> visit);
 
+// The same without a look at the bodies, for a first impression: they may be damaged. Stops at
+// whatever is odd.
+void SkimRecords(absl::string_view bytes,
+                 absl::FunctionRef<void(RecordKind kind, absl::string_view body)> visit);
+
 // Where records go. The posix adapter writes a file; tests keep a string.
 class RecordSink {
  public:

@@ -63,6 +63,12 @@ class RowIndex {
   // From now on keys are of another share of all keys, as evenly spread as before.
   void SetShare(double share);
 
+  // What its entries fill, now or when the stretching at hand is over.
+  MemoryRange memory() const {
+    const auto groups = static_cast<uint64_t>(static_cast<double>(groups_next_) * share_);
+    return {region_.data(), groups * sizeof(Group)};
+  }
+
   uint64_t size() const { return size_; }
   uint64_t bytes() const { return end_ * sizeof(Group); }
   // Less than asked for if the share has become smaller.

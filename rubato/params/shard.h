@@ -53,6 +53,7 @@
 
 namespace rubato {
 
+class LogForecast;
 class WeightsSink;
 struct CheckpointFile;
 
@@ -156,6 +157,9 @@ class Shard {
 
   // ---- recovery ----
 
+  // Makes room for what the log of `forecast` is about to bring, and returns the memory which that
+  // will fill (memory.h). Changes nothing else. After the declaration.
+  std::vector<MemoryRange> Expect(const LogForecast& forecast);
   // One record of a log, applied as it was then: the live checks of the view do not apply.
   absl::Status Replay(RecordKind kind, absl::string_view body);
 
@@ -193,6 +197,12 @@ class Shard {
   friend absl::Status RestoreChain(Shard& shard, const std::vector<CheckpointFile>& chain);
 
   using DenseSlice = std::vector<float>;  // Weights, then their state.
+  // Hears of every slice that is about to move, as EmbeddingTable::Observer does of rows.
+  class DenseObserver {
+   public:
+    virtual ~DenseObserver() = default;
+    virtual void BeforeUpdate(int64_t slice, const DenseSlice& values) = 0;
+  };
 
   // Partitions on their way here. Their rows are in the tables already, but nobody asks for them.
   struct Arrival {
@@ -254,6 +264,7 @@ class Shard {
   std::string declaration_bytes_;           // As received first, without its dense values.
   std::optional<Optimizer> optimizer_;
   std::map<int64_t, DenseSlice> dense_;  // By number.
+  DenseObserver* dense_observer_ = nullptr;
   std::vector<std::unique_ptr<EmbeddingTable>> tables_;
   ShardChanges changes_;  // But for those of the tables.
   StagedRounds staged_;

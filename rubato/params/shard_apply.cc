@@ -71,7 +71,9 @@ void Shard::UpdateDense(const History& history, absl::Span<const float> gradient
 }
 
 void Shard::UpdateSlice(int64_t s, absl::Span<const float> gradient, const OptimizerStep& step) {
-  const auto all = absl::MakeSpan(dense_.at(s));
+  DenseSlice& slice = dense_.at(s);
+  if (dense_observer_ != nullptr) dense_observer_->BeforeUpdate(s, slice);
+  const auto all = absl::MakeSpan(slice);
   optimizer_->UpdateDense(all.subspan(0, gradient.size()), all.subspan(gradient.size()), gradient,
                           step);
   if (changes_.known) changes_.MarkSlice(s);

@@ -161,6 +161,23 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
   return absl::OkStatus();
 }
 
+void PushIds(absl::string_view body, std::vector<absl::Span<const uint64_t>>* out) {
+  Walker walker(body);
+  out->clear();
+  const auto heads = walker.Take<PushHead>(1);
+  if (heads.empty() || heads[0].format >= kWireFormats) return;
+  const bool whole = static_cast<WireFormat>(heads[0].format) == WireFormat::kFp32;
+  const auto skip = [&](uint64_t floats) {
+    (void)(whole ? walker.Take<uint32_t>(floats).size() : walker.Take<uint16_t>(floats).size());
+  };
+  const auto parts = walker.Take<TablePart>(heads[0].tables);
+  skip(heads[0].dense);
+  for (const TablePart& part : parts) {
+    out->push_back(walker.Take<uint64_t>(part.ids));
+    skip(uint64_t{part.ids} * part.dim);
+  }
+}
+
 void PullSplit::Encode(const PullRequest& request, const PartitionMap& map, WireFormat format) {
   const auto servers = static_cast<size_t>(map.servers());
   const size_t tables = request.tables.size();

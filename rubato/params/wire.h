@@ -80,6 +80,8 @@ struct DecodedPush {
   Buffer floats;        // What came as halves.
 };
 absl::Status DecodePush(absl::string_view body, DecodedPush* out);
+// The ids of a push alone, by table; those before the place where its bytes stop making sense.
+void PushIds(absl::string_view body, std::vector<absl::Span<const uint64_t>>* out);
 
 // ---- clients: requests split by server ----
 

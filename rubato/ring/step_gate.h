@@ -5,7 +5,8 @@
 //           └──── redo ◀───────────┴── the view ends ──┴── its successor begins at k: finished k
 //
 // - Vote means: I hold the whole sum of step k. A member votes for k only after finishing k-1.
-// - Finish (and with it, applying the sum to the weights) needs the votes of all members.
+// - Finish (and with it, applying the sum to the weights) needs the votes of all members, unless
+//   steps are applied early.
 // - Neither is possible once the member has let go of the view.
 //
 // Where votes ride in the reduction (Pledge), a vote means: what I have to add is where everyone
@@ -13,10 +14,14 @@
 // voted, and whoever lets go before takes its vote back and looks once more: either all had voted,
 // and its own sum is whole, or nobody can count its vote any more.
 //
+// Where steps are applied early, Finish follows one's own Vote at once. The sum of k holds a part
+// of everyone's, so all have finished k-1 by then, and that step is committed; of k itself the next
+// sum will tell. Should the view end first, its successor begins where most are (NextView).
+//
 // So the members of a view are never more than one step apart, whoever is behind has that step's
 // sum in its own memory, and what a change of view learns about a member stays true. A step that
-// anyone has finished is *committed*, and may be shown to the world: all had voted for it, so the
-// next view, whoever is in it, begins at it or later.
+// anyone has finished with all votes is *committed*, and may be shown to the world: all had voted
+// for it, so the next view, whoever is in it, begins at it or later.
 #ifndef RUBATO_RING_STEP_GATE_H_
 #define RUBATO_RING_STEP_GATE_H_
 

@@ -118,25 +118,24 @@ void MasterHost::AddFileWork(std::function<void()> work) {
   file_work_added_.NotifyAll();
 }
 
-RegisterReply MasterHost::Register(const RegisterRequest& request) {
+template <typename Question>
+auto MasterHost::Ask(Question question) {
   MutexLock lock(mu_);
-  RegisterReply reply = master_->Register(request, clock_.Now());
+  auto reply = question(*master_, clock_.Now());
   PerformAll();
   return reply;
+}
+
+RegisterReply MasterHost::Register(const RegisterRequest& request) {
+  return Ask([&](Master& master, absl::Time now) { return master.Register(request, now); });
 }
 
 HeartbeatReply MasterHost::WorkerBeat(const WorkerHeartbeat& beat) {
-  MutexLock lock(mu_);
-  HeartbeatReply reply = master_->Heartbeat(beat, clock_.Now());
-  PerformAll();
-  return reply;
+  return Ask([&](Master& master, absl::Time now) { return master.Heartbeat(beat, now); });
 }
 
 HeartbeatReply MasterHost::ServerBeat(const ServerHeartbeat& beat) {
-  MutexLock lock(mu_);
-  HeartbeatReply reply = master_->Heartbeat(beat, clock_.Now());
-  PerformAll();
-  return reply;
+  return Ask([&](Master& master, absl::Time now) { return master.Heartbeat(beat, now); });
 }
 
 ConferReply MasterHost::Confer(const ConferRequest& request) {
@@ -155,17 +154,11 @@ ConferReply MasterHost::Confer(const ConferRequest& request) {
 }
 
 LeaseReply MasterHost::Lease(const LeaseRequest& request) {
-  MutexLock lock(mu_);
-  LeaseReply reply = master_->Lease(request, clock_.Now());
-  PerformAll();
-  return reply;
+  return Ask([&](Master& master, absl::Time now) { return master.Lease(request, now); });
 }
 
 CommitReply MasterHost::Commit(const CommitRequest& request) {
-  MutexLock lock(mu_);
-  CommitReply reply = master_->Commit(request, clock_.Now());
-  PerformAll();
-  return reply;
+  return Ask([&](Master& master, absl::Time now) { return master.Commit(request, now); });
 }
 
 void MasterHost::Fail(const FailRequest& request) {
@@ -196,10 +189,7 @@ Snapshot MasterHost::Show() {
 }
 
 ScaleReply MasterHost::Scale(const ScaleRequest& request) {
-  MutexLock lock(mu_);
-  ScaleReply reply = master_->Scale(request, clock_.Now());
-  PerformAll();
-  return reply;
+  return Ask([&](Master& master, absl::Time now) { return master.Scale(request, now); });
 }
 
 void MasterHost::Stop() {

@@ -50,6 +50,9 @@ class MasterHost final : public MasterHandler {
              std::unique_ptr<Master> master, const Clock* clock);
 
   void Tick();
+  // What the master answers, once what it wants done is done.
+  template <typename Question>
+  auto Ask(Question question);
   void PerformAll() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const AppendJournal& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Perform(const LaunchProcess& effect) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -114,6 +114,7 @@ class ServerHost {
                         .duplicates = stats.duplicates,
                         .fenced = stats.fenced,
                         .checkpointed = stats.checkpointed,
+                        .log_bytes = stats.replay_bytes,
                         .moved = stats.moved,
                         .move_rows = stats.move_rows,
                         .uneven = stats.uneven,
@@ -244,6 +245,10 @@ absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
     return absl::UnavailableError(server.status().message());
   }
   RUBATO_RETURN_IF_ERROR(server.status());
+  if (const int64_t replayed = (*server)->Stats().replayed; replayed > 0) {
+    std::fprintf(stderr, "%lld pushes were replayed from the log\n",
+                 static_cast<long long>(replayed));
+  }
   std::fprintf(stderr, "%s serves at %s; waiting for the master at %s\n",
                options.id.ToString().c_str(), (*server)->address().c_str(), options.master.c_str());
   return ServerHost(options, *std::move(server)).Run();

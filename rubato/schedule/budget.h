@@ -3,7 +3,9 @@
 #define RUBATO_SCHEDULE_BUDGET_H_
 
 #include <algorithm>
+#include <cstddef>
 #include <functional>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -36,30 +38,46 @@ class Budget {
 
 // Indices of view.jobs by `key` (anything with <, asked once for each), equal keys by arrival.
 template <typename Key>
-auto KeyedBy(const ClusterView& view, Key key) {
+std::vector<size_t> OrderBy(const ClusterView& view, Key key) {
   std::vector<std::pair<decltype(key(view.jobs[0])), size_t>> keyed;
   keyed.reserve(view.jobs.size());
   for (size_t i = 0; i < view.jobs.size(); ++i) keyed.emplace_back(key(view.jobs[i]), i);
-  return keyed;
-}
-template <typename Key>
-std::vector<size_t> OrderBy(const ClusterView& view, Key key) {
-  auto keyed = KeyedBy(view, key);
   std::sort(keyed.begin(), keyed.end());
   std::vector<size_t> order;
   order.reserve(keyed.size());
   for (const auto& [unused, i] : keyed) order.push_back(i);
   return order;
 }
-// The same order, for who may stop early: visit(i) says whether to go on. O(n + visits x log n).
+// The same order, for who may stop early: visit(i) says whether to go on. Finds the first few
+// hundred of all by one look at each, then four times as many, and so on.
 template <typename Key, typename Visit>
 void VisitBy(const ClusterView& view, Key key, Visit visit) {
-  auto keyed = KeyedBy(view, key);
-  const auto later = std::greater<typename decltype(keyed)::value_type>();
-  std::make_heap(keyed.begin(), keyed.end(), later);
-  while (!keyed.empty() && visit(keyed.front().second)) {
-    std::pop_heap(keyed.begin(), keyed.end(), later);
-    keyed.pop_back();
+  using Keyed = std::pair<decltype(key(view.jobs[0])), size_t>;
+  std::vector<Keyed> next;
+  std::optional<Keyed> visited;  // The last.
+  for (size_t count = 256;; count *= 4) {
+    next.clear();
+    std::optional<Keyed> bound;  // `count` come no later than this.
+    const auto cut = [&] {
+      std::nth_element(next.begin(), next.begin() + static_cast<ptrdiff_t>(count) - 1, next.end());
+      next.resize(count);
+      bound = next.back();
+    };
+    for (size_t i = 0; i < view.jobs.size(); ++i) {
+      const Keyed keyed(key(view.jobs[i]), i);
+      if ((bound && *bound < keyed) || (visited && keyed <= *visited)) continue;
+      next.push_back(keyed);
+      if (next.size() == 2 * count) cut();
+    }
+    if (bound) cut();
+    std::make_heap(next.begin(), next.end(), std::greater<Keyed>());
+    while (!next.empty()) {
+      visited = next.front();
+      if (!visit(visited->second)) return;
+      std::pop_heap(next.begin(), next.end(), std::greater<Keyed>());
+      next.pop_back();
+    }
+    if (!bound) return;
   }
 }
 

@@ -59,7 +59,7 @@ class Planner {
     }
     // A plan changes where a profile does; a job waiting for GPUs must be woken for them.
     for (const Profile& profile : profiles_) {
-      if (profile.size() > 1) plan.wake_s = std::min(plan.wake_s, profile.steps()[1].from_s);
+      if (profile.size() > 1) plan.wake_s = std::min(plan.wake_s, profile.from_s(1));
     }
     if (plan.wake_s < view_.now_s + view_.slot_s) plan.wake_s = view_.now_s + view_.slot_s;
     return plan;
@@ -100,28 +100,25 @@ class Planner {
     state.gpus = state.filling.first_gpus;
   }
 
-  // Plans all that are in, in deadline order; returns how many are late.
-  size_t FillAll(std::optional<size_t> newcomer = std::nullopt) {
+  // Plans all that are in, in deadline order; returns how many are late. Keeps what the first of
+  // `newcomers` found, for FillAgain.
+  size_t FillAll(absl::Span<const size_t> newcomers = {}) {
     for (size_t p = 0; p < profiles_.size(); ++p) {
       profiles_[p].Reset(view_.now_s, view_.pools[p].gpus);
     }
-    for (size_t i : order_) {
-      if (i == newcomer) before_ = ProfileOf(i);
-      Fill(i);
+    again_ = std::find_first_of(order_.begin(), order_.end(), newcomers.begin(), newcomers.end());
+    for (auto at = order_.begin(); at != order_.end(); ++at) {
+      if (at == again_) before_ = profiles_;
+      Fill(*at);
     }
     filled_ = true;
     return CountLate();
   }
 
-  // The same, when since FillAll(newcomer) only that one came in or went: others do not change if
-  // they come before it, or lie in another pool.
-  size_t Refill(size_t newcomer) {
-    ProfileOf(newcomer) = before_;
-    const int pool = states_[newcomer].pool;
-    auto at = std::find(order_.begin(), order_.end(), newcomer);
-    for (; at != order_.end(); ++at) {
-      if (states_[*at].pool == pool) Fill(*at);
-    }
+  // The same, when since FillAll only its newcomers came in or went: those before them stay.
+  size_t FillAgain() {
+    profiles_ = before_;
+    for (auto at = again_; at != order_.end(); ++at) Fill(*at);
     return CountLate();
   }
 
@@ -135,23 +132,29 @@ class Planner {
     for (size_t i = 0; i < states_.size(); ++i) {
       if (!states_[i].in) newcomers.push_back(i);
     }
-    if (newcomers.empty()) return;
-    if (defects_) {
-      for (size_t i : newcomers) states_[i].in = true;
-      if (FillAll() == 0) return;
-      for (size_t i : newcomers) states_[i].in = view_.jobs[i].deadline != DeadlineKind::kHard;
-      filled_ = false;
-      return;
-    }
+    if (defects_ && !newcomers.empty()) AdmitTogether(newcomers);
     for (size_t i : newcomers) {
-      states_[i].in = true;
-      const size_t late = FillAll(i);
-      if (late == 0 || view_.jobs[i].deadline != DeadlineKind::kHard) continue;
-      states_[i].in = false;  // Someone is late; but would they be without it?
-      if (late > Refill(i)) continue;
-      states_[i].in = true;
-      Refill(i);
+      if (!defects_) AdmitOne(i);
     }
+  }
+
+  void AdmitTogether(absl::Span<const size_t> newcomers) {
+    for (size_t i : newcomers) states_[i].in = true;
+    if (FillAll(newcomers) == 0) return;
+    for (size_t i : newcomers) states_[i].in = view_.jobs[i].deadline != DeadlineKind::kHard;
+    FillAgain();
+  }
+
+  void AdmitOne(size_t i) {
+    states_[i].in = true;
+    const size_t late = FillAll({i});
+    if (late == 0 || view_.jobs[i].deadline != DeadlineKind::kHard) return;
+    std::vector<State> with = states_;
+    std::vector<Profile> profiles_with = profiles_;
+    states_[i].in = false;  // Someone is late; but would they be without it?
+    if (late > FillAgain()) return;
+    states_ = std::move(with);
+    profiles_ = std::move(profiles_with);
   }
 
   // How much the job's GPU time would grow, per GPU, at its next size; none if it may not grow
@@ -170,7 +173,25 @@ class Planner {
     return (next * work / next_rate - before) / (next - state.gpus);
   }
 
+  // Gives everyone the largest useful size, if there is room for that: in which order they grow is
+  // then of no account.
+  bool GrowAll() {
+    Budget budget(view_);
+    std::vector<int> gpus(states_.size());
+    for (size_t i = 0; i < states_.size(); ++i) {
+      const State& state = states_[i];
+      if (!state.in) continue;
+      const JobView& job = view_.jobs[i];
+      gpus[i] = std::max(state.gpus, job.curve(state.pool)->UsefulAtMost(job.max_gpus));
+      if (gpus[i] > budget.free(state.pool)) return false;
+      budget.Take({gpus[i], state.pool});
+    }
+    for (size_t i = 0; i < states_.size(); ++i) states_[i].gpus = gpus[i];
+    return true;
+  }
+
   void Grow() {
+    if (GrowAll()) return;
     struct Candidate {
       double growth;
       size_t job;
@@ -184,7 +205,9 @@ class Planner {
     const auto push = [&](size_t i) {
       const Curve& curve = *view_.jobs[i].curve(states_[i].pool);
       const int next = curve.UsefulAfter(states_[i].gpus);
-      if (next == states_[i].gpus || next > view_.jobs[i].max_gpus) return;
+      const int more = next - states_[i].gpus;
+      // What does not fit now will not later either: nobody gives anything back.
+      if (more == 0 || next > view_.jobs[i].max_gpus || more > budget.free(states_[i].pool)) return;
       if (const auto growth = Growth(i, next)) {
         const bool flip = defects_ && states_[i].gpus > 0;
         queue.push({flip ? -*growth : *growth, i, next});
@@ -196,7 +219,7 @@ class Planner {
     for (size_t i = 0; i < states_.size(); ++i) {
       if (states_[i].in) push(i);
     }
-    while (!queue.empty()) {
+    while (!queue.empty() && !budget.empty()) {
       const Candidate top = queue.top();
       queue.pop();
       State& state = states_[top.job];
@@ -212,8 +235,9 @@ class Planner {
   std::vector<size_t> order_;  // By deadline.
   std::vector<State> states_;
   std::vector<Profile> profiles_;
-  bool filled_ = false;   // With those who are in now.
-  Profile before_{0, 0};  // What FillAll's newcomer found in its pool.
+  bool filled_ = false;                  // With those who are in now.
+  std::vector<size_t>::iterator again_;  // Where FillAgain begins in the order,
+  std::vector<Profile> before_;          // and what was left there.
 };
 
 Plan Elasticflow::Decide(const ClusterView& view) const { return Planner(view, defects_).Run(); }

@@ -87,23 +87,92 @@ TEST(FillByLevelsTest, RandomProfilesAgainstTheMostThereIs) {
                               .deadline_s = rng.Uniform(4, 14)};
     double most = 0, free_before = 0;
     for (size_t i = 0; i < profile.size(); ++i) {
-      const double from = std::max(request.from_s, profile.steps()[i].from_s);
+      const double from = std::max(request.from_s, profile.from_s(i));
       const double to = std::min(request.deadline_s, profile.EndOf(i));
       if (from >= to) continue;
-      most += curve.Rate(curve.UsefulAtMost(profile.steps()[i].free)) * (to - from);
-      free_before += profile.steps()[i].free * (to - from);
+      most += curve.Rate(curve.UsefulAtMost(profile.free(i))) * (to - from);
+      free_before += profile.free(i) * (to - from);
     }
     if (std::abs(most - request.work) < 1e-6) continue;
     const Filling filling = FillByLevels(request, profile);
     ASSERT_EQ(filling.in_time, most > request.work) << seed;
     double free_after = 0;
     for (size_t i = 0; i < profile.size(); ++i) {
-      ASSERT_GE(profile.steps()[i].free, 0) << seed;
-      const double from = std::max(request.from_s, profile.steps()[i].from_s);
+      ASSERT_GE(profile.free(i), 0) << seed;
+      const double from = std::max(request.from_s, profile.from_s(i));
       const double to = std::min(request.deadline_s, profile.EndOf(i));
-      if (from < to) free_after += profile.steps()[i].free * (to - from);
+      if (from < to) free_after += profile.free(i) * (to - from);
     }
     ASSERT_NEAR(free_before - free_after, filling.gpu_seconds, 1e-6) << seed;
+  }
+}
+
+// What filling comes to when every step is gone through by itself: at most `below` GPUs before step
+// `split`, at most `level` from there on.
+Filling FillPlainly(const FillRequest& request, size_t split, int below, int level,
+                    Profile& profile) {
+  const Profile before = profile;
+  Filling filling;
+  double left = request.work;
+  for (size_t i = before.Find(request.from_s); i < before.size() && left > 1e-6; ++i) {
+    const double from_s = std::max(request.from_s, before.from_s(i));
+    const int gpus =
+        request.curve->LegalAtMost(std::min(i < split ? below : level, before.free(i)));
+    if (from_s == request.from_s) filling.first_gpus = gpus;
+    if (gpus == 0) continue;
+    const double rate = request.curve->Rate(gpus);
+    filling.end_s = std::min(before.EndOf(i), from_s + left / rate);
+    left -= rate * (filling.end_s - from_s);
+    filling.gpu_seconds += gpus * (filling.end_s - from_s);
+    profile.Add(from_s, filling.end_s, -gpus);
+  }
+  filling.in_time = filling.end_s <= request.deadline_s + 1e-6;
+  return filling;
+}
+
+// The same by levels: the lowest with which steps, from the deadline back, gather enough.
+Filling FillPlainlyByLevels(const FillRequest& request, Profile& profile) {
+  int below = 0;
+  for (const CurvePoint& level : request.curve->points()) {
+    double gathered = 0;
+    for (size_t i = profile.size(); i-- > profile.Find(request.from_s);) {
+      const double from_s = std::max(request.from_s, profile.from_s(i));
+      const double to_s = std::min(request.deadline_s, profile.EndOf(i));
+      const int gpus = request.curve->LegalAtMost(std::min(level.gpus, profile.free(i)));
+      gathered += request.curve->Rate(gpus) * std::max(0.0, to_s - from_s);
+      if (gathered >= request.work) return FillPlainly(request, i, below, level.gpus, profile);
+    }
+    below = level.gpus;
+  }
+  return {};
+}
+
+// Steps passed over together are filled as if each had been gone through.
+TEST(FillTest, ManyStepsAtOnceAreOneByOne) {
+  const Curve curve({{1, 1}, {2, 1.7}, {4, 2.5}, {8, 3}});
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    Rng rng(seed);
+    Profile start(0, 24);
+    for (int t = 0; t < 120; ++t) {
+      start.Add(t, t + 1, -static_cast<int>(rng.Below(rng.Chance(0.1) ? 25 : 17)));
+    }
+    const FillRequest request{.curve = &curve,
+                              .work = rng.Uniform(1, 300),
+                              .from_s = static_cast<double>(rng.Below(40)),
+                              .deadline_s = rng.Uniform(40, 119)};
+    Profile early = start, early_plainly = start, levels = start, levels_plainly = start;
+    const std::pair<Filling, Filling> fillings[] = {
+        {FillEarly(request, early), FillPlainly(request, 0, 0, 8, early_plainly)},
+        {FillByLevels(request, levels), FillPlainlyByLevels(request, levels_plainly)}};
+    for (const auto& [got, want] : fillings) {
+      ASSERT_EQ(got.in_time, want.in_time) << seed;
+      ASSERT_EQ(got.first_gpus, want.first_gpus) << seed;
+      ASSERT_NEAR(got.end_s, want.end_s, 1e-6) << seed;
+      ASSERT_NEAR(got.gpu_seconds, want.gpu_seconds, 1e-6) << seed;
+    }
+    // To six digits: sums of many parts are rounded otherwise than one product.
+    ASSERT_EQ(early.ToString(), early_plainly.ToString()) << seed;
+    ASSERT_EQ(levels.ToString(), levels_plainly.ToString()) << seed;
   }
 }
 

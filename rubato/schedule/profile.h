@@ -7,8 +7,9 @@
 //       +------------------------------ t
 //      start
 //
-// A sorted step function in one flat array, so that walking back from a deadline is a walk over
-// neighbours, and a copy to try something out on is one memcpy.
+// A sorted step function in two flat arrays, when and how many, so that walking back from a
+// deadline is a walk over neighbours, a copy to try something out on is two memcpys, and what looks
+// at, or changes, the GPUs of many steps does several at once.
 //
 // Neighbouring steps with the same value are one step. O(log n) to find, O(n) memmove to change,
 // n being at most twice the planned pieces. Not thread-safe.
@@ -21,18 +22,10 @@
 #include <utility>
 #include <vector>
 
-#include "absl/types/span.h"
-
 namespace rubato {
 
 class Profile {
  public:
-  struct Step {
-    double from_s = 0;
-    int free = 0;
-    friend bool operator==(const Step&, const Step&) = default;
-  };
-
   Profile(double start_s, int gpus);
   // Forgets everything, keeping the memory.
   void Reset(double start_s, int gpus);
@@ -52,28 +45,26 @@ class Profile {
   // later come later.
   void Reset(double start_s, int gpus, Changes changes);
 
-  double start_s() const { return steps_.front().from_s; }
-  size_t size() const { return steps_.size(); }
-  const std::vector<Step>& steps() const { return steps_; }
+  double start_s() const { return from_s_.front(); }
+  size_t size() const { return from_s_.size(); }
+  double from_s(size_t i) const { return from_s_[i]; }
+  int free(size_t i) const { return free_[i]; }
   // Where step i ends: the next one's start, or never.
   double EndOf(size_t i) const {
-    return i + 1 < steps_.size() ? steps_[i + 1].from_s : std::numeric_limits<double>::infinity();
+    return i + 1 < size() ? from_s_[i + 1] : std::numeric_limits<double>::infinity();
   }
   // The step that holds `at_s`; the first if it lies before the start.
   size_t Find(double at_s) const;
 
-  int At(double at_s) const { return steps_[Find(at_s)].free; }
+  int At(double at_s) const { return free_[Find(at_s)]; }
   // The least free in [from_s, to_s); of an empty range, the value at from_s.
   int Min(double from_s, double to_s) const;
   // Adds `gpus` in [from_s, to_s), which may reach to kNever. What lies before the start is cut.
   void Add(double from_s, double to_s, int gpus);
-  struct Piece {
-    double from_s, to_s;
-    int gpus;
-  };
-  // Takes each piece's GPUs, all in one walk. Ascending; each within one step, and no two in one.
-  void Take(absl::Span<const Piece> pieces);
+  // Of steps [first, last) the last with fewer than `gpus` free; `last` if none has.
+  size_t LastBelow(size_t first, size_t last, int gpus) const;
 
+  friend bool operator==(const Profile&, const Profile&) = default;
   std::string ToString() const;  // "0:32 60:0 90:32", for tests and messages.
 
  private:
@@ -81,8 +72,8 @@ class Profile {
   size_t Cut(double at_s);
   void Merge(size_t i);  // Drops step i if it equals its left neighbour.
 
-  std::vector<Step> steps_;    // Never empty.
-  std::vector<Step> scratch_;  // For Take; a member to keep its memory.
+  std::vector<double> from_s_;  // Of each step; never empty.
+  std::vector<int> free_;       // And what is free in it.
 };
 
 }  // namespace rubato

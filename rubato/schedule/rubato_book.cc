@@ -202,7 +202,7 @@ bool Book::KeepAll(const std::vector<size_t>& jobs) {
   }
   for (size_t pool = 0; pool < free_.size() && good; ++pool) {
     free_[pool].Reset(roster_->view().now_s, capacity_[pool], std::move(changes[pool]));
-    for (const Profile::Step& step : free_[pool].steps()) good = good && step.free >= 0;
+    good = free_[pool].Min(roster_->view().now_s, kNever) >= 0;
   }
   if (!good) Clear();
   return good;

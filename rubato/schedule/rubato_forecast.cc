@@ -32,9 +32,9 @@ double FreeUntil(const Roster& roster, const Book& book, double due_s) {
   double free = 0;
   for (int pool = 0; pool < roster.pools(); ++pool) {
     const Profile& profile = book.free(pool);
-    for (size_t i = 0; i < profile.size() && profile.steps()[i].from_s < due_s; ++i) {
+    for (size_t i = 0; i < profile.size() && profile.from_s(i) < due_s; ++i) {
       const double to_s = std::min(profile.EndOf(i), due_s);
-      free += profile.steps()[i].free * (to_s - profile.steps()[i].from_s);
+      free += profile.free(i) * (to_s - profile.from_s(i));
     }
   }
   return free;

@@ -29,7 +29,7 @@ class Scarcity {
     double sum = 0;
     for (size_t i = 0; i < free.size(); ++i) {
       sums_.push_back(sum);
-      if (i + 1 < free.size()) sum += At(i) * (free.EndOf(i) - free.steps()[i].from_s);
+      if (i + 1 < free.size()) sum += At(i) * (free.EndOf(i) - free.from_s(i));
     }
   }
   // The integral of the scarcity over [from_s, to_s): 1 where all is promised, 0 where nothing is.
@@ -37,13 +37,13 @@ class Scarcity {
 
  private:
   double At(size_t i) const {
-    const double promised = 1 - static_cast<double>(free_.steps()[i].free) / capacity_;
+    const double promised = 1 - static_cast<double>(free_.free(i)) / capacity_;
     const double square = promised * promised;
     return square * square;  // It hardly counts where a quarter is free.
   }
   double Until(double at_s) const {
     const size_t i = free_.Find(at_s);
-    return sums_[i] + At(i) * (at_s - free_.steps()[i].from_s);
+    return sums_[i] + At(i) * (at_s - free_.from_s(i));
   }
 
   const Profile& free_;

@@ -40,15 +40,15 @@ class BackwardWalk {
     size_ = nullptr;
     if (runner_.due_s <= free_.start_s()) return false;
     size_t i = free_.Find(runner_.due_s);
-    if (i > 0 && free_.steps()[i].from_s >= runner_.due_s) --i;
+    if (i > 0 && free_.from_s(i) >= runner_.due_s) --i;
     double to_s = runner_.due_s;
     for (;; --i) {
-      const double from_s = free_.steps()[i].from_s;
+      const double from_s = free_.from_s(i);
       if (to_s > split_s && Visit(i, std::max(from_s, split_s), to_s, level)) return true;
       if (from_s < split_s && Visit(i, from_s, std::min(to_s, split_s), early)) return true;
       if (i == 0) return false;
       i = PassOver(i, from_s < split_s ? early : level, from_s < split_s ? -kNever : split_s);
-      to_s = free_.steps()[i].from_s;
+      to_s = free_.from_s(i);
     }
   }
 
@@ -60,15 +60,14 @@ class BackwardWalk {
     if (size_ != &runner_.sizes[level]) return i;
     const double done_s = to_s_ - need_ / size_->rate - size_->pause_s;
     const double stop_s = std::max(done_s, split_s);
-    const std::vector<Profile::Step>& steps = free_.steps();
-    while (i > 1 && steps[i - 1].free >= size_->gpus && steps[i - 1].from_s > stop_s) --i;
-    from_s_ = steps[i].from_s;
+    while (i > 1 && free_.free(i - 1) >= size_->gpus && free_.from_s(i - 1) > stop_s) --i;
+    from_s_ = free_.from_s(i);
     return i;
   }
 
   // Takes [from_s, to_s) of step i in; true if the way is complete.
   bool Visit(size_t i, double from_s, double to_s, size_t level) {
-    const int gpus = free_.steps()[i].free;
+    const int gpus = free_.free(i);
     const Size* fits = Fitting(runner_, level, gpus);
     const bool must = size_ != nullptr && (fits == nullptr || gpus < size_->gpus ||
                                            runner_.sizes[level].gpus < size_->gpus);
@@ -86,9 +85,9 @@ class BackwardWalk {
   // Whether going up to `fits` before here, and paying for the way down, gathers more.
   bool WorthRising(const Size& fits, size_t i, double to_s) const {
     if (fits.gpus <= size_->gpus) return false;
-    double from_s = free_.steps()[i].from_s;
-    for (int look = 0; look < 4 && i > 0 && free_.steps()[i - 1].free >= fits.gpus; ++look) {
-      from_s = free_.steps()[--i].from_s;
+    double from_s = free_.from_s(i);
+    for (int look = 0; look < 4 && i > 0 && free_.free(i - 1) >= fits.gpus; ++look) {
+      from_s = free_.from_s(--i);
     }
     const double left = need_ - size_->rate * (to_s_ - to_s - size_->pause_s);
     const double run_s = std::min(to_s - from_s, left / fits.rate);
@@ -233,10 +232,10 @@ double EarliestEnd(const Runner& runner, const Profile& free) {
     double need = runner.work + runner.spare;
     double run_from = kNever;  // Since when so many are free without a break.
     for (size_t i = 0; i < free.size(); ++i) {
-      const double from_s = std::max(free.steps()[i].from_s, EarliestStart(runner, size));
-      if (free.steps()[i].free < size.gpus) {
+      const double from_s = std::max(free.from_s(i), EarliestStart(runner, size));
+      if (free.free(i) < size.gpus) {
         if (run_from < kNever) {
-          need -= std::max(0.0, size.rate * (free.steps()[i].from_s - run_from - size.pause_s));
+          need -= std::max(0.0, size.rate * (free.from_s(i) - run_from - size.pause_s));
         }
         run_from = kNever;
         continue;

@@ -1,6 +1,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rubato/base/rng.h"
+#include "rubato/schedule/budget.h"
 #include "rubato/schedule/fake_view.h"
 #include "rubato/schedule/policy.h"
 #include "rubato/schedule/profile.h"
@@ -117,36 +118,52 @@ TEST(ProfileTest, AgreesWithAnArray) {
     }
     for (int t = 0; t < 64; ++t) ASSERT_EQ(profile.At(t), plain[static_cast<size_t>(t)]);
     for (size_t i = 1; i < profile.size(); ++i) {
-      ASSERT_NE(profile.steps()[i].free, profile.steps()[i - 1].free);
+      ASSERT_NE(profile.free(i), profile.free(i - 1));
     }
     at_once.Reset(0, 100, std::move(changes));
-    ASSERT_EQ(at_once.steps(), profile.steps());
+    ASSERT_EQ(at_once, profile);
   }
 }
 
-// Pieces taken in one walk leave what they leave when taken one by one.
-TEST(ProfileTest, TakesManyAtOnce) {
-  for (uint64_t seed = 0; seed < 2000; ++seed) {
+// Who is visited until someone says stop are the first of the whole order.
+TEST(VisitByTest, GoesInOrderHoweverManyThereAre) {
+  for (size_t jobs : {0, 1, 255, 256, 257, 511, 512, 513, 1280, 1281, 5000}) {
+    Rng rng(jobs);
+    std::vector<JobView> views(jobs);
+    for (JobView& job : views) job.deadline_s = static_cast<double>(rng.Below(200));
+    const ClusterView view{.jobs = views};
+    const auto deadline = [](const JobView& job) { return job.deadline_s; };
+    const std::vector<size_t> order = OrderBy(view, deadline);
+    for (size_t stop : {size_t{1}, size_t{256}, size_t{257}, size_t{1500}, jobs + 1}) {
+      std::vector<size_t> visited;
+      VisitBy(view, deadline, [&](size_t i) {
+        visited.push_back(i);
+        return visited.size() < stop;
+      });
+      ASSERT_EQ(visited,
+                std::vector<size_t>(order.begin(),
+                                    order.begin() + static_cast<ptrdiff_t>(std::min(stop, jobs))));
+    }
+  }
+}
+
+// Looking at many steps at once finds what looking at each finds.
+TEST(ProfileTest, FindsWhereTooLittleIsFree) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
     Rng rng(seed);
-    Profile profile(0, 4);
-    for (int i = 0; i < 8; ++i) {
-      const double from = static_cast<double>(rng.Below(12));
-      profile.Add(from, from + 1 + static_cast<double>(rng.Below(6)),
-                  -static_cast<int>(rng.Below(2)));
+    Profile profile(0, 9);
+    for (int t = 1; t < 150; ++t) {
+      const bool low = rng.Chance(0.02);
+      profile.Add(t, t + 1, low ? -9 : -static_cast<int>(rng.Below(4)));
     }
-    const Profile before = profile;
-    Profile one_by_one = profile;
-    std::vector<Profile::Piece> pieces;
-    for (size_t i = rng.Below(3); i < before.size(); i += 1 + rng.Below(2)) {
-      double from = before.steps()[i].from_s, to = before.EndOf(i);
-      if (rng.Below(4) == 0) from += 0.25;  // Not all of the step; or,
-      if (rng.Below(4) == 0) to = std::min(to - 0.25, from + 0.5);
-      if (rng.Below(8) == 0) to = from;  // as when no work is left, nothing.
-      pieces.push_back({from, to, static_cast<int>(rng.Below(3))});
-      one_by_one.Add(from, to, -pieces.back().gpus);
+    const size_t last = rng.Below(profile.size() + 1), first = rng.Below(last + 1);
+    for (int gpus : {0, 1, 7, 9}) {
+      size_t found = last;
+      for (size_t i = first; i < last; ++i) {
+        if (profile.free(i) < gpus) found = i;
+      }
+      ASSERT_EQ(profile.LastBelow(first, last, gpus), found) << seed;
     }
-    profile.Take(pieces);
-    ASSERT_EQ(profile.steps(), one_by_one.steps()) << seed << ": " << before.ToString();
   }
 }
 

@@ -391,6 +391,7 @@ wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
   out.set_duplicates(in.duplicates);
   out.set_fenced(in.fenced);
   out.set_checkpointed(in.checkpointed);
+  out.set_log_bytes(in.log_bytes);
   out.set_moved(in.moved);
   out.set_move_rows(in.move_rows);
   out.set_uneven(in.uneven);
@@ -412,6 +413,7 @@ ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
   out.duplicates = in.duplicates();
   out.fenced = in.fenced();
   out.checkpointed = in.checkpointed();
+  out.log_bytes = in.log_bytes();
   out.moved = in.moved();
   out.move_rows = in.move_rows();
   out.uneven = in.uneven();

@@ -125,12 +125,14 @@ TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
   EXPECT_EQ(echo_.worker.spent.redo, 2);
   const auto beat = client_->Beat(ServerHeartbeat{.server = ServerId(1),
                                                   .fenced = 6,
+                                                  .log_bytes = int64_t{5} << 30,
                                                   .load = {7, 0, 8},
                                                   .load_period = absl::Milliseconds(1500)});
   EXPECT_EQ(beat->checkpoint_wanted, 3);
   EXPECT_EQ(beat->checkpoint_oldest, 2);
   EXPECT_EQ(beat->checkpoint_base, 1);
   EXPECT_EQ(echo_.server.fenced, 6);
+  EXPECT_EQ(echo_.server.log_bytes, int64_t{5} << 30);
   EXPECT_EQ(echo_.server.load, (std::vector<int64_t>{7, 0, 8}));
   EXPECT_EQ(echo_.server.load_period, absl::Milliseconds(1500));
 

@@ -352,6 +352,7 @@ ParamsServerStats AsioParamsServer::Stats() {
           .pulls = counters.pulls,
           .clients = state_.clients,
           .log_bytes = store.log_bytes(),
+          .replay_bytes = store.replay_bytes(),
           .replayed = store.replayed(),
           .checkpointed = store.checkpointed(),
           .follower = state_.replicas == nullptr ? -1 : state_.replicas->settled()};

@@ -70,6 +70,7 @@ struct ParamsServerStats {
   int64_t pulls = 0;
   int64_t clients = 0;       // Connections open now.
   int64_t log_bytes = 0;     // On disk, all segments.
+  int64_t replay_bytes = 0;  // Of them, since the cut of the newest checkpoint.
   int64_t replayed = 0;      // Pushes replayed from the log at the start.
   int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
   int64_t follower = -1;     // Who has all that was acknowledged; -1: nobody, for now.

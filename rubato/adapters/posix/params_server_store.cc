@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/posix/checkpoint_files.h"
+#include "rubato/adapters/posix/log_replay.h"
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint_reader.h"
 
@@ -69,21 +70,15 @@ absl::StatusOr<CheckpointName> ParamsStore::Load(int64_t version, Shard& shard) 
 }
 
 absl::Status ParamsStore::Replay(int64_t first_segment, Shard& shard) {
+  std::vector<std::string> paths;
   for (int64_t segment = first_segment; segment <= segment_; ++segment) {
-    const std::string path = SegmentPath(options_.directory, segment);
+    paths.push_back(SegmentPath(options_.directory, segment));
     if (!segments_.contains(segment)) {
-      return absl::DataLossError(
-          absl::StrCat(path, " is missing: pushes since the checkpoint ", "cannot be replayed"));
+      return absl::DataLossError(absl::StrCat(
+          paths.back(), " is missing: pushes since the checkpoint cannot be replayed"));
     }
-    RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
-    // The end of a segment may be torn: the process died there, and never acknowledged it.
-    RUBATO_RETURN_IF_ERROR(
-        ReadRecords(path, file.bytes(), [&](RecordKind kind, absl::string_view body) {
-          replayed_ += kind == RecordKind::kPush;
-          return shard.Replay(kind, body);
-        }).status());
   }
-  return absl::OkStatus();
+  return ReplayLog(paths, shard, &replayed_);
 }
 
 absl::StatusOr<int64_t> ParamsStore::LastBeginning() const {
@@ -168,6 +163,13 @@ LogSizes ParamsStore::log() const {
   LogSizes log = segments_;
   if (log_ != nullptr) log[segment_] = log_->bytes();
   return log;
+}
+
+int64_t ParamsStore::replay_bytes() const {
+  int64_t bytes = log_ == nullptr ? 0 : log_->bytes();
+  const int64_t first = cuts_.empty() ? 0 : cuts_.rbegin()->second;
+  for (auto it = segments_.lower_bound(first); it != segments_.end(); ++it) bytes += it->second;
+  return bytes;
 }
 
 int64_t ParamsStore::log_bytes() const {

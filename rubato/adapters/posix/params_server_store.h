@@ -63,6 +63,7 @@ class ParamsStore : public RecordSink {
   int64_t checkpointed() const { return cuts_.empty() ? 0 : cuts_.rbegin()->first; }
   int64_t replayed() const { return replayed_; }
   int64_t log_bytes() const;
+  int64_t replay_bytes() const;  // Of them, since the cut of the newest checkpoint.
 
  private:
   ParamsStore() = default;

@@ -317,7 +317,9 @@ TEST_P(ParamsServerTest, ACheckpointAndTheLogSinceGiveEverythingBack) {
   EXPECT_EQ(server.Stats().checkpointed, 1);
   EXPECT_TRUE(Checkpoint(server, 1).ok());  // Done already.
   const int64_t log_bytes = server.Stats().log_bytes;
+  EXPECT_LT(server.Stats().replay_bytes, log_bytes);  // What came before the cut is still there.
   server.DropLogBefore(1);
+  EXPECT_EQ(server.Stats().replay_bytes, server.Stats().log_bytes);
   EXPECT_LT(server.Stats().log_bytes, log_bytes);
   for (int64_t n = 20; n < 25; ++n) ASSERT_TRUE(Push(client, {n}).ok());
   const Weights before = Pull(client, AllIds());

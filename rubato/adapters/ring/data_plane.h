@@ -55,6 +55,13 @@ class DataPlane {
                                                 const Voting& voting) {
     return absl::UnimplementedError("this plane carries no votes");
   }
+  // Allreduce that also tells the speeds of all, by rank, as Vote does, for a plane that does not
+  // carry votes: whoever has the sum knows that all have come so far, with the step before behind
+  // them, but not that they have this sum.
+  virtual absl::Status AllreduceAndTell(absl::Span<float> values, WireFormat format, float speed,
+                                        std::vector<float>& speeds) {
+    return absl::UnimplementedError("this plane carries votes");
+  }
 };
 
 }  // namespace rubato

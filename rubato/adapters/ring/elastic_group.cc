@@ -51,7 +51,8 @@ std::string ContractOf(const GroupOptions& options) {
   for (const absl::Span<char> piece : options.state) sizes.push_back(piece.size());
   return absl::StrCat("name: ", options.name, "\nmicrobatches: ", options.microbatches,
                       "\nwire: ", kWires[static_cast<int>(options.wire)],
-                      "\nbytes of state: ", absl::StrJoin(sizes, " + "), "\n", options.contract);
+                      "\nbytes of state: ", absl::StrJoin(sizes, " + "), "\n",
+                      options.early_apply ? "steps: applied early\n" : "", options.contract);
 }
 
 class Group : public ElasticGroup {
@@ -75,7 +76,7 @@ class Group : public ElasticGroup {
   absl::Status Barrier() override;
   absl::StatusOr<bool> Commit() override;
   int64_t step() const override { return applied_; }
-  int64_t committed() const override { return finished_; }
+  int64_t committed() const override { return committed_; }
   GroupView view() const override { return view_; }
   bool learning() const override { return learning_; }
   std::string address() const override { return absl::StrCat(self_.host, ":", self_.port); }
@@ -122,7 +123,8 @@ class Group : public ElasticGroup {
   bool leaving_ = false;
   int64_t applied_ = -1;
   int64_t finished_ = -1;
-  bool decided_ = false;  // A verdict kFinish arrived for the step under way.
+  int64_t committed_ = -1;  // finished_, or the one before where votes come with the next step.
+  bool decided_ = false;    // A verdict kFinish arrived for the step under way.
   ChangeTimes change_;
 
   std::vector<absl::Span<float>> buffers_;  // Those given to Allreduce in this step.
@@ -130,6 +132,7 @@ class Group : public ElasticGroup {
   bool sum_lost_ = false;                   // The vote rode, and the sum was not to be had.
   bool rode_ = false;                       // The votes came with the last of them,
   bool all_voted_ = false;                  // and stand.
+  bool told_ = false;                       // The sum came with speeds; votes are yet to come.
   std::vector<Quota> quotas_;               // By rank.
   Quota quota_;
   absl::Time step_began_;
@@ -176,7 +179,7 @@ absl::Status Group::Start() {
   // The planes look at the attention of a loop that is yet to be made: it is handed over below.
   learning_ = !options_.join.empty() || control.peer.issued;
   applied_ = learning_ && !control.peer.issued ? -1 : options_.first_step;
-  if (!learning_) finished_ = applied_;
+  if (!learning_) finished_ = committed_ = applied_;
   control.report = options_.report;
   control.join = options_.join;
   control.step = options_.first_step;
@@ -241,7 +244,8 @@ void Group::BeginAnew() {
   fenced_ = true;
   exchange_->Drop();
   if (leaving_) return;
-  id_ = control_->StartNewLife(applied_);
+  // What others may have redone is no state to found a group with.
+  id_ = control_->StartNewLife(applied_ > committed_ ? -1 : applied_);
   learning_ = true;
 }
 
@@ -261,7 +265,7 @@ void Group::EnterView(const ControlLoop::Event& event) {
   fenced_ = false;
   decided_ = event.verdict == Verdict::kFinish;
   if (decided_) Finish(view_.step);
-  finished_ = view_.step;
+  finished_ = committed_ = view_.step;
   if (event.verdict == Verdict::kCopy) learning_ = true;
   if (learning_ && view_.Holds(id_)) {  // The group begins with this member's state.
     learning_ = false;
@@ -323,7 +327,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     TakeEvent(std::min(left, absl::Milliseconds(200)));
   }
   buffers_.clear();
-  decided_ = failed_ = rode_ = sum_lost_ = false;
+  decided_ = failed_ = rode_ = sum_lost_ = told_ = false;
   quotas_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders);
   quota_ = quotas_[rank_];
   waited_ = absl::ZeroDuration();
@@ -355,9 +359,18 @@ absl::Status Group::Allreduce(absl::Span<float> values) {
 }
 
 absl::Status Group::AllreduceLast(absl::Span<float> values) {
-  if (!entered_ || !plane_->carries_votes()) return Allreduce(values);
+  const bool rides = entered_ && plane_->carries_votes();
+  if (!rides && !options_.early_apply) return Allreduce(values);
   if (!TakeBuffer(values)) return absl::AbortedError("the view has ended");
   Measure();
+  if (!rides) {
+    const absl::Status status = Collect([&] {
+      return plane_->AllreduceAndTell(values, options_.wire, meter_.microbatches_per_second(),
+                                      speeds_);
+    });
+    told_ = status.ok();
+    return status;
+  }
   const auto pledge = [&](std::function<bool()> withdraw) {
     return control_->Call([&](Peer& peer, absl::Time now) {
       return peer.Pledge(view_.number, finished_ + 1, std::move(withdraw));
@@ -436,20 +449,29 @@ absl::StatusOr<bool> Group::Commit() {
   const absl::Status reduced = Wait();
   if (!reduced.ok() && !absl::IsAborted(reduced)) return reduced;
   if (!reduced.ok()) return AwaitVerdict();
-  const auto may = [&](auto what) {
+  const auto may = [&](auto... what) {
     return entered_ && control_->Call([&](Peer& peer, absl::Time now) {
-      return (peer.*what)(view_.number, step, now);
+      return ((peer.*what)(view_.number, step, now) && ...);
     });
   };
-  if (!rode_) {
-    Measure();
-    if (!may(&Peer::Vote)) return AwaitVerdict();
-    const absl::Status voted = plane_->Vote(step, meter_.microbatches_per_second(), speeds_);
-    if (!voted.ok() && !absl::IsAborted(voted)) return voted;
-    all_voted_ = voted.ok();
+  bool may_finish = false;
+  if (told_) {
+    // All have come to this sum, so all have applied the one before.
+    committed_ = std::max(committed_, finished_);
+    may_finish = may(&Peer::Vote, &Peer::FinishStep);
+  } else {
+    if (!rode_) {
+      Measure();
+      if (!may(&Peer::Vote)) return AwaitVerdict();
+      const absl::Status voted = plane_->Vote(step, meter_.microbatches_per_second(), speeds_);
+      if (!voted.ok() && !absl::IsAborted(voted)) return voted;
+      all_voted_ = voted.ok();
+    }
+    may_finish = all_voted_ && may(&Peer::FinishStep);
   }
-  if (!all_voted_ || !may(&Peer::FinishStep)) return AwaitVerdict();
+  if (!may_finish) return AwaitVerdict();
   Finish(step);
+  if (!told_) committed_ = step;
   if (change_.resumed == absl::InfinitePast()) change_.resumed = ControlLoop::Now();
   return true;
 }

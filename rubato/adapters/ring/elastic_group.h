@@ -3,7 +3,7 @@
 //
 //     auto group = ElasticGroup::Open({.join = {"10.0.0.7:4000"}, .microbatches = 32,
 //                                      .state = {weights, momentum}, .apply = sgd_step});
-//     while ((*group)->step() < steps) {
+//     while ((*group)->step() < steps) {                       // Or without an end.
 //       absl::StatusOr<StepPlan> plan = (*group)->BeginStep();
 //       ... gradients of microbatches [plan->quota.begin, plan->quota.end) of plan->step ...
 //       if (!(*group)->AllreduceLast(gradients).ok()) continue;  // Someone is gone: again.
@@ -64,6 +64,13 @@ struct GroupOptions {
   bool shared_memory = true;
   int microbatches = 1;    // Of one step, in all: the global batch.
   int64_t first_step = 0;  // A founder's state is that after this step; -1: it has none.
+  // Where votes do not ride in the sum (over TCP): Commit applies this member's sum at once, and
+  // that all have it shows in the next step's, which is when committed() moves on. Saves a round of
+  // messages and the wait for the slowest. The price: a death at that very moment parts those who
+  // have applied the step from those who lack it, and the fewer of them copy the state anew; so
+  // nobody may end training, or show it to the world, before committed() says so. Needs
+  // AllreduceLast; the same for all.
+  bool early_apply = false;
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
   std::vector<absl::Span<char>> state;
@@ -107,8 +114,8 @@ class ElasticGroup {
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
   virtual absl::Status Allreduce(absl::Span<float> values) = 0;
-  // The last one of a step: it carries the votes where it can (through shared memory), so that
-  // Commit, which must come next, need not wait for them.
+  // The last one of a step: it carries the votes where it can (through shared memory, or with
+  // `early_apply`), so that Commit, which must come next, need not wait for them.
   virtual absl::Status AllreduceLast(absl::Span<float> values) = 0;
   // Allreduce beside the caller, who goes on computing. Buckets are reduced in the order of these
   // calls, which must be the same at all members; they must stay where they are until Wait().
@@ -132,7 +139,8 @@ class ElasticGroup {
   // wait longer, or give up and start from a checkpoint.
   virtual absl::StatusOr<bool> Commit() = 0;
 
-  // The last step that Commit applied here; any later view begins at it or after.
+  // The last step that Commit applied here; any later view begins at it or after, unless
+  // committed() is still behind.
   virtual int64_t step() const = 0;
   // The last step that can no longer be undone, even by a member that only takes part and has yet
   // to copy the state: what may be written to a checkpoint or a ledger.

@@ -125,6 +125,7 @@ class Trainee {
     GroupOptions options;
     options.report = [&master](const ViewReport& report) { master.Report(report); };
     options.shared_memory = habits.shared_memory;
+    options.early_apply = true;  // As a job does.
     options.microbatches = kMicrobatches;
     options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights_.data()), kWeights * 4)};
     options.apply = [this] {
@@ -294,10 +295,10 @@ TEST_P(IssuedGroupTest, InDeterministicModeTheNumberOfWorkersCannotBeSeen) {
 }
 
 // A worker that needs four times as long for a microbatch is dealt fewer of them, and named.
-TEST(IssuedGroupSpeedTest, TheSlowGetLess) {
+TEST_P(IssuedGroupTest, TheSlowGetLess) {
   Master master;
-  Trainee fast(master, {.pace = absl::Milliseconds(2)});
-  Trainee slow(master, {.pace = absl::Milliseconds(8)});
+  Trainee fast(master, {.shared_memory = GetParam(), .pace = absl::Milliseconds(2)});
+  Trainee slow(master, {.shared_memory = GetParam(), .pace = absl::Milliseconds(8)});
   EXPECT_TRUE(Eventually([&] { return slow.share() >= 1 && fast.share() >= slow.share() + 3; }));
   EXPECT_TRUE(Eventually([&] { return slow.lagging(); }));
 }

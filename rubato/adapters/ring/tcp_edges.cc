@@ -49,6 +49,29 @@ void Tune(int socket) {
   }
 }
 
+// What goes through a socket in one call.
+class Pieces {
+ public:
+  void Add(void* data, size_t bytes) { all_[count_++] = {data, bytes}; }
+  // All but the first `done` bytes.
+  msghdr After(uint64_t done) {
+    size_t first = 0;
+    while (first < count_ && done >= all_[first].iov_len) done -= all_[first++].iov_len;
+    if (first < count_) {
+      all_[first].iov_base = static_cast<char*>(all_[first].iov_base) + done;
+      all_[first].iov_len -= done;
+    }
+    msghdr message{};
+    message.msg_iov = all_ + first;
+    message.msg_iovlen = count_ - first;
+    return message;
+  }
+
+ private:
+  iovec all_[3];
+  size_t count_ = 0;
+};
+
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
 }  // namespace
@@ -56,14 +79,16 @@ bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == E
 struct TcpEdges::Operation {
   absl::Span<float> values;
   WireFormat format = WireFormat::kFp32;
+  std::vector<float>* speeds = nullptr;  // Of all, by rank, as far as heard; every frame has them.
   std::vector<SendItem> sends;
   std::vector<ReceiveItem> receives;
   size_t sent = 0;
   size_t received = 0;
   // The frame under way.
   Frame frame;
+  std::vector<float> told;  // The speeds in it.
   const char* payload = nullptr;
-  uint64_t frame_sent = 0;  // Header and payload together.
+  uint64_t frame_sent = 0;  // Header, speeds and payload together.
   int blocked_out = -1;     // Sockets that a poll should wait for.
   int blocked_in = -1;
 };
@@ -98,9 +123,23 @@ absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
 }
 
 absl::Status TcpEdges::Allreduce(absl::Span<float> values, WireFormat format) {
+  return Reduce(values, format, nullptr);
+}
+
+absl::Status TcpEdges::AllreduceAndTell(absl::Span<float> values, WireFormat format, float speed,
+                                        std::vector<float>& speeds) {
+  std::vector<float> heard(view_.size(), 0.0f);
+  heard[rank_] = speed;
+  RUBATO_RETURN_IF_ERROR(Reduce(values, format, &heard));
+  speeds = std::move(heard);
+  return absl::OkStatus();
+}
+
+absl::Status TcpEdges::Reduce(absl::Span<float> values, WireFormat format,
+                              std::vector<float>* speeds) {
   const int64_t elements = static_cast<int64_t>(values.size());
   const int wire = WireBytes(format);
-  Operation operation{values, format};
+  Operation operation{values, format, speeds};
   Chunk(MakePlan(ChooseAlgorithm(elements * wire, view_.size()), rank_, view_.size(), elements),
         kChunkBytes / wire, operation.sends, operation.receives);
   return Run(operation);
@@ -137,7 +176,8 @@ absl::Status TcpEdges::Broadcast(absl::Span<char> bytes, int root) {
 }
 
 // All slices are cut into the same number of chunks, so that both ends count alike. A chunk may
-// leave when the last chunk that falls on it has come in.
+// leave when the last chunk that falls on it has come in; an empty one when all have, so that even
+// a sum of nothing says that everyone has come.
 void TcpEdges::Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vector<SendItem>& sends,
                      std::vector<ReceiveItem>& receives) {
   int64_t longest = 1;
@@ -156,7 +196,7 @@ void TcpEdges::Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vect
         const Slice slice = part(stage.send, c);
         size_t needs = before;
         const auto misses = [&](const Slice& other) {
-          return other.end <= slice.begin || slice.end <= other.begin;
+          return slice.size() > 0 && (other.end <= slice.begin || slice.end <= other.begin);
         };
         while (needs > 0 && misses(receives[needs - 1].slice)) --needs;
         sends.push_back({stage.send_to, slice, !stage.reduce, needs});
@@ -260,10 +300,13 @@ absl::Status TcpEdges::Lose(int rank, bool refused) {
 
 void TcpEdges::StartFrame(Operation& operation, const SendItem& item) {
   const absl::Span<float> values = operation.values.subspan(item.slice.begin, item.slice.size());
-  operation.frame = {view_.number, mark_, operation_, values.size() * WireBytes(operation.format)};
+  if (operation.speeds != nullptr) operation.told = *operation.speeds;
+  operation.frame = {
+      view_.number, mark_, operation_,
+      operation.told.size() * sizeof(float) + values.size() * WireBytes(operation.format)};
   operation.payload = reinterpret_cast<const char*>(values.data());
   if (operation.format == WireFormat::kFp32) return;
-  packed_.resize(operation.frame.bytes);
+  packed_.resize(values.size() * WireBytes(operation.format));
   if (item.final) RoundTo(operation.format, values);
   Pack(operation.format, values, packed_.data());
   operation.payload = packed_.data();
@@ -293,21 +336,12 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
   }
   if (operation.frame_sent == 0) StartFrame(operation, item);
   const uint64_t total = sizeof(Frame) + operation.frame.bytes;
-  iovec parts[2];
-  int count = 0;
-  if (operation.frame_sent < sizeof(Frame)) {
-    parts[count++] = {reinterpret_cast<char*>(&operation.frame) + operation.frame_sent,
-                      sizeof(Frame) - operation.frame_sent};
-  }
-  const uint64_t payload_sent =
-      operation.frame_sent > sizeof(Frame) ? operation.frame_sent - sizeof(Frame) : 0;
-  if (payload_sent < operation.frame.bytes) {
-    parts[count++] = {const_cast<char*>(operation.payload) + payload_sent,
-                      operation.frame.bytes - payload_sent};
-  }
-  msghdr message{};
-  message.msg_iov = parts;
-  message.msg_iovlen = count;
+  const size_t told = operation.told.size() * sizeof(float);
+  Pieces pieces;
+  pieces.Add(&operation.frame, sizeof(Frame));
+  pieces.Add(operation.told.data(), told);
+  pieces.Add(const_cast<char*>(operation.payload), operation.frame.bytes - told);
+  msghdr message = pieces.After(operation.frame_sent);
   const ssize_t n = sendmsg(out->socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n < 0 && WouldBlock()) {
     operation.blocked_out = out->socket.get();
@@ -328,9 +362,11 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
   const ReceiveItem& item = operation.receives[operation.received];
   In* const in = Arrived(item.from);
   if (in == nullptr) return false;
-  const auto take = [&](void* to, uint64_t bytes) {
-    return recv(in->socket.get(), to, bytes, MSG_DONTWAIT);
+  const auto take = [&](Pieces pieces, uint64_t done) {
+    msghdr message = pieces.After(done);
+    return recvmsg(in->socket.get(), &message, MSG_DONTWAIT);
   };
+  const uint64_t heard = operation.speeds == nullptr ? 0 : view_.size() * sizeof(float);
   const bool header = in->header_got < sizeof(Frame);
   // Old, or of the other half of a split.
   const bool old = !header && (in->frame.view < view_.number ||
@@ -344,17 +380,25 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
   }
   if (!header && !old &&
       (in->frame.operation != operation_ ||
-       in->frame.bytes != values.size() * WireBytes(operation.format))) {
+       in->frame.bytes != heard + values.size() * WireBytes(operation.format))) {
     return absl::InternalError("members of the view do not make the same calls");
   }
   const uint64_t left = in->frame.bytes - in->payload_got;
+  Pieces pieces;
   if (header) {
-    n = take(reinterpret_cast<char*>(&in->frame) + in->header_got, sizeof(Frame) - in->header_got);
+    pieces.Add(&in->frame, sizeof(Frame));
+    n = take(pieces, in->header_got);
   } else if (left > 0) {
     scratch_.resize(std::max<size_t>(scratch_.size(), kChunkBytes * 2));
-    char* to = scratch_.data() + (old ? 0 : in->payload_got);
-    if (in_place && !old) to = reinterpret_cast<char*>(values.data()) + in->payload_got;
-    n = take(to, old ? std::min<uint64_t>(left, scratch_.size()) : left);
+    in->told.resize(heard / sizeof(float));
+    if (old) {
+      pieces.Add(scratch_.data(), std::min<uint64_t>(left, scratch_.size()));
+    } else {
+      pieces.Add(in->told.data(), heard);
+      pieces.Add(in_place ? reinterpret_cast<char*>(values.data()) : scratch_.data(),
+                 in->frame.bytes - heard);
+    }
+    n = take(pieces, old ? 0 : in->payload_got);
   }
   const bool waiting = header || left > 0;
   if (waiting && n < 0 && WouldBlock()) {
@@ -370,6 +414,9 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
   if (in->payload_got < in->frame.bytes) return true;
   in->header_got = in->payload_got = 0;
   if (old) return true;
+  for (size_t i = 0; i < heard / sizeof(float); ++i) {
+    (*operation.speeds)[i] = std::max((*operation.speeds)[i], in->told[i]);
+  }
   if (item.reduce) {
     UnpackAdd(operation.format, scratch_.data(), values);
   } else if (!in_place) {

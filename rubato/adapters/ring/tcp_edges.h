@@ -48,6 +48,8 @@ class TcpEdges : public DataPlane {
 
   absl::Status Enter(const GroupView& view, int rank, MemberId self) override;
   absl::Status Allreduce(absl::Span<float> values, WireFormat format) override;
+  absl::Status AllreduceAndTell(absl::Span<float> values, WireFormat format, float speed,
+                                std::vector<float>& speeds) override;
   absl::Status Broadcast(absl::Span<char> bytes, int root) override;
   absl::Status Vote(int64_t step, float speed, std::vector<float>& speeds) override;
 
@@ -65,6 +67,7 @@ class TcpEdges : public DataPlane {
   struct In {
     Fd socket;
     Frame frame;
+    std::vector<float> told;  // The speeds in the frame, if it has any.
     size_t header_got = 0;
     uint64_t payload_got = 0;
   };
@@ -84,6 +87,7 @@ class TcpEdges : public DataPlane {
 
   static void Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vector<SendItem>& sends,
                     std::vector<ReceiveItem>& receives);
+  absl::Status Reduce(absl::Span<float> values, WireFormat format, std::vector<float>* speeds);
   absl::Status Run(Operation& operation);
   absl::Status Complete(Operation& operation);
   void StartFrame(Operation& operation, const SendItem& item);

@@ -66,10 +66,14 @@ void RingChecker::Applied(MemberId member, const GroupView& view, int64_t step, 
     return Fail(absl::StrCat(member.ToString(), " applies another sum of step ", step, " than ",
                              "others of view ", view.number));
   }
-  if (!split_allowed_) Committed(view, step, after);
+}
+
+void RingChecker::Forgets(MemberId member, const GroupView& view) {
+  Fail(absl::StrCat(member.ToString(), " begins anew although it holds ", view.ToString()));
 }
 
 void RingChecker::Committed(const GroupView& view, int64_t step, Weights weights) {
+  if (split_allowed_) return;
   const auto [it, first] = committed_.try_emplace(step, Commit{view.number, weights});
   if (it->second.view != view.number || it->second.weights != weights) {
     return Fail(absl::StrCat("step ", step, " is committed in view ", it->second.view,

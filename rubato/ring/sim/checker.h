@@ -1,8 +1,10 @@
 // What must hold after every event of a simulated group, seen from above.
 //
 //  - No two different views with one number are ever used.
-//  - A step is committed once someone has applied it. No step is committed twice, in two views or
+//  - A step is committed once someone takes it for that: has applied it with all votes or, where
+//    steps are applied early, has the next one's sum. No step is committed twice, in two views or
 //    with different weights, and no view begins before a step committed in an earlier one.
+//  - Nobody who holds a view begins anew.
 //  - No member takes a step for committed that is not.
 //  - Every applied sum holds each microbatch of the step exactly once, computed from these weights.
 //  - All who hold the state at the beginning of a view hold the same, and it is the founder's with
@@ -47,6 +49,10 @@ class RingChecker {
   // `member` applied `sum`, reduced in `view`, to `before`.
   void Applied(MemberId member, const GroupView& view, int64_t step, Weights before,
                const Sum& sum);
+  // A step of `view`, with these weights after it, can no longer be undone.
+  void Committed(const GroupView& view, int64_t step, Weights weights);
+  // `member`, which holds `view`, begins a new life: its state is lost for nothing.
+  void Forgets(MemberId member, const GroupView& view);
   // `member` believes `step` to be committed, with these weights after it.
   void Believes(MemberId member, int64_t step, Weights weights);
 
@@ -66,7 +72,6 @@ class RingChecker {
     uint64_t view = 0;
     Weights weights = 0;
   };
-  void Committed(const GroupView& view, int64_t step, Weights weights);
 
   const bool split_allowed_;
   std::string violation_;

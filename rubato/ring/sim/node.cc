@@ -15,9 +15,19 @@ constexpr absl::Duration kAskAgain = absl::Milliseconds(80);
 
 }  // namespace
 
-bool SharedMemory::AllCast(const Ballot& ballot, const GroupView& view) const {
-  const auto parts = parts_.find(ballot);
-  return parts != parts_.end() && static_cast<int>(parts->second.size()) == view.size();
+bool SharedMemory::AllVoted(const Ballot& ballot, const GroupView& view) const {
+  const auto votes = votes_.find(ballot);
+  return votes != votes_.end() && static_cast<int>(votes->second.size()) == view.size();
+}
+
+bool SharedMemory::AllCame(const Ballot& ballot, const GroupView& view) const {
+  const auto votes = votes_.find(ballot);
+  return std::all_of(view.members.begin(), view.members.end(), [&](const GroupMember& member) {
+    const auto mark = marks_.find(member.id);
+    const bool voted = votes != votes_.end() && votes->second.contains(member.id);
+    return (mark != marks_.end() && mark->second == ballot) ||
+           (voted && bug != RingBug::kVoteMissed);
+  });
 }
 
 Sum SharedMemory::SumOf(const Ballot& ballot) const {
@@ -29,8 +39,8 @@ Sum SharedMemory::SumOf(const Ballot& ballot) const {
 }
 
 bool SharedMemory::Withdraw(const Ballot& ballot, const GroupView& view) {
-  const bool stands = AllCast(ballot, view);
-  if (!stands && !votes_stay) withdrawn_.insert(ballot);
+  const bool stands = AllVoted(ballot, view);
+  if (!stands && bug != RingBug::kVotesStay) withdrawn_.insert(ballot);
   return stands;
 }
 
@@ -41,13 +51,15 @@ RingNode::RingNode(int index, uint64_t seed, PeerOptions options, Wires& wires,
 std::string RingNode::address() const { return absl::StrCat("n", index_); }
 
 void RingNode::Begin(std::vector<std::string> seeds) {
+  if (peer_ && peer_->holder() && !peer_->fenced()) checker_.Forgets(life(), peer_->view());
   ++epoch_;
   const MemberId id(static_cast<int64_t>(rng_.Next() >> 1));
   peer_ = std::make_unique<Peer>(GroupMember{id, address()}, options_, rng_.Next());
   timer_ = absl::InfiniteFuture();
   weights_ = Mix(rng_.Next());  // Worthless until copied.
   history_.clear();
-  believed_ = -1;
+  confirmed_ = believed_ = -1;
+  unconfirmed_.clear();
   work_.reset();
   parts_.clear();
   early_votes_.clear();
@@ -61,6 +73,7 @@ void RingNode::Found(std::vector<std::string> others) {
   Begin(std::move(others));
   history_[0] = weights_;
   checker_.Founded(weights_);
+  confirmed_ = 0;
   peer_->Found(0, wires_.now());
   Settle();
 }
@@ -140,10 +153,9 @@ void RingNode::Settle() {
   if (const std::optional<ViewReport> report = peer_->TakeReport(wires_.now())) {
     wires_.SendReport(index_, *report);
   }
-  const int64_t committed = peer_->steps().finished();
-  if (committed > believed_ && history_.contains(committed)) {
-    believed_ = committed;
-    checker_.Believes(life(), committed, history_[committed]);
+  if (confirmed_ > believed_ && history_.contains(confirmed_)) {
+    believed_ = confirmed_;
+    checker_.Believes(life(), confirmed_, history_[confirmed_]);
   }
   ArmTimer();
 }
@@ -163,7 +175,8 @@ void RingNode::ArmTimer() {
 void RingNode::Handle(const Peer::Event& event) {
   switch (event.kind) {
     case Peer::Event::Kind::kFrozen:
-      return;  // StepGate refuses from now on; the sum in hand is kept for the verdict.
+      // StepGate refuses from now on; the sum in hand is kept for the verdict.
+      return AskAgain();
     case Peer::Event::Kind::kView:
       return EnterView(event);
     case Peer::Event::Kind::kFenced:
@@ -172,19 +185,27 @@ void RingNode::Handle(const Peer::Event& event) {
   }
 }
 
+// Commit gives up after a while, and is called again.
+void RingNode::AskAgain() {
+  wires_.After(index_, kAskAgain, [this, epoch = epoch_] {
+    if (epoch == epoch_ && work_) work_->asked = true;
+  });
+}
+
 void RingNode::EnterView(const Peer::Event& event) {
   ++epoch_;
   mark_ = event.view.Mark();
+  Confirm(event.view.step);
+  const bool decided = event.verdict == Verdict::kFinish && work_;
   // Whoever stops waiting looks once more.
-  if (work_ && work_->pledged && wires_.memory()->AllCast(ballot(), working_view_)) {
+  if (work_ && work_->pledged && wires_.memory()->AllCame(ballot(), working_view_)) {
     work_->sum = wires_.memory()->SumOf(ballot());
+    work_->reduced = true;
   }
-  if (event.verdict == Verdict::kFinish && work_) {
-    if (!peer_->steps().learning()) {
-      Apply(working_view_, event.view.step, work_->sum);
-    } else {
-      log_[event.view.step] = {working_view_, work_->sum};
-    }
+  if (decided && work_->asked && wires_.loop_bug() == RingBug::kAskedAgain) return Join(seeds_);
+  if (decided && !peer_->steps().learning()) Apply(working_view_, event.view.step, work_->sum);
+  if (decided && peer_->steps().learning()) {
+    log_[event.view.step] = {working_view_, work_->sum};
   }
   work_.reset();
   std::erase_if(parts_, [&](const auto& part) {
@@ -200,6 +221,10 @@ void RingNode::EnterView(const Peer::Event& event) {
   });
   const bool source_left = sink_ && !event.view.Holds(source_);
   if (event.verdict == Verdict::kCopy || (peer_->steps().learning() && source_left)) StartCopy();
+  // The first barrier of the view.
+  if (wires_.memory() != nullptr) {
+    Soon([this] { wires_.memory()->Mark({mark_, 0}, life()); });
+  }
   StartStep();
 }
 
@@ -253,6 +278,13 @@ void RingNode::Compute() {
   if (wires_.memory() != nullptr) Pledge();
 }
 
+void RingNode::Soon(std::function<void()> what) {
+  const absl::Duration delay = absl::Milliseconds(rng_.Exponential(2));
+  wires_.After(index_, delay, [this, me = life(), what = std::move(what)] {
+    if (life() == me) what();
+  });
+}
+
 // What others may count from now on is known to the peer before they can: another event in between
 // may make it let go.
 void RingNode::Pledge() {
@@ -261,18 +293,25 @@ void RingNode::Pledge() {
   };
   if (!peer_->Pledge(working_view_.number, work_->step, withdraw)) return;
   work_->pledged = true;
-  const absl::Duration delay = absl::Milliseconds(rng_.Exponential(2));
-  wires_.After(index_, delay, [this, epoch = epoch_, step = work_->step] {
-    if (epoch != epoch_ || !peer_ || !work_ || work_->step != step) return;
-    wires_.memory()->Cast(ballot(), life(), work_->sum);
-    wires_.Wake(working_view_);
+  // In this order, as in SharedSlots, and even if the view ends meanwhile: the thread that writes
+  // has not heard of it.
+  Soon([this, was = ballot(), sum = work_->sum, view = working_view_] {
+    wires_.memory()->Write(was, life(), sum);
+    Soon([this, was, view] {
+      wires_.memory()->Vote(was, life());
+      wires_.Wake(view);
+      Soon([this, was, view] {
+        wires_.memory()->Mark(was, life());
+        wires_.Wake(view);
+      });
+    });
   });
 }
 
 // First whether all have voted; then, a moment later, whether anyone took its vote back.
 void RingNode::Look() {
   if (!work_ || !work_->pledged || work_->reduced) return;
-  if (!wires_.memory()->AllCast(ballot(), working_view_)) return;
+  if (!wires_.memory()->AllCame(ballot(), working_view_)) return;
   work_->sum = wires_.memory()->SumOf(ballot());
   work_->reduced = true;
   const absl::Duration delay = absl::Milliseconds(rng_.Exponential(2));
@@ -313,9 +352,14 @@ void RingNode::Advance() {
   Reduced();
 }
 
+// Early, the sum of a step says that all have the one before.
 void RingNode::Reduced() {
+  const bool early = wires_.applies_early();
+  const bool believes = wires_.loop_bug() == RingBug::kBelieveEarly;
+  if (early && !believes) Confirm(work_->step - 1);
   if (!peer_->Vote(peer_->view().number, work_->step, wires_.now())) return;
   work_->reduced = true;
+  if (early) return FinishStep();
   work_->votes->Cast(1);
   CastVotes();
 }
@@ -343,6 +387,7 @@ void RingNode::FinishStep() {
   const bool learning = peer_->steps().learning();
   const GroupView view = working_view_;
   if (!peer_->FinishStep(number, step, wires_.now())) return;
+  if (!wires_.applies_early() || wires_.loop_bug() == RingBug::kBelieveEarly) Confirm(step);
   work_.reset();
   if (learning) {
     log_[step] = {view, sum};
@@ -358,6 +403,17 @@ void RingNode::Apply(const GroupView& view, int64_t step, const Sum& sum) {
   weights_ = ApplySum(weights_, sum);
   history_[step] = weights_;
   if (history_.size() > 16) history_.erase(history_.begin());
+  unconfirmed_[step] = {view, weights_};
+  Confirm(confirmed_);
+}
+
+void RingNode::Confirm(int64_t step) {
+  confirmed_ = std::max(confirmed_, step);
+  while (!unconfirmed_.empty() && unconfirmed_.begin()->first <= confirmed_) {
+    const auto& [first, how] = *unconfirmed_.begin();
+    checker_.Committed(how.first, first, how.second);
+    unconfirmed_.erase(unconfirmed_.begin());
+  }
 }
 
 void RingNode::StartCopy() {
@@ -365,6 +421,7 @@ void RingNode::StartCopy() {
   const int source = SourceRank(view, RankOf(life()));
   log_.clear();
   history_.clear();
+  unconfirmed_.clear();
   sink_.reset();
   ++copies_;
   if (source < 0) return;
@@ -391,6 +448,8 @@ void RingNode::UseSnapshot() {
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
   history_[sink_->step()] = weights_;
+  const auto copied = log_.find(sink_->step());
+  if (copied != log_.end()) unconfirmed_[sink_->step()] = {copied->second.first, weights_};
   for (const auto& [step, entry] : log_) {
     if (step > sink_->step()) Apply(entry.first, step, entry.second);
   }

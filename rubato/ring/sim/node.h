@@ -41,25 +41,33 @@ struct Bulk {
   std::variant<Part, Vote, StateRequest, StateChunk> body;
 };
 
-// Memory that all nodes see and that outlives them, as that of one machine does: what each member
-// has to add to a step, and the votes that ride with it. See adapters/ring/shared_slots.h.
+// Memory that all nodes see and that outlives them, as that of one machine does. What a member has
+// to add to a step, its vote and the mark that says how far it has come are written one after the
+// other, and its death may fall between any two. See adapters/ring/shared_slots.h.
 class SharedMemory {
  public:
   using Ballot = std::pair<uint64_t, int64_t>;  // The mark of a view, and a step.
 
-  void Cast(const Ballot& ballot, MemberId member, Sum part) {
+  void Write(const Ballot& ballot, MemberId member, Sum part) {
     parts_[ballot][member] = std::move(part);
   }
-  bool AllCast(const Ballot& ballot, const GroupView& view) const;
+  void Vote(const Ballot& ballot, MemberId member) { votes_[ballot].insert(member); }
+  // Writes over that of the view before.
+  void Mark(const Ballot& ballot, MemberId member) { marks_[member] = ballot; }
+  bool AllVoted(const Ballot& ballot, const GroupView& view) const;
+  // Whether all have come so far, as one that waits sees it: by mark, or by vote.
+  bool AllCame(const Ballot& ballot, const GroupView& view) const;
   Sum SumOf(const Ballot& ballot) const;
   // Whether all had voted; then it stands.
   bool Withdraw(const Ballot& ballot, const GroupView& view);
   bool AnyWithdrawn(const Ballot& ballot) const { return withdrawn_.contains(ballot); }
 
-  bool votes_stay = false;  // The planted bug.
+  RingBug bug = RingBug::kNone;
 
  private:
   std::map<Ballot, std::map<MemberId, Sum>> parts_;
+  std::map<Ballot, std::set<MemberId>> votes_;
+  std::map<MemberId, Ballot> marks_;
   std::set<Ballot> withdrawn_;
 };
 
@@ -76,6 +84,10 @@ class Wires {
   virtual absl::Time now() const = 0;
   // Null: data and votes go over the wires.
   virtual SharedMemory* memory() = 0;
+  // Steps are applied early, and known to be committed with the next.
+  virtual bool applies_early() const = 0;
+  // One that is planted in the loops, not in their peers.
+  virtual RingBug loop_bug() const = 0;
   // Wakes the members of `view` that wait for something in memory, sooner or later.
   virtual void Wake(const GroupView& view) = 0;
 };
@@ -90,6 +102,7 @@ struct Work {
   bool computed = false;
   bool reduced = false;
   bool pledged = false;  // Its part is in memory, or about to be.
+  bool asked = false;    // The loop has waited too long for the view's word, and asked again.
   std::map<int, int> sent_to;
   std::map<int, int> received_from;
   std::optional<VoteTree> votes;
@@ -126,10 +139,15 @@ class RingNode {
   void Compute();
   void Advance();
   void Reduced();
+  // All steps up to this one can no longer be undone.
+  void Confirm(int64_t step);
   void CastVotes();
   void Apply(const GroupView& view, int64_t step, const Sum& sum);
   void FinishStep();
   void Pledge();
+  // One of several writes to memory, a moment later.
+  void Soon(std::function<void()> what);
+  void AskAgain();
   SharedMemory::Ballot ballot() const { return {working_view_.Mark(), work_->step}; }
   void StartCopy();
   void AskForState();
@@ -155,6 +173,8 @@ class RingNode {
 
   Weights weights_ = 0;
   std::map<int64_t, Weights> history_;
+  int64_t confirmed_ = -1;
+  std::map<int64_t, std::pair<GroupView, Weights>> unconfirmed_;  // Applied since.
   int64_t believed_ = -1;
   GroupView working_view_;  // That of `work_`, kept for a verdict.
   uint64_t mark_ = 0;       // Of the view in use.

@@ -1,6 +1,6 @@
 // ring_sim [SEEDS [FIRST [BUG [majority | any | master]]]]: runs that many simulated groups, every
-// second one with shared memory, prints one line of JSON, and exits 1 at the first seed whose run
-// breaks a rule.
+// second one with shared memory and every fourth with steps applied early, prints one line of JSON,
+// and exits 1 at the first seed whose run breaks a rule.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
                              .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
                              .master = master,
                              .shared_memory = seed % 2 == 1,
+                             .early_apply = seed % 4 == 2,
                              .bug = static_cast<rubato::RingBug>(bug)});
     const rubato::RingWorldResult result = world.Run();
     if (!result.violation.empty()) {

@@ -9,7 +9,9 @@ namespace {
 TEST(RingSimTest, NoSeedBreaksARule) {
   int agreed = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    const RingWorldResult result = RingWorld({.seed = seed, .shared_memory = seed % 2 == 1}).Run();
+    const RingWorldResult result =
+        RingWorld({.seed = seed, .shared_memory = seed % 2 == 1, .early_apply = seed % 4 == 2})
+            .Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     agreed += !result.quorum_lost;
   }
@@ -19,8 +21,11 @@ TEST(RingSimTest, NoSeedBreaksARule) {
 TEST(RingSimTest, WithQuorumAnyNobodyComputesNonsense) {
   int64_t committed = 0;
   for (uint64_t seed = 0; seed < 50; ++seed) {
-    const RingWorldResult result =
-        RingWorld({.seed = seed, .quorum = Quorum::kAny, .shared_memory = seed % 2 == 1}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed,
+                                              .quorum = Quorum::kAny,
+                                              .shared_memory = seed % 2 == 1,
+                                              .early_apply = seed % 4 == 2})
+                                       .Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     committed += result.committed;
   }
@@ -32,8 +37,11 @@ TEST(RingSimTest, WithAMasterNoSeedBreaksARule) {
   int agreed = 0;
   int64_t restarts = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
-    const RingWorldResult result =
-        RingWorld({.seed = seed, .master = true, .shared_memory = seed % 2 == 1}).Run();
+    const RingWorldResult result = RingWorld({.seed = seed,
+                                              .master = true,
+                                              .shared_memory = seed % 2 == 1,
+                                              .early_apply = seed % 4 == 2})
+                                       .Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     agreed += !result.quorum_lost;
     restarts += result.restarts;
@@ -54,6 +62,7 @@ struct Planted {
   RingBug bug;
   bool master;
   bool shared_memory = false;
+  bool early_apply = false;
 };
 class RingBugTest : public testing::TestWithParam<Planted> {};
 
@@ -62,6 +71,7 @@ TEST_P(RingBugTest, IsCaught) {
     const RingWorldResult result = RingWorld({.seed = seed,
                                               .master = GetParam().master,
                                               .shared_memory = GetParam().shared_memory,
+                                              .early_apply = GetParam().early_apply,
                                               .bug = GetParam().bug})
                                        .Run();
     if (result.violation.empty() || result.violation.find("agreement") != std::string::npos)
@@ -79,13 +89,23 @@ INSTANTIATE_TEST_SUITE_P(Agreed, RingBugTest,
                                          Planted{RingBug::kRankByAddress, false},
                                          Planted{RingBug::kSourceIsRankZero, false},
                                          Planted{RingBug::kForgetPromises, false},
-                                         Planted{RingBug::kVotesStay, false, true}));
+                                         Planted{RingBug::kVotesStay, false, true},
+                                         Planted{RingBug::kVoteMissed, false, true},
+                                         Planted{RingBug::kAskedAgain, false, true},
+                                         Planted{RingBug::kAskedAgain, false},
+                                         Planted{RingBug::kBelieveEarly, false, false, true},
+                                         Planted{RingBug::kStayAhead, false, false, true}));
 INSTANTIATE_TEST_SUITE_P(Issued, RingBugTest,
                          testing::Values(Planted{RingBug::kNoFencing, true},
                                          Planted{RingBug::kRankByAddress, true},
                                          Planted{RingBug::kSourceIsRankZero, true},
                                          Planted{RingBug::kForgetJournal, true},
-                                         Planted{RingBug::kVotesStay, true, true}));
+                                         Planted{RingBug::kVotesStay, true, true},
+                                         Planted{RingBug::kVoteMissed, true, true},
+                                         Planted{RingBug::kAskedAgain, true, true},
+                                         Planted{RingBug::kAskedAgain, true},
+                                         Planted{RingBug::kBelieveEarly, true, false, true},
+                                         Planted{RingBug::kStayAhead, true, false, true}));
 
 }  // namespace
 }  // namespace rubato

@@ -11,8 +11,8 @@ namespace {
 
 // Some bugs are the world's alone.
 RingBug PeerBug(RingBug bug) {
-  const bool of_world = bug == RingBug::kForgetJournal || bug == RingBug::kVotesStay;
-  return of_world ? RingBug::kNone : bug;
+  const bool of_peer = bug <= RingBug::kForgetPromises || bug == RingBug::kStayAhead;
+  return of_peer ? bug : RingBug::kNone;
 }
 
 PeerOptions MakePeerOptions(const RingWorldOptions& options) {
@@ -43,7 +43,7 @@ RingWorld::RingWorld(RingWorldOptions options)
                                                 *this, checker_));
     addresses.push_back(nodes_[i]->address());
   }
-  memory_.votes_stay = options_.bug == RingBug::kVotesStay;
+  memory_.bug = options_.bug;
   if (options_.master) StartMaster();
   nodes_[0]->Found(addresses);
   for (int i = 1; i < count; ++i) {

@@ -32,6 +32,7 @@ struct RingWorldOptions {
   bool master = false;         // One issues the views, and is cut off, stopped and
                                // restarted like the rest.
   bool shared_memory = false;  // In place of connections: votes ride in the reduction.
+  bool early_apply = false;    // Over connections, votes come with the next reduction.
   RingBug bug = RingBug::kNone;
 };
 
@@ -60,6 +61,8 @@ class RingWorld : public Wires {
   void After(int node, absl::Duration delay, std::function<void()> what) override;
   absl::Time now() const override { return now_; }
   SharedMemory* memory() override { return options_.shared_memory ? &memory_ : nullptr; }
+  bool applies_early() const override { return options_.early_apply && !options_.shared_memory; }
+  RingBug loop_bug() const override { return options_.bug; }
   void Wake(const GroupView& view) override;
 
  private:

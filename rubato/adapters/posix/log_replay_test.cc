@@ -1,0 +1,193 @@
+// A log that is read ahead and applied beside its checks gives the same bytes, and the same words
+// when it is damaged, as a plain loop over its records.
+#include "rubato/adapters/posix/log_replay.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <set>
+
+#include "absl/strings/match.h"
+#include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/adapters/posix/params_testing.h"
+#include "rubato/base/rng.h"
+#include "rubato/params/log_forecast.h"
+#include "rubato/params/shard.h"
+
+namespace rubato {
+namespace {
+
+constexpr LogReplayOptions kPlain = {.ahead_from_bytes = std::numeric_limits<int64_t>::max()};
+constexpr LogReplayOptions kAhead = {.ahead_from_bytes = 0};
+constexpr int64_t kDense = 3 * kDenseSliceFloats;
+constexpr int64_t kPushes = 300;
+
+struct Kind {
+  const char* name;
+  const char* optimizer;
+  RowsSpec rows = {};
+  WireFormat format = WireFormat::kFp32;
+};
+
+class LogReplayTest : public testing::TestWithParam<Kind> {
+ protected:
+  LogReplayTest() : root_(std::filesystem::temp_directory_path() / "rubato-replay-XXXXXX") {
+    RUBATO_CHECK(mkdtemp(root_.data()) != nullptr);
+    for (int64_t s = 1; s <= 3; ++s) paths_.push_back(SegmentPath(root_, s));
+  }
+  ~LogReplayTest() override { std::filesystem::remove_all(root_); }
+
+  std::unique_ptr<Shard> Fresh() {
+    auto shard = std::make_unique<Shard>(memory_, ShardOptions{.rows_max = 1 << 16});
+    shard->SetView(1, {WorkerId(1)});
+    return shard;
+  }
+
+  // A third of the pushes in each segment, mostly of new ids, and some dense gradients.
+  std::unique_ptr<Shard> Train(const Kind& kind) {
+    Declaration model = TestModel(kDense, 4, kind.optimizer);
+    model.signature.tables.resize(2);
+    model.signature.tables[1].name = "wide";
+    model.signature.tables[1].dim = 1;
+    model.rows = kind.rows;
+    auto shard = Fresh();
+    Rng rng(11);
+    std::unique_ptr<RecordFile> log;
+    for (int64_t n = 0; n < kPushes; ++n) {
+      if (n % (kPushes / 3) == 0) {
+        log = *RecordFile::Create(paths_[static_cast<size_t>(n / (kPushes / 3))]);
+      }
+      if (n == 0) {
+        const std::vector<Interval> slices = DenseSlices(kDense, PartitionMap::Even(1), 0);
+        RUBATO_CHECK_OK(shard->Declare(EncodeDeclaration(model, slices), log.get()));
+      }
+      const std::string body = PushOf(n, rng, kind.format);
+      bodies_.push_back(body);
+      const auto outcome = shard->Push(body, log.get());
+      RUBATO_CHECK(outcome.ok() && *outcome == PushOutcome::kApplied);
+    }
+    return shard;
+  }
+
+  static std::string PushOf(int64_t n, Rng& rng, WireFormat format) {
+    std::set<uint64_t> some;
+    for (int i = 0; i < 100; ++i) some.insert(Mix(rng.Below(50 + 60 * static_cast<uint64_t>(n))));
+    const std::vector<uint64_t> ids(some.begin(), some.end());
+    std::vector<float> gradients(ids.size() * 4), dense(rng.Chance(0.1) ? kDense : 0);
+    for (auto* values : {&gradients, &dense}) {
+      for (float& g : *values) g = static_cast<float>(rng.Below(9)) - 4;
+    }
+    PushRequest request{
+        .key = {.begin = n * 8, .end = n * 8 + 8}, .worker = WorkerId(1), .view = 1};
+    request.tables = {{ids, gradients},
+                      {ids, absl::MakeConstSpan(gradients).subspan(0, ids.size())}};
+    request.dense = dense;
+    PushSplit split;
+    split.Encode(request, PartitionMap::Even(1), format);
+    return std::string(split.body(0).view());
+  }
+
+  // Both ways; they must agree in all they do and say.
+  absl::Status Replay(std::string* state, int64_t* pushes) {
+    const auto plain = Fresh(), ahead = Fresh();
+    int64_t plain_pushes = 0;
+    const absl::Status expected = ReplayLog(paths_, *plain, &plain_pushes, kPlain);
+    *pushes = 0;
+    const absl::Status status = ReplayLog(paths_, *ahead, pushes, kAhead);
+    EXPECT_EQ(status, expected);
+    EXPECT_EQ(*pushes, plain_pushes);
+    EXPECT_TRUE(ahead->Export() == plain->Export());
+    *state = ahead->Export();
+    return status;
+  }
+
+  std::string root_;
+  std::vector<std::string> paths_, bodies_;
+  SystemMemory memory_{/*huge_pages=*/false};
+};
+
+TEST_P(LogReplayTest, GivesTheShardAsItWas) {
+  const auto live = Train(GetParam());
+  std::string state;
+  int64_t pushes = 0;
+  const absl::Status status = Replay(&state, &pushes);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(pushes, kPushes);
+  EXPECT_TRUE(state == live->Export());
+}
+
+TEST_P(LogReplayTest, DamageIsNamedAndATornEndIsNone) {
+  Train(GetParam());
+  const auto size = std::filesystem::file_size(paths_[1]);
+  std::string state;
+  int64_t pushes = 0;
+  std::filesystem::resize_file(paths_[1], size - 20);  // Before the third segment: a life ended.
+  ASSERT_TRUE(Replay(&state, &pushes).ok());
+  EXPECT_EQ(pushes, kPushes - 1);
+  FlipByte(paths_[1], static_cast<int64_t>(size / 2));
+  const absl::Status damaged = Replay(&state, &pushes);
+  EXPECT_TRUE(absl::IsDataLoss(damaged)) << damaged;
+  EXPECT_TRUE(absl::StrContains(damaged.message(), paths_[1])) << damaged;
+  EXPECT_LT(pushes, kPushes * 2 / 3);
+  EXPECT_GE(pushes, kPushes / 3);
+}
+
+TEST_P(LogReplayTest, APushThatIsThereTwiceIsNamed) {
+  Train(GetParam());
+  {
+    const auto log = *RecordFile::Create(paths_[1]);
+    RUBATO_CHECK_OK(log->Append(RecordKind::kPush, bodies_[100]));
+    RUBATO_CHECK_OK(log->Append(RecordKind::kPush, bodies_[7]));
+    RUBATO_CHECK_OK(log->Append(RecordKind::kPush, bodies_[101]));
+  }
+  std::string state;
+  int64_t pushes = 0;
+  const absl::Status status = Replay(&state, &pushes);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), paths_[1] + ": record at byte ")) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), "applied twice")) << status;
+  EXPECT_EQ(pushes, kPushes / 3 + 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, LogReplayTest,
+                         testing::Values(Kind{"adagrad", "adagrad"},
+                                         Kind{"adam_halves", "adam", {}, WireFormat::kBf16},
+                                         Kind{"counted", "sgd", {.admit_count = 3}},
+                                         Kind{"by_chance", "momentum", {.admit_probability = 0.5}},
+                                         Kind{"capacity", "adagrad", {.capacity = 700}},
+                                         Kind{"ttl", "ftrl", {.ttl_steps = 9}}),
+                         [](const auto& kind) { return std::string(kind.param.name); });
+
+// What is to come is known within a few percent, and asked for neither twice nor in vain.
+TEST_F(LogReplayTest, AForecastCountsWhatIsNew) {
+  const auto live = Train({"", "adagrad"});
+  LogForecast all, rest;
+  for (const std::string& path : paths_) {
+    const auto file = MappedFile::Open(path);
+    SkimRecords(file->bytes(), [&](RecordKind kind, absl::string_view body) {
+      all.Add(kind, body);
+      if (path != paths_[0]) rest.Add(kind, body);
+    });
+  }
+  EXPECT_TRUE(live->Expect(all).size() == 4);  // Index and rows of two tables, all of them there.
+  for (const MemoryRange& range : live->Expect(all)) EXPECT_LT(range.bytes, 2u << 20);
+  const auto shard = Fresh();
+  int64_t pushes = 0;
+  ASSERT_TRUE(ReplayLog({paths_[0]}, *shard, &pushes, kPlain).ok());
+  const std::string before = shard->Export();
+  const int64_t rows = shard->rows() / 2, news = live->rows() / 2 - rows;
+  const std::vector<MemoryRange> memory = shard->Expect(rest);
+  ASSERT_EQ(memory.size(), 4u);
+  const double expected = static_cast<double>(memory[1].bytes) / (4 * 2 * sizeof(float));
+  EXPECT_NEAR(expected / static_cast<double>(news), 1, 0.25) << expected << " of " << news;
+  for (const MemoryRange& range : memory) Populate(range);
+  EXPECT_TRUE(shard->Export() == before);
+  LogForecast moved = rest;
+  moved.Add(RecordKind::kOwn, "");
+  EXPECT_TRUE(shard->Expect(moved).empty());
+}
+
+}  // namespace
+}  // namespace rubato
