@@ -78,6 +78,16 @@ OptimizerConstants ConstantsOf(const OptimizerSpec& spec, const OptimizerRule& r
   return c;
 }
 
+// The pull that `missed` steps owe to a row, in steps. A mean of squares that went on through them,
+// as a dense one does, would be the smaller by (1 - beta2) / (1 - beta2^n) for a row that is in
+// every nth batch, and what is divided by its root the larger. An update does without, so that rare
+// ids get full steps; the pull does not, or rare ids, which need it most, would hardly feel it.
+float PullOwed(const OptimizerSpec& spec, const OptimizerRule& rule, uint32_t missed) {
+  if (!rule.corrects_bias) return static_cast<float>(missed);
+  const double larger = (1 - std::pow(spec.beta2, missed + 1.0)) / (1 - spec.beta2);
+  return static_cast<float>(missed * std::sqrt(larger));
+}
+
 }  // namespace
 
 absl::StatusOr<Optimizer> Optimizer::Make(const OptimizerSpec& spec, bool stamp_rows) {
@@ -141,6 +151,10 @@ void Optimizer::StartRow(float* row, const RowPart& part, uint32_t number) const
   if (stamped_) PutBits(state + floats - 1, number - 1);
 }
 
+size_t Optimizer::CountAt(const RowPart& part) const {
+  return part.state_at + part.dim * rule_->slots + rule_->scalars;
+}
+
 uint32_t Optimizer::StampOf(const float* row, const RowPart& part) const {
   return GetBits(row + part.state_at + row_state_floats(part.dim) - 1);
 }
@@ -149,8 +163,18 @@ void Optimizer::Present(const float* row, float* weights, const RowPart& part,
                         const OptimizerConstants& c) const {
   const uint32_t last = StampOf(row, part);
   if (c.step <= last + 1) return;
-  const auto kept = static_cast<float>(std::exp(c.missed_decay * (c.step - last - 1)));
-  for (size_t i = 0; i < part.dim; ++i) weights[part.weights_at + i] *= kept;
+  const uint32_t missed = c.step - last - 1;
+  float* columns = weights + part.weights_at;
+  if (rule_->catch_up == nullptr) {
+    const auto kept = static_cast<float>(std::exp(c.missed_decay * missed));
+    for (size_t i = 0; i < part.dim; ++i) columns[i] *= kept;
+    return;
+  }
+  const float* state = row + part.state_at;
+  const uint32_t updates = rule_->corrects_bias ? GetBits(row + CountAt(part)) : 1;
+  if (updates == 0) return;  // It has no root yet.
+  rule_->catch_up(columns, state, part.dim, PullOwed(spec_, *rule_, missed), c,
+                  CorrectionFor(updates));
 }
 
 void Optimizer::UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& part,
@@ -158,21 +182,20 @@ void Optimizer::UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& p
   constexpr size_t kTogether = 16;
   std::array<OptimizerRun, kTogether> runs;
   std::array<BiasCorrection, kTogether> corrections;
-  const size_t count_at = part.state_at + part.dim * rule_->slots + rule_->scalars;
+  const size_t count_at = CountAt(part);
   const size_t stamp_at = part.state_at + row_state_floats(part.dim) - 1;
   for (size_t begin = 0; begin < updates.size(); begin += kTogether) {
     const size_t count = std::min(kTogether, updates.size() - begin);
     for (size_t i = 0; i < count; ++i) {
       const auto [row, gradient] = updates[begin + i];
       runs[i] = {row + part.weights_at, row + part.state_at, gradient + part.weights_at};
+      if (decays_lazily()) Present(row, row, part, constants);
       if (rule_->corrects_bias) {
         const uint32_t times = GetBits(row + count_at) + 1;
         PutBits(row + count_at, times);
         corrections[i] = CorrectionFor(times);
       }
-      if (!stamped_) continue;
-      if (decays_lazily()) Present(row, row, part, constants);
-      PutBits(row + stamp_at, constants.step);
+      if (stamped_) PutBits(row + stamp_at, constants.step);
     }
     rule_->update(runs.data(), corrections.data(), count, part.dim, constants);
   }

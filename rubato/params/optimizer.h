@@ -5,9 +5,11 @@
 //
 // Rows are updated lazily: only those of a batch move, and each as if the others were not there.
 // - Adam's bias correction counts the updates of the row, so rare ids get full steps.
-// - weight_decay catches up: a row that missed m steps is first multiplied by what m steps of
-//   plain decay leave, (1 - rate * weight_decay)^m; Present() is the same for a reader. So SGD and
-//   AdamW decay as if every row were in every batch, and the others nearly so.
+// - weight_decay catches up: a row that missed m steps first loses what m steps without a gradient
+//   would have taken; Present() is the same for a reader. For SGD, momentum and AdamW that leaves
+//   (1 - rate * weight_decay)^m. Rules that divide by a root of squares divide the pull by it in
+//   a batch, and so does the catching up: root / (root + m * rate * weight_decay) is left, where
+//   Adam's root is as small as if it had been averaged over the m steps, too.
 // - Momentum and running means do rest while a row is not in a batch.
 // Dense weights follow libtorch's optimizers of the same names to the letter. rowwise_adagrad has
 // one accumulator a row; dense weights are not rows, and are moved by adagrad then.
@@ -80,7 +82,7 @@ class Optimizer {
 
   // Whether a row's weights must go through Present before they are read.
   bool decays_lazily() const { return spec_.weight_decay > 0; }
-  // Multiplies the part's columns in `weights`, a copy of all of a row's, by the decay that the row
+  // Takes from the part's columns in `weights`, a copy of all of a row's, the decay that the row
   // has yet to catch up with before step `constants.step`.
   void Present(const float* row, float* weights, const RowPart& part,
                const OptimizerConstants& constants) const;
@@ -91,6 +93,7 @@ class Optimizer {
 
  private:
   BiasCorrection CorrectionFor(uint32_t updates) const;
+  size_t CountAt(const RowPart& part) const;  // Where a row counts its updates, if it does.
 
   OptimizerSpec spec_;
   const OptimizerRule* rule_ = nullptr;

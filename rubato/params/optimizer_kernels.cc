@@ -53,6 +53,9 @@ struct Adagrad {
       w[i] -= c.rate * g / (std::sqrt(sum) + c.epsilon);
     }
   }
+  static float Root(const float* s, size_t i, size_t, const Constants& c, const BiasCorrection&) {
+    return std::sqrt(s[i]) + c.epsilon;
+  }
 };
 
 // One accumulator for a row: the mean of its squared gradients.
@@ -78,6 +81,9 @@ struct RowwiseAdagrad {
     const float scale = c.rate / (std::sqrt(s[0]) + c.epsilon);
     for (i = 0; i < n; ++i) w[i] -= scale * Decayed(gradient[i], w[i], c);
   }
+  static float Root(const float* s, size_t, size_t, const Constants& c, const BiasCorrection&) {
+    return std::sqrt(s[0]) + c.epsilon;
+  }
 };
 
 struct Adam {
@@ -91,6 +97,10 @@ struct Adam {
       square[i] = c.beta2 * square[i] + c.one_minus_beta2 * g * g;
       w[i] -= rate * mean[i] / (std::sqrt(square[i]) * bias.root_square + c.epsilon);
     }
+  }
+  static float Root(const float* s, size_t i, size_t n, const Constants& c,
+                    const BiasCorrection& bias) {
+    return std::sqrt(s[n + i]) * bias.root_square + c.epsilon;
   }
 };
 
@@ -107,6 +117,10 @@ struct Amsgrad {
       largest[i] = largest[i] > square[i] ? largest[i] : square[i];
       w[i] -= rate * mean[i] / (std::sqrt(largest[i]) * bias.root_square + c.epsilon);
     }
+  }
+  static float Root(const float* s, size_t i, size_t n, const Constants& c,
+                    const BiasCorrection& bias) {
+    return std::sqrt(s[2 * n + i]) * bias.root_square + c.epsilon;
   }
 };
 
@@ -133,6 +147,9 @@ struct Rmsprop {
       s[i] = c.alpha * s[i] + c.one_minus_alpha * g * g;
       w[i] -= c.rate * g / (std::sqrt(s[i]) + c.epsilon);
     }
+  }
+  static float Root(const float* s, size_t i, size_t, const Constants& c, const BiasCorrection&) {
+    return std::sqrt(s[i]) + c.epsilon;
   }
 };
 
@@ -171,6 +188,19 @@ void StartAccumulators(const OptimizerRun& run, size_t n, const Constants& c) {
 }
 void StartAccumulator(const OptimizerRun& run, size_t, const Constants& c) {
   run.state[0] = c.initial_accumulator;
+}
+
+// Rules that divide gradients by a root divide the pull of weight_decay by it, too: a missed step
+// takes rate * weight_decay / root of a weight. All of them are taken as one implicit step, which
+// never passes zero, however many they are, and costs no exponential.
+template <typename Rule>
+void CatchUp(float* weights, const float* state, size_t n, float missed, const Constants& c,
+             const BiasCorrection& bias) {
+  const float pull = c.rate * c.weight_decay * missed;
+  for (size_t i = 0; i < n; ++i) {
+    const float root = Rule::Root(state, i, n, c, bias);
+    weights[i] *= root / (root + pull);
+  }
 }
 
 // A length known to the compiler makes the loop straight-line code.
@@ -219,18 +249,27 @@ bool NoneInfinite(const float* values, size_t count) {
 
 // clang-format off
 constexpr OptimizerRule kRules[] = {
-    //name              slots scalars bias   epsilon start               update           dense
-    {"sgd",             0,    0,      false, 1e-8,   nullptr,            Update<Sgd>,      nullptr},
-    {"momentum",        1,    0,      false, 1e-8,   nullptr,            Update<Momentum>, nullptr},
-    {"nesterov",        1,    0,      false, 1e-8,   nullptr,            Update<Nesterov>, nullptr},
-    {"adagrad",         1,    0,      false, 1e-10,  StartAccumulators,  Update<Adagrad>,  nullptr},
+    //name              slots scalars bias   epsilon start               update
+    {"sgd",             0,    0,      false, 1e-8,   nullptr,            Update<Sgd>,
+     nullptr, nullptr},
+    {"momentum",        1,    0,      false, 1e-8,   nullptr,            Update<Momentum>,
+     nullptr, nullptr},
+    {"nesterov",        1,    0,      false, 1e-8,   nullptr,            Update<Nesterov>,
+     nullptr, nullptr},
+    {"adagrad",         1,    0,      false, 1e-10,  StartAccumulators,  Update<Adagrad>,
+     CatchUp<Adagrad>, nullptr},
     {"rowwise_adagrad", 0,    1,      false, 1e-10,  StartAccumulator,   Update<RowwiseAdagrad>,
-     "adagrad"},
-    {"adam",            2,    0,      true,  1e-8,   nullptr,            Update<Adam>,     nullptr},
-    {"amsgrad",         3,    0,      true,  1e-8,   nullptr,            Update<Amsgrad>,  nullptr},
-    {"adamw",           2,    0,      true,  1e-8,   nullptr,            Update<Adamw>,    nullptr},
-    {"rmsprop",         1,    0,      false, 1e-8,   nullptr,            Update<Rmsprop>,  nullptr},
-    {"ftrl",            2,    0,      false, 1e-8,   Ftrl::Start,        Update<Ftrl>,     nullptr},
+     CatchUp<RowwiseAdagrad>, "adagrad"},
+    {"adam",            2,    0,      true,  1e-8,   nullptr,            Update<Adam>,
+     CatchUp<Adam>, nullptr},
+    {"amsgrad",         3,    0,      true,  1e-8,   nullptr,            Update<Amsgrad>,
+     CatchUp<Amsgrad>, nullptr},
+    {"adamw",           2,    0,      true,  1e-8,   nullptr,            Update<Adamw>,
+     nullptr, nullptr},
+    {"rmsprop",         1,    0,      false, 1e-8,   nullptr,            Update<Rmsprop>,
+     CatchUp<Rmsprop>, nullptr},
+    {"ftrl",            2,    0,      false, 1e-8,   Ftrl::Start,        Update<Ftrl>,
+     nullptr, nullptr},
 };
 // clang-format on
 

@@ -42,6 +42,9 @@ using UpdateFunction = void (*)(const OptimizerRun* runs, const BiasCorrection* 
                                 size_t runs_count, size_t count, const OptimizerConstants& c);
 // The state of new weights, where it is not zero.
 using StartFunction = void (*)(const OptimizerRun& run, size_t count, const OptimizerConstants& c);
+// Moves `count` weights to zero by `missed` steps of decay alone; `state` rests.
+using CatchUpFunction = void (*)(float* weights, const float* state, size_t count, float missed,
+                                 const OptimizerConstants& c, const BiasCorrection& correction);
 
 struct OptimizerRule {
   const char* name;
@@ -51,7 +54,8 @@ struct OptimizerRule {
   double epsilon;       // Unless the spec says another.
   StartFunction start;  // May be null.
   UpdateFunction update;
-  const char* dense;  // The rule for dense weights, which are not rows; null: this one.
+  CatchUpFunction catch_up;  // Null: decay is the same for all weights (missed_decay).
+  const char* dense;         // The rule for dense weights, which are not rows; null: this one.
 };
 
 struct OptimizerKernels {

@@ -216,6 +216,51 @@ TEST(LazyTest, DecayCatchesUp) {
   }
 }
 
+// Rules that divide by a root of squares: what a row loses while it is away is what it would lose
+// in batches without a gradient whose means rest, as long as that is little; and however long it is
+// away, a weight never passes zero. Plain decay would be too weak by the root.
+TEST(LazyTest, DecayCatchesUpByTheRoot) {
+  for (const std::string name : {"adagrad", "rowwise_adagrad", "adam", "amsgrad", "rmsprop"}) {
+    SCOPED_TRACE(name);
+    constexpr double kRate = 0.001, kDecay = 0.01;
+    const auto lazy = Optimizer::Make({.name = name,
+                                       .learning_rate = kRate,
+                                       .initial_accumulator = 1e-6,
+                                       .weight_decay = kDecay});
+    ASSERT_TRUE(lazy.ok()) << lazy.status();
+    std::vector<float> row(2 + lazy->row_state_floats(2), 0.5f);
+    const RowPart whole = RowPart::Whole(2);
+    lazy->StartRow(row.data(), whole, 1);
+    const std::vector<float> gradient = {0.02f, 0.02f};
+    lazy->UpdateRows({{row.data(), gradient.data()}}, whole,
+                     lazy->At({.number = 1, .learning_rate = kRate}));
+    const double weight = row[0], g = 0.02 + kDecay * 0.5;
+    const bool is_adam = name == "adam" || name == "amsgrad";
+    double root = is_adam ? g : name == "rmsprop" ? std::sqrt(0.01) * g : std::sqrt(1e-6 + g * g);
+    // A mean over all steps, were the row in every 51st batch.
+    if (is_adam) root *= std::sqrt(0.001 / (1 - std::pow(0.999, 51)));
+    const auto seen_at = [&](uint32_t step) {
+      std::vector<float> seen(row.begin(), row.begin() + 2);
+      lazy->Present(row.data(), seen.data(), whole,
+                    lazy->At({.number = step, .learning_rate = kRate}));
+      EXPECT_EQ(seen[0], seen[1]);
+      return static_cast<double>(seen[0]);
+    };
+    EXPECT_EQ(seen_at(2), weight) << "nothing was missed";
+    const double one_by_one = weight * std::pow(1 - kRate * kDecay / root, 50);
+    EXPECT_NEAR(seen_at(52), one_by_one, 0.12 * (weight - one_by_one));
+    EXPECT_LT(one_by_one, weight * 0.999) << "more than plain decay, 0.9995, would take";
+    EXPECT_GT(seen_at(4'000'000), 0);
+    EXPECT_LT(seen_at(4'000'000), 0.01 * weight);
+    // An update begins with what a reader saw.
+    const double before = seen_at(52);
+    const std::vector<float> none = {0, 0};
+    lazy->UpdateRows({{row.data(), none.data()}}, whole,
+                     lazy->At({.number = 52, .learning_rate = kRate}));
+    EXPECT_NEAR(row[0], before, 0.002);
+  }
+}
+
 // The first update of an id seen late is as large as that of one seen early: the learning rate.
 TEST(LazyTest, RareIdsGetFullSteps) {
   for (const std::string name : {"adam", "amsgrad", "adamw"}) {
