@@ -163,6 +163,23 @@ TEST(JoinTest, WhoLeavesIsNotMissed) {
   EXPECT_THAT(second.command().Wait().err, HasSubstr("with a checkpoint"));
 }
 
+// When all are stopped at once, one of them keeps the model for all.
+TEST(JoinTest, WhoLeaveTogetherKeepACheckpoint) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 1500, "epochs: 4000\n");
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
+      << founder.command().err();
+  Worker second(folder, "second", job, founder.Address());
+  ASSERT_TRUE(Eventually([&] { return second.Trained(2); }, kLong)) << second.command().err();
+  kill(founder.command().pid(), SIGTERM);
+  kill(second.command().pid(), SIGTERM);
+  const CommandResult first = founder.command().Wait(), other = second.command().Wait();
+  EXPECT_EQ(first.exit_code, 130);
+  EXPECT_EQ(other.exit_code, 130);
+  EXPECT_THAT(first.err + other.err, HasSubstr("with a checkpoint"));
+}
+
 // Another job, or the same with another number in it, is not let in, and says why.
 TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
   ScratchFolder folder, elsewhere;

@@ -30,7 +30,10 @@ class Checkpoints {
   bool running() const { return wanted_ > complete(); }
   bool LastBegun() const { return last_begun_; }
   bool LastDone() const { return last_begun_ && !running(); }
-  int64_t wanted() const { return wanted_; }           // The newest version asked for.
+  int64_t wanted() const { return wanted_; }  // The newest version asked for.
+  // What a server is to write if it has not; 0 for nothing. A complete version is not asked for
+  // again: a server that came later would write over what another had there.
+  int64_t asked() const { return running() || last_begun_ ? wanted_ : 0; }
   int64_t step() const { return step_; }               // Committed when it was.
   const std::string& cause() const { return cause_; }  // Why it was; empty: see the job.
   // The version on which that may build, which all servers have; 0: it is to be a full one.

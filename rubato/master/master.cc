@@ -158,7 +158,7 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
   return {.known = true,
           .directive = leave ? Directive::kLeave : Directive::kContinue,
           .view = members_.view(),
-          .checkpoint_wanted = checkpoints_.wanted(),
+          .checkpoint_wanted = checkpoints_.asked(),
           .checkpoint_oldest = checkpoints_.oldest(),
           .checkpoint_base = checkpoints_.base(),
           .rounds = ledger_.rounds(),

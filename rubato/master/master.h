@@ -234,6 +234,7 @@ class Master {
   Members members_;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
+  std::string manifest_;  // Of the newest complete one, as all was then.
   Group group_;
   GroupView last_view_;                      // Of this generation.
   std::map<MemberId, WorkerId> workers_of_;  // As members of the group introduced themselves.

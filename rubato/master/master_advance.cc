@@ -123,7 +123,8 @@ void Master::AdvanceCheckpoint(absl::Time now) {
   }
   if (stop_requested_ || ledger_.finished()) return;
   if (checkpoints_.DueInTraining(ledger_.steps())) return BeginCheckpoint(/*last=*/false, now);
-  for (int64_t id = 0; id < ActiveServers(); ++id) {  // One that leaves cuts its log no more.
+  const int64_t active = ActiveServers();  // One that leaves cuts its log no more.
+  for (int64_t id = 0; id < active; ++id) {
     const ServerMember& server = members_.servers()[static_cast<size_t>(id)];
     if (!server.registered || !checkpoints_.DueByLog(server.last.log_bytes)) continue;
     const std::string why = absl::StrCat("the push log of server ", id, ", ", server.last.log_bytes,
@@ -141,7 +142,7 @@ void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
           .task = TaskId(saved.records),
           .value = version},
          now);
-  effects_.push_back(WriteManifest{.version = version, .contents = Manifest()});
+  effects_.push_back(WriteManifest{.version = version, .contents = manifest_});
   if (checkpoints_.dropped() != dropped) {
     effects_.push_back(RemoveCheckpoint{checkpoints_.dropped(), checkpoints_.kept()});
   }

@@ -220,6 +220,7 @@ void Master::ApplyToCourse(const JournalEntry& entry, absl::Time now) {
       checkpoints_.Complete(entry.value, {.writer = WorkerId(entry.id),
                                           .steps = entry.incarnation,
                                           .records = entry.task.value()});
+      manifest_ = Manifest();
       break;
     default:
       checkpoints_.SetBest(entry.value);

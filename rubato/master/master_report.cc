@@ -79,7 +79,7 @@ void Master::RepeatEffects(absl::Time now) {
   group_.Expect(members_.view().workers);
   failures_.Restart(now);
   if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
-    effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = Manifest()});
+    effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = manifest_});
     if (checkpoints_.dropped() > 0) {
       effects_.push_back(RemoveCheckpoint{checkpoints_.dropped(), checkpoints_.kept()});
     }

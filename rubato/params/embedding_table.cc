@@ -55,6 +55,8 @@ double ShareOf(const IntervalSet& partitions) {
 // How far ahead of its use memory is asked for, in rows. Asking steadily beats asking in bursts,
 // which takes twice as long.
 constexpr size_t kAhead = 64;
+// An index is laid out anew for ids to come if they are one in so many of those it has.
+constexpr uint64_t kWorthLayingOut = 8;
 
 }  // namespace
 
@@ -412,8 +414,11 @@ void EmbeddingTable::RebuildOrder() {
 
 void EmbeddingTable::Expect(uint64_t ids, std::vector<MemoryRange>* memory) {
   if (forgets() || policy_.admit_probability < 1 || !CheckRoom(ids).ok()) return;
-  Reserve(ids);
-  memory->push_back(index_.memory());
+  // A few more than there are find room as they come; laying out all anew for them would not pay.
+  if (ids * kWorthLayingOut >= index_.size()) {
+    Reserve(ids);
+    memory->push_back(index_.memory());
+  }
   if (policy_.admit_count > 1) return;  // Who knows how many of them get a row.
   memory->push_back({rows_.data() + uint64_t{next_row_} * stride_, ids * stride_});
 }

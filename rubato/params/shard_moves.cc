@@ -269,7 +269,8 @@ void Shard::Forget(const IntervalSet& partitions) {
 }
 
 bool Shard::observed() const {
-  return std::any_of(tables_.begin(), tables_.end(),
+  return dense_observer_ != nullptr ||
+         std::any_of(tables_.begin(), tables_.end(),
                      [](const auto& table) { return table->observed(); });
 }
 

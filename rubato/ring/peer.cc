@@ -112,12 +112,13 @@ bool Peer::FinishStep(uint64_t view, int64_t step, absl::Time now) {
   return may;
 }
 
-void Peer::CatchUp(absl::Time now) {
-  steps_.CatchUp();
+bool Peer::CatchUp(uint64_t view, int64_t step, absl::Time now) {
+  if (!steps_.CatchUp(view, step)) return false;
   views_->SetProgress(steps_.progress(), now);
   views_->SetCaughtUp(true);
   views_->Tick(now);
   Settle(now);
+  return true;
 }
 
 std::vector<Peer::Event> Peer::TakeEvents() { return std::exchange(events_, {}); }

@@ -65,7 +65,7 @@ class Peer {
   bool Vote(uint64_t view, int64_t step, absl::Time now);
   bool Pledge(uint64_t view, int64_t step, std::function<bool()> withdraw);
   bool FinishStep(uint64_t view, int64_t step, absl::Time now);
-  void CatchUp(absl::Time now);
+  bool CatchUp(uint64_t view, int64_t step, absl::Time now);
 
   const GroupMember& self() const { return swim_.self(); }
   const GroupView& view() const { return views_->view(); }

@@ -240,6 +240,22 @@ TEST_F(PledgeTest, IsOverWithTheStep) {
   EXPECT_FALSE(gate_.Pledge(1, 6, /*frozen=*/true, nullptr)) << "whoever let go votes no more";
 }
 
+// Copying takes time, in which the view may end and the next one begin elsewhere: what was copied
+// is the state after a step that the group then redoes.
+TEST(StepGateTest, CatchesUpWithItsOwnViewAlone) {
+  const GroupView view{1, {{MemberId(1), "a"}, {MemberId(2), "b"}}, 1, 4, 0};
+  StepGate gate;
+  gate.Enter(view, MemberId(2));
+  ASSERT_TRUE(gate.Start(1, 5, false) && gate.Vote(1, 5, false) && gate.Finish(1, 5, false));
+  const GroupView next{2, view.members, 1, 4, view.Mark()};
+  ASSERT_EQ(gate.Enter(next, MemberId(2)), Verdict::kCopy);
+  EXPECT_FALSE(gate.CatchUp(1, 5));
+  EXPECT_FALSE(gate.CatchUp(2, 5));
+  EXPECT_LT(gate.progress().applied, 0) << "it holds nothing that the group has";
+  EXPECT_TRUE(gate.CatchUp(2, 4));
+  EXPECT_EQ(gate.progress().applied, 4);
+}
+
 // Two peers whose packets reach each other at once, in a view together.
 class PeerPairTest : public testing::Test {
  protected:
@@ -248,7 +264,7 @@ class PeerPairTest : public testing::Test {
     peers_[1].Join({"a"}, now_);
     for (int i = 0; i < 300 && !peers_[1].member(); ++i) Pass();
     for (int i = 0; i < 300 && !peers_[1].holder(); ++i) {
-      if (i == 10) peers_[1].CatchUp(now_);
+      if (i == 10) peers_[1].CatchUp(peers_[1].view().number, peers_[1].steps().finished(), now_);
       Pass();
     }
   }

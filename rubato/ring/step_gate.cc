@@ -70,6 +70,10 @@ bool StepGate::Settle() {
   return true;
 }
 
-void StepGate::CatchUp() { progress_.applied = progress_.finished; }
+bool StepGate::CatchUp(uint64_t view, int64_t step) {
+  if (view != view_ || step != progress_.finished) return false;
+  progress_.applied = step;
+  return true;
+}
 
 }  // namespace rubato

@@ -59,8 +59,9 @@ class StepGate {
   // The member lets go of the view: whether what it pledged stands, since all had voted.
   bool Settle();
 
-  // A learner has copied the state and made up for the steps since.
-  void CatchUp();
+  // A learner has copied the state and made up for the steps since, up to `step`. No if the view
+  // has ended meanwhile and its successor begins elsewhere: then that is not the group's state.
+  bool CatchUp(uint64_t view, int64_t step);
 
   const StepProgress& progress() const { return progress_; }
   // The last step that is committed, as far as this member knows.

@@ -65,10 +65,10 @@ absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, Weig
 absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory, int64_t version) {
   RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, Versions(directory));
   if (versions.empty()) {
-    return absl::NotFoundError(
-        absl::StrCat(directory.path(),
-                     ": has no checkpoint yet; one is written at the end of training, and "
-                     "before with checkpoint.every_steps"));
+    return absl::NotFoundError(absl::StrCat(
+        directory.path(),
+        ": has no checkpoint yet; one is written at the end of training, and "
+        "before with checkpoint.every_steps and when a log passes checkpoint.log_bytes"));
   }
   if (version == 0) version = directory.BestVersion().value_or(versions.back());
   CheckpointChoice choice = {.checkpoints = directory.checkpoints(), .version = version};

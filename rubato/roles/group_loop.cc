@@ -168,7 +168,6 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   group.quorum = job.allreduce.quorum == "any" ? Quorum::kAny : Quorum::kMajority;
   group.wire = WireOf(job.allreduce.wire);
   group.microbatches = microbatches_;
-  group.early_apply = true;  // Whatever leaves this loop waits for committed().
   group.verdict_timeout = absl::Seconds(1);
   group.state = replica_->State();
   group.apply = [this] { replica_->Apply(); };

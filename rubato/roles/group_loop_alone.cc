@@ -42,7 +42,8 @@ absl::Status GroupLoop::FinishAlone() {
 // not be lost with this process.
 absl::StatusOr<int> GroupLoop::StopAlone(bool left) {
   trainer_.OnTrainEnd();
-  if (left) {
+  // The last of those who leave together has nobody to leave it to.
+  if (left && group_->view().size() > 1) {
     std::fprintf(stderr, "left the group after step %d; the others go on\n",
                  static_cast<int>(replica_->steps()));
     return kRoleStopped;

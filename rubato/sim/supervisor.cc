@@ -60,19 +60,24 @@ void World::PerformOne(const Effect& effect) {
                  [&](const LaunchProcess& launch) { Launch(launch); },
                  [&](const SignalProcess& signal) { Signal(signal); },
                  [&](const JobEvent& event) { Tell(event); },
-                 [&](const WriteManifest& manifest) {
-                   for (size_t s = 0; s < disks_.size(); ++s) {
-                     if (!master_->view().map.Owns(static_cast<int64_t>(s))) continue;
-                     if (disks_[s].version < manifest.version)
-                       Violate("a checkpoint is incomplete");
-                   }
-                 },
+                 [&](const WriteManifest& manifest) { Write(manifest); },
                  [&](const WriteBest&) {},
                  [&](const RemoveCheckpoint&) {},
                  [&](const SendOrder&) {},  // The simulated jobs are of strategy ps.
                  [&](const JobFinished& finished) { Finish(finished); },
              },
              effect);
+}
+
+// A restarted master writes the newest one again: what it says of the files must still be true.
+void World::Write(const WriteManifest& manifest) {
+  const auto [written, first] = manifests_.try_emplace(manifest.version, manifest.contents);
+  if (written->second != manifest.contents)
+    Violate("the manifest of a complete checkpoint changes");
+  for (size_t s = 0; first && s < disks_.size(); ++s) {
+    if (!master_->view().map.Owns(static_cast<int64_t>(s))) continue;
+    if (disks_[s].version < manifest.version) Violate("a checkpoint is incomplete");
+  }
 }
 
 void World::StartMaster(bool resume) {

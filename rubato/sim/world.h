@@ -127,6 +127,7 @@ class World {
   bool InMaster(const std::function<void(Master&)>& call);
   bool Perform(const std::vector<Effect>& effects, std::optional<size_t> die_at);
   void PerformOne(const Effect& effect);
+  void Write(const WriteManifest& manifest);
   void StartMaster(bool resume);
   void KillMaster();
   void TickMaster();
@@ -158,6 +159,7 @@ class World {
   Checker checker_;
   std::vector<SimDisk> disks_;
   std::string journal_;
+  std::map<int64_t, std::string> manifests_;  // By version.
   std::unique_ptr<Master> master_;
   bool master_paused_ = false;
   int64_t master_life_ = 0;

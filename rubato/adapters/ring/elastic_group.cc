@@ -37,9 +37,11 @@ ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
   ViewOptions views;
   views.quorum = options.quorum;
   views.retry = swim.probe_timeout / 4;
-  // A worker without a core for a moment must not be dropped for it.
-  views.promise_timeout = swim.probe_period * 2;
-  views.takeover = swim.probe_period * 3;
+  // A worker without a core for a moment must not be dropped for it. On one machine the dead are
+  // known by their processes; elsewhere silence may be all there is.
+  const int patience = options.network == GroupNetwork::kLan ? 4 : 2;
+  views.promise_timeout = swim.probe_period * patience;
+  views.takeover = swim.probe_period * (patience + patience / 2);
   views.gather = swim.gossip_period;
   return views;
 }
@@ -503,12 +505,11 @@ void Group::Finish(int64_t step) {
 void Group::AtBoundary() {
   if (!learning_) return exchange_->Serve(view_, id_, applied_);
   if (!exchange_->CatchUp(view_, id_, finished_)) return;
+  const bool caught_up = control_->Call(
+      [&](Peer& peer, absl::Time now) { return peer.CatchUp(view_.number, finished_, now); });
+  if (!caught_up) return;  // The view has ended: its successor is on its way, and a new copy.
   learning_ = false;
   applied_ = finished_;
-  control_->Call([](Peer& peer, absl::Time now) {
-    peer.CatchUp(now);
-    return 0;
-  });
 }
 
 void Group::Obey(const ViewOrder& order) {

@@ -455,7 +455,7 @@ void RingNode::UseSnapshot() {
   }
   sink_.reset();
   log_.clear();
-  peer_->CatchUp(wires_.now());
+  peer_->CatchUp(peer_->view().number, peer_->steps().finished(), wires_.now());
 }
 
 void RingNode::SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body) {
