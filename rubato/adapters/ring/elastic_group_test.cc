@@ -79,15 +79,6 @@ std::vector<float> Expected(int64_t steps) {
   return weights;
 }
 
-// How the members of a test reduce; the last with steps applied early.
-enum class Plane : uint8_t { kShared, kTcp, kTcpEarly };
-
-GroupOptions On(Plane plane) {
-  return {.quorum = Quorum::kAny,
-          .shared_memory = plane == Plane::kShared,
-          .early_apply = plane == Plane::kTcpEarly};
-}
-
 volatile sig_atomic_t told_to_stop = 0;
 
 // Worker processes of one test; whoever still runs at its end is killed.
@@ -102,7 +93,7 @@ class Processes {
   // A worker that waits for an address to join, trains until SIGTERM, and exits 0 if its weights
   // are right. Started before the test has threads or sockets of its own to hand down.
   // With a `user`, it sees nothing of the others but their sockets, as on another machine.
-  pid_t Start(Plane plane, uid_t user = 0) {
+  pid_t Start(bool shared_memory, uid_t user = 0) {
     int ends[2];
     if (pipe(ends) != 0) return -1;
     const pid_t pid = fork();
@@ -111,7 +102,7 @@ class Processes {
       close(ends[1]);
       if (user != 0 && setuid(user) != 0) _exit(6);
       if (read(ends[0], address, sizeof(address) - 1) <= 0) _exit(1);
-      _exit(Main(address, plane, user != 0));
+      _exit(Main(address, shared_memory, user != 0));
     }
     close(ends[0]);
     pids_.push_back(pid);
@@ -134,11 +125,11 @@ class Processes {
   }
 
  private:
-  static int Main(const std::string& address, Plane plane, bool far) {
+  static int Main(const std::string& address, bool shared_memory, bool far) {
     signal(SIGTERM, [](int) { told_to_stop = 1; });
     Worker worker;
-    GroupOptions options = On(plane);
-    options.join = {address};
+    GroupOptions options = {
+        .join = {address}, .quorum = Quorum::kAny, .shared_memory = shared_memory};
     if (far) options.network = GroupNetwork::kWan;
     if (!worker.Open(std::move(options)).ok()) return 2;
     for (bool leaving = false;;) {
@@ -155,7 +146,7 @@ class Processes {
   std::vector<int> pipes_;
 };
 
-class ElasticGroupTest : public testing::TestWithParam<Plane> {};
+class ElasticGroupTest : public testing::TestWithParam<bool> {};
 
 // Three more come, one is killed in the midst of it, and everyone ends with the weights of a
 // single undisturbed worker.
@@ -165,7 +156,7 @@ TEST_P(ElasticGroupTest, NoStepIsLostOrCountedTwice) {
   const pid_t b = processes.Start(GetParam());
   const pid_t c = processes.Start(GetParam());
   Worker founder;
-  ASSERT_TRUE(founder.Open(On(GetParam())).ok());
+  ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny, .shared_memory = GetParam()}).ok());
   processes.Release(founder.group->address());
   // One dies when all hold the state; a good while later, all are still level.
   std::optional<int64_t> killed_at;
@@ -193,8 +184,7 @@ TEST_P(ElasticGroupTest, BroadcastsMeetsAndTellsOfChanges) {
   std::atomic<int> came = 0;
   const auto take_part = [&](GroupOptions options, std::promise<std::string>* address) {
     std::vector<int> sizes;
-    options.shared_memory = GetParam() == Plane::kShared;
-    options.early_apply = GetParam() == Plane::kTcpEarly;
+    options.shared_memory = GetParam();
     options.microbatches = 2;
     options.on_change = [&](const GroupView& view) { sizes.push_back(view.size()); };
     const auto group = ElasticGroup::Open(std::move(options));
@@ -231,7 +221,7 @@ TEST_P(ElasticGroupTest, WhateverTheDyingHadVotedForAllAgree) {
   for (pid_t& pid : doomed) pid = processes.Start(GetParam());
   const pid_t heir = processes.Start(GetParam());
   Worker founder;
-  ASSERT_TRUE(founder.Open(On(GetParam())).ok());
+  ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny, .shared_memory = GetParam()}).ok());
   processes.Release(founder.group->address());
   while (founder.group->view().holders < 12) ASSERT_TRUE(founder.Step().ok());
   std::atomic<int64_t> step = founder.group->step();
@@ -252,8 +242,7 @@ TEST_P(ElasticGroupTest, WhateverTheDyingHadVotedForAllAgree) {
   over = true;
   killer.join();
   ASSERT_TRUE(status.ok()) << status;
-  // A step applied early may part those who have it from those who lack it.
-  EXPECT_FALSE(forgot && GetParam() != Plane::kTcpEarly);
+  EXPECT_FALSE(forgot);
   for (const int64_t then = step; founder.group->step() < then + 20;) {
     ASSERT_TRUE(founder.Step().ok());
   }
@@ -264,13 +253,8 @@ TEST_P(ElasticGroupTest, WhateverTheDyingHadVotedForAllAgree) {
   EXPECT_EQ(end, 0);
 }
 
-std::string NameOf(const testing::TestParamInfo<Plane>& info) {
-  constexpr const char* kNames[] = {"SharedMemory", "Tcp", "TcpEarly"};
-  return kNames[static_cast<int>(info.param)];
-}
-
-INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest,
-                         testing::Values(Plane::kShared, Plane::kTcp, Plane::kTcpEarly), NameOf);
+INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest, testing::Values(true, false),
+                         [](const auto& info) { return info.param ? "SharedMemory" : "Tcp"; });
 
 // Three have a step's sum, one goes without a word. Another, who voted, is impatient and asks again
 // and again whether the step counts: asking changes nothing.
@@ -352,9 +336,8 @@ std::set<std::pair<std::string, std::string>> Connections(const std::vector<pid_
 // A change of view leaves the connections between those who stay as they are.
 TEST(ElasticGroupTest, OnlyEdgesThatChangedAreMadeAnew) {
   Processes processes;
-  const pid_t doomed = processes.Start(Plane::kTcp);
-  const std::vector<pid_t> staying = {processes.Start(Plane::kTcp), processes.Start(Plane::kTcp),
-                                      getpid()};
+  const pid_t doomed = processes.Start(false);
+  const std::vector<pid_t> staying = {processes.Start(false), processes.Start(false), getpid()};
   Worker founder;
   ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny, .shared_memory = false}).ok());
   processes.Release(founder.group->address());
@@ -384,7 +367,7 @@ TEST(ElasticGroupTest, DeathsOnOtherMachinesAreSeenByTheirPorts) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be several users";
   Processes processes;
   std::vector<pid_t> others;
-  for (uid_t user : {20001, 20002, 20003}) others.push_back(processes.Start(Plane::kTcp, user));
+  for (uid_t user : {20001, 20002, 20003}) others.push_back(processes.Start(false, user));
   Worker founder;
   // Where leases are long: silence would take ten seconds, an answer four.
   ASSERT_TRUE(

@@ -125,7 +125,6 @@ class Trainee {
     GroupOptions options;
     options.report = [&master](const ViewReport& report) { master.Report(report); };
     options.shared_memory = habits.shared_memory;
-    options.early_apply = true;  // The harder way.
     options.microbatches = kMicrobatches;
     options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights_.data()), kWeights * 4)};
     options.apply = [this] {
