@@ -339,7 +339,9 @@ void RingNode::Advance() {
       const auto part = parts_.find({FenceOf(view.number), MarkOf(mark_), work_->step, from,
                                      work_->received_from[stage.receive_from]});
       if (part == parts_.end()) return;
-      for (size_t i = 0; i < part->second.size() && i < work_->sum.size(); ++i) {
+      // Longer than what is due only without fencing, when it is of another view.
+      const auto due = static_cast<size_t>(stage.receive.end - stage.receive.begin);
+      for (size_t i = 0; i < std::min(part->second.size(), due); ++i) {
         uint64_t& to = work_->sum[stage.receive.begin + static_cast<int64_t>(i)];
         to = (stage.reduce ? to : 0) + part->second[i];
       }
