@@ -141,40 +141,42 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
 }
 
+// Two who train together, for much longer than a test lasts.
+class LeaveTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string job = WriteDigitsJob(folder_, 1500, "epochs: 4000\n");
+    founder_.emplace(folder_, "founder", job);
+    ASSERT_TRUE(Eventually([&] { return !founder_->Address().empty(); }, kLong))
+        << founder_->command().err();
+    second_.emplace(folder_, "second", job, founder_->Address());
+    ASSERT_TRUE(Eventually([&] { return second_->Trained(2); }, kLong)) << second_->command().err();
+  }
+
+  ScratchFolder folder_;
+  std::optional<Worker> founder_, second_;
+};
+
 // Who is stopped while others train takes nothing with it, and says that they go on.
-TEST(JoinTest, WhoLeavesIsNotMissed) {
-  ScratchFolder folder;
-  const std::string job = WriteDigitsJob(folder, 1500, "epochs: 4000\n");
-  Worker founder(folder, "founder", job);
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.command().err();
-  Worker second(folder, "second", job, founder.Address());
-  ASSERT_TRUE(Eventually([&] { return second.Trained(2); }, kLong)) << second.command().err();
-  kill(founder.command().pid(), SIGTERM);
-  const CommandResult left = founder.command().Wait();
+TEST_F(LeaveTest, WhoLeavesIsNotMissed) {
+  kill(founder_->command().pid(), SIGTERM);
+  const CommandResult left = founder_->command().Wait();
   EXPECT_EQ(left.exit_code, 130);
   // Who finds no time to leave within five seconds keeps a checkpoint; the other, without the
   // oldest, is then no majority.
   EXPECT_THAT(left.err, AnyOf(HasSubstr("the others go on"), HasSubstr("with a checkpoint")));
   if (left.err.find("the others go on") != std::string::npos) {
-    EXPECT_TRUE(Eventually([&] { return second.Said(": 1 workers, 1 with the model"); }, kLong));
+    EXPECT_TRUE(Eventually([&] { return second_->Said(": 1 workers, 1 with the model"); }, kLong));
   }
-  kill(second.command().pid(), SIGINT);
-  EXPECT_THAT(second.command().Wait().err, HasSubstr("with a checkpoint"));
+  kill(second_->command().pid(), SIGINT);
+  EXPECT_THAT(second_->command().Wait().err, HasSubstr("with a checkpoint"));
 }
 
 // When all are stopped at once, one of them keeps the model for all.
-TEST(JoinTest, WhoLeaveTogetherKeepACheckpoint) {
-  ScratchFolder folder;
-  const std::string job = WriteDigitsJob(folder, 1500, "epochs: 4000\n");
-  Worker founder(folder, "founder", job);
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.command().err();
-  Worker second(folder, "second", job, founder.Address());
-  ASSERT_TRUE(Eventually([&] { return second.Trained(2); }, kLong)) << second.command().err();
-  kill(founder.command().pid(), SIGTERM);
-  kill(second.command().pid(), SIGTERM);
-  const CommandResult first = founder.command().Wait(), other = second.command().Wait();
+TEST_F(LeaveTest, WhoLeaveTogetherKeepACheckpoint) {
+  kill(founder_->command().pid(), SIGTERM);
+  kill(second_->command().pid(), SIGTERM);
+  const CommandResult first = founder_->command().Wait(), other = second_->command().Wait();
   EXPECT_EQ(first.exit_code, 130);
   EXPECT_EQ(other.exit_code, 130);
   EXPECT_THAT(first.err + other.err, HasSubstr("with a checkpoint"));

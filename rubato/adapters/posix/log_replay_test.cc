@@ -10,6 +10,7 @@
 #include <set>
 
 #include "absl/strings/match.h"
+#include "rubato/adapters/files/testing.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/adapters/posix/params_testing.h"
 #include "rubato/base/rng.h"
@@ -33,11 +34,9 @@ struct Kind {
 
 class LogReplayTest : public testing::TestWithParam<Kind> {
  protected:
-  LogReplayTest() : root_(std::filesystem::temp_directory_path() / "rubato-replay-XXXXXX") {
-    RUBATO_CHECK(mkdtemp(root_.data()) != nullptr);
-    for (int64_t s = 1; s <= 3; ++s) paths_.push_back(SegmentPath(root_, s));
+  LogReplayTest() {
+    for (int64_t s = 1; s <= 3; ++s) paths_.push_back(SegmentPath(folder_.path(), s));
   }
-  ~LogReplayTest() override { std::filesystem::remove_all(root_); }
 
   std::unique_ptr<Shard> Fresh() {
     auto shard = std::make_unique<Shard>(memory_, ShardOptions{.rows_max = 1 << 16});
@@ -103,7 +102,7 @@ class LogReplayTest : public testing::TestWithParam<Kind> {
     return status;
   }
 
-  std::string root_;
+  const TestFolder folder_;
   std::vector<std::string> paths_, bodies_;
   SystemMemory memory_{/*huge_pages=*/false};
 };
