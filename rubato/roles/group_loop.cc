@@ -287,6 +287,12 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   if (summed.ok()) {
     RUBATO_ASSIGN_OR_RETURN(applied, Commit());
   }
+  if (applied && *training && replica_->overflowed()) {
+    SayFailed(absl::OutOfRangeError(
+        "the sum of all gradients has an infinity in it, where none of them has; with "
+        "`allreduce: {wire: fp16}` it must stay below 65504: try bf16, or a smaller batch_size"));
+    return Outcome::kGoOn;
+  }
   if (applied && *training && quota_.size() > 0) WatchPace();
   if (applied) return Outcome::kGoOn;
   MutexLock lock(mu_);  // The view has changed: the step begins again.
@@ -368,6 +374,10 @@ void GroupLoop::Compute(const StepPlan& plan) {
     for (int i = 0; i < quota_.size(); ++i) canonical_->Add(replica_->Gradient());
   }
   replica_->Vote(Replica::kFailed);
+  SayFailed(status);
+}
+
+void GroupLoop::SayFailed(const absl::Status& status) {
   std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
                std::string(status.message()).c_str());
   if (control_) control_->Fail({.error = std::string(status.message())});

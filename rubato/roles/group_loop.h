@@ -85,6 +85,8 @@ class GroupLoop {
   void TellProgress();
   absl::StatusOr<bool> TrainingNext();
   void Compute(const StepPlan& plan);
+  // To whoever reads the log, and to the master, who counts; the step begins again.
+  void SayFailed(const absl::Status& status);
   // Sums what this worker has computed and voted with what the others have.
   absl::Status Sum(bool training);
   absl::Status SumVotes(bool last);  // `last`: nothing else of the step is summed after them.
