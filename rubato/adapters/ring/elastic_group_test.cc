@@ -25,6 +25,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "rubato/adapters/ring/elastic_group_c.h"
 #include "rubato/base/rng.h"
 
 namespace {
@@ -295,6 +296,22 @@ TEST(ElasticGroupTest, WhoMayNotOpenTheMemoryOfOthersGoesWithout) {
   int end = 0;
   while ((end = processes.Poll(denied)) < 0) ASSERT_TRUE(founder.Step().ok());
   EXPECT_EQ(end, 0);
+}
+
+TEST(ElasticGroupTest, CSaysWhatItDoesNotKnow) {
+  rubato_group_options options = {};
+  options.microbatches = 1;
+  options.wire = 7;
+  EXPECT_EQ(rubato_group_open(&options), nullptr);
+  EXPECT_TRUE(absl::StrContains(rubato_group_error(nullptr), "wire format"));
+  options.wire = RUBATO_BF16;
+  options.network = -1;
+  EXPECT_EQ(rubato_group_open(&options), nullptr);
+  EXPECT_TRUE(absl::StrContains(rubato_group_error(nullptr), "network"));
+  options.network = RUBATO_LAN;
+  rubato_group* const group = rubato_group_open(&options);
+  ASSERT_NE(group, nullptr) << rubato_group_error(nullptr);
+  rubato_group_close(group);
 }
 
 // Three have a step's sum, one goes without a word. Another, who voted, is impatient and asks again
