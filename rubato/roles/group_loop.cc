@@ -239,7 +239,9 @@ absl::StatusOr<int> GroupLoop::Run() {
     RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, TakeStep());
     left = outcome == Outcome::kLeft;
     if (left) break;
-    if (control_ || !TrainedAlone()) continue;
+    const Ending ending = control_ ? Ending::kGoOn : EndingOf(StandingAlone());
+    if (ending == Ending::kStopped) break;
+    if (ending == Ending::kGoOn) continue;
     RUBATO_RETURN_IF_ERROR(FinishAlone());
     trainer_.OnTrainEnd();
     return kRoleDone;

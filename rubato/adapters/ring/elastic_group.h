@@ -140,8 +140,9 @@ class ElasticGroup {
   // wait longer, or give up and start from a checkpoint.
   virtual absl::StatusOr<bool> Commit() = 0;
 
-  // The last step that Commit applied here; any later view begins at it or after, unless
-  // committed() is still behind.
+  // The last step in the state here; any later view begins at it or after, unless committed() is
+  // still behind. While learning() it is that of the state to be replaced, which is committed too;
+  // -1: there is none.
   virtual int64_t step() const = 0;
   // The last step that can no longer be undone, even by a member that only takes part and has yet
   // to copy the state: what may be written to a checkpoint or a ledger.
