@@ -168,6 +168,9 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   group.quorum = job.allreduce.quorum == "any" ? Quorum::kAny : Quorum::kMajority;
   group.wire = WireOf(job.allreduce.wire);
   group.microbatches = microbatches_;
+  // What leaves this loop is committed(). Who chose to train on while one worker lives shall not
+  // have to copy the state from one of few.
+  group.early_apply = control_ != nullptr || group.quorum == Quorum::kMajority;
   group.verdict_timeout = absl::Seconds(1);
   group.state = replica_->State();
   group.apply = [this] { replica_->Apply(); };

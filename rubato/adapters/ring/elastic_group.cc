@@ -476,7 +476,8 @@ absl::StatusOr<bool> Group::Commit() {
   if (!may_finish) return AwaitVerdict();
   Finish(step);
   if (!told_) committed_ = step;
-  if (change_.resumed == absl::InfinitePast()) change_.resumed = ControlLoop::Now();
+  const bool resumed = committed_ > view_.step;  // Applied early, it is one step later.
+  if (resumed && change_.resumed == absl::InfinitePast()) change_.resumed = ControlLoop::Now();
   return true;
 }
 

@@ -68,9 +68,8 @@ struct GroupOptions {
   // that all have it shows in the next step's, which is when committed() moves on. Saves a round of
   // messages and the wait for the slowest. The price: a death at that very moment parts those who
   // have applied the step from those who lack it, and the fewer of them copy the state anew; so
-  // nobody may end training, or show it to the world, before committed() says so. Needs
-  // AllreduceLast; the same for all. Simulated, but not for use yet: docs/design/0004-allreduce.md
-  // says what is still to be done.
+  // nobody may end training, or show it to the world, before committed() says so, which takes a
+  // step more. Needs AllreduceLast; the same for all. docs/design/0004-allreduce.md has the proof.
   bool early_apply = false;
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
