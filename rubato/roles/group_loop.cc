@@ -168,6 +168,9 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   group.quorum = job.allreduce.quorum == "any" ? Quorum::kAny : Quorum::kMajority;
   group.wire = WireOf(job.allreduce.wire);
   group.microbatches = microbatches_;
+  // What leaves this loop is committed(). Who chose to train on while one worker lives shall not
+  // have to copy the state from one of few.
+  group.early_apply = control_ != nullptr || group.quorum == Quorum::kMajority;
   group.verdict_timeout = absl::Seconds(1);
   group.state = replica_->State();
   group.apply = [this] { replica_->Apply(); };
@@ -239,7 +242,9 @@ absl::StatusOr<int> GroupLoop::Run() {
     RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, TakeStep());
     left = outcome == Outcome::kLeft;
     if (left) break;
-    if (control_ || !TrainedAlone()) continue;
+    const Ending ending = control_ ? Ending::kGoOn : EndingOf(StandingAlone());
+    if (ending == Ending::kStopped) break;
+    if (ending == Ending::kGoOn) continue;
     RUBATO_RETURN_IF_ERROR(FinishAlone());
     trainer_.OnTrainEnd();
     return kRoleDone;

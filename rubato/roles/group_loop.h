@@ -28,6 +28,7 @@
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
 #include "rubato/ring/straggler.h"
+#include "rubato/roles/ending_alone.h"
 #include "rubato/roles/gradient_stream.h"
 #include "rubato/roles/group_evaluator.h"
 #include "rubato/roles/loss_mean.h"
@@ -99,8 +100,8 @@ class GroupLoop {
   void Rest();
   void StopEvaluating();
   absl::StatusOr<bool> Commit();
-  // Without a master: whether all is trained and nobody can undo it; then each keeps its result.
-  bool TrainedAlone() const;
+  // Without a master.
+  LoneStanding StandingAlone() const;
   absl::Status FinishAlone();
   absl::StatusOr<int> StopAlone(bool left);
   void Enter(Activity activity);

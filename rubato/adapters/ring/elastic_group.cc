@@ -248,8 +248,8 @@ void Group::BeginAnew() {
   fenced_ = true;
   exchange_->Drop();
   if (leaving_) return;
-  // What others may have redone is no state to found a group with.
-  id_ = control_->StartNewLife(applied_ > committed_ ? -1 : applied_);
+  if (applied_ > committed_) applied_ = -1;  // What others may have redone is nobody's state.
+  id_ = control_->StartNewLife(applied_);
   learning_ = true;
 }
 
@@ -269,6 +269,8 @@ void Group::EnterView(const ControlLoop::Event& event) {
   fenced_ = false;
   decided_ = event.verdict == Verdict::kFinish;
   if (decided_) Finish(view_.step);
+  // What it had caught up with is not what the group goes on with.
+  if (event.verdict == Verdict::kCopy && committed_ >= 0 && applied_ > committed_) applied_ = -1;
   finished_ = committed_ = view_.step;
   if (event.verdict == Verdict::kCopy) learning_ = true;
   if (learning_ && view_.Holds(id_)) {  // The group begins with this member's state.
@@ -487,7 +489,8 @@ absl::StatusOr<bool> Group::Commit() {
   if (!may_finish) return AwaitVerdict();
   Finish(step);
   if (!told_) committed_ = step;
-  if (change_.resumed == absl::InfinitePast()) change_.resumed = ControlLoop::Now();
+  const bool resumed = committed_ > view_.step;  // Applied early, it is one step later.
+  if (resumed && change_.resumed == absl::InfinitePast()) change_.resumed = ControlLoop::Now();
   return true;
 }
 
@@ -520,9 +523,8 @@ void Group::AtBoundary() {
   if (!exchange_->CatchUp(view_, id_, finished_)) return;
   const bool caught_up = control_->Call(
       [&](Peer& peer, absl::Time now) { return peer.CatchUp(view_.number, finished_, now); });
-  if (!caught_up) return;  // The view has ended: its successor is on its way, and a new copy.
-  learning_ = false;
-  applied_ = finished_;
+  applied_ = caught_up || finished_ <= committed_ ? finished_ : -1;
+  if (caught_up) learning_ = false;  // Else its successor is on its way, and a new copy.
 }
 
 void Group::Obey(const ViewOrder& order) {
