@@ -390,8 +390,8 @@ void Views::Propose(bool planned, absl::Time now) {
 }
 
 // One, for members of a view are at most one step apart, and as many as are taken while a packet is
-// under way. None where nobody seems to be training, or where a step is long beside the patience for
-// it: few are ahead just then, and to wait for one more costs more than to redo it.
+// under way. None where nobody seems to be training, or where a step is long beside the patience
+// for it: few are ahead just then, and to wait for one more costs more than to redo it.
 int64_t Views::Headroom(absl::Time now) const {
   const bool rests = now - finished_at_ > step_time_ * 4 + options_.retry;
   if (step_time_ <= absl::ZeroDuration() || rests) return 0;
