@@ -26,9 +26,9 @@ constexpr absl::Duration kLong = absl::Seconds(150);  // A busy machine takes a 
 class Worker {
  public:
   Worker(const ScratchFolder& folder, const std::string& name, const std::string& job,
-         const std::string& join = "")
+         const std::string& join = "", bool apart = false)
       : directory_(absl::StrCat(folder.path(), "/", name)),
-        command_(Words(job, directory_, join), folder.path(), name) {}
+        command_(Words(job, directory_, join), folder.path(), name, apart) {}
   // Goes on from the checkpoint in `directory`.
   Worker(const ScratchFolder& folder, const std::string& directory)
       : directory_(directory),
@@ -77,19 +77,24 @@ class Worker {
   Command command_;
 };
 
+// On one machine, or as if each had one of its own: over TCP, where steps are applied early.
+class FoundersTest : public testing::TestWithParam<bool> {};
+
 // One founds the group, one joins, one joins late, and then the founder is killed: the two others
 // are a majority and train to the end, every record once, to the same weights.
-TEST(JoinTest, NobodyIsNeededNotEvenTheFounder) {
+TEST_P(FoundersTest, NobodyIsNeededNotEvenTheFounder) {
+  const bool apart = GetParam();
+  if (apart && !CanRunApart()) GTEST_SKIP() << "only root can make process namespaces";
   ScratchFolder folder;
   // Held back until all have come: a process takes a while to start.
   folder.Write("pace", "8000");
   const std::string job = WritePacedDigitsJob(folder, 1500, "epochs: 20\n");
-  Worker founder(folder, "founder", job);
+  Worker founder(folder, "founder", job, "", apart);
   ASSERT_TRUE(founder.Listens()) << founder.err();
-  Worker second(folder, "second", job, founder.Address());
+  Worker second(folder, "second", job, founder.Address(), apart);
   ASSERT_TRUE(second.TrainsWith(2)) << second.err();
   // Through the second: whoever is in the group can let one in.
-  Worker third(folder, "third", job, second.Address());
+  Worker third(folder, "third", job, second.Address(), apart);
   ASSERT_TRUE(third.TrainsWith(3) && second.TrainsWith(3)) << third.err();
   founder.Send(SIGKILL);
   std::filesystem::remove(folder.path() + "/pace");
@@ -105,6 +110,9 @@ TEST(JoinTest, NobodyIsNeededNotEvenTheFounder) {
   EXPECT_GT(second.Checkpoint().size(), 100000u);
   EXPECT_TRUE(second.Checkpoint() == third.Checkpoint());
 }
+
+INSTANTIATE_TEST_SUITE_P(Machines, FoundersTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Several" : "One"; });
 
 // The oldest of two dies: half without the oldest is no majority, so the other says what it waits
 // for, and keeps what it has when it is stopped. From there a group goes on, with whoever joins it,

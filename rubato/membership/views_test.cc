@@ -272,6 +272,28 @@ TEST(ViewsTest, WhoLeavesWaitsForTheEndOfTheStep) {
   EXPECT_TRUE(assembly[1].fenced());
 }
 
+// Where a step takes as long as the patience for its end, nobody waits for a second one.
+TEST(ViewsTest, WhoLeavesWaitsForNoSecondLongStep) {
+  Assembly assembly(3);
+  const auto finish = [&](int64_t step, bool working) {
+    for (int i = 0; i < 3; ++i) {
+      assembly[i].SetProgress(
+          {.finished = step, .applied = step, .voted = step, .working = working}, assembly.now);
+    }
+  };
+  for (int64_t step = 0; step < 3; ++step) {
+    finish(step, true);
+    assembly.RunFor(absl::Seconds(4));
+  }
+  assembly[1].SetLeaving();
+  assembly.RunFor(absl::Milliseconds(500));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(assembly[i].frozen()) << i;
+  finish(3, false);
+  assembly.RunFor(absl::Milliseconds(100));
+  EXPECT_TRUE(assembly[1].fenced());
+  EXPECT_EQ(assembly[0].view().step, 3);
+}
+
 // Whoever proposes may be a step behind the others: nobody lets go in the midst of a step for that.
 TEST(ViewsTest, WhoLeavesInterruptsNobodyWhoIsAhead) {
   Assembly assembly(3);
