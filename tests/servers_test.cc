@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "rubato/base/rng.h"
@@ -160,6 +161,9 @@ TEST_F(ServersTest, TwoBecomeThreeBecomeTwoWhileTrainingGoesOn) {
     EXPECT_EQ(answer["servers_target"], servers);
     EXPECT_GT(answer["servers_scaled"]["seconds"], 0);
     EXPECT_GE(answer["servers_scaled"]["partitions"], 341);
+    // What it cost: records a second before, and in the slowest second of the change.
+    EXPECT_GT(answer["servers_scaled"]["records_per_second_before"], 0);
+    EXPECT_GE(answer["servers_scaled"]["records_per_second_lowest"], 0);
     EXPECT_TRUE(Eventually(
         [&] { return training_->Alive("server").size() == static_cast<size_t>(servers); }));
     ExpectProgress();
@@ -170,6 +174,34 @@ TEST_F(ServersTest, TwoBecomeThreeBecomeTwoWhileTrainingGoesOn) {
   EXPECT_TRUE(Eventually([&] { return StateOf("server", 2) == "exit code 0"; }))
       << StateOf("server", 2);
   EXPECT_EQ(training_->Events("servers_scaled").size(), 2u);
+  ExpectAsIfNothingHadHappened();
+  const nlohmann::json last = training_->Summary()["servers_scaled"];
+  EXPECT_EQ(last["to"], 2);
+  EXPECT_GT(last["seconds"], 0);
+  EXPECT_GT(last["records_per_second_before"], 0);
+}
+
+// No steps ask for a checkpoint, but a log that passes its limit does: what a server that dies has
+// to replay is the rest.
+TEST_F(ServersTest, ALongLogIsCut) {
+  Start("checkpoint: {log_bytes: 1048576}\n");
+  const auto cuts = [&] { return training_->Events("checkpoint_complete"); };
+  ASSERT_TRUE(Eventually([&] { return cuts().size() >= 2; }));
+  EXPECT_THAT(cuts().front().dump(), HasSubstr("passes checkpoint.log_bytes"));
+  const int64_t steps = training_->Show()["steps"];
+  const auto victim = training_->Alive("server").front();
+  const size_t joined = training_->Events("server_joined").size();
+  kill(victim.pid, SIGKILL);
+  ASSERT_TRUE(Eventually([&] { return training_->Events("server_joined").size() > joined; }));
+  ExpectProgress();
+  const std::string log =
+      ReadText(absl::StrCat(training_->job_dir(), "/logs/server-", victim.id, ".log"));
+  int64_t replayed = 0;  // Every step was a push of its own.
+  for (const absl::string_view line : absl::StrSplit(log, '\n')) {
+    const size_t at = line.find(" pushes were replayed");
+    if (at != absl::string_view::npos) (void)absl::SimpleAtoi(line.substr(0, at), &replayed);
+  }
+  EXPECT_LT(replayed, steps) << log;
   ExpectAsIfNothingHadHappened();
 }
 
@@ -235,6 +267,26 @@ TEST_F(ServersTest, ADiskMayGoWithItsServer) {
   EXPECT_EQ(one.exit_code, 2);
   EXPECT_THAT(one.err, HasSubstr("params.replicas: 1"));
   ExpectAsIfNothingHadHappened();
+}
+
+// One disk at a time: two that kept each other's log are one too many. The job says whose log is
+// gone and fails, rather than go on without what it acknowledged.
+TEST_F(ServersTest, TwoDisksAtOnceAreOneTooMany) {
+  Start("params: {replicas: 1}\n");
+  ASSERT_NO_FATAL_FAILURE(WaitForCopies());
+  const auto victims = training_->Alive("server");
+  ASSERT_EQ(victims.size(), 2u);
+  for (const auto& victim : victims) kill(victim.pid, SIGSTOP);  // Neither begins anew meanwhile.
+  for (const auto& victim : victims) {
+    std::filesystem::rename(absl::StrCat(training_->job_dir(), "/servers/", victim.id),
+                            absl::StrCat(folder_.path(), "/lost-", victim.id));
+  }
+  for (const auto& victim : victims) kill(victim.pid, SIGKILL);
+  const CommandResult result = training_->Wait();
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const nlohmann::json summary = training_->Summary();
+  EXPECT_EQ(summary["state"], "failed") << summary;
+  EXPECT_THAT(summary["error"].get<std::string>(), HasSubstr("the push log is gone, and server"));
 }
 
 // What is staged until its round is said to be whole is in the copy too. One gradient a round: a
