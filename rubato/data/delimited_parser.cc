@@ -78,7 +78,7 @@ std::vector<std::string> SplitFields(absl::string_view record, char delimiter) {
 }
 
 absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
-    const DataSpec& data, const std::vector<std::string>& columns) {
+    const DataSpec& data, const std::vector<std::string>& columns, const Options& options) {
   std::vector<Column> plan;
   for (const std::string& name : columns) plan.push_back({.name = name});
   if (plan.empty()) return absl::InvalidArgumentError("the data has no columns");
@@ -124,12 +124,18 @@ DelimitedParser::DelimitedParser(char delimiter, std::vector<Column> columns)
     std::vector<std::string>& names = column.role == Role::kNumeric ? shape_.dense : shape_.ids;
     column.slot = static_cast<int>(names.size());
     names.push_back(column.name);
+  if (!options.has_labels) {
+    for (Column& column : plan) {
+      if (column.role == Role::kLabel) column.role = Role::kIgnored;
+    }
+  }
   }
 }
 
 absl::Status DelimitedParser::Place(const Column& column, absl::string_view field, float* label,
                                     float* dense, uint64_t* ids) const {
   if (column.role == Role::kIgnored) return absl::OkStatus();
+  if (options.order != nullptr) parser->Reorder(*options.order);
   if (column.role == Role::kCategorical) {
     ids[column.slot] = FieldIdOfText(column.slot, field);
     return absl::OkStatus();
@@ -143,6 +149,21 @@ absl::Status DelimitedParser::Place(const Column& column, absl::string_view fiel
   (column.role == Role::kLabel ? *label : dense[column.slot]) = value;
   return absl::OkStatus();
 }
+void DelimitedParser::Reorder(const BatchShape& order) {
+  const auto is_same = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+    return std::is_permutation(a.begin(), a.end(), b.begin(), b.end());
+  };
+  if (!is_same(shape_.dense, order.dense) || !is_same(shape_.ids, order.ids)) return;
+  for (Column& column : columns_) {
+    if (column.role != Role::kNumeric && column.role != Role::kCategorical) continue;
+    const auto& names = column.role == Role::kNumeric ? order.dense : order.ids;
+    column.slot =
+        static_cast<int>(std::find(names.begin(), names.end(), column.name) - names.begin());
+  }
+  shape_.dense = order.dense;
+  shape_.ids = order.ids;
+}
+
 
 absl::Status DelimitedParser::Parse(absl::string_view record, Batch* batch) const {
   const size_t labels = batch->labels.size(), dense = batch->dense.size(), ids = batch->ids.size();

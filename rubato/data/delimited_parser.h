@@ -25,7 +25,12 @@ class DelimitedParser : public RecordParser {
  public:
   // INVALID_ARGUMENT if a column of `data` is not among `columns`, or if one's name is there twice.
   static absl::StatusOr<std::unique_ptr<DelimitedParser>> Create(
-      const DataSpec& data, const std::vector<std::string>& columns);
+      const DataSpec& data, const std::vector<std::string>& columns, const Options& options);
+  struct Options {
+    // Whose order the batch's columns have, if they are the same ones; null: the data's.
+    const BatchShape* order = nullptr;
+    bool has_labels = true;  // Otherwise nobody looks at the label, and it is 0.
+  };
 
   const BatchShape& shape() const override { return shape_; }
   absl::Status Parse(absl::string_view record, Batch* batch) const override;
@@ -42,6 +47,8 @@ class DelimitedParser : public RecordParser {
   // Puts one field where it belongs in the row that starts at `dense` and `ids`.
   absl::Status Place(const Column& column, absl::string_view field, float* label, float* dense,
                      uint64_t* ids) const;
+  // The same columns, each at the slot that `order` has for its name.
+  void Reorder(const BatchShape& order);
 
   char delimiter_;
   std::vector<Column> columns_;
