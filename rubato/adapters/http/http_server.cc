@@ -28,6 +28,20 @@ class PatientServer : public httplib::Server {
   void WidenQueue() { ::listen(svr_sock_, 512); }
 };
 
+// The bytes as they came: where the library reads a body itself, it takes what curl sends by
+// default for a form, of at most 8 KB. False if they are too many, or stop; the status is set then.
+bool ReadBody(const httplib::Request& request, const httplib::ContentReader& reader,
+              std::string* body) {
+  const auto take = [body](const char* data, size_t size) {
+    body->append(data, size);
+    return true;
+  };
+  if (!request.is_multipart_form_data()) return reader(take);
+  // The parts of such a form are nobody's rows; without their heads the library would not read it.
+  return reader([](const httplib::MultipartFormData&) { return true; },
+                [](const char*, size_t) { return true; });
+}
+
 class LibServer : public HttpServer {
  public:
   LibServer(const HttpOptions& options, Handler handler) : handler_(std::move(handler)) {
@@ -46,13 +60,20 @@ class LibServer : public HttpServer {
     server_.new_task_queue = [threads] {
       return new httplib::ThreadPool(static_cast<size_t>(threads));
     };
-    const auto answer = [this](const httplib::Request& request, httplib::Response& response) {
-      const HttpReply reply = handler_({request.method, request.path, request.body});
+    const auto answer = [this](const httplib::Request& request, std::string body,
+                               httplib::Response& response) {
+      const HttpReply reply = handler_({request.method, request.path, std::move(body)});
       response.status = reply.status;
       response.set_content(reply.body, reply.type);
     };
-    server_.Get(".*", answer);
-    server_.Post(".*", answer);
+    server_.Get(".*", [answer](const httplib::Request& request, httplib::Response& response) {
+      answer(request, "", response);
+    });
+    server_.Post(".*", [answer](const httplib::Request& request, httplib::Response& response,
+                                const httplib::ContentReader& reader) {
+      std::string body;
+      if (ReadBody(request, reader, &body)) answer(request, std::move(body), response);
+    });
     server_.set_error_handler([](const httplib::Request&, httplib::Response& response) {
       if (!response.body.empty()) return;
       response.set_content(absl::StrCat("{\"error\":\"HTTP ", response.status, "\"}"),

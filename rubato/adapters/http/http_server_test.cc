@@ -21,7 +21,7 @@ HttpReply Echo(const HttpRequest& request) {
 class HttpServerTest : public testing::Test {
  protected:
   void SetUp() override {
-    auto started = HttpServer::Start({.body_bytes_max = 1000, .patience_seconds = 1}, Echo);
+    auto started = HttpServer::Start({.body_bytes_max = 20000, .patience_seconds = 1}, Echo);
     ASSERT_TRUE(started.ok()) << started.status();
     server_ = *std::move(started);
     const std::string address = server_->address();
@@ -47,6 +47,21 @@ TEST_F(HttpServerTest, LongBodiesAreRefusedAndOthersStillServed) {
   // A client that is still sending may only see the connection go.
   EXPECT_EQ(refused ? refused->status : 413, 413);
   EXPECT_EQ(Client().Post("/score", "ok", "text/plain")->body, "POST /score ok");
+}
+
+// What `curl -d` calls a form, and `curl -F` makes one, is a body like any other.
+TEST_F(HttpServerTest, FormsMayBeAsLongAsOtherBodies) {
+  httplib::Client client = Client();
+  const std::string form = "application/x-www-form-urlencoded", body(15000, 'x');
+  const auto reply = client.Post("/score", body, form.c_str());
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->body, "POST /score " + body);
+  const auto refused = client.Post("/score", std::string(100000, 'x'), form.c_str());
+  EXPECT_EQ(refused ? refused->status : 413, 413);
+  const httplib::MultipartFormDataItems parts = {{"rows", "[]", "", ""}};
+  const auto multipart = Client().Post("/score", parts);
+  ASSERT_TRUE(multipart);
+  EXPECT_EQ(multipart->body, "POST /score ");
 }
 
 TEST_F(HttpServerTest, ServesSeveralAtATime) {
