@@ -4,11 +4,16 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <deque>
+#include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "rubato/base/mutex.h"
 
 namespace rubato {
 namespace {
@@ -26,6 +31,65 @@ void BoundDescriptors() {
 class PatientServer : public httplib::Server {
  public:
   void WidenQueue() { ::listen(svr_sock_, 512); }
+};
+
+// A thread for each connection, as the library needs it, be the client busy or idle; threads start
+// when one is wanted, and stay.
+class GrowingPool : public httplib::TaskQueue {
+ public:
+  explicit GrowingPool(size_t threads_max) : threads_max_(threads_max) {}
+
+  void enqueue(std::function<void()> work) override {
+    MutexLock lock(mu_);
+    waiting_.push_back(std::move(work));
+    if (waiting_.size() > idle_ && threads_.size() < threads_max_) Grow();
+    changed_.NotifyOne();
+  }
+
+  void shutdown() override {
+    std::vector<std::thread> threads;
+    {
+      MutexLock lock(mu_);
+      ends_ = true;
+      threads.swap(threads_);
+      changed_.NotifyAll();
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+ private:
+  void Grow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    try {
+      threads_.emplace_back([this] { Work(); });
+    } catch (const std::system_error&) {
+      // No more to be had: those that are there will do, one after the other.
+      if (threads_.empty()) throw;
+    }
+  }
+
+  void Work() {
+    while (const std::optional<std::function<void()>> work = Take()) (*work)();
+  }
+
+  // Nothing: it ends.
+  std::optional<std::function<void()>> Take() {
+    MutexLock lock(mu_);
+    ++idle_;
+    while (waiting_.empty() && !ends_) changed_.Wait(mu_);
+    --idle_;
+    if (waiting_.empty()) return std::nullopt;
+    std::function<void()> work = std::move(waiting_.front());
+    waiting_.pop_front();
+    return work;
+  }
+
+  const size_t threads_max_;
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mu_);
+  size_t idle_ ABSL_GUARDED_BY(mu_) = 0;
+  bool ends_ ABSL_GUARDED_BY(mu_) = false;
 };
 
 // The bytes as they came: where the library reads a body itself, it takes what curl sends by
@@ -56,10 +120,8 @@ class LibServer : public HttpServer {
       const int yes = 1;
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     });
-    const int threads = options.threads;
-    server_.new_task_queue = [threads] {
-      return new httplib::ThreadPool(static_cast<size_t>(threads));
-    };
+    const auto threads = static_cast<size_t>(options.threads);
+    server_.new_task_queue = [threads] { return new GrowingPool(threads); };
     const auto answer = [this](const httplib::Request& request, std::string body,
                                httplib::Response& response) {
       const HttpReply reply = handler_({request.method, request.path, std::move(body)});

@@ -81,6 +81,24 @@ TEST_F(HttpServerTest, ServesSeveralAtATime) {
   for (std::thread& thread : threads) thread.join();
 }
 
+// Clients that keep their connections and say nothing cost the next one no time.
+TEST_F(HttpServerTest, IdleConnectionsDelayNobody) {
+  // More patience than the test has, so that nobody waits for these to be given up.
+  const auto started = HttpServer::Start({.patience_seconds = 600}, Echo);
+  ASSERT_TRUE(started.ok()) << started.status();
+  const std::string address = (*started)->address();
+  const int port = std::stoi(address.substr(address.rfind(':') + 1));
+  std::vector<std::unique_ptr<httplib::Client>> idle;
+  for (int i = 0; i < 40; ++i) {
+    idle.push_back(std::make_unique<httplib::Client>("127.0.0.1", port));
+    idle.back()->set_keep_alive(true);
+    idle.back()->set_read_timeout(120);
+    const auto reply = idle.back()->Get("/here");
+    ASSERT_TRUE(reply) << i << ": " << httplib::to_string(reply.error());
+    EXPECT_EQ(reply->body, "GET /here ");
+  }
+}
+
 // Whatever arrives, the next client is served.
 TEST_F(HttpServerTest, HostileBytesAreHarmless) {
   Rng rng(5);
