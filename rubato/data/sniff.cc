@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
 #include "rubato/data/record_blocks.h"
@@ -170,6 +171,7 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
   const Lines quoted = RecordsOf(beginning, RecordRule::kQuoted);
   const size_t by_tabs = Columns(lines, '\t'), by_commas = Columns(quoted, ',');
   if (std::max(by_tabs, by_commas) < 2) {
+  absl::ConsumePrefix(&beginning, kByteOrderMark);
     return absl::InvalidArgumentError(
         absl::StrCat("neither tabs nor commas cut its lines into the same number of columns",
                      OtherSeparator(lines)));
