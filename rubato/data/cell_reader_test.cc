@@ -123,6 +123,23 @@ TEST(SniffTest, NamesASeparatorThatItDoesNotRead) {
 // Numbers below say that the first line is a header: its faults are told, not taken for data.
 TEST(SniffTest, NamesWhatIsWrongWithAHeader) {
   EXPECT_EQ(Sniffed("y,city,city\n1,rome,oslo\n0,oslo,rome\n"),
+// One name above numbers is enough: columns may be called 1 and 2, as those of libfm are.
+TEST(SniffTest, AHeaderMayHaveNumbersAmongItsNames) {
+  EXPECT_EQ(Sniffed("label,1,2\n1,12,340\n0,7,341\n"), "csv with header");
+  EXPECT_EQ(Sniffed("y,2019,town\n1,,rome\n0,3,oslo\n"), "csv with header");
+  EXPECT_THAT(Sniffed("label,1,1\n1,12,340\n"), HasSubstr("has the name '1' twice"));
+  for (const char* missing : {"?", "NA", "", "\\N"}) {
+    EXPECT_EQ(Sniffed(absl::StrCat(missing, ",5,2\n1,12,340\n0,7,341\n")), "csv") << missing;
+  }
+}
+
+TEST(SniffTest, AByteOrderMarkIsNoPartOfTheFirstCell) {
+  EXPECT_EQ(Sniffed("\xef\xbb\xbf\"a\nb\",y\nx,1\nz,0\n"), "csv with header");
+  EXPECT_EQ(Sniffed("\xef\xbb\xbf"
+                    "1 3:1 5:1\n0 4:1 7:1\n"),
+            "libfm");
+}
+
             "line 1, the header, has the name 'city' twice; give each column a name of its own");
   EXPECT_EQ(Sniffed(",y,city\n0,1,rome\n1,0,oslo\n"),
             "line 1, the header, has no name for column 1; give it one");
