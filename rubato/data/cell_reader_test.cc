@@ -82,6 +82,22 @@ TEST(EntriesParserTest, EveryPositionIsAField) {
   EXPECT_EQ(batch.rows, 2);
 }
 
+// Quotes mean in tsv what they mean in csv, but for line ends; one left open is told.
+TEST(CellReaderTest, TsvHasTheQuotesOfCsv) {
+  const auto reader = CellReader::Make(Format("tsv"), "a\tb\tc");
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  Cells cells;
+  ASSERT_TRUE(reader->Read("\"x\ty\"\t\"12\"\" disk\"\t5\"", &cells).ok());
+  EXPECT_EQ(cells.views[0], "x\ty");
+  EXPECT_EQ(cells.views[1], "12\" disk");
+  EXPECT_EQ(cells.views[2], "5\"") << "a quote within a cell is a letter";
+  for (const char* record : {"\"x\ty\tz", "x\ty\t\"z"}) {
+    EXPECT_THAT(std::string(reader->Read(record, &cells).message()),
+                HasSubstr("a quote that opens is never closed; a cell that begins with"))
+        << record;
+  }
+}
+
 std::string Sniffed(absl::string_view text) {
   const absl::StatusOr<DataSpec> data = SniffFormat(text);
   return data.ok() ? FormatName(*data) : std::string(data.status().message());
@@ -107,22 +123,6 @@ TEST(SniffTest, KnowsAFileByItsBeginning) {
   EXPECT_EQ(Sniffed(criteo), "criteo");
 }
 
-// As MovieLens comes: nobody guesses what is meant, but how to mend it is said.
-TEST(SniffTest, NamesASeparatorThatItDoesNotRead) {
-  EXPECT_THAT(Sniffed("1::1193::5::978300760\n1::661::3::978302109\n"),
-              testing::HasSubstr("'::' does: write tabs instead, as by sed 's/::/\\t/g'"));
-  EXPECT_THAT(Sniffed("1;2\n3;4\n"), testing::HasSubstr("';' does"));
-  EXPECT_EQ(Sniffed("one\ntwo\n"),
-            "neither tabs nor commas cut its lines into the same number of columns");
-  // Quotes may hold separators and ends of lines, so that sed would spoil it.
-  const std::string quoted = Sniffed("a;b\n1;\"x; y,\nz\"\n2;w\n");
-  EXPECT_THAT(quoted, HasSubstr("';' does: write commas instead, as by python3 -c"));
-  EXPECT_THAT(quoted, HasSubstr("delimiter=\";\""));
-}
-
-// Numbers below say that the first line is a header: its faults are told, not taken for data.
-TEST(SniffTest, NamesWhatIsWrongWithAHeader) {
-  EXPECT_EQ(Sniffed("y,city,city\n1,rome,oslo\n0,oslo,rome\n"),
 // One name above numbers is enough: columns may be called 1 and 2, as those of libfm are.
 TEST(SniffTest, AHeaderMayHaveNumbersAmongItsNames) {
   EXPECT_EQ(Sniffed("label,1,2\n1,12,340\n0,7,341\n"), "csv with header");
@@ -140,6 +140,22 @@ TEST(SniffTest, AByteOrderMarkIsNoPartOfTheFirstCell) {
             "libfm");
 }
 
+// As MovieLens comes: nobody guesses what is meant, but how to mend it is said.
+TEST(SniffTest, NamesASeparatorThatItDoesNotRead) {
+  EXPECT_THAT(Sniffed("1::1193::5::978300760\n1::661::3::978302109\n"),
+              testing::HasSubstr("'::' does: write tabs instead, as by sed 's/::/\\t/g'"));
+  EXPECT_THAT(Sniffed("1;2\n3;4\n"), testing::HasSubstr("';' does"));
+  EXPECT_EQ(Sniffed("one\ntwo\n"),
+            "neither tabs nor commas cut its lines into the same number of columns");
+  // Quotes may hold separators and ends of lines, so that sed would spoil it.
+  const std::string quoted = Sniffed("a;b\n1;\"x; y,\nz\"\n2;w\n");
+  EXPECT_THAT(quoted, HasSubstr("';' does: write commas instead, as by python3 -c"));
+  EXPECT_THAT(quoted, HasSubstr("delimiter=\";\""));
+}
+
+// Numbers below say that the first line is a header: its faults are told, not taken for data.
+TEST(SniffTest, NamesWhatIsWrongWithAHeader) {
+  EXPECT_EQ(Sniffed("y,city,city\n1,rome,oslo\n0,oslo,rome\n"),
             "line 1, the header, has the name 'city' twice; give each column a name of its own");
   EXPECT_EQ(Sniffed(",y,city\n0,1,rome\n1,0,oslo\n"),
             "line 1, the header, has no name for column 1; give it one");

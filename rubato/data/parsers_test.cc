@@ -147,6 +147,9 @@ TEST(DelimitedParserTest, SaysWhatIsWrongAndLeavesTheBatch) {
   const std::pair<std::string, std::string> cases[] = {
       {"1,x", "has 2 columns, not 3"},
       {"1,x,2,3", "has 4 columns, not 3"},
+      {"1,\"x,2\"",
+       "has 2 columns, not 3; a cell that begins with a quote goes on to the next that is not "
+       "doubled"},
       {"1,x,abc", "column 'a', 'abc', is not a finite number"},
       {"1,x,nan", "column 'a', 'nan', is not a finite number"},
       {"1,x,1e60", "column 'a', '1e60', is not a finite number"},
@@ -167,9 +170,6 @@ TEST(DelimitedParserTest, TooManyFieldsAreRefused) {
             absl::InvalidArgumentError("data.categorical: 256 columns, more than 255"));
 }
 
-TEST(IdxTest, HeaderAndRecord) {
-  const std::string images("\0\0\x08\x03\0\0\0\x05\0\0\0\x02\0\0\0\x03", 16);
-  const absl::StatusOr<IdxHeader> header = ParseIdxHeader(images);
 // What a record becomes with a model that was trained on other files.
 Batch BatchLike(const KnownData& trained, const KnownData& known, absl::string_view record) {
   Batch batch;
@@ -225,6 +225,9 @@ TEST(ParserLikeTest, WithoutLabelsTheirCellsAreNotLookedAt) {
   EXPECT_THAT(batch.labels, ElementsAre(0, 0));
 }
 
+TEST(IdxTest, HeaderAndRecord) {
+  const std::string images("\0\0\x08\x03\0\0\0\x05\0\0\0\x02\0\0\0\x03", 16);
+  const absl::StatusOr<IdxHeader> header = ParseIdxHeader(images);
   ASSERT_TRUE(header.ok()) << header.status();
   EXPECT_EQ(header->items, 5);
   EXPECT_EQ(header->item_bytes, 6);
