@@ -321,9 +321,6 @@ TEST(ProposeTest, LongListsHaveNoVocabulary) {
   EXPECT_EQ(clicks.spec->features[0].separator, "|");
 }
 
-// Stars: what is better than usual is a yes.
-TEST(ProposeTest, MarksAreALabelToo) {
-  const auto marks = [](int from, int count) {
 // A text cut short is no word: it would never be met again.
 TEST(ProposeTest, LongTextsAreNoWords) {
   const std::string prose(300, 'x');
@@ -337,6 +334,9 @@ TEST(ProposeTest, LongTextsAreNoWords) {
               testing::UnorderedElementsAre("t0", "t1", "t2", "t3", "t4", "t5", "t6"));
 }
 
+// Stars: what is better than usual is a yes.
+TEST(ProposeTest, MarksAreALabelToo) {
+  const auto marks = [](int from, int count) {
     return ProposeFor({"label", "x"}, 500, [=](int i) {
       return std::vector<std::string>{absl::StrCat(from + i % count), absl::StrCat("x", i % 7)};
     });
