@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 #include "rubato/adapters/files/files.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
@@ -320,7 +321,7 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
     }
   }
   if (flags.json) {
-    console.out << RunToJson(flags, workload, std::move(json)).dump(2) << "\n";
+    console.out << JsonText(RunToJson(flags, workload, std::move(json)), 2) << "\n";
   } else if (scenario) {
     PrintScenario(*scenario, results, console.out);
   } else {

@@ -77,6 +77,24 @@ TEST_F(SimulateCommandTest, ACompressedTraceIsTheSameTrace) {
   EXPECT_EQ(*ReadTextFile(At("jobs.csv.gz")), *ReadTextFile(At("jobs.csv")));
 }
 
+// Names are the user's: bytes that are not UTF-8 become replacement characters in JSON, and only
+// there.
+TEST_F(SimulateCommandTest, NamesOfAnyBytesAreJsonAllTheSame) {
+  const std::string path = At("caf\xe9.csv");
+  ASSERT_EQ(Rubato("generate trace --json --jobs 8 --gpus 8 --out " + path), 0) << err_.str();
+  EXPECT_EQ(nlohmann::json::parse(out_.str())["path"], At("caf\uFFFD.csv"));
+  const std::string trace = Write("bytes\xff.csv",
+                                  "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu\n"
+                                  "j\xfc,0,9,deepfm,,4096,1\n");
+  const std::string simulate = "simulate --json --per-job --cluster n1g8 --trace " + trace;
+  ASSERT_EQ(Rubato(simulate + " --policy fifo --out " + At("\xff.html")), 0) << err_.str();
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_EQ(json["trace"], At("bytes\uFFFD.csv"));
+  EXPECT_EQ(json["policies"][0]["job_results"][0]["job"], "j\uFFFD");
+  EXPECT_EQ(Rubato(simulate + "\xfe"), 2);  // What went wrong is JSON too.
+  EXPECT_THAT(std::string(nlohmann::json::parse(out_.str())["error"]), HasSubstr("\uFFFD"));
+}
+
 // Each policy once, in the order in which it was first named.
 TEST_F(SimulateCommandTest, PoliciesAreNamedLooselyAndRunOnce) {
   ASSERT_EQ(Rubato("generate trace --jobs 8 --gpus 8 --out " + At("jobs.csv")), 0);
