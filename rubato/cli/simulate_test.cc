@@ -219,7 +219,8 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
            Case{"simulate --trace " + good + " --cluster n1g8 --out " + At("no/report.html"),
                 "cannot create"},
            Case{"simulate --trace " + endless + " --cluster n1g8",
-                "endless.csv:2: job a: 1e+15 iterations take more than 1e+09 s"},
+                "endless.csv:2: job a: 1e+15 iterations take more than 1e+09 s (thirty years) on 1 "
+                "GPUs\n"},
            Case{"simulate --trace " + good + " --cluster n2g8:", "should read like n16g8"},
            Case{"generate trace --load -1 --out " + At("t.csv"), "load is -1"},
            Case{"generate trace --load inf --out " + At("t.csv"), "load is inf"},
