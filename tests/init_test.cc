@@ -164,6 +164,23 @@ TEST(InitLabelTest, IsTheSameForAnalyze) {
   EXPECT_EQ(proposed(bare.out.c_str())["label"], "click");
 }
 
+// Names that are not UTF-8, as of old spreadsheets, are JSON all the same: columns as they are
+// quoted in messages, paths with replacement characters.
+TEST(InitTellsTest, NamesOfAnyBytesInJson) {
+  ScratchFolder folder;
+  std::string rows = "click,gr\xf6\xdf\n";
+  for (int i = 0; i < 300; ++i) absl::StrAppend(&rows, i % 2, ",", i % 9, "\n");
+  folder.Write("clicks.csv", rows);
+  const CommandResult made = RunRubato(
+      {"init", "--data", "clicks.csv", "--out", "caf\xe9", "--force", "--json"}, folder.path());
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(nlohmann::json::parse(made.out)["job"], "caf\uFFFD/job.yaml");
+  folder.Write("job.yaml", "model: fm\ndata: {train: clicks.csv, format: csv}\n");
+  const CommandResult looked = RunRubato({"analyze", "job.yaml", "--json"}, folder.path());
+  ASSERT_EQ(looked.exit_code, 0) << looked.err;
+  EXPECT_EQ(nlohmann::json::parse(looked.out)["columns"][1]["name"], "gr\\xf6\\xdf");
+}
+
 // More values than are counted: which column does not keep to --min-count is said.
 TEST(InitTellsTest, WhereMinCountIsNotKept) {
   ScratchFolder folder;

@@ -8,6 +8,7 @@
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/sql/sql_uri.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/recognise.h"
@@ -81,15 +82,15 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
     console.err << absl::StrFormat("  %-12s %.6f\n", name, value);
   }
   if (flags.json) {
-    console.out << nlohmann::ordered_json{{"job", servable.job.name},
-                                          {"model", servable.job.model},
-                                          {"checkpoint", servable.checkpoint},
-                                          {"step", servable.step},
-                                          {"records", result.records},
-                                          {"bad_rows", result.bad_rows},
-                                          {"seconds", absl::ToDoubleSeconds(absl::Now() - start)},
-                                          {"metrics", result.metrics}}
-                       .dump()
+    console.out << JsonText(nlohmann::ordered_json{
+                       {"job", servable.job.name},
+                       {"model", servable.job.model},
+                       {"checkpoint", servable.checkpoint},
+                       {"step", servable.step},
+                       {"records", result.records},
+                       {"bad_rows", result.bad_rows},
+                       {"seconds", absl::ToDoubleSeconds(absl::Now() - start)},
+                       {"metrics", result.metrics}})
                 << "\n";
   }
   return kExitDone;
@@ -113,13 +114,13 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   }
   console.err << "wrote " << result.records << " scores to " << flags.predict.out << "\n";
   if (flags.json) {
-    console.out << nlohmann::ordered_json{{"out", flags.predict.out},
-                                          {"checkpoint", servable.checkpoint},
-                                          {"records", result.records},
-                                          {"resumed_from", result.resumed_from},
-                                          {"bad_rows", result.bad_rows},
-                                          {"seconds", absl::ToDoubleSeconds(absl::Now() - start)}}
-                       .dump()
+    console.out << JsonText(nlohmann::ordered_json{
+                       {"out", flags.predict.out},
+                       {"checkpoint", servable.checkpoint},
+                       {"records", result.records},
+                       {"resumed_from", result.resumed_from},
+                       {"bad_rows", result.bad_rows},
+                       {"seconds", absl::ToDoubleSeconds(absl::Now() - start)}})
                 << "\n";
   }
   return kExitDone;

@@ -10,6 +10,7 @@
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/analysis_report.h"
 #include "rubato/cli/commands.h"
@@ -131,7 +132,7 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
                                    {"model", spec.model},   {"format", data.format},
                                    {"rows", analysis.rows}, {"bad_rows", analysis.bad_rows}};
     json["proposed"] = ProposalJson(*features, notes);
-    console.out << json.dump() << "\n";
+    console.out << JsonText(json) << "\n";
   }
   return kExitDone;
 }

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "rubato/base/json_text.h"
 #include "rubato/cli/progress.h"
 
 namespace rubato {
@@ -20,7 +21,7 @@ std::string Sentence(const nlohmann::ordered_json& event) {
   for (const auto& [name, value] : event.items()) {
     if (name == "event" || name == "time" || name == "cause") continue;
     absl::StrAppend(&fields, fields.empty() ? "" : ", ", name, " ",
-                    value.is_string() ? value.get<std::string>() : value.dump());
+                    value.is_string() ? value.get<std::string>() : JsonText(value));
   }
   if (!fields.empty()) absl::StrAppend(&text, ": ", fields);
   const std::string cause = event.value("cause", "");

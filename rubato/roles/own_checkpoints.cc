@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -39,7 +40,8 @@ absl::Status OwnCheckpoints::Complete(const ReplicaSaver::Saved& saved) {
                                    {"step", saved.steps},
                                    {"records", saved.records},
                                    {"file", kFile}};
-  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/manifest.json", manifest.dump(1) + "\n"));
+  RUBATO_RETURN_IF_ERROR(
+      WriteFileAtomically(folder + "/manifest.json", JsonText(manifest, 1) + "\n"));
   RUBATO_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_.checkpoints()));
   for (const std::string& name : names) {
     int64_t version = 0;
