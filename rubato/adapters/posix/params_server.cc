@@ -78,6 +78,9 @@ class AsioParamsServer : public ParamsServer {
                         lanes_[lane]->Welcome(std::move(socket));
                       });
     state_.inspect = [this] { return Inspect(); };
+    state_.prepare = [this](const MemoryRange& range) {
+      asio::post(zeros_, [range] { Populate(range); });
+    };
     for (const auto& lane : lanes_) lane->Start();
     started_ = true;
     return absl::OkStatus();
@@ -139,6 +142,7 @@ class AsioParamsServer : public ParamsServer {
   std::unique_ptr<Checkpoint> checkpoint_;
   std::atomic<int64_t> checkpoint_hold_us_ = 0;  // The longest: pushes to this lane wait for it.
   asio::thread_pool files_{1};  // Slow writes, so that no lane waits for the disk but to log.
+  asio::thread_pool zeros_{1};  // Memory that pushes are about to fill.
   bool started_ = false;        // The owner's thread alone.
   bool stopped_ = false;
 };
@@ -388,6 +392,8 @@ void AsioParamsServer::Stop() {
   for (const auto& lane : lanes_) lane->Close();
   files_.join();  // A checkpoint's last step may still post to a lane: then it is ignored.
   for (const auto& lane : lanes_) lane->Join();
+  zeros_.stop();
+  zeros_.join();
   if (state_.replicas != nullptr) state_.replicas->Stop();
   if (checkpoint_ != nullptr) std::remove((checkpoint_->path + ".tmp").c_str());
 }
