@@ -118,7 +118,9 @@ class AsioParamsServer : public ParamsServer {
 
   asio::io_context& io() { return lanes_[0]->io(); }
   void OpenReplicas();
-  absl::Status BeginCheckpoint(const CheckpointOrder& order,
+  void CutCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
+                     std::function<void(absl::Status)> done);
+  absl::Status BeginCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
                                std::function<void(absl::Status)>* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void StepCheckpoint();
@@ -240,21 +242,36 @@ void AsioParamsServer::SetRounds(int64_t rounds) {
 
 void AsioParamsServer::StartCheckpoint(CheckpointOrder order,
                                        std::function<void(absl::Status)> done) {
-  asio::post(io(), [this, order, done = std::move(done)]() mutable {
-    absl::Status status;
-    bool written = false;
+  // First room for what pushes will set aside, where nobody waits for it.
+  asio::post(files_, [this, order, done = std::move(done)]() mutable {
+    size_t floats = 0;
     {
-      WriterLock lock(state_.mu);
-      const CpuHold hold(checkpoint_hold_us_);
-      written = order.version <= state_.store->checkpointed();
-      if (!written) status = BeginCheckpoint(order, &done);
+      ReaderLock lock(state_.mu);
+      floats = CheckpointWriter::RoomFor(*state_.shard);
     }
-    if (written || !status.ok()) return done(status);
-    StepCheckpoint();
+    CheckpointWriter::Room room(floats);
+    asio::post(io(), [this, order, room = std::move(room), done = std::move(done)]() mutable {
+      CutCheckpoint(order, std::move(room), std::move(done));
+    });
   });
 }
 
+void AsioParamsServer::CutCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
+                                     std::function<void(absl::Status)> done) {
+  absl::Status status;
+  bool written = false;
+  {
+    WriterLock lock(state_.mu);
+    const CpuHold hold(checkpoint_hold_us_);
+    written = order.version <= state_.store->checkpointed();
+    if (!written) status = BeginCheckpoint(order, std::move(room), &done);
+  }
+  if (written || !status.ok()) return done(status);
+  StepCheckpoint();
+}
+
 absl::Status AsioParamsServer::BeginCheckpoint(const CheckpointOrder& order,
+                                               CheckpointWriter::Room room,
                                                std::function<void(absl::Status)>* done) {
   if (checkpoint_ != nullptr) {
     return absl::FailedPreconditionError(
@@ -269,7 +286,8 @@ absl::Status AsioParamsServer::BeginCheckpoint(const CheckpointOrder& order,
   RUBATO_RETURN_IF_ERROR(MakeDirectories(absl::StrCat(folder, "/", order.version)));
   RUBATO_ASSIGN_OR_RETURN(checkpoint->file, RecordFile::Create(checkpoint->path + ".tmp"));
   RUBATO_ASSIGN_OR_RETURN(checkpoint->name, state_.store->Cut(order, *state_.shard));
-  checkpoint->writer = std::make_unique<CheckpointWriter>(*state_.shard, checkpoint->name);
+  checkpoint->writer =
+      std::make_unique<CheckpointWriter>(*state_.shard, checkpoint->name, std::move(room));
   checkpoint->done = std::move(*done);
   checkpoint_ = std::move(checkpoint);
   return absl::OkStatus();
