@@ -181,6 +181,22 @@ TEST(InitTellsTest, NamesOfAnyBytesInJson) {
   EXPECT_EQ(nlohmann::json::parse(looked.out)["columns"][1]["name"], "gr\\xf6\\xdf");
 }
 
+TEST(InitTellsTest, WhatIsLeftOut) {
+  ScratchFolder folder;
+  std::string table = "y,id,same,city\n";
+  for (int row = 0; row < 100; ++row) {
+    absl::StrAppend(&table, row % 3 == 0, ",x", row, ",7,", row % 2 == 0 ? "rome" : "oslo", "\n");
+  }
+  folder.Write("t.csv", table);
+  const CommandResult result =
+      RunRubato({"init", "--data", "t.csv", "--label", "y", "--json"}, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("left out: id (hardly ever repeats), same (never changes)\n"));
+  const auto left_out = nlohmann::json::parse(result.out)["proposed"]["left_out"];
+  ASSERT_EQ(left_out.size(), 2u);
+  EXPECT_EQ(left_out[1]["column"], "same");
+}
+
 // More values than are counted: which column does not keep to --min-count is said.
 TEST(InitTellsTest, WhereMinCountIsNotKept) {
   ScratchFolder folder;
@@ -239,6 +255,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadTable{"Semicolons", "y;t\n1;\"a;\nb\"\n0;c\n", {}, {"t.csv", "';' does", "python3"}},
         BadTable{"NoSuchLabel", kGood, {"--label", "aeg"}, {"'aeg'", "did you mean 'age'?"}},
         BadTable{"NoSuchModel", kGood, {"--model", "deepfn"}, {"did you mean 'deepfm'?"}},
+        BadTable{"NoSuchDatabase",
+                 kGood,
+                 {"--validation", "mysql://here/x?table=t"},
+                 {"mysql://here", "sqlite:// and postgresql://"}},
         BadTable{"NoValidation", kGood, {"--validation", "no.csv"}, {"no.csv", "No such file"}}),
     [](const auto& info) { return info.param.name; });
 

@@ -259,6 +259,11 @@ TEST(JoinTest, SaysWhatIsMissing) {
   EXPECT_EQ(nonsense.exit_code, 2);
   EXPECT_THAT(nonsense.err, HasSubstr("--join: \"nonsense\" is not HOST:PORT"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/made")) << "nothing is left behind";
+  const std::string recipe = WriteDigitsJob(folder, 320, "evaluate: {keep_best: true}\n");
+  const CommandResult kept =
+      RunRubato({"worker", "--job", recipe, "--job-dir", "made"}, folder.path());
+  EXPECT_EQ(kept.exit_code, 2);
+  EXPECT_THAT(kept.err, HasSubstr("evaluate.keep_best: without a master"));
   const CommandResult result = RunRubato({"worker", "--join", "127.0.0.1:4000"}, folder.path());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("give --job FILE"));

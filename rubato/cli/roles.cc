@@ -86,6 +86,16 @@ absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
     return absl::InvalidArgumentError(absl::StrCat(flags.job, ": strategy: ", spec.strategy,
                                                    " needs a master; use rubato train"));
   }
+  const EvaluateSpec& evaluate = spec.evaluate;
+  if (evaluate.keep_best || evaluate.lower_rate < 1 || evaluate.stop_after_stalls > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.job, ": evaluate.",
+        evaluate.keep_best        ? "keep_best"
+        : evaluate.lower_rate < 1 ? "lower_rate"
+                                  : "stop_after_stalls",
+        ": without a master a model is evaluated at the end alone; take it out, or use rubato ",
+        "train"));
+  }
   for (const std::string& address : flags.join) {
     RUBATO_RETURN_IF_ERROR(Annotate(ParseEndpoint(address).status(), "--join"));
   }

@@ -167,6 +167,37 @@ TEST(ProposeTest, HugeNumbersHaveBinsOnly) {
   EXPECT_TRUE(spec->Validate().ok()) << spec->Validate();
 }
 
+// Nor is there a deviation to divide by where a float of it is 0.
+TEST(ProposeTest, TinyNumbersHaveBinsOnly) {
+  Analysis analysis = {.columns = {"click", "amount"}};
+  analysis.stats.resize(2);
+  for (size_t row = 0; row < 500; ++row) {
+    analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0",
+                                                row % 2 == 0 ? "1.5e-60" : "2.5e-60"});
+  }
+  const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "click");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_TRUE(spec->Validate().ok()) << spec->Validate();
+}
+
+TEST(ProposeTest, SaysWhichColumnsAreLeftOut) {
+  Analysis analysis = {.columns = {"click", "id", "same", "none", "city"}};
+  analysis.stats.resize(5);
+  for (int row = 0; row < 500; ++row) {
+    const std::string id = absl::StrCat("x", row);
+    analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", id, "7", "",
+                                                row % 2 == 0 ? "rome" : "oslo"});
+  }
+  ProposalNotes notes;
+  ASSERT_TRUE(ProposeFeatures(analysis, "click", {}, &notes).ok());
+  std::vector<std::string> said;
+  for (const UnusedColumn& unused : notes.unused) {
+    said.push_back(absl::StrCat(unused.column, " ", unused.why));
+  }
+  EXPECT_THAT(said, testing::ElementsAre("id hardly ever repeats", "same never changes",
+                                         "none is always empty"));
+}
+
 // `rubato init` and `rubato analyze` ask the same function.
 TEST(LabelTest, IsTheColumnCalledSoOrTheFirst) {
   const auto label = [](std::vector<std::string> columns) {

@@ -96,9 +96,11 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
     dense.mean = stats.mean();
     dense.deviation = stats.deviation();
   }
-  // What is too large for a model's floats, or for the sum of squares, has bins, and no size.
+  // What is too large for a model's floats, or for the sum of squares, has bins, and no size; so
+  // has what differs by too little.
   constexpr double kLargest = 1e30;
-  const bool has_size = std::max(-stats.min(), stats.max()) < kLargest;
+  const bool has_size =
+      std::max(-stats.min(), stats.max())<kLargest&& static_cast<float>(stats.deviation())> 0;
   if (has_size) spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
   if (!criteo) ids.boundaries = BoundariesOf(stats);
@@ -225,6 +227,23 @@ int64_t OftenFor(const Analysis& analysis, const std::vector<ColumnUse>& uses) {
   return merge ? often : std::min<int64_t>(often, 2);
 }
 
+// The columns that neither a feature nor the label is made of.
+std::vector<UnusedColumn> Unused(const Analysis& analysis, const std::vector<ColumnUse>& uses,
+                                 const FeaturesSpec& spec) {
+  std::set<std::string> used = {spec.label};
+  for (const FeatureSpec& f : spec.features) used.insert(f.columns.begin(), f.columns.end());
+  std::vector<UnusedColumn> unused;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (used.contains(analysis.columns[i])) continue;
+    unused.push_back({.column = analysis.columns[i],
+                      .why = analysis.stats[i].present() == 0   ? "is always empty"
+                             : analysis.stats[i].distinct() < 2 ? "never changes"
+                             : uses[i].use == Use::kNone        ? "hardly ever repeats"
+                                                                : "differs by too little"});
+  }
+  return unused;
+}
+
 // Which columns of names could not keep to `often`.
 ProposalNotes NotesOf(const Analysis& analysis, const std::vector<ColumnUse>& uses, int64_t often) {
   ProposalNotes notes = {.min_count = often};
@@ -283,7 +302,10 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     return absl::InvalidArgumentError("no column changes, or all never repeat: nothing to learn");
   }
   spec.missing.assign(missing.begin(), missing.end());
-  if (notes != nullptr) *notes = NotesOf(analysis, uses, often);
+  if (notes != nullptr) {
+    *notes = NotesOf(analysis, uses, often);
+    notes->unused = Unused(analysis, uses, spec);
+  }
   return spec;
 }
 

@@ -57,7 +57,11 @@ GroupOrders Master::OrdersFor(WorkerId id) const {
                         .rest = stop_requested_ || ledger_.ended_early(),
                         .over = verdict_.has_value()};
   if (orders.found) orders.restore = group_.restore();
-  if (!evaluations_.results().empty()) orders.evaluated = evaluations_.results().back().step;
+  // What is to be kept is saved before anybody trains on.
+  if (!evaluations_.results().empty() && !evaluations_.BestUnsaved()) {
+    orders.evaluated = evaluations_.results().back().step;
+    orders.lowered = evaluations_.lowered();
+  }
   return orders;
 }
 
@@ -92,6 +96,7 @@ void Master::ApplyFounded(const JournalEntry& entry) {
   authority_.reset();
   workers_of_.clear();
   checkpoints_.Resume();
+  evaluations_.LoseUnsavedBest();
   if (!ledger_.finished()) evaluations_.Resume();
   group_.Found(
       entry.incarnation, WorkerId(entry.id),
@@ -129,7 +134,7 @@ void Master::EndGroupIfOver(absl::Time now) {
   }
   if (checkpoint && !checkpoints_.LastDone()) return;
   if (stopping) return Close(JobState::kStopped, "", now);
-  if (!evaluations_.FinalDone()) return;
+  if (!evaluations_.FinalDone() || evaluations_.BestUnsaved()) return;
   int64_t repeated = 0;
   const absl::Status exact = AuditGroup(&repeated);
   Close(exact.ok() ? JobState::kDone : JobState::kFailed, std::string(exact.message()), now,

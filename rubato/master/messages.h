@@ -126,7 +126,8 @@ struct GroupOrders {
   bool found = false;             // Begin it ...
   std::string restore;            // ... with this file of checkpoints/; empty: a new model.
   std::vector<std::string> join;  // Without a master, and not `found`: those who are in it.
-  int64_t evaluated = 0;          // The weights after this step are evaluated: train on.
+  int64_t evaluated = 0;          // The weights after this step are evaluated: train on,
+  int64_t lowered = 0;            // with a learning rate that was lowered so often.
   bool rest = false;              // Train no further: the job is to stop.
   bool over = false;              // It has: go, nobody waits for a farewell.
   friend bool operator==(const GroupOrders&, const GroupOrders&) = default;

@@ -136,7 +136,8 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
                      .batch_size = job.batch_size,
                      .batch_rule = BatchRuleOf(job.allreduce.batch_rule),
                      .batch_warmup = job.allreduce.batch_warmup,
-                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0},
+                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0,
+                     .lower_rate = job.evaluate.lower_rate},
                     plan_, trainer_.InitialDense(job.seed)));
   replica_.emplace(std::move(replica));
   if (orders.found && !orders.restore.empty()) RUBATO_RETURN_IF_ERROR(Restore(orders.restore));
@@ -438,7 +439,7 @@ void GroupLoop::CastVotes() {
   replica_->Vote(Replica::kWorkers);
   MutexLock lock(mu_);
   if (orders_.rest) replica_->Vote(Replica::kRest);
-  if (orders_.evaluated >= replica_->steps()) replica_->Vote(Replica::kResume);
+  if (orders_.evaluated >= replica_->steps()) replica_->VoteResume(orders_.lowered);
 }
 
 // ---- between steps -----------------------------------------------------------------------------
