@@ -200,6 +200,20 @@ TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
   kill(founder.command().pid(), SIGKILL);
 }
 
+// A full disk: training goes on to its end, which then says that nothing of it could be kept.
+TEST(JoinTest, AFullDiskIsNoReasonToStop) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "epochs: 3\ncheckpoint: {every_steps: 8}\n");
+  const CommandResult full =
+      RunWithFileLimit(100 << 10, {"worker", "--job", job, "--job-dir", "made"}, folder.path());
+  EXPECT_EQ(full.exit_code, 1) << full.err;
+  EXPECT_THAT(full.out, StartsWith("trained 30 steps, 960 records; weights "));
+  EXPECT_THAT(full.err, HasSubstr("checkpoint 1/worker-0.ckpt: "));
+  EXPECT_THAT(full.err, HasSubstr("checkpoint 2/worker-0.ckpt: "));
+  EXPECT_THAT(full.err, HasSubstr("the last checkpoint could not be written"));
+  EXPECT_THAT(full.err, HasSubstr("File too large"));
+}
+
 // The features are part of what is trained: the same file elsewhere will do, another will not.
 TEST(JoinTest, WhoMakesOtherFeaturesIsTold) {
   const auto write = [](const ScratchFolder& folder, int buckets) {

@@ -84,7 +84,8 @@ class Master {
   void Confer(const ConferRequest& request, absl::Time now);
   LeaseReply Lease(const LeaseRequest& request, absl::Time now);
   CommitReply Commit(const CommitRequest& request, absl::Time now);
-  // The worker gives the task up, having waited for its pushes. Enough of these fail the job.
+  // The worker gives the task up, having waited for its pushes. Enough of these fail the job. Or a
+  // worker or a server has a checkpoint that cannot be written, or read.
   void Fail(const FailRequest& request, absl::Time now);
 
   ScaleReply Scale(const ScaleRequest& request, absl::Time now);
@@ -207,6 +208,7 @@ class Master {
   void ExitWorker(const ExitNotice& notice, absl::Time now);
   void ExitServer(const ExitNotice& notice, absl::Time now);
   void FailTask(const FailRequest& failed, absl::Time now);
+  void FailCheckpoint(const FailRequest& request, absl::Time now);
   void FailIfHopeless(Role role, absl::Time now);
   void EvictSilent(absl::Time now);
   void KillStuck(absl::Time now);
@@ -271,6 +273,7 @@ class Master {
   size_t reported_ = 0;                     // Evaluations whose end was told.
   std::optional<ViewAuthority> authority_;  // Of this generation.
   std::vector<std::string> step_failures_;  // Of the group's next step.
+  int64_t checkpoint_failures_ = 0;         // In a row.
   double loss_ = 0;
   double loss_weight_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <csignal>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/master/master.h"
 
@@ -138,6 +139,24 @@ void Master::FailTask(const FailRequest& failed, absl::Time now) {
         absl::StrCat(failed.task.ToString(), " (", Describe(live.task), ") failed ", failures,
                      " times, on ", workers.size(), workers.size() == 1 ? " worker" : " workers",
                      "; the first error: ", live.failures.front().error),
+        now);
+}
+
+// A full disk, say. While training goes on nothing is lost by that, and there will be room again or
+// a next one; when it is over, this is where its result was to be.
+void Master::FailCheckpoint(const FailRequest& request, absl::Time now) {
+  if (verdict_.has_value()) return;
+  const int64_t version = checkpoints_.wanted();
+  const bool of_this = absl::StartsWith(request.checkpoint, absl::StrCat(version, "/"));
+  if (!checkpoints_.running() || !of_this) return;
+  if (++checkpoint_failures_ == 1) {
+    Say(now, "checkpoint_failed", {{"version", version}, {"step", ledger_.steps()}},
+        absl::StrCat(request.error, "; it is tried again"));
+  }
+  if (!stop_requested_ && !ledger_.finished()) return;
+  if (checkpoint_failures_ < options_.job.elastic.crash_loop_max) return;
+  Close(JobState::kFailed,
+        absl::StrCat("the last checkpoint, ", version, ", could not be written: ", request.error),
         now);
 }
 

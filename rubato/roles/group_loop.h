@@ -79,9 +79,12 @@ class GroupLoop {
   absl::Status OpenGroup(const GroupOrders& orders);
   void CloseGroup();
   absl::Status Restore(const std::string& file);
+  // A full disk, say: nobody dies of it.
+  void CheckpointFailed(const absl::Status& status);
   absl::StatusOr<Outcome> TakeStep();
   // Between two steps: what is committed, what must be saved, what the master shall know.
-  absl::Status AtBoundary(const StepPlan& plan);
+  void AtBoundary(const StepPlan& plan);
+  void SaveAtBoundary(const StepPlan& plan);
   void TellProgress();
   absl::StatusOr<bool> TrainingNext();
   void Compute(const StepPlan& plan);
@@ -118,7 +121,8 @@ class GroupLoop {
   float kind_ = 0;  // Summed to tell newcomers what kind of step it is.
   std::deque<Mark> marks_;
   ReplicaSaver saver_;
-  std::optional<OwnCheckpoints> own_;  // Without a master.
+  absl::Time save_again_ = absl::InfinitePast();  // With a master: after one that failed.
+  std::optional<OwnCheckpoints> own_;             // Without a master.
   Batch batch_;
   StepOutput out_;
   Quota quota_;                            // Of the step in hand.

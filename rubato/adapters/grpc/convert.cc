@@ -344,6 +344,7 @@ wire::FailRequest ToWire(const FailRequest& in) {
   out.set_error(in.error);
   out.set_lease(in.lease);
   out.set_not_finite(in.not_finite);
+  out.set_checkpoint(in.checkpoint);
   return out;
 }
 
@@ -354,6 +355,7 @@ FailRequest FromWire(const wire::FailRequest& in) {
   out.error = in.error();
   out.lease = in.lease();
   out.not_finite = in.not_finite();
+  out.checkpoint = in.checkpoint();
   return out;
 }
 
