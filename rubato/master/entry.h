@@ -38,8 +38,10 @@ enum class EntryKind : uint8_t {
   // value: version. Allreduce also: id: the worker that wrote it, incarnation: steps, task:
   // records.
   kCheckpointComplete = 18,
-  kClosed = 19,   // value: JobState, text: error, incarnation: 1 for bad input.
-  kFounded = 20,  // id: founder, incarnation: generation, value: checkpoint it begins from.
+  kClosed = 19,  // value: JobState, text: error, incarnation: 1 for bad input.
+  // id: founder, incarnation: generation, value: checkpoint it begins from; numbers: seconds whose
+  // work is lost.
+  kFounded = 20,
   kTrained = 21,  // Allreduce. id: who told, value: steps in all, incarnation: records in all.
   // Allreduce. incarnation: generation, text: the view of the group; numbers: which worker each of
   // its members is.

@@ -125,5 +125,20 @@ TEST(DiskTest, AServersLastCheckpointMustBeWritten) {
   EXPECT_THAT(job.master->snapshot().error, HasSubstr("no room"));
 }
 
+// Steps that went with the last who had them are computed again: neither their records nor the
+// time they took count as useful.
+TEST_F(GroupDiskTest, WhatIsLostWasNotUseful) {
+  LoseEveryone();
+  EXPECT_EQ(Ask(2).restore, "2/worker-0.ckpt");
+  EXPECT_EQ(Shown().records_committed, 20);
+  EXPECT_EQ(Shown().records_recomputed, 10);
+  EXPECT_DOUBLE_EQ(Shown().spent.useful, 8);
+  EXPECT_DOUBLE_EQ(Shown().spent.redo, 4);
+  EXPECT_DOUBLE_EQ(Shown().spent.total(), 12);
+  job_.Open();  // All of it is in the journal.
+  EXPECT_EQ(Shown().records_recomputed, 10);
+  EXPECT_DOUBLE_EQ(Shown().spent.redo, 4);
+}
+
 }  // namespace
 }  // namespace rubato

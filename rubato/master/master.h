@@ -222,6 +222,7 @@ class Master {
   // Null unless it is registered and not evicted; counts as a sign of life.
   WorkerMember* Hear(WorkerId id, absl::Time now);
   int64_t BadRows() const;  // Skipped, in the whole job.
+  TimeSpent Spent() const;  // By all workers, of all lives.
   void RepeatEffects(absl::Time now);
   void Say(absl::Time now, std::string kind, Fields fields, std::string cause = "");
   void Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incarnation);
@@ -257,6 +258,7 @@ class Master {
   std::optional<Verdict> verdict_;
   int64_t records_repeated_ = 0;
   int64_t records_recomputed_ = 0;
+  double seconds_lost_ = 0;  // Of useful time: what came of it went with the last who had it.
   int64_t bad_rows_ = 0;
   std::string last_bad_row_;
   absl::Time run_began_;

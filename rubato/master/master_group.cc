@@ -67,12 +67,17 @@ void Master::FoundGroup(absl::Time now) {
   if (stop_requested_ || running.empty()) return;
   if (!Bereft() && (Inherits() || group_.Lives(members_.view().workers))) return;
   const SavedState saved = checkpoints_.newest();
-  const int64_t lost = ledger_.records_committed() - saved.records;
+  const int64_t committed = ledger_.records_committed();
+  const int64_t lost = committed - saved.records;
   const int64_t generation = group_.generation() + 1;
+  // Each record is taken to have cost the same.
+  const double share =
+      static_cast<double>(lost) / static_cast<double>(std::max<int64_t>(committed, 1));
   Record({.kind = EntryKind::kFounded,
           .id = running.front().value(),
           .incarnation = generation,
-          .value = checkpoints_.complete()},
+          .value = checkpoints_.complete(),
+          .numbers = {share * Spent().useful}},
          now);
   std::string cause = "the job begins";
   if (saved.steps > 0) cause = absl::StrCat("from checkpoint ", checkpoints_.complete());
@@ -87,6 +92,8 @@ void Master::FoundGroup(absl::Time now) {
 
 void Master::ApplyFounded(const JournalEntry& entry) {
   const SavedState saved = checkpoints_.newest();
+  records_recomputed_ += std::max<int64_t>(ledger_.records_committed() - saved.records, 0);
+  if (!entry.numbers.empty()) seconds_lost_ += entry.numbers.front();
   ledger_.SetTogether(saved.steps, saved.records);
   last_view_ = GroupView();
   authority_.reset();
