@@ -71,5 +71,67 @@ TEST(AllreduceDiskTest, RoomAgain) {
   EXPECT_THAT(training.Events("group_founded"), SizeIs(1));
 }
 
+// A job that was stopped, with three checkpoints; each can be torn, and made whole again.
+class TornCheckpointTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_.Write("pace", "2000");
+    const std::string job = WritePacedDigitsJob(folder_, 640,
+                                                "workers: {max: 2}\nepochs: 20\n"
+                                                "checkpoint: {every_steps: 20, keep: 3}\n");
+    TrainingJob training(folder_.path(), {job});
+    ASSERT_TRUE(Eventually([&] { return training.Events("checkpoint_complete").size() >= 3; }));
+    kill(training.pid(), SIGINT);
+    ASSERT_EQ(training.Wait().exit_code, 130);
+    const auto complete = training.Events("checkpoint_complete");
+    for (size_t i = complete.size() - 3; i < complete.size(); ++i) {
+      const std::string folder =
+          absl::StrCat(training.job_dir(), "/checkpoints/", complete[i]["version"].get<int64_t>());
+      const auto manifest = nlohmann::json::parse(ReadText(folder + "/manifest.json"));
+      steps_.push_back(manifest["step"]);
+      files_.push_back(absl::StrCat(folder, "/", manifest["file"].get<std::string>()));
+    }
+    std::filesystem::remove(folder_.path() + "/pace");
+  }
+  void Tear(size_t i) {
+    std::filesystem::resize_file(files_[i], std::filesystem::file_size(files_[i]) / 2);
+  }
+  void FlipABit(size_t i) {
+    std::string bytes = ReadText(files_[i]);
+    bytes[bytes.size() / 2] ^= 4;
+    std::ofstream(files_[i], std::ios::binary) << bytes;
+  }
+
+  ScratchFolder folder_;
+  std::vector<int64_t> steps_;  // From old to new.
+  std::vector<std::string> files_;
+};
+
+TEST_F(TornCheckpointTest, TheNewestSoundOneServes) {
+  const std::string oldest = ReadText(files_[0]);
+  Tear(0);
+  FlipABit(1);
+  Tear(2);
+  {
+    TrainingJob none(folder_.path(), {"--resume", folder_.path() + "/job"});
+    const CommandResult result = none.Wait();
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr(files_[0]), HasSubstr("no other checkpoint is kept")));
+    EXPECT_THAT(none.Events("worker_crashed"), IsEmpty());
+  }
+  std::ofstream(files_[0], std::ios::binary) << oldest;
+  TrainingJob resumed(folder_.path(), {"--resume", folder_.path() + "/job"});
+  const CommandResult result = resumed.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ExpectEveryRecordOnce(resumed.Summary());
+  EXPECT_EQ(resumed.Events("group_founded").back()["step"], steps_[0]);
+  const auto damaged = resumed.Events("checkpoint_damaged");
+  ASSERT_THAT(damaged, SizeIs(2));
+  EXPECT_THAT(damaged[0]["cause"].get<std::string>(), HasSubstr(files_[2]));
+  EXPECT_THAT(damaged[1]["cause"].get<std::string>(),
+              AllOf(HasSubstr(files_[1]), HasSubstr("its checksum does not hold")));
+  EXPECT_GE(resumed.Summary()["records_recomputed"].get<int64_t>(), 32 * (steps_[2] - steps_[0]));
+}
+
 }  // namespace
 }  // namespace rubato

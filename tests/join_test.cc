@@ -214,6 +214,40 @@ TEST(JoinTest, AFullDiskIsNoReasonToStop) {
   EXPECT_THAT(full.err, HasSubstr("File too large"));
 }
 
+// A torn checkpoint is passed over for the one before it.
+TEST(JoinTest, GoesOnFromTheNewestSoundCheckpoint) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteDigitsJob(folder, 640, "epochs: 3\ncheckpoint: {every_steps: 15, keep: 9}\n");
+  const std::vector<std::string> words = {"worker", "--job", job, "--job-dir", "made"};
+  ASSERT_EQ(RunRubato(words, folder.path()).exit_code, 0);
+  const auto file = [&](int64_t version) {
+    return absl::StrCat(folder.path(), "/made/checkpoints/", version, "/worker-0.ckpt");
+  };
+  // One may have been under way when the last was written: then there is none of its number.
+  const auto versions = [&] {
+    std::vector<int64_t> found;
+    for (int64_t version = 1; version < 20; ++version) {
+      if (std::filesystem::exists(file(version))) found.push_back(version);
+    }
+    return found;
+  };
+  const std::vector<int64_t> first = versions();
+  ASSERT_GE(first.size(), 3u);
+  const int64_t newest = first.back(), sound = first[first.size() - 3];
+  std::filesystem::resize_file(file(newest), 1000);
+  std::filesystem::remove(file(first[first.size() - 2]));
+  const CommandResult resumed = RunRubato({"worker", "--resume", "made"}, folder.path());
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, StartsWith("trained 60 steps, 1920 records; weights "));
+  EXPECT_THAT(resumed.err, HasSubstr(absl::StrCat("passed over: made/checkpoints/", newest, "/")));
+  EXPECT_THAT(resumed.err, HasSubstr(absl::StrCat("from checkpoint ", sound, "\n")));
+  for (const int64_t version : versions()) std::filesystem::resize_file(file(version), 9);
+  const CommandResult none = RunRubato({"worker", "--resume", "made"}, folder.path());
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no checkpoint can be read"));
+}
+
 // The features are part of what is trained: the same file elsewhere will do, another will not.
 TEST(JoinTest, WhoMakesOtherFeaturesIsTold) {
   const auto write = [](const ScratchFolder& folder, int buckets) {

@@ -134,7 +134,9 @@ absl::StatusOr<JobDirectory> OpenOwnDirectory(const RoleFlags& flags) {
 absl::StatusOr<GroupOrders> FirstOrders(const RoleFlags& flags, const JobDirectory& directory) {
   GroupOrders orders = {.generation = 1, .found = flags.join.empty(), .join = flags.join};
   if (flags.go_on.empty()) return orders;
-  RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice newest, ChooseCheckpoint(directory, 0));
+  std::vector<std::string> damaged;
+  RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice newest, ChooseSoundReplica(directory, &damaged));
+  for (const std::string& what : damaged) std::fprintf(stderr, "passed over: %s\n", what.c_str());
   orders.restore = absl::StrCat(newest.version, "/", newest.file);
   std::fprintf(stderr, "going on after step %d, from checkpoint %d\n",
                static_cast<int>(newest.step), static_cast<int>(newest.version));

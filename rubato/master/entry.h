@@ -46,7 +46,9 @@ enum class EntryKind : uint8_t {
   // Allreduce. incarnation: generation, text: the view of the group; numbers: which worker each of
   // its members is.
   kViewIssued = 22,
-  kBestSaved = 23,      // value: version of the checkpoint that holds the best evaluated weights.
+  kBestSaved = 23,  // value: version of the checkpoint that holds the best evaluated weights.
+  // Allreduce. value: version of a checkpoint that cannot be read: the one before it is the newest.
+  kCheckpointDamaged = 24,
   kServersScaled = 30,  // value: the new number of servers; numbers: when, records/s before.
   // value: number; id: from, incarnation: to, text: partitions. For load, numbers: the giver's, in
   // means.

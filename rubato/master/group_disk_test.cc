@@ -140,5 +140,42 @@ TEST_F(GroupDiskTest, WhatIsLostWasNotUseful) {
   EXPECT_DOUBLE_EQ(Shown().spent.redo, 4);
 }
 
+// A checkpoint that cannot be read: the one before it serves, at once and in the same processes.
+TEST_F(GroupDiskTest, TheOneBeforeADamagedCheckpointServes) {
+  LoseEveryone();
+  const GroupOrders first = Ask(2);
+  EXPECT_EQ(first.generation, 2);
+  job_.JoinWorker(3);
+  FailCheckpoint(3, first.restore);  // Was not asked to read it.
+  EXPECT_EQ(Ask(2).generation, 2);
+  FailCheckpoint(2, first.restore);
+  EXPECT_THAT(job_.causes["checkpoint_damaged"], HasSubstr("begins from checkpoint 1"));
+  const GroupOrders second = Ask(2);
+  EXPECT_TRUE(second.found);
+  EXPECT_EQ(second.generation, 3);
+  EXPECT_EQ(second.restore, "1/worker-0.ckpt");
+  EXPECT_EQ(Shown().records_committed, 10);
+  EXPECT_EQ(Shown().records_recomputed, 20);
+  EXPECT_LE(Shown().records_before, 10);
+  FailCheckpoint(2, first.restore);  // Said twice.
+  EXPECT_EQ(Ask(2).generation, 3);
+  job_.Open();
+  EXPECT_EQ(Ask(2).restore, "1/worker-0.ckpt");
+  Beat(2, {.steps = 6, .generation = 3});
+  EXPECT_EQ(wanted_, 3) << "a damaged one is not written over";
+  EXPECT_THAT(job_.events, Not(Contains("failed")));
+}
+
+// With no other left there is nothing to begin from: starting it again would say the same.
+TEST_F(GroupDiskTest, NoSoundCheckpointIsLeft) {
+  LoseEveryone();
+  FailCheckpoint(2, Ask(2).restore);
+  FailCheckpoint(2, Ask(2).restore);
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_TRUE(Shown().bad_input);
+  EXPECT_THAT(Shown().error, HasSubstr("1/worker-0.ckpt: no room; no other checkpoint is kept"));
+  EXPECT_EQ(Shown().checkpoint, 1) << "nobody begins anew as if there had been nothing";
+}
+
 }  // namespace
 }  // namespace rubato

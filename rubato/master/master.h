@@ -181,6 +181,9 @@ class Master {
   void TellPace(WorkerId id, const GroupReport& report, bool lagged, absl::Time now);
   GroupOrders OrdersFor(WorkerId id) const;
   void FoundGroup(absl::Time now);
+  void BeginGeneration(WorkerId founder, absl::Time now);
+  // The founder cannot read what its group was to begin from: the one before it will do.
+  void FallBack(const FailRequest& request, absl::Time now);
   void FailStep(const FailRequest& request, absl::Time now);
   void EndGroupIfOver(absl::Time now);
   // Views and failures (master_views.cc, master_failures.cc).

@@ -146,6 +146,7 @@ void Master::FailTask(const FailRequest& failed, absl::Time now) {
 // a next one; when it is over, this is where its result was to be.
 void Master::FailCheckpoint(const FailRequest& request, absl::Time now) {
   if (verdict_.has_value()) return;
+  if (together() && request.checkpoint == group_.restore()) return FallBack(request, now);
   const int64_t version = checkpoints_.wanted();
   const bool of_this = absl::StartsWith(request.checkpoint, absl::StrCat(version, "/"));
   if (!checkpoints_.running() || !of_this) return;

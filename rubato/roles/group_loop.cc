@@ -214,13 +214,19 @@ absl::StatusOr<int> GroupLoop::Run() {
       orders = orders_;
       leaving = leaving_;
       if (group_ == nullptr && leaving) break;
-      if (group_ == nullptr && orders.generation == 0) {
+      if (group_ == nullptr && orders.generation <= generation_) {
         changed_.WaitFor(mu_, kPatience);
         continue;
       }
     }
     if (orders.generation > generation_) {
-      RUBATO_RETURN_IF_ERROR(OpenGroup(orders));
+      const absl::Status opened = OpenGroup(orders);
+      if (control_ && absl::IsDataLoss(opened)) {
+        generation_ = orders.generation;  // The master finds another to begin the next from.
+        control_->Fail({.checkpoint = orders.restore, .error = std::string(opened.message())});
+        continue;
+      }
+      RUBATO_RETURN_IF_ERROR(opened);
       if (control_) control_->BeatNow();
     }
     if (leaving && leave_by == absl::InfiniteFuture()) {
