@@ -197,7 +197,25 @@ TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
                                      " trains something else: epochs is 9 here and 4000 there; "
                                      "seed is 8 here and 7 there")));
   EXPECT_FALSE(founder.Trained(2));
+  EXPECT_FALSE(std::filesystem::exists(stranger.directory())) << "nothing is left behind";
   kill(founder.command().pid(), SIGKILL);
+}
+
+// A port that somebody else has: nothing is left behind, and nothing of theirs is touched.
+TEST(JoinTest, APortThatIsTakenLeavesNothingBehind) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
+      << founder.command().err();
+  const std::string directory = folder.path() + "/second";
+  const CommandResult result =
+      RunRubato({"worker", "--job", job, "--job-dir", directory, "--listen", founder.Address()},
+                folder.path());
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr(founder.Address()));
+  EXPECT_FALSE(std::filesystem::exists(directory));
+  EXPECT_TRUE(std::filesystem::exists(founder.directory() + "/job.yaml"));
 }
 
 // A full disk: training goes on to its end, which then says that nothing of it could be kept.

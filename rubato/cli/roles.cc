@@ -143,16 +143,8 @@ absl::StatusOr<GroupOrders> FirstOrders(const RoleFlags& flags, const JobDirecto
   return orders;
 }
 
-absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
-  CatchStopSignals();
-  RUBATO_RETURN_IF_ERROR(CheckWorkerFlags(flags));
-  const bool by_hand = !flags.job.empty() || !flags.go_on.empty();
-  if (!flags.check && !by_hand) {
-    RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
-    std::fprintf(stderr, "waiting for the master at %s\n", flags.master.c_str());
-  }
-  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
-                          by_hand ? OpenOwnDirectory(flags) : JobDirectory::Open(flags.job_dir));
+absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& directory,
+                                bool by_hand) {
   std::shared_ptr<void> lock;
   if (by_hand) {
     RUBATO_ASSIGN_OR_RETURN(lock, directory.Lock());
@@ -202,6 +194,24 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
                                      .stop = AskedToStop,
                                      .clock = &clock};
   return WorkerLoop(options, *trainer, parser, *data.train, data.validation.get()).Run();
+}
+
+absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
+  CatchStopSignals();
+  RUBATO_RETURN_IF_ERROR(CheckWorkerFlags(flags));
+  const bool by_hand = !flags.job.empty() || !flags.go_on.empty();
+  if (!flags.check && !by_hand) {
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
+    std::fprintf(stderr, "waiting for the master at %s\n", flags.master.c_str());
+  }
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
+                          by_hand ? OpenOwnDirectory(flags) : JobDirectory::Open(flags.job_dir));
+  absl::StatusOr<int> result = RunWorkerIn(flags, directory, by_hand);
+  if (result.ok() || flags.job.empty()) return result;
+  // Refused, say: what was made for it goes, unless there is something of use in it.
+  const auto checkpoints = ListDirectory(directory.checkpoints());
+  if (checkpoints.ok() && checkpoints->empty()) (void)RemoveTree(directory.path());
+  return result;
 }
 
 void AddJobDir(CLI::App* command, RoleFlags& flags) {
