@@ -29,6 +29,10 @@ class Worker {
          const std::string& join = "")
       : directory_(absl::StrCat(folder.path(), "/", name)),
         command_(Words(job, directory_, join), folder.path(), name) {}
+  // With all of its words.
+  Worker(const ScratchFolder& folder, const std::string& name,
+         const std::vector<std::string>& words)
+      : directory_(absl::StrCat(folder.path(), "/", name)), command_(words, folder.path(), name) {}
   // Goes on from the checkpoint in `directory`.
   Worker(const ScratchFolder& folder, const std::string& directory)
       : directory_(directory),
@@ -199,6 +203,40 @@ TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
   EXPECT_FALSE(founder.Trained(2));
   EXPECT_FALSE(std::filesystem::exists(stranger.directory())) << "nothing is left behind";
   kill(founder.command().pid(), SIGKILL);
+}
+
+// Where a group has a secret, who does not know it finds nobody; who does is one of them.
+TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
+  const std::string secret = folder.Write("secret", "between us\n");
+  const std::string guess = folder.Write("guess", "between me\n");
+  const auto words = [&](const std::string& name, const std::string& file) {
+    return std::vector<std::string>{
+        "worker", "--job", job, "--job-dir", folder.path() + "/" + name, "--secret-file", file};
+  };
+  const CommandResult open = RunRubato(words("open", secret), folder.path());
+  EXPECT_EQ(open.exit_code, 2);
+  EXPECT_THAT(open.err, HasSubstr("--secret-file: "));
+  EXPECT_THAT(open.err, HasSubstr("chmod 600"));
+  for (const std::string& file : {secret, guess}) {
+    std::filesystem::permissions(file, std::filesystem::perms(0600));
+  }
+  Worker founder(folder, "founder", words("founder", secret));
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
+      << founder.command().err();
+  const auto join = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--join", founder.Address()});
+    return words;
+  };
+  Worker stranger(folder, "stranger", join(words("stranger", guess)));
+  Worker ignorant(folder, "ignorant", job, founder.Address());
+  Worker friendly(folder, "friend", join(words("friend", secret)));
+  EXPECT_TRUE(Eventually([&] { return friendly.Trained(2); }, kLong)) << friendly.command().err();
+  const std::string nobody = "nobody answers at " + founder.Address();
+  EXPECT_TRUE(Eventually([&] { return stranger.Said(nobody) && ignorant.Said(nobody); }, kLong))
+      << stranger.command().err() << ignorant.command().err();
+  EXPECT_FALSE(founder.Trained(3));
 }
 
 // A port that somebody else has: nothing is left behind, and nothing of theirs is touched.

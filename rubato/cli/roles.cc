@@ -8,6 +8,7 @@
 #include "rubato/adapters/grpc/master_service.h"
 #include "rubato/adapters/posix/check_address.h"
 #include "rubato/adapters/posix/real_clock.h"
+#include "rubato/adapters/posix/secret_file.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/ring/endpoint.h"
 #include "rubato/adapters/torch_loader/load_trainer.h"
@@ -34,7 +35,8 @@ struct RoleFlags {
   std::string master;
   std::string job;                // A worker by itself: the job file,
   std::vector<std::string> join;  // and who is there already;
-  std::string go_on;              // or the job directory whose checkpoint a group begins with.
+  std::string go_on;              // or the job directory whose checkpoint a group begins with;
+  std::string secret_file;        // and what keeps strangers out.
   int64_t id = 0;
   int64_t incarnation = 1;
   bool resume = false;
@@ -115,6 +117,10 @@ absl::StatusOr<std::string> ContractOf(const JobSpec& spec, const JobDirectory& 
 
 absl::Status CheckWorkerFlags(const RoleFlags& flags) {
   const bool found = !flags.job.empty() && flags.go_on.empty() && flags.master.empty();
+  if (!flags.secret_file.empty() && !flags.master.empty()) {
+    return absl::InvalidArgumentError(
+        "--secret-file is for workers without a master; a job makes its own");
+  }
   const bool go_on = !flags.go_on.empty() && flags.job.empty() && flags.master.empty() &&
                      flags.join.empty() && flags.job_dir.empty();
   const bool role =
@@ -143,6 +149,15 @@ absl::StatusOr<GroupOrders> FirstOrders(const RoleFlags& flags, const JobDirecto
   return orders;
 }
 
+// With a master the job's own; by hand the user says which, or whoever reaches the port may join.
+absl::StatusOr<std::string> SecretOf(const RoleFlags& flags, const JobDirectory& directory) {
+  if (!flags.master.empty()) return ReadOrMakeSecret(directory.secret());
+  if (flags.secret_file.empty()) return "";
+  absl::StatusOr<std::string> secret = ReadSecret(flags.secret_file);
+  if (!secret.ok()) return Annotate(secret.status(), "--secret-file");
+  return secret;
+}
+
 absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& directory,
                                 bool by_hand) {
   std::shared_ptr<void> lock;
@@ -167,6 +182,7 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
   }
   const RealClock clock;
   if (spec.strategy == "allreduce") {
+    RUBATO_ASSIGN_OR_RETURN(const std::string secret, SecretOf(flags, directory));
     std::string contract;
     GroupOrders orders;
     if (by_hand) {
@@ -177,6 +193,7 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
                                       .directory = directory.path(),
                                       .checkpoints = directory.checkpoints(),
                                       .group = by_hand ? spec.name : directory.path(),
+                                      .secret = secret,
                                       .contract = contract,
                                       .master = flags.master,
                                       .orders = orders,
@@ -253,7 +270,8 @@ void AddWorker(Cli& cli) {
       "  rubato worker --job-dir rubato-jobs/ctr-1 --master unix:/tmp/master.sock --id 3\n"
       "  rubato worker --job digits.yaml --listen 10.0.0.7:4000\n"
       "  rubato worker --job digits.yaml --listen 10.0.0.8:4000 --join 10.0.0.7:4000\n"
-      "  rubato worker --resume rubato-jobs/digits-1 --listen 10.0.0.7:4000",
+      "  rubato worker --resume rubato-jobs/digits-1 --listen 10.0.0.7:4000\n"
+      "  rubato worker --job digits.yaml --listen 10.0.0.7:4000 --secret-file ~/digits.secret",
       [flags] { return RunWorker(*flags); });
   command->add_option("--job-dir", flags->job_dir, "The job directory.");
   command->add_option("--master", flags->master, "The master's address.");
@@ -265,6 +283,9 @@ void AddWorker(Cli& cli) {
   command->add_option("--resume", flags->go_on,
                       "Found a group anew from the newest checkpoint of this worker's directory.");
   command->add_option("--listen", flags->listen, "Strategy allreduce: host:port for the others.");
+  command->add_option(
+      "--secret-file", flags->secret_file,
+      "With --job or --resume: only workers with the same secret are in the group.");
 }
 
 }  // namespace

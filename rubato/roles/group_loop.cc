@@ -161,6 +161,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     };
   }
   group.name = options_.group;
+  group.secret = options_.secret;
   group.contract = options_.contract;
   if (control_) absl::StrAppend(&group.contract, "generation: ", orders.generation, "\n");
   group.network = NetworkOf(job.allreduce.network);

@@ -46,6 +46,7 @@ struct GroupLoopOptions {
   std::string directory;    // The job's,
   std::string checkpoints;  // and its folder of them.
   std::string group;        // What all workers of the job call it.
+  std::string secret;       // What they all know and strangers do not.
   std::string contract;     // What they must have in common, where no master sees to it.
   std::string master;       // Empty: there is none, and `orders` says what to begin with.
   GroupOrders orders;
