@@ -177,5 +177,23 @@ TEST_F(GroupDiskTest, NoSoundCheckpointIsLeft) {
   EXPECT_EQ(Shown().checkpoint, 1) << "nobody begins anew as if there had been nothing";
 }
 
+// One that dies before it has said a word is known by its parent.
+TEST_F(GroupDiskTest, AWorkerThatNeverSpoke) {
+  Beat(0, {.steps = 2});
+  job_.KillWorker(1);
+  const std::vector<LaunchProcess> launched = job_.TakeLaunched(Role::kWorker);
+  ASSERT_EQ(launched.back().id, 2);
+  job_.master->Exit({.id = 2, .incarnation = 1, .signal = SIGKILL, .pid = 4711, .host = "tempo"},
+                    job_.now);
+  job_.Perform();
+  for (int i = 0; i < 40; ++i) {
+    Beat(0, {.steps = 2});
+    job_.Pass(absl::Milliseconds(100));
+  }
+  EXPECT_EQ(std::get<int64_t>(job_.fields["failure"].at("worker")), 2);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["failure"].at("pid")), 4711);
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("where")), "tempo");
+}
+
 }  // namespace
 }  // namespace rubato

@@ -197,7 +197,7 @@ class Master {
   // Why `worker` was given up; null if it was not.
   const std::string* FirstCauseOf(WorkerId worker) const;
   void NoteFailure(WorkerId worker, Failure failure, absl::Time now);
-  void NoteEnd(WorkerId worker, std::string cause, absl::Time now);
+  void NoteEnd(WorkerId worker, std::string cause, absl::Time now, const ExitNotice& seen = {});
   void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
   void NoteChange(const GroupChange& change, absl::Time now);
   void TellFailures(absl::Time now);

@@ -68,7 +68,9 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
     fields.emplace_back("collateral_of", *first);
   }
   Say(now, absl::StrCat("worker_", Verb(kind)), std::move(fields), CauseOf(notice, hung));
-  if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) NoteEnd(id, cause, now);
+  if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) {
+    NoteEnd(id, cause, now, notice);
+  }
   const std::vector<Task> held = ledger_.HeldBy(id);
   if (kind == ExitKind::kCrashed && !held.empty()) {
     FailTask({.worker = id, .task = held.front().id, .error = cause}, now);

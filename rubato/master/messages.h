@@ -314,6 +314,8 @@ struct ExitNotice {
   int exit_code = 0;       // If it exited.
   int signal = 0;          // If it was killed: SIGKILL is a loss, other signals are crashes.
   std::string last_words;  // The end of its log, for the first cause.
+  int64_t pid = 0;         // Of the process, and
+  std::string host;        // the machine it was on: it may never have told.
 };
 
 }  // namespace rubato

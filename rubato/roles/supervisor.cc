@@ -165,7 +165,9 @@ absl::Status Supervisor::Reap() {
                     .id = key.id,
                     .incarnation = key.incarnation,
                     .exit_code = exit.exit_code,
-                    .signal = exit.signal};
+                    .signal = exit.signal,
+                    .pid = exit.pid,
+                    .host = HostName()};
       if (exit.exit_code != 0) {
         child.exit.last_words = LastLines(directory_.log(key.role, key.id), 1);
       }

@@ -103,6 +103,8 @@ wire::ExitNotice ToWire(const ExitNotice& in) {
   out.set_exit_code(in.exit_code);
   out.set_signal(in.signal);
   out.set_last_words(in.last_words);
+  out.set_pid(in.pid);
+  out.set_host(in.host);
   return out;
 }
 
@@ -114,6 +116,8 @@ ExitNotice FromWire(const wire::ExitNotice& in) {
   out.exit_code = in.exit_code();
   out.signal = in.signal();
   out.last_words = in.last_words();
+  out.pid = in.pid();
+  out.host = in.host();
   return out;
 }
 
