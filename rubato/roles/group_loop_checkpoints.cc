@@ -22,6 +22,8 @@ absl::Status GroupLoop::Restore(const std::string& file) {
 }
 
 void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
+  const int64_t due = own_ && plan.rank == 0 ? own_->Due(replica_->steps()) : 0;
+  if (due > 0) saver_.Wait();  // One after the other, however slow the disk.
   const absl::StatusOr<std::optional<ReplicaSaver::Saved>> taken = saver_.TakeSaved();
   if (!taken.ok()) CheckpointFailed(taken.status());
   const std::optional<ReplicaSaver::Saved> saved = taken.value_or(std::nullopt);
@@ -39,7 +41,7 @@ void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   if (saved.has_value() && own_) {
     if (const absl::Status kept = own_->Complete(*saved); !kept.ok()) CheckpointFailed(kept);
   }
-  if (own_ && plan.rank == 0) wanted = own_->Due(replica_->steps());
+  if (own_) wanted = due;
   const bool may = own_ || options_.clock->Now() >= save_again_;
   if (plan.rank == 0 && may && wanted > saver_.version()) {
     Enter(Activity::kCheckpoint);
