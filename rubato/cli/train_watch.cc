@@ -117,6 +117,9 @@ void TrainWatch::TellEvents() {
 }
 
 double TrainWatch::Rate(const Snapshot& snapshot, absl::Time now) {
+  // Gone back to a checkpoint: what was before is no measure.
+  const bool back = !history_.empty() && snapshot.records_committed < history_.back().second;
+  if (back) history_.clear();
   history_.emplace_back(now, snapshot.records_committed);
   while (now - history_.front().first > kRateWindow) history_.pop_front();
   const double seconds = absl::ToDoubleSeconds(now - history_.front().first);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <sstream>
+
 #include "rubato/cli/summary.h"
 
 namespace rubato {
@@ -63,6 +66,26 @@ TEST(ProgressLineTest, SaysWhatElseIsGoingOn) {
   JobSpec spec = Spec();
   spec.epochs = 3;
   EXPECT_THAT(ProgressLine(snapshot, spec, 0, 120), HasSubstr("stopping epoch 1/3"));
+}
+
+// A job that went back to a checkpoint is not trained at less than nothing a second.
+TEST(TrainWatchTest, GoingBackIsNoSpeed) {
+  const std::string folder = testing::TempDir() + "/rubato-watch";
+  std::filesystem::create_directories(folder + "/metrics");
+  std::ostringstream out, err;
+  {
+    Console console = {.out = out, .err = err};
+    const JobSpec spec = Spec();
+    TrainWatch watch(console, spec, JobDirectory(folder));
+    Snapshot snapshot = HalfWay();
+    for (int second = 0; second < 20; ++second) {
+      snapshot.records_committed += second == 8 ? -60'000 : 10'000;
+      watch.Show(snapshot, absl::FromUnixSeconds(1000 + second));
+    }
+  }
+  std::filesystem::remove_all(folder);
+  EXPECT_THAT(err.str(), HasSubstr("10.0 k rec/s"));
+  EXPECT_THAT(err.str(), Not(HasSubstr("% -")));
 }
 
 // After a resume that was stopped at once, say: no worker has told this master a loss.

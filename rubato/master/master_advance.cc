@@ -137,6 +137,7 @@ void Master::AdvanceCheckpoint(absl::Time now) {
 void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
   const int64_t version = checkpoints_.wanted();
   const int64_t dropped = checkpoints_.dropped();
+  checkpoint_failures_ = 0;
   Record({.kind = EntryKind::kCheckpointComplete,
           .id = saved.writer.value(),
           .incarnation = saved.steps,

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "rubato/adapters/files/files.h"
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
@@ -163,6 +162,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     };
   }
   group.name = options_.group;
+  group.secret = options_.secret;
   group.contract = options_.contract;
   if (control_) absl::StrAppend(&group.contract, "generation: ", orders.generation, "\n");
   group.network = NetworkOf(job.allreduce.network);
@@ -194,12 +194,6 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   return absl::OkStatus();
 }
 
-absl::Status GroupLoop::Restore(const std::string& file) {
-  const std::string path = absl::StrCat(options_.checkpoints, "/", file);
-  RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
-  return Annotate(replica_->Decode(bytes), path);
-}
-
 absl::StatusOr<int> GroupLoop::Run() {
   const absl::Status registered = Register();
   if (absl::IsCancelled(registered)) return kRoleDone;
@@ -225,13 +219,19 @@ absl::StatusOr<int> GroupLoop::Run() {
       orders = orders_;
       leaving = leaving_;
       if (group_ == nullptr && leaving) break;
-      if (group_ == nullptr && orders.generation == 0) {
+      if (group_ == nullptr && orders.generation <= generation_) {
         changed_.WaitFor(mu_, kPatience);
         continue;
       }
     }
     if (orders.generation > generation_) {
-      RUBATO_RETURN_IF_ERROR(OpenGroup(orders));
+      const absl::Status opened = OpenGroup(orders);
+      if (control_ && absl::IsDataLoss(opened)) {
+        generation_ = orders.generation;  // The master finds another to begin the next from.
+        control_->Fail({.checkpoint = orders.restore, .error = std::string(opened.message())});
+        continue;
+      }
+      RUBATO_RETURN_IF_ERROR(opened);
       if (control_) control_->BeatNow();
     }
     if (leaving && leave_by == absl::InfiniteFuture()) {
@@ -268,7 +268,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   if (absl::IsCancelled(plan.status())) return Outcome::kLeft;
   RUBATO_RETURN_IF_ERROR(plan.status());
   seen_ = options_.clock->Now();
-  RUBATO_RETURN_IF_ERROR(AtBoundary(*plan));
+  AtBoundary(*plan);
   const absl::StatusOr<bool> training = TrainingNext();
   if (absl::IsAborted(training.status())) return Outcome::kGoOn;
   RUBATO_RETURN_IF_ERROR(training.status());
@@ -444,7 +444,7 @@ void GroupLoop::CastVotes() {
 
 // ---- between steps -----------------------------------------------------------------------------
 
-absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
+void GroupLoop::AtBoundary(const StepPlan& plan) {
   const int64_t committed = group_->committed();
   // One that has caught up is as good as the others only once the view says so.
   if (group_->learning() || plan.rank >= group_->view().holders) {
@@ -453,35 +453,16 @@ absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
     MutexLock lock(mu_);
     report_.holds = false;
     report_.checksum = 0;
-    return absl::OkStatus();
+    return;
   }
   if (marks_.empty() || marks_.back().group_step != group_->step()) {
     marks_.push_back({group_->step(), replica_->steps(), replica_->records()});
   }
   while (marks_.size() > 1 && marks_[1].group_step <= committed) marks_.pop_front();
   saver_.Committed(committed);
-  RUBATO_ASSIGN_OR_RETURN(const std::optional<ReplicaSaver::Saved> saved, saver_.TakeSaved());
-  int64_t wanted = 0;
-  {
-    MutexLock lock(mu_);
-    wanted = checkpoint_wanted_;
-    if (saved.has_value() && control_) {
-      report_.checkpointed = saved->version;
-      report_.checkpoint_steps = saved->steps;
-      report_.checkpoint_records = saved->records;
-    }
-  }
-  if (saved.has_value() && control_) control_->BeatNow();
-  if (saved.has_value() && own_) RUBATO_RETURN_IF_ERROR(own_->Complete(*saved));
-  if (own_ && plan.rank == 0) wanted = own_->Due(replica_->steps());
-  if (plan.rank == 0 && wanted > saver_.version()) {
-    Enter(Activity::kCheckpoint);
-    saver_.Copy(*replica_, wanted, group_->step(), options_.checkpoints,
-                absl::StrCat(options_.id.ToString(), ".ckpt"));
-  }
+  SaveAtBoundary(plan);
   TellProgress();
   TellChange();
-  return absl::OkStatus();
 }
 
 void GroupLoop::TellChange() {

@@ -47,6 +47,7 @@ struct GroupLoopOptions {
   std::string directory;    // The job's,
   std::string checkpoints;  // and its folder of them.
   std::string group;        // What all workers of the job call it.
+  std::string secret;       // What they all know and strangers do not.
   std::string contract;     // What they must have in common, where no master sees to it.
   std::string master;       // Empty: there is none, and `orders` says what to begin with.
   GroupOrders orders;
@@ -80,9 +81,12 @@ class GroupLoop {
   absl::Status OpenGroup(const GroupOrders& orders);
   void CloseGroup();
   absl::Status Restore(const std::string& file);
+  // A full disk, say: nobody dies of it.
+  void CheckpointFailed(const absl::Status& status);
   absl::StatusOr<Outcome> TakeStep();
   // Between two steps: what is committed, what must be saved, what the master shall know.
-  absl::Status AtBoundary(const StepPlan& plan);
+  void AtBoundary(const StepPlan& plan);
+  void SaveAtBoundary(const StepPlan& plan);
   void TellProgress();
   absl::StatusOr<bool> TrainingNext();
   void Compute(const StepPlan& plan);
@@ -121,7 +125,8 @@ class GroupLoop {
   float kind_ = 0;  // Summed to tell newcomers what kind of step it is.
   std::deque<Mark> marks_;
   ReplicaSaver saver_;
-  std::optional<OwnCheckpoints> own_;  // Without a master.
+  absl::Time save_again_ = absl::InfinitePast();  // With a master: after one that failed.
+  std::optional<OwnCheckpoints> own_;             // Without a master.
   Batch batch_;
   StepOutput out_;
   Quota quota_;                            // Of the step in hand.
