@@ -236,7 +236,7 @@ TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
   }
   Worker founder(folder, "founder", words("founder", secret));
   ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.command().err();
+      << founder.err();
   const auto join = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--join", founder.Address()});
     return words;
@@ -244,10 +244,10 @@ TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
   Worker stranger(folder, "stranger", join(words("stranger", guess)));
   Worker ignorant(folder, "ignorant", job, founder.Address());
   Worker friendly(folder, "friend", join(words("friend", secret)));
-  EXPECT_TRUE(Eventually([&] { return friendly.Trained(2); }, kLong)) << friendly.command().err();
+  EXPECT_TRUE(Eventually([&] { return friendly.Trained(2); }, kLong)) << friendly.err();
   const std::string nobody = "nobody answers at " + founder.Address();
   EXPECT_TRUE(Eventually([&] { return stranger.Said(nobody) && ignorant.Said(nobody); }, kLong))
-      << stranger.command().err() << ignorant.command().err();
+      << stranger.err() << ignorant.err();
   EXPECT_FALSE(founder.Trained(3));
 }
 
@@ -257,7 +257,7 @@ TEST(JoinTest, APortThatIsTakenLeavesNothingBehind) {
   const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
   Worker founder(folder, "founder", job);
   ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.command().err();
+      << founder.err();
   const std::string directory = folder.path() + "/second";
   const CommandResult result =
       RunRubato({"worker", "--job", job, "--job-dir", directory, "--listen", founder.Address()},

@@ -293,7 +293,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   if (summed.ok()) {
     RUBATO_ASSIGN_OR_RETURN(applied, Commit());
   }
-  if (applied && *training && replica_->overflowed()) {
+  if (applied && *training && !group_->learning() && replica_->overflowed()) {
     SayFailed(absl::OutOfRangeError(
         "the sum of all gradients has an infinity in it, where none of them has; with "
         "`allreduce: {wire: fp16}` it must stay below 65504: try bf16, or a smaller batch_size"));
@@ -456,7 +456,8 @@ void GroupLoop::AtBoundary(const StepPlan& plan) {
     return;
   }
   if (marks_.empty() || marks_.back().group_step != group_->step()) {
-    marks_.push_back({group_->step(), replica_->steps(), replica_->records()});
+    marks_.push_back({group_->step(), replica_->steps(), replica_->records(),
+                      replica_->records_wrong(), replica_->bad_rows()});
   }
   while (marks_.size() > 1 && marks_[1].group_step <= committed) marks_.pop_front();
   saver_.Committed(committed);
@@ -504,8 +505,8 @@ void GroupLoop::TellProgress() {
     report_.holds = true;
     report_.steps = mark.steps;
     report_.records = mark.records;
-    report_.records_wrong = replica_->records_wrong();
-    report_.bad_rows = replica_->bad_rows();
+    report_.records_wrong = mark.records_wrong;
+    report_.bad_rows = mark.bad_rows;
     if (!rests) report_.checksum = 0;
     if (rests && report_.checksum == 0) report_.checksum = replica_->Checksum();
   }

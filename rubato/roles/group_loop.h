@@ -74,6 +74,8 @@ class GroupLoop {
     int64_t group_step = 0;
     int64_t steps = 0;
     int64_t records = 0;
+    int64_t records_wrong = 0;
+    int64_t bad_rows = 0;
   };
   enum class Outcome { kGoOn, kLeft };
 

@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -86,7 +87,8 @@ std::string ThisNode() {
     if (absl::StartsWith(line, "CapPrm") || absl::StartsWith(line, "CapEff")) rights += line;
   }
   std::getline(std::ifstream("/proc/self/attr/current"), line);
-  return absl::StrCat(absl::Hex(HashText(absl::StrCat(boot, space, getuid(), rights, line), 0)));
+  absl::StrAppend(&rights, line, prctl(PR_GET_DUMPABLE));
+  return absl::StrCat(absl::Hex(HashText(absl::StrCat(boot, space, getuid(), rights), 0)));
 }
 
 absl::StatusOr<Sockets> OpenSockets(Endpoint& listen) {

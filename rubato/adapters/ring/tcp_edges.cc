@@ -74,6 +74,13 @@ class Pieces {
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
 
+// Whether the other end, which never sends anything, is gone.
+bool IsClosed(int socket) {
+  char byte;
+  const ssize_t n = recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && !WouldBlock());
+}
+
 }  // namespace
 
 struct TcpEdges::Operation {
@@ -112,12 +119,19 @@ void TcpEdges::Arrive(MemberId member, MemberId to, Fd socket) {
 }
 
 absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
+  // Connections are between two lives: what the last one had open, its peers have closed or will.
+  if (self != self_) {
+    out_.clear();
+    in_.clear();
+  }
   view_ = view;
   rank_ = rank;
   self_ = self;
   mark_ = static_cast<uint32_t>(view.Mark());
   operation_ = 0;
-  std::erase_if(out_, [&](const auto& edge) { return !view.Contains(edge.first); });
+  std::erase_if(out_, [&](const auto& edge) {
+    return !view.Contains(edge.first) || IsClosed(edge.second.socket.get());
+  });
   std::erase_if(in_, [&](const auto& edge) { return !view.Contains(edge.first); });
   return absl::OkStatus();
 }
@@ -233,13 +247,21 @@ absl::Status TcpEdges::Complete(Operation& operation) {
 }
 
 absl::Status TcpEdges::Wait(const Operation& operation) {
-  pollfd fds[4] = {{attention_.event_fd, POLLIN, 0},
-                   {arrived_fd_.get(), POLLIN, 0},
-                   {operation.blocked_out, POLLOUT, 0},
-                   {operation.blocked_in, POLLIN, 0}};
+  polls_ = {{attention_.event_fd, POLLIN, 0},
+            {arrived_fd_.get(), POLLIN, 0},
+            {operation.blocked_out, POLLOUT, 0},
+            {operation.blocked_in, POLLIN, 0}};
+  // What was sent to an end that has been closed since, nobody answers.
+  const size_t others = polls_.size();
+  for (const auto& [member, out] : out_) polls_.push_back({out.socket.get(), POLLRDHUP, 0});
   if (!Live()) return Aborted();
-  poll(fds, 4, 100);
-  return Live() ? absl::OkStatus() : Aborted();
+  poll(polls_.data(), polls_.size(), 100);
+  if (!Live()) return Aborted();
+  size_t place = others;
+  for (const auto& [member, out] : out_) {
+    if (polls_[place++].revents != 0) return Lose(view_.RankOf(member), false);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {

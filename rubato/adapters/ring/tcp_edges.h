@@ -9,6 +9,8 @@
 #ifndef RUBATO_ADAPTERS_RING_TCP_EDGES_H_
 #define RUBATO_ADAPTERS_RING_TCP_EDGES_H_
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -120,6 +122,7 @@ class TcpEdges : public DataPlane {
   std::map<MemberId, In> in_;
   std::vector<char> scratch_;
   std::vector<char> packed_;
+  std::vector<pollfd> polls_;
   Fd arrived_fd_;
   std::atomic<bool> has_arrivals_{false};
   Mutex mu_;

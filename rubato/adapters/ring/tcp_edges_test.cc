@@ -16,6 +16,7 @@
 #include <cstring>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -173,6 +174,58 @@ TEST_F(TcpEdgesTest, ACutFrameIsNotTakenForData) {
     ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 1).ok());
     EXPECT_EQ(data[0], 'b');
   }
+}
+
+// Connections are between two lives, and an end may be closed without a change of members: what is
+// sent there would be answered by nobody.
+TEST_F(TcpEdgesTest, WhatCannotBeHeardIsSentAnew) {
+  TcpEdges edges(attention_, 7, [](MemberId, bool) {});
+  std::array<char, kPayload> data{};
+  std::vector<Fd> kept;  // The first end stays open, and is read by nobody.
+  const auto hear = [&](int64_t from) {
+    kept.emplace_back(accept(listener_.get(), nullptr, nullptr));
+    EdgeHello hello;
+    ASSERT_EQ(recv(kept.back().get(), &hello, sizeof(hello), MSG_WAITALL),
+              static_cast<ssize_t>(sizeof(hello)));
+    EXPECT_EQ(hello.from, from);
+    std::string frame(kFrame, '\0');
+    ASSERT_EQ(recv(kept.back().get(), frame.data(), frame.size(), MSG_WAITALL), kFrame);
+  };
+  Enter(edges, 1);
+  ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
+  hear(1);
+  // A new life of the same process.
+  GroupView view = View(2);
+  view.members[0].id = MemberId(3);
+  ASSERT_TRUE(edges.Enter(view, 0, MemberId(3)).ok());
+  attention_.live_view = 2;
+  ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
+  hear(3);
+  // The other lets go of its end between two views.
+  kept.clear();
+  view.number = 3;
+  ASSERT_TRUE(edges.Enter(view, 0, MemberId(3)).ok());
+  attention_.live_view = 3;
+  ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
+  hear(3);
+}
+
+TEST_F(TcpEdgesTest, NobodyWaitsForAnAnswerToWhatWasNotHeard) {
+  std::atomic<int> lost = 0;
+  TcpEdges edges(attention_, 7, [&](MemberId member, bool) {
+    EXPECT_EQ(member, MemberId(2));
+    ++lost;
+  });
+  Enter(edges, 1);
+  std::vector<float> values(1 << 16, 1.0f);  // So many that both send at once.
+  std::thread first([&] {
+    EXPECT_EQ(edges.Allreduce(absl::MakeSpan(values), WireFormat::kFp32).code(),
+              absl::StatusCode::kAborted);
+  });
+  Fd(accept(listener_.get(), nullptr, nullptr)).Close();
+  while (lost == 0) std::this_thread::yield();
+  EndView();
+  first.join();
 }
 
 }  // namespace
