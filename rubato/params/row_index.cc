@@ -176,7 +176,8 @@ void RowIndex::TakeAhead(std::vector<MemoryRange>* memory) {
     if (size_ + size_to_grow_ / kNear < size_to_grow_) return;
     groups = static_cast<uint64_t>(static_cast<double>(groups) * kGrowth);
   }
-  const auto end = static_cast<uint64_t>(static_cast<double>(groups) * share_);
+  const uint64_t end = std::min(static_cast<uint64_t>(static_cast<double>(groups) * share_),
+                                region_.size() / sizeof(Group));
   const uint64_t begin = std::max(end_, ahead_);
   if (end < begin + kPieceGroups / 4) return;
   ahead_ = end;
