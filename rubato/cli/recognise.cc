@@ -57,6 +57,7 @@ absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
                                            const std::vector<std::string>& data,
                                            const std::string& format) {
   DataSpec spec = trained;
+  RUBATO_RETURN_IF_ERROR(CheckSlashes(data[0]));
   if (!format.empty()) {
     spec.format = format;
     return spec;
@@ -84,6 +85,7 @@ absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
 
 absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
                                        const std::vector<std::string>& validation) {
+  RUBATO_RETURN_IF_ERROR(CheckSlashes(train[0]));
   if (IsSqlUri(train[0])) {
     DataSpec data = {.train = train, .validation = validation, .format = "sql"};
     for (std::vector<std::string>* uris : {&data.train, &data.validation}) {

@@ -40,5 +40,13 @@ TEST(RecogniseForModelTest, ADatabaseIsOne) {
   EXPECT_EQ(data->format, "sql");
 }
 
+TEST(RecogniseDataTest, ADatabaseWithoutItsSlashesIsNoFile) {
+  const std::string why(RecogniseData({"sqlite:x.db?table=s"}, {}).status().message());
+  EXPECT_EQ(why,
+            "'sqlite:x.db?table=s': a database is written with two slashes, "
+            "sqlite://x.db?table=s (a file of that name: ./sqlite:x.db?table=s)");
+  EXPECT_FALSE(RecogniseForModel({.format = "csv"}, {"postgresql:/db?table=s"}, "csv").ok());
+}
+
 }  // namespace
 }  // namespace rubato
