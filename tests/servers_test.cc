@@ -275,6 +275,26 @@ TEST_F(ServersTest, ADiskMayGoWithItsServer) {
   ExpectAsIfNothingHadHappened();
 }
 
+// One disk at a time: two that kept each other's log are one too many. The job says whose log is
+// gone and fails, rather than go on without what it acknowledged.
+TEST_F(ServersTest, TwoDisksAtOnceAreOneTooMany) {
+  Start("params: {replicas: 1}\n");
+  ASSERT_NO_FATAL_FAILURE(WaitForCopies());
+  const auto victims = training_->Alive("server");
+  ASSERT_EQ(victims.size(), 2u);
+  for (const auto& victim : victims) kill(victim.pid, SIGSTOP);  // Neither begins anew meanwhile.
+  for (const auto& victim : victims) {
+    std::filesystem::rename(absl::StrCat(training_->job_dir(), "/servers/", victim.id),
+                            absl::StrCat(folder_.path(), "/lost-", victim.id));
+  }
+  for (const auto& victim : victims) kill(victim.pid, SIGKILL);
+  const CommandResult result = training_->Wait();
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  const nlohmann::json summary = training_->Summary();
+  EXPECT_EQ(summary["state"], "failed") << summary;
+  EXPECT_THAT(summary["error"].get<std::string>(), HasSubstr("the push log is gone, and server"));
+}
+
 // What is staged until its round is said to be whole is in the copy too. One gradient a round: a
 // job that is stopped ends with a whole one, as a calm one of so many steps does.
 class ModeOfServersTest : public ServersTest, public testing::WithParamInterface<const char*> {};

@@ -4,12 +4,8 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <deque>
-#include <optional>
-#include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -27,88 +23,41 @@ void BoundDescriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// The library keeps a thread for every connection, also while it is silent: there are enough of
+// them that clients may keep theirs open.
+constexpr size_t kConnectionsMax = 128;
+
+// So many may be within at a time.
+class Gate {
+ public:
+  explicit Gate(int places) : places_(places) {}
+  void Enter() {
+    MutexLock lock(mu_);
+    while (places_ == 0) left_.Wait(mu_);
+    --places_;
+  }
+  void Leave() {
+    MutexLock lock(mu_);
+    ++places_;
+    left_.NotifyOne();
+  }
+
+ private:
+  Mutex mu_;
+  CondVar left_;
+  int places_ ABSL_GUARDED_BY(mu_);
+};
+
 // The library lets five connections wait to be accepted, and a sixth for a second.
 class PatientServer : public httplib::Server {
  public:
   void WidenQueue() { ::listen(svr_sock_, 512); }
 };
 
-// A thread for each connection, as the library needs it, be the client busy or idle; threads start
-// when one is wanted, and stay.
-class GrowingPool : public httplib::TaskQueue {
- public:
-  explicit GrowingPool(size_t threads_max) : threads_max_(threads_max) {}
-
-  void enqueue(std::function<void()> work) override {
-    MutexLock lock(mu_);
-    waiting_.push_back(std::move(work));
-    if (waiting_.size() > idle_ && threads_.size() < threads_max_) Grow();
-    changed_.NotifyOne();
-  }
-
-  void shutdown() override {
-    std::vector<std::thread> threads;
-    {
-      MutexLock lock(mu_);
-      ends_ = true;
-      threads.swap(threads_);
-      changed_.NotifyAll();
-    }
-    for (std::thread& thread : threads) thread.join();
-  }
-
- private:
-  void Grow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    try {
-      threads_.emplace_back([this] { Work(); });
-    } catch (const std::system_error&) {
-      // No more to be had: those that are there will do, one after the other.
-      if (threads_.empty()) throw;
-    }
-  }
-
-  void Work() {
-    while (const std::optional<std::function<void()>> work = Take()) (*work)();
-  }
-
-  // Nothing: it ends.
-  std::optional<std::function<void()>> Take() {
-    MutexLock lock(mu_);
-    ++idle_;
-    while (waiting_.empty() && !ends_) changed_.Wait(mu_);
-    --idle_;
-    if (waiting_.empty()) return std::nullopt;
-    std::function<void()> work = std::move(waiting_.front());
-    waiting_.pop_front();
-    return work;
-  }
-
-  const size_t threads_max_;
-  Mutex mu_;
-  CondVar changed_;
-  std::deque<std::function<void()>> waiting_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::thread> threads_ ABSL_GUARDED_BY(mu_);
-  size_t idle_ ABSL_GUARDED_BY(mu_) = 0;
-  bool ends_ ABSL_GUARDED_BY(mu_) = false;
-};
-
-// The bytes as they came: where the library reads a body itself, it takes what curl sends by
-// default for a form, of at most 8 KB. False if they are too many, or stop; the status is set then.
-bool ReadBody(const httplib::Request& request, const httplib::ContentReader& reader,
-              std::string* body) {
-  const auto take = [body](const char* data, size_t size) {
-    body->append(data, size);
-    return true;
-  };
-  if (!request.is_multipart_form_data()) return reader(take);
-  // The parts of such a form are nobody's rows; without their heads the library would not read it.
-  return reader([](const httplib::MultipartFormData&) { return true; },
-                [](const char*, size_t) { return true; });
-}
-
 class LibServer : public HttpServer {
  public:
-  LibServer(const HttpOptions& options, Handler handler) : handler_(std::move(handler)) {
+  LibServer(const HttpOptions& options, Handler handler)
+      : handler_(std::move(handler)), gate_(options.threads) {
     server_.set_payload_max_length(options.body_bytes_max);
     server_.set_read_timeout(options.patience_seconds);
     server_.set_write_timeout(options.patience_seconds);
@@ -120,26 +69,35 @@ class LibServer : public HttpServer {
       const int yes = 1;
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     });
-    const auto threads = static_cast<size_t>(options.threads);
-    server_.new_task_queue = [threads] { return new GrowingPool(threads); };
-    const auto answer = [this](const httplib::Request& request, std::string body,
-                               httplib::Response& response) {
-      const HttpReply reply = handler_({request.method, request.path, std::move(body)});
-      response.status = reply.status;
-      response.set_content(reply.body, reply.type);
-    };
-    server_.Get(".*", [answer](const httplib::Request& request, httplib::Response& response) {
-      answer(request, "", response);
+    const size_t connections = std::max(kConnectionsMax, static_cast<size_t>(options.threads));
+    server_.new_task_queue = [connections] { return new httplib::ThreadPool(connections); };
+    server_.Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
+      Answer({request.method, request.path, ""}, response);
     });
-    server_.Post(".*", [answer](const httplib::Request& request, httplib::Response& response,
-                                const httplib::ContentReader& reader) {
-      std::string body;
-      if (ReadBody(request, reader, &body)) answer(request, std::move(body), response);
+    // Read here: what says that it is a form, as all does that `curl -d` sends, the library would
+    // cut at 8 kB.
+    server_.Post(".*", [this](const httplib::Request& request, httplib::Response& response,
+                              const httplib::ContentReader& read) {
+      if (request.is_multipart_form_data()) {
+        response.status = 415;
+        return;
+      }
+      HttpRequest whole = {request.method, request.path, ""};
+      const bool is_whole = read([&whole](const char* bytes, size_t size) {
+        whole.body.append(bytes, size);
+        return true;
+      });
+      if (is_whole) Answer(whole, response);  // Else the library knows what is wrong.
     });
-    server_.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+    server_.set_error_handler([longest = options.body_bytes_max](const httplib::Request&,
+                                                                 httplib::Response& response) {
       if (!response.body.empty()) return;
-      response.set_content(absl::StrCat("{\"error\":\"HTTP ", response.status, "\"}"),
-                           "application/json");
+      const std::string why =
+          response.status == 413
+              ? absl::StrCat("the body is longer than ", longest, " bytes; send fewer rows at once")
+          : response.status == 415 ? "the body is a form of several parts, not what it should be"
+                                   : absl::StrCat("HTTP ", response.status);
+      response.set_content(absl::StrCat("{\"error\":\"", why, "\"}"), "application/json");
     });
   }
 
@@ -167,7 +125,16 @@ class LibServer : public HttpServer {
   std::string address() const override { return address_; }
 
  private:
+  void Answer(const HttpRequest& request, httplib::Response& response) {
+    gate_.Enter();
+    const HttpReply reply = handler_(request);
+    gate_.Leave();
+    response.status = reply.status;
+    response.set_content(reply.body, reply.type);
+  }
+
   const Handler handler_;
+  Gate gate_;
   PatientServer server_;
   std::string address_;
   std::thread thread_;

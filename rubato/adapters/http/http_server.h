@@ -26,10 +26,8 @@ struct HttpReply {
 struct HttpOptions {
   std::string address = "127.0.0.1:0";  // host:port; port 0 takes a free one.
   size_t body_bytes_max = 8 << 20;      // A longer one is answered with 413.
-  // Connections at a time, each with a thread of its own from the first one on; others wait. Idle
-  // ones count for as long as they are kept, patience_seconds.
-  int threads = 256;
-  int patience_seconds = 5;  // For a client that sends or takes nothing.
+  int threads = 8;                      // Requests worked on at a time; others wait.
+  int patience_seconds = 5;             // For a client that sends or takes nothing.
 };
 
 class HttpServer {
