@@ -197,6 +197,41 @@ TEST(InitTellsTest, WhatIsLeftOut) {
   EXPECT_EQ(left_out[1]["column"], "same");
 }
 
+// Neither a label that is missing nor one that training never saw is taken for a no.
+TEST(InitLabelTest, AStrangeLabelIsABadRow) {
+  ScratchFolder folder;
+  std::string rows = "bought,user\n";
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&rows, i % 10 == 9 ? "NA" : i % 3 == 0 ? "yes" : "no", ",u", i % 9, "\n");
+  }
+  folder.Write("clicks.csv", rows);
+  const CommandResult result =
+      RunRubato({"init", "--data", "clicks.csv", "--label", "bought"}, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("label 'bought': 30 of 300 rows have none, and are bad rows"));
+  EXPECT_THAT(ReadText(folder.path() + "/features.yaml"), HasSubstr("negative: [\"no\"]"));
+  const CommandResult strict =
+      RunRubato({"train", "job.yaml", "--job-dir", folder.path() + "/strict"}, folder.path());
+  EXPECT_EQ(strict.exit_code, 1) << strict.err;
+  EXPECT_THAT(strict.err, HasSubstr("column 'bought', 'NA', is not a label"));
+  TrainingJob lenient(folder.path(), {"job.yaml", "--set", "data.bad_rows=skip"});
+  const CommandResult trained = lenient.Wait();
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(lenient.Summary()["bad_rows"], 30);
+  folder.Write("loud.csv", "bought,user\nYES,u1\nNO,u2\n");
+  const CommandResult loud =
+      RunRubato({"evaluate", "job", "--data", "loud.csv", "--json"}, folder.path());
+  ASSERT_EQ(loud.exit_code, 0) << loud.err;
+  EXPECT_EQ(nlohmann::json::parse(loud.out)["records"], 0) << "nobody guesses";
+  EXPECT_THAT(loud.err, HasSubstr("warning: 2 rows could not be read and are left out"));
+  folder.Write("calm.csv", "bought,user\nno,u1\nno,u2\n");
+  const CommandResult calm =
+      RunRubato({"evaluate", "job", "--data", "calm.csv", "--json"}, folder.path());
+  ASSERT_EQ(calm.exit_code, 0) << calm.err;
+  EXPECT_THAT(calm.err, HasSubstr("warning: all labels are of one class, so there is no auc"));
+  EXPECT_TRUE(nlohmann::json::parse(calm.out)["metrics"]["auc"].is_null()) << calm.out;
+}
+
 // More values than are counted: which column does not keep to --min-count is said.
 TEST(InitTellsTest, WhereMinCountIsNotKept) {
   ScratchFolder folder;

@@ -144,6 +144,7 @@ std::string ProposalText(const ProposalNotes& notes) {
 nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const ProposalNotes& notes) {
   nlohmann::ordered_json json = {{"label", Printable(features.label)},
                                  {"positive", nlohmann::ordered_json::array()},
+                                 {"negative", nlohmann::ordered_json::array()},
                                  {"features", features.features.size()},
                                  {"min_count", notes.min_count},
                                  {"min_count_not_kept", nlohmann::ordered_json::array()},
@@ -152,6 +153,7 @@ nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const Proposal
     json["left_out"].push_back({{"column", Printable(unused.column)}, {"why", unused.why}});
   }
   for (const std::string& text : features.positive) json["positive"].push_back(Printable(text));
+  for (const std::string& text : features.negative) json["negative"].push_back(Printable(text));
   for (const LooseColumn& loose : notes.loose) {
     json["min_count_not_kept"].push_back(
         {{"column", Printable(loose.column)},

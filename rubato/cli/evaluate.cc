@@ -13,6 +13,7 @@
 #include "rubato/cli/commands.h"
 #include "rubato/cli/recognise.h"
 #include "rubato/cli/stoppable.h"
+#include "rubato/cli/summary.h"
 #include "rubato/roles/run_directory.h"
 #include "rubato/roles/score_data.h"
 
@@ -81,6 +82,14 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
   for (const auto& [name, value] : result.metrics) {
     console.err << absl::StrFormat("  %-12s %.6f\n", name, value);
   }
+  if (result.bad_rows > 0) {
+    console.err << "warning: " << result.bad_rows << " rows could not be read and are left out\n";
+  }
+  nlohmann::ordered_json metrics = result.metrics;
+  if (IsOneClass(result.metrics)) {
+    console.err << "warning: all labels are of one class, so there is no auc\n";
+    metrics["auc"] = nullptr;
+  }
   if (flags.json) {
     console.out << JsonText(nlohmann::ordered_json{
                        {"job", servable.job.name},
@@ -90,7 +99,7 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
                        {"records", result.records},
                        {"bad_rows", result.bad_rows},
                        {"seconds", absl::ToDoubleSeconds(absl::Now() - start)},
-                       {"metrics", result.metrics}})
+                       {"metrics", metrics}})
                 << "\n";
   }
   return kExitDone;

@@ -1,4 +1,5 @@
 // rubato init --data FILE --label COLUMN: a job file and a features file that run as they are.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -84,6 +85,17 @@ std::string NameFor(const std::string& path) {
   return name.empty() ? "job" : name;
 }
 
+// Rows that training will stop at, unless it is told to leave them out.
+std::string MissingLabels(const Analysis& analysis, const std::string& label) {
+  const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
+  const auto missing =
+      analysis.stats[static_cast<size_t>(found - analysis.columns.begin())].missing();
+  if (missing == 0) return "";
+  return absl::StrCat("label '", label, "': ", missing, " of ", analysis.rows,
+                      " rows have none, and are bad rows: data.bad_rows: skip leaves out up to ",
+                      "data.bad_rows_max of them\n");
+}
+
 absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   CatchStopSignals();
   const std::string job_path = flags.out + "/job.yaml";
@@ -110,6 +122,7 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   RUBATO_RETURN_IF_ERROR(features.status());
   if (flags.label.empty()) console.err << "label: '" << label << "'; --label names another\n";
   console.err << ProposalText(notes);
+  console.err << MissingLabels(analysis, label);
   if (features->positive.size() > 1) {
     console.err << "label '" << label << "': " << absl::StrJoin(features->positive, ", ")
                 << " count as a yes, the others as a no; features.yaml says so\n";

@@ -49,6 +49,16 @@ TEST(SummaryTest, NamesStragglers) {
               HasSubstr("straggler    worker-4, at 0.50 of the median speed"));
 }
 
+TEST(SummaryTest, WarnsOfOneClass) {
+  Snapshot snapshot = HalfWay();
+  const auto table = [&] {
+    return SummaryTable(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job"));
+  };
+  EXPECT_THAT(table(), Not(HasSubstr("warning")));
+  snapshot.evaluations[0].metrics.erase("auc");
+  EXPECT_THAT(table(), HasSubstr("all validation labels are of one class, so there is no auc"));
+}
+
 TEST(ProgressLineTest, EightyColumnsHoldAllThatMatters) {
   const std::string line = ProgressLine(HalfWay(), Spec(), 55'000, 79);
   EXPECT_EQ(line, " 50% 55.0 k rec/s ETA 1m 31s workers 3/3 servers 2/2 loss 0.4512 auc 0.7853");

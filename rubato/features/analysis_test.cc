@@ -82,6 +82,7 @@ TEST(ProposeTest, MakesSenseOfATable) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->label, "rich");
   EXPECT_THAT(spec->positive, ElementsAre(">50K"));
+  EXPECT_THAT(spec->negative, ElementsAre("<=50K"));
   EXPECT_THAT(spec->missing, ElementsAre("?"));
   std::vector<std::string> made;
   for (const FeatureSpec& f : spec->features) made.push_back(f.name + " " + f.transform);
@@ -221,6 +222,8 @@ TEST(LabelTest, MayBeSaid) {
   EXPECT_THAT(ProposeFeatures(analysis, "answer").status().message(), HasSubstr("--positive"));
   EXPECT_THAT(ProposeFeatures(analysis, "answer", {.positive = {"yes", "maybe"}})->positive,
               ElementsAre("maybe", "yes"));
+  EXPECT_THAT(ProposeFeatures(analysis, "answer", {.positive = {"yes"}})->negative,
+              ElementsAre("maybe", "no"));
   EXPECT_THAT(ProposeFeatures(analysis, "answer", {.positive = {"yse"}}).status().message(),
               HasSubstr("never is 'yse'; did you mean 'yes'?"));
   EXPECT_THAT(
@@ -373,6 +376,7 @@ TEST(ProposeTest, MarksAreALabelToo) {
     });
   };
   EXPECT_THAT(marks(1, 5).spec->positive, ElementsAre("4", "5"));
+  EXPECT_THAT(marks(1, 5).spec->negative, ElementsAre("1", "2", "3"));
   EXPECT_THAT(marks(0, 12).spec.status().message(),
               HasSubstr("label 'label': has 12 different values"));
   const std::vector<std::string> spellings = {"1", "1.0", "1.00"};
@@ -391,6 +395,7 @@ TEST(ProposeTest, LabelsOfTwoNumbersTakeTheLarger) {
     analysis.Add(std::vector<absl::string_view>{i % 3 == 0 ? "-1" : "1", x});
   }
   EXPECT_THAT(ProposeFeatures(analysis, "y")->positive, ElementsAre("1"));
+  EXPECT_THAT(ProposeFeatures(analysis, "y")->negative, ElementsAre("-1"));
   EXPECT_THAT(ProposeFeatures(analysis, "z").status().message(), HasSubstr("no column 'z'"));
   EXPECT_THAT(ProposeFeatures(analysis, "x").status().message(),
               HasSubstr("label 'x': has 13 different values"));

@@ -170,6 +170,13 @@ bool operator==(const FeatureSpec& a, const FeatureSpec& b) {
 }
 
 absl::Status FeaturesSpec::Validate() const {
+  if (!negative.empty() && positive.empty()) {
+    return Wrong("label: negative needs positive: which labels are a yes");
+  }
+  for (const std::string& text : negative) {
+    if (std::find(positive.begin(), positive.end(), text) == positive.end()) continue;
+    return Wrong("label: '", text, "' is positive and negative");
+  }
   if (features.empty()) return Wrong("features: name at least one");
   // A number and an id may share a name, as Criteo's integers do.
   std::set<std::pair<bool, std::string>> names;

@@ -21,6 +21,7 @@ class Planner {
  public:
   Planner(const FeaturesSpec& spec, const std::vector<std::string>& columns) : columns_(columns) {
     plan.positive = spec.positive;
+    plan.negative = spec.negative;
     plan.missing = spec.missing;
     for (const std::string& name : columns) plan.columns.push_back({.name = name});
   }

@@ -204,11 +204,43 @@ TEST(PipelineTest, LabelsAsTextNeedToKnowThePositiveOnes) {
   EXPECT_FALSE(strict.Add({"", "1", "", ""}).ok()) << "no label at all";
 }
 
+// A label that is not there, or is spelt otherwise, is no "no".
+TEST(PipelineTest, StrangeAndMissingLabelsAreBadRows) {
+  FeaturesSpec spec;
+  spec.label = "city";
+  spec.positive = {"yes"};
+  spec.missing = {"NA"};
+  spec.features = {Feature("number", {"age"})};
+  const auto why = [&](absl::string_view label) {
+    RawChunk chunk = Pipeline::Create(spec, kColumns, {})->NewChunk();
+    return std::string(chunk.Add({"", "1", label, ""}).message());
+  };
+  EXPECT_EQ(why("no"), "");
+  EXPECT_EQ(why("YES"), "") << "nobody said what a no is";
+  EXPECT_EQ(why("NA"), "column 'city', 'NA', is not a label; it is missing");
+  EXPECT_EQ(why(""), "column 'city', '', is not a label; it is missing");
+  spec.negative = {"no"};
+  EXPECT_EQ(why("no"), "");
+  for (const char* label : {"YES", "NO", "NA", ""}) {
+    EXPECT_THAT(why(label), HasSubstr("neither in `positive` nor in `negative`")) << label;
+  }
+  EXPECT_THAT(Apply(spec, {{"", "1", "no", ""}, {"", "1", "yes", ""}}).labels, ElementsAre(0, 1));
+  spec.negative = {"no", "yes"};
+  EXPECT_EQ(spec.Validate().message(), "label: 'yes' is positive and negative");
+  spec.positive.clear();
+  EXPECT_THAT(spec.Validate().message(), HasSubstr("negative needs positive"));
+}
+
 TEST(PipelineTest, RowsToPredictNeedNoLabel) {
   FeaturesSpec spec;
   spec.features = {Feature("number", {"age"})};
   RawChunk chunk = Pipeline::Create(spec, kColumns, {.has_labels = false})->NewChunk();
   EXPECT_TRUE(chunk.Add({"", "1", "", ""}).ok());
+  spec.label = "city";
+  spec.positive = {"yes"};
+  spec.negative = {"no"};
+  RawChunk answers = Pipeline::Create(spec, kColumns, {.has_labels = false})->NewChunk();
+  EXPECT_TRUE(answers.Add({"", "1", "maybe", ""}).ok());
 }
 
 TEST(PipelineTest, MalformedNumbersMakeABadRowOrAMissingValue) {

@@ -155,6 +155,20 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
                        [&](const FeatureSpec& other) { return other.name == name; }));
 }
 
+// All values of the label that are no yes: what is neither was not there, and is a slip of the pen.
+// Of a column with very many values somebody knows only which are a yes.
+void TakeNegative(const ColumnStats& stats, FeaturesSpec* spec) {
+  constexpr int64_t kManyValues = 100;
+  if (stats.distinct() > kManyValues) return;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    const auto& yes = spec->positive;
+    if (std::find(yes.begin(), yes.end(), item.text) == yes.end()) {
+      spec->negative.push_back(item.text);
+    }
+  }
+  std::sort(spec->negative.begin(), spec->negative.end());
+}
+
 // As the user says. A value that is not there is a slip of the pen; neither may all be a yes.
 absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::string>& positive,
                           FeaturesSpec* spec) {
@@ -171,6 +185,7 @@ absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::strin
         absl::StrCat("label '", spec->label, "': all of its values are a yes"));
   }
   spec->positive.assign(yes.begin(), yes.end());
+  TakeNegative(stats, spec);
   return absl::OkStatus();
 }
 
@@ -193,6 +208,7 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
     // Of numbers the larger one is a yes; of texts, the rarer one.
     const bool first = stats.is_number() && *ToNumber(values[0].text) > *ToNumber(values[1].text);
     spec->positive = {values[first ? 0 : 1].text};
+    TakeNegative(stats, spec);
     return absl::OkStatus();
   }
   if (stats.distinct() < 2 || !stats.is_number() || stats.distinct() > kMarksMax) {
@@ -204,6 +220,7 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
   }
   if (spec->positive.empty()) return NoLabel(label, stats);  // One number, in several spellings.
   std::sort(spec->positive.begin(), spec->positive.end());
+  TakeNegative(stats, spec);
   return absl::OkStatus();
 }
 
