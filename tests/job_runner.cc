@@ -1,7 +1,9 @@
 #include "tests/job_runner.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,14 +24,21 @@ namespace fs = std::filesystem;
 
 std::string Binary() { return RUBATO_BINARY; }
 
+// fork() into a process namespace of its own.
+pid_t ForkApart() {
+  return static_cast<pid_t>(
+      syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
+}
+
 pid_t Spawn(const std::vector<std::string>& arguments, const std::string& folder,
-            const std::string& out, const std::string& err, int64_t file_limit = 0) {
+            const std::string& out, const std::string& err, int64_t file_limit = 0,
+            bool apart = false) {
   std::vector<std::string> words = {Binary()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const pid_t pid = fork();
+  const pid_t pid = apart ? ForkApart() : fork();
   RUBATO_CHECK(pid >= 0);
   if (pid != 0) return pid;
   if (file_limit > 0) {
@@ -121,9 +130,15 @@ bool Eventually(const std::function<bool()>& condition, absl::Duration patience)
 }
 
 Command::Command(const std::vector<std::string>& arguments, const std::string& folder,
-                 const std::string& name)
+                 const std::string& name, bool apart)
     : words_(absl::StrCat(folder, "/", name)),
-      pid_(Spawn(arguments, folder, words_ + ".out", words_ + ".err")) {}
+      pid_(Spawn(arguments, folder, words_ + ".out", words_ + ".err", 0, apart)) {}
+
+bool CanRunApart() {
+  const pid_t pid = ForkApart();
+  if (pid == 0) _exit(0);
+  return pid > 0 && waitpid(pid, nullptr, 0) == pid;
+}
 
 Command::~Command() {
   if (ended_) return;

@@ -67,12 +67,16 @@ std::string ReadText(const std::string& path);
 // Waits until `condition` holds, looking every few milliseconds; false after `patience`.
 bool Eventually(const std::function<bool()>& condition, absl::Duration patience = absl::Minutes(2));
 
+bool CanRunApart();
+
 // Any other command of rubato in the background; killed with the object.
 class Command {
  public:
-  // Runs in `folder`, and leaves its words in NAME.out and NAME.err there.
+  // Runs in `folder`, and leaves its words in NAME.out and NAME.err there. If it is to run `apart`,
+  // it can neither share memory with others nor see them end, as on a machine of its own; only root
+  // can have that, see CanRunApart().
   Command(const std::vector<std::string>& arguments, const std::string& folder,
-          const std::string& name);
+          const std::string& name, bool apart = false);
   ~Command();
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;

@@ -26,9 +26,9 @@ constexpr absl::Duration kLong = absl::Seconds(150);  // A busy machine takes a 
 class Worker {
  public:
   Worker(const ScratchFolder& folder, const std::string& name, const std::string& job,
-         const std::string& join = "")
+         const std::string& join = "", bool apart = false)
       : directory_(absl::StrCat(folder.path(), "/", name)),
-        command_(Words(job, directory_, join), folder.path(), name) {}
+        command_(Words(job, directory_, join), folder.path(), name, apart) {}
   // Goes on from the checkpoint in `directory`.
   Worker(const ScratchFolder& folder, const std::string& directory)
       : directory_(directory),
@@ -46,12 +46,24 @@ class Worker {
     return command_.err().find(absl::StrCat(": ", workers, " workers, ", workers, " with the ")) !=
            std::string::npos;
   }
+  // The same, once it has come true; false if it does not.
+  bool Listens() const {
+    return Eventually([&] { return !Address().empty(); }, kLong);
+  }
+  bool TrainsWith(int workers) const {
+    return Eventually([&] { return Trained(workers); }, kLong);
+  }
+  bool Says(const std::string& words) const {
+    return Eventually([&] { return Said(words); }, kLong);
+  }
   std::string Checkpoint() const { return ReadText(directory_ + "/checkpoints/1/worker-0.ckpt"); }
   const std::string& directory() const { return directory_; }
   bool Said(const std::string& words) const {
     return command_.err().find(words) != std::string::npos;
   }
-  Command& command() { return command_; }
+  std::string err() const { return command_.err(); }
+  void Send(int signal) { kill(command_.pid(), signal); }
+  CommandResult Wait() { return command_.Wait(); }
 
  private:
   static std::vector<std::string> Words(const std::string& job, const std::string& directory,
@@ -65,36 +77,42 @@ class Worker {
   Command command_;
 };
 
+// On one machine, or as if each had one of its own: over TCP, where steps are applied early.
+class FoundersTest : public testing::TestWithParam<bool> {};
+
 // One founds the group, one joins, one joins late, and then the founder is killed: the two others
 // are a majority and train to the end, every record once, to the same weights.
-TEST(JoinTest, NobodyIsNeededNotEvenTheFounder) {
+TEST_P(FoundersTest, NobodyIsNeededNotEvenTheFounder) {
+  const bool apart = GetParam();
+  if (apart && !CanRunApart()) GTEST_SKIP() << "only root can make process namespaces";
   ScratchFolder folder;
   // Held back until all have come: a process takes a while to start.
   folder.Write("pace", "8000");
   const std::string job = WritePacedDigitsJob(folder, 1500, "epochs: 20\n");
-  Worker founder(folder, "founder", job);
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.command().err();
-  Worker second(folder, "second", job, founder.Address());
-  ASSERT_TRUE(Eventually([&] { return second.Trained(2); }, kLong)) << second.command().err();
+  Worker founder(folder, "founder", job, "", apart);
+  ASSERT_TRUE(founder.Listens()) << founder.err();
+  Worker second(folder, "second", job, founder.Address(), apart);
+  ASSERT_TRUE(second.TrainsWith(2)) << second.err();
   // Through the second: whoever is in the group can let one in.
-  Worker third(folder, "third", job, second.Address());
-  ASSERT_TRUE(Eventually([&] { return third.Trained(3) && second.Trained(3); }, kLong))
-      << third.command().err();
-  kill(founder.command().pid(), SIGKILL);
+  Worker third(folder, "third", job, second.Address(), apart);
+  ASSERT_TRUE(third.TrainsWith(3) && second.TrainsWith(3)) << third.err();
+  founder.Send(SIGKILL);
   std::filesystem::remove(folder.path() + "/pace");
 
-  const CommandResult of_second = second.command().Wait();
-  const CommandResult of_third = third.command().Wait();
+  const CommandResult of_second = second.Wait();
+  const CommandResult of_third = third.Wait();
   EXPECT_EQ(of_second.exit_code, 0) << of_second.err;
   EXPECT_EQ(of_third.exit_code, 0) << of_third.err;
   EXPECT_THAT(of_second.out, StartsWith("trained 940 steps, 30000 records; weights "));
   EXPECT_THAT(of_second.out, HasSubstr("accuracy"));
   EXPECT_EQ(of_second.out, of_third.out);
-  EXPECT_EQ(founder.command().Wait().out, "") << "it should not have lived to see the end";
+  EXPECT_EQ(founder.Wait().out, "") << "it should not have lived to see the end";
   EXPECT_GT(second.Checkpoint().size(), 100000u);
   EXPECT_TRUE(second.Checkpoint() == third.Checkpoint());
 }
+
+INSTANTIATE_TEST_SUITE_P(Machines, FoundersTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Several" : "One"; });
 
 // The oldest of two dies: half without the oldest is no majority, so the other says what it waits
 // for, and keeps what it has when it is stopped. From there a group goes on, with whoever joins it,
@@ -104,39 +122,34 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
   const std::string job =
       WriteDigitsJob(folder, 1500, "epochs: 4000\ncheckpoint: {every_steps: 100, keep: 50}\n");
   Worker founder(folder, "founder", job);
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.command().err();
+  ASSERT_TRUE(founder.Listens()) << founder.err();
   ASSERT_TRUE(Eventually(
       [&] {  // Written beside training, by the first of the group.
         return !ReadText(founder.directory() + "/checkpoints/1/manifest.json").empty();
       },
       kLong))
-      << founder.command().err();
+      << founder.err();
   Worker second(folder, "second", job, founder.Address());
-  ASSERT_TRUE(Eventually([&] { return second.Trained(2) && founder.Trained(2); }, kLong))
-      << second.command().err();
-  kill(founder.command().pid(), SIGKILL);
-  ASSERT_TRUE(Eventually([&] { return second.Said("waiting after step "); }, kLong))
-      << second.command().err();
+  ASSERT_TRUE(second.TrainsWith(2) && founder.TrainsWith(2)) << second.err();
+  founder.Send(SIGKILL);
+  ASSERT_TRUE(second.Says("waiting after step ")) << second.err();
   EXPECT_TRUE(second.Said("allreduce.quorum is majority"));
-  kill(second.command().pid(), SIGINT);
-  const CommandResult stopped = second.command().Wait();
+  second.Send(SIGINT);
+  const CommandResult stopped = second.Wait();
   EXPECT_EQ(stopped.exit_code, 130);
   EXPECT_THAT(stopped.err, HasSubstr(absl::StrCat("with a checkpoint; go on with: rubato worker "
                                                   "--resume ",
                                                   second.directory())));
 
   Worker resumed(folder, second.directory());
-  ASSERT_TRUE(Eventually([&] { return !resumed.Address().empty(); }, kLong))
-      << resumed.command().err();
+  ASSERT_TRUE(resumed.Listens()) << resumed.err();
   EXPECT_TRUE(resumed.Said("going on after step "));
   Worker third(folder, "third", job, resumed.Address());
-  ASSERT_TRUE(Eventually([&] { return third.Trained(2) && resumed.Trained(2); }, kLong))
-      << third.command().err();
-  kill(third.command().pid(), SIGTERM);
-  EXPECT_EQ(third.command().Wait().exit_code, 130);
-  kill(resumed.command().pid(), SIGINT);
-  EXPECT_EQ(resumed.command().Wait().exit_code, 130);
+  ASSERT_TRUE(third.TrainsWith(2) && resumed.TrainsWith(2)) << third.err();
+  third.Send(SIGTERM);
+  EXPECT_EQ(third.Wait().exit_code, 130);
+  resumed.Send(SIGINT);
+  EXPECT_EQ(resumed.Wait().exit_code, 130);
   const CommandResult evaluated = RunRubato({"evaluate", second.directory()}, folder.path());
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
 }
@@ -147,10 +160,9 @@ class LeaveTest : public testing::Test {
   void SetUp() override {
     const std::string job = WriteDigitsJob(folder_, 1500, "epochs: 4000\n");
     founder_.emplace(folder_, "founder", job);
-    ASSERT_TRUE(Eventually([&] { return !founder_->Address().empty(); }, kLong))
-        << founder_->command().err();
+    ASSERT_TRUE(founder_->Listens()) << founder_->err();
     second_.emplace(folder_, "second", job, founder_->Address());
-    ASSERT_TRUE(Eventually([&] { return second_->Trained(2); }, kLong)) << second_->command().err();
+    ASSERT_TRUE(second_->TrainsWith(2)) << second_->err();
   }
 
   ScratchFolder folder_;
@@ -159,24 +171,24 @@ class LeaveTest : public testing::Test {
 
 // Who is stopped while others train takes nothing with it, and says that they go on.
 TEST_F(LeaveTest, WhoLeavesIsNotMissed) {
-  kill(founder_->command().pid(), SIGTERM);
-  const CommandResult left = founder_->command().Wait();
+  founder_->Send(SIGTERM);
+  const CommandResult left = founder_->Wait();
   EXPECT_EQ(left.exit_code, 130);
   // Who finds no time to leave within five seconds keeps a checkpoint; the other, without the
   // oldest, is then no majority.
   EXPECT_THAT(left.err, AnyOf(HasSubstr("the others go on"), HasSubstr("with a checkpoint")));
   if (left.err.find("the others go on") != std::string::npos) {
-    EXPECT_TRUE(Eventually([&] { return second_->Said(": 1 workers, 1 with the model"); }, kLong));
+    EXPECT_TRUE(second_->Says(": 1 workers, 1 with the model"));
   }
-  kill(second_->command().pid(), SIGINT);
-  EXPECT_THAT(second_->command().Wait().err, HasSubstr("with a checkpoint"));
+  second_->Send(SIGINT);
+  EXPECT_THAT(second_->Wait().err, HasSubstr("with a checkpoint"));
 }
 
 // When all are stopped at once, one of them keeps the model for all.
 TEST_F(LeaveTest, WhoLeaveTogetherKeepACheckpoint) {
-  kill(founder_->command().pid(), SIGTERM);
-  kill(second_->command().pid(), SIGTERM);
-  const CommandResult first = founder_->command().Wait(), other = second_->command().Wait();
+  founder_->Send(SIGTERM);
+  second_->Send(SIGTERM);
+  const CommandResult first = founder_->Wait(), other = second_->Wait();
   EXPECT_EQ(first.exit_code, 130);
   EXPECT_EQ(other.exit_code, 130);
   EXPECT_THAT(first.err + other.err, HasSubstr("with a checkpoint"));
@@ -187,17 +199,17 @@ TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
   ScratchFolder folder, elsewhere;
   const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
   Worker founder(folder, "founder", job);
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); })) << founder.command().err();
+  ASSERT_TRUE(founder.Listens()) << founder.err();
   const std::string other = WriteDigitsJob(elsewhere, 320, "epochs: 9\nseed: 8\n");
   Worker stranger(elsewhere, "stranger", other, founder.Address());
-  const CommandResult result = stranger.command().Wait();
+  const CommandResult result = stranger.Wait();
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
               HasSubstr(absl::StrCat("the group at ", founder.Address(),
                                      " trains something else: epochs is 9 here and 4000 there; "
                                      "seed is 8 here and 7 there")));
   EXPECT_FALSE(founder.Trained(2));
-  kill(founder.command().pid(), SIGKILL);
+  founder.Send(SIGKILL);
 }
 
 // The features are part of what is trained: the same file elsewhere will do, another will not.
@@ -217,17 +229,17 @@ TEST(JoinTest, WhoMakesOtherFeaturesIsTold) {
   };
   ScratchFolder folder, alike, elsewhere;
   Worker founder(folder, "founder", write(folder, 50));
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); })) << founder.command().err();
+  ASSERT_TRUE(founder.Listens()) << founder.err();
   Worker second(alike, "second", write(alike, 50), founder.Address());
-  ASSERT_TRUE(Eventually([&] { return second.Trained(2); })) << second.command().err();
+  ASSERT_TRUE(second.TrainsWith(2)) << second.err();
   Worker stranger(elsewhere, "stranger", write(elsewhere, 60), founder.Address());
-  const CommandResult result = stranger.command().Wait();
+  const CommandResult result = stranger.Wait();
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("trains something else: features is hash "));
   EXPECT_THAT(result.err, HasSubstr("is buckets: 60 here and buckets: 50 there"));
   EXPECT_FALSE(founder.Trained(3));
-  kill(second.command().pid(), SIGKILL);
-  kill(founder.command().pid(), SIGKILL);
+  second.Send(SIGKILL);
+  founder.Send(SIGKILL);
 }
 
 // Nobody there yet is no error, but no silence either.
@@ -235,10 +247,8 @@ TEST(JoinTest, SaysWhatItWaitsFor) {
   ScratchFolder folder;
   const std::string job = WriteDigitsJob(folder, 320, "");
   Worker lonely(folder, "lonely", job, "127.0.0.1:1");
-  EXPECT_TRUE(Eventually([&] {
-    return lonely.command().err().find("nobody answers at 127.0.0.1:1") != std::string::npos;
-  })) << lonely.command().err();
-  kill(lonely.command().pid(), SIGKILL);
+  EXPECT_TRUE(lonely.Says("nobody answers at 127.0.0.1:1")) << lonely.err();
+  lonely.Send(SIGKILL);
 }
 
 TEST(JoinTest, SaysWhatIsMissing) {

@@ -43,7 +43,7 @@ std::vector<double> RunOnce(const Contender& contender, int size, int runs) {
 absl::StatusOr<std::unique_ptr<ElasticGroup>> OpenGroup(const GroupCase& what, const Place& place) {
   GroupOptions options;
   options.shared_memory = what.shared_memory;
-  options.early_apply = what.elastic && !what.apart;  // What it would save a job.
+  options.early_apply = what.elastic && !what.apart;  // As a job would.
   options.microbatches = what.microbatches > 0 ? what.microbatches : place.size;
   // The longest leases there are cost a packet a second.
   options.network = what.elastic ? GroupNetwork::kLoopback : GroupNetwork::kWan;

@@ -56,6 +56,7 @@ int TrainingFleet::Train(int index) {
   std::vector<float> weights(kElements), gradients(kElements);
   GroupOptions options;
   options.quorum = options_.quorum;
+  options.early_apply = options_.quorum == Quorum::kMajority;  // As a job would.
   if (options_.apart && setuid(20000 + static_cast<uid_t>(index)) != 0) return 1;
   options.microbatches = 16;
   if (index > 0) options.join = {board_->address};

@@ -321,6 +321,19 @@ TEST(ProposeTest, LongListsHaveNoVocabulary) {
   EXPECT_EQ(clicks.spec->features[0].separator, "|");
 }
 
+// A text cut short is no word: it would never be met again.
+TEST(ProposeTest, LongTextsAreNoWords) {
+  const std::string prose(300, 'x');
+  const Proposed proposed = ProposeFor({"label", "t"}, 500, [&](int i) {
+    return std::vector<std::string>{absl::StrCat(i % 2),
+                                    i % 5 == 0 ? prose : absl::StrCat("t", i % 7)};
+  });
+  ASSERT_TRUE(proposed.spec.ok()) << proposed.spec.status();
+  ASSERT_THAT(proposed.made, ElementsAre("t merge_rare"));
+  EXPECT_THAT(proposed.spec->features[0].vocabulary,
+              testing::UnorderedElementsAre("t0", "t1", "t2", "t3", "t4", "t5", "t6"));
+}
+
 // Stars: what is better than usual is a yes.
 TEST(ProposeTest, MarksAreALabelToo) {
   const auto marks = [](int from, int count) {

@@ -64,6 +64,8 @@ void ProposeText(const std::string& column, const ColumnStats& stats, int64_t of
   FeatureSpec f = Plain(column, "hash", column);
   if (const std::optional<int64_t> from = KeptFrom(stats, often); from.has_value()) {
     for (const CommonTexts::Item& item : stats.common().Items()) {
+      // Of a long text only the beginning is known, which is no cell of the column.
+      if (item.text.size() >= ColumnStats::kLongest) continue;
       if (item.count < *from || !IsUtf8(item.text)) continue;
       f.vocabulary.push_back(item.text);
     }

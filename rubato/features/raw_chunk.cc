@@ -42,10 +42,15 @@ absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_vie
   if (column.number < 0) return absl::OkStatus();
   double value = std::numeric_limits<double>::quiet_NaN();
   if (!is_missing) {
-    const std::optional<double> number = ToNumber(cell);
+    std::optional<double> number = ToNumber(cell);
+    const bool is_too_large =
+        column.is_float && number.has_value() && !std::isnan(*number) && !FitsFloat(*number);
+    if (is_too_large) number.reset();
     if (!number.has_value() && !column.malformed_is_missing) {
-      return absl::InvalidArgumentError(absl::StrCat("column ", Quote(column.name), ", ",
-                                                     Quote(cell), ", is not a finite number"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("column ", Quote(column.name), ", ", Quote(cell),
+                       is_too_large ? ", is larger than models' numbers of 32 bits can be, 3.4e38"
+                                    : ", is not a finite number"));
     }
     value = number.value_or(value);
   }
@@ -61,7 +66,7 @@ absl::Status RawChunk::AddLabel(absl::string_view cell) {
     return absl::OkStatus();
   }
   const std::optional<double> label = ToNumber(cell);
-  if (!label.has_value() || std::isnan(*label)) {
+  if (!label.has_value() || !FitsFloat(*label)) {
     const std::string& name = plan_->columns[static_cast<size_t>(plan_->label)].name;
     return absl::InvalidArgumentError(absl::StrCat("column ", Quote(name), ", ", Quote(cell),
                                                    ", is not a label; a number is expected, or "

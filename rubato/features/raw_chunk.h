@@ -21,6 +21,7 @@ struct ChunkPlan {
     int text = -1;                      // Slot among the chunk's texts.
     int number = -1;                    // Slot among its numbers.
     bool malformed_is_missing = false;  // Otherwise the row is bad.
+    bool is_float = false;              // What 32 bits cannot hold is malformed too.
   };
   std::vector<Column> columns;  // The data's, in their order.
   int texts = 0, numbers = 0;

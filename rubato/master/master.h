@@ -153,6 +153,7 @@ class Master {
   void HearMove(const ServerHeartbeat& heartbeat, absl::Time now);
   // How busy partitions are; a server that has been too busy for too long gives some away.
   void HearLoad(const ServerHeartbeat& heartbeat, absl::Time now);
+  void BeginBusyMove(absl::Time now);
   bool ServerIsUp(int64_t server) const;
   bool MayMove() const;  // Nothing that forbids it is under way.
   // False if one of the two is not up. `times_mean`, if not 0, is the giver's load.

@@ -259,7 +259,8 @@ bool ViewAuthority::Complete() const {
 }
 
 // Learners go first, since they hold nothing; then whoever has most broken links, the youngest of
-// equals. A link between two holders costs only one of them, so the state is never dropped.
+// equals. A link between two holders costs only one of them, so the state is never dropped; nor is
+// it when all holders are dead, and those who may follow them stand in their place.
 std::set<MemberId> ViewAuthority::BadlyLinked() const {
   std::set<std::pair<MemberId, MemberId>> links;
   for (const auto& [id, report] : reports_) {
@@ -268,6 +269,9 @@ std::set<MemberId> ViewAuthority::BadlyLinked() const {
       if (both && loss.reason == LossReason::kLease) links.insert(std::minmax(id, loss.member));
     }
   }
+  const auto spared = [this, orphaned = bereft()](MemberId id) {
+    return view_.Holds(id) || (orphaned && (IsHeir(id) || reports_.at(id).offer >= least_offer_));
+  };
   std::set<MemberId> bad;
   while (!links.empty()) {
     std::tuple<bool, int64_t, int> most;
@@ -276,7 +280,7 @@ std::set<MemberId> ViewAuthority::BadlyLinked() const {
       const auto count = std::count_if(links.begin(), links.end(), [&](const auto& link) {
         return link.first == id || link.second == id;
       });
-      if (count > 0) most = std::max(most, {rank >= view_.holders, count, rank});
+      if (count > 0) most = std::max(most, {!spared(id), count, rank});
     }
     const MemberId worst = view_.members[std::get<2>(most)].id;
     bad.insert(worst);

@@ -133,6 +133,18 @@ TEST(ViewAuthorityTest, ALevelLearnerInheritsTheState) {
       << court.authority.view().ToString();
 }
 
+// Of two learners who do not hear each other, the one that can follow the dead holder stays.
+TEST(ViewAuthorityTest, ABrokenLinkDoesNotCostTheHeir) {
+  Court court(ViewOf(5, {0, 1, 2}, 1, 100));
+  court.authority.RequireOffer(1000);
+  court.authority.Died(MemberId(0), court.now);
+  court.LetsGo(1, -1, 100);
+  court.LetsGo(2, 100, 100, {{MemberId(1), MemberId(2), LossReason::kLease}});
+  court.RunFor(absl::Milliseconds(300));
+  EXPECT_EQ(Plain(court.authority.view()), ViewOf(6, {2}, 1, 100))
+      << court.authority.view().ToString();
+}
+
 TEST(ViewAuthorityTest, ALearnerThatIsNotLevelInheritsNothing) {
   Court court(ViewOf(5, {0, 1}, 1, 100));
   court.authority.RequireOffer(1000);

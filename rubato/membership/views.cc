@@ -48,6 +48,16 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   if (carries_used_view && message.view) Adopt(*message.view, now);
   if (message.kind == Kind::kEvicted && view_.number == 0) Fence();
   if (fenced_ || !member()) return;
+  if (parting_) {
+    // Whoever still agrees on what is decided need not.
+    const bool unaware = message.number == view_.number + 1;
+    if (unaware && !Recently(absl::StrCat("parting ", message.from.address), now)) {
+      ViewMessage decide = Make(Kind::kDecide);
+      decide.view = parting_;
+      SendTo(message.from, std::move(decide), now);
+    }
+    return HearWhileParting(message.from, message.number - 1);
+  }
   if (message.kind == Kind::kCaughtUp) ready_.insert(message.from.id);
   if (message.kind == Kind::kLeaving) leavers_.insert(message.from.id);
   if (message.kind == Kind::kComplaint && message.number == view_.number + 1) Complain();
@@ -77,6 +87,7 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
 
 void Views::HearNumber(const GroupMember& from, uint64_t number, absl::Time now) {
   if (fenced_ || from.id == self_.id) return;
+  if (parting_) return HearWhileParting(from, number);
   if (number > seen_number_) {
     if (!Recently(absl::StrCat("query ", from.address), now)) {
       SendTo(from, Make(ViewMessage::Kind::kQuery), now);
@@ -115,8 +126,9 @@ void Views::Adopt(const GroupView& view, absl::Time now) {
   seen_number_ = std::max(seen_number_, view.number);
   const bool newer = view.number > view_.number;
   if (fenced_ || !(newer || Loses(view))) return;
+  if (parting_ && view.number <= parting_->number) return;
   if (!view.Contains(self_.id)) {
-    if (view_.Contains(self_.id)) Fence();
+    if (view_.Contains(self_.id)) Part(view, now);
     return;
   }
   Settle();
@@ -152,6 +164,38 @@ void Views::Fence() {
   ViewSource::Fence();
   proposal_.reset();
   held_.reset();
+  parting_.reset();
+}
+
+// A learner is no part of any majority; and a later view than the next was made by those who had
+// it.
+void Views::Part(const GroupView& next, absl::Time now) {
+  if (!view_.Holds(self_.id) || parting_ || next.number > view_.number + 1) return Fence();
+  if (options_.tells_once || options_.bug == RingBug::kNoFencing) {
+    parting_ = next;
+    TellParting(now);
+    return Fence();
+  }
+  Freeze(now);
+  proposal_.reset();
+  held_.reset();
+  parting_ = next;
+  reached_.clear();
+  TellParting(now);
+}
+
+void Views::TellParting(absl::Time now) {
+  tell_again_ = now + options_.retry;
+  ViewMessage decide = Make(ViewMessage::Kind::kDecide);
+  decide.view = parting_;
+  for (const GroupMember& member : parting_->members) {
+    if (!reached_.contains(member.id)) SendTo(member, decide, now);
+  }
+}
+
+void Views::HearWhileParting(const GroupMember& from, uint64_t number) {
+  if (number == parting_->number && parting_->Holds(from.id)) reached_.insert(from.id);
+  if (number > parting_->number || IsQuorum(*parting_, reached_)) Fence();
 }
 
 void Views::Freeze(absl::Time now) {
@@ -220,19 +264,20 @@ void Views::HandleAccepted(const ViewMessage& message, absl::Time now) {
   if (!proposal_ || !proposal_->view || proposal_->ballot != message.ballot) return;
   if (!view_.Holds(message.from.id)) return;
   proposal_->accepted_by.insert(message.from.id);
-  if (IsQuorum(proposal_->accepted_by)) Decide(now);
+  if (IsQuorum(view_, proposal_->accepted_by)) Decide(now);
 }
 
 void Views::Decide(absl::Time now) {
   const GroupView next = *proposal_->view;
   ViewMessage decide = Make(ViewMessage::Kind::kDecide);
   decide.view = next;
-  for (const GroupMember& member : view_.members) {
-    if (!next.Contains(member.id)) SendTo(member, decide, now);
-  }
-  for (const GroupMember& member : next.members) {
+  const auto tell = [&](const GroupMember& member) {
     if (member.id != self_.id) SendTo(member, decide, now);
+  };
+  for (const GroupMember& member : view_.members) {
+    if (!next.Contains(member.id)) tell(member);
   }
+  if (next.Contains(self_.id)) std::for_each(next.members.begin(), next.members.end(), tell);
   Adopt(next, now);
 }
 
@@ -246,6 +291,10 @@ void Views::HandleReject(const ViewMessage& message, absl::Time now) {
 void Views::Tick(absl::Time now) {
   last_tick_ = now;
   if (!member()) return;
+  if (parting_) {
+    if (now >= tell_again_) TellParting(now);
+    return;
+  }
   if (leaving_ && view_.size() == 1) return Fence();  // Nobody is left to be told.
   TellWishes(now);
   if (proposal_) {
@@ -265,6 +314,7 @@ void Views::Tick(absl::Time now) {
 // Never a time that a Tick() leaves in the past, or its owner would not sleep.
 absl::Time Views::next_wake() const {
   if (!member()) return absl::InfiniteFuture();
+  if (parting_) return tell_again_;
   absl::Time wake = absl::InfiniteFuture();
   if (HasWish()) {
     const auto told = told_.find("wish");
@@ -340,12 +390,14 @@ void Views::Propose(bool planned, absl::Time now) {
 }
 
 // One, for members of a view are at most one step apart, and as many as are taken while a packet is
-// under way. None where nobody seems to be training.
+// under way. None where nobody seems to be training, or where a step is long beside the patience
+// for it: few are ahead just then, and to wait for one more costs more than to redo it.
 int64_t Views::Headroom(absl::Time now) const {
   const bool rests = now - finished_at_ > step_time_ * 4 + options_.retry;
   if (step_time_ <= absl::ZeroDuration() || rests) return 0;
   const double meanwhile = absl::FDivDuration(options_.retry, step_time_);
-  return 1 + static_cast<int64_t>(std::min(meanwhile, 1000.0));
+  const double patience = absl::FDivDuration(options_.patience, step_time_) / 4;
+  return static_cast<int64_t>(std::min({1 + meanwhile, 1000.0, patience}));
 }
 
 void Views::Resend(absl::Time now) {
@@ -377,7 +429,7 @@ void Views::Advance(absl::Time now) {
   }
   std::set<MemberId> promised;
   for (const auto& [id, promise] : proposal_->promises) promised.insert(id);
-  const bool enough = IsQuorum(promised);
+  const bool enough = IsQuorum(view_, promised);
   const bool late = now >= proposal_->deadline;
   if (enough && (AllLivingPromised() || (late && !proposal_->planned))) return ProposeValue(now);
   if (late) Propose(/*planned=*/false, now);
@@ -420,9 +472,9 @@ void Views::ProposeValue(absl::Time now) {
   Resend(now);
 }
 
-bool Views::IsQuorum(const std::set<MemberId>& agreed) const {
-  if (options_.quorum == Quorum::kMajority) return view_.IsMajority(agreed);
-  return std::any_of(agreed.begin(), agreed.end(), [&](MemberId id) { return view_.Holds(id); });
+bool Views::IsQuorum(const GroupView& view, const std::set<MemberId>& agreed) const {
+  if (options_.quorum == Quorum::kMajority) return view.IsMajority(agreed);
+  return std::any_of(agreed.begin(), agreed.end(), [&](MemberId id) { return view.Holds(id); });
 }
 
 std::vector<Views::Send> Views::TakeSends() { return std::exchange(sends_, {}); }

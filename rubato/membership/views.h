@@ -14,7 +14,9 @@
 // A promise freezes: from then on the member neither votes nor applies a step of view N, so what
 // it reports stays true. Members of the next view are those who promised (holders) and those who
 // need not (learners, newcomers); a holder whose promise came too late is out and comes back as a
-// newcomer.
+// newcomer. Whoever hears that it is out, the proposer too, tells the next view's holders until so
+// many of them have it that they could agree on the one after: were it silent sooner, they might
+// wait for a majority of view N that its going has broken.
 //
 // With `quorum: any` a proposer needs nobody but itself: training goes on while one member
 // lives, and a partition may split the group, both halves training; when they meet, the lower
@@ -55,6 +57,7 @@ struct ViewOptions {
   // Frozen this long, a member proposes in place of whoever should have.
   absl::Duration takeover = absl::Seconds(1);
   RingBug bug = RingBug::kNone;  // Tests only.
+  bool tells_once = false;       // Tests only, a bug too: who is out says so once.
 
   absl::Status Validate() const;
 };
@@ -105,6 +108,8 @@ class Views : public ViewSource {
   // Tells the one who is behind.
   void HearNumber(const GroupMember& from, uint64_t number, absl::Time now) override;
   void SetProgress(const StepProgress& progress, absl::Time now) override;
+  // The view that goes on without this member, while too few of its holders are known to have it.
+  const std::optional<GroupView>& parting() const { return parting_; }
 
   struct Send {
     std::string to;
@@ -145,10 +150,13 @@ class Views : public ViewSource {
   void Advance(absl::Time now);
   void ProposeValue(absl::Time now);
   bool AllLivingPromised() const;
-  bool IsQuorum(const std::set<MemberId>& agreed) const;
+  bool IsQuorum(const GroupView& view, const std::set<MemberId>& agreed) const;
   absl::Time TakeoverTime() const;  // When a frozen member no longer waits for an older one.
   bool HasWish() const;
   void Fence();  // And gives up what it proposed.
+  void Part(const GroupView& next, absl::Time now);
+  void TellParting(absl::Time now);
+  void HearWhileParting(const GroupMember& from, uint64_t number);
   bool Loses(const GroupView& other) const;
   void SendTo(const GroupMember& to, ViewMessage message, absl::Time now);
   bool Recently(const std::string& what, absl::Time now);
@@ -162,6 +170,9 @@ class Views : public ViewSource {
   std::optional<GroupView> accepted_view_;
   std::optional<ViewMessage> held_;  // A planned prepare that waits for its step.
   std::optional<Proposal> proposal_;
+  std::optional<GroupView> parting_;
+  std::set<MemberId> reached_;  // Its holders who have it,
+  absl::Time tell_again_;       // and when the others are told again.
   uint32_t round_ = 0;
   std::set<MemberId> ready_;    // Learners who say that they have caught up.
   std::set<MemberId> leavers_;  // Members who asked to go.

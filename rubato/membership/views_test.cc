@@ -272,6 +272,28 @@ TEST(ViewsTest, WhoLeavesWaitsForTheEndOfTheStep) {
   EXPECT_TRUE(assembly[1].fenced());
 }
 
+// Where a step takes as long as the patience for its end, nobody waits for a second one.
+TEST(ViewsTest, WhoLeavesWaitsForNoSecondLongStep) {
+  Assembly assembly(3);
+  const auto finish = [&](int64_t step, bool working) {
+    for (int i = 0; i < 3; ++i) {
+      assembly[i].SetProgress(
+          {.finished = step, .applied = step, .voted = step, .working = working}, assembly.now);
+    }
+  };
+  for (int64_t step = 0; step < 3; ++step) {
+    finish(step, true);
+    assembly.RunFor(absl::Seconds(4));
+  }
+  assembly[1].SetLeaving();
+  assembly.RunFor(absl::Milliseconds(500));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(assembly[i].frozen()) << i;
+  finish(3, false);
+  assembly.RunFor(absl::Milliseconds(100));
+  EXPECT_TRUE(assembly[1].fenced());
+  EXPECT_EQ(assembly[0].view().step, 3);
+}
+
 // Whoever proposes may be a step behind the others: nobody lets go in the midst of a step for that.
 TEST(ViewsTest, WhoLeavesInterruptsNobodyWhoIsAhead) {
   Assembly assembly(3);
@@ -304,6 +326,44 @@ TEST(ViewsTest, WhoLeavesInterruptsNobodyWhoIsAhead) {
   }
   EXPECT_EQ(assembly[0].view().step, step - 1);
   EXPECT_EQ(assembly[0].view().size(), 2);
+}
+
+// The oldest decides a view without itself, and its word of that is lost: the other, who is no
+// majority of the old view, would wait for ever, were the oldest not to say it again before it
+// goes.
+TEST(ViewsTest, WhoIsOutSaysSoUntilItIsHeard) {
+  Assembly assembly(2);
+  assembly[0].SetProgress({.finished = 4, .applied = 4, .voted = 4}, assembly.now);
+  assembly[1].SetProgress({.finished = 5, .applied = 5, .voted = 5}, assembly.now);
+  assembly[1].Complain();
+  assembly[1].Tick(assembly.now);
+  for (int i = 0; i < 6; ++i) assembly.Deliver({ViewMessage::Kind::kDecide});
+  ASSERT_TRUE(assembly[0].parting().has_value()) << "it lacks the step that the other has applied";
+  EXPECT_TRUE(assembly[0].frozen());
+  EXPECT_FALSE(assembly[0].fenced()) << "nobody else knows";
+  EXPECT_EQ(assembly[1].view().number, 1u);
+  assembly.RunFor(absl::Milliseconds(200));
+  EXPECT_EQ(Plain(assembly[1].view()), ViewOf(2, {1}, 1, 5)) << assembly[1].view().ToString();
+  EXPECT_TRUE(assembly[0].fenced());
+}
+
+// One of those who go on is not enough where two of them must agree on the next view.
+TEST(ViewsTest, WhoIsOutIsHeardByAMajorityOfTheNextView) {
+  Assembly assembly(4);
+  for (int i : {2, 3}) {
+    assembly[i].SetProgress({.finished = 1, .applied = 1, .voted = 1}, assembly.now);
+  }
+  assembly[2].Complain();
+  assembly[2].Tick(assembly.now);
+  while (!assembly[0].parting()) ASSERT_TRUE(assembly.Deliver());
+  assembly.down.insert(2);
+  assembly.RunFor(absl::Milliseconds(200));
+  EXPECT_EQ(Plain(assembly[3].view()), ViewOf(2, {2, 3}, 2, 1)) << assembly[3].view().ToString();
+  EXPECT_TRUE(assembly[0].parting()) << "3 is no majority without 2, the oldest that goes on";
+  assembly.down.erase(2);
+  assembly.RunFor(absl::Milliseconds(200));
+  EXPECT_EQ(assembly[2].view(), assembly[3].view());
+  for (int i : {0, 1}) EXPECT_TRUE(assembly[i].fenced()) << i;
 }
 
 // A holder that applied a step alone and missed the change cannot go on as if nothing happened.

@@ -73,6 +73,10 @@ class Peer {
   bool holder() const { return member() && view().Holds(self().id); }
   bool frozen() const { return views_->frozen(); }
   bool fenced() const { return views_->fenced() || swim_.declared_gone(); }
+  // See Views::parting; null if there is none.
+  const GroupView* parting() const {
+    return agreed_ != nullptr && agreed_->parting() ? &*agreed_->parting() : nullptr;
+  }
   const StepGate& steps() const { return steps_; }
   const Swim& swim() const { return swim_; }
 

@@ -168,6 +168,9 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   group.quorum = job.allreduce.quorum == "any" ? Quorum::kAny : Quorum::kMajority;
   group.wire = WireOf(job.allreduce.wire);
   group.microbatches = microbatches_;
+  // What leaves this loop is committed(). Who chose to train on while one worker lives shall not
+  // have to copy the state from one of few.
+  group.early_apply = control_ != nullptr || group.quorum == Quorum::kMajority;
   group.verdict_timeout = absl::Seconds(1);
   group.state = replica_->State();
   group.apply = [this] { replica_->Apply(); };
@@ -239,7 +242,9 @@ absl::StatusOr<int> GroupLoop::Run() {
     RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, TakeStep());
     left = outcome == Outcome::kLeft;
     if (left) break;
-    if (control_ || !TrainedAlone()) continue;
+    const Ending ending = control_ ? Ending::kGoOn : EndingOf(StandingAlone());
+    if (ending == Ending::kStopped) break;
+    if (ending == Ending::kGoOn) continue;
     RUBATO_RETURN_IF_ERROR(FinishAlone());
     trainer_.OnTrainEnd();
     return kRoleDone;
@@ -286,6 +291,12 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   bool applied = false;
   if (summed.ok()) {
     RUBATO_ASSIGN_OR_RETURN(applied, Commit());
+  }
+  if (applied && *training && replica_->overflowed()) {
+    SayFailed(absl::OutOfRangeError(
+        "the sum of all gradients has an infinity in it, where none of them has; with "
+        "`allreduce: {wire: fp16}` it must stay below 65504: try bf16, or a smaller batch_size"));
+    return Outcome::kGoOn;
   }
   if (applied && *training && quota_.size() > 0) WatchPace();
   if (applied) return Outcome::kGoOn;
@@ -368,6 +379,10 @@ void GroupLoop::Compute(const StepPlan& plan) {
     for (int i = 0; i < quota_.size(); ++i) canonical_->Add(replica_->Gradient());
   }
   replica_->Vote(Replica::kFailed);
+  SayFailed(status);
+}
+
+void GroupLoop::SayFailed(const absl::Status& status) {
   std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
                std::string(status.message()).c_str());
   if (control_) control_->Fail({.error = std::string(status.message())});

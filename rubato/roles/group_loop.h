@@ -28,6 +28,7 @@
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
 #include "rubato/ring/straggler.h"
+#include "rubato/roles/ending_alone.h"
 #include "rubato/roles/gradient_stream.h"
 #include "rubato/roles/group_evaluator.h"
 #include "rubato/roles/loss_mean.h"
@@ -85,6 +86,8 @@ class GroupLoop {
   void TellProgress();
   absl::StatusOr<bool> TrainingNext();
   void Compute(const StepPlan& plan);
+  // To whoever reads the log, and to the master, who counts; the step begins again.
+  void SayFailed(const absl::Status& status);
   // Sums what this worker has computed and voted with what the others have.
   absl::Status Sum(bool training);
   absl::Status SumVotes(bool last);  // `last`: nothing else of the step is summed after them.
@@ -97,8 +100,8 @@ class GroupLoop {
   void Rest();
   void StopEvaluating();
   absl::StatusOr<bool> Commit();
-  // Without a master: whether all is trained and nobody can undo it; then each keeps its result.
-  bool TrainedAlone() const;
+  // Without a master.
+  LoneStanding StandingAlone() const;
   absl::Status FinishAlone();
   absl::StatusOr<int> StopAlone(bool left);
   void Enter(Activity activity);

@@ -10,15 +10,17 @@
 namespace rubato {
 namespace {
 
-constexpr absl::Duration kGone = absl::Seconds(3);  // So long alone after the last step.
 constexpr absl::Duration kSayAgain = absl::Seconds(5);
 
 }  // namespace
 
-bool GroupLoop::TrainedAlone() const {
-  if (replica_->phase() != Replica::Phase::kEnded || marks_.empty()) return false;
-  // The last step is known to stay one step later; if the others have gone meanwhile, they knew.
-  return marks_.front().steps == replica_->steps() || options_.clock->Now() - seen_ > kGone;
+LoneStanding GroupLoop::StandingAlone() const {
+  return {.trained = replica_->phase() == Replica::Phase::kEnded,
+          .known = !marks_.empty() && marks_.front().steps == replica_->steps(),
+          .learning = group_->learning(),
+          .step = group_->step(),
+          .committed = group_->committed(),
+          .alone = options_.clock->Now() - seen_};
 }
 
 absl::Status GroupLoop::FinishAlone() {
@@ -48,8 +50,11 @@ absl::StatusOr<int> GroupLoop::StopAlone(bool left) {
                  static_cast<int>(replica_->steps()));
     return kRoleStopped;
   }
-  const bool holds = group_ != nullptr && !group_->learning() && replica_->steps() > 0;
-  if (!holds) return kRoleStopped;
+  const bool holds = group_ != nullptr && MayKeep(StandingAlone()) && replica_->steps() > 0;
+  if (!holds) {
+    std::fprintf(stderr, "stopped with nothing to keep\n");
+    return kRoleStopped;
+  }
   saver_.Drop();
   RUBATO_RETURN_IF_ERROR(own_->Save(*replica_));
   std::fprintf(stderr,

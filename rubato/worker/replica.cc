@@ -57,7 +57,9 @@ void Replica::Add(absl::Span<const float> gradient, int64_t rows, int64_t positi
 }
 
 void Replica::Apply() {
-  if (counters_.phase == Phase::kTraining && sum_[kFailed] == 0) ApplyTraining();
+  const bool trains = counters_.phase == Phase::kTraining && sum_[kFailed] == 0;
+  overflowed_ = trains && sum_[kRows] > 0 && !AllFinite(Gradient());
+  if (trains && !overflowed_) ApplyTraining();
   if (sum_[kRest] > 0) {
     counters_.phase = Phase::kEnded;
   } else if (counters_.phase == Phase::kPaused && sum_[kResume] > 0) {

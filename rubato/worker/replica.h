@@ -69,8 +69,11 @@ class Replica {
   absl::Span<float> Votes() { return Sum().subspan(0, kFields); }
   absl::Span<float> Gradient() { return Sum().subspan(kFields); }
 
-  // Applies what was summed. A step in which somebody failed changes nothing.
+  // Applies what was summed. A step in which somebody failed changes nothing, nor does one whose
+  // sum is not finite: 16 bits on the wire hold less than those of who added to it.
   void Apply();
+  // Whether the last step applied was such a sum; the same at everybody.
+  bool overflowed() const { return overflowed_; }
   // Mean loss of the last step applied.
   double loss() const { return loss_; }
 
@@ -112,6 +115,7 @@ class Replica {
   Counters counters_;
   std::vector<float> sum_;  // kFields counts and votes, then the gradient.
   double loss_ = 0;
+  bool overflowed_ = false;
 };
 
 // The weights alone of what Replica::Encode() wrote. DATA_LOSS if the bytes are damaged.

@@ -83,6 +83,22 @@ TEST(ReplicaTest, AFailedStepChangesNothing) {
   EXPECT_EQ(replica.Checksum(), before);
 }
 
+// 16 bits on the wire overflow where every part was sound.
+TEST(ReplicaTest, AnInfiniteSumChangesNothing) {
+  Replica replica = Small();
+  const uint64_t before = replica.Checksum();
+  replica.BeginStep();
+  replica.Add(std::vector<float>{1, 1}, 4, 4, 1);
+  replica.Gradient()[1] = std::numeric_limits<float>::infinity();
+  replica.Apply();
+  EXPECT_TRUE(replica.overflowed());
+  EXPECT_EQ(replica.steps(), 0);
+  EXPECT_EQ(replica.Checksum(), before);
+  Train(replica, 1);
+  EXPECT_FALSE(replica.overflowed());
+  EXPECT_EQ(replica.steps(), 1);
+}
+
 TEST(ReplicaTest, NoticesRecordsMissingOrDoubled) {
   Replica replica = Small();
   replica.BeginStep();

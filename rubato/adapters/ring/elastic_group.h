@@ -68,9 +68,8 @@ struct GroupOptions {
   // that all have it shows in the next step's, which is when committed() moves on. Saves a round of
   // messages and the wait for the slowest. The price: a death at that very moment parts those who
   // have applied the step from those who lack it, and the fewer of them copy the state anew; so
-  // nobody may end training, or show it to the world, before committed() says so. Needs
-  // AllreduceLast; the same for all. Simulated, but not for use yet: docs/design/0004-allreduce.md
-  // says what is still to be done.
+  // nobody may end training, or show it to the world, before committed() says so, which takes a
+  // step more. Needs AllreduceLast; the same for all. docs/design/0004-allreduce.md has the proof.
   bool early_apply = false;
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
@@ -140,8 +139,9 @@ class ElasticGroup {
   // wait longer, or give up and start from a checkpoint.
   virtual absl::StatusOr<bool> Commit() = 0;
 
-  // The last step that Commit applied here; any later view begins at it or after, unless
-  // committed() is still behind.
+  // The last step in the state here; any later view begins at it or after, unless committed() is
+  // still behind. While learning() it is that of the state to be replaced, which is committed too;
+  // -1: there is none.
   virtual int64_t step() const = 0;
   // The last step that can no longer be undone, even by a member that only takes part and has yet
   // to copy the state: what may be written to a checkpoint or a ledger.

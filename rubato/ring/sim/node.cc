@@ -60,10 +60,12 @@ void RingNode::Begin(std::vector<std::string> seeds) {
   history_.clear();
   confirmed_ = believed_ = -1;
   unconfirmed_.clear();
+  finished_in_.clear();
   work_.reset();
   parts_.clear();
   early_votes_.clear();
   snapshots_.clear();
+  askers_.clear();
   sink_.reset();
   log_.clear();
   seeds_ = std::move(seeds);
@@ -128,7 +130,8 @@ void RingNode::Receive(const Bulk& bulk) {
   } else {
     StateChunk chunk = std::get<StateChunk>(bulk.body);
     if (rng_.Chance(0.02) && !chunk.bytes.empty()) chunk.bytes[0] ^= 1;  // Bits do flip.
-    if (bulk.from == source_) TakeChunk(chunk);
+    // One that is damaged is asked for again.
+    if (bulk.from == source_ && sink_) sink_->Take(chunk).IgnoreError();
   }
   Settle();
 }
@@ -180,6 +183,7 @@ void RingNode::Handle(const Peer::Event& event) {
     case Peer::Event::Kind::kView:
       return EnterView(event);
     case Peer::Event::Kind::kFenced:
+      if (leaving_ && event.view.size() == 1) wires_.Gone(life());
       if (leaving_) return Die();
       return Join(seeds_);
   }
@@ -207,6 +211,8 @@ void RingNode::EnterView(const Peer::Event& event) {
   if (decided && peer_->steps().learning()) {
     log_[event.view.step] = {working_view_, work_->sum};
   }
+  if (decided) finished_in_[event.view.step] = working_view_;
+  if (event.verdict == Verdict::kCopy) finished_in_.clear();  // The group's may be others.
   work_.reset();
   std::erase_if(parts_, [&](const auto& part) {
     return std::get<0>(part.first) < FenceOf(event.view.number);
@@ -219,8 +225,8 @@ void RingNode::EnterView(const Peer::Event& event) {
   std::erase_if(snapshots_, [&](const auto& entry) {
     return !event.view.Contains(entry.first) || event.view.Holds(entry.first);
   });
-  const bool source_left = sink_ && !event.view.Holds(source_);
-  if (event.verdict == Verdict::kCopy || (peer_->steps().learning() && source_left)) StartCopy();
+  const bool copies = sink_ && event.view.Holds(source_);
+  if (event.verdict == Verdict::kCopy || (peer_->steps().learning() && !copies)) StartCopy();
   // The first barrier of the view.
   if (wires_.memory() != nullptr) {
     Soon([this] { wires_.memory()->Mark({mark_, 0}, life()); });
@@ -230,19 +236,42 @@ void RingNode::EnterView(const Peer::Event& event) {
 
 void RingNode::ServeState(MemberId learner, const StateRequest& request) {
   if (!peer_->holder() || RankOf(learner) < 0) return;
-  std::unique_ptr<StateSource>& snapshot = snapshots_[learner];
+  const std::unique_ptr<StateSource>& snapshot = snapshots_[learner];
   if (!snapshot || snapshot->step() < request.min_step) {
-    std::string bytes;
-    ByteWriter(bytes).Put(weights_);
-    snapshot = std::make_unique<StateSource>(peer_->steps().finished(), bytes, kChunkBytes);
+    askers_[learner] = {mark_, request};
+    return;
   }
   absl::StatusOr<StateChunk> chunk = snapshot->Serve(request);
   if (chunk.ok()) SendTo(RankOf(learner), *std::move(chunk));
 }
 
+void RingNode::ServeAskers() {
+  for (const auto& [learner, asked] : std::exchange(askers_, {})) {
+    const auto& [mark, request] = asked;
+    const int64_t step = peer_->steps().finished();
+    if (mark != mark_ || !peer_->holder() || step < request.min_step) continue;
+    std::string bytes;
+    ByteWriter(bytes).Put(weights_);
+    snapshots_[learner] = std::make_unique<StateSource>(step, bytes, kChunkBytes);
+    ServeState(learner, request);
+  }
+}
+
 void RingNode::StartStep() {
   const int64_t step = peer_->steps().finished() + 1;
   const GroupView& view = peer_->view();
+  ServeAskers();
+  if (peer_->steps().learning() && UseSnapshot()) {
+    // Loading takes a while, in which the view may end; the peer is told then, and the step begins.
+    Soon(
+        [this, epoch = epoch_, number = view.number, step] {
+          peer_->CatchUp(number, step - 1, wires_.now());
+          if (epoch == epoch_) StartStep();
+          Settle();
+        },
+        absl::Milliseconds(10));
+    return;
+  }
   if (!peer_->StartStep(view.number, step, wires_.now())) return;
   working_view_ = view;
   work_.emplace();
@@ -278,8 +307,8 @@ void RingNode::Compute() {
   if (wires_.memory() != nullptr) Pledge();
 }
 
-void RingNode::Soon(std::function<void()> what) {
-  const absl::Duration delay = absl::Milliseconds(rng_.Exponential(2));
+void RingNode::Soon(std::function<void()> what, absl::Duration mean) {
+  const absl::Duration delay = mean * rng_.Exponential(1);
   wires_.After(index_, delay, [this, me = life(), what = std::move(what)] {
     if (life() == me) what();
   });
@@ -391,9 +420,10 @@ void RingNode::FinishStep() {
   if (!peer_->FinishStep(number, step, wires_.now())) return;
   if (!wires_.applies_early() || wires_.loop_bug() == RingBug::kBelieveEarly) Confirm(step);
   work_.reset();
+  finished_in_[step] = view;
+  if (finished_in_.size() > 64) finished_in_.erase(finished_in_.begin());
   if (learning) {
     log_[step] = {view, sum};
-    UseSnapshot();
   } else {
     Apply(view, step, sum);
   }
@@ -441,23 +471,20 @@ void RingNode::AskForState() {
   });
 }
 
-void RingNode::TakeChunk(const StateChunk& chunk) {
-  if (sink_ && sink_->Take(chunk).ok()) UseSnapshot();
-}
-
-void RingNode::UseSnapshot() {
-  if (!sink_ || !sink_->complete() || sink_->step() > peer_->steps().finished()) return;
+bool RingNode::UseSnapshot() {
+  if (!sink_ || !sink_->complete() || sink_->step() > peer_->steps().finished()) return false;
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
   history_[sink_->step()] = weights_;
-  const auto copied = log_.find(sink_->step());
-  if (copied != log_.end()) unconfirmed_[sink_->step()] = {copied->second.first, weights_};
+  const auto finished = finished_in_.find(sink_->step());
+  if (finished != finished_in_.end()) unconfirmed_[sink_->step()] = {finished->second, weights_};
   for (const auto& [step, entry] : log_) {
     if (step > sink_->step()) Apply(entry.first, step, entry.second);
   }
   sink_.reset();
   log_.clear();
-  peer_->CatchUp(peer_->view().number, peer_->steps().finished(), wires_.now());
+  Confirm(confirmed_);
+  return true;
 }
 
 void RingNode::SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body) {

@@ -90,6 +90,8 @@ class Wires {
   virtual RingBug loop_bug() const = 0;
   // Wakes the members of `view` that wait for something in memory, sooner or later.
   virtual void Wake(const GroupView& view) = 0;
+  // This life has ended, and with it the state: nobody else was there.
+  virtual void Gone(MemberId life) = 0;
 };
 
 // A node's step under way.
@@ -145,15 +147,16 @@ class RingNode {
   void Apply(const GroupView& view, int64_t step, const Sum& sum);
   void FinishStep();
   void Pledge();
-  // One of several writes to memory, a moment later.
-  void Soon(std::function<void()> what);
+  // One of several writes to memory, or what takes a while, a moment later.
+  void Soon(std::function<void()> what, absl::Duration mean = absl::Milliseconds(2));
   void AskAgain();
   SharedMemory::Ballot ballot() const { return {working_view_.Mark(), work_->step}; }
   void StartCopy();
   void AskForState();
-  void TakeChunk(const StateChunk& chunk);
-  void UseSnapshot();
+  // Between two steps: whether the state was there, and is now that after the last one.
+  bool UseSnapshot();
   void ServeState(MemberId learner, const StateRequest& request);
+  void ServeAskers();  // Between two steps.
   void ArmTimer();
   void SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body);
   int RankOf(MemberId member) const { return peer_->view().RankOf(member); }
@@ -173,6 +176,7 @@ class RingNode {
 
   Weights weights_ = 0;
   std::map<int64_t, Weights> history_;
+  std::map<int64_t, GroupView> finished_in_;  // Of the last steps that this life took part in.
   int64_t confirmed_ = -1;
   std::map<int64_t, std::pair<GroupView, Weights>> unconfirmed_;  // Applied since.
   int64_t believed_ = -1;
@@ -183,7 +187,8 @@ class RingNode {
   std::map<std::tuple<uint64_t, uint64_t, int64_t, MemberId, int>, Sum> parts_;
   std::vector<std::tuple<MemberId, uint64_t, Vote>> early_votes_;  // With the mark of the view.
 
-  std::map<MemberId, std::unique_ptr<StateSource>> snapshots_;  // By learner.
+  std::map<MemberId, std::unique_ptr<StateSource>> snapshots_;    // By learner.
+  std::map<MemberId, std::pair<uint64_t, StateRequest>> askers_;  // With the mark of the view.
   std::optional<StateSink> sink_;
   MemberId source_;
   uint64_t copies_ = 0;  // Begun so far: timers of earlier ones do nothing.

@@ -1,6 +1,7 @@
-// ring_sim [SEEDS [FIRST [BUG [majority | any | master]]]]: runs that many simulated groups, every
-// second one with shared memory and every fourth with steps applied early, prints one line of JSON,
-// and exits 1 at the first seed whose run breaks a rule.
+// ring_sim [SEEDS [FIRST [BUG [majority | any | master [PLANE]]]]]: runs that many simulated
+// groups, prints one line of JSON, and exits 1 at the first seed whose run breaks a rule. Every
+// second one has shared memory and every fourth applies steps early, unless PLANE names one for
+// all: "shared", "votes" (over connections, with votes of their own) or "early".
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,14 +20,18 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "ring_sim: no mode \"%s\"; majority, any or master\n", mode);
     return 2;
   }
+  const char* plane = argc > 5 ? argv[5] : "";
+  const auto planned = [&](const char* name, bool by_seed) {
+    return *plane == '\0' ? by_seed : std::strcmp(plane, name) == 0;
+  };
   int64_t committed = 0, views = 0, events = 0, lost = 0, restarts = 0;
   double slowest_s = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     rubato::RingWorld world({.seed = seed,
                              .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
                              .master = master,
-                             .shared_memory = seed % 2 == 1,
-                             .early_apply = seed % 4 == 2,
+                             .shared_memory = planned("shared", seed % 2 == 1),
+                             .early_apply = planned("early", seed % 4 == 2),
                              .bug = static_cast<rubato::RingBug>(bug)});
     const rubato::RingWorldResult result = world.Run();
     if (!result.violation.empty()) {

@@ -63,6 +63,7 @@ struct Planted {
   bool master;
   bool shared_memory = false;
   bool early_apply = false;
+  bool tells_once = false;  // Nobody is wrong by it, but some never go on.
 };
 class RingBugTest : public testing::TestWithParam<Planted> {};
 
@@ -72,10 +73,11 @@ TEST_P(RingBugTest, IsCaught) {
                                               .master = GetParam().master,
                                               .shared_memory = GetParam().shared_memory,
                                               .early_apply = GetParam().early_apply,
+                                              .tells_once = GetParam().tells_once,
                                               .bug = GetParam().bug})
                                        .Run();
-    if (result.violation.empty() || result.violation.find("agreement") != std::string::npos)
-      continue;
+    const bool stalls = result.violation.find("agreement") != std::string::npos;
+    if (result.violation.empty() || stalls != GetParam().tells_once) continue;
     RecordProperty("seed", static_cast<int>(seed));
     RecordProperty("violation", result.violation);
     std::printf("seed %d: %s\n", static_cast<int>(seed), result.violation.c_str());
@@ -94,7 +96,9 @@ INSTANTIATE_TEST_SUITE_P(Agreed, RingBugTest,
                                          Planted{RingBug::kAskedAgain, false, true},
                                          Planted{RingBug::kAskedAgain, false},
                                          Planted{RingBug::kBelieveEarly, false, false, true},
-                                         Planted{RingBug::kStayAhead, false, false, true}));
+                                         Planted{RingBug::kStayAhead, false, false, true},
+                                         Planted{RingBug::kNone, false, false, false, true},
+                                         Planted{RingBug::kNone, false, false, true, true}));
 INSTANTIATE_TEST_SUITE_P(Issued, RingBugTest,
                          testing::Values(Planted{RingBug::kNoFencing, true},
                                          Planted{RingBug::kRankByAddress, true},

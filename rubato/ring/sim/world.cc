@@ -22,6 +22,7 @@ PeerOptions MakePeerOptions(const RingWorldOptions& options) {
   peer.views.quorum = options.quorum;
   peer.views.patience = absl::Seconds(2);
   peer.views.bug = PeerBug(options.bug);
+  peer.views.tells_once = options.tells_once;
   peer.issued = options.master;
   return peer;
 }
@@ -256,6 +257,7 @@ void RingWorld::CauseDeath(int node) {
   const MemberId dead = nodes_[node]->life();
   const bool proven = rng_.Chance(0.5);
   nodes_[node]->Die();
+  gone_.insert(dead);
   paused_until_[node] = absl::InfinitePast();
   // Closed sockets: those that are connected notice at once, some with proof.
   for (size_t i = 0; i < nodes_.size(); ++i) {
@@ -329,7 +331,10 @@ bool RingWorld::QuorumLost(int without) const {
   }
   std::vector<const GroupView*> views;
   for (const auto& node : nodes_) {
-    if (node->up() && node->peer().member()) views.push_back(&node->peer().view());
+    if (!node->up() || !node->peer().member()) continue;
+    views.push_back(&node->peer().view());
+    // Decided, though perhaps none of it lived to hear so.
+    if (node->peer().parting() != nullptr) views.push_back(node->peer().parting());
   }
   if (!checker_.views().empty()) views.push_back(&checker_.views().rbegin()->second);
   return views.empty() || std::any_of(views.begin(), views.end(), [&](const GroupView* view) {
@@ -337,15 +342,22 @@ bool RingWorld::QuorumLost(int without) const {
          });
 }
 
+// Where a majority must agree, whoever fell out or left without dying counts as there: it may do so
+// only when the others have what they need to go on.
 bool RingWorld::TooFewHold(const GroupView& view, int without) const {
-  std::set<MemberId> alive;
-  for (int i = 0; i < static_cast<int>(nodes_.size()); ++i) {
-    const RingNode& node = *nodes_[i];
-    const bool lives = i != without && node.up() && !node.peer().fenced();
-    if (lives && view.Holds(node.life())) alive.insert(node.life());
-  }
   const bool one_is_enough = options_.master || options_.quorum == Quorum::kAny;
-  return one_is_enough ? alive.empty() : !view.IsMajority(alive);
+  const MemberId dying = without < 0 ? MemberId() : nodes_[without]->life();
+  std::set<MemberId> there, lives;
+  for (int rank = 0; rank < view.holders; ++rank) {
+    const MemberId holder = view.members[rank].id;
+    if (holder != dying && !gone_.contains(holder)) there.insert(holder);
+  }
+  for (const auto& node : nodes_) {
+    if (node->up() && !node->peer().fenced() && there.contains(node->life())) {
+      lives.insert(node->life());
+    }
+  }
+  return one_is_enough ? lives.empty() : !view.IsMajority(there);
 }
 
 }  // namespace rubato

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <queue>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct RingWorldOptions {
                                // restarted like the rest.
   bool shared_memory = false;  // In place of connections: votes ride in the reduction.
   bool early_apply = false;    // Over connections, votes come with the next reduction.
+  bool tells_once = false;     // A planted bug: see ViewOptions.
   RingBug bug = RingBug::kNone;
 };
 
@@ -64,6 +66,7 @@ class RingWorld : public Wires {
   bool applies_early() const override { return options_.early_apply && !options_.shared_memory; }
   RingBug loop_bug() const override { return options_.bug; }
   void Wake(const GroupView& view) override;
+  void Gone(MemberId life) override { gone_.insert(life); }
 
  private:
   struct Event {
@@ -107,6 +110,7 @@ class RingWorld : public Wires {
   int64_t events_ = 0;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> queue_;
   std::vector<std::unique_ptr<RingNode>> nodes_;
+  std::set<MemberId> gone_;  // Lives that ended in the middle of things, and what they held.
   std::unique_ptr<ViewAuthority> authority_;  // Null while the master is down.
   std::vector<GroupView> journal_;
   absl::Time master_wake_ = absl::InfiniteFuture();
