@@ -208,13 +208,15 @@ TEST(InitLabelTest, AStrangeLabelIsABadRow) {
   const CommandResult result =
       RunRubato({"init", "--data", "clicks.csv", "--label", "bought"}, folder.path());
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err, HasSubstr("label 'bought': 30 of 300 rows have none, and are bad rows"));
+  EXPECT_THAT(result.err,
+              HasSubstr("label 'bought': 30 of 300 rows have none; data.bad_rows: skip"));
   EXPECT_THAT(ReadText(folder.path() + "/features.yaml"), HasSubstr("negative: [\"no\"]"));
-  const CommandResult strict =
-      RunRubato({"train", "job.yaml", "--job-dir", folder.path() + "/strict"}, folder.path());
+  const CommandResult strict = RunRubato(
+      {"train", "job.yaml", "--set", "data.bad_rows=fail", "--job-dir", folder.path() + "/strict"},
+      folder.path());
   EXPECT_EQ(strict.exit_code, 1) << strict.err;
   EXPECT_THAT(strict.err, HasSubstr("column 'bought', 'NA', is not a label"));
-  TrainingJob lenient(folder.path(), {"job.yaml", "--set", "data.bad_rows=skip"});
+  TrainingJob lenient(folder.path(), {"job.yaml"});
   const CommandResult trained = lenient.Wait();
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_EQ(lenient.Summary()["bad_rows"], 30);

@@ -235,8 +235,7 @@ TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
     std::filesystem::permissions(file, std::filesystem::perms(0600));
   }
   Worker founder(folder, "founder", words("founder", secret));
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.err();
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong)) << founder.err();
   const auto join = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--join", founder.Address()});
     return words;
@@ -256,8 +255,7 @@ TEST(JoinTest, APortThatIsTakenLeavesNothingBehind) {
   ScratchFolder folder;
   const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
   Worker founder(folder, "founder", job);
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.err();
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong)) << founder.err();
   const std::string directory = folder.path() + "/second";
   const CommandResult result =
       RunRubato({"worker", "--job", job, "--job-dir", directory, "--listen", founder.Address()},

@@ -58,6 +58,10 @@ std::string JobText(const JobSpec& spec) {
   }
   absl::StrAppend(&text, "  format: ", data.format, "\n");
   if (!data.header) absl::StrAppend(&text, "  header: false\n");
+  if (data.bad_rows != DataSpec().bad_rows) {
+    absl::StrAppend(&text, "  bad_rows: ", data.bad_rows, "\n  bad_rows_max: ", data.bad_rows_max,
+                    "\n");
+  }
   absl::StrAppend(&text, "batch_size: ", spec.batch_size, "\nepochs: ", spec.epochs,
                   "\noptimizer: {name: ", spec.optimizer.name,
                   ", learning_rate: ", spec.optimizer.learning_rate, "}\n");
@@ -85,15 +89,10 @@ std::string NameFor(const std::string& path) {
   return name.empty() ? "job" : name;
 }
 
-// Rows that training will stop at, unless it is told to leave them out.
-std::string MissingLabels(const Analysis& analysis, const std::string& label) {
+// Training would stop at rows without a label.
+int64_t RowsWithout(const Analysis& analysis, const std::string& label) {
   const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
-  const auto missing =
-      analysis.stats[static_cast<size_t>(found - analysis.columns.begin())].missing();
-  if (missing == 0) return "";
-  return absl::StrCat("label '", label, "': ", missing, " of ", analysis.rows,
-                      " rows have none, and are bad rows: data.bad_rows: skip leaves out up to ",
-                      "data.bad_rows_max of them\n");
+  return analysis.stats[static_cast<size_t>(found - analysis.columns.begin())].missing();
 }
 
 absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
@@ -122,7 +121,6 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   RUBATO_RETURN_IF_ERROR(features.status());
   if (flags.label.empty()) console.err << "label: '" << label << "'; --label names another\n";
   console.err << ProposalText(notes);
-  console.err << MissingLabels(analysis, label);
   if (features->positive.size() > 1) {
     console.err << "label '" << label << "': " << absl::StrJoin(features->positive, ", ")
                 << " count as a yes, the others as a no; features.yaml says so\n";
@@ -132,6 +130,12 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   spec.name = NameFor(flags.data[0]);
   spec.model = flags.model;
   spec.data = data;
+  if (const int64_t unlabelled = RowsWithout(analysis, label); unlabelled > 0) {
+    spec.data.bad_rows = "skip";
+    spec.data.bad_rows_max += 2 * unlabelled;  // The validation files have some, too.
+    console.err << "label '" << label << "': " << unlabelled << " of " << analysis.rows
+                << " rows have none; data.bad_rows: skip leaves them out\n";
+  }
   ChooseRecipe(analysis.rows, &spec);
   const std::string text = JobText(spec);
   RUBATO_RETURN_IF_ERROR(MakeDirectories(flags.out));
