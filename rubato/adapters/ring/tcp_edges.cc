@@ -112,6 +112,11 @@ void TcpEdges::Arrive(MemberId member, MemberId to, Fd socket) {
 }
 
 absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
+  // In a new life nobody listens any more to what was connected in the old one.
+  if (self != self_) {
+    out_.clear();
+    in_.clear();
+  }
   view_ = view;
   rank_ = rank;
   self_ = self;
