@@ -70,6 +70,33 @@ TEST(AllreduceTest, TrainsAndTellsTheWholeStory) {
   EXPECT_TRUE(std::filesystem::exists(training.job_dir() + "/checkpoints/1/manifest.json"));
 }
 
+// The recipe of click models: where there is no more gain the rate falls, training ends at the
+// second stall in a row, and the best version is the job's model.
+TEST(AllreduceTest, LowersTheRateAndKeepsTheBest) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(
+      folder, 640,
+      "workers: {max: 2}\nepochs: 300\n"
+      "evaluate: {every_steps: 20, lower_rate: 0.1, stop_after_stalls: 2, keep_best: true, "
+      "metric: accuracy}\ncheckpoint: {keep: 1}\n");
+  TrainingJob training(folder.path(), {job, "--json"});
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto summary = nlohmann::json::parse(result.out);
+  ExpectEveryRecordOnce(summary);
+  EXPECT_LT(summary["steps"].get<int64_t>(), 300 * 20);
+  double best = 0;
+  for (const auto& evaluation : summary["evaluations"]) {
+    best = std::max(best, evaluation["metrics"]["accuracy"].get<double>());
+  }
+  EXPECT_EQ(summary["metrics"]["accuracy"].get<double>(), best);
+  // What was kept is what was evaluated, though training went on after it.
+  const CommandResult again = RunRubato({"evaluate", training.job_dir(), "--json"}, folder.path());
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NEAR(nlohmann::json::parse(again.out)["metrics"]["loss"].get<double>(),
+              summary["metrics"]["loss"].get<double>(), 1e-6);
+}
+
 class AllreduceRecoveryTest : public testing::Test {
  protected:
   void Start(const std::string& extra) {

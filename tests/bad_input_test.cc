@@ -147,7 +147,7 @@ TEST(BadModelTest, WhatNeedsServersIsRefusedWithoutThem) {
                                               "--job-dir", folder.path() + "/job"};
   for (const char* option :
        {"model_options.l2=0.01", "model_options.wide_ftrl=0.1", "model_options.batch_norm=true",
-        "evaluate.keep_best=true", "evaluate.lower_rate=0.1", "max_inflight=0"}) {
+        "evaluate.every=9s", "max_inflight=0"}) {
     std::vector<std::string> command = allreduce;
     command.insert(command.end(), {"--set", option});
     const CommandResult result = RunRubato(command, folder.path());

@@ -164,6 +164,76 @@ TEST(InitLabelTest, IsTheSameForAnalyze) {
   EXPECT_EQ(proposed(bare.out.c_str())["label"], "click");
 }
 
+// Names that are not UTF-8, as of old spreadsheets, are JSON all the same: columns as they are
+// quoted in messages, paths with replacement characters.
+TEST(InitTellsTest, NamesOfAnyBytesInJson) {
+  ScratchFolder folder;
+  std::string rows = "click,gr\xf6\xdf\n";
+  for (int i = 0; i < 300; ++i) absl::StrAppend(&rows, i % 2, ",", i % 9, "\n");
+  folder.Write("clicks.csv", rows);
+  const CommandResult made = RunRubato(
+      {"init", "--data", "clicks.csv", "--out", "caf\xe9", "--force", "--json"}, folder.path());
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_EQ(nlohmann::json::parse(made.out)["job"], "caf\uFFFD/job.yaml");
+  folder.Write("job.yaml", "model: fm\ndata: {train: clicks.csv, format: csv}\n");
+  const CommandResult looked = RunRubato({"analyze", "job.yaml", "--json"}, folder.path());
+  ASSERT_EQ(looked.exit_code, 0) << looked.err;
+  EXPECT_EQ(nlohmann::json::parse(looked.out)["columns"][1]["name"], "gr\\xf6\\xdf");
+}
+
+TEST(InitTellsTest, WhatIsLeftOut) {
+  ScratchFolder folder;
+  std::string table = "y,id,same,city\n";
+  for (int row = 0; row < 100; ++row) {
+    absl::StrAppend(&table, row % 3 == 0, ",x", row, ",7,", row % 2 == 0 ? "rome" : "oslo", "\n");
+  }
+  folder.Write("t.csv", table);
+  const CommandResult result =
+      RunRubato({"init", "--data", "t.csv", "--label", "y", "--json"}, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("left out: id (hardly ever repeats), same (never changes)\n"));
+  const auto left_out = nlohmann::json::parse(result.out)["proposed"]["left_out"];
+  ASSERT_EQ(left_out.size(), 2u);
+  EXPECT_EQ(left_out[1]["column"], "same");
+}
+
+// Neither a label that is missing nor one that training never saw is taken for a no.
+TEST(InitLabelTest, AStrangeLabelIsABadRow) {
+  ScratchFolder folder;
+  std::string rows = "bought,user\n";
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&rows, i % 10 == 9 ? "NA" : i % 3 == 0 ? "yes" : "no", ",u", i % 9, "\n");
+  }
+  folder.Write("clicks.csv", rows);
+  const CommandResult result =
+      RunRubato({"init", "--data", "clicks.csv", "--label", "bought"}, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("label 'bought': 30 of 300 rows have none; data.bad_rows: skip"));
+  EXPECT_THAT(ReadText(folder.path() + "/features.yaml"), HasSubstr("negative: [\"no\"]"));
+  const CommandResult strict = RunRubato(
+      {"train", "job.yaml", "--set", "data.bad_rows=fail", "--job-dir", folder.path() + "/strict"},
+      folder.path());
+  EXPECT_EQ(strict.exit_code, 1) << strict.err;
+  EXPECT_THAT(strict.err, HasSubstr("column 'bought', 'NA', is not a label"));
+  TrainingJob lenient(folder.path(), {"job.yaml"});
+  const CommandResult trained = lenient.Wait();
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(lenient.Summary()["bad_rows"], 30);
+  folder.Write("loud.csv", "bought,user\nYES,u1\nNO,u2\n");
+  const CommandResult loud =
+      RunRubato({"evaluate", "job", "--data", "loud.csv", "--json"}, folder.path());
+  ASSERT_EQ(loud.exit_code, 0) << loud.err;
+  EXPECT_EQ(nlohmann::json::parse(loud.out)["records"], 0) << "nobody guesses";
+  EXPECT_THAT(loud.err, HasSubstr("warning: 2 rows could not be read and are left out"));
+  folder.Write("calm.csv", "bought,user\nno,u1\nno,u2\n");
+  const CommandResult calm =
+      RunRubato({"evaluate", "job", "--data", "calm.csv", "--json"}, folder.path());
+  ASSERT_EQ(calm.exit_code, 0) << calm.err;
+  EXPECT_THAT(calm.err, HasSubstr("warning: all labels are of one class, so there is no auc"));
+  EXPECT_TRUE(nlohmann::json::parse(calm.out)["metrics"]["auc"].is_null()) << calm.out;
+}
+
 // More values than are counted: which column does not keep to --min-count is said.
 TEST(InitTellsTest, WhereMinCountIsNotKept) {
   ScratchFolder folder;
@@ -222,6 +292,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadTable{"Semicolons", "y;t\n1;\"a;\nb\"\n0;c\n", {}, {"t.csv", "';' does", "python3"}},
         BadTable{"NoSuchLabel", kGood, {"--label", "aeg"}, {"'aeg'", "did you mean 'age'?"}},
         BadTable{"NoSuchModel", kGood, {"--model", "deepfn"}, {"did you mean 'deepfm'?"}},
+        BadTable{"NoSuchDatabase",
+                 kGood,
+                 {"--validation", "mysql://here/x?table=t"},
+                 {"mysql://here", "sqlite:// and postgresql://"}},
         BadTable{"NoValidation", kGood, {"--validation", "no.csv"}, {"no.csv", "No such file"}}),
     [](const auto& info) { return info.param.name; });
 

@@ -29,6 +29,10 @@ class Worker {
          const std::string& join = "", bool apart = false)
       : directory_(absl::StrCat(folder.path(), "/", name)),
         command_(Words(job, directory_, join), folder.path(), name, apart) {}
+  // With all of its words.
+  Worker(const ScratchFolder& folder, const std::string& name,
+         const std::vector<std::string>& words)
+      : directory_(absl::StrCat(folder.path(), "/", name)), command_(words, folder.path(), name) {}
   // Goes on from the checkpoint in `directory`.
   Worker(const ScratchFolder& folder, const std::string& directory)
       : directory_(directory),
@@ -209,7 +213,96 @@ TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
                                      " trains something else: epochs is 9 here and 4000 there; "
                                      "seed is 8 here and 7 there")));
   EXPECT_FALSE(founder.Trained(2));
+  EXPECT_FALSE(std::filesystem::exists(stranger.directory())) << "nothing is left behind";
   founder.Send(SIGKILL);
+}
+
+// Where a group has a secret, who does not know it finds nobody; who does is one of them.
+TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
+  const std::string secret = folder.Write("secret", "between us\n");
+  const std::string guess = folder.Write("guess", "between me\n");
+  const auto words = [&](const std::string& name, const std::string& file) {
+    return std::vector<std::string>{
+        "worker", "--job", job, "--job-dir", folder.path() + "/" + name, "--secret-file", file};
+  };
+  const CommandResult open = RunRubato(words("open", secret), folder.path());
+  EXPECT_EQ(open.exit_code, 2);
+  EXPECT_THAT(open.err, HasSubstr("--secret-file: "));
+  EXPECT_THAT(open.err, HasSubstr("chmod 600"));
+  for (const std::string& file : {secret, guess}) {
+    std::filesystem::permissions(file, std::filesystem::perms(0600));
+  }
+  Worker founder(folder, "founder", words("founder", secret));
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong)) << founder.err();
+  const auto join = [&](std::vector<std::string> words) {
+    words.insert(words.end(), {"--join", founder.Address()});
+    return words;
+  };
+  Worker stranger(folder, "stranger", join(words("stranger", guess)));
+  Worker ignorant(folder, "ignorant", job, founder.Address());
+  Worker friendly(folder, "friend", join(words("friend", secret)));
+  EXPECT_TRUE(Eventually([&] { return friendly.Trained(2); }, kLong)) << friendly.err();
+  const std::string nobody = "nobody answers at " + founder.Address();
+  EXPECT_TRUE(Eventually([&] { return stranger.Said(nobody) && ignorant.Said(nobody); }, kLong))
+      << stranger.err() << ignorant.err();
+  EXPECT_FALSE(founder.Trained(3));
+}
+
+// A port that somebody else has: nothing is left behind, and nothing of theirs is touched.
+TEST(JoinTest, APortThatIsTakenLeavesNothingBehind) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong)) << founder.err();
+  const std::string directory = folder.path() + "/second";
+  const CommandResult result =
+      RunRubato({"worker", "--job", job, "--job-dir", directory, "--listen", founder.Address()},
+                folder.path());
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err, HasSubstr(founder.Address()));
+  EXPECT_FALSE(std::filesystem::exists(directory));
+  EXPECT_TRUE(std::filesystem::exists(founder.directory() + "/job.yaml"));
+}
+
+// A full disk: training goes on to its end, which then says that nothing of it could be kept.
+TEST(JoinTest, AFullDiskIsNoReasonToStop) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "epochs: 3\ncheckpoint: {every_steps: 8}\n");
+  const CommandResult full =
+      RunWithFileLimit(100 << 10, {"worker", "--job", job, "--job-dir", "made"}, folder.path());
+  EXPECT_EQ(full.exit_code, 1) << full.err;
+  EXPECT_THAT(full.out, StartsWith("trained 30 steps, 960 records; weights "));
+  EXPECT_THAT(full.err, HasSubstr("checkpoint 1/worker-0.ckpt: "));
+  EXPECT_THAT(full.err, HasSubstr("checkpoint 2/worker-0.ckpt: "));
+  EXPECT_THAT(full.err, HasSubstr("the last checkpoint could not be written"));
+  EXPECT_THAT(full.err, HasSubstr("File too large"));
+}
+
+// A torn checkpoint is passed over for the one before it.
+TEST(JoinTest, GoesOnFromTheNewestSoundCheckpoint) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "checkpoint: {keep: 9}\n");
+  ASSERT_EQ(RunRubato({"worker", "--job", job, "--job-dir", "made"}, folder.path()).exit_code, 0);
+  const std::string checkpoints = folder.path() + "/made/checkpoints/";
+  for (const char* newer : {"2", "3"}) {
+    std::filesystem::copy(checkpoints + "1", checkpoints + newer);
+  }
+  std::filesystem::remove(checkpoints + "2/worker-0.ckpt");
+  std::filesystem::resize_file(checkpoints + "3/worker-0.ckpt", 1000);
+  const CommandResult resumed = RunRubato({"worker", "--resume", "made"}, folder.path());
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, StartsWith("trained 10 steps, 320 records; weights "));
+  EXPECT_THAT(resumed.err, HasSubstr("passed over: made/checkpoints/3/worker-0.ckpt: "));
+  EXPECT_THAT(resumed.err, HasSubstr("passed over: made/checkpoints/2/worker-0.ckpt: "));
+  EXPECT_THAT(resumed.err, HasSubstr("going on after step 10, from checkpoint 1\n"));
+  for (const char* version : {"1", "4"}) {
+    std::filesystem::resize_file(absl::StrCat(checkpoints, version, "/worker-0.ckpt"), 9);
+  }
+  const CommandResult none = RunRubato({"worker", "--resume", "made"}, folder.path());
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("no checkpoint can be read"));
 }
 
 // The features are part of what is trained: the same file elsewhere will do, another will not.
@@ -259,6 +352,11 @@ TEST(JoinTest, SaysWhatIsMissing) {
   EXPECT_EQ(nonsense.exit_code, 2);
   EXPECT_THAT(nonsense.err, HasSubstr("--join: \"nonsense\" is not HOST:PORT"));
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/made")) << "nothing is left behind";
+  const std::string recipe = WriteDigitsJob(folder, 320, "evaluate: {keep_best: true}\n");
+  const CommandResult kept =
+      RunRubato({"worker", "--job", recipe, "--job-dir", "made"}, folder.path());
+  EXPECT_EQ(kept.exit_code, 2);
+  EXPECT_THAT(kept.err, HasSubstr("evaluate.keep_best: without a master"));
   const CommandResult result = RunRubato({"worker", "--join", "127.0.0.1:4000"}, folder.path());
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("give --job FILE"));

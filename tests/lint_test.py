@@ -72,6 +72,12 @@ class LintTest(unittest.TestCase):
                 self.expect_breach('rubato/worker/outside.cc:1:', f'<{header}> belongs in', room)
                 (self.root / 'rubato/worker/outside.cc').unlink()
 
+    def test_json_is_written_where_no_byte_can_break_it(self):
+        self.plant('rubato/base/json_text.h', 'return document.dump(1);\n')
+        self.expect_clean()
+        self.plant('rubato/cli/show.cc', '\nout << json.dump() << "\\n";\n')
+        self.expect_breach('rubato/cli/show.cc:2:', 'JsonText()')
+
     def test_no_clock_chance_or_thread_in_the_core(self):
         words = ['absl::Now()', 'std::chrono::steady_clock::now()', 'sleep(1)', 'std::random_device seed',
                  'getenv("HOME")', 'std::thread runner']

@@ -166,9 +166,9 @@ TEST(TrainTest, CtrlCAndResume) {
 TEST(TrainTest, SurvivesItsSupervisor) {
   ScratchFolder folder;
   const std::string job =
-      WriteCriteoJob(folder, 60000, "servers: 2\nworkers: {max: 2}\nepochs: 6\n");
+      WriteCriteoJob(folder, 60000, "servers: 2\nworkers: {max: 2}\nepochs: 15\n");
   TrainingJob first(folder.path(), {job});
-  ASSERT_TRUE(first.ReachStep(30));
+  ASSERT_TRUE(first.ReachStep(10));
   kill(first.pid(), SIGKILL);
   first.Wait();
   ASSERT_TRUE(Eventually([&] { return first.Alive().empty(); }));

@@ -5,15 +5,20 @@
 //
 //   params_table_bench [--rows 1e7] [--dim 16] [--rounds 5] [--batches 300] [--grow 2e7]
 //                      [--threads 1|2] [--adam 0|1]
+//                      [--memory 1 (prepared by another thread, as a server does) | 2 (not) |
+//                                3 (touched beforehand)]
 #include <cstdio>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "absl/container/flat_hash_map.h"
 #include "bench/params/measure.h"
+#include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 #include "rubato/params/embedding_table.h"
 
@@ -111,11 +116,51 @@ std::unique_ptr<EmbeddingTable> MakeTable(Memory& memory, size_t dim, const Opti
   return *EmbeddingTable::Make(memory, options);
 }
 
+// Makes memory real on a thread apart, as a server does.
+class Zeros {
+ public:
+  ~Zeros() {
+    {
+      MutexLock lock(mu_);
+      done_ = true;
+      changed_.NotifyOne();
+    }
+    thread_.join();
+  }
+  void Post(absl::Span<const MemoryRange> ranges) {
+    MutexLock lock(mu_);
+    ranges_.insert(ranges_.end(), ranges.begin(), ranges.end());
+    changed_.NotifyOne();
+  }
+
+ private:
+  void Run() {
+    for (;;) {
+      MemoryRange range;
+      {
+        MutexLock lock(mu_);
+        while (ranges_.empty() && !done_) changed_.Wait(mu_);
+        if (done_) return;
+        range = ranges_.front();
+        ranges_.pop_front();
+      }
+      Populate(range);
+    }
+  }
+  Mutex mu_;
+  CondVar changed_;
+  std::deque<MemoryRange> ranges_ ABSL_GUARDED_BY(mu_);
+  bool done_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread thread_{[this] { Run(); }};
+};
+
 struct Growth {
   double cpu = 0, wall = 0;  // Of the slowest push, in seconds.
 };
 // Makes rows `from` to `to`, `batch` with each push.
-Growth Grow(EmbeddingTable& table, uint64_t from, uint64_t to, size_t batch) {
+Growth Grow(EmbeddingTable& table, uint64_t from, uint64_t to, size_t batch,
+            Zeros* zeros = nullptr) {
+  std::vector<MemoryRange> ahead;
   const std::vector<float> gradients(batch * table.dim(), 0.01f);
   std::vector<uint64_t> ids;
   Growth slowest;
@@ -124,6 +169,11 @@ Growth Grow(EmbeddingTable& table, uint64_t from, uint64_t to, size_t batch) {
     for (; ids.size() < batch && rank < to; ++rank) ids.push_back(IdOfRank(rank));
     const double cpu = ThreadCpu(), wall = Wall();
     RUBATO_CHECK_OK(table.Update(ids, gradients.data()));
+    if (zeros != nullptr) {
+      table.TakeAhead(&ahead);
+      if (!ahead.empty()) zeros->Post(ahead);
+      ahead.clear();
+    }
     slowest.cpu = std::max(slowest.cpu, ThreadCpu() - cpu);
     slowest.wall = std::max(slowest.wall, Wall() - wall);
   }
@@ -221,20 +271,23 @@ class TouchedMemory : public SystemMemory {
 
 // dim 8 with Adagrad: 64 bytes of payload. Bytes are averaged over the growth, since they depend on
 // where in a stretch the index is.
-Json ReportGrowth(Memory& memory, uint64_t rows) {
+Json ReportGrowth(Memory& memory, uint64_t rows, bool prepare) {
   constexpr size_t kPush = 1000;
   OptimizerSpec spec;
   spec.name = "adagrad";
   const auto table = MakeTable(memory, 8, spec, rows);
   const uint64_t start = std::min<uint64_t>(1'000'000, rows / 2);
-  Grow(*table, 0, start, kPush);
+  std::optional<Zeros> zeros;
+  if (prepare) zeros.emplace();
+  Zeros* const beside = prepare ? &*zeros : nullptr;
+  Grow(*table, 0, start, kPush, beside);
   Growth slowest;
   double bytes = 0, most = 0;
   constexpr int kParts = 100;
   for (int part = 0; part < kParts; ++part) {
     const uint64_t from = start + (rows - start) * static_cast<uint64_t>(part) / kParts;
     const uint64_t to = start + (rows - start) * static_cast<uint64_t>(part + 1) / kParts;
-    const Growth growth = Grow(*table, from, to, kPush);
+    const Growth growth = Grow(*table, from, to, kPush, beside);
     slowest = {std::max(slowest.cpu, growth.cpu), std::max(slowest.wall, growth.wall)};
     const double now = static_cast<double>(table->bytes()) / static_cast<double>(table->rows());
     bytes += now / kParts;
@@ -250,7 +303,7 @@ Json ReportGrowth(Memory& memory, uint64_t rows) {
 }
 
 int Main(int argc, char** argv) {
-  CheckFlags(argc, argv, {"rows", "dim", "rounds", "batches", "grow", "threads", "adam"});
+  CheckFlags(argc, argv, {"rows", "dim", "rounds", "batches", "grow", "threads", "adam", "memory"});
   Setting setting = {.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 10e6)),
                      .dim = static_cast<size_t>(Flag(argc, argv, "dim", 16)),
                      .rounds = static_cast<int>(Flag(argc, argv, "rounds", 5)),
@@ -263,9 +316,14 @@ int Main(int argc, char** argv) {
   report.Number("dim", static_cast<double>(setting.dim));
   if (grow > 0) {
     SystemMemory system;
-    Json growth = ReportGrowth(system, grow);
-    TouchedMemory touched;
-    growth.Object("memory_touched_before", ReportGrowth(touched, grow));
+    const double memory = Flag(argc, argv, "memory", 0);
+    Json growth;
+    if (memory == 0 || memory == 1) growth.Object("prepared", ReportGrowth(system, grow, true));
+    if (memory == 0 || memory == 2) growth.Object("as_it_is", ReportGrowth(system, grow, false));
+    if (memory == 0 || memory == 3) {
+      TouchedMemory touched;
+      growth.Object("touched_before", ReportGrowth(touched, grow, false));
+    }
     report.Object("growth", growth);
   }
   for (const char* optimizer : {"adagrad", "adam"}) {

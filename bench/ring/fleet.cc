@@ -59,17 +59,19 @@ int TrainingFleet::Train(int index) {
   options.early_apply = options_.quorum == Quorum::kMajority;  // As a job would.
   if (options_.apart && setuid(20000 + static_cast<uid_t>(index)) != 0) return 1;
   options.microbatches = 16;
-  if (index > 0) options.join = {board_->address};
+  for (int i = 0; i < kFleetMax; ++i) {
+    const bool there = i != index && pids_[i] > 0 && board_->addresses[i][0] != 0;
+    if (there) options.join.push_back(board_->addresses[i]);
+  }
   options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), kElements * 4)};
   options.apply = [&] {
     for (int64_t i = 0; i < kElements; ++i) weights[i] += gradients[i];
   };
   auto group = ElasticGroup::Open(std::move(options));
   if (!group.ok()) return 1;
-  if (index == 0) {
-    std::snprintf(board_->address, sizeof(board_->address), "%s", (*group)->address().c_str());
-    board_->ready = 1;
-  }
+  std::snprintf(board_->addresses[index], sizeof(board_->addresses[index]), "%s",
+                (*group)->address().c_str());
+  if (index == 0) board_->ready = 1;
   MemberReport& report = board_->members[index];
   while (board_->stop.load() == 0) {
     const auto plan = (*group)->BeginStep();
@@ -85,6 +87,7 @@ int TrainingFleet::Train(int index) {
     report.agreed_nanos = absl::ToUnixNanos(change.agreed);
     report.entered_nanos = absl::ToUnixNanos(change.entered);
     report.resumed_nanos = absl::ToUnixNanos(change.resumed);
+    report.rank = plan->rank;
     report.holders = (*group)->view().holders;
     report.view = (*group)->view().number;
     report.step = (*group)->step();

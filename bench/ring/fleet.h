@@ -27,6 +27,7 @@ struct MemberReport {
   std::atomic<int64_t> committed_nanos;
   std::atomic<uint64_t> view;
   std::atomic<int> holders;
+  std::atomic<int> rank;  // By age of state: 0 is the oldest.
   std::atomic<int64_t> noticed_nanos, agreed_nanos, entered_nanos, resumed_nanos;
 };
 
@@ -36,6 +37,7 @@ struct SharedBoard {
   std::atomic<int> ready;
   double results[256];
   char address[64];
+  char addresses[kFleetMax][64];  // Of a fleet's members.
 };
 
 // Zeroed memory that children inherit.
@@ -55,7 +57,7 @@ class TrainingFleet {
     bool apart = false;
     int64_t compute_us = 2000;  // Stands for the computation, and leaves the cores to others.
   };
-  // Process 0 founds the group, the others join it.
+  // Process 0 founds the group, the others join it, as it does when it is started again.
   TrainingFleet(int size, Options options);
   ~TrainingFleet();  // Kills them all.
 

@@ -42,66 +42,88 @@ bool Measure(const TrainingFleet& fleet, const std::vector<int>& survivors, uint
   return false;
 }
 
-void Print(const char* what, const char* plane, int victims, int members, const Times& times) {
+struct Case {
+  int signal = SIGKILL;
+  int victims = 1;
+  int members = 8;
+  int rounds = 20;
+  bool apart = false;   // As between machines.
+  bool oldest = false;  // The victims: who proposes views, founds groups, gives its state away.
+};
+
+void Print(const Case& strike, const Times& times) {
   const double worst =
       times.total.empty() ? 0 : *std::max_element(times.total.begin(), times.total.end());
   std::printf(
-      "  {\"event\": \"%s\", \"plane\": \"%s\", \"victims\": %d, \"of\": %d, \"rounds\": %zu, "
+      "  {\"event\": \"%s\", \"plane\": \"%s\", \"victims\": %d, \"who\": \"%s\", \"of\": %d, "
+      "\"rounds\": %zu, "
       "\"median_ms\": %.1f, \"worst_ms\": %.1f, \"detect_ms\": %.1f, \"agree_ms\": %.1f, "
       "\"reconnect_ms\": %.2f, \"redo_ms\": %.1f}",
-      what, plane, victims, members, times.total.size(), Median(times.total), worst,
-      Median(times.detect), Median(times.agree), Median(times.reconnect), Median(times.redo));
+      strike.signal == SIGKILL ? "SIGKILL" : "SIGSTOP", strike.apart ? "tcp" : "shared memory",
+      strike.victims, strike.oldest ? "oldest" : "youngest", strike.members, times.total.size(),
+      Median(times.total), worst, Median(times.detect), Median(times.agree),
+      Median(times.reconnect), Median(times.redo));
   std::fflush(stdout);
 }
 
-void Strike(int signal, int victims, int members, int rounds, bool apart = false) {
-  TrainingFleet fleet(members,
-                      {.quorum = victims > 1 ? Quorum::kAny : Quorum::kMajority, .apart = apart});
-  const std::vector<int> everyone = FirstOnes(members), survivors = FirstOnes(members - victims);
+void Strike(const Case& strike) {
+  TrainingFleet fleet(
+      strike.members,
+      {.quorum = strike.victims > 1 ? Quorum::kAny : Quorum::kMajority, .apart = strike.apart});
+  std::vector<int> everyone = FirstOnes(strike.members);
   Times times;
-  for (int round = 0; round < rounds; ++round) {
+  for (int round = 0; round < strike.rounds; ++round) {
     if (!fleet.WaitForAll(everyone)) break;
     usleep(20000);
-    const uint64_t before = fleet.report(0).view;
+    std::sort(everyone.begin(), everyone.end(), [&](int a, int b) {
+      const bool older = fleet.report(a).rank < fleet.report(b).rank;
+      return strike.oldest ? older : fleet.report(b).rank < fleet.report(a).rank;
+    });
+    const std::vector<int> victims(everyone.begin(), everyone.begin() + strike.victims);
+    const std::vector<int> survivors(everyone.begin() + strike.victims, everyone.end());
+    const uint64_t before = fleet.report(survivors.front()).view;
     const int64_t struck = NowNanos();
-    for (int i = members - victims; i < members; ++i) kill(fleet.pid(i), signal);
+    for (const int victim : victims) kill(fleet.pid(victim), strike.signal);
     if (!Measure(fleet, survivors, before, struck, times)) break;
-    for (int i = members - victims; i < members; ++i) {
-      if (signal == SIGSTOP) {
-        kill(fleet.pid(i), SIGCONT);
+    for (const int victim : victims) {
+      if (strike.signal == SIGSTOP) {
+        kill(fleet.pid(victim), SIGCONT);
         continue;
       }
-      fleet.Kill(i);
-      fleet.Start(i);
+      fleet.Kill(victim);
+    }
+    for (const int victim : victims) {
+      if (strike.signal == SIGKILL) fleet.Start(victim);
     }
   }
-  Print(signal == SIGKILL ? "SIGKILL" : "SIGSTOP", apart ? "tcp" : "shared memory", victims,
-        members, times);
+  Print(strike, times);
 }
 
 }  // namespace
 
 int RunKillBench(int rounds) {
-  std::printf("{\"bench\": \"kill\", \"step_ms\": \"2 + allreduce of 256 KB\", \"cases\": [\n");
-  for (int victims : {1, 4, 7}) {
-    Strike(SIGKILL, victims, 8, rounds);
-    std::printf(",\n");
-  }
-  Strike(SIGSTOP, 1, 8, std::min(rounds, 5));
+  const int few = std::min(rounds, 5);
+  std::vector<Case> cases;
+  for (int victims : {1, 4, 7}) cases.push_back({.victims = victims, .rounds = rounds});
+  cases.push_back({.signal = SIGSTOP, .rounds = few});
   // The change of view must not grow with the square of the members.
-  for (int members : {2, 4, 16}) {
-    std::printf(",\n");
-    Strike(SIGKILL, 1, members, std::min(rounds, 5));
+  for (int members : {2, 4, 16}) cases.push_back({.members = members, .rounds = few});
+  for (int victims : {4, 15}) cases.push_back({.victims = victims, .members = 16, .rounds = few});
+  // Those whom the others follow.
+  for (int victims : {1, 4}) {
+    cases.push_back({.victims = victims, .rounds = rounds, .oldest = true});
   }
-  for (int victims : {4, 15}) {
-    std::printf(",\n");
-    Strike(SIGKILL, victims, 16, std::min(rounds, 5));
-  }
+  cases.push_back({.signal = SIGSTOP, .rounds = few, .oldest = true});
+  cases.push_back({.members = 16, .rounds = few, .oldest = true});
   // As between machines: nobody sees the others' processes, only their sockets.
   for (int victims : {1, 4, 7}) {
-    if (geteuid() != 0) break;
-    std::printf(",\n");
-    Strike(SIGKILL, victims, 8, rounds, /*apart=*/true);
+    if (geteuid() == 0) cases.push_back({.victims = victims, .rounds = rounds, .apart = true});
+  }
+  if (geteuid() == 0) cases.push_back({.rounds = rounds, .apart = true, .oldest = true});
+  std::printf("{\"bench\": \"kill\", \"step_ms\": \"2 + allreduce of 256 KB\", \"cases\": [\n");
+  for (size_t i = 0; i < cases.size(); ++i) {
+    if (i > 0) std::printf(",\n");
+    Strike(cases[i]);
   }
   std::printf("\n]}\n");
   return 0;

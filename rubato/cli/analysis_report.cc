@@ -133,16 +133,27 @@ std::string ProposalText(const ProposalNotes& notes) {
                     absl::StrJoin(columns, ", "), ": more than ", ColumnStats::kCommonTexts,
                     " different values; ", InsteadOf(kept, notes.min_count, error), "\n");
   }
+  if (notes.unused.empty()) return out;
+  const auto format = [](std::string* text, const UnusedColumn& unused) {
+    absl::StrAppend(text, Printable(unused.column), " (", unused.why, ")");
+  };
+  absl::StrAppend(&out, "left out: ", absl::StrJoin(notes.unused, ", ", format), "\n");
   return out;
 }
 
 nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const ProposalNotes& notes) {
   nlohmann::ordered_json json = {{"label", Printable(features.label)},
                                  {"positive", nlohmann::ordered_json::array()},
+                                 {"negative", nlohmann::ordered_json::array()},
                                  {"features", features.features.size()},
                                  {"min_count", notes.min_count},
-                                 {"min_count_not_kept", nlohmann::ordered_json::array()}};
+                                 {"min_count_not_kept", nlohmann::ordered_json::array()},
+                                 {"left_out", nlohmann::ordered_json::array()}};
+  for (const UnusedColumn& unused : notes.unused) {
+    json["left_out"].push_back({{"column", Printable(unused.column)}, {"why", unused.why}});
+  }
   for (const std::string& text : features.positive) json["positive"].push_back(Printable(text));
+  for (const std::string& text : features.negative) json["negative"].push_back(Printable(text));
   for (const LooseColumn& loose : notes.loose) {
     json["min_count_not_kept"].push_back(
         {{"column", Printable(loose.column)},

@@ -6,6 +6,7 @@
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/analysis_report.h"
 #include "rubato/cli/commands.h"
@@ -67,7 +68,7 @@ absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
   if (!flags.features.empty()) {
     RUBATO_RETURN_IF_ERROR(WriteFeatures(flags, spec, analysis, &json, console));
   }
-  if (flags.json) console.out << json.dump() << "\n";
+  if (flags.json) console.out << JsonText(json) << "\n";
   return kExitDone;
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/version.h"
 #include "rubato/job/suggest.h"
@@ -116,7 +117,7 @@ int Cli::Main(int argc, const char* const* argv) {
   const CLI::Option* json = command->get_option_no_throw("--json");
   if (json != nullptr && json->count() > 0) {
     const std::string message(result.status().message());
-    console_.out << nlohmann::json{{"error", message}, {"exit_code", code}}.dump() << "\n";
+    console_.out << JsonText(nlohmann::json{{"error", message}, {"exit_code", code}}) << "\n";
   }
   return code;
 }

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
@@ -60,14 +61,14 @@ absl::StatusOr<int> Convert(const ConvertFlags& flags, Console& console) {
               << options.to << " to " << options.out << " ("
               << ShortCount(static_cast<double>(converted.bytes)) << " bytes)\n";
   if (flags.json) {
-    console.out << nlohmann::ordered_json{{"out", options.out},
-                                          {"from", options.from.format},
-                                          {"records_of", converted.format},
-                                          {"to", options.to},
-                                          {"records", converted.records},
-                                          {"bytes", converted.bytes},
-                                          {"seconds", absl::ToDoubleSeconds(absl::Now() - start)}}
-                       .dump()
+    console.out << JsonText(nlohmann::ordered_json{
+                       {"out", options.out},
+                       {"from", options.from.format},
+                       {"records_of", converted.format},
+                       {"to", options.to},
+                       {"records", converted.records},
+                       {"bytes", converted.bytes},
+                       {"seconds", absl::ToDoubleSeconds(absl::Now() - start)}})
                 << "\n";
   }
   return kExitDone;

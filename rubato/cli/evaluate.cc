@@ -8,10 +8,12 @@
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/sql/sql_uri.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/recognise.h"
 #include "rubato/cli/stoppable.h"
+#include "rubato/cli/summary.h"
 #include "rubato/roles/run_directory.h"
 #include "rubato/roles/score_data.h"
 
@@ -80,16 +82,24 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
   for (const auto& [name, value] : result.metrics) {
     console.err << absl::StrFormat("  %-12s %.6f\n", name, value);
   }
+  if (result.bad_rows > 0) {
+    console.err << "warning: " << result.bad_rows << " rows could not be read and are left out\n";
+  }
+  nlohmann::ordered_json metrics = result.metrics;
+  if (IsOneClass(result.metrics)) {
+    console.err << "warning: all labels are of one class, so there is no auc\n";
+    metrics["auc"] = nullptr;
+  }
   if (flags.json) {
-    console.out << nlohmann::ordered_json{{"job", servable.job.name},
-                                          {"model", servable.job.model},
-                                          {"checkpoint", servable.checkpoint},
-                                          {"step", servable.step},
-                                          {"records", result.records},
-                                          {"bad_rows", result.bad_rows},
-                                          {"seconds", absl::ToDoubleSeconds(absl::Now() - start)},
-                                          {"metrics", result.metrics}}
-                       .dump()
+    console.out << JsonText(nlohmann::ordered_json{
+                       {"job", servable.job.name},
+                       {"model", servable.job.model},
+                       {"checkpoint", servable.checkpoint},
+                       {"step", servable.step},
+                       {"records", result.records},
+                       {"bad_rows", result.bad_rows},
+                       {"seconds", absl::ToDoubleSeconds(absl::Now() - start)},
+                       {"metrics", metrics}})
                 << "\n";
   }
   return kExitDone;
@@ -113,13 +123,13 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   }
   console.err << "wrote " << result.records << " scores to " << flags.predict.out << "\n";
   if (flags.json) {
-    console.out << nlohmann::ordered_json{{"out", flags.predict.out},
-                                          {"checkpoint", servable.checkpoint},
-                                          {"records", result.records},
-                                          {"resumed_from", result.resumed_from},
-                                          {"bad_rows", result.bad_rows},
-                                          {"seconds", absl::ToDoubleSeconds(absl::Now() - start)}}
-                       .dump()
+    console.out << JsonText(nlohmann::ordered_json{
+                       {"out", flags.predict.out},
+                       {"checkpoint", servable.checkpoint},
+                       {"records", result.records},
+                       {"resumed_from", result.resumed_from},
+                       {"bad_rows", result.bad_rows},
+                       {"seconds", absl::ToDoubleSeconds(absl::Now() - start)}})
                 << "\n";
   }
   return kExitDone;

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/posix/signals.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
@@ -28,13 +29,12 @@ absl::StatusOr<int> RunExport(const ExportFlags& flags, Console& console) {
     console.err << "without model.pt: " << exported.no_script << "\n";
   }
   if (flags.json) {
-    console.out << nlohmann::ordered_json{{"export", flags.options.out},
-                                          {"checkpoint", exported.checkpoint},
-                                          {"step", exported.step},
-                                          {"embedding_rows", exported.rows},
-                                          {"bytes", exported.bytes},
-                                          {"torchscript", exported.no_script.empty()}}
-                       .dump()
+    console.out << JsonText(nlohmann::ordered_json{{"export", flags.options.out},
+                                                   {"checkpoint", exported.checkpoint},
+                                                   {"step", exported.step},
+                                                   {"embedding_rows", exported.rows},
+                                                   {"bytes", exported.bytes},
+                                                   {"torchscript", exported.no_script.empty()}})
                 << "\n";
   }
   return kExitDone;

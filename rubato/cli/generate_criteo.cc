@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/packed_file.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/generate.h"
@@ -116,8 +117,8 @@ absl::StatusOr<int> RunGenerateCriteo(const CriteoFlags& flags, Console& console
   const BestScores best = ScoreTruth(std::move(labels));
   nlohmann::json truth = Truth(flags, generator, best, validation_rows);
   const std::string truth_path = absl::StrCat(flags.out, "/truth.json");
-  RUBATO_RETURN_IF_ERROR(
-      WriteFileAtomically(truth_path, absl::StrCat(truth.dump(2), "\n"), Durability::kProcess));
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(truth_path, absl::StrCat(JsonText(truth, 2), "\n"),
+                                             Durability::kProcess));
 
   for (const WrittenFile& file : files) {
     console.err << "wrote " << file.path << ": " << file.rows << " rows, "
@@ -127,7 +128,7 @@ absl::StatusOr<int> RunGenerateCriteo(const CriteoFlags& flags, Console& console
   console.err << absl::StrFormat(
       "wrote %s: best reachable AUC %.4f, logloss %.4f, clicks %.1f %%\n", truth_path, best.auc,
       best.logloss, 100 * best.click_rate);
-  if (flags.json) console.out << truth.dump() << "\n";
+  if (flags.json) console.out << JsonText(truth) << "\n";
   return kExitDone;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/packed_file.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/generate.h"
@@ -95,7 +96,7 @@ absl::StatusOr<int> RunGenerateDigits(const DigitsFlags& flags, Console& console
                                 {"validation_rows", validation_rows},
                                 {"classes", 10},
                                 {"files", files}};
-    console.out << all.dump() << "\n";
+    console.out << JsonText(all) << "\n";
   }
   return kExitDone;
 }

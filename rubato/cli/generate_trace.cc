@@ -14,6 +14,7 @@
 #include "nlohmann/json.hpp"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/gzip_writer.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/generate.h"
 #include "rubato/cli/progress.h"
@@ -66,7 +67,7 @@ absl::StatusOr<int> RunGenerateTrace(const TraceFlags& flags, Console& console) 
         {"path", flags.out},    {"jobs", trace.jobs.size()},      {"days", days},
         {"gpus", options.gpus}, {"gpu_types", options.gpu_types}, {"load", options.load},
         {"seed", options.seed}};
-    console.out << written.dump() << "\n";
+    console.out << JsonText(written) << "\n";
   }
   return kExitDone;
 }

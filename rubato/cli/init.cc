@@ -1,4 +1,5 @@
 // rubato init --data FILE --label COLUMN: a job file and a features file that run as they are.
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -10,6 +11,7 @@
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/analysis_report.h"
 #include "rubato/cli/commands.h"
@@ -56,6 +58,10 @@ std::string JobText(const JobSpec& spec) {
   }
   absl::StrAppend(&text, "  format: ", data.format, "\n");
   if (!data.header) absl::StrAppend(&text, "  header: false\n");
+  if (data.bad_rows != DataSpec().bad_rows) {
+    absl::StrAppend(&text, "  bad_rows: ", data.bad_rows, "\n  bad_rows_max: ", data.bad_rows_max,
+                    "\n");
+  }
   absl::StrAppend(&text, "batch_size: ", spec.batch_size, "\nepochs: ", spec.epochs,
                   "\noptimizer: {name: ", spec.optimizer.name,
                   ", learning_rate: ", spec.optimizer.learning_rate, "}\n");
@@ -81,6 +87,12 @@ std::string NameFor(const std::string& path) {
   }
   while (!name.empty() && name.back() == '-') name.pop_back();
   return name.empty() ? "job" : name;
+}
+
+// Training would stop at rows without a label.
+int64_t RowsWithout(const Analysis& analysis, const std::string& label) {
+  const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
+  return analysis.stats[static_cast<size_t>(found - analysis.columns.begin())].missing();
 }
 
 absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
@@ -118,6 +130,12 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   spec.name = NameFor(flags.data[0]);
   spec.model = flags.model;
   spec.data = data;
+  if (const int64_t unlabelled = RowsWithout(analysis, label); unlabelled > 0) {
+    spec.data.bad_rows = "skip";
+    spec.data.bad_rows_max += 2 * unlabelled;  // The validation files have some, too.
+    console.err << "label '" << label << "': " << unlabelled << " of " << analysis.rows
+                << " rows have none; data.bad_rows: skip leaves them out\n";
+  }
   ChooseRecipe(analysis.rows, &spec);
   const std::string text = JobText(spec);
   RUBATO_RETURN_IF_ERROR(MakeDirectories(flags.out));
@@ -131,7 +149,7 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
                                    {"model", spec.model},   {"format", data.format},
                                    {"rows", analysis.rows}, {"bad_rows", analysis.bad_rows}};
     json["proposed"] = ProposalJson(*features, notes);
-    console.out << json.dump() << "\n";
+    console.out << JsonText(json) << "\n";
   }
   return kExitDone;
 }

@@ -8,6 +8,7 @@
 #include "rubato/adapters/posix/inspect_server.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/ask_master.h"
 #include "rubato/cli/commands.h"
@@ -52,7 +53,7 @@ absl::StatusOr<std::vector<ServerInspection>> Look(const ParamsFlags& flags) {
 
 void Print(const ParamsReport& report, const ParamsFlags& flags, Console& console) {
   const auto top = static_cast<size_t>(flags.top);
-  console.out << (flags.json ? ParamsJson(report, top).dump() + "\n" : ParamsTable(report, top));
+  console.out << (flags.json ? JsonText(ParamsJson(report, top)) + "\n" : ParamsTable(report, top));
   console.out.flush();
 }
 

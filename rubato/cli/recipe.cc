@@ -63,7 +63,7 @@ void ChooseRecipe(int64_t rows, JobSpec* spec) {
   spec->optimizer.name = "adam";
   spec->optimizer.learning_rate = spec->model == "logistic" ? 0.01 : 0.001;
   // In a short job gradients of old weights show; there is little speed to be had for them.
-  if (rows < kManyRows) spec->max_inflight = 0;
+  if (rows < 1'000'000) spec->max_inflight = 0;
   ChooseOptions(rows, spec);
   if (spec->data.validation.empty()) {
     spec->epochs = rows < 20'000 ? 8 : rows < 100'000 ? 4 : rows < 1'000'000 ? 2 : 1;

@@ -44,6 +44,11 @@ TEST(RecipeTest, LooksOnceAPassAtSmallDataAndMoreOftenAtLarge) {
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.stop_after_stalls, 2);
 }
 
+TEST(RecipeTest, ShortJobsTakeNoOldGradients) {
+  EXPECT_EQ(RecipeFor(202'027, "deepfm").max_inflight, 0);
+  EXPECT_EQ(RecipeFor(1'000'000, "deepfm").max_inflight, JobSpec().max_inflight);
+}
+
 TEST(RecipeTest, ModelsAreKnownByName) {
   EXPECT_TRUE(CheckModel("dcnv2").ok());
   EXPECT_TRUE(CheckModel("./mine.so").ok());

@@ -57,6 +57,7 @@ absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
                                            const std::vector<std::string>& data,
                                            const std::string& format) {
   DataSpec spec = trained;
+  RUBATO_RETURN_IF_ERROR(CheckSlashes(data[0]));
   if (!format.empty()) {
     spec.format = format;
     return spec;
@@ -84,6 +85,7 @@ absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
 
 absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
                                        const std::vector<std::string>& validation) {
+  RUBATO_RETURN_IF_ERROR(CheckSlashes(train[0]));
   if (IsSqlUri(train[0])) {
     DataSpec data = {.train = train, .validation = validation, .format = "sql"};
     for (std::vector<std::string>* uris : {&data.train, &data.validation}) {
@@ -95,6 +97,8 @@ absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
   RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
   absl::StatusOr<DataSpec> data = SniffFormat(beginning);
   if (!data.ok()) return Annotate(data.status(), files[0]);
+  // Rows that happen to have equally many entries look the same in both.
+  if (data->format == "libfm" && FormatOfName(files[0]) == "libsvm") data->format = "libsvm";
   if (!validation.empty()) {  // Better told now than when the first pass is over.
     RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPatterns(validation));
     for (const std::string& path : paths) RUBATO_RETURN_IF_ERROR(InspectFile(path).status());

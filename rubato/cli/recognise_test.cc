@@ -40,5 +40,31 @@ TEST(RecogniseForModelTest, ADatabaseIsOne) {
   EXPECT_EQ(data->format, "sql");
 }
 
+std::string Recognised(const std::string& name, const std::string& text) {
+  const std::string path = testing::TempDir() + "/" + name;
+  std::ofstream(path) << text;
+  const absl::StatusOr<DataSpec> data = RecogniseData({path}, {});
+  std::filesystem::remove(path);
+  return data.ok() ? data->format : data.status().ToString();
+}
+
+// Rows with equally many entries may be either; the name knows.
+TEST(RecogniseDataTest, ANameDecidesBetweenFormatsThatLookAlike) {
+  const std::string even = "1 3:1 5:1\n0 4:1 7:1\n", uneven = "1 3:1 5:1\n0 4:1\n";
+  EXPECT_EQ(Recognised("a.txt", even), "libfm");
+  EXPECT_EQ(Recognised("a.svm", even), "libsvm");
+  EXPECT_EQ(Recognised("a.libsvm", even), "libsvm");
+  EXPECT_EQ(Recognised("a.libfm", even), "libfm");
+  EXPECT_EQ(Recognised("a.libfm", uneven), "libsvm") << "libfm could not be read";
+}
+
+TEST(RecogniseDataTest, ADatabaseWithoutItsSlashesIsNoFile) {
+  const std::string why(RecogniseData({"sqlite:x.db?table=s"}, {}).status().message());
+  EXPECT_EQ(why,
+            "'sqlite:x.db?table=s': a database is written with two slashes, "
+            "sqlite://x.db?table=s (a file of that name: ./sqlite:x.db?table=s)");
+  EXPECT_FALSE(RecogniseForModel({.format = "csv"}, {"postgresql:/db?table=s"}, "csv").ok());
+}
+
 }  // namespace
 }  // namespace rubato

@@ -8,6 +8,7 @@
 #include "rubato/adapters/grpc/master_service.h"
 #include "rubato/adapters/posix/check_address.h"
 #include "rubato/adapters/posix/real_clock.h"
+#include "rubato/adapters/posix/secret_file.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/ring/endpoint.h"
 #include "rubato/adapters/torch_loader/load_trainer.h"
@@ -34,7 +35,8 @@ struct RoleFlags {
   std::string master;
   std::string job;                // A worker by itself: the job file,
   std::vector<std::string> join;  // and who is there already;
-  std::string go_on;              // or the job directory whose checkpoint a group begins with.
+  std::string go_on;              // or the job directory whose checkpoint a group begins with;
+  std::string secret_file;        // and what keeps strangers out.
   int64_t id = 0;
   int64_t incarnation = 1;
   bool resume = false;
@@ -86,6 +88,16 @@ absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
     return absl::InvalidArgumentError(absl::StrCat(flags.job, ": strategy: ", spec.strategy,
                                                    " needs a master; use rubato train"));
   }
+  const EvaluateSpec& evaluate = spec.evaluate;
+  if (evaluate.keep_best || evaluate.lower_rate < 1 || evaluate.stop_after_stalls > 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        flags.job, ": evaluate.",
+        evaluate.keep_best        ? "keep_best"
+        : evaluate.lower_rate < 1 ? "lower_rate"
+                                  : "stop_after_stalls",
+        ": without a master a model is evaluated at the end alone; take it out, or use rubato ",
+        "train"));
+  }
   for (const std::string& address : flags.join) {
     RUBATO_RETURN_IF_ERROR(Annotate(ParseEndpoint(address).status(), "--join"));
   }
@@ -115,6 +127,10 @@ absl::StatusOr<std::string> ContractOf(const JobSpec& spec, const JobDirectory& 
 
 absl::Status CheckWorkerFlags(const RoleFlags& flags) {
   const bool found = !flags.job.empty() && flags.go_on.empty() && flags.master.empty();
+  if (!flags.secret_file.empty() && !flags.master.empty()) {
+    return absl::InvalidArgumentError(
+        "--secret-file is for workers without a master; a job makes its own");
+  }
   const bool go_on = !flags.go_on.empty() && flags.job.empty() && flags.master.empty() &&
                      flags.join.empty() && flags.job_dir.empty();
   const bool role =
@@ -134,23 +150,26 @@ absl::StatusOr<JobDirectory> OpenOwnDirectory(const RoleFlags& flags) {
 absl::StatusOr<GroupOrders> FirstOrders(const RoleFlags& flags, const JobDirectory& directory) {
   GroupOrders orders = {.generation = 1, .found = flags.join.empty(), .join = flags.join};
   if (flags.go_on.empty()) return orders;
-  RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice newest, ChooseCheckpoint(directory, 0));
+  std::vector<std::string> damaged;
+  RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice newest, ChooseSoundReplica(directory, &damaged));
+  for (const std::string& what : damaged) std::fprintf(stderr, "passed over: %s\n", what.c_str());
   orders.restore = absl::StrCat(newest.version, "/", newest.file);
   std::fprintf(stderr, "going on after step %d, from checkpoint %d\n",
                static_cast<int>(newest.step), static_cast<int>(newest.version));
   return orders;
 }
 
-absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
-  CatchStopSignals();
-  RUBATO_RETURN_IF_ERROR(CheckWorkerFlags(flags));
-  const bool by_hand = !flags.job.empty() || !flags.go_on.empty();
-  if (!flags.check && !by_hand) {
-    RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
-    std::fprintf(stderr, "waiting for the master at %s\n", flags.master.c_str());
-  }
-  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
-                          by_hand ? OpenOwnDirectory(flags) : JobDirectory::Open(flags.job_dir));
+// With a master the job's own; by hand the user says which, or whoever reaches the port may join.
+absl::StatusOr<std::string> SecretOf(const RoleFlags& flags, const JobDirectory& directory) {
+  if (!flags.master.empty()) return ReadOrMakeSecret(directory.secret());
+  if (flags.secret_file.empty()) return "";
+  absl::StatusOr<std::string> secret = ReadSecret(flags.secret_file);
+  if (!secret.ok()) return Annotate(secret.status(), "--secret-file");
+  return secret;
+}
+
+absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& directory,
+                                bool by_hand) {
   std::shared_ptr<void> lock;
   if (by_hand) {
     RUBATO_ASSIGN_OR_RETURN(lock, directory.Lock());
@@ -173,6 +192,7 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   }
   const RealClock clock;
   if (spec.strategy == "allreduce") {
+    RUBATO_ASSIGN_OR_RETURN(const std::string secret, SecretOf(flags, directory));
     std::string contract;
     GroupOrders orders;
     if (by_hand) {
@@ -183,6 +203,7 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
                                       .directory = directory.path(),
                                       .checkpoints = directory.checkpoints(),
                                       .group = by_hand ? spec.name : directory.path(),
+                                      .secret = secret,
                                       .contract = contract,
                                       .master = flags.master,
                                       .orders = orders,
@@ -200,6 +221,24 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
                                      .stop = AskedToStop,
                                      .clock = &clock};
   return WorkerLoop(options, *trainer, parser, *data.train, data.validation.get()).Run();
+}
+
+absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
+  CatchStopSignals();
+  RUBATO_RETURN_IF_ERROR(CheckWorkerFlags(flags));
+  const bool by_hand = !flags.job.empty() || !flags.go_on.empty();
+  if (!flags.check && !by_hand) {
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
+    std::fprintf(stderr, "waiting for the master at %s\n", flags.master.c_str());
+  }
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
+                          by_hand ? OpenOwnDirectory(flags) : JobDirectory::Open(flags.job_dir));
+  absl::StatusOr<int> result = RunWorkerIn(flags, directory, by_hand);
+  if (result.ok() || flags.job.empty()) return result;
+  // Refused, say: what was made for it goes, unless there is something of use in it.
+  const auto checkpoints = ListDirectory(directory.checkpoints());
+  if (checkpoints.ok() && checkpoints->empty()) (void)RemoveTree(directory.path());
+  return result;
 }
 
 void AddJobDir(CLI::App* command, RoleFlags& flags) {
@@ -241,7 +280,8 @@ void AddWorker(Cli& cli) {
       "  rubato worker --job-dir rubato-jobs/ctr-1 --master unix:/tmp/master.sock --id 3\n"
       "  rubato worker --job digits.yaml --listen 10.0.0.7:4000\n"
       "  rubato worker --job digits.yaml --listen 10.0.0.8:4000 --join 10.0.0.7:4000\n"
-      "  rubato worker --resume rubato-jobs/digits-1 --listen 10.0.0.7:4000",
+      "  rubato worker --resume rubato-jobs/digits-1 --listen 10.0.0.7:4000\n"
+      "  rubato worker --job digits.yaml --listen 10.0.0.7:4000 --secret-file ~/digits.secret",
       [flags] { return RunWorker(*flags); });
   command->add_option("--job-dir", flags->job_dir, "The job directory.");
   command->add_option("--master", flags->master, "The master's address.");
@@ -253,6 +293,9 @@ void AddWorker(Cli& cli) {
   command->add_option("--resume", flags->go_on,
                       "Found a group anew from the newest checkpoint of this worker's directory.");
   command->add_option("--listen", flags->listen, "Strategy allreduce: host:port for the others.");
+  command->add_option(
+      "--secret-file", flags->secret_file,
+      "With --job or --resume: only workers with the same secret are in the group.");
 }
 
 }  // namespace

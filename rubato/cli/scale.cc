@@ -9,6 +9,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/grpc/master_client.h"
 #include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/ask_master.h"
 #include "rubato/cli/commands.h"
@@ -85,12 +86,12 @@ absl::StatusOr<int> RunScale(const JobFlags& flags, Console& console) {
       console.err << "the job will have " << reply.servers_target << " servers\n";
     }
   }
-  if (flags.json) console.out << answer.dump() << "\n";
+  if (flags.json) console.out << JsonText(answer) << "\n";
   return kExitDone;
 }
 
 int Print(const nlohmann::ordered_json& summary, const JobFlags& flags, Console& console) {
-  console.out << (flags.json ? summary.dump() + "\n" : SummaryTable(summary));
+  console.out << (flags.json ? JsonText(summary) + "\n" : SummaryTable(summary));
   return kExitDone;
 }
 

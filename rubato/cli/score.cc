@@ -50,7 +50,7 @@ void AddScore(Cli& cli) {
                       "Of a job: which checkpoint; default the best kept, or the newest.");
   command->add_option("--listen", flags->http.address,
                       "host:port; port 0 takes a free one. Default 127.0.0.1:8080.");
-  command->add_option("--threads", flags->http.threads, "Connections served at a time; default 8.")
+  command->add_option("--threads", flags->http.threads, "Requests worked on at a time; default 8.")
       ->check(CLI::Range(1, 1024));
   command->add_option("--body-max", flags->http.body_bytes_max,
                       "Bytes of one request at most; default 8 MB.");

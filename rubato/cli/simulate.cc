@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -17,6 +18,7 @@
 #include "absl/time/clock.h"
 #include "nlohmann/json.hpp"
 #include "rubato/adapters/files/files.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
@@ -128,6 +130,22 @@ nlohmann::ordered_json JobsToJson(const Workload& workload, const SimulationResu
   return jobs;
 }
 
+// What the policies of a run came to. One that fails loses nobody else's result.
+struct Outcome {
+  struct Failure {
+    std::string policy;
+    absl::Status status;
+  };
+  std::vector<SimulationResult> results;
+  std::vector<Failure> failures;
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();  // Both, as they were named.
+};
+
+// What is not known, as when nobody ended, is a dash.
+std::string OrDash(double value, const char* unit = "", int digits = 0) {
+  return std::isnan(value) ? "-" : absl::StrFormat("%.*f%s", digits, value, unit);
+}
+
 void PrintTable(const Workload& workload, const std::vector<SimulationResult>& results,
                 std::ostream& out) {
   const SimulationResult& any = results.front();
@@ -139,12 +157,11 @@ void PrintTable(const Workload& workload, const std::vector<SimulationResult>& r
                          "admitted", "met", "late", "refused", "JCT mean s", "best effort",
                          "makespan", "used", "p99 us", "wall s");
   for (const SimulationResult& r : results) {
-    const std::string waited =
-        best_effort > 0 ? absl::StrFormat("%.0f", r.best_effort_jct_s.mean) : "-";
-    out << absl::StrFormat("%-20s %7.4f %8d %7d %6d %7d %10.0f %11s %8.1fh %5.1f%% %9.1f %8.2f\n",
+    out << absl::StrFormat("%-20s %7.4f %8d %7d %6d %7d %10s %11s %9s %5.1f%% %9.1f %8.2f\n",
                            r.policy, r.deadline_ratio, r.admitted, r.met, r.late_admitted,
-                           r.refused, r.jct_s.mean, waited, r.makespan_s / 3600,
-                           100 * r.utilisation, r.decision_us.p99, r.wall_seconds);
+                           r.refused, OrDash(r.jct_s.mean), OrDash(r.best_effort_jct_s.mean),
+                           OrDash(r.makespan_s / 3600, "h", 1), 100 * r.utilisation,
+                           r.decision_us.p99, r.wall_seconds);
   }
 }
 
@@ -274,6 +291,33 @@ SimulateOptions OptionsOf(const SimulateFlags& flags, Overhead overhead) {
   return options;
 }
 
+Outcome RunPolicies(const SimulateFlags& flags, const Workload& workload, const Scenario* scenario,
+                    absl::Span<const std::unique_ptr<Policy>> policies, SimulateOptions options,
+                    Console& console) {
+  const WallClock clock;
+  const CpuClock cpu_clock;
+  Outcome outcome;
+  for (const auto& policy : policies) {
+    const std::string name(policy->name());
+    Progress progress(console, name, static_cast<int64_t>(workload.trace.jobs.size()), "jobs");
+    options.clock = &clock;
+    options.decision_clock = &cpu_clock;
+    options.progress = [&](int64_t done) { progress.Update(done); };
+    absl::StatusOr<SimulationResult> result = SimulateAsAsked(workload, *policy, options);
+    if (!result.ok()) {
+      outcome.json.push_back({{"policy", name}, {"error", std::string(result.status().message())}});
+      outcome.failures.push_back({name, result.status()});
+      continue;
+    }
+    outcome.results.push_back(*std::move(result));
+    const SimulationResult& r = outcome.results.back();
+    outcome.json.push_back(ToJson(r));
+    if (flags.per_job) outcome.json.back()["job_results"] = JobsToJson(workload, r);
+    if (scenario) outcome.json.back()["scenario"] = ScenarioToJson(MeasureScenario(*scenario, r));
+  }
+  return outcome;
+}
+
 absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
   if (flags.list_policies) {
     console.out << absl::StrJoin(PolicyNames(), "\n") << "\n";
@@ -302,35 +346,25 @@ absl::StatusOr<int> RunSimulate(const SimulateFlags& flags, Console& console) {
   SimulateOptions options = OptionsOf(flags, overhead);
   RUBATO_RETURN_IF_ERROR(options.Validate());
   RUBATO_RETURN_IF_ERROR(CheckBeforeRunning(flags, workload));
-  const WallClock clock;
-  const CpuClock cpu_clock;
-  std::vector<SimulationResult> results;
-  auto json = nlohmann::ordered_json::array();
-  for (const auto& policy : policies) {
-    Progress progress(console, std::string(policy->name()),
-                      static_cast<int64_t>(workload.trace.jobs.size()), "jobs");
-    options.clock = &clock;
-    options.decision_clock = &cpu_clock;
-    options.progress = [&](int64_t done) { progress.Update(done); };
-    RUBATO_ASSIGN_OR_RETURN(results.emplace_back(), SimulateAsAsked(workload, *policy, options));
-    json.push_back(ToJson(results.back()));
-    if (flags.per_job) json.back()["job_results"] = JobsToJson(workload, results.back());
-    if (scenario) {
-      json.back()["scenario"] = ScenarioToJson(MeasureScenario(*scenario, results.back()));
-    }
-  }
+  const Scenario* story = scenario ? &*scenario : nullptr;
+  Outcome outcome = RunPolicies(flags, workload, story, policies, options, console);
+  if (outcome.results.empty()) return outcome.failures.front().status;
   if (flags.json) {
-    console.out << RunToJson(flags, workload, std::move(json)).dump(2) << "\n";
+    console.out << JsonText(RunToJson(flags, workload, std::move(outcome.json)), 2) << "\n";
   } else if (scenario) {
-    PrintScenario(*scenario, results, console.out);
+    PrintScenario(*scenario, outcome.results, console.out);
   } else {
-    PrintTable(workload, results, console.out);
+    PrintTable(workload, outcome.results, console.out);
+  }
+  for (const Outcome::Failure& failure : outcome.failures) {
+    if (!flags.json) console.out << absl::StrFormat("%-20s failed\n", failure.policy);
+    console.err << "rubato simulate: " << failure.status.message() << "\n";
   }
   if (!flags.out.empty()) {
-    RUBATO_RETURN_IF_ERROR(WriteReport(flags, workload, scenario ? &*scenario : nullptr, results));
+    RUBATO_RETURN_IF_ERROR(WriteReport(flags, workload, story, outcome.results));
     console.err << "report written to " << flags.out << "\n";
   }
-  return kExitDone;
+  return outcome.failures.empty() ? kExitDone : kExitFailed;
 }
 
 }  // namespace

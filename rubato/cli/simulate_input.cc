@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/adapters/files/text_file.h"
@@ -109,7 +110,7 @@ absl::StatusOr<SimulateInput> LoadSimulateInput(const SimulateFiles& files) {
                                                    "\", only of ", absl::StrJoin(types, ", ")));
   }
   absl::StatusOr<Workload> bound = Bind(std::move(trace), std::move(cluster), *input.book, type);
-  if (!bound.ok() && files.profiles.empty()) {
+  if (files.profiles.empty() && absl::StrContains(bound.status().message(), "no profile of")) {
     return absl::InvalidArgumentError(
         absl::StrCat(bound.status().message(),
                      " (built in; give the trace's own throughput profiles with --profiles)"));

@@ -77,6 +77,24 @@ TEST_F(SimulateCommandTest, ACompressedTraceIsTheSameTrace) {
   EXPECT_EQ(*ReadTextFile(At("jobs.csv.gz")), *ReadTextFile(At("jobs.csv")));
 }
 
+// Names are the user's: bytes that are not UTF-8 become replacement characters in JSON, and only
+// there.
+TEST_F(SimulateCommandTest, NamesOfAnyBytesAreJsonAllTheSame) {
+  const std::string path = At("caf\xe9.csv");
+  ASSERT_EQ(Rubato("generate trace --json --jobs 8 --gpus 8 --out " + path), 0) << err_.str();
+  EXPECT_EQ(nlohmann::json::parse(out_.str())["path"], At("caf\uFFFD.csv"));
+  const std::string trace = Write("bytes\xff.csv",
+                                  "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu\n"
+                                  "j\xfc,0,9,deepfm,,4096,1\n");
+  const std::string simulate = "simulate --json --per-job --cluster n1g8 --trace " + trace;
+  ASSERT_EQ(Rubato(simulate + " --policy fifo --out " + At("\xff.html")), 0) << err_.str();
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_EQ(json["trace"], At("bytes\uFFFD.csv"));
+  EXPECT_EQ(json["policies"][0]["job_results"][0]["job"], "j\uFFFD");
+  EXPECT_EQ(Rubato(simulate + "\xfe"), 2);  // What went wrong is JSON too.
+  EXPECT_THAT(std::string(nlohmann::json::parse(out_.str())["error"]), HasSubstr("\uFFFD"));
+}
+
 // Each policy once, in the order in which it was first named.
 TEST_F(SimulateCommandTest, PoliciesAreNamedLooselyAndRunOnce) {
   ASSERT_EQ(Rubato("generate trace --jobs 8 --gpus 8 --out " + At("jobs.csv")), 0);
@@ -115,6 +133,41 @@ TEST_F(SimulateCommandTest, AScenarioShowsGangAgainstElastic) {
   EXPECT_GT(json["policies"][1]["scenario"]["utilisation_while_training"], 0.9);
 }
 
+// One policy that cannot go on loses nobody else's result, and the exit code tells.
+TEST_F(SimulateCommandTest, APolicyThatFailsLosesNobodyElsesResult) {
+  const std::string header =
+      "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,min_gpu\n";
+  const std::string trace = Write("floors.csv", header + "a,0,9,deepfm,,4096,1,2\n");
+  const std::string line = "simulate --cluster n1g8 --overhead elasticflow --trace " + trace +
+                           " --policy edf,rubato --out " + At("report.html");
+  EXPECT_EQ(Rubato(line + " --json"), 1);
+  const auto json = nlohmann::json::parse(out_.str());
+  EXPECT_THAT(std::string(json["policies"][0]["error"]), HasSubstr("no min_gpu as job a asks for"));
+  EXPECT_EQ(json["policies"][1]["completed"], 1);
+  EXPECT_THAT(err_.str(), HasSubstr("no min_gpu as job a asks for"));
+  EXPECT_THAT(*ReadTextFile(At("report.html")), HasSubstr("\"name\":\"rubato\""));
+  EXPECT_EQ(Rubato(line), 1);
+  EXPECT_THAT(out_.str(), HasSubstr("edf                  failed\n"));
+  EXPECT_EQ(Rubato("simulate --cluster n1g8 --policy all --trace " + trace), 0) << err_.str();
+}
+
+// Of nobody nothing is known: null for programs, a dash for people.
+TEST_F(SimulateCommandTest, TimesOfNobodyAreNotZero) {
+  const std::string header = "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu\n";
+  const std::string trace = Write("late.csv", header + "a,0,1e6,deepfm,1,4096,1\n");
+  const std::string line = "simulate --cluster n1g8 --policy rubato --trace " + trace;
+  ASSERT_EQ(Rubato(line + " --json --out " + At("report.html")), 0) << err_.str();
+  const auto policy = nlohmann::json::parse(out_.str())["policies"][0];
+  EXPECT_EQ(policy["refused"], 1);
+  for (const char* name : {"jct", "best_effort_jct"}) {
+    EXPECT_TRUE(policy[name]["mean"].is_null() && policy[name]["p95"].is_null()) << name;
+  }
+  EXPECT_TRUE(policy["makespan"].is_null());
+  EXPECT_THAT(*ReadTextFile(At("report.html")), HasSubstr("\"jct_mean\":null,"));
+  ASSERT_EQ(Rubato(line), 0);
+  EXPECT_THAT(out_.str(), HasSubstr("1          -           -         -   0.0%"));
+}
+
 TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
   const std::string header = "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu\n";
   const std::string good = Write("good.csv", header + "a,0,9,deepfm,,4096,1\n");
@@ -124,6 +177,7 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
       Write("negative.csv",
             "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration\n"
             "a,0,9,deepfm,,4096,1,-1\n");
+  const std::string endless = Write("endless.csv", header + "a,0,1e15,deepfm,,4096,1\n");
   struct Case {
     std::string line, message;
   };
@@ -164,6 +218,10 @@ TEST_F(SimulateCommandTest, WhatIsWrongIsNamedAndExitsWithTwo) {
                 "is not a folder"},
            Case{"simulate --trace " + good + " --cluster n1g8 --out " + At("no/report.html"),
                 "cannot create"},
+           Case{"simulate --trace " + endless + " --cluster n1g8",
+                "endless.csv:2: job a: 1e+15 iterations take more than 1e+09 s (thirty years) on 1 "
+                "GPUs\n"},
+           Case{"simulate --trace " + good + " --cluster n2g8:", "should read like n16g8"},
            Case{"generate trace --load -1 --out " + At("t.csv"), "load is -1"},
            Case{"generate trace --load inf --out " + At("t.csv"), "load is inf"},
            Case{"generate trace --lambda-high inf --out " + At("t.csv"), "--lambda-high is inf"},

@@ -45,6 +45,10 @@ std::string Grouped(int64_t number) {
 
 }  // namespace
 
+bool IsOneClass(const std::map<std::string, double>& metrics) {
+  return metrics.contains("logloss") && !metrics.contains("auc");
+}
+
 Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration elapsed,
                  int64_t records_before, const std::string& job_dir) {
   const double seconds = absl::ToDoubleSeconds(elapsed);
@@ -130,6 +134,9 @@ std::string SummaryTable(const Json& summary) {
                           value.get<double>());
   }
   if (!metrics.empty()) AddLine(table, "validation", metrics);
+  if (IsOneClass(summary["metrics"].get<std::map<std::string, double>>())) {
+    AddLine(table, "warning", "all validation labels are of one class, so there is no auc");
+  }
   const Json& workers = summary["workers"];
   const Json& servers = summary["servers"];
   AddLine(

@@ -2,6 +2,7 @@
 #ifndef RUBATO_CLI_SUMMARY_H_
 #define RUBATO_CLI_SUMMARY_H_
 
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -18,6 +19,9 @@ nlohmann::ordered_json SummaryJson(const JobSpec& spec, const Snapshot& snapshot
 nlohmann::ordered_json ServersScaledJson(const ServersScaled& scaled);
 // A few lines for people, drawn from the same object.
 std::string SummaryTable(const nlohmann::ordered_json& summary);
+// Whether a binary model's records were all positive, or all negative: there was nothing to tell
+// apart, so there is no AUC, and the accuracy means little.
+bool IsOneClass(const std::map<std::string, double>& metrics);
 
 }  // namespace rubato
 

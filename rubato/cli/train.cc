@@ -10,6 +10,7 @@
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
@@ -188,9 +189,9 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   const Snapshot& snapshot = outcome.snapshot;
   const nlohmann::ordered_json summary =
       SummaryJson(spec, snapshot, absl::Now() - start, outcome.records_before, directory.path());
-  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(directory.summary(), summary.dump(1) + "\n"));
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(directory.summary(), JsonText(summary, 1) + "\n"));
   console.err << SummaryTable(summary);
-  if (flags.json) console.out << summary.dump() << "\n";
+  if (flags.json) console.out << JsonText(summary) << "\n";
   if (snapshot.state != JobState::kDone) {
     console.err << "go on with: rubato train --resume " << directory.path() << "\n";
   }

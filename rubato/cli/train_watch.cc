@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "rubato/base/json_text.h"
 #include "rubato/cli/progress.h"
 
 namespace rubato {
@@ -20,7 +21,7 @@ std::string Sentence(const nlohmann::ordered_json& event) {
   for (const auto& [name, value] : event.items()) {
     if (name == "event" || name == "time" || name == "cause") continue;
     absl::StrAppend(&fields, fields.empty() ? "" : ", ", name, " ",
-                    value.is_string() ? value.get<std::string>() : value.dump());
+                    value.is_string() ? value.get<std::string>() : JsonText(value));
   }
   if (!fields.empty()) absl::StrAppend(&text, ": ", fields);
   const std::string cause = event.value("cause", "");
@@ -116,6 +117,9 @@ void TrainWatch::TellEvents() {
 }
 
 double TrainWatch::Rate(const Snapshot& snapshot, absl::Time now) {
+  // Gone back to a checkpoint: what was before is no measure.
+  const bool back = !history_.empty() && snapshot.records_committed < history_.back().second;
+  if (back) history_.clear();
   history_.emplace_back(now, snapshot.records_committed);
   while (now - history_.front().first > kRateWindow) history_.pop_front();
   const double seconds = absl::ToDoubleSeconds(now - history_.front().first);

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <sstream>
+
 #include "rubato/cli/summary.h"
 
 namespace rubato {
@@ -46,6 +49,16 @@ TEST(SummaryTest, NamesStragglers) {
               HasSubstr("straggler    worker-4, at 0.50 of the median speed"));
 }
 
+TEST(SummaryTest, WarnsOfOneClass) {
+  Snapshot snapshot = HalfWay();
+  const auto table = [&] {
+    return SummaryTable(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job"));
+  };
+  EXPECT_THAT(table(), Not(HasSubstr("warning")));
+  snapshot.evaluations[0].metrics.erase("auc");
+  EXPECT_THAT(table(), HasSubstr("all validation labels are of one class, so there is no auc"));
+}
+
 TEST(ProgressLineTest, EightyColumnsHoldAllThatMatters) {
   const std::string line = ProgressLine(HalfWay(), Spec(), 55'000, 79);
   EXPECT_EQ(line, " 50% 55.0 k rec/s ETA 1m 31s workers 3/3 servers 2/2 loss 0.4512 auc 0.7853");
@@ -63,6 +76,26 @@ TEST(ProgressLineTest, SaysWhatElseIsGoingOn) {
   JobSpec spec = Spec();
   spec.epochs = 3;
   EXPECT_THAT(ProgressLine(snapshot, spec, 0, 120), HasSubstr("stopping epoch 1/3"));
+}
+
+// A job that went back to a checkpoint is not trained at less than nothing a second.
+TEST(TrainWatchTest, GoingBackIsNoSpeed) {
+  const std::string folder = testing::TempDir() + "/rubato-watch";
+  std::filesystem::create_directories(folder + "/metrics");
+  std::ostringstream out, err;
+  {
+    Console console = {.out = out, .err = err};
+    const JobSpec spec = Spec();
+    TrainWatch watch(console, spec, JobDirectory(folder));
+    Snapshot snapshot = HalfWay();
+    for (int second = 0; second < 20; ++second) {
+      snapshot.records_committed += second == 8 ? -60'000 : 10'000;
+      watch.Show(snapshot, absl::FromUnixSeconds(1000 + second));
+    }
+  }
+  std::filesystem::remove_all(folder);
+  EXPECT_THAT(err.str(), HasSubstr("10.0 k rec/s"));
+  EXPECT_THAT(err.str(), Not(HasSubstr("% -")));
 }
 
 // After a resume that was stopped at once, say: no worker has told this master a loss.

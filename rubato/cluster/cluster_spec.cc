@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +19,12 @@ absl::Status CheckGroup(const NodeGroup& group) {
   const bool sane = group.racks > 0 && group.nodes_per_rack > 0 && group.gpus_per_node > 0 &&
                     group.sockets_per_node > 0;
   const double gpus = 1.0 * group.racks * group.nodes_per_rack * group.gpus_per_node;
+  if (sane && group.sockets_per_node > group.gpus_per_node) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "nodes with %d sockets for %d GPUs; sockets are those that GPUs hang on, so "
+        "there are at most as many",
+        group.sockets_per_node, group.gpus_per_node));
+  }
   if (sane && gpus <= kGpusMax) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrFormat(
       "a cluster of %d x %d nodes with %d GPUs and %d sockets each; all must be "
@@ -30,7 +37,7 @@ void AddNodes(const NodeGroup& group, int pool, int first_rack, ClusterSpec& spe
   for (int rack = 0; rack < group.racks; ++rack) {
     for (int i = 0; i < group.nodes_per_rack; ++i) {
       spec.nodes.push_back({.gpus = group.gpus_per_node,
-                            .sockets = std::min(group.sockets_per_node, group.gpus_per_node),
+                            .sockets = group.sockets_per_node,
                             .cpus = group.cpus_per_node,
                             .memory_gb = group.memory_gb_per_node,
                             .rack = first_rack + rack,
@@ -105,12 +112,28 @@ absl::StatusOr<ClusterSpec> ParseClusterCsv(absl::string_view text, absl::string
       RUBATO_ASSIGN_OR_RETURN(group.sockets_per_node, whole(*sockets, 1));
     }
     if (type) group.gpu_type = std::string(row.cells[*type]);
+    if (absl::Status s = CheckGroup(group); !s.ok()) return table.Error(row, s.message());
     groups.push_back(std::move(group));
   }
   auto spec = BuildCluster(groups);
   if (!spec.ok()) return Annotate(spec.status(), name);
   return spec;
 }
+
+namespace {
+
+// Digits alone, where SimpleAtoi would also take blanks and signs.
+bool ReadCount(absl::string_view text, int& count) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
+         absl::SimpleAtoi(text, &count);
+}
+
+// A GPU type, as it stands in profiles and file names.
+bool IsTypeName(absl::string_view text) {
+  return !text.empty() && std::none_of(text.begin(), text.end(), absl::ascii_isspace);
+}
+
+}  // namespace
 
 bool IsClusterShorthand(absl::string_view text) {
   if (text.size() < 4 || text[0] != 'n') return false;
@@ -127,8 +150,8 @@ absl::StatusOr<ClusterSpec> ParseClusterShorthand(absl::string_view text) {
         absl::StrSplit(halves[0].substr(std::min<size_t>(1, halves[0].size())), 'g');
     NodeGroup group;
     if (!absl::StartsWith(part, "n") || sizes.size() != 2 ||
-        !absl::SimpleAtoi(sizes[0], &group.nodes_per_rack) ||
-        !absl::SimpleAtoi(sizes[1], &group.gpus_per_node)) {
+        !ReadCount(sizes[0], group.nodes_per_rack) || !ReadCount(sizes[1], group.gpus_per_node) ||
+        (halves.size() == 2 && !IsTypeName(halves[1]))) {
       return absl::InvalidArgumentError(absl::StrCat("cluster \"", text, "\": \"", part,
                                                      "\" should read like n16g8 or n16g8:A100"));
     }

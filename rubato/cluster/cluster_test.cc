@@ -44,12 +44,21 @@ TEST(ClusterSpecTest, SaysWhereASpecIsWrong) {
            Case{std::string(kSpecHeader) + "1,0,8,1,1", "spec.csv:2: num_node_p_switch is 0"},
            Case{std::string(kSpecHeader) + "1,1,8", "spec.csv:2: 3 fields where the header has 5"},
            Case{kSpecHeader, "the cluster has no nodes"},
+           Case{
+               "num_switch,num_node_p_switch,num_gpu_p_node,num_socket_p_node\n1,2,8,2\n1,1,8,16\n",
+               "spec.csv:3: nodes with 16 sockets for 8 GPUs"},
+           Case{"num_switch,\"num_node_p_switch\n1,2\n", "spec.csv:1: a quote is opened"},
        }) {
     const auto spec = ParseClusterCsv(c.text, "spec.csv");
     ASSERT_FALSE(spec.ok()) << c.text;
     EXPECT_THAT(spec.status().message(), HasSubstr(c.message));
   }
-  EXPECT_THAT(ParseClusterShorthand("n4h8").status().message(), HasSubstr("n16g8"));
+  for (const char* text : {"n4h8", "n2g8:", "n2g8:+n1g8:A100", "n2g8 :A100", "n2g8: A100", "n 2g8",
+                           "n+2g8", "n2g-8", "n2g8+", "n99999999999g8"}) {
+    EXPECT_THAT(ParseClusterShorthand(text).status().message(),
+                HasSubstr("should read like n16g8 or n16g8:A100"))
+        << text;
+  }
 }
 
 TEST(CurveTest, FallsAndGapsAreNotUseful) {
@@ -60,6 +69,10 @@ TEST(CurveTest, FallsAndGapsAreNotUseful) {
   EXPECT_EQ(curve.max_gpus(), 8);
   EXPECT_EQ(curve.UsefulAtMost(3), 1);
   EXPECT_EQ(curve.LegalAtMost(3), 2);
+  EXPECT_EQ(curve.LegalAtLeast(0), 1);
+  EXPECT_EQ(curve.LegalAtLeast(4), 4);
+  EXPECT_EQ(curve.LegalAtLeast(5), 8);
+  EXPECT_EQ(curve.LegalAtLeast(9), 0);
   EXPECT_EQ(curve.UsefulAfter(1), 4);
   EXPECT_EQ(curve.UsefulAfter(4), 4);
   EXPECT_FALSE(curve.Legal(16));
@@ -123,6 +136,10 @@ TEST(CurveBookTest, SaysWhereAProfileIsWrong) {
               HasSubstr("p.csv:2: span should be"));
   EXPECT_THAT(book.AddCsv("global_batch_size,span,2\n8,rack,1", "p.csv", "m", "t").message(),
               HasSubstr("p.csv:2: this batch size has no row without a span"));
+  EXPECT_THAT(book.AddCsv("global_batch_size,1\n8,1\n9,1\n8,2", "p.csv", "m", "t").message(),
+              HasSubstr("p.csv:4: batch size 8 appears twice"));
+  EXPECT_THAT(book.AddCsv("global_batch_size,2,02\n8,1,1", "p.csv", "m", "t").message(),
+              HasSubstr("p.csv:1: columns \"2\" and \"02\""));
   EXPECT_THAT(book.AddCsv("global_batch_size,1,2\n8,?,?", "p.csv", "m", "t").message(),
               HasSubstr("p.csv:2: no GPU count"));
 }

@@ -8,15 +8,24 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "rubato/base/status.h"
+#include "rubato/data/delimited_parser.h"
+#include "rubato/data/record_splitter.h"
 
 namespace rubato {
 namespace {
 
-std::vector<absl::string_view> SplitCells(absl::string_view line) {
-  std::vector<absl::string_view> cells = absl::StrSplit(line, ',');
-  for (absl::string_view& cell : cells) cell = absl::StripAsciiWhitespace(cell);
+std::vector<absl::string_view> SplitCells(absl::string_view line,
+                                          std::deque<std::string>& unquoted) {
+  std::vector<absl::string_view> cells;
+  VisitFields(line, ',', [&](absl::string_view field) {
+    const bool within =
+        field.data() >= line.data() && field.data() + field.size() <= line.data() + line.size();
+    cells.push_back(within ? field : absl::string_view(unquoted.emplace_back(field)));
+    return true;
+  });
   return cells;
 }
 
@@ -43,6 +52,19 @@ absl::StatusOr<size_t> CsvTable::Require(std::initializer_list<absl::string_view
   if (const auto column = Find(names)) return *column;
   return absl::InvalidArgumentError(
       absl::StrCat(name, ":1: no column \"", *names.begin(), "\" in the header"));
+}
+
+absl::Status CsvTable::AtMostOne(std::initializer_list<absl::string_view> names) const {
+  absl::string_view found;
+  for (absl::string_view one : names) {
+    if (std::find(header.begin(), header.end(), one) == header.end()) continue;
+    if (!found.empty()) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "%s:1: the columns \"%s\" and \"%s\" say the same; keep one of them", name, found, one));
+    }
+    found = one;
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CsvTable::Error(const Row& row, absl::string_view message) const {
@@ -73,11 +95,18 @@ absl::StatusOr<CsvTable> ParseCsv(absl::string_view text, absl::string_view name
   CsvTable table;
   table.name = std::string(name);
   absl::ConsumePrefix(&text, "\xef\xbb\xbf");  // Spreadsheets like to write a byte-order mark.
-  int line = 0;
-  for (absl::string_view raw : absl::StrSplit(text, '\n')) {
-    ++line;
-    if (absl::StripAsciiWhitespace(raw).empty()) continue;
-    std::vector<absl::string_view> cells = SplitCells(raw);
+  table.unquoted = std::make_unique<std::deque<std::string>>();
+  int line = 1;
+  for (int lines = 0; !text.empty(); line += lines) {
+    const SplitRecord record = *FirstRecord(text, /*at_end=*/true, RecordRule::kQuoted);
+    text.remove_prefix(record.size);
+    lines = static_cast<int>(record.lines);
+    if (record.open_quote) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ":", line, ": a quote is opened here and never closed"));
+    }
+    if (absl::StripAsciiWhitespace(record.bytes).empty()) continue;
+    std::vector<absl::string_view> cells = SplitCells(record.bytes, *table.unquoted);
     if (table.header.empty()) {
       table.header = std::move(cells);
       RUBATO_RETURN_IF_ERROR(CheckHeader(table.header, name, line));
@@ -94,6 +123,13 @@ absl::StatusOr<CsvTable> ParseCsv(absl::string_view text, absl::string_view name
     return absl::InvalidArgumentError(absl::StrCat(name, ":1: the file is empty"));
   }
   return table;
+}
+
+std::string CsvField(absl::string_view cell) {
+  const bool plain = cell.find_first_of(",\"\r\n") == absl::string_view::npos &&
+                     absl::StripAsciiWhitespace(cell) == cell;
+  if (plain) return std::string(cell);
+  return absl::StrCat("\"", absl::StrReplaceAll(cell, {{"\"", "\"\""}}), "\"");
 }
 
 bool IsEmptyCell(absl::string_view cell) {

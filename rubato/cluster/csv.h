@@ -1,9 +1,11 @@
-// Comma-separated text with a header, as traces, profiles and cluster specs come. No quoting: none
-// of these files needs it, and a stray quote is an error of the field that holds it.
+// Comma-separated text with a header, as traces, profiles and cluster specs come. Fields may stand
+// in quotes, as they may in data (data/delimited_parser.h).
 #ifndef RUBATO_CLUSTER_CSV_H_
 #define RUBATO_CLUSTER_CSV_H_
 
 #include <cstdint>
+#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,7 +16,7 @@
 
 namespace rubato {
 
-// Rows are views into the text given to ParseCsv, which must outlive them.
+// Cells are views into the text given to ParseCsv, which must outlive them, or into `unquoted`.
 struct CsvTable {
   struct Row {
     int line = 0;  // 1 is the header.
@@ -23,11 +25,16 @@ struct CsvTable {
   std::string name;  // The file, for messages.
   std::vector<absl::string_view> header;
   std::vector<Row> rows;  // As wide as the header; blank lines are left out.
+  std::unique_ptr<std::deque<std::string>> unquoted;  // Cells that were in quotes.
 
   // The column called any of `names`, if there is one.
   std::optional<size_t> Find(std::initializer_list<absl::string_view> names) const;
   // INVALID_ARGUMENT naming the first of `names` if no column is called so.
   absl::StatusOr<size_t> Require(std::initializer_list<absl::string_view> names) const;
+
+  // INVALID_ARGUMENT naming both if more than one column is called any of `names`: either could be
+  // meant.
+  absl::Status AtMostOne(std::initializer_list<absl::string_view> names) const;
 
   // "name:line: " and the message, as INVALID_ARGUMENT.
   absl::Status Error(const Row& row, absl::string_view message) const;
@@ -38,8 +45,11 @@ struct CsvTable {
   absl::StatusOr<int64_t> Whole(const Row& row, size_t column, int64_t low, int64_t high) const;
 };
 
-// INVALID_ARGUMENT if there is no header or a row is wider or narrower than it.
+// INVALID_ARGUMENT if there is no header, a row is wider or narrower than it, or quotes stay open.
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view text, absl::string_view name);
+
+// `cell` as a field, in quotes if it needs them.
+std::string CsvField(absl::string_view cell);
 
 // Whether a cell says "nothing here": empty, or nan in any case.
 bool IsEmptyCell(absl::string_view cell);

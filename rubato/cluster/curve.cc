@@ -40,6 +40,13 @@ void Curve::Limit(int gpus, Span span, double rate) {
   }
 }
 
+int Curve::LegalAtLeast(int gpus) const {
+  if (gpus <= min_gpus()) return min_gpus();
+  const auto at = std::lower_bound(points_.begin(), points_.end(), gpus,
+                                   [](const CurvePoint& p, int want) { return p.gpus < want; });
+  return at == points_.end() ? 0 : at->gpus;
+}
+
 int Curve::UsefulAfter(int gpus) const {
   for (const CurvePoint& point : useful_) {
     if (point.gpus > gpus) return point.gpus;

@@ -65,6 +65,8 @@ class Curve {
   int UsefulAtMost(int gpus) const { return AtMost(useful_at_most_, gpus); }
   // The largest legal size of at most `gpus`, useful or not; 0 if none.
   int LegalAtMost(int gpus) const { return AtMost(legal_at_most_, gpus); }
+  // The smallest legal size of at least `gpus`; 0 if none.
+  int LegalAtLeast(int gpus) const;
   // The next larger useful size; `gpus` itself at or past the peak.
   int UsefulAfter(int gpus) const;
 

@@ -103,6 +103,12 @@ absl::Status CurveBook::AddCsv(absl::string_view text, absl::string_view name,
       return absl::InvalidArgumentError(
           absl::StrCat(name, ":1: column \"", table.header[i], "\" should be a number of GPUs"));
     }
+    for (const auto& [column, other] : counts) {
+      if (other != gpus) continue;
+      return absl::InvalidArgumentError(absl::StrCat(name, ":1: columns \"", table.header[column],
+                                                     "\" and \"", table.header[i],
+                                                     "\" are the same number of GPUs"));
+    }
     counts.push_back({i, gpus});
   }
   std::map<int, Profiled> batches;
@@ -112,7 +118,12 @@ absl::Status CurveBook::AddCsv(absl::string_view text, absl::string_view name,
     if (!span) return table.Error(row, "span should be empty, socket, node, rack or cluster");
     Profiled& profiled = batches[static_cast<int>(batch)];
     if (profiled.row == nullptr) profiled.row = &row;
-    std::vector<Cell>& cells = profiled.by_span[*span];
+    const auto [at, is_new] = profiled.by_span.try_emplace(*span);
+    if (!is_new) {
+      return table.Error(row,
+                         absl::StrCat("batch size ", batch, " appears twice, with the same span"));
+    }
+    std::vector<Cell>& cells = at->second;
     for (const auto& [column, gpus] : counts) {
       if (IsEmptyCell(row.cells[column])) continue;
       cells.push_back({gpus});

@@ -104,11 +104,12 @@ absl::Status CellReader::Read(absl::string_view record, Cells* cells) const {
   if (kind_ == Kind::kPlain) {
     SplitPlain(record, delimiter_, &cells->views);
   } else if (kind_ == Kind::kQuoted) {
-    VisitFields(record, delimiter_, [&](absl::string_view field) {
+    const bool is_closed = VisitFields(record, delimiter_, [&](absl::string_view field) {
       const bool is_within = IsWithin(field, record);
       cells->views.push_back(is_within ? field : cells->made.emplace_back(field));
       return true;
     });
+    return CheckFields(record, is_closed, cells->views.size(), columns_.size());
   } else {
     RUBATO_RETURN_IF_ERROR(ReadEntries(record, cells));
   }

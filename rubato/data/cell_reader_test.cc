@@ -82,6 +82,22 @@ TEST(EntriesParserTest, EveryPositionIsAField) {
   EXPECT_EQ(batch.rows, 2);
 }
 
+// Quotes mean in tsv what they mean in csv, but for line ends; one left open is told.
+TEST(CellReaderTest, TsvHasTheQuotesOfCsv) {
+  const auto reader = CellReader::Make(Format("tsv"), "a\tb\tc");
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  Cells cells;
+  ASSERT_TRUE(reader->Read("\"x\ty\"\t\"12\"\" disk\"\t5\"", &cells).ok());
+  EXPECT_EQ(cells.views[0], "x\ty");
+  EXPECT_EQ(cells.views[1], "12\" disk");
+  EXPECT_EQ(cells.views[2], "5\"") << "a quote within a cell is a letter";
+  for (const char* record : {"\"x\ty\tz", "x\ty\t\"z"}) {
+    EXPECT_THAT(std::string(reader->Read(record, &cells).message()),
+                HasSubstr("a quote that opens is never closed; a cell that begins with"))
+        << record;
+  }
+}
+
 std::string Sniffed(absl::string_view text) {
   const absl::StatusOr<DataSpec> data = SniffFormat(text);
   return data.ok() ? FormatName(*data) : std::string(data.status().message());
@@ -105,6 +121,23 @@ TEST(SniffTest, KnowsAFileByItsBeginning) {
   const CriteoGenerator generator({.cardinality_max = 1000});
   for (int i = 0; i < 20; ++i) generator.AppendRow(rng, &criteo);
   EXPECT_EQ(Sniffed(criteo), "criteo");
+}
+
+// One name above numbers is enough: columns may be called 1 and 2, as those of libfm are.
+TEST(SniffTest, AHeaderMayHaveNumbersAmongItsNames) {
+  EXPECT_EQ(Sniffed("label,1,2\n1,12,340\n0,7,341\n"), "csv with header");
+  EXPECT_EQ(Sniffed("y,2019,town\n1,,rome\n0,3,oslo\n"), "csv with header");
+  EXPECT_THAT(Sniffed("label,1,1\n1,12,340\n"), HasSubstr("has the name '1' twice"));
+  for (const char* missing : {"?", "NA", "", "\\N"}) {
+    EXPECT_EQ(Sniffed(absl::StrCat(missing, ",5,2\n1,12,340\n0,7,341\n")), "csv") << missing;
+  }
+}
+
+TEST(SniffTest, AByteOrderMarkIsNoPartOfTheFirstCell) {
+  EXPECT_EQ(Sniffed("\xef\xbb\xbf\"a\nb\",y\nx,1\nz,0\n"), "csv with header");
+  EXPECT_EQ(Sniffed("\xef\xbb\xbf"
+                    "1 3:1 5:1\n0 4:1 7:1\n"),
+            "libfm");
 }
 
 // As MovieLens comes: nobody guesses what is meant, but how to mend it is said.

@@ -17,7 +17,7 @@ namespace {
 
 // The quoted field at the start of `text`, its doubled quotes made single, and whatever stands
 // between the closing quote and the delimiter. Returns the bytes it took.
-size_t Unquote(absl::string_view text, char delimiter, std::string* field) {
+size_t Unquote(absl::string_view text, char delimiter, std::string* field, bool* is_closed) {
   field->clear();
   size_t i = 1;
   for (; i < text.size(); ++i) {
@@ -27,6 +27,7 @@ size_t Unquote(absl::string_view text, char delimiter, std::string* field) {
     }
     field->push_back(text[i]);
   }
+  if (i >= text.size()) *is_closed = false;
   const size_t after = std::min(i + 1, text.size());
   const size_t end = std::min(text.find(delimiter, after), text.size());
   const absl::string_view rest = absl::StripAsciiWhitespace(text.substr(after, end - after));
@@ -51,21 +52,36 @@ absl::StatusOr<size_t> FindColumn(absl::string_view key, const std::string& name
 
 }  // namespace
 
-void VisitFields(absl::string_view record, char delimiter,
+bool VisitFields(absl::string_view record, char delimiter,
                  absl::FunctionRef<bool(absl::string_view field)> visit) {
   std::string unquoted;
+  bool is_closed = true;
   while (true) {
     size_t end;
     if (!record.empty() && record[0] == '"') {
-      end = Unquote(record, delimiter, &unquoted);
-      if (!visit(unquoted)) return;
+      end = Unquote(record, delimiter, &unquoted, &is_closed);
+      if (!visit(unquoted)) return is_closed;
     } else {
       end = std::min(record.find(delimiter), record.size());
-      if (!visit(absl::StripAsciiWhitespace(record.substr(0, end)))) return;
+      if (!visit(absl::StripAsciiWhitespace(record.substr(0, end)))) return is_closed;
     }
-    if (end == record.size()) return;
+    if (end == record.size()) return is_closed;
     record.remove_prefix(end + 1);
   }
+}
+
+absl::Status CheckFields(absl::string_view record, bool is_closed, size_t fields, size_t expected) {
+  if (!is_closed) {
+    return absl::InvalidArgumentError(
+        "a quote that opens is never closed; a cell that begins with a quote ends with one, quotes "
+        "within it being doubled: \"12\"\" disk\"");
+  }
+  if (fields == expected) return absl::OkStatus();
+  const bool has_quotes = record.find('"') != absl::string_view::npos;
+  return absl::InvalidArgumentError(absl::StrCat(
+      "has ", fields, " columns, not ", expected,
+      has_quotes ? "; a cell that begins with a quote goes on to the next that is not doubled"
+                 : ""));
 }
 
 std::vector<std::string> SplitFields(absl::string_view record, char delimiter) {
@@ -78,7 +94,7 @@ std::vector<std::string> SplitFields(absl::string_view record, char delimiter) {
 }
 
 absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
-    const DataSpec& data, const std::vector<std::string>& columns) {
+    const DataSpec& data, const std::vector<std::string>& columns, const Options& options) {
   std::vector<Column> plan;
   for (const std::string& name : columns) plan.push_back({.name = name});
   if (plan.empty()) return absl::InvalidArgumentError("the data has no columns");
@@ -108,12 +124,18 @@ absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
       if (column.role == Role::kIgnored) column.role = Role::kCategorical;
     }
   }
+  if (!options.has_labels) {
+    for (Column& column : plan) {
+      if (column.role == Role::kLabel) column.role = Role::kIgnored;
+    }
+  }
   std::unique_ptr<DelimitedParser> parser(
       new DelimitedParser(data.format == "tsv" ? '\t' : ',', std::move(plan)));
   if (parser->shape_.ids.size() > kIdFieldsMax) {
     return absl::InvalidArgumentError(absl::StrCat("data.categorical: ", parser->shape_.ids.size(),
                                                    " columns, more than ", kIdFieldsMax));
   }
+  if (options.order != nullptr) parser->Reorder(*options.order);
   return parser;
 }
 
@@ -125,6 +147,21 @@ DelimitedParser::DelimitedParser(char delimiter, std::vector<Column> columns)
     column.slot = static_cast<int>(names.size());
     names.push_back(column.name);
   }
+}
+
+void DelimitedParser::Reorder(const BatchShape& order) {
+  const auto is_same = [](const std::vector<std::string>& a, const std::vector<std::string>& b) {
+    return std::is_permutation(a.begin(), a.end(), b.begin(), b.end());
+  };
+  if (!is_same(shape_.dense, order.dense) || !is_same(shape_.ids, order.ids)) return;
+  for (Column& column : columns_) {
+    if (column.role != Role::kNumeric && column.role != Role::kCategorical) continue;
+    const auto& names = column.role == Role::kNumeric ? order.dense : order.ids;
+    column.slot =
+        static_cast<int>(std::find(names.begin(), names.end(), column.name) - names.begin());
+  }
+  shape_.dense = order.dense;
+  shape_.ids = order.ids;
 }
 
 absl::Status DelimitedParser::Place(const Column& column, absl::string_view field, float* label,
@@ -151,7 +188,7 @@ absl::Status DelimitedParser::Parse(absl::string_view record, Batch* batch) cons
   batch->ids.resize(ids + shape_.ids.size());
   size_t count = 0;
   absl::Status status;
-  VisitFields(record, delimiter_, [&](absl::string_view field) {
+  const bool is_closed = VisitFields(record, delimiter_, [&](absl::string_view field) {
     if (count < columns_.size()) {
       status = Place(columns_[count], field, &batch->labels[labels], batch->dense.data() + dense,
                      batch->ids.data() + ids);
@@ -159,10 +196,7 @@ absl::Status DelimitedParser::Parse(absl::string_view record, Batch* batch) cons
     ++count;
     return status.ok();
   });
-  if (status.ok() && count != columns_.size()) {
-    status =
-        absl::InvalidArgumentError(absl::StrCat("has ", count, " columns, not ", columns_.size()));
-  }
+  if (status.ok()) status = CheckFields(record, is_closed, count, columns_.size());
   if (!status.ok()) {
     batch->labels.resize(labels);
     batch->dense.resize(dense);

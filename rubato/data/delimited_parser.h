@@ -14,18 +14,26 @@
 namespace rubato {
 
 // Calls `visit` with every field of `record`: without the quotes around it if it has some, else
-// without the blanks around it. Stops early if `visit` answers false.
-void VisitFields(absl::string_view record, char delimiter,
+// without the blanks around it. Stops early if `visit` answers false. Returns whether all quotes
+// that it met are closed.
+bool VisitFields(absl::string_view record, char delimiter,
                  absl::FunctionRef<bool(absl::string_view field)> visit);
+// INVALID_ARGUMENT unless quotes are closed and there are as many fields as expected.
+absl::Status CheckFields(absl::string_view record, bool is_closed, size_t fields, size_t expected);
 std::vector<std::string> SplitFields(absl::string_view record, char delimiter);
 
 // The label and `data.numeric` must be finite numbers, a missing number of data.numeric being 0;
 // `data.categorical` is any text.
 class DelimitedParser : public RecordParser {
  public:
+  struct Options {
+    // Whose order the batch's columns have, if they are the same ones; null: the data's.
+    const BatchShape* order = nullptr;
+    bool has_labels = true;  // Otherwise nobody looks at the label, and it is 0.
+  };
   // INVALID_ARGUMENT if a column of `data` is not among `columns`, or if one's name is there twice.
   static absl::StatusOr<std::unique_ptr<DelimitedParser>> Create(
-      const DataSpec& data, const std::vector<std::string>& columns);
+      const DataSpec& data, const std::vector<std::string>& columns, const Options& options);
 
   const BatchShape& shape() const override { return shape_; }
   absl::Status Parse(absl::string_view record, Batch* batch) const override;
@@ -39,6 +47,8 @@ class DelimitedParser : public RecordParser {
   };
 
   DelimitedParser(char delimiter, std::vector<Column> columns);
+  // The same columns, each at the slot that `order` has for its name.
+  void Reorder(const BatchShape& order);
   // Puts one field where it belongs in the row that starts at `dense` and `ids`.
   absl::Status Place(const Column& column, absl::string_view field, float* label, float* dense,
                      uint64_t* ids) const;

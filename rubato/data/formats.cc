@@ -1,7 +1,10 @@
 #include "rubato/data/formats.h"
 
+#include <algorithm>
+
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
@@ -20,6 +23,21 @@ bool IsDelimited(const DataSpec& data) {
 }
 
 char DelimiterOf(const DataSpec& data) { return data.format == "tsv" ? '\t' : ','; }
+
+absl::Status CheckNames(absl::string_view what, const std::vector<std::string>& has,
+                        const std::vector<std::string>& needs) {
+  if (has == needs) return absl::OkStatus();
+  const auto list = [](const std::vector<std::string>& names) {
+    constexpr size_t kEnough = 20;
+    const size_t shown = std::min(names.size(), kEnough);
+    return names.empty()
+               ? std::string("none")
+               : absl::StrCat("'", absl::StrJoin(names.begin(), names.begin() + shown, "', '"), "'",
+                              shown < names.size() ? ", ..." : "");
+  };
+  return absl::InvalidArgumentError(absl::StrCat("the data's columns of ", what, " are ", list(has),
+                                                 ", and the model was trained with ", list(needs)));
+}
 
 }  // namespace
 
@@ -63,11 +81,35 @@ absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& outer,
   }
   if (HasEntries(data)) return EntriesParser::Create(data, schema);
   if (IsDelimited(data)) {
-    return DelimitedParser::Create(data, SplitFields(schema, DelimiterOf(data)));
+    return DelimitedParser::Create(data, SplitFields(schema, DelimiterOf(data)), {});
   }
   return absl::InvalidArgumentError(absl::StrCat("data.format: '", data.format,
                                                  "' is not one of criteo, csv, tsv, libfm, libsvm, "
                                                  "libffm, idx, recordio, sql"));
+}
+
+absl::StatusOr<std::unique_ptr<RecordParser>> MakeParserLike(const KnownData& trained,
+                                                             const KnownData& known,
+                                                             bool has_labels) {
+  const auto [before, before_schema] = UnwrapSchema(trained.data, trained.schema);
+  auto [now, schema] = UnwrapSchema(known.data, known.schema);
+  // Fields are named in every record; which of them the first one has does not matter.
+  if (before.format == "libffm" && now.format == "libffm") schema = before_schema;
+  RUBATO_ASSIGN_OR_RETURN(const auto model, MakeParser(before, before_schema));
+  const BatchShape& needs = model->shape();
+  std::unique_ptr<RecordParser> parser;
+  if (IsDelimited(before) && IsDelimited(now)) {
+    // The label that training found by its place has a name as well.
+    if (now.label.empty()) now.label = SplitFields(before_schema, DelimiterOf(before))[0];
+    RUBATO_ASSIGN_OR_RETURN(parser,
+                            DelimitedParser::Create(now, SplitFields(schema, DelimiterOf(now)),
+                                                    {.order = &needs, .has_labels = has_labels}));
+  } else {
+    RUBATO_ASSIGN_OR_RETURN(parser, MakeParser(now, schema));
+  }
+  RUBATO_RETURN_IF_ERROR(CheckNames("numbers", parser->shape().dense, needs.dense));
+  RUBATO_RETURN_IF_ERROR(CheckNames("categories", parser->shape().ids, needs.ids));
+  return parser;
 }
 
 }  // namespace rubato

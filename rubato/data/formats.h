@@ -25,6 +25,16 @@ bool HasHeader(const DataSpec& data);
 std::string SchemaOf(const DataSpec& data, absl::string_view first_record);
 absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& data,
                                                          absl::string_view schema);
+// For records of `data` that become batches as those of `trained` do: columns go by name, in
+// whatever order the files have them. INVALID_ARGUMENT if the columns are not the same. Without
+// `has_labels` nobody looks at a label of csv, tsv or sql.
+struct KnownData {
+  const DataSpec& data;
+  absl::string_view schema;
+};
+absl::StatusOr<std::unique_ptr<RecordParser>> MakeParserLike(const KnownData& trained,
+                                                             const KnownData& known,
+                                                             bool has_labels);
 
 }  // namespace rubato
 

@@ -147,6 +147,9 @@ TEST(DelimitedParserTest, SaysWhatIsWrongAndLeavesTheBatch) {
   const std::pair<std::string, std::string> cases[] = {
       {"1,x", "has 2 columns, not 3"},
       {"1,x,2,3", "has 4 columns, not 3"},
+      {"1,\"x,2\"",
+       "has 2 columns, not 3; a cell that begins with a quote goes on to the next that is not "
+       "doubled"},
       {"1,x,abc", "column 'a', 'abc', is not a finite number"},
       {"1,x,nan", "column 'a', 'nan', is not a finite number"},
       {"1,x,1e60", "column 'a', '1e60', is not a finite number"},
@@ -165,6 +168,61 @@ TEST(DelimitedParserTest, TooManyFieldsAreRefused) {
   for (int i = 0; i < 256; ++i) absl::StrAppend(&header, ",c", i);
   EXPECT_EQ(MakeParser({.format = "csv"}, header).status(),
             absl::InvalidArgumentError("data.categorical: 256 columns, more than 255"));
+}
+
+// What a record becomes with a model that was trained on other files.
+Batch BatchLike(const KnownData& trained, const KnownData& known, absl::string_view record) {
+  Batch batch;
+  const auto parser = MakeParserLike(trained, known, /*has_labels=*/true);
+  EXPECT_TRUE(parser.ok()) << parser.status();
+  if (!parser.ok()) return batch;
+  EXPECT_TRUE((*parser)->Parse(record, &batch).ok());
+  return batch;
+}
+
+// A column's place in the files says nothing: the same cells are the same batch.
+TEST(ParserLikeTest, ColumnsGoByName) {
+  const DataSpec all = {.format = "csv"}, tsv = {.format = "tsv"};
+  const DataSpec picked = {
+      .format = "csv", .label = "y", .numeric = {"a", "b"}, .categorical = {"c", "d"}};
+  const Batch want = BatchLike({all, "y,c,d"}, {all, "y,c,d"}, "1,p,q");
+  EXPECT_THAT(want.ids, ElementsAre(FieldIdOfText(0, "p"), FieldIdOfText(1, "q")));
+  for (const Batch& same : {BatchLike({all, "y,c,d"}, {all, "y,d,c"}, "1,q,p"),
+                            BatchLike({all, "y,c,d"}, {tsv, "d\tc\ty"}, "q\tp\t1")}) {
+    EXPECT_EQ(same.ids, want.ids);
+    EXPECT_EQ(same.labels, want.labels);
+  }
+  const Batch numbers =
+      BatchLike({picked, "y,a,b,c,d"}, {picked, "d,more,c,b,a,y"}, "q,zzz,p,2,1,0");
+  EXPECT_EQ(numbers.ids, want.ids);
+  EXPECT_THAT(numbers.dense, ElementsAre(1, 2));
+  EXPECT_THAT(numbers.labels, ElementsAre(0));
+  const DataSpec ffm = {.format = "libffm"};
+  EXPECT_EQ(BatchLike({ffm, "label,0,1,2"}, {ffm, "label,2,0"}, "1 2:7:1 0:5:1").ids,
+            BatchLike({ffm, "label,0,1,2"}, {ffm, "label,0,1,2"}, "1 0:5:1 2:7:1").ids);
+}
+
+TEST(ParserLikeTest, OtherColumnsAreNamed) {
+  const DataSpec all = {.format = "csv"}, fm = {.format = "libfm"};
+  const auto why = [&](const KnownData& trained, const KnownData& known) {
+    return std::string(MakeParserLike(trained, known, true).status().message());
+  };
+  EXPECT_EQ(why({all, "y,c,d"}, {all, "y,c,e"}),
+            "the data's columns of categories are 'c', 'e', and the model was trained with "
+            "'c', 'd'");
+  EXPECT_THAT(why({all, "y,c,d"}, {all, "z,c,d"}), HasSubstr("data.label: the data has no column"));
+  EXPECT_THAT(why({fm, "label,1,2"}, {fm, "label,1,2,3"}), HasSubstr("'1', '2', '3', and"));
+}
+
+// Who is asked for a score has no label to give.
+TEST(ParserLikeTest, WithoutLabelsTheirCellsAreNotLookedAt) {
+  const DataSpec all = {.format = "csv"};
+  const auto parser = MakeParserLike({all, "y,c"}, {all, "y,c"}, /*has_labels=*/false);
+  ASSERT_TRUE(parser.ok()) << parser.status();
+  Batch batch;
+  EXPECT_TRUE((*parser)->Parse(",p", &batch).ok());
+  EXPECT_TRUE((*parser)->Parse("?,p", &batch).ok());
+  EXPECT_THAT(batch.labels, ElementsAre(0, 0));
 }
 
 TEST(IdxTest, HeaderAndRecord) {

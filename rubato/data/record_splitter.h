@@ -10,6 +10,9 @@
 
 namespace rubato {
 
+// Some editors put it at the start of a file of UTF-8; it is no part of the first record.
+constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
+
 enum class RecordRule {
   kLines,   // A record ends with its line: criteo, tsv.
   kQuoted,  // As csv: a field in double quotes may hold line breaks.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
@@ -64,8 +65,10 @@ absl::Status RecordWriter::AppendQuoted(size_t column, absl::string_view cell,
   if (format_ == "tsv" && cell.find_first_of("\r\n") != absl::string_view::npos) {
     return Unfit(columns_[column], cell, format_);
   }
+  // Readers take the blanks around a cell without quotes for no part of it.
   const bool plain =
-      cell.find_first_of(format_ == "csv" ? ",\"\r\n" : "\t\"") == absl::string_view::npos;
+      cell.find_first_of(format_ == "csv" ? ",\"\r\n" : "\t\"") == absl::string_view::npos &&
+      absl::StripAsciiWhitespace(cell).size() == cell.size();
   if (plain) {
     absl::StrAppend(record, cell);
   } else {

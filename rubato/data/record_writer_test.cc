@@ -45,6 +45,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"csv", {"a", "b", "c"}, {"1", "x,\"y\"", ""}, "1,\"x,\"\"y\"\"\","},
         Case{"csv", {"a", "b"}, {"two\nlines", "z"}, "\"two\nlines\",z"},
         Case{"tsv", {"a", "b"}, {"x\ty", "1,5"}, "\"x\ty\"\t1,5"},
+        Case{"csv", {"a", "b", "c"}, {" x", "y ", " "}, "\" x\",\"y \",\" \""},
+        Case{"tsv", {"a", "b", "c"}, {" x", "y\v", "a b"}, "\" x\"\t\"y\v\"\ta b"},
         Case{"libfm", {"label", "1", "2"}, {"1", "12", "340:0.5"}, "1 12:1 340:0.5"},
         Case{"libsvm", {"label", "entries"}, {"0", "12 340:0.5"}, "0 12:1 340:0.5"},
         Case{"libffm", {"label", "0", "3"}, {"1", "12", "7 8:2"}, "1 0:12:1 3:7:1 3:8:2"}));

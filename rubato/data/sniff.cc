@@ -4,10 +4,11 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
 #include "rubato/data/record_blocks.h"
@@ -62,8 +63,40 @@ bool IsNumber(absl::string_view cell) {
   return absl::SimpleAtod(cell, &number);
 }
 
-// Every cell of the first line is a name, and some cell below is a number, or is not above.
+bool SeemsMissing(absl::string_view cell) {
+  return cell.empty() || cell == "?" || absl::EqualsIgnoreCase(cell, "na") ||
+         absl::EqualsIgnoreCase(cell, "n/a") || absl::EqualsIgnoreCase(cell, "null") ||
+         absl::EqualsIgnoreCase(cell, "none") || cell == "\\N";
+}
+
+// Whether the first line has a name where all cells below are numbers: it can only be a header
+// then, whatever its other cells are.
+bool HasNameAboveNumbers(const Lines& lines, char delimiter) {
+  const std::vector<std::string> first = SplitFields(lines[0], delimiter);
+  std::vector<bool> may_be(first.size()), has_number(first.size());
+  for (size_t i = 0; i < first.size(); ++i) {
+    may_be[i] = !SeemsMissing(first[i]) && !IsNumber(first[i]);
+  }
+  for (size_t line = 1; line < lines.size(); ++line) {
+    const std::vector<std::string> cells = SplitFields(lines[line], delimiter);
+    for (size_t i = 0; i < std::min(cells.size(), first.size()); ++i) {
+      if (IsNumber(cells[i])) {
+        has_number[i] = true;
+      } else if (!SeemsMissing(cells[i])) {
+        may_be[i] = false;
+      }
+    }
+  }
+  for (size_t i = 0; i < first.size(); ++i) {
+    if (may_be[i] && has_number[i]) return true;
+  }
+  return false;
+}
+
+// A name stands above numbers; or every cell of the first line is a name, and some cell below is a
+// number, or is not above.
 bool HasHeaderLine(const Lines& lines, char delimiter) {
+  if (HasNameAboveNumbers(lines, delimiter)) return true;
   const std::vector<std::string> first = SplitFields(lines[0], delimiter);
   for (size_t i = 0; i < first.size(); ++i) {
     const bool is_twice = std::find(first.begin() + i + 1, first.end(), first[i]) != first.end();
@@ -117,23 +150,11 @@ std::string OtherSeparator(const Lines& lines) {
   return "";
 }
 
-// What is wrong with names in a first line that can only be a header, since cells below in the same
-// column are all numbers; "" if nothing is, or it may be no header.
+// What is wrong with names in a first line that can only be a header; "" if nothing is, or it may
+// be no header.
 std::string HeaderFault(const Lines& lines, char delimiter) {
+  if (!HasNameAboveNumbers(lines, delimiter)) return "";
   const std::vector<std::string> first = SplitFields(lines[0], delimiter);
-  std::vector<bool> is_number(first.size(), lines.size() > 1);
-  for (size_t line = 1; line < lines.size(); ++line) {
-    const std::vector<std::string> cells = SplitFields(lines[line], delimiter);
-    for (size_t i = 0; i < std::min(cells.size(), first.size()); ++i) {
-      if (!IsNumber(cells[i])) is_number[i] = false;
-    }
-  }
-  bool is_header = false;
-  for (size_t i = 0; i < first.size(); ++i) {
-    if (!first[i].empty() && IsNumber(first[i])) return "";
-    is_header = is_header || (is_number[i] && !first[i].empty());
-  }
-  if (!is_header) return "";
   for (size_t i = 0; i < first.size(); ++i) {
     if (first[i].empty()) {
       return absl::StrCat("line 1, the header, has no name for column ", i + 1, "; give it one");
@@ -150,6 +171,7 @@ std::string HeaderFault(const Lines& lines, char delimiter) {
 
 absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
   DataSpec data;
+  absl::ConsumePrefix(&beginning, kByteOrderMark);
   if (IsRecordsFile(beginning)) {
     data.format = "recordio";
     return data;

@@ -9,7 +9,8 @@
 namespace rubato {
 
 // Format and header for the text with which a file begins (whole lines; a few hundred are enough).
-// A file with a header has in its first line no number, in a later one some. INVALID_ARGUMENT if
+// A first line is a header if it has a name above a column of numbers, or no number at all where a
+// later one has some. INVALID_ARGUMENT if
 // there are no rows, or nothing separates their cells.
 absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning);
 

@@ -90,10 +90,17 @@ struct ProposalOptions {
   std::vector<std::string> positive;  // The label's values that are a yes; empty: the table says.
 };
 
+// A column of which no feature is made.
+struct UnusedColumn {
+  std::string column;
+  std::string why;  // "never changes"
+};
+
 // What ProposeFeatures decided that its features do not say.
 struct ProposalNotes {
   int64_t min_count = 0;           // So often a value must occur: as asked, or as the table says.
   std::vector<LooseColumn> loose;  // Where that could not be kept to.
+  std::vector<UnusedColumn> unused;
 };
 
 // Features that train well as they are. Numbers become bins of like weight, and a dense column,

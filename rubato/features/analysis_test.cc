@@ -82,6 +82,7 @@ TEST(ProposeTest, MakesSenseOfATable) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->label, "rich");
   EXPECT_THAT(spec->positive, ElementsAre(">50K"));
+  EXPECT_THAT(spec->negative, ElementsAre("<=50K"));
   EXPECT_THAT(spec->missing, ElementsAre("?"));
   std::vector<std::string> made;
   for (const FeatureSpec& f : spec->features) made.push_back(f.name + " " + f.transform);
@@ -167,6 +168,37 @@ TEST(ProposeTest, HugeNumbersHaveBinsOnly) {
   EXPECT_TRUE(spec->Validate().ok()) << spec->Validate();
 }
 
+// Nor is there a deviation to divide by where a float of it is 0.
+TEST(ProposeTest, TinyNumbersHaveBinsOnly) {
+  Analysis analysis = {.columns = {"click", "amount"}};
+  analysis.stats.resize(2);
+  for (size_t row = 0; row < 500; ++row) {
+    analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0",
+                                                row % 2 == 0 ? "1.5e-60" : "2.5e-60"});
+  }
+  const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "click");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_TRUE(spec->Validate().ok()) << spec->Validate();
+}
+
+TEST(ProposeTest, SaysWhichColumnsAreLeftOut) {
+  Analysis analysis = {.columns = {"click", "id", "same", "none", "city"}};
+  analysis.stats.resize(5);
+  for (int row = 0; row < 500; ++row) {
+    const std::string id = absl::StrCat("x", row);
+    analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", id, "7", "",
+                                                row % 2 == 0 ? "rome" : "oslo"});
+  }
+  ProposalNotes notes;
+  ASSERT_TRUE(ProposeFeatures(analysis, "click", {}, &notes).ok());
+  std::vector<std::string> said;
+  for (const UnusedColumn& unused : notes.unused) {
+    said.push_back(absl::StrCat(unused.column, " ", unused.why));
+  }
+  EXPECT_THAT(said, testing::ElementsAre("id hardly ever repeats", "same never changes",
+                                         "none is always empty"));
+}
+
 // `rubato init` and `rubato analyze` ask the same function.
 TEST(LabelTest, IsTheColumnCalledSoOrTheFirst) {
   const auto label = [](std::vector<std::string> columns) {
@@ -190,6 +222,8 @@ TEST(LabelTest, MayBeSaid) {
   EXPECT_THAT(ProposeFeatures(analysis, "answer").status().message(), HasSubstr("--positive"));
   EXPECT_THAT(ProposeFeatures(analysis, "answer", {.positive = {"yes", "maybe"}})->positive,
               ElementsAre("maybe", "yes"));
+  EXPECT_THAT(ProposeFeatures(analysis, "answer", {.positive = {"yes"}})->negative,
+              ElementsAre("maybe", "no"));
   EXPECT_THAT(ProposeFeatures(analysis, "answer", {.positive = {"yse"}}).status().message(),
               HasSubstr("never is 'yse'; did you mean 'yes'?"));
   EXPECT_THAT(
@@ -321,6 +355,19 @@ TEST(ProposeTest, LongListsHaveNoVocabulary) {
   EXPECT_EQ(clicks.spec->features[0].separator, "|");
 }
 
+// A text cut short is no word: it would never be met again.
+TEST(ProposeTest, LongTextsAreNoWords) {
+  const std::string prose(300, 'x');
+  const Proposed proposed = ProposeFor({"label", "t"}, 500, [&](int i) {
+    return std::vector<std::string>{absl::StrCat(i % 2),
+                                    i % 5 == 0 ? prose : absl::StrCat("t", i % 7)};
+  });
+  ASSERT_TRUE(proposed.spec.ok()) << proposed.spec.status();
+  ASSERT_THAT(proposed.made, ElementsAre("t merge_rare"));
+  EXPECT_THAT(proposed.spec->features[0].vocabulary,
+              testing::UnorderedElementsAre("t0", "t1", "t2", "t3", "t4", "t5", "t6"));
+}
+
 // Stars: what is better than usual is a yes.
 TEST(ProposeTest, MarksAreALabelToo) {
   const auto marks = [](int from, int count) {
@@ -329,6 +376,7 @@ TEST(ProposeTest, MarksAreALabelToo) {
     });
   };
   EXPECT_THAT(marks(1, 5).spec->positive, ElementsAre("4", "5"));
+  EXPECT_THAT(marks(1, 5).spec->negative, ElementsAre("1", "2", "3"));
   EXPECT_THAT(marks(0, 12).spec.status().message(),
               HasSubstr("label 'label': has 12 different values"));
   const std::vector<std::string> spellings = {"1", "1.0", "1.00"};
@@ -347,6 +395,7 @@ TEST(ProposeTest, LabelsOfTwoNumbersTakeTheLarger) {
     analysis.Add(std::vector<absl::string_view>{i % 3 == 0 ? "-1" : "1", x});
   }
   EXPECT_THAT(ProposeFeatures(analysis, "y")->positive, ElementsAre("1"));
+  EXPECT_THAT(ProposeFeatures(analysis, "y")->negative, ElementsAre("-1"));
   EXPECT_THAT(ProposeFeatures(analysis, "z").status().message(), HasSubstr("no column 'z'"));
   EXPECT_THAT(ProposeFeatures(analysis, "x").status().message(),
               HasSubstr("label 'x': has 13 different values"));

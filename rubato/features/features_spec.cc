@@ -91,9 +91,9 @@ absl::Status CheckNumbers(const FeatureSpec& f) {
                  f.buckets - 1);
   }
   if (f.transform == "normalize") {
-    if (!std::isfinite(f.mean)) return Wrong("mean: ", f.mean, " is not finite");
+    if (!FitsFloat(f.mean)) return Wrong("mean: ", f.mean, " is no finite number of 32 bits");
     // As a float: a deviation that is 0 there would divide by it.
-    if (!(static_cast<float>(f.deviation) > 0) || !std::isfinite(f.deviation)) {
+    if (!(static_cast<float>(f.deviation) > 0) || !FitsFloat(f.deviation)) {
       return Wrong("deviation: ", f.deviation,
                    " cannot be divided by; a column that never changes is no feature");
     }
@@ -102,8 +102,10 @@ absl::Status CheckNumbers(const FeatureSpec& f) {
     return Wrong("base: ", f.base, " is not above 1 (0 is e)");
   }
   if (f.transform == "discretize") RUBATO_RETURN_IF_ERROR(CheckBoundaries(f.boundaries));
-  if (f.otherwise.has_value() && !std::isfinite(*f.otherwise)) {
-    return Wrong("default: ", *f.otherwise, " is not finite");
+  const bool is_float = f.transform == "number" || f.transform == "normalize";
+  const double otherwise = f.otherwise.value_or(0);
+  if (!std::isfinite(otherwise) || (is_float && !FitsFloat(otherwise))) {
+    return Wrong("default: ", otherwise, " is not finite", is_float ? " in 32 bits" : "");
   }
   return absl::OkStatus();
 }
@@ -168,6 +170,13 @@ bool operator==(const FeatureSpec& a, const FeatureSpec& b) {
 }
 
 absl::Status FeaturesSpec::Validate() const {
+  if (!negative.empty() && positive.empty()) {
+    return Wrong("label: negative needs positive: which labels are a yes");
+  }
+  for (const std::string& text : negative) {
+    if (std::find(positive.begin(), positive.end(), text) == positive.end()) continue;
+    return Wrong("label: '", text, "' is positive and negative");
+  }
   if (features.empty()) return Wrong("features: name at least one");
   // A number and an id may share a name, as Criteo's integers do.
   std::set<std::pair<bool, std::string>> names;

@@ -63,7 +63,10 @@ bool operator==(const FeatureSpec& a, const FeatureSpec& b);
 
 struct FeaturesSpec {
   std::string label;                  // Column; empty: the data's own.
-  std::vector<std::string> positive;  // Labels that are 1, others being 0; none: a number.
+  std::vector<std::string> positive;  // Labels that are 1; none: a label is a number.
+  // Labels that are 0, whatever is in neither list making a bad row; none: all others are 0 but for
+  // missing ones.
+  std::vector<std::string> negative;
   std::vector<std::string> missing;   // Texts that mean nothing is there, besides the empty one.
   std::vector<FeatureSpec> features;  // In the order of the batch's columns.
   friend bool operator==(const FeaturesSpec&, const FeaturesSpec&) = default;

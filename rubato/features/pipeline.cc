@@ -21,6 +21,7 @@ class Planner {
  public:
   Planner(const FeaturesSpec& spec, const std::vector<std::string>& columns) : columns_(columns) {
     plan.positive = spec.positive;
+    plan.negative = spec.negative;
     plan.missing = spec.missing;
     for (const std::string& name : columns) plan.columns.push_back({.name = name});
   }
@@ -44,13 +45,14 @@ class Planner {
   }
 
   // Two features may share a column; the stricter of them says what is malformed.
-  absl::StatusOr<StepSource> Number(const std::string& name, bool malformed_is_missing) {
+  absl::StatusOr<StepSource> Number(const std::string& name, const FeatureSpec& f) {
     RUBATO_ASSIGN_OR_RETURN(const int column, Find("column", name));
     ChunkPlan::Column& planned = plan.columns[static_cast<size_t>(column)];
     const bool is_first = planned.number < 0;
     if (is_first) planned.number = plan.numbers++;
     planned.malformed_is_missing =
-        malformed_is_missing && (is_first || planned.malformed_is_missing);
+        f.malformed_is_missing && (is_first || planned.malformed_is_missing);
+    planned.is_float |= f.transform == "number" || f.transform == "normalize";
     return StepSource{StepSource::Kind::kNumber, planned.number};
   }
 
@@ -68,7 +70,7 @@ absl::StatusOr<std::vector<StepSource>> FindInputs(const FeatureSpec& f, const E
   std::vector<StepSource> inputs;
   for (const std::string& name : f.columns) {
     if (ReadsNumber(f.transform)) {
-      RUBATO_ASSIGN_OR_RETURN(inputs.emplace_back(), planner.Number(name, f.malformed_is_missing));
+      RUBATO_ASSIGN_OR_RETURN(inputs.emplace_back(), planner.Number(name, f));
       continue;
     }
     const auto found = ReadsText(f.transform) ? earlier.end() : earlier.find(name);

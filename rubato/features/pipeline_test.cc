@@ -204,11 +204,43 @@ TEST(PipelineTest, LabelsAsTextNeedToKnowThePositiveOnes) {
   EXPECT_FALSE(strict.Add({"", "1", "", ""}).ok()) << "no label at all";
 }
 
+// A label that is not there, or is spelt otherwise, is no "no".
+TEST(PipelineTest, StrangeAndMissingLabelsAreBadRows) {
+  FeaturesSpec spec;
+  spec.label = "city";
+  spec.positive = {"yes"};
+  spec.missing = {"NA"};
+  spec.features = {Feature("number", {"age"})};
+  const auto why = [&](absl::string_view label) {
+    RawChunk chunk = Pipeline::Create(spec, kColumns, {})->NewChunk();
+    return std::string(chunk.Add({"", "1", label, ""}).message());
+  };
+  EXPECT_EQ(why("no"), "");
+  EXPECT_EQ(why("YES"), "") << "nobody said what a no is";
+  EXPECT_EQ(why("NA"), "column 'city', 'NA', is not a label; it is missing");
+  EXPECT_EQ(why(""), "column 'city', '', is not a label; it is missing");
+  spec.negative = {"no"};
+  EXPECT_EQ(why("no"), "");
+  for (const char* label : {"YES", "NO", "NA", ""}) {
+    EXPECT_THAT(why(label), HasSubstr("neither in `positive` nor in `negative`")) << label;
+  }
+  EXPECT_THAT(Apply(spec, {{"", "1", "no", ""}, {"", "1", "yes", ""}}).labels, ElementsAre(0, 1));
+  spec.negative = {"no", "yes"};
+  EXPECT_EQ(spec.Validate().message(), "label: 'yes' is positive and negative");
+  spec.positive.clear();
+  EXPECT_THAT(spec.Validate().message(), HasSubstr("negative needs positive"));
+}
+
 TEST(PipelineTest, RowsToPredictNeedNoLabel) {
   FeaturesSpec spec;
   spec.features = {Feature("number", {"age"})};
   RawChunk chunk = Pipeline::Create(spec, kColumns, {.has_labels = false})->NewChunk();
   EXPECT_TRUE(chunk.Add({"", "1", "", ""}).ok());
+  spec.label = "city";
+  spec.positive = {"yes"};
+  spec.negative = {"no"};
+  RawChunk answers = Pipeline::Create(spec, kColumns, {.has_labels = false})->NewChunk();
+  EXPECT_TRUE(answers.Add({"", "1", "maybe", ""}).ok());
 }
 
 TEST(PipelineTest, MalformedNumbersMakeABadRowOrAMissingValue) {
@@ -223,6 +255,38 @@ TEST(PipelineTest, MalformedNumbersMakeABadRowOrAMissingValue) {
   EXPECT_EQ(chunk.text(0)[0], "oslo") << "nothing stays of a refused row";
   spec.features[1].malformed_is_missing = true;
   EXPECT_THAT(Apply(spec, {{"1", "old", "rome", ""}}).dense, ElementsAre(0));
+}
+
+// Models' numbers have 32 bits: what becomes infinite there is malformed, but has a bin and a
+// logarithm.
+TEST(PipelineTest, ANumberTooLargeForTheModelIsMalformed) {
+  for (const char* transform : {"number", "normalize"}) {
+    for (const char* large : {"3.5e38", "-1e300"}) {
+      FeaturesSpec spec;
+      spec.features = {Feature(transform, {"age"}), Feature("discretize", {"age"})};
+      spec.features[0].mean = 7;
+      spec.features[1].name = "bin";
+      spec.features[1].boundaries = {0};
+      RawChunk chunk = Pipeline::Create(spec, kColumns, {})->NewChunk();
+      EXPECT_THAT(chunk.Add({"1", large, "rome", ""}).message(),
+                  HasSubstr(absl::StrCat("column 'age', '", large, "', is larger than")));
+      EXPECT_EQ(chunk.rows(), 0u);
+      for (FeatureSpec& f : spec.features) f.malformed_is_missing = true;
+      const Batch as_missing = Apply(spec, {{"1", large, "", ""}, {"1", "", "", ""}});
+      EXPECT_THAT(as_missing.dense, ElementsAre(0, 0));
+      EXPECT_EQ(as_missing.ids[0], as_missing.ids[1]);
+      EXPECT_GT(Apply(spec, {{"1", "3.4e38", "", ""}}).dense[0], 3e38f);
+      spec.features.erase(spec.features.begin());
+      const Batch bins = Apply(spec, {{"1", large, "", ""}, {"1", "1", "", ""}, {"1", "", "", ""}});
+      EXPECT_EQ(bins.ids[0] == bins.ids[1], *large == '3');
+      EXPECT_NE(bins.ids[0], bins.ids[2]);
+    }
+  }
+  FeaturesSpec log;
+  log.features = {Feature("log", {"age"})};
+  EXPECT_NEAR(Apply(log, {{"1", "1e300", "", ""}}).dense[0], 690.8, 0.1);
+  RawChunk chunk = Pipeline::Create(log, kColumns, {})->NewChunk();
+  EXPECT_THAT(chunk.Add({"1e39", "1", "", ""}).message(), HasSubstr("is not a label"));
 }
 
 TEST(PipelineTest, SaysWhatIsWrongWithAFeature) {
@@ -243,6 +307,7 @@ TEST(PipelineTest, SaysWhatIsWrongWithAFeature) {
                 f.deviation = 0;
               }),
               HasSubstr("deviation: 0 cannot be divided by"));
+  EXPECT_THAT(why([](F& f) { f.otherwise = 1e39; }), HasSubstr("default: 1e+39 is not finite"));
   EXPECT_THAT(why([](F& f) {
                 f.transform = "discretize";
                 f.boundaries = {1, 3, 2};
@@ -383,7 +448,7 @@ class AnyRowsTest : public testing::TestWithParam<uint64_t> {
   }
 
   static std::string Row(Rng& rng) {
-    const std::vector<std::string> ages = {"", "?", "nan", "x", "3", "-7", "12.5", "1e12", "-0"};
+    const std::vector<std::string> ages = {"", "?", "nan", "x", "3", "-7", "12.5", "1e99", "-0"};
     const std::vector<std::string> texts = {"", "NA", "a", "b", "ab", "zz", "\"a,b\"", "q\"q"};
     const std::vector<std::string> tags = {"", "a", "a|b|zz", "||", "?", "ab|ab", "a:2|b:-0.5|c:x"};
     return absl::StrCat(rng.Below(2), ",", ages[rng.Below(ages.size())], ",",

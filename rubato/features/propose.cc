@@ -64,6 +64,8 @@ void ProposeText(const std::string& column, const ColumnStats& stats, int64_t of
   FeatureSpec f = Plain(column, "hash", column);
   if (const std::optional<int64_t> from = KeptFrom(stats, often); from.has_value()) {
     for (const CommonTexts::Item& item : stats.common().Items()) {
+      // Of a long text only the beginning is known, which is no cell of the column.
+      if (item.text.size() >= ColumnStats::kLongest) continue;
       if (item.count < *from || !IsUtf8(item.text)) continue;
       f.vocabulary.push_back(item.text);
     }
@@ -94,9 +96,11 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
     dense.mean = stats.mean();
     dense.deviation = stats.deviation();
   }
-  // What is too large for a model's floats, or for the sum of squares, has bins, and no size.
+  // What is too large for a model's floats, or for the sum of squares, has bins, and no size; so
+  // has what differs by too little.
   constexpr double kLargest = 1e30;
-  const bool has_size = std::max(-stats.min(), stats.max()) < kLargest;
+  const bool has_size =
+      std::max(-stats.min(), stats.max())<kLargest&& static_cast<float>(stats.deviation())> 0;
   if (has_size) spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
   if (!criteo) ids.boundaries = BoundariesOf(stats);
@@ -151,6 +155,20 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
                        [&](const FeatureSpec& other) { return other.name == name; }));
 }
 
+// All values of the label that are no yes: what is neither was not there, and is a slip of the pen.
+// Of a column with very many values somebody knows only which are a yes.
+void TakeNegative(const ColumnStats& stats, FeaturesSpec* spec) {
+  constexpr int64_t kManyValues = 100;
+  if (stats.distinct() > kManyValues) return;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    const auto& yes = spec->positive;
+    if (std::find(yes.begin(), yes.end(), item.text) == yes.end()) {
+      spec->negative.push_back(item.text);
+    }
+  }
+  std::sort(spec->negative.begin(), spec->negative.end());
+}
+
 // As the user says. A value that is not there is a slip of the pen; neither may all be a yes.
 absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::string>& positive,
                           FeaturesSpec* spec) {
@@ -167,6 +185,7 @@ absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::strin
         absl::StrCat("label '", spec->label, "': all of its values are a yes"));
   }
   spec->positive.assign(yes.begin(), yes.end());
+  TakeNegative(stats, spec);
   return absl::OkStatus();
 }
 
@@ -189,6 +208,7 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
     // Of numbers the larger one is a yes; of texts, the rarer one.
     const bool first = stats.is_number() && *ToNumber(values[0].text) > *ToNumber(values[1].text);
     spec->positive = {values[first ? 0 : 1].text};
+    TakeNegative(stats, spec);
     return absl::OkStatus();
   }
   if (stats.distinct() < 2 || !stats.is_number() || stats.distinct() > kMarksMax) {
@@ -200,6 +220,7 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
   }
   if (spec->positive.empty()) return NoLabel(label, stats);  // One number, in several spellings.
   std::sort(spec->positive.begin(), spec->positive.end());
+  TakeNegative(stats, spec);
   return absl::OkStatus();
 }
 
@@ -221,6 +242,23 @@ int64_t OftenFor(const Analysis& analysis, const std::vector<ColumnUse>& uses) {
   }
   const bool merge = columns >= kManyColumns && rare_values > 0.2;
   return merge ? often : std::min<int64_t>(often, 2);
+}
+
+// The columns that neither a feature nor the label is made of.
+std::vector<UnusedColumn> Unused(const Analysis& analysis, const std::vector<ColumnUse>& uses,
+                                 const FeaturesSpec& spec) {
+  std::set<std::string> used = {spec.label};
+  for (const FeatureSpec& f : spec.features) used.insert(f.columns.begin(), f.columns.end());
+  std::vector<UnusedColumn> unused;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (used.contains(analysis.columns[i])) continue;
+    unused.push_back({.column = analysis.columns[i],
+                      .why = analysis.stats[i].present() == 0   ? "is always empty"
+                             : analysis.stats[i].distinct() < 2 ? "never changes"
+                             : uses[i].use == Use::kNone        ? "hardly ever repeats"
+                                                                : "differs by too little"});
+  }
+  return unused;
 }
 
 // Which columns of names could not keep to `often`.
@@ -281,7 +319,10 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     return absl::InvalidArgumentError("no column changes, or all never repeat: nothing to learn");
   }
   spec.missing.assign(missing.begin(), missing.end());
-  if (notes != nullptr) *notes = NotesOf(analysis, uses, often);
+  if (notes != nullptr) {
+    *notes = NotesOf(analysis, uses, often);
+    notes->unused = Unused(analysis, uses, spec);
+  }
   return spec;
 }
 

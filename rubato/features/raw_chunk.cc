@@ -42,10 +42,15 @@ absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_vie
   if (column.number < 0) return absl::OkStatus();
   double value = std::numeric_limits<double>::quiet_NaN();
   if (!is_missing) {
-    const std::optional<double> number = ToNumber(cell);
+    std::optional<double> number = ToNumber(cell);
+    const bool is_too_large =
+        column.is_float && number.has_value() && !std::isnan(*number) && !FitsFloat(*number);
+    if (is_too_large) number.reset();
     if (!number.has_value() && !column.malformed_is_missing) {
-      return absl::InvalidArgumentError(absl::StrCat("column ", Quote(column.name), ", ",
-                                                     Quote(cell), ", is not a finite number"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("column ", Quote(column.name), ", ", Quote(cell),
+                       is_too_large ? ", is larger than models' numbers of 32 bits can be, 3.4e38"
+                                    : ", is not a finite number"));
     }
     value = number.value_or(value);
   }
@@ -54,21 +59,34 @@ absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_vie
 }
 
 absl::Status RawChunk::AddLabel(absl::string_view cell) {
-  const std::vector<std::string>& positive = plan_->positive;
-  if (plan_->label >= 0 && !positive.empty() && !cell.empty()) {
-    const bool is_positive = std::find(positive.begin(), positive.end(), cell) != positive.end();
-    labels_.push_back(is_positive ? 1 : 0);
+  const std::vector<std::string>&positive = plan_->positive, &negative = plan_->negative;
+  const auto is_one_of = [&](const std::vector<std::string>& texts) {
+    return std::find(texts.begin(), texts.end(), cell) != texts.end();
+  };
+  if (plan_->label >= 0 && !positive.empty()) {
+    if (is_one_of(positive)) {
+      labels_.push_back(1);
+    } else if (negative.empty() ? !IsMissing(cell) : is_one_of(negative)) {
+      labels_.push_back(0);
+    } else {
+      return NoLabel(cell, negative.empty() ? "it is missing"
+                                            : "the features have it neither in `positive` nor in "
+                                              "`negative`");
+    }
     return absl::OkStatus();
   }
   const std::optional<double> label = ToNumber(cell);
-  if (!label.has_value() || std::isnan(*label)) {
-    const std::string& name = plan_->columns[static_cast<size_t>(plan_->label)].name;
-    return absl::InvalidArgumentError(absl::StrCat("column ", Quote(name), ", ", Quote(cell),
-                                                   ", is not a label; a number is expected, or "
-                                                   "`positive` in the label of the features"));
+  if (!label.has_value() || !FitsFloat(*label)) {
+    return NoLabel(cell, "a number is expected, or `positive` in the label of the features");
   }
   labels_.push_back(static_cast<float>(*label));
   return absl::OkStatus();
+}
+
+absl::Status RawChunk::NoLabel(absl::string_view cell, absl::string_view why) const {
+  const std::string& name = plan_->columns[static_cast<size_t>(plan_->label)].name;
+  return absl::InvalidArgumentError(
+      absl::StrCat("column ", Quote(name), ", ", Quote(cell), ", is not a label; ", why));
 }
 
 bool RawChunk::IsMissing(absl::string_view cell) const {

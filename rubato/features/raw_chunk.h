@@ -21,11 +21,13 @@ struct ChunkPlan {
     int text = -1;                      // Slot among the chunk's texts.
     int number = -1;                    // Slot among its numbers.
     bool malformed_is_missing = false;  // Otherwise the row is bad.
+    bool is_float = false;              // What 32 bits cannot hold is malformed too.
   };
   std::vector<Column> columns;  // The data's, in their order.
   int texts = 0, numbers = 0;
   int label = -1;                     // Column; -1: rows have none, and their labels are 0.
-  std::vector<std::string> positive;  // Labels that are 1, the others being 0; none: a number.
+  std::vector<std::string> positive;  // Labels that are 1; none: a number.
+  std::vector<std::string> negative;  // Labels that are 0; none: all others that are not missing.
   std::vector<std::string> missing;   // What reads as nothing, besides the empty text.
 };
 
@@ -69,6 +71,7 @@ class RawChunk {
  private:
   absl::Status AddCell(const ChunkPlan::Column& column, absl::string_view cell);
   absl::Status AddLabel(absl::string_view cell);
+  absl::Status NoLabel(absl::string_view cell, absl::string_view why) const;
   bool IsMissing(absl::string_view cell) const;
   void Resize(size_t rows);
 

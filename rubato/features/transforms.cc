@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
@@ -44,8 +45,13 @@ std::optional<double> ToNumber(absl::string_view text) {
   return value;
 }
 
+bool FitsFloat(double x) { return std::abs(x) <= std::numeric_limits<float>::max(); }
+
 float Normalize(double x, double mean, double deviation) {
-  return (static_cast<float>(x) - static_cast<float>(mean)) / static_cast<float>(deviation);
+  constexpr float kLargest = std::numeric_limits<float>::max();
+  const float normal =
+      (static_cast<float>(x) - static_cast<float>(mean)) / static_cast<float>(deviation);
+  return std::clamp(normal, -kLargest, kLargest);
 }
 
 float SignedLog(double x) { return static_cast<float>(std::copysign(std::log1p(std::abs(x)), x)); }
@@ -94,7 +100,7 @@ float TakeWeight(absl::string_view* part, char separator) {
   const size_t at = part->rfind(separator);
   if (at == absl::string_view::npos || at == 0) return 1;
   const std::optional<double> weight = ToNumber(part->substr(at + 1));
-  if (!weight.has_value() || std::isnan(*weight)) return 1;
+  if (!weight.has_value() || !FitsFloat(*weight)) return 1;
   *part = part->substr(0, at);
   return static_cast<float>(*weight);
 }

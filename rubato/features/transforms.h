@@ -21,7 +21,11 @@ namespace rubato {
 // letters, which means a missing value everywhere.
 std::optional<double> ToNumber(absl::string_view text);
 
-// (x - mean) / deviation, in 32-bit floats as the model will see it.
+// Whether x stays finite in the 32 bits that models have for a number. NaN does not.
+bool FitsFloat(double x);
+
+// (x - mean) / deviation, in 32-bit floats as the model will see it; the largest of them, if it is
+// larger.
 float Normalize(double x, double mean, double deviation);
 
 // log(1 + |x|) with the sign of x.

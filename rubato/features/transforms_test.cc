@@ -61,6 +61,7 @@ TEST(TransformsTest, NumbersAreReadOrRefused) {
 TEST(TransformsTest, NormalizeWorksInFloats) {
   EXPECT_FLOAT_EQ(Normalize(5, 3, 2), 1);
   EXPECT_FLOAT_EQ(Normalize(-1, 0, 0.5), -2);
+  EXPECT_EQ(Normalize(-3e38, 0, 0.1), std::numeric_limits<float>::lowest());
   EXPECT_EQ(Normalize(16777217, 16777216, 1), 0) << "the difference is below a float's grain";
 }
 
@@ -145,7 +146,8 @@ TEST(TransformsTest, WeightsStandBehindTheLastSeparator) {
     float weight;
   } cases[] = {{"action:0.5", "action", 0.5f}, {"action", "action", 1}, {"a:b:2", "a:b", 2},
                {"http://x", "http://x", 1},    {":3", ":3", 1},         {"a:", "a:", 1},
-               {"a:nan", "a:nan", 1},          {"a:inf", "a:inf", 1},   {"a:-2e1", "a", -20}};
+               {"a:nan", "a:nan", 1},          {"a:inf", "a:inf", 1},   {"a:-2e1", "a", -20},
+               {"a:1e39", "a:1e39", 1}};
   for (const auto& c : cases) {
     absl::string_view part = c.cell;
     EXPECT_EQ(TakeWeight(&part, ':'), c.weight) << c.cell;

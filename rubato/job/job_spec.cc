@@ -188,9 +188,10 @@ absl::Status CheckEvaluate(const EvaluateSpec& spec, const std::string& strategy
   if (!(spec.lower_rate > 0 && spec.lower_rate <= 1)) {
     return Invalid("evaluate.lower_rate", spec.lower_rate, " is not above 0 and at most 1");
   }
-  if (strategy != "ps" && (spec.lower_rate < 1 || spec.keep_best)) {
-    return Invalid(spec.keep_best ? "evaluate.keep_best" : "evaluate.lower_rate",
-                   "is not there with strategy: allreduce yet; take it out, or use strategy: ps");
+  // A group rests after the same step everywhere, and no two clocks agree on one.
+  if (strategy != "ps" && spec.every < absl::InfiniteDuration()) {
+    return Invalid("evaluate.every",
+                   "strategy: allreduce evaluates by steps; use evaluate.every_steps");
   }
   return absl::OkStatus();
 }

@@ -156,16 +156,9 @@ TEST(ValidateTest, KeysOfTheOtherStrategyAreNamed) {
        "out, or use strategy: ps"},
       {[](JobSpec& s) {
          s.strategy = "allreduce";
-         s.evaluate.keep_best = true;
+         s.evaluate.every = absl::Seconds(9);
        },
-       "evaluate.keep_best: is not there with strategy: allreduce yet; take it out, or use "
-       "strategy: ps"},
-      {[](JobSpec& s) {
-         s.strategy = "allreduce";
-         s.evaluate.lower_rate = 0.1;
-       },
-       "evaluate.lower_rate: is not there with strategy: allreduce yet; take it out, or use "
-       "strategy: ps"},
+       "evaluate.every: strategy: allreduce evaluates by steps; use evaluate.every_steps"},
       {[](JobSpec& s) { s.allreduce.wire = "bf16"; },
        "allreduce.wire: bf16 does nothing with strategy: ps; take it out, or use strategy: "
        "allreduce"},

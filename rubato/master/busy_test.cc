@@ -153,6 +153,7 @@ class BusyJob : public FakeJob {
   }
   // Everyone tells what came in that second, and what it has handed over.
   void Second() {
+    int64_t written = 0;
     for (int64_t id = 0; id < 2; ++id) {
       const ServerMember& member = master->members().servers()[static_cast<size_t>(id)];
       const MoveOrder move = master->view().move;
@@ -161,16 +162,20 @@ class BusyJob : public FakeJob {
         const auto at = static_cast<size_t>(p);
         if (map().OwnerOf(p) == id) told[at] = static_cast<int64_t>(loads[at]);
       }
-      Done(master->Heartbeat(ServerHeartbeat{.server = ServerId(id),
-                                             .incarnation = member.incarnation,
-                                             .view = master->view().number,
-                                             .applied = disks[static_cast<size_t>(id)],
-                                             .moved = id == move.from ? move.number : 0,
-                                             .load = told,
-                                             .load_period = absl::Seconds(1)},
-                             now));
+      written = Done(master->Heartbeat(ServerHeartbeat{.server = ServerId(id),
+                                                       .incarnation = member.incarnation,
+                                                       .view = master->view().number,
+                                                       .applied = disks[static_cast<size_t>(id)],
+                                                       .checkpointed = checkpointed,
+                                                       .log_bytes = log_bytes[0],
+                                                       .moved = id == move.from ? move.number : 0,
+                                                       .load = told,
+                                                       .load_period = absl::Seconds(1)},
+                                       now))
+                    .checkpoint_wanted;
       if (!causes["partitions_moved"].empty()) whys.insert(causes["partitions_moved"]);
     }
+    checkpointed = std::max(checkpointed, written);
     Beat(0);
     Pass(absl::Seconds(1));
   }
@@ -192,10 +197,10 @@ class BusyJob : public FakeJob {
   }
 };
 
-// Not for a moment's sake: after ten seconds partitions go, others come back, and that is all.
+// Not for a moment's sake: after nine seconds partitions go, others come back, and that is all.
 TEST(BusyJobTest, SkewedLoadIsSharedAndThenStays) {
   BusyJob job;
-  job.Seconds(9);
+  job.Seconds(8);
   EXPECT_FALSE(job.Moved());
   job.Second();
   EXPECT_EQ(job.master->view().move.from, 0);
@@ -207,6 +212,22 @@ TEST(BusyJobTest, SkewedLoadIsSharedAndThenStays) {
   // 40 x 40,000 + 472 x 1,000 keys a second, and 512 x 1,000.
   EXPECT_EQ(job.whys, (std::set<std::string>{"server 0 had 1.60 times the mean load",
                                              "in return for busier ones"}));
+}
+
+// A log that grows faster than checkpoints are written has one after the other, and nothing moves
+// while one is cut: what has been too busy for long goes in the moment between two.
+TEST(BusyJobTest, CheckpointsWithoutEndDoNotKeepLoadWhereItIs) {
+  BusyJob job;
+  job.log_bytes[0] = 2 * job.options.job.checkpoint.log_bytes;
+  job.Seconds(8);
+  EXPECT_FALSE(job.Moved());
+  EXPECT_GE(job.checkpointed, 4);
+  job.Seconds(4);
+  EXPECT_TRUE(job.Moved());
+  job.Seconds(60);
+  EXPECT_EQ(job.map().number(), 2);
+  EXPECT_LT(Busiest(job.map(), 2, job.loads), 1.05);
+  EXPECT_GE(job.checkpointed, 20);  // Nor does one keep the other waiting.
 }
 
 TEST(BusyJobTest, NothingMovesUnlessItShall) {
@@ -238,7 +259,7 @@ TEST(BusyJobTest, CountsBeginAnewWhenAServerComesBack) {
   job.Exit(Role::kServer, 1, 1, 0, SIGKILL);
   job.Second();
   job.JoinServer(1, 2);
-  job.Seconds(9);
+  job.Seconds(8);
   EXPECT_FALSE(job.Moved());
   job.Seconds(4);
   EXPECT_TRUE(job.Moved());

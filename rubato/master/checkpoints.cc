@@ -41,7 +41,12 @@ int64_t Checkpoints::oldest() const {
   return best_;
 }
 
+void Checkpoints::Discard(int64_t version) {
+  std::erase_if(kept_, [&](const auto& kept) { return kept.first == version; });
+}
+
 bool Checkpoints::Complete(int64_t version, const SavedState& saved) {
+  settled_ = version;
   kept_.emplace_back(version, saved);
   const auto counts = [&](const auto& kept) { return kept.first != best_; };
   if (std::count_if(kept_.begin(), kept_.end(), counts) <= std::max<int64_t>(spec_.keep, 1)) {

@@ -27,7 +27,7 @@ class Checkpoints {
   // `log_bytes`, and a last one, after which nothing changes.
   bool DueInTraining(int64_t steps) const;
   bool DueByLog(int64_t bytes) const;
-  bool running() const { return wanted_ > complete(); }
+  bool running() const { return wanted_ > settled_; }
   bool LastBegun() const { return last_begun_; }
   bool LastDone() const { return last_begun_ && !running(); }
   int64_t wanted() const { return wanted_; }  // The newest version asked for.
@@ -51,6 +51,8 @@ class Checkpoints {
   void Begin(int64_t version, int64_t step, bool last, std::string cause = "");
   // Returns whether an old version is to be removed: dropped().
   bool Complete(int64_t version, const SavedState& saved = {});
+  // `version` was complete and cannot be read: it is none to begin from.
+  void Discard(int64_t version);
   // `version` is complete, and the one to keep whatever comes after it.
   void SetBest(int64_t version) { best_ = version; }
   // The job goes on after all: what was the last is just one more.
@@ -59,6 +61,7 @@ class Checkpoints {
  private:
   CheckpointSpec spec_;
   int64_t wanted_ = 0;
+  int64_t settled_ = 0;  // The newest that was complete, though it may have been discarded.
   int64_t step_ = 0;
   std::string cause_;
   int64_t next_at_ = 0;  // The step at which the next is due.

@@ -41,7 +41,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes) {
   }
   RUBATO_RETURN_IF_ERROR(in.Check("journal entry"));
   const bool known =
-      (kind >= 1 && kind <= static_cast<uint8_t>(EntryKind::kBestSaved)) ||
+      (kind >= 1 && kind <= static_cast<uint8_t>(EntryKind::kCheckpointDamaged)) ||
       (entry.kind >= EntryKind::kServersScaled && entry.kind <= EntryKind::kServersSettled) ||
       entry.kind == EntryKind::kFailure;
   if (!known || role > static_cast<uint8_t>(Role::kWorker) || in.remaining() > 0) {

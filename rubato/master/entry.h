@@ -38,13 +38,17 @@ enum class EntryKind : uint8_t {
   // value: version. Allreduce also: id: the worker that wrote it, incarnation: steps, task:
   // records.
   kCheckpointComplete = 18,
-  kClosed = 19,   // value: JobState, text: error, incarnation: 1 for bad input.
-  kFounded = 20,  // id: founder, incarnation: generation, value: checkpoint it begins from.
+  kClosed = 19,  // value: JobState, text: error, incarnation: 1 for bad input.
+  // id: founder, incarnation: generation, value: checkpoint it begins from; numbers: seconds whose
+  // work is lost.
+  kFounded = 20,
   kTrained = 21,  // Allreduce. id: who told, value: steps in all, incarnation: records in all.
   // Allreduce. incarnation: generation, text: the view of the group; numbers: which worker each of
   // its members is.
   kViewIssued = 22,
-  kBestSaved = 23,      // value: version of the checkpoint that holds the best evaluated weights.
+  kBestSaved = 23,  // value: version of the checkpoint that holds the best evaluated weights.
+  // Allreduce. value: version of a checkpoint that cannot be read: the one before it is the newest.
+  kCheckpointDamaged = 24,
   kServersScaled = 30,  // value: the new number of servers; numbers: when, records/s before.
   // value: number; id: from, incarnation: to, text: partitions. For load, numbers: the giver's, in
   // means.

@@ -60,15 +60,21 @@ void Evaluations::End() {
                              .metrics = Metrics(sums)};
   running_.reset();
   const double score = ScoreOf(result.metrics);
-  const bool better = !best_.has_value() || score > *best_;
+  const bool better = !best_.score.has_value() || score > *best_.score;
   stalls_ = better ? 0 : stalls_ + 1;
-  if (!better) rate_ *= spec_.lower_rate;
   if (better) {
-    best_ = score;
-    best_number_ = result.number;
-    best_step_ = result.step;
+    best_ = {.score = score, .number = result.number, .step = result.step};
+  } else {
+    rate_ *= spec_.lower_rate;
+    ++lowered_;
   }
   results_.push_back(std::move(result));
+}
+
+void Evaluations::SavedBest() { saved_ = best_; }
+
+void Evaluations::LoseUnsavedBest() {
+  if (BestUnsaved()) best_ = saved_;
 }
 
 }  // namespace rubato

@@ -33,19 +33,22 @@ class Evaluations {
   bool Stalled() const;
   // What learning rates are multiplied with from now on: lower with every stall.
   double rate() const { return rate_; }
+  int64_t lowered() const { return lowered_; }  // How often it was.
   // The weights after `steps` are those that were evaluated last.
   bool Knows(int64_t steps) const;
   // The best so far; 0 for none.
-  int64_t best() const { return best_number_; }
-  int64_t best_step() const { return best_step_; }
+  int64_t best() const { return best_.number; }
+  int64_t best_step() const { return best_.step; }
   // It is to be kept (`keep_best`), and is not on disk yet.
-  bool BestUnsaved() const { return spec_.keep_best && best_number_ != saved_number_; }
+  bool BestUnsaved() const { return spec_.keep_best && best_.number != saved_.number; }
 
   void Begin(int64_t number, int64_t step, bool final, absl::Time now);
   void Add(TaskId task, EvaluationSums sums);
   // All tasks are in.
   void End();
-  void SavedBest() { saved_number_ = best_number_; }
+  void SavedBest();
+  // The weights of a best that was not on disk are gone: the one before it is the best again.
+  void LoseUnsavedBest();
   // The state was lost and training goes on from an older one: there will be another last.
   void Resume() { final_begun_ = false; }
 
@@ -67,8 +70,12 @@ class Evaluations {
   int64_t stalls_ = 0;
   absl::Time began_;  // The last one, or this master's life.
   double rate_ = 1;
-  std::optional<double> best_;
-  int64_t best_number_ = 0, best_step_ = 0, saved_number_ = 0;
+  int64_t lowered_ = 0;
+  struct Best {
+    std::optional<double> score;
+    int64_t number = 0, step = 0;
+  };
+  Best best_, saved_;  // The second is on disk.
   std::vector<EvaluationResult> results_;
 };
 

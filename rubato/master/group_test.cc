@@ -195,6 +195,100 @@ TEST_F(GroupTest, StopsWithACheckpointAndResumesFromIt) {
   EXPECT_FALSE(orders.rest);
 }
 
+// An evaluation every two steps, of which the best is kept.
+class GroupRecipeTest : public GroupTest {
+ protected:
+  GroupRecipeTest() {
+    job_.options.data.validation = {{"v.tsv", 5}};
+    job_.options.job.epochs = 10;
+    EvaluateSpec& evaluate = job_.options.job.evaluate;
+    evaluate.every_steps = 2;
+    evaluate.lower_rate = 0.1;
+    evaluate.keep_best = true;
+    evaluate.stop_after_stalls = 2;
+    job_.options.job.checkpoint.keep = 1;
+    job_ = FakeJob(job_.options);
+    job_.JoinWorker(0);
+    job_.JoinWorker(1);
+  }
+  // Both rest after `steps`, and one of them evaluates. AUC 1, or 0.
+  GroupOrders Evaluate(int64_t steps, bool well, int64_t generation = 1) {
+    const auto [first, last] = generation == 1 ? std::pair(0, 1) : std::pair(2, 2);
+    for (int64_t worker = first; worker <= last; ++worker) {
+      Beat(worker, At(steps, 7, generation));
+    }
+    job_.sums = EvaluationSums();
+    job_.sums.AddBinary(well ? 0.9f : 0.1f, true);
+    job_.sums.AddBinary(0.5f, false);
+    job_.WorkOff(last);
+    return Beat(last, At(steps, 7, generation));
+  }
+};
+
+// Training goes on when the best is on disk, more slowly after a stall, and ends at the second.
+TEST_F(GroupRecipeTest, LowersTheRateAndKeepsTheBest) {
+  EXPECT_EQ(Evaluate(2, false).evaluated, 0);  // The first, and so the best: not before
+  EXPECT_EQ(wanted_, 1);                       // it is saved.
+  GroupOrders orders = Beat(0, Saved(At(2, 7), 1));
+  EXPECT_EQ(orders.evaluated, 2);
+  EXPECT_EQ(orders.lowered, 0);
+  EXPECT_EQ(job_.best, 1);
+  EXPECT_EQ(Evaluate(4, true).evaluated, 0);
+  EXPECT_EQ(Beat(0, Saved(At(4, 7), 2)).evaluated, 4);
+  EXPECT_EQ(job_.best, 2);
+  orders = Evaluate(6, false);
+  EXPECT_EQ(orders.evaluated, 6);
+  EXPECT_EQ(orders.lowered, 1);
+  job_.Open();  // It outlives the master.
+  EXPECT_EQ(Beat(1, At(6, 7)).lowered, 1);
+  EXPECT_FALSE(Beat(0, At(7)).rest);
+  EXPECT_TRUE(Evaluate(8, false).rest);
+  Evaluate(8, false);  // The last one, as ever.
+  Beat(0, Saved(At(8, 7), 3));
+  const Snapshot result = Shown();
+  EXPECT_EQ(result.state, JobState::kDone) << result.error;
+  EXPECT_EQ(result.best_evaluation, 2);
+  EXPECT_EQ(result.best_checkpoint, 2);
+  EXPECT_THAT(job_.removed, testing::Not(testing::Contains(2)));
+}
+
+// A copy that was made after more steps is not the best one; another is asked for.
+TEST_F(GroupRecipeTest, OnlyTheStepThatWasEvaluatedCounts) {
+  job_.options.job.checkpoint.every_steps = 1;
+  job_ = FakeJob(job_.options);
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  Beat(0, At(1));
+  EXPECT_EQ(wanted_, 1);
+  Evaluate(2, true);
+  GroupReport late = At(2, 7);
+  late.checkpointed = 1;
+  late.checkpoint_steps = 1;
+  late.checkpoint_records = 5;
+  EXPECT_EQ(Beat(0, late).evaluated, 0);
+  EXPECT_EQ(job_.best, 0);
+  EXPECT_EQ(wanted_, 2);
+  EXPECT_EQ(Beat(0, Saved(At(2, 7), 2)).evaluated, 2);
+  EXPECT_EQ(job_.best, 2);
+}
+
+// All die before the best is on disk: the one before it is the best again, and nobody waits.
+TEST_F(GroupRecipeTest, ABestThatWasLostIsForgotten) {
+  Evaluate(2, false);
+  Beat(0, Saved(At(2, 7), 1));
+  Evaluate(4, true);
+  job_.KillWorker(0);
+  job_.KillWorker(1);
+  job_.JoinWorker(2);
+  EXPECT_EQ(Beat(2, {}).restore, "1/worker-0.ckpt");
+  EXPECT_EQ(Beat(2, At(4, 7, 2)).evaluated, 4);
+  EXPECT_EQ(Shown().best_evaluation, 1);
+  Evaluate(6, true, /*generation=*/2);
+  EXPECT_EQ(wanted_, 2);
+  EXPECT_EQ(Beat(2, Saved(At(6, 7, 2), 2)).evaluated, 6);
+  EXPECT_EQ(job_.best, 2);
+}
+
 // Two workers in one view, of which worker 0 loses worker 1, whose process may live on.
 class GroupLossTest : public GroupTest {
  protected:

@@ -241,7 +241,13 @@ CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
 }
 
 void Master::Fail(const FailRequest& request, absl::Time now) {
-  if (Hear(request.worker, now) == nullptr) return;
+  const bool server = !request.checkpoint.empty() && !request.worker.valid();
+  if (!server && Hear(request.worker, now) == nullptr) return;
+  if (!request.checkpoint.empty()) {
+    FailCheckpoint(request, now);
+    Advance(now);
+    return;
+  }
   if (together() && !request.task.valid()) {
     FailStep(request, now);
     Advance(now);

@@ -84,7 +84,8 @@ class Master {
   void Confer(const ConferRequest& request, absl::Time now);
   LeaseReply Lease(const LeaseRequest& request, absl::Time now);
   CommitReply Commit(const CommitRequest& request, absl::Time now);
-  // The worker gives the task up, having waited for its pushes. Enough of these fail the job.
+  // The worker gives the task up, having waited for its pushes. Enough of these fail the job. Or a
+  // worker or a server has a checkpoint that cannot be written, or read.
   void Fail(const FailRequest& request, absl::Time now);
 
   ScaleReply Scale(const ScaleRequest& request, absl::Time now);
@@ -153,6 +154,7 @@ class Master {
   void HearMove(const ServerHeartbeat& heartbeat, absl::Time now);
   // How busy partitions are; a server that has been too busy for too long gives some away.
   void HearLoad(const ServerHeartbeat& heartbeat, absl::Time now);
+  void BeginBusyMove(absl::Time now);
   bool ServerIsUp(int64_t server) const;
   bool MayMove() const;  // Nothing that forbids it is under way.
   // False if one of the two is not up. `times_mean`, if not 0, is the giver's load.
@@ -180,6 +182,9 @@ class Master {
   void TellPace(WorkerId id, const GroupReport& report, bool lagged, absl::Time now);
   GroupOrders OrdersFor(WorkerId id) const;
   void FoundGroup(absl::Time now);
+  void BeginGeneration(WorkerId founder, absl::Time now);
+  // The founder cannot read what its group was to begin from: the one before it will do.
+  void FallBack(const FailRequest& request, absl::Time now);
   void FailStep(const FailRequest& request, absl::Time now);
   void EndGroupIfOver(absl::Time now);
   // Views and failures (master_views.cc, master_failures.cc).
@@ -193,7 +198,7 @@ class Master {
   // Why `worker` was given up; null if it was not.
   const std::string* FirstCauseOf(WorkerId worker) const;
   void NoteFailure(WorkerId worker, Failure failure, absl::Time now);
-  void NoteEnd(WorkerId worker, std::string cause, absl::Time now);
+  void NoteEnd(WorkerId worker, std::string cause, absl::Time now, const ExitNotice& seen = {});
   void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
   void NoteChange(const GroupChange& change, absl::Time now);
   void TellFailures(absl::Time now);
@@ -207,6 +212,7 @@ class Master {
   void ExitWorker(const ExitNotice& notice, absl::Time now);
   void ExitServer(const ExitNotice& notice, absl::Time now);
   void FailTask(const FailRequest& failed, absl::Time now);
+  void FailCheckpoint(const FailRequest& request, absl::Time now);
   void FailIfHopeless(Role role, absl::Time now);
   void EvictSilent(absl::Time now);
   void KillStuck(absl::Time now);
@@ -220,6 +226,7 @@ class Master {
   // Null unless it is registered and not evicted; counts as a sign of life.
   WorkerMember* Hear(WorkerId id, absl::Time now);
   int64_t BadRows() const;  // Skipped, in the whole job.
+  TimeSpent Spent() const;  // By all workers, of all lives.
   void RepeatEffects(absl::Time now);
   void Say(absl::Time now, std::string kind, Fields fields, std::string cause = "");
   void Send(SignalProcess::Kind kind, Role role, int64_t id, int64_t incarnation);
@@ -255,6 +262,7 @@ class Master {
   std::optional<Verdict> verdict_;
   int64_t records_repeated_ = 0;
   int64_t records_recomputed_ = 0;
+  double seconds_lost_ = 0;  // Of useful time: what came of it went with the last who had it.
   int64_t bad_rows_ = 0;
   std::string last_bad_row_;
   absl::Time run_began_;
@@ -271,6 +279,7 @@ class Master {
   size_t reported_ = 0;                     // Evaluations whose end was told.
   std::optional<ViewAuthority> authority_;  // Of this generation.
   std::vector<std::string> step_failures_;  // Of the group's next step.
+  int64_t checkpoint_failures_ = 0;         // In a row.
   double loss_ = 0;
   double loss_weight_ = 0;
 };

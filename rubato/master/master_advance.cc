@@ -81,14 +81,15 @@ bool Master::Resting(absl::Time now) const {
 }
 
 // A checkpoint begun after as many steps as the evaluation saw holds the same weights, for nobody
-// trains between the two.
+// trains between the two; a group says after how many its copy was made.
 void Master::AdvanceBest(absl::Time now) {
-  if (together() || !evaluations_.BestUnsaved() || checkpoints_.running()) return;
+  if (!evaluations_.BestUnsaved() || checkpoints_.running()) return;
   const int64_t version = checkpoints_.complete();
-  if (version > 0 && checkpoints_.step() == evaluations_.best_step()) {
+  const int64_t step = together() ? checkpoints_.newest().steps : checkpoints_.step();
+  if (version > 0 && step == evaluations_.best_step()) {
     Record({.kind = EntryKind::kBestSaved, .value = version}, now);
     effects_.push_back(WriteBest{version});
-    Say(now, "best_saved", {{"version", version}, {"step", checkpoints_.step()}},
+    Say(now, "best_saved", {{"version", version}, {"step", step}},
         absl::StrCat("evaluation ", evaluations_.best(), " is the best so far"));
   } else if (!ledger_.finished() && !stop_requested_) {
     BeginCheckpoint(/*last=*/false, now);
@@ -136,6 +137,7 @@ void Master::AdvanceCheckpoint(absl::Time now) {
 void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
   const int64_t version = checkpoints_.wanted();
   const int64_t dropped = checkpoints_.dropped();
+  checkpoint_failures_ = 0;
   Record({.kind = EntryKind::kCheckpointComplete,
           .id = saved.writer.value(),
           .incarnation = saved.steps,

@@ -156,6 +156,7 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
     case EntryKind::kCheckpointBegan:
     case EntryKind::kCheckpointComplete:
     case EntryKind::kBestSaved:
+    case EntryKind::kCheckpointDamaged:
       ApplyToCourse(entry, now);
       return absl::OkStatus();
     case EntryKind::kServersScaled:
@@ -220,6 +221,10 @@ void Master::ApplyToCourse(const JournalEntry& entry, absl::Time now) {
       checkpoints_.Complete(entry.value, {.writer = WorkerId(entry.id),
                                           .steps = entry.incarnation,
                                           .records = entry.task.value()});
+      manifest_ = Manifest();
+      break;
+    case EntryKind::kCheckpointDamaged:
+      checkpoints_.Discard(entry.value);
       manifest_ = Manifest();
       break;
     default:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rubato/master/master.h"
@@ -57,7 +58,11 @@ GroupOrders Master::OrdersFor(WorkerId id) const {
                         .rest = stop_requested_ || ledger_.ended_early(),
                         .over = verdict_.has_value()};
   if (orders.found) orders.restore = group_.restore();
-  if (!evaluations_.results().empty()) orders.evaluated = evaluations_.results().back().step;
+  // What is to be kept is saved before anybody trains on.
+  if (!evaluations_.results().empty() && !evaluations_.BestUnsaved()) {
+    orders.evaluated = evaluations_.results().back().step;
+    orders.lowered = evaluations_.lowered();
+  }
   return orders;
 }
 
@@ -66,13 +71,22 @@ void Master::FoundGroup(absl::Time now) {
   const std::vector<WorkerId> running = members_.Running();
   if (stop_requested_ || running.empty()) return;
   if (!Bereft() && (Inherits() || group_.Lives(members_.view().workers))) return;
+  BeginGeneration(running.front(), now);
+}
+
+void Master::BeginGeneration(WorkerId founder, absl::Time now) {
   const SavedState saved = checkpoints_.newest();
-  const int64_t lost = ledger_.records_committed() - saved.records;
+  const int64_t committed = ledger_.records_committed();
+  const int64_t lost = committed - saved.records;
   const int64_t generation = group_.generation() + 1;
+  // Each record is taken to have cost the same.
+  const double share =
+      static_cast<double>(lost) / static_cast<double>(std::max<int64_t>(committed, 1));
   Record({.kind = EntryKind::kFounded,
-          .id = running.front().value(),
+          .id = founder.value(),
           .incarnation = generation,
-          .value = checkpoints_.complete()},
+          .value = checkpoints_.complete(),
+          .numbers = {share * Spent().useful}},
          now);
   std::string cause = "the job begins";
   if (saved.steps > 0) cause = absl::StrCat("from checkpoint ", checkpoints_.complete());
@@ -81,17 +95,40 @@ void Master::FoundGroup(absl::Time now) {
                     "what they changed");
   }
   Say(now, "group_founded",
-      {{"worker", running.front().value()}, {"generation", generation}, {"step", saved.steps}},
-      cause);
+      {{"worker", founder.value()}, {"generation", generation}, {"step", saved.steps}}, cause);
+}
+
+void Master::FallBack(const FailRequest& request, absl::Time now) {
+  if (request.worker != group_.founder() || group_.ReportOf(request.worker) != nullptr) return;
+  const std::vector<int64_t> kept = checkpoints_.kept();
+  const bool known = !absl::StartsWith(request.checkpoint, absl::StrCat(kept.back(), "/"));
+  if (known) return BeginGeneration(request.worker, now);  // A master died just after it was told.
+  if (kept.size() == 1) {
+    Close(JobState::kFailed,
+          absl::StrCat(request.error,
+                       "; no other checkpoint is kept, and nobody is left who has the model: begin "
+                       "the job anew in another directory"),
+          now, /*records_repeated=*/0, /*bad_input=*/true);
+    return;
+  }
+  const int64_t version = kept.back(), before = kept[kept.size() - 2];
+  Record({.kind = EntryKind::kCheckpointDamaged, .value = version}, now);
+  Say(now, "checkpoint_damaged", {{"version", version}, {"worker", request.worker.value()}},
+      absl::StrCat(request.error, "; the group begins from checkpoint ", before));
+  BeginGeneration(request.worker, now);
 }
 
 void Master::ApplyFounded(const JournalEntry& entry) {
   const SavedState saved = checkpoints_.newest();
+  records_recomputed_ += std::max<int64_t>(ledger_.records_committed() - saved.records, 0);
+  if (!entry.numbers.empty()) seconds_lost_ += entry.numbers.front();
+  records_before_ = std::min(records_before_, saved.records);
   ledger_.SetTogether(saved.steps, saved.records);
   last_view_ = GroupView();
   authority_.reset();
   workers_of_.clear();
   checkpoints_.Resume();
+  evaluations_.LoseUnsavedBest();
   if (!ledger_.finished()) evaluations_.Resume();
   group_.Found(
       entry.incarnation, WorkerId(entry.id),
@@ -129,7 +166,7 @@ void Master::EndGroupIfOver(absl::Time now) {
   }
   if (checkpoint && !checkpoints_.LastDone()) return;
   if (stopping) return Close(JobState::kStopped, "", now);
-  if (!evaluations_.FinalDone()) return;
+  if (!evaluations_.FinalDone() || evaluations_.BestUnsaved()) return;
   int64_t repeated = 0;
   const absl::Status exact = AuditGroup(&repeated);
   Close(exact.ok() ? JobState::kDone : JobState::kFailed, std::string(exact.message()), now,

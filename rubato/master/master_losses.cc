@@ -2,6 +2,7 @@
 #include <csignal>
 #include <set>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/master/master.h"
 
@@ -67,7 +68,9 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
     fields.emplace_back("collateral_of", *first);
   }
   Say(now, absl::StrCat("worker_", Verb(kind)), std::move(fields), CauseOf(notice, hung));
-  if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) NoteEnd(id, cause, now);
+  if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) {
+    NoteEnd(id, cause, now, notice);
+  }
   const std::vector<Task> held = ledger_.HeldBy(id);
   if (kind == ExitKind::kCrashed && !held.empty()) {
     FailTask({.worker = id, .task = held.front().id, .error = cause}, now);
@@ -138,6 +141,25 @@ void Master::FailTask(const FailRequest& failed, absl::Time now) {
         absl::StrCat(failed.task.ToString(), " (", Describe(live.task), ") failed ", failures,
                      " times, on ", workers.size(), workers.size() == 1 ? " worker" : " workers",
                      "; the first error: ", live.failures.front().error),
+        now);
+}
+
+// A full disk, say. While training goes on nothing is lost by that, and there will be room again or
+// a next one; when it is over, this is where its result was to be.
+void Master::FailCheckpoint(const FailRequest& request, absl::Time now) {
+  if (verdict_.has_value()) return;
+  if (together() && request.checkpoint == group_.restore()) return FallBack(request, now);
+  const int64_t version = checkpoints_.wanted();
+  const bool of_this = absl::StartsWith(request.checkpoint, absl::StrCat(version, "/"));
+  if (!checkpoints_.running() || !of_this) return;
+  if (++checkpoint_failures_ == 1) {
+    Say(now, "checkpoint_failed", {{"version", version}, {"step", ledger_.steps()}},
+        absl::StrCat(request.error, "; it is tried again"));
+  }
+  if (!stop_requested_ && !ledger_.finished()) return;
+  if (checkpoint_failures_ < options_.job.elastic.crash_loop_max) return;
+  Close(JobState::kFailed,
+        absl::StrCat("the last checkpoint, ", version, ", could not be written: ", request.error),
         now);
 }
 

@@ -130,6 +130,15 @@ JobState Master::state() const {
   return ledger_.steps() > 0 || ledger_.AnyLeased() ? JobState::kTraining : JobState::kStarting;
 }
 
+TimeSpent Master::Spent() const {
+  TimeSpent spent = members_.totals().spent;
+  for (const auto& [id, worker] : members_.workers()) spent.Add(worker.spent);
+  const double lost = std::min(seconds_lost_, spent.useful);
+  spent.useful -= lost;
+  spent.redo += lost;
+  return spent;
+}
+
 Snapshot Master::snapshot() const {
   const MemberTotals& totals = members_.totals();
   Snapshot snapshot = {.state = state(),
@@ -162,7 +171,7 @@ Snapshot Master::snapshot() const {
                        .bad_input = verdict_.has_value() && verdict_->bad_input,
                        .run_began = run_began_,
                        .records_before = records_before_,
-                       .spent = totals.spent,
+                       .spent = Spent(),
                        .evaluations = evaluations_.results(),
                        .processes = members_.Processes()};
   for (const ServerMember& server : members_.servers()) {
@@ -171,7 +180,6 @@ Snapshot Master::snapshot() const {
     snapshot.rows += server.last.rows;
     snapshot.bytes += server.last.bytes;
   }
-  for (const auto& [id, worker] : members_.workers()) snapshot.spent.Add(worker.spent);
   for (ProcessStatus& process : snapshot.processes) {
     const bool runs = process.role == Role::kWorker && process.state == "running";
     const GroupReport* report = runs ? group_.ReportOf(WorkerId(process.id)) : nullptr;

@@ -142,13 +142,20 @@ void Master::HearLoad(const ServerHeartbeat& heartbeat, absl::Time now) {
     if (map.Owns(s) && !ServerIsUp(s)) return loads_.Forget();
   }
   loads_.Add(map, heartbeat.server.value(), heartbeat.load, heartbeat.load_period);
-  if (!MayMove() || now - busy_moved_ < options_.busy.cooldown) return;
+  // Looked at also while a checkpoint is cut, for there may be one after the other: time counts,
+  // and AdvanceServers begins the move in the moment between two.
+  if (members_.view().move.number > 0 || now - busy_moved_ < options_.busy.cooldown) return;
   const auto next = NextBusyMove(map, servers_target_, loads_.known(), options_.busy);
   busy_since_ = next.has_value() ? std::min(busy_since_, now) : absl::InfiniteFuture();
-  if (!next.has_value() || now - busy_since_ < options_.busy.patience) return;
-  if (!BeginMove(next->order, next->times_mean, now)) return;
+}
+
+void Master::BeginBusyMove(absl::Time now) {
+  if (now - busy_since_ < options_.busy.patience) return;
+  const PartitionMap& map = members_.view().map;
+  const auto next = NextBusyMove(map, servers_target_, loads_.known(), options_.busy);
+  if (next.has_value() && !BeginMove(next->order, next->times_mean, now)) return;
   busy_since_ = absl::InfiniteFuture();
-  busy_moved_ = now;
+  if (next.has_value()) busy_moved_ = now;
 }
 
 void Master::AdvanceServers(absl::Time now) {
@@ -156,8 +163,12 @@ void Master::AdvanceServers(absl::Time now) {
   SampleRate(now);
   if (!MayMove()) return;
   const auto next = NextMove(members_.view().map, servers_target_, loads_.known());
-  if (!next.has_value()) return SettleServers(now);
-  BeginMove(*next, /*times_mean=*/0, now);
+  if (next.has_value()) {
+    BeginMove(*next, /*times_mean=*/0, now);
+  } else {
+    SettleServers(now);
+    BeginBusyMove(now);
+  }
 }
 
 bool Master::MayMove() const {

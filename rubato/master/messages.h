@@ -126,7 +126,8 @@ struct GroupOrders {
   bool found = false;             // Begin it ...
   std::string restore;            // ... with this file of checkpoints/; empty: a new model.
   std::vector<std::string> join;  // Without a master, and not `found`: those who are in it.
-  int64_t evaluated = 0;          // The weights after this step are evaluated: train on.
+  int64_t evaluated = 0;          // The weights after this step are evaluated: train on,
+  int64_t lowered = 0;            // with a learning rate that was lowered so often.
   bool rest = false;              // Train no further: the job is to stop.
   bool over = false;              // It has: go, nobody waits for a farewell.
   friend bool operator==(const GroupOrders&, const GroupOrders&) = default;
@@ -222,7 +223,8 @@ struct CommitReply {
 
 struct FailRequest {
   WorkerId worker;
-  TaskId task;              // Not valid: its part of the group's next step.
+  TaskId task;              // Not valid: its part of the group's next step, or
+  std::string checkpoint;   // this file of checkpoints/, a server's also: not written, or not read.
   int64_t lease = 0;        // Task::lease: a late word about an earlier lease is ignored. 0: any.
   std::string error;        // "train.tsv:1204: column 3, 'abc', is not an integer"
   bool not_finite = false;  // A loss or a gradient was a NaN or an infinity.
@@ -313,6 +315,8 @@ struct ExitNotice {
   int exit_code = 0;       // If it exited.
   int signal = 0;          // If it was killed: SIGKILL is a loss, other signals are crashes.
   std::string last_words;  // The end of its log, for the first cause.
+  int64_t pid = 0;         // Of the process, and
+  std::string host;        // the machine it was on: it may never have told.
 };
 
 }  // namespace rubato

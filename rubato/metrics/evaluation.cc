@@ -97,7 +97,8 @@ std::map<std::string, double> Metrics(const EvaluationSums& sums) {
   std::map<std::string, double> metrics = {{"loss", sums.loss_sum / n},
                                            {"accuracy", static_cast<double>(sums.correct) / n}};
   if (!sums.scores.empty()) {
-    metrics["auc"] = sums.scores.Auc();
+    // Of one class alone there is none, and one half would look like a result.
+    if (sums.scores.has_both()) metrics["auc"] = sums.scores.Auc();
     metrics["logloss"] = sums.loss_sum / n;
     metrics["rmse"] = std::sqrt(sums.square_sum / n);
     if (sums.positives > 0) {

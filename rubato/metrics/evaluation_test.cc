@@ -90,6 +90,16 @@ TEST(AucTest, EdgesAreCalm) {
 }
 
 // More different scores than are kept: their last bits go, and almost nothing with them.
+// One half would look like a result.
+TEST(AucTest, OneClassHasNone) {
+  EvaluationSums sums;
+  sums.AddBinary(0.25f, false);
+  EXPECT_FALSE(Metrics(sums).contains("auc"));
+  EXPECT_TRUE(Metrics(sums).contains("logloss"));
+  sums.AddBinary(0.75f, true);
+  EXPECT_EQ(Metrics(sums)["auc"], 1);
+}
+
 TEST(AucTest, BeyondItsBoundItIsNearlyExact) {
   const std::vector<Scored> records = Draw(5, 4000, 0);
   ScoreCounts bounded(500), parts[2] = {ScoreCounts(500), ScoreCounts(500)};

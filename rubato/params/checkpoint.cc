@@ -80,8 +80,8 @@ class Waiting {
 // copied before it moved.
 class CheckpointWriter::DenseCut : public Shard::DenseObserver {
  public:
-  DenseCut(Shard& shard, std::vector<int64_t> slices, bool delta)
-      : shard_(shard), slices_(std::move(slices)) {
+  DenseCut(Shard& shard, std::vector<int64_t> slices, bool delta, Room room)
+      : shard_(shard), slices_(std::move(slices)), room_(std::move(room)) {
     if (delta) {
       ByteWriter writer(body_);
       writer.Put<uint64_t>(slices_.size());
@@ -94,8 +94,18 @@ class CheckpointWriter::DenseCut : public Shard::DenseObserver {
   void BeforeUpdate(int64_t slice, const Shard::DenseSlice& values) override {
     const bool waits = std::binary_search(slices_.begin() + static_cast<ptrdiff_t>(written_),
                                           slices_.end(), slice);
-    if (waits) saved_.try_emplace(slice, values);
+    if (!waits || saved_.contains(slice)) return;
+    Saved& saved = saved_[slice];
+    if (values.size() <= room_.size() - room_used_) {
+      saved.values = absl::MakeConstSpan(room_).subspan(room_used_, values.size());
+      std::copy(values.begin(), values.end(), room_.begin() + static_cast<ptrdiff_t>(room_used_));
+      room_used_ += values.size();
+    } else {
+      saved.own = values;
+      saved.values = saved.own;
+    }
   }
+  size_t room_used() const { return room_used_; }
 
   // True when the last slice is written.
   absl::StatusOr<bool> Step(RecordSink& sink) {
@@ -104,7 +114,7 @@ class CheckpointWriter::DenseCut : public Shard::DenseObserver {
     while (written_ < slices_.size() && body_.size() < kStepBytes) {
       const int64_t slice = slices_[written_++];
       const auto saved = saved_.find(slice);
-      writer.PutSpan<float>(saved == saved_.end() ? shard_.dense_.at(slice) : saved->second);
+      writer.PutSpan<float>(saved == saved_.end() ? shard_.dense_.at(slice) : saved->second.values);
       if (saved != saved_.end()) saved_.erase(saved);
     }
     RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointDense, std::exchange(body_, {})));
@@ -116,7 +126,13 @@ class CheckpointWriter::DenseCut : public Shard::DenseObserver {
   const std::vector<int64_t> slices_;  // In order.
   size_t written_ = 0;
   std::string body_;  // Of the next record, so far.
-  std::map<int64_t, Shard::DenseSlice> saved_;
+  struct Saved {
+    absl::Span<const float> values;  // In the room, or its own.
+    Shard::DenseSlice own;
+  };
+  std::map<int64_t, Saved> saved_;
+  Room room_;
+  size_t room_used_ = 0;
 };
 
 // One table as of the cut: rows with a number below `rows_`, each either still as it was, or
@@ -249,7 +265,15 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   Waiting<uint32_t> waiting_counts_;         // As of the cut.
 };
 
-CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
+size_t CheckpointWriter::RoomFor(const Shard& shard) {
+  size_t floats = 0;
+  for (const auto& [s, slice] : shard.dense_) floats += slice.size();
+  return floats;
+}
+
+size_t CheckpointWriter::room_used() const { return dense_->room_used(); }
+
+CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name, Room room)
     : shard_(shard), name_(name), changes_(shard.changes_) {
   const bool delta = name.base > 0;
   RUBATO_CHECK(!delta || shard.changes_known());
@@ -258,7 +282,7 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name)
   for (const auto& [s, slice] : shard.dense_) {
     if (!delta || changes_.HasSlice(s)) slices.push_back(s);
   }
-  dense_ = std::make_unique<DenseCut>(shard, std::move(slices), delta);
+  dense_ = std::make_unique<DenseCut>(shard, std::move(slices), delta, std::move(room));
   ByteWriter writer(head_);
   writer.Put<int64_t>(name.version);
   writer.Put<int64_t>(name.first_segment);

@@ -60,8 +60,14 @@ struct CheckpointIdsHead {
 // Observes the shard's tables while it lives, so the shard must outlive it. One at a time.
 class CheckpointWriter {
  public:
+  // Where dense weights are set aside that move before they are written. A push that had to find
+  // that memory itself would wait for as many fresh pages; so whoever begins a checkpoint makes it
+  // beforehand, of so many floats, while nobody waits. Too little of it, or none, will do.
+  using Room = std::vector<float>;
+  static size_t RoomFor(const Shard& shard);
+
   // A delta only of a shard with changes_known(), namely since the cut of `name.base`.
-  CheckpointWriter(Shard& shard, CheckpointName name);
+  CheckpointWriter(Shard& shard, CheckpointName name, Room room = {});
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
@@ -71,6 +77,8 @@ class CheckpointWriter {
   // The file is there for good: from now on changes are those since this cut. Without it, once the
   // writer is gone, they are those since the last one that was.
   void Published();
+  // Floats of the room that pushes have needed so far.
+  size_t room_used() const;
 
  private:
   class TableCut;

@@ -108,6 +108,26 @@ INSTANTIATE_TEST_SUITE_P(Tables, CheckpointStepsTest,
                                          Case{"Counted", 1, {.admit_count = 10}}),
                          [](const auto& test) { return test.param.name; });
 
+// One of the records that hold dense weights is missing, or there twice: damage.
+void ExpectDamageIfARecordIsNotThereOnce(Memory& memory, const std::string& bytes) {
+  std::vector<std::pair<RecordKind, std::string>> records;
+  RUBATO_CHECK_OK(ReadRecords("file", bytes, [&](RecordKind kind, absl::string_view body) {
+                    records.emplace_back(kind, body);
+                    return absl::OkStatus();
+                  }).status());
+  for (const size_t times : {0, 2}) {
+    StringSink file;
+    for (size_t i = 0; i < records.size(); ++i) {
+      for (size_t n = 0; n < (i == 3 ? times : 1); ++n) {
+        RUBATO_CHECK_OK(file.Append(records[i].first, records[i].second));
+      }
+    }
+    Shard restored(memory, {.rows_max = 1 << 10});
+    const absl::Status status = RestoreChain(restored, {{"file", file.bytes()}});
+    EXPECT_TRUE(absl::IsDataLoss(status)) << times << ": " << status;
+  }
+}
+
 // Dense weights of eight megabytes, and as much state, all of which move with every push: those of
 // the cut are written, a step at a time, whatever moved when.
 TEST(CheckpointDenseTest, WeightsAreThoseOfTheCutHoweverTheyMoveMeanwhile) {
@@ -139,10 +159,16 @@ TEST(CheckpointDenseTest, WeightsAreThoseOfTheCutHoweverTheyMoveMeanwhile) {
   std::vector<std::string> files;
   for (const int64_t version : {1, 2}) {
     const std::string at_the_cut = shard.Export();
-    CheckpointWriter writer(shard, {.version = version,
-                                    .first_segment = version,
-                                    .base = version - 1,
-                                    .base_segment = version - 1});
+    // Where they are set aside is there beforehand; for the second, half of it.
+    const auto all = CheckpointWriter::RoomFor(shard);
+    EXPECT_EQ(all, 2 * static_cast<size_t>(kDense));
+    const size_t room = all / static_cast<size_t>(version);
+    CheckpointWriter writer(shard,
+                            {.version = version,
+                             .first_segment = version,
+                             .base = version - 1,
+                             .base_segment = version - 1},
+                            CheckpointWriter::Room(room));
     StringSink file;
     int steps = 0;
     for (bool last = false; !last; ++steps) {
@@ -152,6 +178,8 @@ TEST(CheckpointDenseTest, WeightsAreThoseOfTheCutHoweverTheyMoveMeanwhile) {
       if (steps % 5 == 3) push();
     }
     EXPECT_GT(steps, 10);
+    EXPECT_LE(writer.room_used(), room);
+    EXPECT_GT(writer.room_used(), version == 1 ? all * 3 / 4 : room * 3 / 4);
     writer.Published();
     files.push_back(file.bytes());
     std::vector<CheckpointFile> chain;
@@ -161,23 +189,7 @@ TEST(CheckpointDenseTest, WeightsAreThoseOfTheCutHoweverTheyMoveMeanwhile) {
     ASSERT_TRUE(status.ok()) << status;
     EXPECT_TRUE(restored.Export() == at_the_cut) << version;
   }
-  // One of the records that hold them is missing, or there twice: damage.
-  std::vector<std::pair<RecordKind, std::string>> records;
-  RUBATO_CHECK_OK(ReadRecords("file", files[0], [&](RecordKind kind, absl::string_view body) {
-                    records.emplace_back(kind, body);
-                    return absl::OkStatus();
-                  }).status());
-  for (const size_t times : {0, 2}) {
-    StringSink file;
-    for (size_t i = 0; i < records.size(); ++i) {
-      for (size_t n = 0; n < (i == 3 ? times : 1); ++n) {
-        RUBATO_CHECK_OK(file.Append(records[i].first, records[i].second));
-      }
-    }
-    Shard restored(memory, {.rows_max = 1 << 10});
-    const absl::Status status = RestoreChain(restored, {{"file", file.bytes()}});
-    EXPECT_TRUE(absl::IsDataLoss(status)) << times << ": " << status;
-  }
+  ExpectDamageIfARecordIsNotThereOnce(memory, files[0]);
 }
 
 }  // namespace

@@ -55,6 +55,11 @@ double ShareOf(const IntervalSet& partitions) {
 // How far ahead of its use memory is asked for, in rows. Asking steadily beats asking in bursts,
 // which takes twice as long.
 constexpr size_t kAhead = 64;
+// Rows are named ahead of their making so far, unless that is less than a huge page.
+constexpr uint64_t kAheadShare = 32;
+constexpr uint64_t kAheadBytesMin = uint64_t{2} << 20;
+constexpr uint64_t kAheadBytesMax = uint64_t{32} << 20;
+constexpr uint64_t kAheadPiece = uint64_t{4} << 20;
 // An index is laid out anew for ids to come if they are one in so many of those it has.
 constexpr uint64_t kWorthLayingOut = 8;
 
@@ -421,6 +426,18 @@ void EmbeddingTable::Expect(uint64_t ids, std::vector<MemoryRange>* memory) {
   }
   if (policy_.admit_count > 1) return;  // Who knows how many of them get a row.
   memory->push_back({rows_.data() + uint64_t{next_row_} * stride_, ids * stride_});
+}
+
+void EmbeddingTable::TakeAhead(std::vector<MemoryRange>* memory) {
+  index_.TakeAhead(memory);
+  const uint64_t used = uint64_t{next_row_} * stride_;
+  const uint64_t ahead = std::min(used / kAheadShare, kAheadBytesMax);
+  if (ahead < kAheadBytesMin || rows_ahead_ >= used + ahead / 2) return;
+  const uint64_t end = std::min<uint64_t>(used + ahead, rows_.size());
+  for (uint64_t at = std::max(used, rows_ahead_); at < end; at += kAheadPiece) {
+    memory->push_back({rows_.data() + at, std::min(end - at, kAheadPiece)});
+  }
+  rows_ahead_ = end;
 }
 
 absl::Status EmbeddingTable::CheckRow(uint64_t id, const float* row) const {

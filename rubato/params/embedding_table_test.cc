@@ -105,6 +105,34 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RowIndexTest,
                          testing::Values(Shape{1, 50}, Shape{1, 5000}, Shape{1, 100000},
                                          Shape{0.25, 60000}, Shape{1.0 / 1024, 60000}));
 
+// What is named ahead is named once, before any of it is touched, and what growth touches first
+// comes first.
+TEST(RowIndexTest, WhatItGrowsIntoIsNamedAhead) {
+  SystemMemory memory;
+  auto index = RowIndex::Make(memory, 1 << 22, 1);
+  ASSERT_TRUE(index.ok());
+  const char* const begin = index->memory().begin;
+  std::vector<MemoryRange> named;
+  uint64_t bytes = 0, most = 0;  // Named so far, one after the other; in use beyond that.
+  for (uint64_t n = 0; n < 2'000'000; ++n) {
+    index->Insert(Mix(n), 1);
+    if (n % 1000 != 0) continue;
+    if (bytes > 0) most = std::max(most, index->bytes() - std::min(bytes, index->bytes()));
+    named.clear();
+    index->TakeAhead(&named);
+    if (named.empty()) continue;
+    const auto from = static_cast<uint64_t>(named.back().begin - begin);
+    EXPECT_GE(from + (1 << 20), bytes) << n;
+    EXPECT_GE(from, index->bytes());
+    for (size_t i = 1; i < named.size(); ++i) {
+      EXPECT_EQ(named[i].begin + named[i].bytes, named[i - 1].begin);
+    }
+    bytes = static_cast<uint64_t>(named[0].begin - begin) + named[0].bytes;
+  }
+  EXPECT_GT(bytes, uint64_t{30} << 20);
+  EXPECT_LT(most, uint64_t{1} << 20);  // The last homes push a little further.
+}
+
 TEST(RowIndexTest, MemoryStaysNearWhatEntriesNeed) {
   SystemMemory memory;
   auto index = RowIndex::Make(memory, kRowsMax, 1);
@@ -267,6 +295,35 @@ TEST(PartitionTest, APointGivesItsIdBack) {
 }
 
 // Every partition and every dense weight has exactly one owner, and shares are even.
+// Rows are made in memory that was named before: each byte once, and no more than a 32nd too much.
+TEST(EmbeddingTableTest, MemoryOfRowsIsNamedAheadOfThem) {
+  SystemMemory memory;
+  EmbeddingTableOptions options;
+  options.spec.name = "deep";
+  options.spec.dim = 1024;
+  options.optimizer.name = "sgd";
+  options.rows_max = 40000;
+  const auto table = *EmbeddingTable::Make(memory, options);
+  const std::vector<float> gradients(100 * 1024, 0.5f);
+  std::vector<MemoryRange> named;
+  const auto used = [&] { return reinterpret_cast<const char*>(table->row(table->row_numbers())); };
+  const char* end = nullptr;
+  for (uint64_t push = 0; push < 300; ++push) {
+    std::vector<uint64_t> ids;
+    for (uint64_t i = 0; i < 100; ++i) ids.push_back(push * 100 + i);
+    ASSERT_TRUE(table->Update(ids, gradients.data()).ok());
+    EXPECT_TRUE(end == nullptr || used() <= end) << push;
+    named.clear();
+    table->TakeAhead(&named);
+    for (const MemoryRange& range : named) {
+      EXPECT_EQ(range.begin, end == nullptr ? used() : end);
+      end = range.begin + range.bytes;
+    }
+  }
+  ASSERT_NE(end, nullptr);
+  EXPECT_LE(end - used(), 120'000'000 / 32);
+}
+
 TEST(PartitionTest, SharesAreEvenAndComplete) {
   for (const int64_t servers : {1, 2, 3, 7, 64, 1024}) {
     const PartitionMap map = PartitionMap::Even(servers);

@@ -16,6 +16,10 @@ constexpr double kGrowth = 1.2;
 constexpr uint64_t kGroupsPerInsert = 8;
 // Room for what the last homes push on.
 constexpr uint64_t kTailGroups = 4096;
+// The next stretching is near when one in so many of the entries before it is missing.
+constexpr uint64_t kNear = 50;
+// Memory is named in pieces, and not at all if it is less than a quarter of one.
+constexpr uint64_t kPieceGroups = (uint64_t{4} << 20) / sizeof(RowGroup);
 
 }  // namespace
 
@@ -163,6 +167,24 @@ void RowIndex::StartStretch(uint64_t groups) {
   if (last != kAbsent) {
     Put(UINT64_MAX, last);
     ++size_;
+  }
+}
+
+void RowIndex::TakeAhead(std::vector<MemoryRange>* memory) {
+  uint64_t groups = groups_next_;
+  if (groups_now_ == groups_next_) {
+    if (size_ + size_to_grow_ / kNear < size_to_grow_) return;
+    groups = static_cast<uint64_t>(static_cast<double>(groups) * kGrowth);
+  }
+  const uint64_t end = std::min(static_cast<uint64_t>(static_cast<double>(groups) * share_),
+                                region_.size() / sizeof(Group));
+  const uint64_t begin = std::max(end_, ahead_);
+  if (end < begin + kPieceGroups / 4) return;
+  ahead_ = end;
+  for (uint64_t left = end; left > begin;) {  // Entries move from the largest key down.
+    const uint64_t some = std::min(left - begin, kPieceGroups);
+    left -= some;
+    memory->push_back({region_.data() + left * sizeof(Group), some * sizeof(Group)});
   }
 }
 

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "rubato/params/memory.h"
@@ -68,6 +69,10 @@ class RowIndex {
     const auto groups = static_cast<uint64_t>(static_cast<double>(groups_next_) * share_);
     return {region_.data(), groups * sizeof(Group)};
   }
+
+  // Adds the memory that the stretching at hand, or the next if it is near, will touch for the
+  // first time: what it touches first comes first. Each stretch is named once.
+  void TakeAhead(std::vector<MemoryRange>* memory);
 
   uint64_t size() const { return size_; }
   uint64_t bytes() const { return end_ * sizeof(Group); }
@@ -125,6 +130,7 @@ class RowIndex {
   uint64_t frontier_ = 0;
   uint64_t cursor_ = 0;  // While stretching: no entry below frontier_ sits at or after it.
   uint64_t end_ = 0;     // No group at or after it was ever touched.
+  uint64_t ahead_ = 0;   // Groups before it were named by TakeAhead.
 };
 
 }  // namespace rubato

@@ -123,6 +123,9 @@ class Shard {
   // The last push that was applied. Good until the next, and while its bytes are there.
   const PushRequest& last_push() const { return push_.request; }
 
+  // What pushes will fill next (EmbeddingTable::TakeAhead), of all tables.
+  void TakeAhead(std::vector<MemoryRange>* memory);
+
   // ---- the master's word ----
 
   // Who may push. Ignored unless newer than the view it has.

@@ -41,6 +41,10 @@ ShardCounters Shard::counters() const {
   return counters;
 }
 
+void Shard::TakeAhead(std::vector<MemoryRange>* memory) {
+  for (const auto& table : tables_) table->TakeAhead(memory);
+}
+
 void Shard::Inspect(ServerInspection* out) const {
   const ShardCounters now = counters();
   out->server = options_.server;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "rubato/params/checkpoint.h"
+#include "rubato/params/plain_model.h"
 #include "rubato/params/shard.h"
 #include "rubato/params/string_sink.h"
 
@@ -17,14 +18,7 @@ constexpr size_t kDim = 2;
 class StalenessTest : public testing::Test {
  protected:
   std::unique_ptr<Shard> Make(bool scale, PushMode mode = PushMode::kAsync) {
-    Declaration model;
-    model.signature.dense_size = kDense;
-    model.signature.tables.resize(1);
-    model.signature.tables[0].name = "deep";
-    model.signature.tables[0].dim = kDim;
-    model.signature.tables[0].initializer.name = "zeros";
-    model.optimizer = {.name = "sgd", .learning_rate = 1};
-    model.dense.assign(kDense, 0);
+    Declaration model = PlainModel(kDense, kDim);
     model.mode = mode;
     model.scale_stale = scale;
     auto shard = std::make_unique<Shard>(memory_, ShardOptions{.rows_max = 1 << 10});

@@ -6,9 +6,14 @@
 
 #include "absl/strings/str_format.h"
 #include "rubato/base/bytes.h"
+#include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
+
+uint64_t StateChunk::Sum() const {
+  return Mix(Mix(Checksum(bytes), static_cast<uint64_t>(step)), Mix(chunk, total_bytes));
+}
 
 StateSource::StateSource(int64_t step, std::string snapshot, uint32_t chunk_bytes)
     : step_(step), snapshot_(std::move(snapshot)), chunk_bytes_(chunk_bytes) {}
@@ -25,7 +30,7 @@ absl::StatusOr<StateChunk> StateSource::Serve(const StateRequest& request) const
   }
   StateChunk chunk{step_, request.chunk, snapshot_.size(), 0, {}};
   chunk.bytes = snapshot_.substr(begin, chunk_bytes_);
-  chunk.checksum = Checksum(chunk.bytes);
+  chunk.checksum = chunk.Sum();
   return chunk;
 }
 
@@ -43,7 +48,7 @@ absl::Status StateSink::Take(const StateChunk& chunk) {
     return absl::FailedPreconditionError(absl::StrFormat("a chunk of step %d, copying step %d",
                                                          chunk.step, std::max(step_, min_step_)));
   }
-  if (Checksum(chunk.bytes) != chunk.checksum) {
+  if (chunk.Sum() != chunk.checksum) {
     return absl::DataLossError(
         absl::StrFormat("chunk %d of the state after step %d is broken", chunk.chunk, step_));
   }

@@ -32,8 +32,10 @@ struct StateChunk {
   int64_t step = 0;
   uint32_t chunk = 0;
   uint64_t total_bytes = 0;
-  uint64_t checksum = 0;  // Of `bytes`.
+  uint64_t checksum = 0;  // Of all the rest: see Sum().
   std::string bytes;
+
+  uint64_t Sum() const;
 };
 
 // The holder's half: one snapshot for one newcomer, kept until that one holds the state.

@@ -98,6 +98,26 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory,
   return choice;
 }
 
+absl::StatusOr<CheckpointChoice> ChooseSoundReplica(const JobDirectory& directory,
+                                                    std::vector<std::string>* damaged) {
+  RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, Versions(directory));
+  for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
+    const absl::StatusOr<CheckpointChoice> choice = ChooseCheckpoint(directory, *version);
+    absl::Status status = choice.status();
+    if (choice.ok()) {
+      const std::string path = absl::StrCat(choice->folder, "/", choice->file);
+      const absl::StatusOr<std::string> bytes = ReadWholeFile(path);
+      status = bytes.ok() ? Annotate(ReplicaWeights(*bytes).status(), path) : bytes.status();
+    }
+    if (status.ok()) return choice;
+    if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
+    damaged->emplace_back(status.message());
+  }
+  if (versions.empty()) return ChooseCheckpoint(directory, 0).status();
+  return absl::DataLossError(
+      absl::StrCat("no checkpoint can be read: ", absl::StrJoin(*damaged, "; ")));
+}
+
 absl::Status VisitCheckpoint(const CheckpointChoice& checkpoint, const JobSpec& job,
                              const Trainer& trainer, WeightsSink& sink) {
   for (int64_t server = 0; server < checkpoint.servers; ++server) {

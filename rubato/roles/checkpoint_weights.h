@@ -30,6 +30,11 @@ struct CheckpointChoice {
 // newest complete one. NOT_FOUND lists what is there.
 absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory, int64_t version);
 
+// Strategy allreduce: the newest complete one whose file is whole; what is wrong with those that
+// are newer is added to `damaged`. DATA_LOSS, with all of it, if none is.
+absl::StatusOr<CheckpointChoice> ChooseSoundReplica(const JobDirectory& directory,
+                                                    std::vector<std::string>* damaged);
+
 // Streams its weights, a shard at a time. `trainer` is the job's.
 absl::Status VisitCheckpoint(const CheckpointChoice& checkpoint, const JobSpec& job,
                              const Trainer& trainer, WeightsSink& sink);

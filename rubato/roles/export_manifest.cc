@@ -7,6 +7,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/bytes.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/base/version.h"
 #include "rubato/roles/servable.h"
@@ -68,7 +69,7 @@ absl::StatusOr<int64_t> WriteExportManifest(const std::string& folder,
                                            {"torchscript", manifest.script},
                                            {"no_torchscript", manifest.no_script},
                                            {"files", marks}};
-  const std::string text = document.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = JsonText(document, 1);
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/manifest.json", text + "\n"));
   return bytes + static_cast<int64_t>(text.size());
 }

@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "rubato/adapters/files/files.h"
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
@@ -136,7 +135,8 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
                      .batch_size = job.batch_size,
                      .batch_rule = BatchRuleOf(job.allreduce.batch_rule),
                      .batch_warmup = job.allreduce.batch_warmup,
-                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0},
+                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0,
+                     .lower_rate = job.evaluate.lower_rate},
                     plan_, trainer_.InitialDense(job.seed)));
   replica_.emplace(std::move(replica));
   if (orders.found && !orders.restore.empty()) RUBATO_RETURN_IF_ERROR(Restore(orders.restore));
@@ -162,6 +162,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     };
   }
   group.name = options_.group;
+  group.secret = options_.secret;
   group.contract = options_.contract;
   if (control_) absl::StrAppend(&group.contract, "generation: ", orders.generation, "\n");
   group.network = NetworkOf(job.allreduce.network);
@@ -193,12 +194,6 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   return absl::OkStatus();
 }
 
-absl::Status GroupLoop::Restore(const std::string& file) {
-  const std::string path = absl::StrCat(options_.checkpoints, "/", file);
-  RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
-  return Annotate(replica_->Decode(bytes), path);
-}
-
 absl::StatusOr<int> GroupLoop::Run() {
   const absl::Status registered = Register();
   if (absl::IsCancelled(registered)) return kRoleDone;
@@ -224,13 +219,19 @@ absl::StatusOr<int> GroupLoop::Run() {
       orders = orders_;
       leaving = leaving_;
       if (group_ == nullptr && leaving) break;
-      if (group_ == nullptr && orders.generation == 0) {
+      if (group_ == nullptr && orders.generation <= generation_) {
         changed_.WaitFor(mu_, kPatience);
         continue;
       }
     }
     if (orders.generation > generation_) {
-      RUBATO_RETURN_IF_ERROR(OpenGroup(orders));
+      const absl::Status opened = OpenGroup(orders);
+      if (control_ && absl::IsDataLoss(opened)) {
+        generation_ = orders.generation;  // The master finds another to begin the next from.
+        control_->Fail({.checkpoint = orders.restore, .error = std::string(opened.message())});
+        continue;
+      }
+      RUBATO_RETURN_IF_ERROR(opened);
       if (control_) control_->BeatNow();
     }
     if (leaving && leave_by == absl::InfiniteFuture()) {
@@ -267,7 +268,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   if (absl::IsCancelled(plan.status())) return Outcome::kLeft;
   RUBATO_RETURN_IF_ERROR(plan.status());
   seen_ = options_.clock->Now();
-  RUBATO_RETURN_IF_ERROR(AtBoundary(*plan));
+  AtBoundary(*plan);
   const absl::StatusOr<bool> training = TrainingNext();
   if (absl::IsAborted(training.status())) return Outcome::kGoOn;
   RUBATO_RETURN_IF_ERROR(training.status());
@@ -291,6 +292,12 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   bool applied = false;
   if (summed.ok()) {
     RUBATO_ASSIGN_OR_RETURN(applied, Commit());
+  }
+  if (applied && *training && !group_->learning() && replica_->overflowed()) {
+    SayFailed(absl::OutOfRangeError(
+        "the sum of all gradients has an infinity in it, where none of them has; with "
+        "`allreduce: {wire: fp16}` it must stay below 65504: try bf16, or a smaller batch_size"));
+    return Outcome::kGoOn;
   }
   if (applied && *training && quota_.size() > 0) WatchPace();
   if (applied) return Outcome::kGoOn;
@@ -373,6 +380,10 @@ void GroupLoop::Compute(const StepPlan& plan) {
     for (int i = 0; i < quota_.size(); ++i) canonical_->Add(replica_->Gradient());
   }
   replica_->Vote(Replica::kFailed);
+  SayFailed(status);
+}
+
+void GroupLoop::SayFailed(const absl::Status& status) {
   std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
                std::string(status.message()).c_str());
   if (control_) control_->Fail({.error = std::string(status.message())});
@@ -428,12 +439,12 @@ void GroupLoop::CastVotes() {
   replica_->Vote(Replica::kWorkers);
   MutexLock lock(mu_);
   if (orders_.rest) replica_->Vote(Replica::kRest);
-  if (orders_.evaluated >= replica_->steps()) replica_->Vote(Replica::kResume);
+  if (orders_.evaluated >= replica_->steps()) replica_->VoteResume(orders_.lowered);
 }
 
 // ---- between steps -----------------------------------------------------------------------------
 
-absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
+void GroupLoop::AtBoundary(const StepPlan& plan) {
   const int64_t committed = group_->committed();
   // One that has caught up is as good as the others only once the view says so.
   if (group_->learning() || plan.rank >= group_->view().holders) {
@@ -442,35 +453,17 @@ absl::Status GroupLoop::AtBoundary(const StepPlan& plan) {
     MutexLock lock(mu_);
     report_.holds = false;
     report_.checksum = 0;
-    return absl::OkStatus();
+    return;
   }
   if (marks_.empty() || marks_.back().group_step != group_->step()) {
-    marks_.push_back({group_->step(), replica_->steps(), replica_->records()});
+    marks_.push_back({group_->step(), replica_->steps(), replica_->records(),
+                      replica_->records_wrong(), replica_->bad_rows()});
   }
   while (marks_.size() > 1 && marks_[1].group_step <= committed) marks_.pop_front();
   saver_.Committed(committed);
-  RUBATO_ASSIGN_OR_RETURN(const std::optional<ReplicaSaver::Saved> saved, saver_.TakeSaved());
-  int64_t wanted = 0;
-  {
-    MutexLock lock(mu_);
-    wanted = checkpoint_wanted_;
-    if (saved.has_value() && control_) {
-      report_.checkpointed = saved->version;
-      report_.checkpoint_steps = saved->steps;
-      report_.checkpoint_records = saved->records;
-    }
-  }
-  if (saved.has_value() && control_) control_->BeatNow();
-  if (saved.has_value() && own_) RUBATO_RETURN_IF_ERROR(own_->Complete(*saved));
-  if (own_ && plan.rank == 0) wanted = own_->Due(replica_->steps());
-  if (plan.rank == 0 && wanted > saver_.version()) {
-    Enter(Activity::kCheckpoint);
-    saver_.Copy(*replica_, wanted, group_->step(), options_.checkpoints,
-                absl::StrCat(options_.id.ToString(), ".ckpt"));
-  }
+  SaveAtBoundary(plan);
   TellProgress();
   TellChange();
-  return absl::OkStatus();
 }
 
 void GroupLoop::TellChange() {
@@ -512,8 +505,8 @@ void GroupLoop::TellProgress() {
     report_.holds = true;
     report_.steps = mark.steps;
     report_.records = mark.records;
-    report_.records_wrong = replica_->records_wrong();
-    report_.bad_rows = replica_->bad_rows();
+    report_.records_wrong = mark.records_wrong;
+    report_.bad_rows = mark.bad_rows;
     if (!rests) report_.checksum = 0;
     if (rests && report_.checksum == 0) report_.checksum = replica_->Checksum();
   }

@@ -47,6 +47,7 @@ struct GroupLoopOptions {
   std::string directory;    // The job's,
   std::string checkpoints;  // and its folder of them.
   std::string group;        // What all workers of the job call it.
+  std::string secret;       // What they all know and strangers do not.
   std::string contract;     // What they must have in common, where no master sees to it.
   std::string master;       // Empty: there is none, and `orders` says what to begin with.
   GroupOrders orders;
@@ -73,6 +74,8 @@ class GroupLoop {
     int64_t group_step = 0;
     int64_t steps = 0;
     int64_t records = 0;
+    int64_t records_wrong = 0;
+    int64_t bad_rows = 0;
   };
   enum class Outcome { kGoOn, kLeft };
 
@@ -80,12 +83,17 @@ class GroupLoop {
   absl::Status OpenGroup(const GroupOrders& orders);
   void CloseGroup();
   absl::Status Restore(const std::string& file);
+  // A full disk, say: nobody dies of it.
+  void CheckpointFailed(const absl::Status& status);
   absl::StatusOr<Outcome> TakeStep();
   // Between two steps: what is committed, what must be saved, what the master shall know.
-  absl::Status AtBoundary(const StepPlan& plan);
+  void AtBoundary(const StepPlan& plan);
+  void SaveAtBoundary(const StepPlan& plan);
   void TellProgress();
   absl::StatusOr<bool> TrainingNext();
   void Compute(const StepPlan& plan);
+  // To whoever reads the log, and to the master, who counts; the step begins again.
+  void SayFailed(const absl::Status& status);
   // Sums what this worker has computed and voted with what the others have.
   absl::Status Sum(bool training);
   absl::Status SumVotes(bool last);  // `last`: nothing else of the step is summed after them.
@@ -119,7 +127,8 @@ class GroupLoop {
   float kind_ = 0;  // Summed to tell newcomers what kind of step it is.
   std::deque<Mark> marks_;
   ReplicaSaver saver_;
-  std::optional<OwnCheckpoints> own_;  // Without a master.
+  absl::Time save_again_ = absl::InfinitePast();  // With a master: after one that failed.
+  std::optional<OwnCheckpoints> own_;             // Without a master.
   Batch batch_;
   StepOutput out_;
   Quota quota_;                            // Of the step in hand.

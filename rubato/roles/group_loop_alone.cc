@@ -28,7 +28,7 @@ absl::Status GroupLoop::FinishAlone() {
     return absl::InternalError(
         absl::StrCat(replica_->records_wrong(), " records were trained twice or not at all"));
   }
-  RUBATO_RETURN_IF_ERROR(own_->Save(*replica_));
+  const absl::Status saved = own_->Save(*replica_);
   std::string line = absl::StrCat("trained ", replica_->steps(), " steps, ", replica_->records(),
                                   " records; weights ", absl::Hex(replica_->Checksum()));
   if (evaluator_) {
@@ -37,7 +37,7 @@ absl::Status GroupLoop::FinishAlone() {
     for (const auto& [name, value] : Metrics(sums)) absl::StrAppend(&line, ", ", name, " ", value);
   }
   std::printf("%s\n", line.c_str());
-  return absl::OkStatus();
+  return Annotate(saved, "trained, but the last checkpoint could not be written");
 }
 
 // Asked to end before training did. If others go on, they have the state; if nobody does, it must

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -98,7 +99,7 @@ std::string JobDirectory::ProcessesText(const std::vector<ProcessStatus>& proces
                    {"state", process.state}});
   }
   const nlohmann::ordered_json document = {{"master", master_address}, {"processes", all}};
-  return document.dump(1) + "\n";
+  return JsonText(document, 1) + "\n";
 }
 
 absl::Status JobDirectory::WriteProcesses(const std::string& text) const {

@@ -7,6 +7,7 @@
 //   servers/S/      a server's push log, and copies  metrics/        TensorBoard event files
 //   logs/           ROLE-ID.log                      summary.json    written at the end
 //   features.yaml   the features, if the job has some
+//   group.secret    what the workers of a group know each other by
 #ifndef RUBATO_ROLES_JOB_DIRECTORY_H_
 #define RUBATO_ROLES_JOB_DIRECTORY_H_
 
@@ -44,6 +45,8 @@ class JobDirectory {
   // Which of the checkpoints is the job's model, if it keeps its best (evaluate.keep_best).
   std::string best() const { return checkpoints() + "/BEST"; }
   std::optional<int64_t> BestVersion() const;
+  // Strategy allreduce: what its workers know each other by.
+  std::string secret() const { return path_ + "/group.secret"; }
   std::string metrics() const { return path_ + "/metrics"; }
   std::string train_index() const { return path_ + "/index/train"; }
   std::string validation_index() const { return path_ + "/index/validation"; }

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/checkpoint_files.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/master/journal.h"
 
@@ -34,7 +35,7 @@ std::string FieldsOf(const JobEvent& event) {
     std::visit([&, &name = name](const auto& v) { fields[name] = v; }, value);
   }
   if (!event.cause.empty()) fields["cause"] = event.cause;
-  const std::string text = fields.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = JsonText(fields);
   return text.substr(1, text.size() - 2);
 }
 

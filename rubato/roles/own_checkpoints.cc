@@ -1,12 +1,15 @@
 #include "rubato/roles/own_checkpoints.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -39,12 +42,19 @@ absl::Status OwnCheckpoints::Complete(const ReplicaSaver::Saved& saved) {
                                    {"step", saved.steps},
                                    {"records", saved.records},
                                    {"file", kFile}};
-  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/manifest.json", manifest.dump(1) + "\n"));
+  RUBATO_RETURN_IF_ERROR(
+      WriteFileAtomically(folder + "/manifest.json", JsonText(manifest, 1) + "\n"));
   RUBATO_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_.checkpoints()));
+  std::set<int64_t, std::greater<>> versions;  // From new to old.
   for (const std::string& name : names) {
     int64_t version = 0;
-    if (!absl::SimpleAtoi(name, &version) || version > saved.version - spec_.keep) continue;
-    const std::string old = absl::StrCat(directory_.checkpoints(), "/", name);
+    if (absl::SimpleAtoi(name, &version) && version <= saved.version) versions.insert(version);
+  }
+  int64_t kept = 0;
+  for (const int64_t version : versions) {
+    const std::string old = absl::StrCat(directory_.checkpoints(), "/", version);
+    // One that could not be written does not count.
+    if (PathExists(old + "/manifest.json") && kept++ < std::max<int64_t>(spec_.keep, 1)) continue;
     // Without its manifest a half-removed checkpoint is not taken for a whole one.
     RUBATO_RETURN_IF_ERROR(RemoveTree(old + "/manifest.json"));
     RUBATO_RETURN_IF_ERROR(RemoveTree(old));

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -53,7 +54,7 @@ absl::Status PredictionFile::Keep() {
   if (fdatasync(fd_.get()) != 0) return PathError(errno, "write", partial());
   const nlohmann::ordered_json document = {
       {"work", work_}, {"records", records_}, {"bytes", bytes_}};
-  return WriteFileAtomically(state(), document.dump() + "\n");
+  return WriteFileAtomically(state(), JsonText(document) + "\n");
 }
 
 absl::Status PredictionFile::Finish() {

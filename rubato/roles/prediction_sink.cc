@@ -76,6 +76,7 @@ class TableSink : public PredictionSink {
 absl::StatusOr<std::unique_ptr<PredictionSink>> OpenPredictions(const std::string& out,
                                                                 const std::string& work,
                                                                 size_t width) {
+  RUBATO_RETURN_IF_ERROR(CheckSlashes(out));
   if (!IsSqlUri(out)) {
     RUBATO_ASSIGN_OR_RETURN(auto file, PredictionFile::Open(out, work));
     return std::make_unique<FileSink>(std::move(file));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/testing.h"
 
@@ -86,6 +87,14 @@ TEST_F(PredictionSinkTest, OtherWorkBeginsAnew) {
   Append(*sink, "x", 1);
   ASSERT_TRUE(sink->Finish().ok());
   EXPECT_EQ(Written(), "x\t1\n");
+}
+
+TEST_F(PredictionSinkTest, ADatabaseWithoutItsSlashesIsNoFile) {
+  for (const char* out : {"sqlite:x.db?table=s", "postgresql:/h/db?table=s", "postgres:db"}) {
+    EXPECT_THAT(std::string(OpenPredictions(out, "w", 1).status().message()),
+                HasSubstr("a database is written with two slashes"));
+    EXPECT_FALSE(std::filesystem::exists(absl::StrCat(out, ".partial")));
+  }
 }
 
 }  // namespace

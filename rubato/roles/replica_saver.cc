@@ -7,13 +7,15 @@
 
 namespace rubato {
 
-ReplicaSaver::~ReplicaSaver() {
+ReplicaSaver::~ReplicaSaver() { Wait(); }
+
+void ReplicaSaver::Wait() {
   if (writer_.joinable()) writer_.join();
 }
 
 void ReplicaSaver::Copy(const Replica& replica, int64_t version, int64_t group_step,
                         std::string folder, std::string file) {
-  if (writer_.joinable()) writer_.join();
+  Wait();
   done_ = false;
   copy_ = {version, replica.steps(), replica.records()};
   group_step_ = group_step;
@@ -43,7 +45,7 @@ void ReplicaSaver::Write() {
 
 absl::StatusOr<std::optional<ReplicaSaver::Saved>> ReplicaSaver::TakeSaved() {
   if (!done_.exchange(false)) return std::optional<Saved>();
-  writer_.join();
+  Wait();
   if (!status_.ok()) return status_;
   return std::optional<Saved>(copy_);
 }

@@ -34,6 +34,10 @@ class ReplicaSaver {
   void Committed(int64_t group_step);
   // The copy is of a state that the group does not share, after all.
   void Drop();
+  // For what is being written, if anything: TakeSaved() then tells of it.
+  void Wait();
+  // What could not be written may be copied anew.
+  void Forget() { copy_ = {}; }
   // What has been written wholly since the last call, if anything; or why it cannot be.
   absl::StatusOr<std::optional<Saved>> TakeSaved();
 

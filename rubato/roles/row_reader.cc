@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
 #include "rubato/data/quote.h"
@@ -23,7 +24,7 @@ absl::StatusOr<std::string> CellOf(const Json& value, bool of_database) {
   if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean() && of_database) return std::string(value.get<bool>() ? "1" : "0");
-  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (value.is_number() || value.is_boolean()) return JsonText(value);
   return Wrong("is neither text nor a number");
 }
 

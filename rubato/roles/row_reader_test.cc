@@ -17,7 +17,7 @@ Servable ServableOf(const std::string& format) {
   Servable servable;
   servable.job.model = "logistic";
   servable.job.data = {.format = format, .label = "click"};
-  servable.schema = "click,age,town,member";
+  servable.schema = format == "tsv" ? "click\tage\ttown\tmember" : "click,age,town,member";
   servable.features.emplace().label = "click";
   for (const char* column : {"age", "town", "member"}) {
     servable.features->features.push_back(
@@ -60,6 +60,22 @@ TEST(RowReaderTest, ARowIsTheRecordWithItsCells) {
        {R"({"click": 1, "age": -1.5e-7, "town": "007"})", "1,-1.5e-07,007,"},
        {R"({"town": "x y", "member": true})", "0,,x y,true"},
        {R"({})", "0,,,"}});
+}
+
+// A text keeps its blanks on every way: in quotes they are part of a cell, without they are not.
+TEST(RowReaderTest, BlanksAroundATextCount) {
+  for (const char* format : {"csv", "tsv", "sql"}) {
+    const Servable servable = ServableOf(format);
+    const std::string tab = format == std::string("tsv") ? "\\t" : ",";
+    const auto of = [&](const char* text) { return absl::StrCat("0", tab, tab, text, tab); };
+    const std::string padded = of(R"(\" a\")"), behind = of(R"(\"a \")"), plain = of("a");
+    ExpectTheSame(servable, {{R"({"town": " a"})", padded.c_str()},
+                             {R"({"town": "a "})", behind.c_str()},
+                             {R"({"town": "a"})", plain.c_str()}});
+    EXPECT_NE(IdsOf(servable, R"({"rows": [{"town": " a"}]})"),
+              IdsOf(servable, R"({"rows": [{"town": "a"}]})"))
+        << format;
+  }
 }
 
 // PostgreSQL's booleans come as 1 and 0, SQLite has no others: a row must not be a stranger.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -12,9 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string Text(const Json& document) {
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
+std::string Text(const Json& document) { return JsonText(document) + "\n"; }
 
 HttpReply Refusal(int status, absl::string_view why) {
   return {.status = status, .body = Text({{"error", std::string(why)}})};

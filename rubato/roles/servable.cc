@@ -164,15 +164,8 @@ absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const D
   }
   // Features go by the names of columns: whatever has these gives the model's batches.
   if (features.has_value()) return FeatureParser::Create(data, columns, *features, has_labels);
-  RUBATO_ASSIGN_OR_RETURN(std::unique_ptr<const RecordParser> parser,
-                          rubato::MakeParser(data, columns));
-  if (trainer == nullptr) return parser;
-  RUBATO_ASSIGN_OR_RETURN(const auto trained, rubato::MakeParser(job.data, schema));
-  const BatchShape &has = parser->shape(), &needs = trained->shape();
-  if (has.dense.size() == needs.dense.size() && has.ids.size() == needs.ids.size()) return parser;
-  return absl::InvalidArgumentError(absl::StrCat(
-      "the data has ", has.dense.size(), " columns of numbers and ", has.ids.size(),
-      " of ids, and the model was trained with ", needs.dense.size(), " and ", needs.ids.size()));
+  if (trainer == nullptr) return rubato::MakeParser(data, columns);
+  return MakeParserLike({job.data, schema}, {data, columns}, has_labels);
 }
 
 absl::Status Servable::UseScript() {

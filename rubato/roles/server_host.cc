@@ -122,6 +122,7 @@ class ServerHost {
                         .load = tells_load ? server_->TakeLoad() : std::vector<int64_t>(),
                         .load_period = now - counted_from});
     if (!reply.ok()) return true;  // No master just now; serving goes on without one.
+    if (!writing_ && !failed_.checkpoint.empty() && client_->Fail(failed_).ok()) failed_ = {};
     if (!reply->known) {
       registered_ = false;
       return true;
@@ -151,6 +152,8 @@ class ServerHost {
         // checkpoint is tried again.
         std::fprintf(stderr, "checkpoint %lld: %s\n", static_cast<long long>(version),
                      status.ToString().c_str());
+        failed_ = {.checkpoint = absl::StrCat(version, "/", options_.id.ToString(), ".ckpt"),
+                   .error = std::string(status.message())};
         retry_ = absl::Now() + absl::Seconds(1);
       }
       writing_ = false;
@@ -160,6 +163,7 @@ class ServerHost {
   const ServerHostOptions& options_;
   // Set by the server's thread, before `writing_` is cleared, and read here after that.
   absl::Time retry_ = absl::InfinitePast();
+  FailRequest failed_;  // Not heard by a master yet.
   std::atomic<bool> writing_ = false;
   const std::unique_ptr<ParamsServer> server_;
   const std::unique_ptr<MasterClient> client_;

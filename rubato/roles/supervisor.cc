@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <utility>
 
@@ -126,7 +127,9 @@ absl::Status Supervisor::TellProcesses() {
 }
 
 void Supervisor::Absorb(const AttendReply& reply) {
-  if (!heard_) records_before_ = reply.snapshot.records_committed;
+  // A group that begins from an older checkpoint than it was thought to has gone back behind that.
+  const int64_t committed = reply.snapshot.records_committed;
+  records_before_ = heard_ ? std::min(records_before_, committed) : committed;
   heard_ = true;
   snapshot_ = reply.snapshot;
   finished_ = finished_ || reply.finished;
@@ -162,7 +165,9 @@ absl::Status Supervisor::Reap() {
                     .id = key.id,
                     .incarnation = key.incarnation,
                     .exit_code = exit.exit_code,
-                    .signal = exit.signal};
+                    .signal = exit.signal,
+                    .pid = exit.pid,
+                    .host = HostName()};
       if (exit.exit_code != 0) {
         child.exit.last_words = LastLines(directory_.log(key.role, key.id), 1);
       }

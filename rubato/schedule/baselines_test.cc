@@ -1,6 +1,7 @@
 // One small scene for every baseline that its neighbours would play differently.
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rubato/schedule/fake_curves.h"
 #include "rubato/schedule/fake_view.h"
 
 namespace rubato {
@@ -8,13 +9,26 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const Curve& Doubling() {
-  static const Curve curve({{1, 1}, {2, 2}, {4, 4}, {8, 8}});
-  return curve;
-}
-const Curve& Flat() {  // Hardly gains from more than one.
-  static const Curve curve({{1, 1}, {2, 1.1}, {4, 1.2}, {8, 1.25}});
-  return curve;
+// A floor above what was asked for, above a fair share and above the peak: everyone honours it or
+// waits, and nobody starves on an empty cluster. (Decide holds every plan against CheckPlan.)
+TEST(FloorTest, NoPolicyGivesLess) {
+  const Curve falling({{1, 1}, {2, 2}, {4, 1.5}});
+  for (const std::string& policy : PolicyNames()) {
+    FakeView alone(8);
+    JobView& only = alone.AddHard(Doubling(), 10, 1000);
+    only.floor_gpus = 4;
+    EXPECT_GE(alone.Gpus(policy)[0], 4) << policy;
+    FakeView past_peak(8);
+    past_peak.AddHard(falling, 10, 1000).floor_gpus = 3;
+    EXPECT_EQ(past_peak.Gpus(policy)[0], 4) << policy;
+    FakeView full(8);
+    for (int i = 0; i < 5; ++i) full.AddHard(Doubling(), 100, 2000).floor_gpus = 4;
+    const std::vector<int> gpus = full.Gpus(policy);
+    EXPECT_EQ(std::count(gpus.begin(), gpus.end(), 0),
+              5 - std::count(gpus.begin(), gpus.end(), 4) - std::count(gpus.begin(), gpus.end(), 8))
+        << policy;
+    EXPECT_GE(*std::max_element(gpus.begin(), gpus.end()), 4) << policy;
+  }
 }
 
 TEST(FifoElasticTest, NobodyWaitsWhileAGpuIsFree) {

@@ -25,16 +25,22 @@ class Budget {
   void Take(const Share& share);
   void Give(const Share& share);
 
-  // The size the user asked for (the next smaller legal one where that is none), in the pool the
-  // job holds already or the one where it is fastest; nothing unless a pool has it free.
+  // The size the user asked for (the next smaller legal one where that is none, or the floor where
+  // that is more), in the pool the job holds already or the one where it is fastest; nothing unless
+  // a pool has it free.
   Share Asked(const JobView& job) const;
-  // The largest legal size of at most `want` that is free, where it runs fastest.
+  // The largest legal size of at most `want`, or the floor where that is more, that is free, where
+  // it runs fastest.
   Share UpTo(const JobView& job, int want) const;
 
  private:
   std::vector<int> pool_gpus_;
   std::vector<int> free_;
 };
+
+// For policies that plan without floors: shares below their job's floor are given back and then, in
+// order of arrival, raised to the floor while it fits. Who finds no room waits without GPUs.
+void RaiseToFloors(const ClusterView& view, std::vector<Share>& shares);
 
 // Indices of view.jobs by `key` (anything with <, asked once for each), equal keys by arrival.
 template <typename Key>

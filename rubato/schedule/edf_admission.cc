@@ -22,22 +22,25 @@ class EdfAdmission : public Policy {
   Plan Decide(const ClusterView& view) const override {
     Plan plan;
     plan.shares.resize(view.jobs.size());
-    std::vector<size_t> order = OrderBy(view, [](const JobView& job) { return job.deadline_s; });
+    const auto deadline = [](const JobView& job) { return job.deadline_s; };
+    std::vector<size_t> order;  // All of them, if anyone is to be looked at closely.
     std::vector<bool> in(view.jobs.size());
     for (size_t i = 0; i < view.jobs.size(); ++i) in[i] = view.jobs[i].admitted;
     for (size_t i = 0; i < view.jobs.size(); ++i) {
       if (in[i]) continue;
-      in[i] = view.jobs[i].deadline != DeadlineKind::kHard || Fits(view, order, in, i);
+      const bool hard = view.jobs[i].deadline == DeadlineKind::kHard;
+      if (hard && order.empty()) order = OrderBy(view, deadline);
+      in[i] = !hard || Fits(view, order, in, i);
       if (in[i]) continue;
       plan.refusals.push_back({view.jobs[i].id, "someone would miss a deadline", std::nullopt});
     }
     Budget budget(view);
-    for (size_t i : order) {
-      if (budget.empty()) break;
-      if (!in[i]) continue;
-      plan.shares[i] = budget.UpTo(view.jobs[i], Want(view.jobs[i], HomePool(view.jobs[i])));
+    VisitBy(view, deadline, [&](size_t i) {
+      const JobView& job = view.jobs[i];
+      if (in[i]) plan.shares[i] = budget.UpTo(job, Want(job, HomePool(job)));
       budget.Take(plan.shares[i]);
-    }
+      return !budget.empty();
+    });
     return plan;
   }
 
@@ -57,7 +60,8 @@ class EdfAdmission : public Policy {
   }
 
   // Whether no more are late with the newcomer than without, everyone `in` served in this order.
-  // Only those who come after it in its own pool can tell the difference.
+  // Only those who come after it in its own pool can tell the difference, and of them only those
+  // with a deadline; whoever has none comes last and is not even looked at.
   bool Fits(const ClusterView& view, const std::vector<size_t>& order, const std::vector<bool>& in,
             size_t newcomer) const {
     const int pool = HomePool(view.jobs[newcomer]);
@@ -66,6 +70,7 @@ class EdfAdmission : public Policy {
     int more_late = 0;
     for (size_t i : order) {
       const JobView& job = view.jobs[i];
+      if (job.deadline_s == kNever) break;
       if (i == newcomer) {
         with = without;
         more_late += Fill(view, job, pool, *with) ? 0 : 1;

@@ -5,7 +5,8 @@
 // `elasticflow-artifact` keeps those defects: arrivals of one decision stand or fall together, one
 // late job refuses them all, and the job whose GPU time grows most is served first.
 //
-// Neither puts the cost of rescaling into its plan, so an admitted job may still be late.
+// Neither knows floors: what falls below one is raised to it, or given up, at the end. Neither puts
+// the cost of rescaling into its plan, so an admitted job may still be late.
 #include <algorithm>
 #include <optional>
 #include <queue>
@@ -57,6 +58,7 @@ class Planner {
             {view_.jobs[i].id, "the minimum satisfactory shares do not fit", std::nullopt});
       }
     }
+    RaiseToFloors(view_, plan.shares);
     // A plan changes where a profile does; a job waiting for GPUs must be woken for them.
     for (const Profile& profile : profiles_) {
       if (profile.size() > 1) plan.wake_s = std::min(plan.wake_s, profile.from_s(1));

@@ -2,14 +2,10 @@
 
 #include "gtest/gtest.h"
 #include "rubato/base/rng.h"
+#include "rubato/schedule/fake_curves.h"
 
 namespace rubato {
 namespace {
-
-const Curve& PaperCurve() {
-  static const Curve curve({{1, 1}, {2, 1.5}, {4, 2}});
-  return curve;
-}
 
 // The worked example of the paper: four GPUs, two earlier jobs hold three of them in the first
 // slot. Three units of work by the end of the second slot take one GPU, then all four.
@@ -80,7 +76,7 @@ TEST(FillByLevelsTest, RandomProfilesAgainstTheMostThereIs) {
       const int least = profile.Min(from, to);
       profile.Add(from, to, -static_cast<int>(rng.Below(static_cast<uint64_t>(least) + 1)));
     }
-    const Curve curve({{1, 1}, {2, 1.7}, {4, 2.5}, {8, 3}});
+    const Curve& curve = Concave();
     const FillRequest request{.curve = &curve,
                               .work = rng.Uniform(1, 25),
                               .from_s = static_cast<double>(rng.Below(4)),
@@ -149,14 +145,13 @@ Filling FillPlainlyByLevels(const FillRequest& request, Profile& profile) {
 
 // Steps passed over together are filled as if each had been gone through.
 TEST(FillTest, ManyStepsAtOnceAreOneByOne) {
-  const Curve curve({{1, 1}, {2, 1.7}, {4, 2.5}, {8, 3}});
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     Rng rng(seed);
     Profile start(0, 24);
     for (int t = 0; t < 120; ++t) {
       start.Add(t, t + 1, -static_cast<int>(rng.Below(rng.Chance(0.1) ? 25 : 17)));
     }
-    const FillRequest request{.curve = &curve,
+    const FillRequest request{.curve = &Concave(),
                               .work = rng.Uniform(1, 300),
                               .from_s = static_cast<double>(rng.Below(40)),
                               .deadline_s = rng.Uniform(40, 119)};

@@ -1,11 +1,11 @@
 // gandiva: when not all fit, jobs take turns of a minute, the one with the fewest turns first.
 // Jobs of the asked size; nothing is packed, since no profile says how two models share a GPU.
-#include <algorithm>
 #include <cmath>
 #include <tuple>
 
 #include "rubato/schedule/budget.h"
 #include "rubato/schedule/policies.h"
+#include "rubato/schedule/turns.h"
 
 namespace rubato {
 namespace {
@@ -19,30 +19,10 @@ class Gandiva : public Policy {
   absl::string_view name() const override { return "gandiva"; }
 
   Plan Decide(const ClusterView& view) const override {
-    Plan plan;
-    plan.shares.resize(view.jobs.size());
-    Budget budget(view);
-    bool waits = false;
-    double turn_ends_s = kNever;
     const auto order = OrderBy(
         view, [](const JobView& job) { return std::make_tuple(TurnsHad(job), job.gpus == 0); });
-    for (size_t i : order) {
-      if (budget.empty()) {
-        waits = true;
-        break;
-      }
-      const JobView& job = view.jobs[i];
-      plan.shares[i] = budget.Asked(job);
-      budget.Take(plan.shares[i]);
-      if (plan.shares[i].gpus == 0) {
-        waits = true;
-        continue;
-      }
-      const double turn_left_s = (TurnsHad(job) + 1) * kTurn_s - job.ran_s;
-      turn_ends_s = std::min(turn_ends_s, view.now_s + std::max(1.0, turn_left_s));
-    }
-    if (waits) plan.wake_s = turn_ends_s;
-    return plan;
+    return TakeTurns(view, order,
+                     [](const JobView& job) { return (TurnsHad(job) + 1) * kTurn_s - job.ran_s; });
   }
 };
 

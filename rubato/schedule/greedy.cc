@@ -17,6 +17,14 @@ struct Step {
   }
 };
 
+// Where a job begins: its smallest useful size that the floor allows, or the smallest legal one
+// where the floor lies past the peak or no useful size is within `most`.
+int FirstSize(const JobView& job, const Curve& curve, int most) {
+  const int useful = curve.UsefulAfter(job.floor_gpus - 1);
+  const bool fits = useful >= job.floor_gpus && useful <= most;
+  return fits ? useful : curve.LegalAtLeast(job.floor_gpus);
+}
+
 }  // namespace
 
 std::vector<Share> GrowGreedily(const ClusterView& view, const Gain& gain) {
@@ -27,12 +35,11 @@ std::vector<Share> GrowGreedily(const ClusterView& view, const Gain& gain) {
   const auto push = [&](size_t i) {
     const JobView& job = view.jobs[i];
     const Share& share = shares[i];
-    int to = job.curve(share.pool)->UsefulAfter(share.gpus);
-    while (to < job.floor_gpus && to < job.curve(share.pool)->UsefulAfter(to)) {
-      to = job.curve(share.pool)->UsefulAfter(to);
-    }
+    const Curve& curve = *job.curve(share.pool);
+    const int most = std::min(job.max_gpus, view.pools[static_cast<size_t>(share.pool)].gpus);
+    const int to = share.gpus == 0 ? FirstSize(job, curve, most) : curve.UsefulAfter(share.gpus);
     // What does not fit now will not later either: nobody gives anything back.
-    if (to == share.gpus || to > job.max_gpus || to - share.gpus > budget.free(share.pool)) return;
+    if (to == share.gpus || to > most || to - share.gpus > budget.free(share.pool)) return;
     const double worth = gain(job, share.pool, share.gpus, to);
     if (worth > 0) heap.push_back({worth / (to - share.gpus), i, to});
   };

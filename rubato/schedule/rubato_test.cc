@@ -5,6 +5,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rubato/base/rng.h"
+#include "rubato/schedule/fake_curves.h"
 #include "rubato/schedule/fake_world.h"
 #include "rubato/schedule/policy.h"
 
@@ -17,16 +18,14 @@ using ::testing::IsEmpty;
 
 constexpr double kHour = 3600;
 
-Curve Example() { return Curve({{1, 1}, {2, 1.5}, {4, 2}}); }
-
 // Four GPUs, of which earlier jobs hold three in the first hour: three hours of work are done by
 // one GPU in the first and four in the second.
 TEST(RubatoTest, TheWorkedExampleSharesOneThenFour) {
   FakeWorld world(4);
   const double hair = 0.9999;
-  world.Add(Example(), 1.5 * kHour * hair, kHour);
-  world.Add(Example(), 1.0 * kHour * hair, kHour);
-  world.Add(Example(), 3.0 * kHour * hair, 2 * kHour);
+  world.Add(PaperCurve(), 1.5 * kHour * hair, kHour);
+  world.Add(PaperCurve(), 1.0 * kHour * hair, kHour);
+  world.Add(PaperCurve(), 3.0 * kHour * hair, 2 * kHour);
   const Plan& plan = world.Decide();
   EXPECT_THAT(plan.refusals, IsEmpty());
   const auto third_holds = [&](double at_s) {

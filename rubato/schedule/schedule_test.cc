@@ -2,6 +2,7 @@
 #include "gtest/gtest.h"
 #include "rubato/base/rng.h"
 #include "rubato/schedule/budget.h"
+#include "rubato/schedule/fake_curves.h"
 #include "rubato/schedule/fake_view.h"
 #include "rubato/schedule/policy.h"
 #include "rubato/schedule/profile.h"
@@ -11,11 +12,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-const Curve& Falling() {
-  static const Curve curve({{1, 1}, {2, 1.5}, {4, 2}, {8, 1.8}});
-  return curve;
-}
 
 TEST(FifoTest, WaitsForTheWholeGangAndLetsNobodyPast) {
   FakeView world(8);

@@ -9,6 +9,7 @@
 
 #include "rubato/schedule/budget.h"
 #include "rubato/schedule/policies.h"
+#include "rubato/schedule/turns.h"
 
 namespace rubato {
 namespace {
@@ -18,33 +19,14 @@ class Themis : public Policy {
   absl::string_view name() const override { return "themis"; }
 
   Plan Decide(const ClusterView& view) const override {
-    Plan plan;
-    plan.shares.resize(view.jobs.size());
-    Budget budget(view);
-    bool waits = false;
-    double lease_ends_s = kNever;
     const auto order = OrderBy(view, [&](const JobView& job) {
       return std::make_tuple(!InLease(view, job), -Rho(view, job));
     });
-    for (size_t i : order) {
-      if (budget.empty()) {
-        waits = true;
-        break;
-      }
-      const JobView& job = view.jobs[i];
-      plan.shares[i] = budget.Asked(job);
-      budget.Take(plan.shares[i]);
-      if (plan.shares[i].gpus == 0) {
-        waits = true;
-      } else {
-        const double held_s = job.gpus > 0 ? view.now_s - job.last_resize_s : 0;
-        const double leases = std::floor(held_s / view.slot_s + kRounding) + 1;
-        const double left_s = leases * view.slot_s - held_s;
-        lease_ends_s = std::min(lease_ends_s, view.now_s + std::max(1.0, left_s));
-      }
-    }
-    if (waits) plan.wake_s = lease_ends_s;
-    return plan;
+    return TakeTurns(view, order, [&](const JobView& job) {
+      const double held_s = job.gpus > 0 ? view.now_s - job.last_resize_s : 0;
+      const double leases = std::floor(held_s / view.slot_s + kRounding) + 1;
+      return leases * view.slot_s - held_s;
+    });
   }
 
  private:

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/params/plain_model.h"
 #include "rubato/params/wire.h"
 
 namespace rubato {
@@ -16,17 +17,7 @@ constexpr int64_t kDense = kDenseSliceFloats + 8;  // Two slices, of partitions 
 
 }  // namespace
 
-Declaration SimModel() {
-  Declaration model;
-  model.signature.dense_size = kDense;
-  model.signature.tables.resize(1);
-  model.signature.tables[0].name = "table";
-  model.signature.tables[0].dim = kDim;
-  model.signature.tables[0].initializer.name = "zeros";
-  model.optimizer = {.name = "sgd", .learning_rate = 1};
-  model.dense.assign(kDense, 1.0f);
-  return model;
-}
+Declaration SimModel() { return PlainModel(kDense, kDim, /*start=*/1); }
 
 SimGradients::SimGradients(const BatchKey& batch) : batch_(batch) {
   Rng rng(Mix(static_cast<uint64_t>(batch.epoch), static_cast<uint64_t>(batch.begin)));

@@ -3,13 +3,17 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 namespace rubato {
 
 Percentiles Summarize(std::vector<double> values) {
   Percentiles p;
-  if (values.empty()) return p;
+  if (values.empty()) {
+    p.mean = p.p50 = p.p95 = p.p99 = p.max = std::numeric_limits<double>::quiet_NaN();
+    return p;
+  }
   std::sort(values.begin(), values.end());
   const double n = static_cast<double>(values.size());
   const auto rank = [&](double q) {
@@ -44,7 +48,8 @@ void TallyJobs(SimulationResult& result) {
   }
   result.deadline_ratio =
       result.deadline_jobs == 0 ? 1 : static_cast<double>(result.met) / result.deadline_jobs;
-  result.makespan_s = last > 0 ? last - first : 0;
+  result.makespan_s =
+      result.completed > 0 ? last - first : std::numeric_limits<double>::quiet_NaN();
   result.jct_s = Summarize(std::move(all));
   result.best_effort_jct_s = Summarize(std::move(best_effort));
 }

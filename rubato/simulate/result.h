@@ -39,7 +39,7 @@ struct Piece {
 struct Percentiles {
   double mean = 0, p50 = 0, p95 = 0, p99 = 0, max = 0;
 };
-// Nearest rank; zeros for no values.
+// Nearest rank. Of no values nothing is known: nan, which JSON writes as null.
 Percentiles Summarize(std::vector<double> values);
 
 // Decisions with at most `active_max` active jobs, and more than half of that.
@@ -62,7 +62,7 @@ struct SimulationResult {
   double deadline_ratio = 0;      // met / deadline_jobs; 1 if there are none.
   Percentiles jct_s;              // Of all that ended,
   Percentiles best_effort_jct_s;  // and of those without a deadline.
-  double makespan_s = 0;          // From the first submission to the last end.
+  double makespan_s = 0;          // From the first submission to the last end; nan if none ended.
   double gpu_hours_used = 0;
   double gpu_hours_offered = 0;
   double utilisation = 0;

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rubato/base/status.h"
 
@@ -213,7 +215,7 @@ absl::Status Simulation::Decide() {
   decisions_.push_back(
       {absl::ToDoubleMicroseconds(after - before), static_cast<int>(views_.size())});
   HonourCooldown(view, plan);
-  if (absl::Status s = CheckPlan(view, plan); !s.ok()) return Annotate(s, policy_.name());
+  if (absl::Status s = CheckPlan(view, plan); !s.ok()) return Broken(s);
   if (plan.wake_s <= now_s_) {
     return absl::InternalError(absl::StrFormat("%s: asked at %.3f s to be woken at %.3f s",
                                                policy_.name(), now_s_, plan.wake_s));
@@ -239,7 +241,9 @@ absl::Status Simulation::Apply(const Plan& plan) {
     if (share.gpus == holds_[i] && (share.gpus == 0 || share.pool == views_[i].pool)) continue;
     targets.push_back({views_[i].id, share.pool, share.gpus});
   }
-  RUBATO_ASSIGN_OR_RETURN(const Placement::Change change, placement_.Apply(targets, plan.pinned));
+  auto applied = placement_.Apply(targets, plan.pinned);
+  if (!applied.ok()) return Broken(applied.status());
+  const Placement::Change& change = *applied;
   result_.migrations += change.migrations;
   for (const Placement::Target& target : targets) {
     const size_t i = IndexOf(target.job);
@@ -254,7 +258,7 @@ absl::Status Simulation::Apply(const Plan& plan) {
     }
     if (target.gpus == 0) Restart(i, 0);
   }
-  if (absl::Status s = Audit(plan, change.changed); !s.ok()) return Annotate(s, policy_.name());
+  if (absl::Status s = Audit(plan, change.changed); !s.ok()) return Broken(s);
   Charge(change.changed);
   Refuse(plan);
   return absl::OkStatus();
@@ -382,6 +386,27 @@ void Simulation::Refresh() {
     views_[i].remaining = LeftNow(i);
     CountService(i);
   }
+}
+
+absl::Status Simulation::Broken(const absl::Status& status) const {
+  std::string text(status.message());
+  const std::string prefix = absl::StrCat(ScheduledJobTag::kPrefix, "-");
+  for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at)) {
+    const size_t digits = at + prefix.size();
+    const size_t end = std::min(text.find_first_not_of("0123456789", digits), text.size());
+    size_t job = 0;
+    if (!absl::SimpleAtoi(text.substr(digits, end - digits), &job) ||
+        job >= workload_.trace.jobs.size()) {
+      at = digits;
+      continue;
+    }
+    const TraceJob& named = workload_.trace.jobs[job];
+    const std::string name = absl::StrCat(
+        "job ", named.name, named.line > 0 ? absl::StrCat(" (line ", named.line, ")") : "");
+    text.replace(at, end - at, name);
+    at += name.size();
+  }
+  return Annotate(absl::Status(status.code(), text), policy_.name());
 }
 
 size_t Simulation::IndexOf(JobId id) const {

@@ -54,6 +54,8 @@ class Simulation {
   double LeftNow(size_t i) const;
   size_t IndexOf(JobId id) const;
   bool KnownSet(JobId job);
+  // A broken plan, in the words of the trace: whose policy it was, and its own names of jobs.
+  absl::Status Broken(const absl::Status& status) const;
 
   const Workload& workload_;
   const Policy& policy_;

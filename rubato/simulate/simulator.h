@@ -52,7 +52,9 @@ struct Workload {
 };
 
 // INVALID_ARGUMENT naming the job and what is known if a job's (model, batch size) is in no profile
-// of any pool. A pool without a GPU type takes `default_type`. `book` must outlive the workload.
+// of any pool, it would run for more than 1e9 seconds, or its workers need more CPUs or memory than
+// come with a GPU: a node's, shared out over its GPUs. Such a pool is closed to the job. A pool
+// without a GPU type takes `default_type`. `book` must outlive the workload.
 absl::StatusOr<Workload> Bind(Trace trace, ClusterSpec cluster, const CurveBook& book,
                               absl::string_view default_type);
 

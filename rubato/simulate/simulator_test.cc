@@ -1,5 +1,6 @@
 #include "rubato/simulate/simulator.h"
 
+#include "absl/strings/str_format.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rubato/base/rng.h"
@@ -138,6 +139,38 @@ TEST_F(SimulatorTest, UnknownModelsAndBadOptionsAreRefusedClearly) {
   const auto workload = Bind(trace_, *ParseClusterShorthand("n1g8"), book_, "A100");
   EXPECT_THAT(Simulate(*workload, **MakePolicy("fifo"), {.slot_s = 0}).status().message(),
               HasSubstr("slot"));
+}
+
+// A GPU comes with its share of its node's CPUs and memory; where that is too little a job does not
+// run, and what no spec tells is enough.
+TEST_F(SimulatorTest, WorkersNeedCpusAndMemoryToo) {
+  book_.Add("linear", 1024, "T4", Curve({{1, 0.5}, {8, 4}}));
+  const ClusterSpec cluster = *BuildCluster(
+      {{.gpus_per_node = 8, .cpus_per_node = 32, .memory_gb_per_node = 512, .gpu_type = "A100"},
+       {.gpus_per_node = 8, .cpus_per_node = 64, .memory_gb_per_node = 256, .gpu_type = "T4"}});
+  struct Case {
+    double cpus, memory_gb;
+    bool a100, t4;
+  };
+  Job(0, 80, kNever, 8);
+  for (const Case& c : {Case{0, 0, true, true}, Case{4, 32, true, true}, Case{4.5, 32, false, true},
+                        Case{4, 33, true, false}, Case{8, 0, false, true},
+                        Case{8.5, 0, false, false}, Case{5, 33, false, false}}) {
+    trace_.jobs[0].cpus_per_gpu = c.cpus;
+    trace_.jobs[0].memory_gb_per_gpu = c.memory_gb;
+    const auto workload = Bind(trace_, cluster, book_, "");
+    if (!c.a100 && !c.t4) {
+      EXPECT_THAT(workload.status().message(),
+                  HasSubstr(absl::StrFormat("job 0: cpu_per_gpu is %g", c.cpus)));
+      continue;
+    }
+    ASSERT_TRUE(workload.ok()) << workload.status();
+    EXPECT_EQ(workload->curves[0][0] != nullptr, c.a100) << c.cpus;
+    EXPECT_EQ(workload->curves[0][1] != nullptr, c.t4) << c.cpus;
+    const auto result = Simulate(*workload, **MakePolicy("fifo"), {.overhead = Overhead::kNone});
+    EXPECT_DOUBLE_EQ(result->makespan_s, c.a100 ? 10 : 20);
+    EXPECT_TRUE(Bind(trace_, *ParseClusterShorthand("n1g8"), book_, "A100").ok());
+  }
 }
 
 // Random jobs under every policy, with failures and a cooldown: no plan breaks a promise, and

@@ -14,15 +14,24 @@ namespace rubato {
 namespace {
 
 constexpr int64_t kGpusMax = 1 << 20;
+// Beyond these a number is a mistake, and sums of seconds would lose their fractions.
+constexpr double kSecondsMax = 1e10;  // Three hundred years; Unix times are a fifth of it.
+constexpr double kIterationsMax = 1e15;
 
 struct Columns {
   size_t name, submit, iterations, model, batch, gpus;
-  std::optional<size_t> deadline, duration, best_effort, soft, priority, floor, max;
+  std::optional<size_t> deadline, duration, best_effort, soft, priority, floor, max, cpus, memory;
 };
 
 absl::StatusOr<Columns> FindColumns(const CsvTable& table) {
   Columns c{};
   RUBATO_ASSIGN_OR_RETURN(c.name, table.Require({"job_id"}));
+  for (const auto& same :
+       {std::initializer_list<absl::string_view>{"submit_time", "submission_time"},
+        {"iteration", "num_iteration"},
+        {"ddl", "deadline"}}) {
+    RUBATO_RETURN_IF_ERROR(table.AtMostOne(same));
+  }
   RUBATO_ASSIGN_OR_RETURN(c.submit, table.Require({"submit_time", "submission_time"}));
   RUBATO_ASSIGN_OR_RETURN(c.iterations, table.Require({"iteration", "num_iteration"}));
   RUBATO_ASSIGN_OR_RETURN(c.model, table.Require({"model_name"}));
@@ -35,12 +44,30 @@ absl::StatusOr<Columns> FindColumns(const CsvTable& table) {
   c.priority = table.Find({"priority"});
   c.floor = table.Find({"min_gpu"});
   c.max = table.Find({"max_gpu"});
+  c.cpus = table.Find({"cpu_per_gpu"});
+  c.memory = table.Find({"mem_per_gpu"});
   return c;
 }
 
 bool IsNothing(absl::string_view cell) {
   double value = 0;
   return IsEmptyCell(cell) || (absl::SimpleAtod(cell, &value) && value == 0);
+}
+
+// A number from 0 to `max`. What is far beyond is not repeated: it may be hundreds of digits.
+absl::StatusOr<double> Within(const CsvTable& table, const CsvTable::Row& row, size_t column,
+                              double max) {
+  RUBATO_ASSIGN_OR_RETURN(const double value, table.Number(row, column));
+  if (value >= 0 && value <= max) return value;
+  return table.Error(
+      row, absl::StrFormat("%s is %g; it must be from 0 to %g", table.header[column], value, max));
+}
+
+// The same, or 0 if there is no column or the cell is empty.
+absl::StatusOr<double> WithinOrZero(const CsvTable& table, const CsvTable::Row& row,
+                                    std::optional<size_t> column, double max) {
+  if (!column || IsEmptyCell(row.cells[*column])) return 0;
+  return Within(table, row, *column, max);
 }
 
 // An optional whole number; `absent` if there is no column or the cell is empty.
@@ -58,7 +85,7 @@ absl::Status ReadDeadline(const CsvTable& table, const CsvTable::Row& row, const
   if (best_effort == 1 || !c.deadline || IsNothing(row.cells[*c.deadline])) {
     return absl::OkStatus();
   }
-  RUBATO_ASSIGN_OR_RETURN(job.deadline_s, table.Number(row, *c.deadline));
+  RUBATO_ASSIGN_OR_RETURN(job.deadline_s, Within(table, row, *c.deadline, kSecondsMax));
   if (job.deadline_s < job.submit_s) {
     return table.Error(row, absl::StrFormat("the deadline, %s, lies before the submission, %s",
                                             row.cells[*c.deadline], row.cells[c.submit]));
@@ -73,23 +100,17 @@ absl::StatusOr<TraceJob> ReadJob(const CsvTable& table, const CsvTable::Row& row
   job.line = row.line;
   job.name = std::string(row.cells[c.name]);
   if (job.name.empty()) return table.Error(row, "job_id is empty");
-  RUBATO_ASSIGN_OR_RETURN(job.submit_s, table.Number(row, c.submit));
-  if (job.submit_s < 0) return table.Error(row, "a submission before time zero");
-  RUBATO_ASSIGN_OR_RETURN(job.iterations, table.Number(row, c.iterations));
-  if (job.iterations <= 0) {
-    return table.Error(row, absl::StrCat("iterations are ", row.cells[c.iterations],
-                                         "; a job needs at least a part of one"));
+  RUBATO_ASSIGN_OR_RETURN(job.submit_s, Within(table, row, c.submit, kSecondsMax));
+  RUBATO_ASSIGN_OR_RETURN(job.iterations, Within(table, row, c.iterations, kIterationsMax));
+  if (job.iterations == 0) {
+    return table.Error(row, "iterations are 0; a job needs at least a part of one");
   }
   job.model = std::string(row.cells[c.model]);
   RUBATO_ASSIGN_OR_RETURN(job.batch_size, table.Whole(row, c.batch, 1, INT32_MAX));
   RUBATO_ASSIGN_OR_RETURN(job.asked_gpus, table.Whole(row, c.gpus, 1, kGpusMax));
-  if (c.duration && !IsEmptyCell(row.cells[*c.duration])) {
-    RUBATO_ASSIGN_OR_RETURN(job.duration_s, table.Number(row, *c.duration));
-    if (job.duration_s < 0) {
-      return table.Error(
-          row, absl::StrCat("duration is ", row.cells[*c.duration], "; it must not be negative"));
-    }
-  }
+  RUBATO_ASSIGN_OR_RETURN(job.duration_s, WithinOrZero(table, row, c.duration, kSecondsMax));
+  RUBATO_ASSIGN_OR_RETURN(job.cpus_per_gpu, WithinOrZero(table, row, c.cpus, kGpusMax));
+  RUBATO_ASSIGN_OR_RETURN(job.memory_gb_per_gpu, WithinOrZero(table, row, c.memory, kGpusMax));
   RUBATO_ASSIGN_OR_RETURN(job.priority, Optional(table, row, c.priority, -1000, 1000, 0));
   RUBATO_ASSIGN_OR_RETURN(job.floor_gpus, Optional(table, row, c.floor, 0, kGpusMax, 0));
   RUBATO_ASSIGN_OR_RETURN(job.max_gpus, Optional(table, row, c.max, 0, kGpusMax, 0));
@@ -125,16 +146,25 @@ absl::StatusOr<Trace> ParseTrace(absl::string_view text, absl::string_view name)
 }
 
 std::string FormatTrace(const Trace& trace) {
-  std::string text =
-      "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort,soft,"
-      "priority\n";
+  const bool needs = std::any_of(trace.jobs.begin(), trace.jobs.end(), [](const TraceJob& job) {
+    return job.floor_gpus > 0 || job.max_gpus > 0 || job.cpus_per_gpu > 0 ||
+           job.memory_gb_per_gpu > 0;
+  });
+  std::string text = absl::StrCat(
+      "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,duration,best_effort,soft,",
+      "priority", needs ? ",min_gpu,max_gpu,cpu_per_gpu,mem_per_gpu\n" : "\n");
   for (const TraceJob& job : trace.jobs) {
     const bool none = job.deadline == DeadlineKind::kNone;
-    absl::StrAppendFormat(&text, "%s,%.10g,%.10g,%s,%s,%d,%d,%.10g,%d,%d,%d\n", job.name,
-                          job.submit_s, job.iterations, job.model,
+    absl::StrAppendFormat(&text, "%s,%.10g,%.10g,%s,%s,%d,%d,%.10g,%d,%d,%d", CsvField(job.name),
+                          job.submit_s, job.iterations, CsvField(job.model),
                           none ? "" : absl::StrFormat("%.10g", job.deadline_s), job.batch_size,
                           job.asked_gpus, job.duration_s, none ? 1 : 0,
                           job.deadline == DeadlineKind::kSoft ? 1 : 0, job.priority);
+    if (needs) {
+      absl::StrAppendFormat(&text, ",%d,%d,%.10g,%.10g", job.floor_gpus, job.max_gpus,
+                            job.cpus_per_gpu, job.memory_gb_per_gpu);
+    }
+    text += "\n";
   }
   return text;
 }

@@ -54,7 +54,8 @@ TEST(TraceTest, SaysWhereATraceIsWrong) {
            Case{"job_id,iteration\n", "t.csv:1: no column \"submit_time\""},
            Case{header + "a,0,1,m,9,1\n", "t.csv:2: 6 fields where the header has 7"},
            Case{header + "a,0,1,m,9,1,1\n\nb,soon,1,m,9,1,1\n", "t.csv:4: submit_time is \"soon\""},
-           Case{header + "a,-1,1,m,9,1,1\n", "t.csv:2: a submission before time zero"},
+           Case{header + "a,-1,1,m,9,1,1\n",
+                "t.csv:2: submit_time is -1; it must be from 0 to 1e+10"},
            Case{header + "a,0,0,m,9,1,1\n", "t.csv:2: iterations are 0"},
            Case{header + "a,0,inf,m,9,1,1\n", "t.csv:2: iteration is \"inf\""},
            Case{header + "a,0,1,m,9,0,1\n", "t.csv:2: batch_size is 0"},
@@ -63,11 +64,22 @@ TEST(TraceTest, SaysWhereATraceIsWrong) {
            Case{header + "a,0,1,m,9,1,1\na,0,1,m,9,1,1\n", "t.csv:3: job_id a appears twice"},
            Case{header + ",0,1,m,9,1,1\n", "t.csv:2: job_id is empty"},
            Case{header + "a,nan,1,m,9,1,1\n", "t.csv:2: submit_time is \"nan\""},
-           Case{header + "a,0,1,m,-9,1,1\n", "t.csv:2: the deadline, -9, lies before"},
+           Case{header + "a,0,1,m,-9,1,1\n", "t.csv:2: ddl is -9; it must be from 0"},
            Case{header + "a,0,1,m,never,1,1\n", "t.csv:2: ddl is \"never\""},
            Case{header + "a,0,1,m,9,1,1,1\n", "t.csv:2: 8 fields where the header has 7"},
            Case{header + "a,0,1,m,9,1,2000000\n", "t.csv:2: num_gpu is 2000000"},
-           Case{header + "a,0,1,\"m,m\",9,1,1\n", "t.csv:2: 8 fields"},
+           Case{header + "a,0,1,\"m,m\",9,1\n", "t.csv:2: 6 fields"},
+           Case{header + "a,0,1,m,9,1,1\n\"b,0,1,m,9,1,1\n", "t.csv:3: a quote is opened here"},
+           Case{header + "\"a\nb\",0,1,m,9,1,1\nc,x,1,m,9,1,1\n", "t.csv:4: submit_time is \"x\""},
+           Case{header + "a,1e200,1,m,,1,1\n", "t.csv:2: submit_time is 1e+200; it must be from 0"},
+           Case{header + "a,0,1e308,m,,1,1\n", "t.csv:2: iteration is 1e+308; it must be from 0"},
+           Case{header + "a,0,1,m,1e11,1,1\n", "t.csv:2: ddl is 1e+11; it must be from 0 to 1e+10"},
+           Case{"job_id,submit_time,iteration,model_name,batch_size,num_gpu,submission_time\n",
+                "t.csv:1: the columns \"submit_time\" and \"submission_time\" say the same"},
+           Case{"job_id,submit_time,num_iteration,iteration,model_name,batch_size,num_gpu\n",
+                "t.csv:1: the columns \"iteration\" and \"num_iteration\" say the same"},
+           Case{"job_id,submit_time,iteration,model_name,batch_size,num_gpu,ddl,deadline\n",
+                "t.csv:1: the columns \"ddl\" and \"deadline\" say the same"},
            Case{"job_id,job_id\n", "t.csv:1: the column \"job_id\" appears twice"},
        }) {
     const auto trace = ParseTrace(c.text, "t.csv");
@@ -79,16 +91,18 @@ TEST(TraceTest, SaysWhereATraceIsWrong) {
 TEST(TraceTest, OptionalColumnsAreCheckedToo) {
   const std::string header =
       "job_id,submit_time,iteration,model_name,ddl,batch_size,num_gpu,best_effort,soft,priority,"
-      "min_gpu,max_gpu\n";
+      "min_gpu,max_gpu,cpu_per_gpu,mem_per_gpu\n";
   struct Case {
     std::string row, message;
   };
   for (const Case& c : {
-           Case{"a,0,1,m,9,1,1,2,0,0,0,0", "t.csv:2: best_effort is 2"},
-           Case{"a,0,1,m,9,1,1,0,yes,0,0,0", "t.csv:2: soft is \"yes\""},
-           Case{"a,0,1,m,9,1,1,0,0,5000,0,0", "t.csv:2: priority is 5000"},
-           Case{"a,0,1,m,9,1,1,0,0,0,-1,0", "t.csv:2: min_gpu is -1"},
-           Case{"a,0,1,m,9,1,1,0,0,0,8,4", "t.csv:2: max_gpu is below min_gpu"},
+           Case{"a,0,1,m,9,1,1,2,0,0,0,0,,", "t.csv:2: best_effort is 2"},
+           Case{"a,0,1,m,9,1,1,0,yes,0,0,0,,", "t.csv:2: soft is \"yes\""},
+           Case{"a,0,1,m,9,1,1,0,0,5000,0,0,,", "t.csv:2: priority is 5000"},
+           Case{"a,0,1,m,9,1,1,0,0,0,-1,0,,", "t.csv:2: min_gpu is -1"},
+           Case{"a,0,1,m,9,1,1,0,0,0,8,4,,", "t.csv:2: max_gpu is below min_gpu"},
+           Case{"a,0,1,m,9,1,1,0,0,0,0,0,-1,0", "t.csv:2: cpu_per_gpu is -1"},
+           Case{"a,0,1,m,9,1,1,0,0,0,0,0,0,lots", "t.csv:2: mem_per_gpu is \"lots\""},
        }) {
     const auto trace = ParseTrace(header + c.row, "t.csv");
     ASSERT_FALSE(trace.ok()) << c.row;
@@ -106,6 +120,18 @@ TEST(TraceTest, SpreadsheetsAreForgivenTheirLineEnds) {
   EXPECT_EQ(trace->jobs[0].deadline, DeadlineKind::kNone);
 }
 
+// As spreadsheets write them: quotes around what holds a comma, doubled where they are meant.
+TEST(TraceTest, FieldsMayStandInQuotes) {
+  const auto trace = ParseTrace(
+      "\"job_id\",submit_time,iteration,model_name,ddl,batch_size,num_gpu\n"
+      "\"a,b\",0,\"12\",\"say \"\"m\"\"\",,1,1\n",
+      "t.csv");
+  ASSERT_TRUE(trace.ok()) << trace.status();
+  EXPECT_EQ(trace->jobs[0].name, "a,b");
+  EXPECT_EQ(trace->jobs[0].iterations, 12);
+  EXPECT_EQ(trace->jobs[0].model, "say \"m\"");
+}
+
 TEST(TraceTest, WrittenTracesReadBack) {
   Trace trace;
   trace.jobs.push_back({.name = "x",
@@ -119,11 +145,16 @@ TEST(TraceTest, WrittenTracesReadBack) {
                         .duration_s = 7,
                         .priority = 2});
   trace.jobs.push_back(
-      {.name = "y", .submit_s = 2, .iterations = 1, .model = "m", .batch_size = 1});
+      {.name = "y,\n\"z\" ", .submit_s = 2, .iterations = 1, .model = "m", .batch_size = 1});
   const std::string text = FormatTrace(trace);
   const auto again = ParseTrace(text, "t.csv");
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(FormatTrace(*again), text);
+  EXPECT_EQ(again->jobs[1].name, trace.jobs[1].name);
+  trace.jobs[1].floor_gpus = 2;
+  trace.jobs[1].cpus_per_gpu = 1.5;
+  EXPECT_EQ(ParseTrace(FormatTrace(trace), "t.csv")->jobs[1].floor_gpus, 2);
+  EXPECT_EQ(ParseTrace(FormatTrace(trace), "t.csv")->jobs[1].cpus_per_gpu, 1.5);
 }
 
 }  // namespace

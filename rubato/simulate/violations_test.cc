@@ -31,7 +31,8 @@ class ViolationsTest : public testing::Test {
   ViolationsTest() {
     book_.Add("linear", 64, "A100", Curve({{1, 1}, {2, 2}, {4, 4}, {8, 8}}));
     for (int i = 0; i < 4; ++i) {
-      trace_.jobs.push_back({.name = std::to_string(i),
+      trace_.jobs.push_back({.name = "run-" + std::to_string(i),
+                             .line = 2 + i,
                              .submit_s = 100.0 * i,
                              .iterations = 1000,
                              .model = "linear",
@@ -78,6 +79,10 @@ TEST_F(ViolationsTest, EachIsNamed) {
               c.message.empty() ? absl::StatusCode::kOk : absl::StatusCode::kInternal)
         << c.message;
     EXPECT_THAT(status.message(), HasSubstr(c.message));
+    if (c.message == "below its floor") {
+      EXPECT_THAT(status.message(),
+                  HasSubstr("vandal: at 200.000 s job run-0 (line 2) was planned"));
+    }
     if (!c.message.empty()) {
       EXPECT_THAT(status.message(), HasSubstr("vandal"));
       EXPECT_THAT(status.message(), HasSubstr("200.000"));

@@ -14,7 +14,8 @@
 namespace rubato {
 namespace {
 
-constexpr uint64_t kMagic = 0x31706572'62757221;  // "!rubrep1"
+constexpr uint64_t kMagic = 0x32706572'62757221;  // "!rubrep2"
+constexpr uint64_t kMagicBeforeLowered = 0x31706572'62757221;
 
 absl::string_view BytesOf(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
@@ -56,12 +57,20 @@ void Replica::Add(absl::Span<const float> gradient, int64_t rows, int64_t positi
   for (size_t i = 0; i < dense_; ++i) into[i] += weight * gradient[i];
 }
 
+void Replica::VoteResume(int64_t lowered) {
+  Vote(kResume);
+  sum_[kLowered] = static_cast<float>(lowered);
+}
+
 void Replica::Apply() {
-  if (counters_.phase == Phase::kTraining && sum_[kFailed] == 0) ApplyTraining();
+  const bool trains = counters_.phase == Phase::kTraining && sum_[kFailed] == 0;
+  overflowed_ = trains && sum_[kRows] > 0 && !AllFinite(Gradient());
+  if (trains && !overflowed_) ApplyTraining();
   if (sum_[kRest] > 0) {
     counters_.phase = Phase::kEnded;
   } else if (counters_.phase == Phase::kPaused && sum_[kResume] > 0) {
     counters_.phase = Phase::kTraining;
+    counters_.lowered = std::lround(sum_[kLowered] / sum_[kResume]);
   }
 }
 
@@ -82,7 +91,8 @@ double Replica::LearningRate(int64_t workers) {
     counters_.workers = workers;
     counters_.workers_since = counters_.records;
   }
-  return LearningRateAt(optimizer_.spec(), counters_.records) * factor();
+  return LearningRateAt(optimizer_.spec(), counters_.records) * factor() *
+         std::pow(options_.lower_rate, static_cast<double>(counters_.lowered));
 }
 
 void Replica::ApplyTraining() {
@@ -132,7 +142,7 @@ std::string Replica::Encode() const {
   out.Put<uint64_t>(kMagic);
   for (const int64_t value :
        {static_cast<int64_t>(dense_), static_cast<int64_t>(row_.size()), counters_.steps,
-        counters_.records, counters_.bad_rows, counters_.wrong}) {
+        counters_.records, counters_.bad_rows, counters_.wrong, counters_.lowered}) {
     out.Put<int64_t>(value);
   }
   out.PutSpan<float>(row_);
@@ -145,7 +155,7 @@ namespace {
 // The parts of Encode()'s bytes.
 struct Encoded {
   int64_t dense = 0;
-  int64_t steps = 0, records = 0, bad_rows = 0, wrong = 0;
+  int64_t steps = 0, records = 0, bad_rows = 0, wrong = 0, lowered = 0;
   std::vector<float> row;
 };
 
@@ -158,11 +168,13 @@ absl::StatusOr<Encoded> DecodeParts(absl::string_view bytes) {
   for (int64_t* value : {&parts.steps, &parts.records, &parts.bad_rows, &parts.wrong}) {
     *value = in.Get<int64_t>();
   }
+  const bool is_old = magic == kMagicBeforeLowered;
+  if (!is_old) parts.lowered = in.Get<int64_t>();
   parts.row = in.GetVector<float>(floats < 0 ? 0 : static_cast<size_t>(floats));
   const size_t body = in.position();
   const uint64_t checksum = in.Get<uint64_t>();
   RUBATO_RETURN_IF_ERROR(in.Check("a worker's checkpoint"));
-  if (magic != kMagic || checksum != rubato::Checksum(bytes.substr(0, body)) ||
+  if ((magic != kMagic && !is_old) || checksum != rubato::Checksum(bytes.substr(0, body)) ||
       in.remaining() > 0) {
     return absl::DataLossError("it is damaged: its checksum does not hold");
   }
@@ -180,6 +192,7 @@ absl::Status Replica::Decode(absl::string_view bytes) {
   }
   row_ = std::move(parts.row);
   counters_ = {parts.steps, parts.records, parts.bad_rows, parts.wrong};
+  counters_.lowered = parts.lowered;
   counters_.phase = PhaseAfterStep();
   return absl::OkStatus();
 }

@@ -37,11 +37,12 @@ class Replica {
     BatchRule batch_rule = BatchRule::kKeep;  // if they change it.
     int64_t batch_warmup = 0;                 // Samples.
     int64_t pause_every = 0;                  // Steps; 0: never.
+    double lower_rate = 1;  // What the learning rate is multiplied with each time it is lowered.
   };
 
   // What is summed with the gradients, each in a float: exact below 2^24. kWorkers: one of each who
-  // holds the state and had a part of the step to compute.
-  enum Field { kPositions, kRows, kLoss, kFailed, kResume, kRest, kWorkers, kFields = 8 };
+  // holds the state and had a part of the step to compute. kLowered: see VoteResume().
+  enum Field { kPositions, kRows, kLoss, kFailed, kResume, kRest, kWorkers, kLowered, kFields };
 
   // `weights` is a new model's.
   static absl::StatusOr<Replica> Make(const Options& options, const TaskPlan& plan,
@@ -64,13 +65,19 @@ class Replica {
   // The same for one whose gradient is summed by other means, into Gradient().
   void Count(int64_t rows, int64_t positions, double loss);
   void Vote(Field field) { sum_[field] = 1; }
+  // To go on after a pause, now that the rate was lowered so often since training began. All who
+  // vote have it from one master, so their mean is what each of them said.
+  void VoteResume(int64_t lowered);
   // What the group must sum: all of it in a step of training, the counts and votes in any other.
   absl::Span<float> Sum() { return absl::MakeSpan(sum_); }
   absl::Span<float> Votes() { return Sum().subspan(0, kFields); }
   absl::Span<float> Gradient() { return Sum().subspan(kFields); }
 
-  // Applies what was summed. A step in which somebody failed changes nothing.
+  // Applies what was summed. A step in which somebody failed changes nothing, nor does one whose
+  // sum is not finite: 16 bits on the wire hold less than those of who added to it.
   void Apply();
+  // Whether the last step applied was such a sum; the same at everybody.
+  bool overflowed() const { return overflowed_; }
   // Mean loss of the last step applied.
   double loss() const { return loss_; }
 
@@ -96,6 +103,7 @@ class Replica {
     int64_t workers = 1;
     int64_t workers_since = 0;
     double factor_before = 1;
+    int64_t lowered = 0;  // How often the learning rate was.
   };
 
   Replica(const Options& options, const TaskPlan& plan, Optimizer optimizer, size_t dense);
@@ -112,6 +120,7 @@ class Replica {
   Counters counters_;
   std::vector<float> sum_;  // kFields counts and votes, then the gradient.
   double loss_ = 0;
+  bool overflowed_ = false;
 };
 
 // The weights alone of what Replica::Encode() wrote. DATA_LOSS if the bytes are damaged.

@@ -20,7 +20,7 @@ TaskPlan SmallPlan() {
 }
 
 Replica Small(int64_t pause_every = 0) {
-  Replica::Options options = {.batch_size = 4, .pause_every = pause_every};
+  Replica::Options options = {.batch_size = 4, .pause_every = pause_every, .lower_rate = 0.5};
   options.optimizer.name = "sgd";
   options.optimizer.learning_rate = 1;
   const std::vector<float> weights = {1, 2};
@@ -72,6 +72,25 @@ TEST(ReplicaTest, PausesUntilSomeoneVotesToGoOn) {
   EXPECT_EQ(replica.phase(), Phase::kEnded);
 }
 
+// However many vote to go on, the rate is lowered as often as each of them says; a copy of the
+// bytes goes on with the same rate.
+TEST(ReplicaTest, GoesOnWithALowerRate) {
+  Replica replica = Small(/*pause_every=*/1);
+  Train(replica, 1);
+  EXPECT_THAT(replica.weights(), ElementsAre(0, 2));
+  replica.BeginStep();
+  replica.VoteResume(2);
+  for (float& vote : replica.Votes()) vote *= 3;  // As three members' sum.
+  replica.Apply();
+  EXPECT_EQ(replica.phase(), Phase::kTraining);
+  Replica copy = Small();
+  ASSERT_TRUE(copy.Decode(replica.Encode()).ok());
+  Train(replica, 1);
+  EXPECT_THAT(replica.weights(), ElementsAre(-0.25, 2));
+  Train(copy, 1);
+  EXPECT_THAT(copy.weights(), ElementsAre(-0.25, 2));
+}
+
 TEST(ReplicaTest, AFailedStepChangesNothing) {
   Replica replica = Small();
   const uint64_t before = replica.Checksum();
@@ -81,6 +100,22 @@ TEST(ReplicaTest, AFailedStepChangesNothing) {
   replica.Apply();
   EXPECT_EQ(replica.steps(), 0);
   EXPECT_EQ(replica.Checksum(), before);
+}
+
+// 16 bits on the wire overflow where every part was sound.
+TEST(ReplicaTest, AnInfiniteSumChangesNothing) {
+  Replica replica = Small();
+  const uint64_t before = replica.Checksum();
+  replica.BeginStep();
+  replica.Add(std::vector<float>{1, 1}, 4, 4, 1);
+  replica.Gradient()[1] = std::numeric_limits<float>::infinity();
+  replica.Apply();
+  EXPECT_TRUE(replica.overflowed());
+  EXPECT_EQ(replica.steps(), 0);
+  EXPECT_EQ(replica.Checksum(), before);
+  Train(replica, 1);
+  EXPECT_FALSE(replica.overflowed());
+  EXPECT_EQ(replica.steps(), 1);
 }
 
 TEST(ReplicaTest, NoticesRecordsMissingOrDoubled) {

@@ -21,6 +21,10 @@ namespace {
 using ProgressFn = absl::FunctionRef<absl::Status(int64_t done, int64_t total)>;
 
 absl::StatusOr<std::vector<std::string>> ExpandPattern(const std::string& pattern) {
+  if (pattern.find("://") != std::string::npos && !PathExists(pattern)) {
+    return absl::NotFoundError(absl::StrCat(
+        pattern, ": no file is called so, and of databases sqlite:// and postgresql:// are known"));
+  }
   const bool is_glob = pattern.find_first_of("*?[") != std::string::npos;
   if (!is_glob || PathExists(pattern)) return std::vector<std::string>{pattern};
   glob_t found = {};

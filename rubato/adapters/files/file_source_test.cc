@@ -76,6 +76,20 @@ TEST_F(FileSourceTest, CsvHeadersAreNoRecordsAndQuotedBreaksAreKept) {
   EXPECT_EQ(source->Locate(1), data_.train[0] + ":4");
 }
 
+// A byte order mark stands before the quote that opens the first field; records are cut behind it.
+TEST_F(FileSourceTest, AQuoteMayFollowTheByteOrderMark) {
+  data_.format = "csv";
+  data_.train = {Put("a.csv", "\xef\xbb\xbf\"na\nme\",y\nx,1\n"),
+                 Put("b.csv", "\"na\nme\",y\nz,0\n")};
+  const auto source = Open();
+  EXPECT_THAT(Read(*source, 0, source->records()), ElementsAre("x,1", "z,0"));
+  EXPECT_EQ(source->Locate(0), data_.train[0] + ":3");
+  data_.header = false;
+  data_.train = {Put("c.csv", "\xef\xbb\xbf\"a\nb\",1\nx,1\n")};
+  const auto bare = Open();
+  EXPECT_THAT(Read(*bare, 0, bare->records()), ElementsAre("\"a\nb\",1", "x,1"));
+}
+
 TEST_F(FileSourceTest, AGlobIsSorted) {
   Put("part-2", "c\n");
   Put("part-1", "b\n");

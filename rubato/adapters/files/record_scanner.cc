@@ -2,18 +2,11 @@
 
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/strip.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
-namespace {
-
-// Some editors put it at the start of a file of UTF-8.
-constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
-
-}  // namespace
-
 RecordScanner::RecordScanner(std::string path, std::unique_ptr<ByteStream> stream, RecordMark start,
                              RecordRule rule, size_t chunk_bytes)
     : path_(std::move(path)),
@@ -25,6 +18,18 @@ RecordScanner::RecordScanner(std::string path, std::unique_ptr<ByteStream> strea
 absl::StatusOr<bool> RecordScanner::Next() {
   while (true) {
     const absl::string_view rest(buffer_.data() + begin_, end_ - begin_);
+    if (next_.offset == 0) {
+      if (rest.size() < kByteOrderMark.size() && !at_end_) {
+        RUBATO_RETURN_IF_ERROR(Refill());
+        continue;
+      }
+      // Before records are cut: behind it a field may begin with a quote.
+      if (absl::StartsWith(rest, kByteOrderMark)) {
+        begin_ += kByteOrderMark.size();
+        next_.offset += static_cast<int64_t>(kByteOrderMark.size());
+        continue;
+      }
+    }
     const std::optional<SplitRecord> split = FirstRecord(rest, at_end_, rule_);
     if (!split.has_value()) {
       if (at_end_) return false;
@@ -40,7 +45,6 @@ absl::StatusOr<bool> RecordScanner::Next() {
     begin_ += split->size;
     next_.offset += static_cast<int64_t>(split->size);
     next_.line += split->lines;
-    if (mark_.offset == 0) absl::ConsumePrefix(&record_, kByteOrderMark);
     if (!record_.empty()) return true;
   }
 }

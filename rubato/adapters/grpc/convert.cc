@@ -103,6 +103,8 @@ wire::ExitNotice ToWire(const ExitNotice& in) {
   out.set_exit_code(in.exit_code);
   out.set_signal(in.signal);
   out.set_last_words(in.last_words);
+  out.set_pid(in.pid);
+  out.set_host(in.host);
   return out;
 }
 
@@ -114,6 +116,8 @@ ExitNotice FromWire(const wire::ExitNotice& in) {
   out.exit_code = in.exit_code();
   out.signal = in.signal();
   out.last_words = in.last_words();
+  out.pid = in.pid();
+  out.host = in.host();
   return out;
 }
 
@@ -344,6 +348,7 @@ wire::FailRequest ToWire(const FailRequest& in) {
   out.set_error(in.error);
   out.set_lease(in.lease);
   out.set_not_finite(in.not_finite);
+  out.set_checkpoint(in.checkpoint);
   return out;
 }
 
@@ -354,6 +359,7 @@ FailRequest FromWire(const wire::FailRequest& in) {
   out.error = in.error();
   out.lease = in.lease();
   out.not_finite = in.not_finite();
+  out.checkpoint = in.checkpoint();
   return out;
 }
 

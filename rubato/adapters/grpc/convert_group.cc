@@ -56,6 +56,7 @@ wire::GroupOrders ToWire(const GroupOrders& in) {
   out.set_restore(in.restore);
   for (const std::string& address : in.join) out.add_join(address);
   out.set_evaluated(in.evaluated);
+  out.set_lowered(in.lowered);
   out.set_rest(in.rest);
   out.set_over(in.over);
   return out;
@@ -68,6 +69,7 @@ GroupOrders FromWire(const wire::GroupOrders& in) {
   out.restore = in.restore();
   out.join = {in.join().begin(), in.join().end()};
   out.evaluated = in.evaluated();
+  out.lowered = in.lowered();
   out.rest = in.rest();
   out.over = in.over();
   return out;

@@ -9,6 +9,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "rubato/base/mutex.h"
 
 namespace rubato {
 namespace {
@@ -22,6 +23,31 @@ void BoundDescriptors() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+// The library keeps a thread for every connection, also while it is silent: there are enough of
+// them that clients may keep theirs open.
+constexpr size_t kConnectionsMax = 128;
+
+// So many may be within at a time.
+class Gate {
+ public:
+  explicit Gate(int places) : places_(places) {}
+  void Enter() {
+    MutexLock lock(mu_);
+    while (places_ == 0) left_.Wait(mu_);
+    --places_;
+  }
+  void Leave() {
+    MutexLock lock(mu_);
+    ++places_;
+    left_.NotifyOne();
+  }
+
+ private:
+  Mutex mu_;
+  CondVar left_;
+  int places_ ABSL_GUARDED_BY(mu_);
+};
+
 // The library lets five connections wait to be accepted, and a sixth for a second.
 class PatientServer : public httplib::Server {
  public:
@@ -30,7 +56,8 @@ class PatientServer : public httplib::Server {
 
 class LibServer : public HttpServer {
  public:
-  LibServer(const HttpOptions& options, Handler handler) : handler_(std::move(handler)) {
+  LibServer(const HttpOptions& options, Handler handler)
+      : handler_(std::move(handler)), gate_(options.threads) {
     server_.set_payload_max_length(options.body_bytes_max);
     server_.set_read_timeout(options.patience_seconds);
     server_.set_write_timeout(options.patience_seconds);
@@ -42,21 +69,35 @@ class LibServer : public HttpServer {
       const int yes = 1;
       setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
     });
-    const int threads = options.threads;
-    server_.new_task_queue = [threads] {
-      return new httplib::ThreadPool(static_cast<size_t>(threads));
-    };
-    const auto answer = [this](const httplib::Request& request, httplib::Response& response) {
-      const HttpReply reply = handler_({request.method, request.path, request.body});
-      response.status = reply.status;
-      response.set_content(reply.body, reply.type);
-    };
-    server_.Get(".*", answer);
-    server_.Post(".*", answer);
-    server_.set_error_handler([](const httplib::Request&, httplib::Response& response) {
+    const size_t connections = std::max(kConnectionsMax, static_cast<size_t>(options.threads));
+    server_.new_task_queue = [connections] { return new httplib::ThreadPool(connections); };
+    server_.Get(".*", [this](const httplib::Request& request, httplib::Response& response) {
+      Answer({request.method, request.path, ""}, response);
+    });
+    // Read here: what says that it is a form, as all does that `curl -d` sends, the library would
+    // cut at 8 kB.
+    server_.Post(".*", [this](const httplib::Request& request, httplib::Response& response,
+                              const httplib::ContentReader& read) {
+      if (request.is_multipart_form_data()) {
+        response.status = 415;
+        return;
+      }
+      HttpRequest whole = {request.method, request.path, ""};
+      const bool is_whole = read([&whole](const char* bytes, size_t size) {
+        whole.body.append(bytes, size);
+        return true;
+      });
+      if (is_whole) Answer(whole, response);  // Else the library knows what is wrong.
+    });
+    server_.set_error_handler([longest = options.body_bytes_max](const httplib::Request&,
+                                                                 httplib::Response& response) {
       if (!response.body.empty()) return;
-      response.set_content(absl::StrCat("{\"error\":\"HTTP ", response.status, "\"}"),
-                           "application/json");
+      const std::string why =
+          response.status == 413
+              ? absl::StrCat("the body is longer than ", longest, " bytes; send fewer rows at once")
+          : response.status == 415 ? "the body is a form of several parts, not what it should be"
+                                   : absl::StrCat("HTTP ", response.status);
+      response.set_content(absl::StrCat("{\"error\":\"", why, "\"}"), "application/json");
     });
   }
 
@@ -84,7 +125,16 @@ class LibServer : public HttpServer {
   std::string address() const override { return address_; }
 
  private:
+  void Answer(const HttpRequest& request, httplib::Response& response) {
+    gate_.Enter();
+    const HttpReply reply = handler_(request);
+    gate_.Leave();
+    response.status = reply.status;
+    response.set_content(reply.body, reply.type);
+  }
+
   const Handler handler_;
+  Gate gate_;
   PatientServer server_;
   std::string address_;
   std::thread thread_;

@@ -26,7 +26,7 @@ struct HttpReply {
 struct HttpOptions {
   std::string address = "127.0.0.1:0";  // host:port; port 0 takes a free one.
   size_t body_bytes_max = 8 << 20;      // A longer one is answered with 413.
-  int threads = 8;                      // Connections served at a time; others wait.
+  int threads = 8;                      // Requests worked on at a time; others wait.
   int patience_seconds = 5;             // For a client that sends or takes nothing.
 };
 

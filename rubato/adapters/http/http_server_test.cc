@@ -28,6 +28,15 @@ class HttpServerTest : public testing::Test {
     port_ = std::stoi(address.substr(address.rfind(':') + 1));
   }
   httplib::Client Client() { return httplib::Client("127.0.0.1", port_); }
+  int Connect() const {
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(port_));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    return fd;
+  }
 
   std::unique_ptr<HttpServer> server_;
   int port_ = 0;
@@ -46,7 +55,42 @@ TEST_F(HttpServerTest, LongBodiesAreRefusedAndOthersStillServed) {
   const auto refused = client.Post("/score", std::string(100000, 'x'), "text/plain");
   // A client that is still sending may only see the connection go.
   EXPECT_EQ(refused ? refused->status : 413, 413);
+  EXPECT_THAT(refused ? refused->body : "longer than 1000 bytes",
+              testing::HasSubstr("longer than 1000 bytes"));
   EXPECT_EQ(Client().Post("/score", "ok", "text/plain")->body, "POST /score ok");
+}
+
+// As `curl -d` sends it, which calls everything a form; the library has a limit of its own there.
+TEST_F(HttpServerTest, AFormIsABodyLikeAnyOther) {
+  const auto server = HttpServer::Start({}, Echo);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string address = (*server)->address();
+  httplib::Client client("127.0.0.1", std::stoi(address.substr(address.rfind(':') + 1)));
+  const std::string body(100000, 'x');
+  const auto reply = client.Post("/s", body, "application/x-www-form-urlencoded");
+  ASSERT_TRUE(reply);
+  EXPECT_EQ(reply->body, "POST /s " + body);
+  const auto parts =
+      client.Post("/s", "--b\r\n\r\nx\r\n--b--\r\n", "multipart/form-data; boundary=b");
+  EXPECT_EQ(parts ? parts->status : 415, 415);
+}
+
+// Clients that keep their connections and say nothing do not keep others out.
+TEST(HttpIdleTest, SilentConnectionsAreInNobodysWay) {
+  const auto server = HttpServer::Start({.threads = 1, .patience_seconds = 600}, Echo);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const std::string address = (*server)->address();
+  const int port = std::stoi(address.substr(address.rfind(':') + 1));
+  std::vector<std::unique_ptr<httplib::Client>> clients;
+  for (int i = 0; i < 40; ++i) {
+    clients.push_back(std::make_unique<httplib::Client>("127.0.0.1", port));
+    clients.back()->set_keep_alive(true);
+    clients.back()->set_read_timeout(60);
+    const auto reply = clients.back()->Post("/s", "now", "text/plain");
+    ASSERT_TRUE(reply) << httplib::to_string(reply.error());
+    EXPECT_EQ(reply->body, "POST /s now");
+  }
+  for (const auto& client : clients) client->stop();
 }
 
 TEST_F(HttpServerTest, ServesSeveralAtATime) {
@@ -75,12 +119,7 @@ TEST_F(HttpServerTest, HostileBytesAreHarmless) {
                                          : "";
     for (uint64_t n = rng.Below(300); n > 0; --n)
       bytes.push_back(static_cast<char>(rng.Below(256)));
-    const int fd = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in to = {};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<uint16_t>(port_));
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&to), sizeof(to)), 0);
+    const int fd = Connect();
     (void)!send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     close(fd);
   }

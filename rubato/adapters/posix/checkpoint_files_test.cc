@@ -125,6 +125,36 @@ class CheckpointFilesTest : public testing::Test {
   std::unique_ptr<ParamsClient> client_;
 };
 
+// A disk that is full stays so for a while: trying again and again must not fill it further.
+TEST_F(CheckpointFilesTest, ACheckpointTriedAgainCutsTheLogOnce) {
+  ChainUpTo(1);
+  Push(20);
+  // Where the next one is to be published stands a folder.
+  std::filesystem::create_directories(Path(2) + "/in the way");
+  const auto segments = [&] {
+    int count = 0;
+    for (const auto& file : std::filesystem::recursive_directory_iterator(root_)) {
+      count += file.is_regular_file() && file.path().extension() == ".log";
+    }
+    return count;
+  };
+  const int before = segments();
+  ASSERT_GT(before, 0);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_FALSE(
+        Wait([&](auto done) { server_->StartCheckpoint({.version = 2, .base = 1}, done); }).ok());
+  }
+  EXPECT_EQ(segments(), before + 1);
+  Push(20);
+  std::filesystem::remove_all(Path(2));
+  Checkpoint(2, 1);
+  EXPECT_EQ(segments(), before + 2) << "what was pushed meanwhile is before the cut";
+  Push(20);
+  const std::vector<float> want = Pull();
+  Live();
+  EXPECT_EQ(Pull(), want);
+}
+
 TEST_F(CheckpointFilesTest, AServerComesBackFromAChainAndGoesOnWithIt) {
   ChainUpTo(3);
   EXPECT_EQ(NameOf(1).base, 0);

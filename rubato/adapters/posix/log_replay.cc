@@ -4,6 +4,7 @@
 #include <atomic>
 #include <deque>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -23,6 +24,17 @@ constexpr size_t kLotRecords = 1024;
 constexpr size_t kLotsMax = 16;
 // Memory made real in one call: the thread can be stopped in between.
 constexpr size_t kPopulateBytes = size_t{32} << 20;
+
+// False if the system has no thread to give: too many there are, or no room for its stack.
+template <typename Work>
+bool TryStart(std::thread* thread, Work work) {
+  try {
+    *thread = std::thread(std::move(work));
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+}
 
 struct Segment {
   std::string path;
@@ -127,7 +139,8 @@ class Populator {
     if (thread_.joinable()) thread_.join();
   }
   void Start(std::vector<MemoryRange> memory) {
-    thread_ = std::thread([this, memory = std::move(memory)] {
+    // Without a thread whoever uses the memory makes it real.
+    (void)TryStart(&thread_, [this, memory = std::move(memory)] {
       // From behind: rows are used from the front, and two who ask for one page pay twice. The
       // first range, an index, is used everywhere at once.
       for (const MemoryRange& range : memory) {
@@ -145,6 +158,17 @@ class Populator {
   std::thread thread_;
 };
 
+absl::Status ReplayInLine(const std::vector<Segment>& segments, Shard& shard, int64_t* pushes) {
+  for (const Segment& segment : segments) {
+    RUBATO_RETURN_IF_ERROR(ReadRecords(segment.path, segment.file.bytes(),
+                                       [&](RecordKind kind, absl::string_view body) {
+                                         return Apply({kind, body, &segment}, shard, pushes);
+                                       })
+                               .status());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ReplayAhead(const std::vector<Segment>& segments, Shard& shard, int64_t* pushes) {
   LogForecast forecast;
   for (const Segment& segment : segments) {
@@ -153,7 +177,10 @@ absl::Status ReplayAhead(const std::vector<Segment>& segments, Shard& shard, int
   }
   Populator populator;
   Lots lots;
-  std::thread reader([&] { lots.End(ReadInto(lots, segments)); });
+  std::thread reader;
+  if (!TryStart(&reader, [&] { lots.End(ReadInto(lots, segments)); })) {
+    return ReplayInLine(segments, shard, pushes);
+  }
   absl::Status status;
   bool expected = false;
   while (status.ok()) {
@@ -186,15 +213,8 @@ absl::Status ReplayLog(const std::vector<std::string>& paths, Shard& shard, int6
     bytes += static_cast<int64_t>(file.bytes().size());
     segments.push_back({path, std::move(file)});
   }
-  if (bytes >= options.ahead_from_bytes) return ReplayAhead(segments, shard, pushes);
-  for (const Segment& segment : segments) {
-    RUBATO_RETURN_IF_ERROR(ReadRecords(segment.path, segment.file.bytes(),
-                                       [&](RecordKind kind, absl::string_view body) {
-                                         return Apply({kind, body, &segment}, shard, pushes);
-                                       })
-                               .status());
-  }
-  return absl::OkStatus();
+  return bytes >= options.ahead_from_bytes ? ReplayAhead(segments, shard, pushes)
+                                           : ReplayInLine(segments, shard, pushes);
 }
 
 }  // namespace rubato

@@ -5,7 +5,8 @@
 //     the caller's  applies them, one after the other, in the order of the log
 //
 // What is applied, in which order, and what is said of a damaged log, is what a plain loop over
-// the records would do and say. A short log is read by such a loop.
+// the records would do and say. A short log is read by such a loop, and so is any log where the
+// system has no thread to give.
 #ifndef RUBATO_ADAPTERS_POSIX_LOG_REPLAY_H_
 #define RUBATO_ADAPTERS_POSIX_LOG_REPLAY_H_
 

@@ -3,11 +3,14 @@
 #include "rubato/adapters/posix/log_replay.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <filesystem>
 #include <limits>
 #include <memory>
 #include <set>
+#include <system_error>
+#include <thread>
 
 #include "absl/strings/match.h"
 #include "rubato/adapters/files/testing.h"
@@ -158,6 +161,40 @@ INSTANTIATE_TEST_SUITE_P(Kinds, LogReplayTest,
                                          Kind{"capacity", "adagrad", {.capacity = 700}},
                                          Kind{"ttl", "ftrl", {.ttl_steps = 9}}),
                          [](const auto& kind) { return std::string(kind.param.name); });
+
+// No system has room for a stack of 2^47 bytes, so no thread can be started meanwhile.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_attr_t wide;
+    RUBATO_CHECK(pthread_getattr_default_np(&was_) == 0 && pthread_attr_init(&wide) == 0);
+    RUBATO_CHECK(pthread_attr_setstacksize(&wide, size_t{1} << 47) == 0);
+    RUBATO_CHECK(pthread_setattr_default_np(&wide) == 0);
+    pthread_attr_destroy(&wide);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&was_);
+    pthread_attr_destroy(&was_);
+  }
+
+ private:
+  pthread_attr_t was_;
+};
+
+TEST_F(LogReplayTest, ASystemWithoutThreadsReadsItInLine) {
+  const auto live = Train({"", "adagrad"});
+  const auto shard = Fresh();
+  int64_t pushes = 0;
+  absl::Status status;
+  {
+    const NoThreads none;
+    EXPECT_THROW(std::thread([] {}), std::system_error);  // What the rest rests on.
+    status = ReplayLog(paths_, *shard, &pushes, kAhead);
+  }
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(pushes, kPushes);
+  EXPECT_TRUE(shard->Export() == live->Export());
+}
 
 // What is to come is known within a few percent, and asked for neither twice nor in vain.
 TEST_F(LogReplayTest, AForecastCountsWhatIsNew) {

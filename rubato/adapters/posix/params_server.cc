@@ -78,6 +78,9 @@ class AsioParamsServer : public ParamsServer {
                         lanes_[lane]->Welcome(std::move(socket));
                       });
     state_.inspect = [this] { return Inspect(); };
+    state_.prepare = [this](const MemoryRange& range) {
+      asio::post(zeros_, [range] { Populate(range); });
+    };
     for (const auto& lane : lanes_) lane->Start();
     started_ = true;
     return absl::OkStatus();
@@ -115,7 +118,9 @@ class AsioParamsServer : public ParamsServer {
 
   asio::io_context& io() { return lanes_[0]->io(); }
   void OpenReplicas();
-  absl::Status BeginCheckpoint(const CheckpointOrder& order,
+  void CutCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
+                     std::function<void(absl::Status)> done);
+  absl::Status BeginCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
                                std::function<void(absl::Status)>* done)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void StepCheckpoint();
@@ -139,6 +144,7 @@ class AsioParamsServer : public ParamsServer {
   std::unique_ptr<Checkpoint> checkpoint_;
   std::atomic<int64_t> checkpoint_hold_us_ = 0;  // The longest: pushes to this lane wait for it.
   asio::thread_pool files_{1};  // Slow writes, so that no lane waits for the disk but to log.
+  asio::thread_pool zeros_{1};  // Memory that pushes are about to fill.
   bool started_ = false;        // The owner's thread alone.
   bool stopped_ = false;
 };
@@ -236,21 +242,36 @@ void AsioParamsServer::SetRounds(int64_t rounds) {
 
 void AsioParamsServer::StartCheckpoint(CheckpointOrder order,
                                        std::function<void(absl::Status)> done) {
-  asio::post(io(), [this, order, done = std::move(done)]() mutable {
-    absl::Status status;
-    bool written = false;
+  // First room for what pushes will set aside, where nobody waits for it.
+  asio::post(files_, [this, order, done = std::move(done)]() mutable {
+    size_t floats = 0;
     {
-      WriterLock lock(state_.mu);
-      const CpuHold hold(checkpoint_hold_us_);
-      written = order.version <= state_.store->checkpointed();
-      if (!written) status = BeginCheckpoint(order, &done);
+      ReaderLock lock(state_.mu);
+      floats = CheckpointWriter::RoomFor(*state_.shard);
     }
-    if (written || !status.ok()) return done(status);
-    StepCheckpoint();
+    CheckpointWriter::Room room(floats);
+    asio::post(io(), [this, order, room = std::move(room), done = std::move(done)]() mutable {
+      CutCheckpoint(order, std::move(room), std::move(done));
+    });
   });
 }
 
+void AsioParamsServer::CutCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
+                                     std::function<void(absl::Status)> done) {
+  absl::Status status;
+  bool written = false;
+  {
+    WriterLock lock(state_.mu);
+    const CpuHold hold(checkpoint_hold_us_);
+    written = order.version <= state_.store->checkpointed();
+    if (!written) status = BeginCheckpoint(order, std::move(room), &done);
+  }
+  if (written || !status.ok()) return done(status);
+  StepCheckpoint();
+}
+
 absl::Status AsioParamsServer::BeginCheckpoint(const CheckpointOrder& order,
+                                               CheckpointWriter::Room room,
                                                std::function<void(absl::Status)>* done) {
   if (checkpoint_ != nullptr) {
     return absl::FailedPreconditionError(
@@ -265,7 +286,8 @@ absl::Status AsioParamsServer::BeginCheckpoint(const CheckpointOrder& order,
   RUBATO_RETURN_IF_ERROR(MakeDirectories(absl::StrCat(folder, "/", order.version)));
   RUBATO_ASSIGN_OR_RETURN(checkpoint->file, RecordFile::Create(checkpoint->path + ".tmp"));
   RUBATO_ASSIGN_OR_RETURN(checkpoint->name, state_.store->Cut(order, *state_.shard));
-  checkpoint->writer = std::make_unique<CheckpointWriter>(*state_.shard, checkpoint->name);
+  checkpoint->writer =
+      std::make_unique<CheckpointWriter>(*state_.shard, checkpoint->name, std::move(room));
   checkpoint->done = std::move(*done);
   checkpoint_ = std::move(checkpoint);
   return absl::OkStatus();
@@ -388,6 +410,8 @@ void AsioParamsServer::Stop() {
   for (const auto& lane : lanes_) lane->Close();
   files_.join();  // A checkpoint's last step may still post to a lane: then it is ignored.
   for (const auto& lane : lanes_) lane->Join();
+  zeros_.stop();
+  zeros_.join();
   if (state_.replicas != nullptr) state_.replicas->Stop();
   if (checkpoint_ != nullptr) std::remove((checkpoint_->path + ".tmp").c_str());
 }

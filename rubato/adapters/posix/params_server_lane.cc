@@ -242,7 +242,10 @@ void ParamsServerLane::Push(Connection& connection, const Frame& frame) {
       MutexLock counting(hot_mu_);
       for (const TablePush& part : state_.shard->last_push().tables) keys_.Count(part.ids);
     }
+    state_.shard->TakeAhead(&ahead_);
   }
+  for (const MemoryRange& range : ahead_) state_.prepare(range);
+  ahead_.clear();
   if (!map.empty()) return Disown(connection, frame.header, map);
   if (!outcome.ok()) return Reply(connection, frame.header, outcome.status());
   static constexpr char kOutcomes[] = {0, 1, 2, 3};

@@ -52,6 +52,8 @@ struct ParamsServerState {
   std::unique_ptr<ReplicaVault> vault;     // Copies of others' logs.
   std::unique_ptr<ReplicaLines> replicas;  // Of ours; null: none are wanted.
   std::atomic<int64_t> clients = 0;
+  // Makes memory real on a thread apart, which ends before the shard does.
+  std::function<void(const MemoryRange&)> prepare;
   std::function<ServerInspection()> inspect;  // For whoever asks; from any lane.
 };
 
@@ -145,6 +147,7 @@ class ParamsServerLane {
   PullScratch scratch_;
   std::map<int64_t, Connection> connections_;
   std::vector<Held> held_;
+  std::vector<MemoryRange> ahead_;       // That the next pushes will fill.
   std::deque<Unconfirmed> unconfirmed_;  // In the order of the log.
   int64_t next_connection_ = 0;
   bool closed_ = false;

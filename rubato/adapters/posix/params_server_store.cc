@@ -126,7 +126,12 @@ absl::Status ParamsStore::Append(RecordKind kind, absl::string_view body) {
 }
 
 absl::StatusOr<CheckpointName> ParamsStore::Cut(const CheckpointOrder& order, const Shard& shard) {
-  RUBATO_RETURN_IF_ERROR(StartSegment());
+  // A cut whose checkpoint could not be written left a segment; while nothing stands in it, it is
+  // as good as a new one.
+  const int64_t fresh_bytes = static_cast<int64_t>(kFileHeaderBytes);
+  const bool is_fresh =
+      log_ != nullptr && log_->bytes() == fresh_bytes && segment_ > newest_.first_segment;
+  if (!is_fresh) RUBATO_RETURN_IF_ERROR(StartSegment());
   CheckpointName name = {.version = order.version,
                          .first_segment = segment_,
                          .server = options_.server.value(),

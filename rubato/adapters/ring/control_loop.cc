@@ -1,5 +1,6 @@
 #include "rubato/adapters/ring/control_loop.h"
 
+#include <fcntl.h>
 #include <linux/errqueue.h>
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -29,11 +30,14 @@ void Clear(const Fd& event) {
   if (read(event.get(), &count, sizeof(count)) < 0) return;
 }
 
+Fd OpenSpare() { return Fd(open("/dev/null", O_RDONLY | O_CLOEXEC)); }
+
 }  // namespace
 
 ControlLoop::ControlLoop(Options options, Sockets sockets)
     : options_(std::move(options)),
       sockets_(std::move(sockets)),
+      spare_fd_(OpenSpare()),
       wake_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
       attention_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   attention_.event_fd = attention_fd_.get();
@@ -84,6 +88,13 @@ MemberId ControlLoop::StartNewLife(int64_t step) {
   return peer_->self().id;
 }
 
+void ControlLoop::StopSharing() {
+  MutexLock lock(mu_);
+  peer_->Farewell(Now());
+  Flush();
+  self_.memory_fd = -1;
+}
+
 std::optional<ControlLoop::Event> ControlLoop::NextEvent(absl::Duration timeout) {
   const absl::Time deadline = Now() + timeout;
   MutexLock lock(mu_);
@@ -125,21 +136,15 @@ void ControlLoop::Flush() {
   }
   if (auto report = peer_->TakeReport(Now())) reports_.push_back(*std::move(report));
   for (const Peer::Send& send : peer_->TakeSends()) {
-    auto it = addresses_.find(send.to);
-    if (it == addresses_.end()) {
-      const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(send.to);
-      if (!endpoint.ok()) continue;
-      const absl::StatusOr<sockaddr_in> address = Resolve(*endpoint);
-      if (!address.ok()) continue;
-      it = addresses_.emplace(send.to, *address).first;
-    }
+    const std::optional<sockaddr_in> to = resolver_.Find(send.to);
+    if (!to) continue;
     const std::string bytes = EncodePacket(send.packet);
     // A full buffer or a dead host loses a packet, which the protocol expects. An error of an
     // earlier packet is told in place of sending this one.
     for (int attempt = 0; attempt < 2; ++attempt) {
       const ssize_t sent =
           sendto(sockets_.packets.get(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                 reinterpret_cast<const sockaddr*>(&it->second), sizeof(it->second));
+                 reinterpret_cast<const sockaddr*>(&*to), sizeof(*to));
       if (sent >= 0 || errno != ECONNREFUSED) break;
     }
   }
@@ -166,10 +171,10 @@ void ControlLoop::ReadErrors() {
     if (error.ee_errno != ECONNREFUSED) continue;
     const std::vector<GroupMember> members = peer_->view().members;
     for (const GroupMember& member : members) {
-      const auto known = addresses_.find(member.address);
-      if (member.id == peer_->self().id || known == addresses_.end()) continue;
-      if (known->second.sin_port != to.sin_port) continue;
-      if (known->second.sin_addr.s_addr != to.sin_addr.s_addr) continue;
+      const std::optional<sockaddr_in> known = resolver_.Find(member.address);
+      if (member.id == peer_->self().id || !known) continue;
+      if (known->sin_port != to.sin_port) continue;
+      if (known->sin_addr.s_addr != to.sin_addr.s_addr) continue;
       peer_->ReportLost(member.id, LossReason::kRefused, Now());
     }
   }
@@ -241,6 +246,15 @@ void ControlLoop::ReadPackets() {
 void ControlLoop::AcceptConnections() {
   while (true) {
     Fd socket(accept4(sockets_.listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket.valid() && errno == EMFILE && spare_fd_.valid()) {
+      // It would stand at the door for ever, and poll would never sleep again.
+      spare_fd_.Close();
+      socket = Fd(accept4(sockets_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      const bool refused = socket.valid();
+      socket.Close();
+      spare_fd_ = OpenSpare();
+      if (refused) continue;
+    }
     if (!socket.valid()) return;
     if (greetings_.size() >= kGreetingsMax) greetings_.erase(greetings_.begin());
     greetings_.push_back({std::move(socket), EdgeHello(), 0, Now() + kGreetingTime});

@@ -19,6 +19,7 @@
 #include "absl/time/time.h"
 #include "rubato/adapters/ring/data_plane.h"
 #include "rubato/adapters/ring/endpoint.h"
+#include "rubato/adapters/ring/resolver.h"
 #include "rubato/adapters/ring/tcp_edges.h"
 #include "rubato/base/mutex.h"
 #include "rubato/ring/peer.h"
@@ -65,6 +66,8 @@ class ControlLoop {
   // Begins a new life after a kFenced event, and joins the group again. The weights are those after
   // `step`, should a master need a founder; -1: they are worth nothing.
   MemberId StartNewLife(int64_t step);
+  // This life ends, and from the next one on this member shares no memory.
+  void StopSharing();
 
   // Ends the live view for the training threads, so that a collective under way stops.
   void Halt();
@@ -94,7 +97,8 @@ class ControlLoop {
 
   const Options options_;
   Sockets sockets_;
-  Endpoint self_;
+  Endpoint self_;  // Changed under the lock.
+  Fd spare_fd_;    // Given up for a moment when there are no more: see AcceptConnections.
   Fd wake_fd_;
   Fd attention_fd_;
   Attention attention_;
@@ -105,7 +109,7 @@ class ControlLoop {
   std::unique_ptr<Peer> peer_ ABSL_GUARDED_BY(mu_);
   std::deque<Event> events_ ABSL_GUARDED_BY(mu_);
   std::vector<ViewReport> reports_ ABSL_GUARDED_BY(mu_);
-  std::map<std::string, sockaddr_in> addresses_ ABSL_GUARDED_BY(mu_);
+  Resolver resolver_ ABSL_GUARDED_BY(mu_);
   std::map<MemberId, Fd> processes_ ABSL_GUARDED_BY(mu_);  // pidfds of members on this node.
   uint64_t lives_ ABSL_GUARDED_BY(mu_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;

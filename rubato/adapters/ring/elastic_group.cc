@@ -92,6 +92,7 @@ class Group : public ElasticGroup {
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
   void EnterView(const ControlLoop::Event& event);
+  void EnterPlane();
   // The group has gone on without this life.
   void BeginAnew();
   void Measure();
@@ -119,6 +120,7 @@ class Group : public ElasticGroup {
   MemberId id_;
   GroupView view_;
   int rank_ = 0;
+  bool denied_ = false;  // The plane could not be entered, and no death explains it.
   bool entered_ = false;
   bool learning_ = true;
   bool fenced_ = false;
@@ -229,7 +231,7 @@ bool Group::TakeEvent(absl::Duration timeout) {
   switch (event->kind) {
     case Peer::Event::Kind::kFrozen:
       change_.noticed = event->at;
-      entered_ = false;
+      entered_ = denied_ = false;
       return false;
     case Peer::Event::Kind::kView:
       EnterView(*event);
@@ -242,7 +244,7 @@ bool Group::TakeEvent(absl::Duration timeout) {
 }
 
 void Group::BeginAnew() {
-  entered_ = false;
+  entered_ = denied_ = false;
   fenced_ = true;
   exchange_->Drop();
   if (leaving_) return;
@@ -278,15 +280,25 @@ void Group::EnterView(const ControlLoop::Event& event) {
   }
   speeds_.assign(view_.size(), 0.0f);
   plane_ = AllOnThisNode(view_) ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
-  const absl::Status entered = plane_->Enter(view_, rank_, id_);
-  // Whoever cannot be reached has most likely just died: the next view is on its way.
-  entered_ = entered.ok();
+  EnterPlane();
+  if (denied_ && learning_) {
+    // It lives, but its memory cannot be had. The others wait: come again as one without.
+    control_->StopSharing();
+    return BeginAnew();
+  }
   change_.entered = ControlLoop::Now();
   if (event.verdict == Verdict::kCopy || (learning_ && !exchange_->Copies(view_))) {
     learning_ = true;
     exchange_->Begin(view_, id_);
   }
   if (options_.on_change) options_.on_change(view_);
+}
+
+void Group::EnterPlane() {
+  const absl::Status entered = plane_->Enter(view_, rank_, id_);
+  // Whoever cannot be reached has most likely just died: the next view is on its way.
+  entered_ = entered.ok();
+  denied_ = !entered.ok() && !absl::IsUnavailable(entered);
 }
 
 absl::Status Group::CheckContract() {
@@ -314,6 +326,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     while (TakeEvent(absl::ZeroDuration())) {
     }
     if (fenced_ && leaving_) return absl::CancelledError("this member has left the group");
+    if (denied_) EnterPlane();  // Files or memory may have been short.
     if (entered_) {
       AtBoundary();
       const bool may = control_->Call([&](Peer& peer, absl::Time now) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/adapters/ring/elastic_group.h"
 
 struct rubato_group {
@@ -24,8 +25,37 @@ int Report(rubato_group* group, const absl::Status& status) {
   return absl::IsAborted(status) ? RUBATO_AGAIN : RUBATO_FAILED;
 }
 
-rubato::GroupOptions Convert(const rubato_group_options& from) {
+absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
   rubato::GroupOptions to;
+  switch (from.network) {
+    case RUBATO_LOOPBACK:
+      to.network = rubato::GroupNetwork::kLoopback;
+      break;
+    case RUBATO_LAN:
+      to.network = rubato::GroupNetwork::kLan;
+      break;
+    case RUBATO_WAN:
+      to.network = rubato::GroupNetwork::kWan;
+      break;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("no network has number ", from.network));
+  }
+  switch (from.wire) {
+    case RUBATO_FP32:
+      to.wire = rubato::WireFormat::kFp32;
+      break;
+    case RUBATO_BF16:
+      to.wire = rubato::WireFormat::kBf16;
+      break;
+    case RUBATO_FP16:
+      to.wire = rubato::WireFormat::kFp16;
+      break;
+    default:
+      return absl::InvalidArgumentError(absl::StrCat("no wire format has number ", from.wire));
+  }
+  if (from.verdict_timeout_seconds > 0) {
+    to.verdict_timeout = absl::Seconds(from.verdict_timeout_seconds);
+  }
   if (from.listen != nullptr) to.listen = from.listen;
   for (size_t i = 0; i < from.join_count; ++i) to.join.emplace_back(from.join[i]);
   if (from.name != nullptr) to.name = from.name;
@@ -52,7 +82,9 @@ rubato::GroupOptions Convert(const rubato_group_options& from) {
 }  // namespace
 
 rubato_group* rubato_group_open(const rubato_group_options* options) {
-  auto opened = rubato::ElasticGroup::Open(Convert(*options));
+  auto converted = Convert(*options);
+  auto opened =
+      converted.ok() ? rubato::ElasticGroup::Open(*std::move(converted)) : converted.status();
   if (!opened.ok()) {
     open_error = opened.status().ToString();
     return nullptr;

@@ -19,6 +19,10 @@ extern "C" {
 
 typedef struct rubato_group rubato_group;
 
+enum { RUBATO_LOOPBACK = 0, RUBATO_LAN = 1, RUBATO_WAN = 2 };
+enum { RUBATO_FP32 = 0, RUBATO_BF16 = 1, RUBATO_FP16 = 2 };
+
+/* All zero is a good start: set what differs. */
 typedef struct {
   const char* listen;      /* "127.0.0.1:0" if null */
   const char* const* join; /* addresses of members; none founds a group */
@@ -35,6 +39,9 @@ typedef struct {
   void (*apply)(void* context);                              /* the reduced buffers to the state */
   void (*on_change)(void* context, uint64_t view, int size); /* may be null */
   void* context;
+  int network; /* how patient the detector is: one of RUBATO_LOOPBACK, RUBATO_LAN, RUBATO_WAN */
+  int wire;    /* what sums travel as: one of RUBATO_FP32, RUBATO_BF16, RUBATO_FP16 */
+  double verdict_timeout_seconds; /* how long commit waits for a next view; 60 if 0 */
 } rubato_group_options;
 
 typedef struct {

@@ -1,12 +1,16 @@
 #include "rubato/adapters/ring/elastic_group.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
+#include <cstdarg>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -17,10 +21,31 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/ring/elastic_group_c.h"
 #include "rubato/base/rng.h"
+
+namespace {
+
+// This process may not open the memory of others.
+bool deny_memory = false;
+
+}  // namespace
+
+extern "C" int open(const char* path, int flags, ...) {
+  if (deny_memory && absl::StartsWith(path, "/proc/") && absl::StrContains(path, "/fd/")) {
+    errno = EACCES;
+    return -1;
+  }
+  va_list rest;
+  va_start(rest, flags);
+  const int mode = va_arg(rest, int);
+  va_end(rest);
+  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
 
 namespace rubato {
 namespace {
@@ -114,13 +139,15 @@ class Processes {
   // A worker that waits for an address to join, trains until SIGTERM, and exits 0 if its weights
   // are right. Started before the test has threads or sockets of its own to hand down.
   // With a `user`, it sees nothing of the others but their sockets, as on another machine.
-  pid_t Start(Plane plane, uid_t user = 0) {
+  // If `denied`, it may share memory, but not open another's.
+  pid_t Start(Plane plane, uid_t user = 0, bool denied = false) {
     int ends[2];
     if (pipe(ends) != 0) return -1;
     const pid_t pid = fork();
     if (pid == 0) {
       char address[64] = {};
       close(ends[1]);
+      deny_memory = denied;
       if (user != 0 && setuid(user) != 0) _exit(6);
       if (read(ends[0], address, sizeof(address) - 1) <= 0) _exit(1);
       _exit(Main(address, plane, user != 0));
@@ -276,6 +303,37 @@ std::string NameOf(const testing::TestParamInfo<Plane>& info) {
 INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest,
                          testing::Values(Plane::kSharedMemory, Plane::kTcp, Plane::kTcpEarly),
                          NameOf);
+
+// A newcomer on the same machine is not allowed what the others are: it comes again without memory
+// to share, and all train on over TCP. Nobody waits for ever for someone who lives.
+TEST(ElasticGroupTest, WhoMayNotOpenTheMemoryOfOthersGoesWithout) {
+  Processes processes;
+  const pid_t denied = processes.Start(Plane::kSharedMemory, /*user=*/0, /*denied=*/true);
+  Worker founder;
+  ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny}).ok());
+  processes.Release(founder.group->address());
+  while (founder.group->view().holders < 2) ASSERT_TRUE(founder.Step().ok());
+  kill(denied, SIGTERM);
+  int end = 0;
+  while ((end = processes.Poll(denied)) < 0) ASSERT_TRUE(founder.Step().ok());
+  EXPECT_EQ(end, 0);
+}
+
+TEST(ElasticGroupTest, CSaysWhatItDoesNotKnow) {
+  rubato_group_options options = {};
+  options.microbatches = 1;
+  options.wire = 7;
+  EXPECT_EQ(rubato_group_open(&options), nullptr);
+  EXPECT_TRUE(absl::StrContains(rubato_group_error(nullptr), "wire format"));
+  options.wire = RUBATO_BF16;
+  options.network = -1;
+  EXPECT_EQ(rubato_group_open(&options), nullptr);
+  EXPECT_TRUE(absl::StrContains(rubato_group_error(nullptr), "network"));
+  options.network = RUBATO_LAN;
+  rubato_group* const group = rubato_group_open(&options);
+  ASSERT_NE(group, nullptr) << rubato_group_error(nullptr);
+  rubato_group_close(group);
+}
 
 // Three have a step's sum, one goes without a word. Another, who voted, is impatient and asks again
 // and again whether the step counts: asking changes nothing.

@@ -75,7 +75,7 @@ SharedSlots::~SharedSlots() {
 absl::StatusOr<SharedSlots::Mapped> SharedSlots::Map(Fd file) {
   void* memory = mmap(nullptr, sizeof(Slot), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) {
-    return absl::UnavailableError(absl::StrCat("cannot map a slot: ", std::strerror(errno)));
+    return absl::ErrnoToStatus(errno, "cannot map a slot");
   }
   return Mapped{std::move(file), static_cast<Slot*>(memory)};
 }
@@ -105,7 +105,10 @@ absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) 
       RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(member.address));
       const std::string path = absl::StrCat("/proc/", endpoint.pid, "/fd/", endpoint.memory_fd);
       Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));
-      if (!file.valid()) return absl::UnavailableError(absl::StrCat(path, " cannot be opened"));
+      if (!file.valid()) {
+        return errno == ENOENT || errno == ESRCH ? absl::UnavailableError("its process has ended")
+                                                 : absl::ErrnoToStatus(errno, path);
+      }
       RUBATO_ASSIGN_OR_RETURN(Mapped mapped, Map(std::move(file)));
       it = others_.emplace(member.id, std::move(mapped)).first;
     }
@@ -140,7 +143,9 @@ absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
     const uint32_t bell = slot.bell.load(std::memory_order_seq_cst);
     const auto reached = [&](const std::atomic<uint64_t>& where) {
       const uint64_t theirs = where.load(std::memory_order_seq_cst);
-      return theirs >= mark && theirs >> 32 == mark_;
+      // A long view's count comes round to 0.
+      const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(theirs - mark));
+      return ahead >= 0 && theirs >> 32 == mark_;
     };
     // A vote is cast when the sum is there. Its owner may have died before it wrote the mark, or
     // have come to the next view's first barrier since; who counts votes counts it, see Withdraw.

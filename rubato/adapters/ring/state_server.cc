@@ -19,11 +19,11 @@ struct ChunkHeader {
   uint32_t bytes = 0;
 };
 
-// A peer that stops reading or writing for this long is given up.
-void SetTimeouts(int socket) {
+// A peer that stops reading for this long is given up. For what is read there is no limit: a holder
+// answers between two steps, however long they are, and the end of the view ends the wait.
+void SetTimeout(int socket) {
   const timeval limit{10, 0};
   setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 }
 
 bool SendAll(int socket, const void* data, size_t bytes) {
@@ -73,7 +73,7 @@ void StateServer::Serve(Fd socket, int64_t step, std::string snapshot) {
   stream->socket = std::move(socket);
   const int fd = stream->socket.get();
   fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-  SetTimeouts(fd);
+  SetTimeout(fd);
   stream->thread =
       std::thread([stream = stream.get(), step, bytes = std::move(snapshot)]() mutable {
         StreamTo(stream->socket.get(), StateSource(step, std::move(bytes), kStateChunkBytes));
@@ -96,7 +96,7 @@ StateFetcher::~StateFetcher() {
 void StateFetcher::Run(const std::string& address, const EdgeHello& hello) {
   outcome_.store(
       [&] {
-        SetTimeouts(socket_.get());
+        SetTimeout(socket_.get());
         const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
         if (!endpoint.ok()) return -1;
         const absl::StatusOr<sockaddr_in> to = Resolve(*endpoint);

@@ -68,11 +68,18 @@ class Pieces {
   }
 
  private:
-  iovec all_[3];
+  iovec all_[4];
   size_t count_ = 0;
 };
 
 bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
+
+// Whether the other end, which never sends anything, is gone.
+bool IsClosed(int socket) {
+  char byte;
+  const ssize_t n = recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return n == 0 || (n < 0 && !WouldBlock());
+}
 
 }  // namespace
 
@@ -88,7 +95,7 @@ struct TcpEdges::Operation {
   Frame frame;
   std::vector<float> told;  // The speeds in it.
   const char* payload = nullptr;
-  uint64_t frame_sent = 0;  // Header, speeds and payload together.
+  uint64_t frame_sent = 0;  // Header, speeds, payload and the word together.
   int blocked_out = -1;     // Sockets that a poll should wait for.
   int blocked_in = -1;
 };
@@ -112,7 +119,7 @@ void TcpEdges::Arrive(MemberId member, MemberId to, Fd socket) {
 }
 
 absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
-  // In a new life nobody listens any more to what was connected in the old one.
+  // Connections are between two lives: what the last one had open, its peers have closed or will.
   if (self != self_) {
     out_.clear();
     in_.clear();
@@ -122,7 +129,9 @@ absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
   self_ = self;
   mark_ = static_cast<uint32_t>(view.Mark());
   operation_ = 0;
-  std::erase_if(out_, [&](const auto& edge) { return !view.Contains(edge.first); });
+  std::erase_if(out_, [&](const auto& edge) {
+    return !view.Contains(edge.first) || IsClosed(edge.second.socket.get());
+  });
   std::erase_if(in_, [&](const auto& edge) { return !view.Contains(edge.first); });
   return absl::OkStatus();
 }
@@ -218,8 +227,10 @@ absl::Status TcpEdges::Run(Operation& operation) {
   // A frame that was cut off is filled up before the next one to the same member.
   if (operation.frame_sent > 0) {
     const auto out = out_.find(view_.members[operation.sends[operation.sent].to].id);
-    const uint64_t total = sizeof(Frame) + operation.frame.bytes;
-    if (out != out_.end()) out->second.owed = total - operation.frame_sent;
+    if (out != out_.end()) {
+      out->second.cut = operation.frame;
+      out->second.cut_sent = operation.frame_sent;
+    }
   }
   return status;
 }
@@ -236,13 +247,21 @@ absl::Status TcpEdges::Complete(Operation& operation) {
 }
 
 absl::Status TcpEdges::Wait(const Operation& operation) {
-  pollfd fds[4] = {{attention_.event_fd, POLLIN, 0},
-                   {arrived_fd_.get(), POLLIN, 0},
-                   {operation.blocked_out, POLLOUT, 0},
-                   {operation.blocked_in, POLLIN, 0}};
+  polls_ = {{attention_.event_fd, POLLIN, 0},
+            {arrived_fd_.get(), POLLIN, 0},
+            {operation.blocked_out, POLLOUT, 0},
+            {operation.blocked_in, POLLIN, 0}};
+  // What was sent to an end that has been closed since, nobody answers.
+  const size_t others = polls_.size();
+  for (const auto& [member, out] : out_) polls_.push_back({out.socket.get(), POLLRDHUP, 0});
   if (!Live()) return Aborted();
-  poll(fds, 4, 100);
-  return Live() ? absl::OkStatus() : Aborted();
+  poll(polls_.data(), polls_.size(), 100);
+  if (!Live()) return Aborted();
+  size_t place = others;
+  for (const auto& [member, out] : out_) {
+    if (polls_[place++].revents != 0) return Lose(view_.RankOf(member), false);
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
@@ -317,14 +336,20 @@ void TcpEdges::StartFrame(Operation& operation, const SendItem& item) {
   operation.payload = packed_.data();
 }
 
+// The header as it is, so that the receiver knows how much follows; then zeros.
 bool TcpEdges::FillUp(Out& out) {
   static const char kFiller[4096] = {};
-  while (out.owed > 0) {
-    const ssize_t n = send(out.socket.get(), kFiller, std::min<uint64_t>(out.owed, sizeof(kFiller)),
+  while (out.cut_sent > 0) {
+    const bool header = out.cut_sent < sizeof(Frame);
+    const char* const from =
+        header ? reinterpret_cast<const char*>(&out.cut) + out.cut_sent : kFiller;
+    const uint64_t left = (header ? sizeof(Frame) : out.cut.Total()) - out.cut_sent;
+    const ssize_t n = send(out.socket.get(), from, std::min<uint64_t>(left, sizeof(kFiller)),
                            MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && WouldBlock()) return false;
     if (n <= 0) break;  // Broken: the frame that follows will find out.
-    out.owed -= n;
+    out.cut_sent += n;
+    if (out.cut_sent == out.cut.Total()) out.cut_sent = 0;
   }
   return true;
 }
@@ -340,12 +365,13 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
     return false;
   }
   if (operation.frame_sent == 0) StartFrame(operation, item);
-  const uint64_t total = sizeof(Frame) + operation.frame.bytes;
+  uint32_t whole = kWhole;
   const size_t told = operation.told.size() * sizeof(float);
   Pieces pieces;
   pieces.Add(&operation.frame, sizeof(Frame));
   pieces.Add(operation.told.data(), told);
   pieces.Add(const_cast<char*>(operation.payload), operation.frame.bytes - told);
+  pieces.Add(&whole, sizeof(whole));
   msghdr message = pieces.After(operation.frame_sent);
   const ssize_t n = sendmsg(out->socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n < 0 && WouldBlock()) {
@@ -354,7 +380,7 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
   }
   if (n <= 0) return Lose(item.to, false);
   operation.frame_sent += n;
-  if (operation.frame_sent == total) {
+  if (operation.frame_sent == operation.frame.Total()) {
     operation.frame_sent = 0;
     ++operation.sent;
   }
@@ -388,37 +414,38 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
        in->frame.bytes != heard + values.size() * WireBytes(operation.format))) {
     return absl::InternalError("members of the view do not make the same calls");
   }
-  const uint64_t left = in->frame.bytes - in->payload_got;
+  const uint64_t expected = in->frame.bytes + sizeof(kWhole);
   Pieces pieces;
   if (header) {
     pieces.Add(&in->frame, sizeof(Frame));
     n = take(pieces, in->header_got);
-  } else if (left > 0) {
+  } else {
     scratch_.resize(std::max<size_t>(scratch_.size(), kChunkBytes * 2));
     in->told.resize(heard / sizeof(float));
     if (old) {
-      pieces.Add(scratch_.data(), std::min<uint64_t>(left, scratch_.size()));
+      pieces.Add(scratch_.data(), std::min<uint64_t>(expected - in->payload_got, scratch_.size()));
     } else {
       pieces.Add(in->told.data(), heard);
       pieces.Add(in_place ? reinterpret_cast<char*>(values.data()) : scratch_.data(),
                  in->frame.bytes - heard);
+      pieces.Add(&in->end, sizeof(in->end));
     }
     n = take(pieces, old ? 0 : in->payload_got);
   }
-  const bool waiting = header || left > 0;
-  if (waiting && n < 0 && WouldBlock()) {
+  if (n < 0 && WouldBlock()) {
     operation.blocked_in = in->socket.get();
     return false;
   }
-  if (waiting && n <= 0) return Lose(item.from, false);
+  if (n <= 0) return Lose(item.from, false);
   if (header) {
     in->header_got += n;
     return true;
   }
   in->payload_got += n;
-  if (in->payload_got < in->frame.bytes) return true;
+  if (in->payload_got < expected) return true;
   in->header_got = in->payload_got = 0;
-  if (old) return true;
+  // Cut off: its sender is in another view already, and no more comes to this one.
+  if (old || in->end != kWhole) return true;
   for (size_t i = 0; i < heard / sizeof(float); ++i) {
     (*operation.speeds)[i] = std::max((*operation.speeds)[i], in->told[i]);
   }

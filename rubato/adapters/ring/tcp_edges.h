@@ -3,10 +3,13 @@
 //
 // Data goes in frames that name their view and operation. A change of view keeps the sockets to
 // members who stay: a frame cut off by it is filled up by its sender and thrown away by its
-// receiver, who finds the next header where it belongs. Chunks of a slice are passed on as
-// they come in, so that all links of the ring work at once.
+// receiver, who finds the next header where it belongs. The word at a frame's end says which it
+// was, since the receiver may not have heard of the change yet. Chunks of a slice are passed on
+// as they come in, so that all links of the ring work at once.
 #ifndef RUBATO_ADAPTERS_RING_TCP_EDGES_H_
 #define RUBATO_ADAPTERS_RING_TCP_EDGES_H_
+
+#include <poll.h>
 
 #include <atomic>
 #include <cstdint>
@@ -25,7 +28,7 @@ namespace rubato {
 
 // The first bytes on every connection.
 struct EdgeHello {
-  static constexpr uint64_t kEdge = 0x6567646572756272;      // Bulk data of a view.
+  static constexpr uint64_t kEdge = 0x6567646532756272;      // Bulk data of a view.
   static constexpr uint64_t kState = 0x7461747372756272;     // A newcomer asks for the state.
   static constexpr uint64_t kContract = 0x7274636372756272;  // What do you train? See contract.h.
   uint64_t kind = 0;
@@ -54,22 +57,28 @@ class TcpEdges : public DataPlane {
   absl::Status Vote(int64_t step, float speed, std::vector<float>& speeds) override;
 
  private:
+  // What a frame ends with. One that was cut off ends with 0.
+  static constexpr uint32_t kWhole = 0x656c6f77;
   struct Frame {
     uint64_t view = 0;
     uint32_t mark = 0;  // Of the view; see GroupView::Mark.
     uint32_t operation = 0;
-    uint64_t bytes = 0;
+    uint64_t bytes = 0;  // Of the payload, between the header and the word.
+
+    uint64_t Total() const { return sizeof(Frame) + bytes + sizeof(kWhole); }
   };
   struct Out {
     Fd socket;
-    uint64_t owed = 0;  // Bytes still missing from a frame that was cut off.
+    Frame cut;              // The frame that was cut off,
+    uint64_t cut_sent = 0;  // and how much of it has left; 0 if none was.
   };
   struct In {
     Fd socket;
     Frame frame;
     std::vector<float> told;  // The speeds in the frame, if it has any.
+    uint32_t end = 0;         // The word at its end.
     size_t header_got = 0;
-    uint64_t payload_got = 0;
+    uint64_t payload_got = 0;  // And of the word.
   };
   // What one operation sends and receives, each in order.
   struct SendItem {
@@ -113,6 +122,7 @@ class TcpEdges : public DataPlane {
   std::map<MemberId, In> in_;
   std::vector<char> scratch_;
   std::vector<char> packed_;
+  std::vector<pollfd> polls_;
   Fd arrived_fd_;
   std::atomic<bool> has_arrivals_{false};
   Mutex mu_;

@@ -95,6 +95,8 @@ TEST_F(SqlSourceTest, MistakesAreNamed) {
   EXPECT_THAT(message(Uri("?table=clix")), HasSubstr("no such table: clix"));
   EXPECT_THAT(message(Uri("?table=clicks&key=age")), HasSubstr("different values of age"));
   EXPECT_THAT(message(Uri("?query=SELECT 1")), HasSubstr("key=COLUMN"));
+  Execute("CREATE TABLE named (name TEXT PRIMARY KEY) WITHOUT ROWID");
+  EXPECT_THAT(message(Uri("?table=named")), HasSubstr("key=COLUMN"));
   EXPECT_THAT(message(Uri("")), HasSubstr("?table="));
   EXPECT_THAT(message("sqlite:///nowhere/at.db?table=t"), HasSubstr("unable to open"));
   EXPECT_THAT(message("postgresql:///x?host=/nowhere&table=t"), HasSubstr("/nowhere"));

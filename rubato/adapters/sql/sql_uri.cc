@@ -31,6 +31,20 @@ bool IsSqlUri(absl::string_view text) {
          absl::StartsWith(text, "postgres://");
 }
 
+absl::Status CheckSlashes(absl::string_view text) {
+  if (IsSqlUri(text)) return absl::OkStatus();
+  for (const absl::string_view scheme : {"sqlite:", "postgresql:", "postgres:"}) {
+    if (!absl::StartsWith(text, scheme)) continue;
+    absl::string_view rest = text.substr(scheme.size());
+    // One slash begins an absolute path of SQLite's, and is a slip of the pen before a host.
+    if (scheme != "sqlite:") absl::ConsumePrefix(&rest, "/");
+    return absl::InvalidArgumentError(absl::StrCat("'", text, "': a database is written with two ",
+                                                   "slashes, ", scheme, "//", rest,
+                                                   " (a file of that name: ./", text, ")"));
+  }
+  return absl::OkStatus();
+}
+
 std::string AbsoluteSqlUri(const std::string& text, const std::string& folder) {
   absl::string_view path = text;
   if (!absl::ConsumePrefix(&path, "sqlite://") || absl::StartsWith(path, "/")) return text;

@@ -25,6 +25,9 @@ struct SqlUri {
 };
 
 bool IsSqlUri(absl::string_view text);
+// INVALID_ARGUMENT for what is meant as a database, "sqlite:a.db", but is not written as one, and
+// so would be taken for a file's name.
+absl::Status CheckSlashes(absl::string_view text);
 // The path of a SQLite database, if that is what it is, made absolute.
 std::string AbsoluteSqlUri(const std::string& text, const std::string& folder);
 // INVALID_ARGUMENT says what is missing.

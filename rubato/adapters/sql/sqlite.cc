@@ -46,9 +46,12 @@ class SqliteDatabase : public Database {
   }
 
   absl::StatusOr<std::string> KeyOf(const std::string& table) override {
-    RUBATO_RETURN_IF_ERROR(
-        Query(absl::StrCat("SELECT rowid FROM ", QuoteName(table), " LIMIT 0")).status());
-    return std::string("rowid");
+    const std::string name = QuoteName(table);
+    RUBATO_RETURN_IF_ERROR(Query(absl::StrCat("SELECT 1 FROM ", name, " LIMIT 0")).status());
+    if (Query(absl::StrCat("SELECT rowid FROM ", name, " LIMIT 0")).ok()) {
+      return std::string("rowid");
+    }
+    return absl::NotFoundError(absl::StrCat("table ", table, " has no rowid"));
   }
 
  private:

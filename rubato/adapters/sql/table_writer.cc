@@ -1,5 +1,6 @@
 #include "rubato/adapters/sql/table_writer.h"
 
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -127,7 +128,8 @@ absl::Status TableWriter::Append(const std::string& id,
                                  absl::Span<const std::optional<float>> numbers) {
   std::string row = absl::StrCat("(", records(), ",", QuoteText(id));
   for (const std::optional<float>& number : numbers) {
-    if (number.has_value()) {
+    // SQL has no word for infinity that all databases know, nor for NaN.
+    if (number.has_value() && std::isfinite(*number)) {
       absl::StrAppendFormat(&row, ",%.9g", *number);
     } else {
       row.append(",NULL");

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 
@@ -112,8 +114,11 @@ TEST_F(TableWriterTest, ForeignTablesAreLeftAlone) {
 TEST_F(TableWriterTest, NoScoreIsNull) {
   const auto writer = Open("w");
   ASSERT_TRUE((*writer)->Append("bad", {std::nullopt}).ok());
-  ASSERT_TRUE((*writer)->Keep().ok());
-  EXPECT_EQ(Ask("SELECT id, score FROM scores"), "bad NULL ");
+  ASSERT_TRUE((*writer)->Append("nan", {std::nanf("")}).ok());
+  ASSERT_TRUE((*writer)->Append("inf", {-std::numeric_limits<float>::infinity()}).ok());
+  const absl::Status kept = (*writer)->Keep();
+  ASSERT_TRUE(kept.ok()) << kept;
+  EXPECT_EQ(Ask("SELECT id, score FROM scores"), "bad NULL nan NULL inf NULL ");
 }
 
 }  // namespace

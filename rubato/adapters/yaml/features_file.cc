@@ -122,8 +122,10 @@ class FeaturesReader {
         RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &spec_.label), where));
       } else if (key == "positive") {
         RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &spec_.positive), where));
+      } else if (key == "negative") {
+        RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &spec_.negative), where));
       } else {
-        return Unknown(entry.first, {"column", "positive"}, " of label");
+        return Unknown(entry.first, {"column", "positive", "negative"}, " of label");
       }
     }
     return absl::OkStatus();

@@ -1,6 +1,6 @@
 // features.yaml: YAML in, FeaturesSpec out, and back.
 //
-//     label: {column: income, positive: ">50K"}   # or just the column, if it holds 0 and 1
+//     label: {column: income, positive: ">50K", negative: "<=50K"}   # or a column of 0 and 1
 //     missing: ["?"]                              # besides the empty text
 //     features:
 //       - {column: age, transform: discretize, boundaries: [18, 30, 65]}

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 TEST(FeaturesFileTest, ReadsWhatPeopleWrite) {
   const absl::StatusOr<FeaturesSpec> spec = ParseFeaturesText(R"(
-label: {column: income, positive: ">50K"}
+label: {column: income, positive: ">50K", negative: ["<=50K", "less"]}
 missing: "?"
 features:
   - {column: age, transform: discretize, boundaries: [18, 30.5, 65]}
@@ -40,6 +40,7 @@ features:
   ASSERT_TRUE(spec.ok()) << spec.status();
   EXPECT_EQ(spec->label, "income");
   EXPECT_THAT(spec->positive, ElementsAre(">50K"));
+  EXPECT_THAT(spec->negative, ElementsAre("<=50K", "less"));
   EXPECT_THAT(spec->missing, ElementsAre("?"));
   ASSERT_EQ(spec->features.size(), 3u);
   EXPECT_EQ(spec->features[0].name, "age");
@@ -133,6 +134,7 @@ FeaturesSpec AnyFeatures(Rng& rng) {
   FeaturesSpec spec;
   spec.label = word();
   if (rng.Chance(0.5)) spec.positive = {word(), word()};
+  if (!spec.positive.empty() && rng.Chance(0.5)) spec.negative = {"(" + word(), "("};
   if (rng.Chance(0.5)) spec.missing = {word(), "?"};
   for (uint64_t i = 0, n = 1 + rng.Below(8); i < n; ++i) {
     FeatureSpec f;

@@ -96,6 +96,9 @@ std::string FormatFeaturesText(const FeaturesSpec& spec) {
   if (!spec.positive.empty()) {
     absl::StrAppend(&out, "label:\n  column: ", Quoted(spec.label),
                     "\n  positive: ", List(spec.positive), "\n");
+    if (!spec.negative.empty()) {
+      absl::StrAppend(&out, "  negative: ", List(spec.negative), "\n");
+    }
   } else if (!spec.label.empty()) {
     absl::StrAppend(&out, "label: ", Quoted(spec.label), "\n");
   }

@@ -53,6 +53,13 @@ absl::StatusOr<SimulationResult> SimulateArtifact(const Workload& workload,
         " with --overhead elasticflow follows the public code, which knows one GPU type, "
         "like nodes, no --failures, no --cooldown and no --reserve; use --overhead moved"));
   }
+  for (const TraceJob& job : workload.trace.jobs) {
+    if (job.floor_gpus <= 1 && job.max_gpus == 0) continue;
+    return absl::UnimplementedError(absl::StrCat(
+        policy, " with --overhead elasticflow follows the public code, which knows no ",
+        job.floor_gpus > 1 ? "min_gpu" : "max_gpu", " as job ", job.name,
+        " asks for; use --overhead moved"));
+  }
   const std::unique_ptr<ArtifactLoop> loop = MakeLoop(workload, policy, options);
   if (loop == nullptr) {
     return absl::NotFoundError(absl::StrCat("the public code has no policy \"", policy, "\""));

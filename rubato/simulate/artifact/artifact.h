@@ -19,7 +19,8 @@ namespace rubato {
 bool InArtifact(absl::string_view policy);
 
 // Runs the whole trace the artifact's way; options.overhead is taken to be kElasticflow.
-// UNIMPLEMENTED if the cluster has several GPU types, uneven nodes, or failures are asked for.
+// UNIMPLEMENTED if the cluster has several GPU types or uneven nodes, failures are asked for, or a
+// job has a floor or a maximum: the public code knows none of these.
 absl::StatusOr<SimulationResult> SimulateArtifact(const Workload& workload,
                                                   absl::string_view policy,
                                                   const SimulateOptions& options);

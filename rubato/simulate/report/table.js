@@ -36,8 +36,9 @@ function drawTable() {
   const body = figures.map(([name, label, format, better]) => {
     if (!label) return `<tr class="section"><td colspan="${policies.length + 1}">${name}</td></tr>`;
     const values = policies.map((p) => p.metrics[name]);
-    const best = better > 0 ? Math.max(...values) : Math.min(...values);
-    const mark = better !== 0 && policies.length > 1 && Math.max(...values) > Math.min(...values);
+    const known = values.filter((v) => v !== null);
+    const best = better > 0 ? Math.max(...known) : Math.min(...known);
+    const mark = better !== 0 && policies.length > 1 && Math.max(...known) > Math.min(...known);
     return `<tr><td>${label}</td>` + values.map((v, k) =>
       `<td class="${mark && v === best ? "best" : ""}${chosen(k)}">${format(v)}</td>`).join("") +
       "</tr>";
@@ -48,7 +49,7 @@ function drawTable() {
   }
 }
 
-// From submission to the first GPU, of the jobs that got one.
+// From submission to the first GPU, of the jobs that got one; null if nobody is known to have.
 function waits(p) {
   let sum = 0, n = 0, most = 0;
   for (let i = 0; i < jobs.count; ++i) {
@@ -58,7 +59,7 @@ function waits(p) {
     most = Math.max(most, waited);
     ++n;
   }
-  return { mean: n ? sum / n : 0, most };
+  return n ? { mean: sum / n, most } : { mean: null, most: null };
 }
 
 function drawTiles() {

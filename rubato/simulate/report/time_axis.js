@@ -45,6 +45,7 @@ function prepare(canvas, height) {
 }
 
 function duration(s) {
+  if (s === null) return "-";  // Not known, as of no jobs at all.
   if (!isFinite(s)) return "never";
   const sign = s < 0 ? "-" : "";
   s = Math.abs(s);

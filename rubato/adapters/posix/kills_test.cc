@@ -1,0 +1,252 @@
+// Servers as processes of their own, killed at random moments while pushes go on. Every push has
+// numbers of its own and is noted when it is acknowledged; what the disks hold in the end is,
+// bit by bit, what one shard holds that saw exactly those, one after the other.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "rubato/adapters/files/testing.h"
+#include "rubato/adapters/posix/params_server_store.h"
+#include "rubato/adapters/posix/params_testing.h"
+#include "rubato/base/mutex.h"
+#include "rubato/base/rng.h"
+#include "rubato/params/wire.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kServers = 2;
+constexpr int64_t kDense = 3 * kDenseSliceFloats + 17;
+constexpr int64_t kDim = 4;
+constexpr size_t kInFlight = 3;
+constexpr char kServe[] = "--serve";
+
+// ---- a server's process ----
+
+// Writes the checkpoints whose versions come line by line, until no more can come.
+int Serve(const std::string& root, int64_t server) {
+  const auto started = ParamsServer::Start(TestServerOptions(root, server, kServers));
+  RUBATO_CHECK_OK(started.status());
+  (*started)->SetView(1, {WorkerId(1)});
+  std::string line;
+  for (char c = 0; read(STDIN_FILENO, &c, 1) == 1;) {
+    if (c != '\n') {
+      line += c;
+      continue;
+    }
+    const int64_t version = std::atoll(std::exchange(line, "").c_str());
+    const int64_t base = (*started)->Stats().checkpointed;
+    const auto written = Await<absl::Status>(
+        [&](auto done) { (*started)->StartCheckpoint({.version = version, .base = base}, done); });
+    RUBATO_CHECK_OK(written);
+    (*started)->DropLogBefore(version);
+  }
+  return 0;
+}
+
+class ServerProcess {
+ public:
+  ServerProcess(std::string root, int64_t server) : root_(std::move(root)), server_(server) {
+    Launch();
+  }
+  ~ServerProcess() { Kill(); }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+
+  void Launch() {
+    int ends[2];
+    RUBATO_CHECK(pipe2(ends, O_CLOEXEC) == 0);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
+    std::string words[] = {"kills_test", kServe, root_, absl::StrCat(server_)};
+    char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
+    RUBATO_CHECK(posix_spawn(&pid_, "/proc/self/exe", &actions, nullptr, argv, environ) == 0);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[0]);
+    orders_ = ends[1];
+  }
+  void Kill() {
+    if (pid_ == 0) return;
+    kill(pid_, SIGKILL);
+    waitpid(std::exchange(pid_, 0), nullptr, 0);
+    close(orders_);
+  }
+  // It begins at once, and nobody waits for it.
+  void Checkpoint(int64_t version) {
+    const std::string line = absl::StrCat(version, "\n");
+    RUBATO_CHECK(write(orders_, line.data(), line.size()) == static_cast<ssize_t>(line.size()));
+  }
+
+ private:
+  const std::string root_;
+  const int64_t server_;
+  pid_t pid_ = 0;
+  int orders_ = -1;
+};
+
+// ---- the worker ----
+
+Declaration Model() { return TestModel(kDense, kDim, "adagrad"); }
+
+// Push number `n`, with its numbers.
+struct Gradients {
+  explicit Gradients(int64_t n) {
+    Rng rng(static_cast<uint64_t>(n));
+    std::set<uint64_t> some;  // Many are met again and again, and some are new.
+    for (int i = 0; i < 150; ++i) some.insert(Mix(rng.Below(300 + static_cast<uint64_t>(n))));
+    ids.assign(some.begin(), some.end());
+    rows.resize(ids.size() * static_cast<size_t>(kDim));
+    dense.resize(static_cast<size_t>(kDense));
+    for (auto* values : {&rows, &dense}) {
+      for (float& g : *values) g = static_cast<float>(rng.Uniform() - 0.5);
+    }
+    request.key = {.epoch = n / 1000, .task = n / 10 % 100, .begin = n * 8, .end = n * 8 + 8};
+    request.worker = WorkerId(1);
+    request.view = 1;
+    request.tables = {{ids, rows}};
+    request.dense = dense;
+  }
+  std::vector<uint64_t> ids;
+  std::vector<float> rows, dense;
+  PushRequest request;
+};
+
+class KillsTest : public testing::Test {
+ protected:
+  KillsTest() : client_(StartTestClient(kServers)) {
+    std::vector<std::string> addresses;
+    for (int64_t s = 0; s < kServers; ++s) {
+      servers_.push_back(std::make_unique<ServerProcess>(folder_.path(), s));
+      addresses.push_back(TestServerOptions(folder_.path(), s, kServers).address);
+    }
+    client_->SetServers(addresses);
+    RUBATO_CHECK_OK(
+        Await<absl::Status>([&](auto done) { client_->Declare(Model(), std::move(done)); }));
+  }
+
+  // Sends pushes, a few at a time, until `acknowledged` more of them are.
+  void PushOn(size_t acknowledged) {
+    MutexLock lock(mu_);
+    const size_t until = acknowledged_.size() + acknowledged;
+    while (acknowledged_.size() < until) {
+      while (sent_ - acknowledged_.size() < kInFlight) Send(static_cast<int64_t>(sent_++));
+      changed_.Wait(mu_);
+    }
+  }
+  // All that were sent.
+  std::vector<int64_t> Acknowledged() {
+    MutexLock lock(mu_);
+    while (acknowledged_.size() < sent_) changed_.Wait(mu_);
+    return acknowledged_;
+  }
+  void Send(int64_t n) {
+    const Gradients gradients(n);
+    client_->Push(gradients.request, [this, n](absl::StatusOr<PushOutcome> outcome) {
+      RUBATO_CHECK_OK(outcome.status());
+      RUBATO_CHECK(*outcome == PushOutcome::kApplied || *outcome == PushOutcome::kDuplicate);
+      MutexLock lock(mu_);
+      acknowledged_.push_back(n);
+      changed_.NotifyAll();
+    });
+  }
+
+  using State = std::map<std::string, std::string>;
+  static void AddState(const Shard& shard, State* all) {
+    shard.VisitState([&](const std::string& name, absl::string_view state) {
+      EXPECT_TRUE(all->emplace(name, std::string(state)).second) << name << " is there twice";
+    });
+  }
+  // As the servers' next lives would find it.
+  State OnDisk() {
+    State all;
+    for (int64_t s = 0; s < kServers; ++s) {
+      const auto store = ParamsStore::Open(TestServerOptions(folder_.path(), s, kServers));
+      RUBATO_CHECK_OK(store.status());
+      const auto shard = (*store)->Recover(memory_);
+      RUBATO_CHECK_OK(shard.status());
+      AddState(**shard, &all);
+    }
+    return all;
+  }
+  State Replayed(const std::vector<int64_t>& pushes) {
+    Shard shard(memory_, {.rows_max = 1 << 16});
+    const PartitionMap one = PartitionMap::Even(1);
+    RUBATO_CHECK_OK(
+        shard.Declare(EncodeDeclaration(Model(), DenseSlices(kDense, one, 0)), nullptr));
+    shard.SetView(1, {WorkerId(1)});
+    PushSplit split;
+    for (const int64_t n : pushes) {
+      const Gradients gradients(n);
+      split.Encode(gradients.request, one);
+      const auto outcome = shard.Push(split.body(0).view(), nullptr);
+      RUBATO_CHECK(outcome.ok() && *outcome == PushOutcome::kApplied);
+    }
+    State all;
+    AddState(shard, &all);
+    return all;
+  }
+
+  const TestFolder folder_;
+  SystemMemory memory_{/*huge_pages=*/false};
+  std::vector<std::unique_ptr<ServerProcess>> servers_;
+  Mutex mu_;
+  CondVar changed_;
+  size_t sent_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<int64_t> acknowledged_ ABSL_GUARDED_BY(mu_);  // In the order in which that was heard.
+  std::unique_ptr<ParamsClient> client_;                    // Its thread ends first.
+};
+
+// $RUBATO_KILLS of them, or twenty.
+TEST_F(KillsTest, TheDisksHoldExactlyWhatWasAcknowledged) {
+  const char* asked = std::getenv("RUBATO_KILLS");
+  int64_t kills = 20;
+  ASSERT_TRUE(asked == nullptr || absl::SimpleAtoi(asked, &kills)) << asked;
+  Rng rng(21);
+  int64_t version = 0;
+  for (int64_t killed = 0; killed < kills; ++killed) {
+    // Sometimes right after its last death, as it reads its log.
+    if (!rng.Chance(0.2)) PushOn(1 + rng.Below(12));
+    if (rng.Chance(0.4)) {
+      ++version;
+      for (const auto& server : servers_) server->Checkpoint(version);
+    }
+    if (rng.Chance(0.5)) PushOn(1);
+    ServerProcess& victim = *servers_[rng.Below(servers_.size())];
+    victim.Kill();
+    victim.Launch();
+  }
+  PushOn(5);
+  const std::vector<int64_t> acknowledged = Acknowledged();
+  for (const auto& server : servers_) server->Kill();  // Nobody says goodbye.
+  const State expected = Replayed(acknowledged);
+  ASSERT_GT(expected.size(), 300u);
+  const State found = OnDisk();
+  EXPECT_EQ(found.size(), expected.size());
+  for (const auto& [name, state] : expected) {
+    const auto it = found.find(name);
+    ASSERT_TRUE(it != found.end()) << name << " is gone";
+    ASSERT_TRUE(it->second == state) << name << " differs, " << acknowledged.size() << " pushes";
+  }
+}
+
+}  // namespace
+}  // namespace rubato
+
+int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == rubato::kServe) {
+    return rubato::Serve(argv[2], std::atoll(argv[3]));
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

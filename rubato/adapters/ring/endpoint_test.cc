@@ -1,0 +1,88 @@
+#include "rubato/adapters/ring/endpoint.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <linux/capability.h>
+#include <netdb.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+
+#include "rubato/adapters/ring/resolver.h"
+
+namespace {
+
+std::atomic<bool> name_server_answers{false};
+std::atomic<int> asked{0};
+
+}  // namespace
+
+// A name server that answers when it is told to, and knows one name.
+extern "C" int getaddrinfo(const char* name, const char*, const addrinfo*, addrinfo** found) {
+  const bool number = std::strcmp(name, "somewhere") != 0;
+  if (!number) ++asked;
+  while (!number && !name_server_answers) std::this_thread::yield();
+  auto* const address = static_cast<sockaddr_in*>(std::calloc(1, sizeof(sockaddr_in)));
+  address->sin_family = AF_INET;
+  inet_pton(AF_INET, number ? name : "10.0.0.7", &address->sin_addr);
+  *found = static_cast<addrinfo*>(std::calloc(1, sizeof(addrinfo)));
+  (*found)->ai_addr = reinterpret_cast<sockaddr*>(address);
+  return 0;
+}
+extern "C" void freeaddrinfo(addrinfo* found) {
+  std::free(found->ai_addr);
+  std::free(found);
+}
+
+namespace rubato {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(EndpointTest, NobodyCanBeReachedEverywhere) {
+  Endpoint everywhere{.host = "0.0.0.0"};
+  const absl::Status status = OpenSockets(everywhere).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("name the address of this machine"));
+}
+
+// Memory is shared by those who may open each other's; the node's name tells.
+TEST(EndpointTest, WhoHasFewerRightsIsOnAnotherNode) {
+  if (geteuid() != 0) GTEST_SKIP() << "has no rights to drop";
+  const std::string node = ThisNode();
+  EXPECT_EQ(node, ThisNode());
+  const pid_t child = fork();
+  if (child == 0) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct rights[2] = {};
+    if (syscall(SYS_capset, &header, rights) != 0) _exit(2);
+    _exit(ThisNode() == node ? 1 : 0);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(ResolverTest, NobodyWaitsForASlowName) {
+  Resolver resolver;
+  ASSERT_TRUE(resolver.Find("10.0.0.8:80;node;1;2").has_value());
+  EXPECT_FALSE(resolver.Find("not an address").has_value());
+  EXPECT_FALSE(resolver.Find("somewhere:80").has_value());
+  EXPECT_FALSE(resolver.Find("somewhere:80").has_value());
+  while (asked == 0) std::this_thread::yield();
+  name_server_answers = true;
+  std::optional<sockaddr_in> found;
+  while (!(found = resolver.Find("somewhere:80"))) std::this_thread::yield();
+  EXPECT_EQ(found->sin_port, htons(80));
+  EXPECT_EQ(ntohl(found->sin_addr.s_addr), 0x0a000007u);
+  EXPECT_EQ(asked, 1);
+}
+
+}  // namespace
+}  // namespace rubato

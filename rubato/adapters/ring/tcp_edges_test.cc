@@ -1,0 +1,232 @@
+// What goes over one connection, byte by byte: the other end of it is the test itself.
+#include "rubato/adapters/ring/tcp_edges.h"
+
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace {
+
+// How many bytes sendmsg still takes before the buffer is full, as it were; -1: all.
+std::atomic<int64_t> room{-1};
+
+}  // namespace
+
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  iovec pieces[8];
+  msghdr cut = *message;
+  cut.msg_iov = pieces;
+  cut.msg_iovlen = 0;
+  int64_t left = room;
+  if (left == 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  for (size_t i = 0; i < message->msg_iovlen && left != 0; ++i) {
+    iovec& piece = pieces[cut.msg_iovlen++];
+    piece = message->msg_iov[i];
+    if (left < 0) continue;
+    piece.iov_len = std::min<size_t>(piece.iov_len, left);
+    left -= static_cast<int64_t>(piece.iov_len);
+  }
+  if (left >= 0) room = left;
+  return syscall(SYS_sendmsg, socket, &cut, flags);
+}
+
+namespace rubato {
+namespace {
+
+// As on the wire.
+struct Header {
+  uint64_t view = 0;
+  uint32_t mark = 0;
+  uint32_t operation = 0;
+  uint64_t bytes = 0;
+};
+constexpr uint64_t kPayload = 16;
+constexpr uint32_t kWholeWord = 0x656c6f77;
+constexpr int64_t kFrame = sizeof(Header) + kPayload + sizeof(kWholeWord);
+
+class TcpEdgesTest : public testing::Test {
+ protected:
+  TcpEdgesTest() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+    attention_.event_fd = event_.get();
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    EXPECT_EQ(bind(listener_.get(), any, length), 0);
+    EXPECT_EQ(listen(listener_.get(), 8), 0);
+    EXPECT_EQ(getsockname(listener_.get(), any, &length), 0);
+    other_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
+  }
+
+  GroupView View(uint64_t number) const {
+    GroupView view;
+    view.number = number;
+    view.members = {{MemberId(1), "127.0.0.1:1"}, {MemberId(2), other_}};
+    view.holders = 2;
+    return view;
+  }
+  void Enter(TcpEdges& edges, uint64_t number) {
+    ASSERT_TRUE(edges.Enter(View(number), 0, MemberId(1)).ok());
+    attention_.live_view = number;
+  }
+  void EndView() {
+    attention_.live_view = 0;
+    const uint64_t one = 1;
+    ASSERT_EQ(write(event_.get(), &one, sizeof(one)), 8);
+  }
+
+  Fd event_{eventfd(0, EFD_NONBLOCK)};
+  Fd listener_;
+  Attention attention_;
+  std::string other_;
+};
+
+// A full buffer may cut a frame at any byte, in its header too. Whoever reads on finds the next
+// one, and is not told that the first was whole.
+TEST_F(TcpEdgesTest, ACutFrameIsFilledUpToItsEnd) {
+  for (int64_t cut = 1; cut < kFrame; ++cut) {
+    TcpEdges edges(attention_, 7, [](MemberId, bool) {});
+    Enter(edges, 1);
+    room = cut;
+    std::array<char, kPayload> data;
+    data.fill('x');
+    std::thread first([&] {
+      EXPECT_EQ(edges.Broadcast(absl::MakeSpan(data), 0).code(), absl::StatusCode::kAborted);
+    });
+    while (room > 0) std::this_thread::yield();
+    EndView();
+    first.join();
+    room = -1;
+    Enter(edges, 2);
+    ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
+
+    const Fd in(accept(listener_.get(), nullptr, nullptr));
+    std::string stream(sizeof(EdgeHello) + 2 * kFrame, '\0');
+    ASSERT_EQ(recv(in.get(), stream.data(), stream.size(), MSG_WAITALL),
+              static_cast<ssize_t>(stream.size()));
+    for (const uint64_t view : {1, 2}) {
+      const char* const at = stream.data() + sizeof(EdgeHello) + (view - 1) * kFrame;
+      Header header;
+      std::memcpy(&header, at, sizeof(header));
+      EXPECT_EQ(header.view, view) << "cut after " << cut;
+      EXPECT_EQ(header.bytes, kPayload) << "cut after " << cut;
+      uint32_t end;
+      std::memcpy(&end, at + sizeof(Header) + kPayload, sizeof(end));
+      EXPECT_EQ(end == kWholeWord, view == 2) << "cut after " << cut;
+    }
+  }
+}
+
+// The sender has gone on to the next view, of which the receiver has not heard.
+TEST_F(TcpEdgesTest, ACutFrameIsNotTakenForData) {
+  for (const bool whole : {true, false}) {
+    TcpEdges edges(attention_, 7, [](MemberId, bool) {});
+    int ends[2];
+    ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    const Fd out(ends[0]);
+    const int in = ends[1];
+    edges.Arrive(MemberId(2), MemberId(1), Fd(in));
+    Enter(edges, 1);
+    std::string stream;
+    for (const uint64_t view : {1, 2}) {
+      const Header header{view, static_cast<uint32_t>(View(view).Mark()), 1, kPayload};
+      const uint32_t end = whole || view == 2 ? kWholeWord : 0;
+      stream.append(reinterpret_cast<const char*>(&header), sizeof(header));
+      stream.append(kPayload, view == 1 ? 'a' : 'b');
+      stream.append(reinterpret_cast<const char*>(&end), sizeof(end));
+    }
+    ASSERT_EQ(write(out.get(), stream.data(), stream.size()), static_cast<ssize_t>(stream.size()));
+    std::array<char, kPayload> data{};
+    absl::Status taken;
+    std::thread first([&] { taken = edges.Broadcast(absl::MakeSpan(data), 1); });
+    if (!whole) {
+      // All is read but what belongs to the next view.
+      int left = 0;
+      do {
+        std::this_thread::yield();
+        ASSERT_EQ(ioctl(in, FIONREAD, &left), 0);
+      } while (left > static_cast<int>(kFrame - sizeof(Header)));
+      EndView();
+    }
+    first.join();
+    EXPECT_EQ(taken.ok(), whole) << taken;
+    EXPECT_EQ(data[0], whole ? 'a' : '\0');
+    Enter(edges, 2);
+    ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 1).ok());
+    EXPECT_EQ(data[0], 'b');
+  }
+}
+
+// Connections are between two lives, and an end may be closed without a change of members: what is
+// sent there would be answered by nobody.
+TEST_F(TcpEdgesTest, WhatCannotBeHeardIsSentAnew) {
+  TcpEdges edges(attention_, 7, [](MemberId, bool) {});
+  std::array<char, kPayload> data{};
+  std::vector<Fd> kept;  // The first end stays open, and is read by nobody.
+  const auto hear = [&](int64_t from) {
+    kept.emplace_back(accept(listener_.get(), nullptr, nullptr));
+    EdgeHello hello;
+    ASSERT_EQ(recv(kept.back().get(), &hello, sizeof(hello), MSG_WAITALL),
+              static_cast<ssize_t>(sizeof(hello)));
+    EXPECT_EQ(hello.from, from);
+    std::string frame(kFrame, '\0');
+    ASSERT_EQ(recv(kept.back().get(), frame.data(), frame.size(), MSG_WAITALL), kFrame);
+  };
+  Enter(edges, 1);
+  ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
+  hear(1);
+  // A new life of the same process.
+  GroupView view = View(2);
+  view.members[0].id = MemberId(3);
+  ASSERT_TRUE(edges.Enter(view, 0, MemberId(3)).ok());
+  attention_.live_view = 2;
+  ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
+  hear(3);
+  // The other lets go of its end between two views.
+  kept.clear();
+  view.number = 3;
+  ASSERT_TRUE(edges.Enter(view, 0, MemberId(3)).ok());
+  attention_.live_view = 3;
+  ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
+  hear(3);
+}
+
+TEST_F(TcpEdgesTest, NobodyWaitsForAnAnswerToWhatWasNotHeard) {
+  std::atomic<int> lost = 0;
+  TcpEdges edges(attention_, 7, [&](MemberId member, bool) {
+    EXPECT_EQ(member, MemberId(2));
+    ++lost;
+  });
+  Enter(edges, 1);
+  std::vector<float> values(1 << 16, 1.0f);  // So many that both send at once.
+  std::thread first([&] {
+    EXPECT_EQ(edges.Allreduce(absl::MakeSpan(values), WireFormat::kFp32).code(),
+              absl::StatusCode::kAborted);
+  });
+  Fd(accept(listener_.get(), nullptr, nullptr)).Close();
+  while (lost == 0) std::this_thread::yield();
+  EndView();
+  first.join();
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,62 @@
+// What a group keeps on disk: its first member writes, the founder of the next group reads.
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/base/status.h"
+#include "rubato/roles/group_loop.h"
+
+namespace rubato {
+namespace {
+
+constexpr absl::Duration kSaveAgain = absl::Seconds(1);  // After one that failed.
+
+}  // namespace
+
+absl::Status GroupLoop::Restore(const std::string& file) {
+  const std::string path = absl::StrCat(options_.checkpoints, "/", file);
+  const absl::StatusOr<std::string> bytes = ReadWholeFile(path);
+  if (absl::IsNotFound(bytes.status())) return absl::DataLossError(bytes.status().message());
+  RUBATO_RETURN_IF_ERROR(bytes.status());
+  return Annotate(replica_->Decode(*bytes), path);
+}
+
+void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
+  const int64_t due = own_ && plan.rank == 0 ? own_->Due(replica_->steps()) : 0;
+  if (due > 0) saver_.Wait();  // One after the other, however slow the disk.
+  const absl::StatusOr<std::optional<ReplicaSaver::Saved>> taken = saver_.TakeSaved();
+  if (!taken.ok()) CheckpointFailed(taken.status());
+  const std::optional<ReplicaSaver::Saved> saved = taken.value_or(std::nullopt);
+  int64_t wanted = 0;
+  {
+    MutexLock lock(mu_);
+    wanted = checkpoint_wanted_;
+    if (saved.has_value() && control_) {
+      report_.checkpointed = saved->version;
+      report_.checkpoint_steps = saved->steps;
+      report_.checkpoint_records = saved->records;
+    }
+  }
+  if (saved.has_value() && control_) control_->BeatNow();
+  if (saved.has_value() && own_) {
+    if (const absl::Status kept = own_->Complete(*saved); !kept.ok()) CheckpointFailed(kept);
+  }
+  if (own_) wanted = due;
+  const bool may = own_ || options_.clock->Now() >= save_again_;
+  if (plan.rank == 0 && may && wanted > saver_.version()) {
+    Enter(Activity::kCheckpoint);
+    saver_.Copy(*replica_, wanted, group_->step(), options_.checkpoints,
+                absl::StrCat(options_.id.ToString(), ".ckpt"));
+  }
+}
+
+void GroupLoop::CheckpointFailed(const absl::Status& status) {
+  const std::string file = absl::StrCat(saver_.version(), "/", options_.id.ToString(), ".ckpt");
+  const std::string error(status.message());
+  std::fprintf(stderr, "checkpoint %s: %s\n", file.c_str(), error.c_str());
+  saver_.Forget();
+  save_again_ = options_.clock->Now() + kSaveAgain;
+  if (control_) control_->Fail({.checkpoint = file, .error = error});
+}
+
+}  // namespace rubato
