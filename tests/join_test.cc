@@ -235,8 +235,7 @@ TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
     std::filesystem::permissions(file, std::filesystem::perms(0600));
   }
   Worker founder(folder, "founder", words("founder", secret));
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.command().err();
+  ASSERT_TRUE(founder.Listens()) << founder.err();
   const auto join = [&](std::vector<std::string> words) {
     words.insert(words.end(), {"--join", founder.Address()});
     return words;
@@ -244,10 +243,9 @@ TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
   Worker stranger(folder, "stranger", join(words("stranger", guess)));
   Worker ignorant(folder, "ignorant", job, founder.Address());
   Worker friendly(folder, "friend", join(words("friend", secret)));
-  EXPECT_TRUE(Eventually([&] { return friendly.Trained(2); }, kLong)) << friendly.command().err();
+  EXPECT_TRUE(friendly.TrainsWith(2)) << friendly.err();
   const std::string nobody = "nobody answers at " + founder.Address();
-  EXPECT_TRUE(Eventually([&] { return stranger.Said(nobody) && ignorant.Said(nobody); }, kLong))
-      << stranger.command().err() << ignorant.command().err();
+  EXPECT_TRUE(stranger.Says(nobody) && ignorant.Says(nobody)) << stranger.err() << ignorant.err();
   EXPECT_FALSE(founder.Trained(3));
 }
 
@@ -256,8 +254,7 @@ TEST(JoinTest, APortThatIsTakenLeavesNothingBehind) {
   ScratchFolder folder;
   const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
   Worker founder(folder, "founder", job);
-  ASSERT_TRUE(Eventually([&] { return !founder.Address().empty(); }, kLong))
-      << founder.command().err();
+  ASSERT_TRUE(founder.Listens()) << founder.err();
   const std::string directory = folder.path() + "/second";
   const CommandResult result =
       RunRubato({"worker", "--job", job, "--job-dir", directory, "--listen", founder.Address()},
