@@ -94,7 +94,7 @@ absl::StatusOr<int64_t> CsvTable::Whole(const Row& row, size_t column, int64_t l
 absl::StatusOr<CsvTable> ParseCsv(absl::string_view text, absl::string_view name) {
   CsvTable table;
   table.name = std::string(name);
-  absl::ConsumePrefix(&text, "\xef\xbb\xbf");  // Spreadsheets like to write a byte-order mark.
+  absl::ConsumePrefix(&text, kByteOrderMark);
   table.unquoted = std::make_unique<std::deque<std::string>>();
   int line = 1;
   for (int lines = 0; !text.empty(); line += lines) {
