@@ -103,8 +103,13 @@ int Cli::Main(int argc, const char* const* argv) {
     app_.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app_.exit(error, console_.out, console_.err);
-    if (code != 0) console_.err << FlagHint(argc, argv);
-    return code == 0 ? kExitDone : kExitBadInput;
+    if (code == 0) return kExitDone;
+    console_.err << FlagHint(argc, argv);
+    const bool json = std::any_of(argv + 1, argv + argc, [](const char* word) {
+      return absl::string_view(word) == "--json";
+    });
+    if (json) TellError(error.what(), kExitBadInput);
+    return kExitBadInput;
   }
   absl::StatusOr<int> result = run_();
   console_.out.flush();
@@ -116,10 +121,13 @@ int Cli::Main(int argc, const char* const* argv) {
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   const CLI::Option* json = command->get_option_no_throw("--json");
   if (json != nullptr && json->count() > 0) {
-    const std::string message(result.status().message());
-    console_.out << JsonText(nlohmann::json{{"error", message}, {"exit_code", code}}) << "\n";
+    TellError(std::string(result.status().message()), code);
   }
   return code;
+}
+
+void Cli::TellError(const std::string& message, int exit_code) {
+  console_.out << JsonText(nlohmann::json{{"error", message}, {"exit_code", exit_code}}) << "\n";
 }
 
 }  // namespace rubato

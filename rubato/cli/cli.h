@@ -52,6 +52,7 @@ class Cli {
   absl::Status CheckCommand(int argc, const char* const* argv) const;
   // Which flag the command does not have, with the nearest one that it has; empty if none.
   std::string FlagHint(int argc, const char* const* argv) const;
+  void TellError(const std::string& message, int exit_code);  // As JSON.
 
   Console console_;
   CLI::App app_;

@@ -91,7 +91,9 @@ TEST_F(SimulateCommandTest, NamesOfAnyBytesAreJsonAllTheSame) {
   const auto json = nlohmann::json::parse(out_.str());
   EXPECT_EQ(json["trace"], At("bytes\uFFFD.csv"));
   EXPECT_EQ(json["policies"][0]["job_results"][0]["job"], "j\uFFFD");
-  EXPECT_EQ(Rubato(simulate + "\xfe"), 2);  // What went wrong is JSON too.
+  EXPECT_EQ(Rubato("simulate --json --seed -1"), 2);  // What went wrong is JSON too.
+  EXPECT_THAT(std::string(nlohmann::json::parse(out_.str())["error"]), HasSubstr("--seed"));
+  EXPECT_EQ(Rubato(simulate + "\xfe"), 2);
   EXPECT_THAT(std::string(nlohmann::json::parse(out_.str())["error"]), HasSubstr("\uFFFD"));
 }
 

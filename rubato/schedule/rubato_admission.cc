@@ -160,13 +160,13 @@ std::optional<double> Offer(const Roster& roster, const Forecast& forecast, cons
   if (end_s == kNever) return std::nullopt;
   Roster asking = roster;
   double refused_s = std::max(roster.job(job).deadline_s, alone_s);
-  double wait_s = std::max(end_s + 1 - now_s, kOfferStep * (refused_s - now_s));
+  double wait_s = std::max(end_s, refused_s) + 1 - now_s;
   double offer_s = kNever;
   for (int round = 0; round < kOfferRounds && offer_s == kNever; ++round) {
     asking.AskDeadline(job, now_s + wait_s);
     Book trial = book.On(asking);
     if (trial.Place(job) && !Overbearing(asking, forecast, trial, job)) offer_s = now_s + wait_s;
-    wait_s *= kOfferGrowth;
+    wait_s *= round == 0 ? kOfferStep : kOfferGrowth;
   }
   if (offer_s == kNever) return std::nullopt;
   for (int round = 0; round < kOfferHalvings; ++round) {

@@ -15,6 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 constexpr double kHour = 3600;
 
@@ -260,6 +261,28 @@ TEST(RubatoTest, AgainstExhaustiveSearch) {
 }
 
 // Whoever comes back at once with the deadline offered, or with as much work, is admitted.
+// Where nobody else is, the offer is the job's own end, to the second.
+TEST(RubatoTest, AnOfferOnAnEmptyClusterIsTheEnd) {
+  for (const bool costs : {false, true}) {
+    for (const double length_s : {100.0, 24000.0}) {
+      const auto refusals = [&](double window_s) {
+        FakeWorld world(8);
+        if (costs) world.view().cost = RescaleCost::ForCluster(8);
+        Rng rng(7);
+        const Curve curve = RandomCurve(rng);
+        world.Add(curve, length_s * curve.peak_rate(), window_s);
+        return world.Decide().refusals;
+      };
+      const std::vector<Refusal> refused = refusals(length_s - 2);
+      ASSERT_EQ(refused.size(), 1u);
+      ASSERT_TRUE(refused[0].offer_deadline_s.has_value());
+      const double offer_s = *refused[0].offer_deadline_s;
+      EXPECT_THAT(refusals(offer_s), IsEmpty());
+      EXPECT_THAT(refusals(offer_s - 2), SizeIs(1)) << "nothing earlier than " << offer_s;
+    }
+  }
+}
+
 TEST(RubatoTest, AnOfferIsAccepted) {
   int offers = 0, of_less = 0;
   for (uint64_t seed = 0; seed < 1500; ++seed) {

@@ -111,8 +111,9 @@ absl::StatusOr<Workload> Bind(Trace trace, ClusterSpec cluster, const CurveBook&
     if (!runs) {
       return JobError(trace, job,
                       absl::StrFormat("%s runs on no number of GPUs that is at least min_gpu (%d), "
-                                      "at most max_gpu (%d; 0: any) and within a pool",
-                                      job.model, job.floor_gpus, job.max_gpus));
+                                      "at most max_gpu (%s) and within a pool",
+                                      job.model, job.floor_gpus,
+                                      job.max_gpus > 0 ? absl::StrCat(job.max_gpus) : "any"));
     }
     for (const Curve* curve : curves) {
       if (curve == nullptr || job.iterations <= kRunMax_s * curve->points().front().rate) continue;
