@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/ring/elastic_group.h"
+#include "rubato/base/status.h"
 
 struct rubato_group {
   std::unique_ptr<rubato::ElasticGroup> group;
@@ -25,34 +26,22 @@ int Report(rubato_group* group, const absl::Status& status) {
   return absl::IsAborted(status) ? RUBATO_AGAIN : RUBATO_FAILED;
 }
 
+// By their numbers in the header.
+constexpr rubato::GroupNetwork kNetworks[] = {
+    rubato::GroupNetwork::kLoopback, rubato::GroupNetwork::kLan, rubato::GroupNetwork::kWan};
+constexpr rubato::WireFormat kWires[] = {rubato::WireFormat::kFp32, rubato::WireFormat::kBf16,
+                                         rubato::WireFormat::kFp16};
+
+template <typename T>
+absl::StatusOr<T> Chosen(const char* what, const T (&all)[3], int number) {
+  if (number >= 0 && number < 3) return all[number];
+  return absl::InvalidArgumentError(absl::StrCat("no ", what, " has number ", number));
+}
+
 absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
   rubato::GroupOptions to;
-  switch (from.network) {
-    case RUBATO_LOOPBACK:
-      to.network = rubato::GroupNetwork::kLoopback;
-      break;
-    case RUBATO_LAN:
-      to.network = rubato::GroupNetwork::kLan;
-      break;
-    case RUBATO_WAN:
-      to.network = rubato::GroupNetwork::kWan;
-      break;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat("no network has number ", from.network));
-  }
-  switch (from.wire) {
-    case RUBATO_FP32:
-      to.wire = rubato::WireFormat::kFp32;
-      break;
-    case RUBATO_BF16:
-      to.wire = rubato::WireFormat::kBf16;
-      break;
-    case RUBATO_FP16:
-      to.wire = rubato::WireFormat::kFp16;
-      break;
-    default:
-      return absl::InvalidArgumentError(absl::StrCat("no wire format has number ", from.wire));
-  }
+  RUBATO_ASSIGN_OR_RETURN(to.network, Chosen("network", kNetworks, from.network));
+  RUBATO_ASSIGN_OR_RETURN(to.wire, Chosen("wire format", kWires, from.wire));
   if (from.verdict_timeout_seconds > 0) {
     to.verdict_timeout = absl::Seconds(from.verdict_timeout_seconds);
   }
