@@ -42,6 +42,7 @@ find_package(absl REQUIRED CONFIG)
 find_package(GTest REQUIRED)
 find_package(Threads REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(OpenSSL 3 REQUIRED)
 if(RUBATO_TORCH AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   # clang instantiates constexpr functions at once, and in C++20 std::vector's are: libtorch 1.13
   # uses a vector of a type that it defines later.

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "tests/digits.h"
 #include "tests/job_runner.h"
 
@@ -143,6 +144,20 @@ TEST_F(AllreduceRecoveryTest, AFrozenWorkerIsLeftBehind) {
   EXPECT_EQ(training_->Events("group_founded").size(), 1u);
 }
 
+// A machine that stood still for some leases: the silence of all is no proof that what they hold is
+// lost, and they go on with it.
+TEST_F(AllreduceRecoveryTest, AllAreFrozenAndGoOn) {
+  Start("workers: {max: 2}\nelastic: {lease: 1s}\n");
+  ASSERT_TRUE(Joined(2));
+  ASSERT_TRUE(training_->ReachStep(20));
+  const auto workers = training_->Alive("worker");
+  for (const auto& worker : workers) kill(worker.pid, SIGSTOP);
+  absl::SleepFor(absl::Seconds(3));
+  for (const auto& worker : workers) kill(worker.pid, SIGCONT);
+  EXPECT_TRUE(training_->ReachStep(Steps(*training_) + 30));
+  EXPECT_EQ(training_->Events("group_founded").size(), 1u);
+}
+
 // The workers need no master to go on; the next one hears where they are.
 TEST_F(AllreduceRecoveryTest, TheMasterDies) {
   Start("workers: {max: 2}\n");
@@ -219,11 +234,31 @@ TEST(AllreduceTest, SigtermCostsNobodyAStep) {
   EXPECT_EQ(training.Events("group_founded").size(), 1u);
 }
 
+// One that is launched when training is about to end may find it over before it has registered, has
+// been let in or has the model: it goes home as told, and fails nothing.
+TEST(AllreduceTest, WhoComesTooLateIsSentHome) {
+  ScratchFolder folder;
+  folder.Write("pace", "60000");  // Minutes for one alone.
+  TrainingJob training(folder.path(), {WritePacedDigitsJob(folder, 320,
+                                                           "workers: {min: 1, max: 2, start: 1}\n"
+                                                           "epochs: 10\n")});
+  ASSERT_TRUE(training.ReachStep(2));
+  Scale(training, 2);
+  std::filesystem::remove(folder.path() + "/pace");
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training.Events("worker_launched").size(), 2u);
+  ExpectEveryRecordOnce(training.Summary());
+  EXPECT_EQ(training.Summary()["workers"]["lost"], 0);
+  EXPECT_TRUE(training.Events("failure").empty()) << training.Events("failure")[0].dump();
+}
+
 // Ctrl-C saves where all are; --resume goes on there with another number of workers, to the end.
 TEST(AllreduceTest, StopsAndGoesOnWithAnotherNumber) {
   ScratchFolder folder;
+  folder.Write("pace", "5000");  // It must not be over before the signal is there.
   const std::string job =
-      WriteDigitsJob(folder, 1500, "workers: {min: 1, max: 3, start: 2}\nepochs: 12\n");
+      WritePacedDigitsJob(folder, 1500, "workers: {min: 1, max: 3, start: 2}\nepochs: 12\n");
   int64_t stopped_at = 0;
   {
     TrainingJob training(folder.path(), {job});
@@ -239,9 +274,37 @@ TEST(AllreduceTest, StopsAndGoesOnWithAnotherNumber) {
   Eventually([&] { return !training.running() || training.Events("worker_holds").size() > 2; });
   EXPECT_EQ(training.Events("group_founded").back()["step"], stopped_at);
   Scale(training, 3);
+  std::filesystem::remove(folder.path() + "/pace");
   const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   ExpectEveryRecordOnce(training.Summary());
+}
+
+// Ctrl-C twice ends all at once; what is told of the job is what its journal has, not what was
+// heard of it a while ago, and it goes on.
+TEST(AllreduceTest, EndsAtOnceAndTellsHowFarItGot) {
+  ScratchFolder folder;
+  folder.Write("pace", "20000");
+  const std::string job = WritePacedDigitsJob(
+      folder, 320, "workers: {max: 2}\nepochs: 15\ncheckpoint: {every_steps: 10}\n");
+  TrainingJob training(folder.path(), {job});
+  ASSERT_TRUE(Eventually([&] { return !training.Events("checkpoint_complete").empty(); }));
+  kill(training.pid(), SIGINT);
+  ASSERT_TRUE(Eventually([&] { return !training.Events("stopping").empty(); }));
+  kill(training.pid(), SIGINT);
+  EXPECT_EQ(training.Wait().exit_code, 130);
+  const nlohmann::json summary = training.Summary();
+  EXPECT_EQ(summary["state"], "stopped");
+  // One may be complete in the moment between the master's last word and its end.
+  const auto last = training.Events("checkpoint_complete").back();
+  const std::string checkpoint = std::filesystem::path(summary["checkpoint"]).filename();
+  EXPECT_GE(std::stoll(checkpoint) + 1, last["version"].get<int64_t>());
+  EXPECT_GE(summary["steps"].get<int64_t>() + 10, last["step"].get<int64_t>());
+  std::filesystem::remove(folder.path() + "/pace");
+  TrainingJob again(folder.path(), {"--resume", folder.path() + "/job"});
+  const CommandResult result = again.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  ExpectEveryRecordOnce(again.Summary());
 }
 
 // Everything a job can be asked for, on the models that have it: gradients summed bucket by bucket
@@ -300,8 +363,9 @@ TEST(AllreduceTest, InBucketsOrInOnePieceTheSameBits) {
 }
 
 // The bytes of the last checkpoint of a job of 600 steps whose number of workers goes through
-// `counts`: held back until it has, for a process takes a while to start.
-std::string LastCheckpoint(const std::vector<int>& counts) {
+// `counts`: held back until it has, for a process takes a while to start. With `death` one of them
+// is killed in the end, and another takes its place.
+std::string LastCheckpoint(const std::vector<int>& counts, bool death = false) {
   ScratchFolder folder;
   folder.Write("pace", "4000");
   const std::string job =
@@ -321,10 +385,15 @@ std::string LastCheckpoint(const std::vector<int>& counts) {
     if (counts[i + 1] > counts[i]) joined += static_cast<size_t>(counts[i + 1] - counts[i]);
     Scale(training, counts[i + 1]);
   }
+  if (death) {
+    kill(training.Alive("worker").front().pid, SIGKILL);
+    EXPECT_TRUE(Eventually([&] { return training.Events("worker_holds").size() > joined; }));
+  }
   std::filesystem::remove(folder.path() + "/pace");
   const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   ExpectEveryRecordOnce(training.Summary());
+  EXPECT_EQ(training.Summary()["workers"]["lost"], death ? 1 : 0);
   return CheckpointOf(training);
 }
 
@@ -332,6 +401,7 @@ TEST(AllreduceDeterminismTest, EveryHistoryOfWorkersGivesTheSameBytes) {
   const std::string four = LastCheckpoint({4});
   ASSERT_GT(four.size(), 100000u);
   EXPECT_TRUE(LastCheckpoint({1, 8, 3, 5}) == four);
+  EXPECT_TRUE(LastCheckpoint({2}, /*death=*/true) == four);
 }
 
 // A step whose gradient is no number counts for nobody; tried a few times, it ends the job.

@@ -421,6 +421,18 @@ TEST_F(ListenTest, APortInUse) {
   close(taken);
 }
 
+TEST_F(ListenTest, APortThatOthersReach) {
+  const std::string nowhere = folder_.path() + "/nowhere";
+  for (const char* address : {"0.0.0.0:0", "127.0.0.1:0"}) {
+    const CommandResult result = RunRubato(
+        {"server", "--job-dir", nowhere, "--master", "unix:/x", "--id", "0", "--listen", address},
+        folder_.path());
+    EXPECT_EQ(result.exit_code, 2);
+    const bool warned = result.err.find("whoever reaches this port") != std::string::npos;
+    EXPECT_EQ(warned, std::string(address) == "0.0.0.0:0") << result.err;
+  }
+}
+
 TEST_F(ListenTest, AnAddressThatIsNone) {
   for (const char* role : {"server", "master"}) {
     const CommandResult port = Run(role, "127.0.0.1:99999");

@@ -208,8 +208,7 @@ TEST(InitLabelTest, AStrangeLabelIsABadRow) {
   const CommandResult result =
       RunRubato({"init", "--data", "clicks.csv", "--label", "bought"}, folder.path());
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.err,
-              HasSubstr("label 'bought': 30 of 300 rows have none; data.bad_rows: skip"));
+  EXPECT_THAT(result.err, HasSubstr("label 'bought': 30 rows have none; data.bad_rows: skip"));
   EXPECT_THAT(ReadText(folder.path() + "/features.yaml"), HasSubstr("negative: [\"no\"]"));
   const CommandResult strict = RunRubato(
       {"train", "job.yaml", "--set", "data.bad_rows=fail", "--job-dir", folder.path() + "/strict"},
@@ -232,6 +231,45 @@ TEST(InitLabelTest, AStrangeLabelIsABadRow) {
   ASSERT_EQ(calm.exit_code, 0) << calm.err;
   EXPECT_THAT(calm.err, HasSubstr("warning: all labels are of one class, so there is no auc"));
   EXPECT_TRUE(nlohmann::json::parse(calm.out)["metrics"]["auc"].is_null()) << calm.out;
+}
+
+// A row that is broken off, far down in a table: it is told where it is, and the job runs.
+TEST(InitTellsTest, WhichRowsCannotBeRead) {
+  ScratchFolder folder;
+  const auto write = [&](const char* name, int rows, int broken) {
+    std::string table = "bought,user,town,note\n";
+    for (int i = 0; i < rows; ++i) {
+      absl::StrAppend(&table, i % 2, ",u", i % 9, ",", i % 4 == 0 ? "rome" : "oslo");
+      if (i < rows - broken) absl::StrAppend(&table, ",", std::string(200, 'x'), i % 3);
+      table += "\n";
+    }
+    folder.Write(name, table);
+  };
+  write("train.csv", 3000, 1);
+  write("test.csv", 2000, 2);
+  write("worse.csv", 2000, 21);
+  std::vector<std::string> init = {"init",         "--data",   "train.csv",
+                                   "--validation", "test.csv", "--json"};
+  const CommandResult result = RunRubato(init, folder.path());
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: --data: 1 of 3000 rows cannot be read, and "
+                                    "data.bad_rows: skip leaves such out; the first: "));
+  EXPECT_THAT(result.err, HasSubstr("train.csv:3001: has 3 columns, not 4\n"));
+  EXPECT_THAT(result.err, HasSubstr("test.csv:2000: has 3 columns, not 4\n"));
+  EXPECT_EQ(nlohmann::json::parse(result.out)["warnings"].size(), 2u) << result.out;
+  EXPECT_THAT(ReadText(folder.path() + "/job.yaml"),
+              HasSubstr("bad_rows: skip\n  bad_rows_max: 1006\n"));
+  TrainingJob training(folder.path(), {"job.yaml", "--set", "epochs=1"});
+  const CommandResult trained = training.Wait();
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(training.Summary()["bad_rows"], 3) << "one to train on, two to evaluate on";
+
+  init[4] = "worse.csv";
+  init.push_back("--force");
+  const CommandResult refused = RunRubato(init, folder.path());
+  EXPECT_EQ(refused.exit_code, 2) << refused.err;
+  EXPECT_THAT(refused.err, HasSubstr("--validation: 21 of 2000 rows cannot be read, more than one "
+                                     "in 100; the first: "));
 }
 
 // More values than are counted: which column does not keep to --min-count is said.
@@ -288,8 +326,11 @@ INSTANTIATE_TEST_SUITE_P(
                  {"--positive", "Yes"},
                  {"never is 'Yes'", "did you mean 'yes'?"}},
         BadTable{"ANameTwice", "y,age,age\n1,2,3\n0,2,3\n", {}, {"t.csv", "line 1", "'age' twice"}},
-        BadTable{"ANameMissing", ",y\n0,1\n1,0\n", {}, {"t.csv", "line 1", "column 1"}},
-        BadTable{"Semicolons", "y;t\n1;\"a;\nb\"\n0;c\n", {}, {"t.csv", "';' does", "python3"}},
+        BadTable{"ANameMissing", "y,,b\n1,2,3\n0,4,5\n", {}, {"t.csv", "line 1", "column 2"}},
+        BadTable{"Ragged",
+                 "y,t\n1,2\n0\n1,3\n0,2\n",
+                 {},
+                 {"t.csv", "line 3 has 1 columns, and most others have 2"}},
         BadTable{"NoSuchLabel", kGood, {"--label", "aeg"}, {"'aeg'", "did you mean 'age'?"}},
         BadTable{"NoSuchModel", kGood, {"--model", "deepfn"}, {"did you mean 'deepfm'?"}},
         BadTable{"NoSuchDatabase",

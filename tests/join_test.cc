@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <fstream>
 #include <optional>
 #include <string>
 
@@ -158,6 +159,61 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
 }
 
+// Two who train, and a third who is let in, and falls asleep before it has the model: a step takes
+// seconds by then, and no copy is used before the step after it.
+class TooLateTest : public testing::Test {
+ protected:
+  void Start(bool apart) {
+    folder_.Write("pace", "60000");  // Minutes for one alone: the others need time to start.
+    const std::string job = WritePacedDigitsJob(folder_, 320, "epochs: 10\n");
+    founder_.emplace(folder_, "founder", job, "", apart);
+    ASSERT_TRUE(founder_->Listens()) << founder_->err();
+    second_.emplace(folder_, "second", job, founder_->Address(), apart);
+    ASSERT_TRUE(second_->TrainsWith(2)) << second_->err();
+    folder_.Write("pace", "200000");
+    late_.emplace(folder_, "late", job, founder_->Address(), apart);
+    ASSERT_TRUE(late_->Says(": 3 workers, 2 with the model")) << late_->err();
+    late_->Send(SIGSTOP);
+  }
+
+  ScratchFolder folder_;
+  std::optional<Worker> founder_, second_, late_;
+};
+
+class TooLateToTrainTest : public TooLateTest, public testing::WithParamInterface<bool> {};
+
+// The others train to the end without it. When it wakes there is nobody left to copy from, but they
+// have left word: it ends as one whose work is done.
+TEST_P(TooLateToTrainTest, WhoMissesTheEndIsTold) {
+  if (GetParam() && !CanRunApart()) GTEST_SKIP() << "only root can make process namespaces";
+  ASSERT_NO_FATAL_FAILURE(Start(/*apart=*/GetParam()));
+  std::filesystem::remove(folder_.path() + "/pace");
+  const CommandResult first = founder_->Wait(), second = second_->Wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.out, second.out);
+  late_->Send(SIGCONT);
+  const CommandResult late = late_->Wait();
+  EXPECT_EQ(late.exit_code, 0) << late.err;
+  EXPECT_THAT(late.err, HasSubstr("training has ended: the others finished it before"));
+  EXPECT_EQ(late.out, "");
+}
+
+// The others are killed: nobody can tell it anything, and it does not wait for ever.
+TEST_F(TooLateTest, WhoIsLeftWithNothingSaysSo) {
+  ASSERT_NO_FATAL_FAILURE(Start(/*apart=*/false));
+  founder_->Send(SIGKILL);
+  second_->Send(SIGKILL);
+  founder_->Wait();
+  second_->Wait();
+  late_->Send(SIGCONT);
+  const CommandResult late = late_->Wait();
+  EXPECT_EQ(late.exit_code, 1) << late.err;
+  EXPECT_THAT(late.err, HasSubstr("all workers that this one could copy the model from are gone"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, TooLateToTrainTest, testing::Bool(),
+                         [](const auto& info) { return info.param ? "Several" : "One"; });
+
 // Two who train together, for much longer than a test lasts.
 class LeaveTest : public testing::Test {
  protected:
@@ -217,8 +273,9 @@ TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
   founder.Send(SIGKILL);
 }
 
-// Where a group has a secret, who does not know it finds nobody; who does is one of them.
-TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
+// Where a group has a secret, who does not know it is turned away and told; who does is one of
+// them.
+TEST(JoinTest, WhoDoesNotKnowTheSecretIsTurnedAway) {
   ScratchFolder folder;
   const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
   const std::string secret = folder.Write("secret", "between us\n");
@@ -244,8 +301,13 @@ TEST(JoinTest, WhoDoesNotKnowTheSecretFindsNobody) {
   Worker ignorant(folder, "ignorant", job, founder.Address());
   Worker friendly(folder, "friend", join(words("friend", secret)));
   EXPECT_TRUE(friendly.TrainsWith(2)) << friendly.err();
-  const std::string nobody = "nobody answers at " + founder.Address();
-  EXPECT_TRUE(stranger.Says(nobody) && ignorant.Says(nobody)) << stranger.err() << ignorant.err();
+  const std::string there = "the member at " + founder.Address();
+  const CommandResult refused = stranger.Wait(), told = ignorant.Wait();
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr(there + " does not speak TLS, or knows another secret: check "
+                                             "--secret-file and allreduce.encrypt"));
+  EXPECT_EQ(told.exit_code, 2);
+  EXPECT_THAT(told.err, HasSubstr(there + " encrypts and this one does not: check --secret-file"));
   EXPECT_FALSE(founder.Trained(3));
 }
 
@@ -277,6 +339,24 @@ TEST(JoinTest, AFullDiskIsNoReasonToStop) {
   EXPECT_THAT(full.err, HasSubstr("checkpoint 2/worker-0.ckpt: "));
   EXPECT_THAT(full.err, HasSubstr("the last checkpoint could not be written"));
   EXPECT_THAT(full.err, HasSubstr("File too large"));
+}
+
+// Without a master, too, a step that cannot be computed ends training, once it is clear that it
+// cannot; what was trained before it is kept.
+TEST(JoinTest, AStepThatFailsAgainAndAgain) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "shuffle: {tasks: false, buffer: 0}\n");
+  std::fstream labels(folder.path() + "/train-labels",
+                      std::ios::in | std::ios::out | std::ios::binary);
+  labels.seekp(8 + 200).put(static_cast<char>(77));
+  labels.close();
+  const CommandResult result =
+      RunRubato({"worker", "--job", job, "--job-dir", "made"}, folder.path());
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("step 7 failed 3 times; the first error: "));
+  EXPECT_THAT(result.err, HasSubstr("the label is 77"));
+  EXPECT_THAT(result.err, HasSubstr("go on with: rubato worker --resume made"));
+  EXPECT_TRUE(std::filesystem::exists(folder.path() + "/made/checkpoints/1/worker-0.ckpt"));
 }
 
 // A torn checkpoint is passed over for the one before it.

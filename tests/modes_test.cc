@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <csignal>
 #include <map>
 #include <string>
@@ -34,13 +35,13 @@ TEST(ModesTest, SyncGivesTheSameBitsWhoeverDies) {
   ScratchFolder folder;
   TrainingJob training(folder.path(),
                        {WriteCriteoJob(folder, 20000, absl::StrCat(kSync, "workers: {max: 3}\n"))});
-  int64_t step = 60;
+  int64_t step = 30;  // Of about 400: whoever looks may be late.
   for (const char* role : {"worker", "server", "master", "worker"}) {
-    ASSERT_TRUE(training.ReachStep(step)) << role;
+    ASSERT_TRUE(training.ReachStep(step)) << role << ": " << training.Wait().err;
     const auto victims = training.Alive(role);
     ASSERT_FALSE(victims.empty());
     ASSERT_EQ(kill(victims.front().pid, SIGKILL), 0);
-    step += 80;
+    step += 40;
   }
   const CommandResult result = training.Wait();
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -78,6 +79,87 @@ TEST(ModesTest, HybridLearns) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(training.Summary()["records_committed"], 40000);
   EXPECT_GT(training.Summary()["metrics"]["auc"], 0.74);
+}
+
+// What `rubato params` says of each server; empty unless all of them answer.
+std::vector<nlohmann::json> LookAtServers(const TrainingJob& training, const std::string& folder) {
+  const CommandResult shown = RunRubato({"params", training.job_dir(), "--json"}, folder);
+  if (shown.exit_code != 0) return {};
+  return nlohmann::json::parse(shown.out)["servers"];
+}
+
+int64_t Sum(const std::vector<nlohmann::json>& servers, const char* name) {
+  int64_t sum = 0;
+  for (const auto& server : servers) sum += server[name].get<int64_t>();
+  return sum;
+}
+
+// A worker that stands still for less than its lease has weights of long ago in hand: what it makes
+// of them is refused and computed again, and every record counts once.
+TEST(ModesTest, AsyncComputesAgainWhatIsTooFarBehind) {
+  ScratchFolder folder;
+  TrainingJob training(folder.path(),
+                       {WriteCriteoJob(folder, 20000,
+                                       "servers: 2\nworkers: {max: 2}\nepochs: 12\n"
+                                       "params: {staleness_max: 6}\nelastic: {lease: 2m}\n")});
+  ASSERT_TRUE(training.ReachStep(20));
+  int64_t refused = 0;
+  for (int strike = 0; strike < 3 && refused == 0 && training.running(); ++strike) {
+    ASSERT_TRUE(Eventually([&] { return training.Alive("worker").size() == 2; }));
+    const pid_t victim = training.Alive("worker").front().pid;
+    kill(victim, SIGSTOP);
+    const nlohmann::json shown = training.Show();
+    const bool went_on =
+        shown.is_object() && training.ReachStep(shown["steps"].get<int64_t>() + 40);
+    kill(victim, SIGCONT);
+    ASSERT_TRUE(went_on);
+    Eventually(
+        [&] {
+          refused = Sum(LookAtServers(training, folder.path()), "stale");
+          return refused > 0 || !training.running();
+        },
+        absl::Seconds(20));
+  }
+  EXPECT_GT(refused, 0);
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training.Summary()["records_committed"], 240000);
+  EXPECT_EQ(training.Summary()["workers"]["lost"], 0);
+  EXPECT_TRUE(training.Events("worker_evicted").empty());
+}
+
+// A server that `rubato scale` has added knows how far behind a push is, as the first one does.
+TEST(ModesTest, ServersThatCameLaterKnowHowFarBehindAPushIs) {
+  ScratchFolder folder;
+  TrainingJob training(
+      folder.path(),
+      {WriteCriteoJob(folder, 20000,
+                      "workers: {max: 2}\nepochs: 4000\nparams: {staleness: scale}\n")});
+  ASSERT_TRUE(training.ReachStep(20));
+  const CommandResult scaled = RunRubato({"scale", "job", "--servers", "3"}, folder.path());
+  ASSERT_EQ(scaled.exit_code, 0) << scaled.err;
+  EXPECT_TRUE(Eventually([&] {
+    const auto servers = LookAtServers(training, folder.path());
+    return servers.size() == 3 && std::all_of(servers.begin(), servers.end(), [](const auto& s) {
+             return s["staleness_mean"].template get<double>() > 0;
+           });
+  }));
+  kill(training.pid(), SIGINT);
+  training.Wait();
+}
+
+// Whoever finds it first, a server has counted it.
+TEST(ModesTest, WhatIsNotFiniteIsCountedWhereOneLooks) {
+  ScratchFolder folder;
+  TrainingJob training(
+      folder.path(),
+      {WriteCriteoJob(folder, 20000,
+                      "epochs: 4000\noptimizer: {name: sgd, learning_rate: 1e30}\n"
+                      "elastic: {not_finite_max: 1000000, task_failures_max: 1000000}\n")});
+  EXPECT_TRUE(
+      Eventually([&] { return Sum(LookAtServers(training, folder.path()), "not_finite") > 0; }));
+  kill(training.pid(), SIGINT);
+  training.Wait();
 }
 
 TEST(ModesTest, WhatDoesNotFitIsRefused) {

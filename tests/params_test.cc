@@ -62,11 +62,41 @@ TEST(ParamsTest, ShowsWhatServersHoldWhileItTrainsAndAfterwards) {
   EXPECT_THAT(watch.err, HasSubstr("nothing to watch"));
 }
 
+// A server that hangs is named, and nobody takes the rest for all.
+TEST(ParamsTest, ASilentServerIsNamedAndTheSumsSaySo) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 40000, "servers: 2\nworkers: {max: 1}\nepochs: 400\n");
+  TrainingJob training(folder.path(), {job});
+  ASSERT_TRUE(training.ReachStep(10));
+  pid_t pid = 0;
+  for (const auto& server : training.Alive("server")) {
+    if (server.id == 0) pid = server.pid;
+  }
+  ASSERT_GT(pid, 0);
+  kill(pid, SIGSTOP);
+  const CommandResult json = RunRubato({"params", training.job_dir(), "--json"}, folder.path());
+  kill(pid, SIGCONT);
+  EXPECT_EQ(json.exit_code, 1);
+  const auto report = nlohmann::json::parse(json.out);
+  EXPECT_TRUE(report["partial"]);
+  ASSERT_EQ(report["silent"].size(), 1u) << json.out;
+  EXPECT_EQ(report["silent"][0]["server"], 0);
+  EXPECT_EQ(report["servers"].size(), 1u);
+}
+
 TEST(ParamsTest, SaysWhatIsWrong) {
   ScratchFolder folder;
   const CommandResult nothing = RunRubato({"params", "nowhere"}, folder.path());
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("nowhere"));
+  for (const char* servers : {"0", "x", "1025"}) {
+    const CommandResult scale =
+        RunRubato({"scale", "nowhere", "--servers", servers}, folder.path());
+    EXPECT_EQ(scale.exit_code, 2);
+    EXPECT_THAT(scale.err, HasSubstr("--servers"));
+    EXPECT_LT(scale.err.size(), 300u) << scale.err;
+  }
   const std::string job = WriteCriteoJob(folder, 1000, "");
   const CommandResult address =
       RunRubato({"train", job, "--set", "params.metrics=here"}, folder.path());

@@ -3,6 +3,7 @@
 //
 //   params_life_bench --case 1 (checkpoint) | 2 (recovery) | 3 (servers) | 4 (log)
 //                     [--rows 1e6] [--dim 16] [--seconds 3]
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,8 +15,9 @@
 #include "bench/params/load.h"
 #include "bench/params/measure.h"
 #include "bench/params/server_process.h"
+#include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/inspect_server.h"
-#include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/adapters/posix/log_file.h"
 #include "rubato/base/status.h"
 #include "rubato/params/shard.h"
 
@@ -259,7 +261,14 @@ Json ReportServers(const Sizes& sizes) {
 
 // ---- the push log ----
 
-// Pushes to a shard in this process: CPU nanoseconds a key, with a log in a file and without one.
+void SyncFile(const std::string& path) {
+  const auto file = OpenFile(path, O_RDONLY);
+  RUBATO_CHECK_OK(file.status());
+  RUBATO_CHECK(fsync(file->get()) == 0);
+}
+
+// Pushes to a shard in this process: CPU nanoseconds a key without a log, with one in a new file,
+// and with one over an older segment, as after a checkpoint.
 Json ReportLog(const Sizes& sizes) {
   constexpr size_t kLogKeys = 10000, kPushes = 40, kRounds = 9;
   const JobFolder job;
@@ -290,23 +299,39 @@ Json ReportLog(const Sizes& sizes) {
     return ThreadCpu() - began;
   };
   for (uint64_t made = 0; made < 3 * sizes.rows; made += kLogKeys) push(nullptr);
-  std::vector<double> without, with;
-  for (size_t round = 0; round < kRounds; ++round) {
-    const auto file = RecordFile::Create(absl::StrCat(job.root(), "/log-", round));
+  const std::string folder = job.root();
+  std::vector<double> without, fresh, over;
+  std::string spare = folder + "/spare";
+  {
+    const auto file = LogFile::Create(spare, 0);
     RUBATO_CHECK_OK(file.status());
-    double plain = 0, logged = 0;
+    for (size_t i = 0; i < kPushes; ++i) push(file->get());
+  }
+  for (size_t round = 1; round <= kRounds; ++round) {
+    SyncFile(spare);
+    const auto number = static_cast<int64_t>(round);
+    const auto made = LogFile::Create(absl::StrCat(folder, "/new-", round), number);
+    const auto again = LogFile::Over(spare, absl::StrCat(folder, "/again-", round), number);
+    RUBATO_CHECK_OK(made.status());
+    RUBATO_CHECK_OK(again.status());
+    spare = absl::StrCat(folder, "/again-", round);
+    double seconds[3] = {};
     for (size_t i = 0; i < kPushes; ++i) {
-      plain += push(nullptr);
-      logged += push(file->get());
+      seconds[0] += push(nullptr);
+      seconds[1] += push(made->get());
+      seconds[2] += push(again->get());
     }
-    without.push_back(plain);
-    with.push_back(logged);
+    without.push_back(seconds[0]);
+    fresh.push_back(seconds[1]);
+    over.push_back(seconds[2]);
   }
   const double keys = kPushes * kLogKeys;
   Json json;
   json.Number("ns_per_key_without", Median(without) / keys * 1e9);
-  json.Number("ns_per_key_with", Median(with) / keys * 1e9);
-  json.Number("log_adds", Median(with) / Median(without) - 1).Number("log_adds_aim", 0.05);
+  json.Number("ns_per_key_new_file", Median(fresh) / keys * 1e9);
+  json.Number("ns_per_key_with", Median(over) / keys * 1e9);
+  json.Number("new_file_adds", Median(fresh) / Median(without) - 1);
+  json.Number("log_adds", Median(over) / Median(without) - 1).Number("log_adds_aim", 0.05);
   return json;
 }
 

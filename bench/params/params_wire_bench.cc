@@ -8,6 +8,9 @@
 #include "bench/params/load.h"
 #include "bench/params/measure.h"
 #include "bench/params/server_process.h"
+#include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/log_file.h"
+#include "rubato/base/status.h"
 #include "rubato/params/wire.h"
 
 namespace rubato::bench {
@@ -23,8 +26,9 @@ struct World {
   WireFormat wire = WireFormat::kFp32;
   int64_t threads = 2;
   double seconds = 1;
-  size_t keys = 0;  // Only requests of so many, unless 0.
-  int push = -1;    // Only pulls (0), or pushes (1).
+  size_t keys = 0;   // Only requests of so many, unless 0.
+  int push = -1;     // Only pulls (0), or pushes (1).
+  double spare = 0;  // Bytes of an older segment, over which the server writes its log.
 };
 
 struct Setting {
@@ -105,8 +109,21 @@ class Bench {
   std::vector<std::unique_ptr<Load>> loads_;
 };
 
+// As a checkpoint would have left it some time ago: on the disk, and still in the system's memory.
+void MakeSpare(const std::string& folder, double bytes) {
+  RUBATO_CHECK_OK(MakeDirectories(folder));
+  const auto file = LogFile::Create(folder + "/spare-000000.log", 0);
+  RUBATO_CHECK_OK(file.status());
+  const std::string some(1 << 20, 'x');
+  while (static_cast<double>((*file)->bytes()) < bytes) {
+    RUBATO_CHECK_OK((*file)->Append(RecordKind::kPush, some));
+  }
+  RUBATO_CHECK_OK((*file)->AppendSynced(RecordKind::kPush, some));
+}
+
 Json RunWorld(const World& world) {
   const JobFolder job;
+  if (world.spare > 0) MakeSpare(job.root() + "/server-0", world.spare);
   ServerProcess server({.root = job.root(), .tcp = world.tcp, .threads = world.threads});
   Json report;
   {
@@ -130,13 +147,15 @@ Json RunWorld(const World& world) {
 // One line of the report for every socket, format and size of a row, unless told which.
 int Main(int argc, char** argv) {
   if (const auto code = ServerProcess::Main(argc, argv)) return *code;
-  CheckFlags(argc, argv, {"rows", "dim", "seconds", "threads", "tcp", "bits", "keys", "push"});
+  CheckFlags(argc, argv,
+             {"rows", "dim", "seconds", "threads", "tcp", "bits", "keys", "push", "spare"});
   World world;
   world.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 4e6));
   world.seconds = Flag(argc, argv, "seconds", 1);
   world.threads = static_cast<int64_t>(Flag(argc, argv, "threads", 2));
   world.keys = static_cast<size_t>(Flag(argc, argv, "keys", 0));
   world.push = static_cast<int>(Flag(argc, argv, "push", -1));
+  world.spare = Flag(argc, argv, "spare", 0);
   const auto only_dim = static_cast<size_t>(Flag(argc, argv, "dim", 0));
   const double only_tcp = Flag(argc, argv, "tcp", -1);
   const double only_bits = Flag(argc, argv, "bits", 0);

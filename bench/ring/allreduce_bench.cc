@@ -22,13 +22,17 @@ double CopyGigabytesPerSecond() {
 }
 
 std::vector<Contender> Contenders(int64_t elements) {
-  const auto group = [&](const char* name, bool shared_memory, bool elastic) {
-    const GroupCase what{.shared_memory = shared_memory, .elastic = elastic, .elements = elements};
+  const auto group = [&](const char* name, bool shared_memory, bool elastic, bool encrypt = false) {
+    const GroupCase what{.shared_memory = shared_memory,
+                         .encrypt = encrypt,
+                         .elastic = elastic,
+                         .elements = elements};
     return Contender{name, [what](const Place& place) { return RunGroup(what, place); }};
   };
   std::vector<Contender> contenders = {
       group("rubato_shm", true, false), group("rubato_shm_step", true, true),
-      group("rubato_tcp", false, false), group("rubato_tcp_step", false, true)};
+      group("rubato_tcp", false, false), group("rubato_tcp_step", false, true),
+      group("rubato_tls", false, false, true)};
   contenders.push_back(
       {"socket_limit", [elements](const Place& place) { return RunSocketLimit(place, elements); }});
 #ifdef RUBATO_GLOO
@@ -72,6 +76,7 @@ void PrintCase(int size, int64_t bytes, double copy_gb_per_s,
   const double copies_us = static_cast<double>(bytes) * size / copy_gb_per_s / 1e3;
   ratio("copy_limit_over_shm", {copies_us, copies_us}, shm);
   ratio("socket_limit_over_tcp", limit, tcp);
+  ratio("tls_over_tcp", timings.at("rubato_tls"), tcp);  // What encryption costs.
   std::printf("}");
   std::fflush(stdout);
 }
@@ -96,43 +101,55 @@ int RunAllreduceBench(int size_only, int64_t bytes_only) {
   return 0;
 }
 
+namespace {
+
+// What votes and leases cost a step of `what`, in one line of JSON.
+void PrintSteadyCase(const char* sums, GroupCase what, int size, int rounds) {
+  const auto group = [&](const char* name, bool elastic, bool apart, bool together) {
+    what.elastic = elastic;
+    what.apart = apart;
+    what.together = together;
+    return Contender{name, [what](const Place& place) { return RunGroup(what, place); }};
+  };
+  const auto timings =
+      RunContest({group("elastic", true, false, false), group("plain", false, false, false),
+                  group("apart", true, true, false), group("together", false, false, true)},
+                 size, rounds, 50);
+  const auto us = [&](const char* name) { return timings.at(name).median; };
+  std::printf(
+      "  {\"processes\": %d, \"plane\": \"%s\", \"sums\": \"%s\", \"elastic_us\": %.1f, "
+      "\"plain_us\": %.1f, \"votes_apart_us\": %.1f, \"barrier_us\": %.1f, \"cost\": %.4f, "
+      "\"cost_of_best\": %.4f, \"cost_with_votes_apart\": %.4f, \"cost_of_a_barrier\": %.4f}",
+      size, what.shared_memory ? "shared memory" : "tcp", sums, us("elastic"), us("plain"),
+      us("apart"), us("together"), us("elastic") / us("plain") - 1,
+      timings.at("elastic").best / timings.at("plain").best - 1, us("apart") / us("plain") - 1,
+      us("together") / us("plain") - 1);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
 // What votes and leases cost a training step: the same steps with and without; with votes that
 // follow the reduction instead of riding in it (or, over TCP, in the next); and with a bare barrier
 // in their place, which is what waiting for each other costs processes that take turns on too few
-// cores.
+// cores. 16 bits and deterministic mode, whose counts are summed on their own, with fewer.
 int RunSteadyBench(int rounds) {
-  constexpr int64_t kComputeUs = 10000;
-  constexpr int64_t kElements = 256 << 10;
+  constexpr GroupCase kFloats{.elements = 256 << 10, .compute_us = 10000};
   std::printf(
       "{\"bench\": \"steady\", \"step\": \"10 ms of a device + allreduce of 1 MB\", "
       "\"cases\": [\n");
   bool first = true;
   for (int size : {2, 4, 8}) {
     for (const bool shared_memory : {true, false}) {
-      const auto group = [&](const char* name, bool elastic, bool apart, bool together) {
-        const GroupCase what{.shared_memory = shared_memory,
-                             .elastic = elastic,
-                             .apart = apart,
-                             .together = together,
-                             .elements = kElements,
-                             .compute_us = kComputeUs};
-        return Contender{name, [what](const Place& place) { return RunGroup(what, place); }};
-      };
-      const auto timings =
-          RunContest({group("elastic", true, false, false), group("plain", false, false, false),
-                      group("apart", true, true, false), group("together", false, false, true)},
-                     size, rounds, 50);
-      const auto us = [&](const char* name) { return timings.at(name).median; };
-      if (!std::exchange(first, false)) std::printf(",\n");
-      std::printf(
-          "  {\"processes\": %d, \"plane\": \"%s\", \"elastic_us\": %.1f, \"plain_us\": %.1f, "
-          "\"votes_apart_us\": %.1f, \"barrier_us\": %.1f, \"cost\": %.4f, "
-          "\"cost_of_best\": %.4f, \"cost_with_votes_apart\": %.4f, \"cost_of_a_barrier\": %.4f}",
-          size, shared_memory ? "shared memory" : "tcp", us("elastic"), us("plain"), us("apart"),
-          us("together"), us("elastic") / us("plain") - 1,
-          timings.at("elastic").best / timings.at("plain").best - 1, us("apart") / us("plain") - 1,
-          us("together") / us("plain") - 1);
-      std::fflush(stdout);
+      for (const char* const sums : {"fp32", "bf16", "deterministic"}) {
+        GroupCase what = kFloats;
+        what.shared_memory = shared_memory;
+        what.canonical = std::strcmp(sums, "deterministic") == 0;
+        if (std::strcmp(sums, "bf16") == 0) what.wire = WireFormat::kBf16;
+        if (size == 8 && (what.canonical || what.wire == WireFormat::kBf16)) continue;
+        if (!std::exchange(first, false)) std::printf(",\n");
+        PrintSteadyCase(sums, what, size, rounds);
+      }
     }
   }
   std::printf("\n]}\n");

@@ -43,8 +43,10 @@ std::vector<double> RunOnce(const Contender& contender, int size, int runs) {
 absl::StatusOr<std::unique_ptr<ElasticGroup>> OpenGroup(const GroupCase& what, const Place& place) {
   GroupOptions options;
   options.shared_memory = what.shared_memory;
+  if (what.encrypt) options.secret = "known to all processes of the benchmark";
   options.early_apply = what.elastic && !what.apart;  // As a job would.
   options.microbatches = what.microbatches > 0 ? what.microbatches : place.size;
+  options.wire = what.wire;
   // The longest leases there are cost a packet a second.
   options.network = what.elastic ? GroupNetwork::kLoopback : GroupNetwork::kWan;
   if (place.rank > 0) {
@@ -58,6 +60,25 @@ absl::StatusOr<std::unique_ptr<ElasticGroup>> OpenGroup(const GroupCase& what, c
     place.board->ready = 1;
   }
   return group;
+}
+
+// As a job of 16 bits or in deterministic mode takes it: first the gradients, then the counts, as
+// they are.
+bool TakeExactStep(const GroupCase& what, ElasticGroup& group, const StepPlan& plan,
+                   std::vector<float>& values) {
+  if (what.compute_us > 0) usleep(what.compute_us);
+  absl::Status summed;
+  if (what.canonical) {
+    CanonicalSum mine(plan.size, plan.quota.begin);  // A microbatch for each process.
+    for (int i = 0; i < plan.quota.size(); ++i) mine.Add(values);
+    summed = group.AllreduceCanonical(mine, absl::MakeSpan(values));
+  } else {
+    summed = group.Allreduce(absl::MakeSpan(values));
+  }
+  std::vector<float> counts(8, 1.0f);
+  const absl::Span<float> last = absl::MakeSpan(counts);
+  const bool carries = what.elastic && !what.apart;
+  return summed.ok() && (carries ? group.AllreduceLastExactly(last) : group.Allreduce(last)).ok();
 }
 
 bool TakeStep(const GroupCase& what, ElasticGroup& group, std::vector<float>& values) {
@@ -122,8 +143,15 @@ std::vector<double> RunGroup(const GroupCase& what, const Place& place) {
   std::vector<double> micros;
   for (int i = 0; i < place.runs + 2; ++i) {
     const int64_t begin = NowNanos();
-    if (what.elastic && i > 0 && !group->BeginStep().ok()) return {};
-    if (!TakeStep(what, *group, values)) return {};
+    if (what.elastic && i > 0) {
+      const absl::StatusOr<StepPlan> begun = group->BeginStep();
+      if (!begun.ok()) return {};
+      plan = *begun;
+    }
+    const bool exact = what.canonical || what.wire != WireFormat::kFp32;
+    if (!(exact ? TakeExactStep(what, *group, plan, values) : TakeStep(what, *group, values))) {
+      return {};
+    }
     if (what.elastic && !group->Commit().ok()) return {};
     if (what.together && !group->Barrier().ok()) return {};
     if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);

@@ -41,6 +41,7 @@ std::map<std::string, Timing> RunContest(const std::vector<Contender>& contender
 // How a group takes its steps.
 struct GroupCase {
   bool shared_memory = true;
+  bool encrypt = false;    // With a secret, as every job has one.
   bool elastic = false;    // Every step begins and is voted for; there are leases.
   bool apart = false;      // The votes do not ride in the last reduction, but follow it.
   bool together = false;   // Without that, but nobody goes on before all have the sum.
@@ -49,6 +50,8 @@ struct GroupCase {
   int64_t compute_us = 0;  // A device is busy so long, piece by piece, and the processor is not.
   bool overlap = false;    // A piece is summed while the device computes the next.
   int microbatches = 0;    // Of a step, in all; 0: one for each process.
+  WireFormat wire = WireFormat::kFp32;
+  bool canonical = false;  // Deterministic mode; with 16 bits, too, counts are summed on their own.
 };
 // Joins the others, and returns when all are there and hold the (empty) state, with a step begun;
 // null if that fails.

@@ -24,11 +24,33 @@ std::string Printable(const std::string& text) {
   return IsUtf8(text) ? text : absl::CHexEscape(text);
 }
 
+// The first `columns` of a text as a terminal counts them, about: letters of two and more bytes
+// take one each, and what was cut is no letter cut in two.
+std::string Beginning(const std::string& text, size_t columns) {
+  size_t end = 0;
+  for (; end < text.size(); ++end) {
+    const bool begins_letter = (static_cast<unsigned char>(text[end]) & 0xc0) != 0x80;
+    if (begins_letter && columns-- == 0) break;
+  }
+  return text.substr(0, end);
+}
+
+size_t WidthOf(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](const char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
+}
+
+// On one line: a tab in a value is shown, and letters of all languages stay as they are.
+std::string OneLine(const std::string& text) {
+  return IsUtf8(text) ? absl::Utf8SafeCHexEscape(text) : absl::CHexEscape(text);
+}
+
 std::string TopTexts(const ColumnStats& stats) {
   std::vector<std::string> shown;
   for (const CommonTexts::Item& item : stats.common().Items()) {
     if (shown.size() == kTopShown) break;
-    shown.push_back(absl::StrFormat("%s %.0f%%", absl::CHexEscape(item.text.substr(0, 20)),
+    shown.push_back(absl::StrFormat("%s %.0f%%", OneLine(Beginning(item.text, 20)),
                                     100 * Share(item.count, stats.present())));
   }
   return absl::StrJoin(shown, ", ");
@@ -63,7 +85,7 @@ std::string ShortNumber(double value) { return absl::StrFormat("%.6g", value); }
 std::string AnalysisTable(const Analysis& analysis) {
   size_t width = 6;
   for (const std::string& column : analysis.columns) {
-    width = std::max(width, std::min<size_t>(24, column.size()));
+    width = std::max(width, std::min<size_t>(24, WidthOf(column)));
   }
   const int name_width = static_cast<int>(width);
   std::string out =
@@ -72,14 +94,15 @@ std::string AnalysisTable(const Analysis& analysis) {
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     const bool is_exact = stats.common().error() == 0;
-    absl::StrAppendFormat(&out, "%-*s  %-7s %7.1f%% %1s%9s  %s\n", name_width,
-                          analysis.columns[i].substr(0, width), KindOf(stats),
+    const std::string name = Beginning(Printable(analysis.columns[i]), width);
+    absl::StrAppendFormat(&out, "%s%s  %-7s %7.1f%% %1s%9s  %s\n", name,
+                          std::string(width - WidthOf(name), ' '), KindOf(stats),
                           100 * Share(stats.missing(), stats.cells()), is_exact ? "" : "~",
                           ShortCount(static_cast<double>(stats.distinct())), Spread(stats));
   }
   absl::StrAppendFormat(&out, "%d rows", analysis.rows);
   if (analysis.bad_rows > 0) {
-    absl::StrAppendFormat(&out, "; %d more cannot be read, the first one %s", analysis.bad_rows,
+    absl::StrAppendFormat(&out, "; %d more cannot be read, the first: %s", analysis.bad_rows,
                           analysis.first_bad);
   }
   return out + "\n";
@@ -133,6 +156,40 @@ std::string ProposalText(const ProposalNotes& notes) {
                     absl::StrJoin(columns, ", "), ": more than ", ColumnStats::kCommonTexts,
                     " different values; ", InsteadOf(kept, notes.min_count, error), "\n");
   }
+  for (const StrangeColumn& strange : notes.strange) {
+    std::vector<std::string> texts;
+    for (const std::string& text : strange.texts) texts.push_back(OneLine(Beginning(text, 40)));
+    absl::StrAppend(&out, Printable(strange.column), ": of its numbers ", strange.count,
+                    strange.count == 1 ? " is none and counts" : " are none and count",
+                    " as missing (malformed: missing): '", absl::StrJoin(texts, "', '"),
+                    static_cast<int64_t>(texts.size()) < strange.count ? "', ...\n" : "'\n");
+  }
+  for (const GarbledColumn& garbled : notes.garbled) {
+    absl::StrAppend(&out, Printable(garbled.column), ": is not all UTF-8, as '",
+                    OneLine(garbled.text), "'; ",
+                    garbled.is_hashed ? "every value has an id by its hash"
+                                      : "such values are taken for rare ones",
+                    "; iconv -f latin1 -t utf8 or the like makes words of them\n");
+  }
+  for (const CommaColumn& commas : notes.commas) {
+    absl::StrAppend(&out, "warning: ", Printable(commas.column), ": numbers with a comma, as '",
+                    OneLine(commas.text),
+                    "', are read as names; write them with a point, or without the comma where it "
+                    "parts thousands\n");
+  }
+  for (const UnscaledColumn& unscaled : notes.unscaled) {
+    absl::StrAppend(&out, "warning: ", Printable(unscaled.column), ": entry ",
+                    OneLine(unscaled.entry), " has values up to ", ShortNumber(unscaled.value),
+                    ", and trains badly beside others near 1: divide the values of each such entry "
+                    "by the largest (svm-scale does), or give the data as a table, whose numbers "
+                    "are scaled by init\n");
+  }
+  if (!notes.quantities.empty()) {
+    std::vector<std::string> columns;
+    for (const std::string& column : notes.quantities) columns.push_back(Printable(column));
+    absl::StrAppend(&out, "integers taken for quantities only: ", absl::StrJoin(columns, ", "),
+                    "; one that names things wants a name like item_id, or transform: hash\n");
+  }
   if (notes.unused.empty()) return out;
   const auto format = [](std::string* text, const UnusedColumn& unused) {
     absl::StrAppend(text, Printable(unused.column), " (", unused.why, ")");
@@ -148,9 +205,41 @@ nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const Proposal
                                  {"features", features.features.size()},
                                  {"min_count", notes.min_count},
                                  {"min_count_not_kept", nlohmann::ordered_json::array()},
-                                 {"left_out", nlohmann::ordered_json::array()}};
+                                 {"left_out", nlohmann::ordered_json::array()},
+                                 {"not_numbers", nlohmann::ordered_json::array()},
+                                 {"not_utf8", nlohmann::ordered_json::array()},
+                                 {"not_scaled", nlohmann::ordered_json::array()},
+                                 {"with_comma", nlohmann::ordered_json::array()},
+                                 {"quantities", nlohmann::ordered_json::array()}};
+  for (const CommaColumn& commas : notes.commas) {
+    json["with_comma"].push_back(
+        {{"column", Printable(commas.column)}, {"text", Printable(commas.text)}});
+  }
+  for (const std::string& column : notes.quantities) {
+    json["quantities"].push_back(Printable(column));
+  }
+  for (const UnscaledColumn& unscaled : notes.unscaled) {
+    json["not_scaled"].push_back({{"column", Printable(unscaled.column)},
+                                  {"entry", Printable(unscaled.entry)},
+                                  {"value", unscaled.value}});
+  }
+  for (const StrangeColumn& strange : notes.strange) {
+    nlohmann::ordered_json texts = nlohmann::ordered_json::array();
+    for (const std::string& text : strange.texts) texts.push_back(Printable(text));
+    json["not_numbers"].push_back(
+        {{"column", Printable(strange.column)}, {"count", strange.count}, {"texts", texts}});
+  }
+  for (const GarbledColumn& garbled : notes.garbled) {
+    json["not_utf8"].push_back({{"column", Printable(garbled.column)},
+                                {"text", Printable(garbled.text)},
+                                {"hashed", garbled.is_hashed}});
+  }
   for (const UnusedColumn& unused : notes.unused) {
     json["left_out"].push_back({{"column", Printable(unused.column)}, {"why", unused.why}});
+  }
+  if (features.positive.empty()) {  // A number, which is 0 or 1.
+    json["positive"].push_back("1");
+    json["negative"].push_back("0");
   }
   for (const std::string& text : features.positive) json["positive"].push_back(Printable(text));
   for (const std::string& text : features.negative) json["negative"].push_back(Printable(text));

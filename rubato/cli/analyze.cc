@@ -11,6 +11,7 @@
 #include "rubato/cli/analysis_report.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
+#include "rubato/features/propose_label.h"
 #include "rubato/roles/analyze_data.h"
 
 namespace rubato {
@@ -42,7 +43,7 @@ absl::Status WriteFeatures(const AnalyzeFlags& flags, const JobSpec& spec, const
   RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features,
                           ProposeFeatures(analysis, LabelOfJob(flags, spec, analysis),
                                           {.min_count = flags.min_count}, &notes));
-  console.err << ProposalText(notes);
+  console.err << ProposalText(notes) << LabelText(features) << "\n";
   (*json)["proposed"] = ProposalJson(features, notes);
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(flags.features, FormatFeaturesText(features)));
   console.err << "wrote " << flags.features << ": use it with features: " << flags.features

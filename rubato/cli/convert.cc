@@ -95,9 +95,10 @@ void AddConvert(Cli& cli) {
   command->add_option("--format", flags->format, "The format of --data, if it is not found right.");
   command->add_option("--out", flags->options.out, "The file to write; .gz makes it gzip.")
       ->required();
-  command->add_option("--to", flags->options.to,
-                      "criteo, csv, tsv, libfm, libsvm, libffm or recordio; by default as --out "
-                      "is called: .csv, .rec, ...");
+  command->add_option(
+      "--to", flags->options.to,
+      "criteo, csv, tsv, ssv, psv, libfm, libsvm, libffm or recordio; by default as --out "
+      "is called: .csv, .rec, ...");
   command->add_option("--label", flags->options.label,
                       "The label's column, where it must come first; by default the first.");
   command->add_option("--numeric", flags->options.numeric,

@@ -122,6 +122,11 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
     console.err << "went on after " << result.resumed_from << " records\n";
   }
   console.err << "wrote " << result.records << " scores to " << flags.predict.out << "\n";
+  if (result.bad_rows > 0) {
+    console.err << "warning: " << result.bad_rows
+                << " rows could not be read and have the score nan; the first: " << result.first_bad
+                << "\n";
+  }
   if (flags.json) {
     console.out << JsonText(nlohmann::ordered_json{
                        {"out", flags.predict.out},
@@ -143,8 +148,8 @@ void AddCommon(CLI::App* command, EvaluateFlags& flags) {
       ->add_option("--format", flags.format,
                    "How the data is read, if neither it nor its name says so; default as in\n"
                    "training.")
-      ->check(CLI::IsMember(
-          {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "recordio", "sql"}));
+      ->check(CLI::IsMember({"criteo", "csv", "tsv", "ssv", "psv", "libfm", "libsvm", "libffm",
+                             "idx", "recordio", "sql"}));
   command->add_flag("--torchscript", flags.torchscript,
                     "Of an export: score by its model.pt, not by the model's code.");
   command->add_flag("--json", flags.json, "Print the result as one JSON object.");

@@ -14,9 +14,11 @@
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/analysis_report.h"
+#include "rubato/cli/check_validation.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/recipe.h"
 #include "rubato/cli/recognise.h"
+#include "rubato/features/propose_label.h"
 
 namespace rubato {
 namespace fs = std::filesystem;
@@ -69,12 +71,15 @@ std::string JobText(const JobSpec& spec) {
     absl::StrAppend(&text, "max_inflight: ", spec.max_inflight, "\n");
   }
   if (data.validation.empty()) return text;
-  absl::StrAppend(&text,
-                  "# At each evaluation without gain the rate falls; at the second in a row ",
-                  "training stops. The best version is the model.\n",
-                  "evaluate: {every_steps: ", spec.evaluate.every_steps,
-                  ", lower_rate: ", spec.evaluate.lower_rate,
-                  ", stop_after_stalls: ", spec.evaluate.stop_after_stalls, ", keep_best: true}\n");
+  absl::StrAppend(
+      &text,
+      "# An evaluation brings no gain if neither the AUC is the highest so far nor the loss the ",
+      "lowest.\n# Then the rate falls, and at the second in a row training stops; the first of a ",
+      "job are forgiven.\n# The version of the highest AUC is the model.\n",
+      "evaluate: {every_steps: ", spec.evaluate.every_steps,
+      ", lower_rate: ", spec.evaluate.lower_rate,
+      ", stop_after_stalls: ", spec.evaluate.stop_after_stalls,
+      ", forgive_stalls: ", spec.evaluate.forgive_stalls, ", keep_best: true}\n");
   return text;
 }
 
@@ -89,10 +94,89 @@ std::string NameFor(const std::string& path) {
   return name.empty() ? "job" : name;
 }
 
+// Prints what may cost the user something, and keeps it for --json.
+class Warnings {
+ public:
+  explicit Warnings(Console& console) : console_(console) {}
+  void Say(const std::string& text) {
+    if (text.empty()) return;
+    said_.push_back(text);
+    console_.err << "warning: " << text << "\n";
+  }
+  const std::vector<std::string>& said() const { return said_; }
+
+ private:
+  Console& console_;
+  std::vector<std::string> said_;
+};
+
+// Without figures nobody knows what a model is worth, nor when it is at its best.
+std::string NoValidation(int64_t epochs) {
+  return absl::StrCat("no --validation: training makes ", epochs, epochs == 1 ? " pass" : " passes",
+                      " and says nothing of how good it is; hold back a tenth of the rows in a "
+                      "file of its own (the "
+                      "newest, where time matters), and it stops at its best");
+}
+
 // Training would stop at rows without a label.
 int64_t RowsWithout(const Analysis& analysis, const std::string& label) {
   const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
   return analysis.stats[static_cast<size_t>(found - analysis.columns.begin())].missing();
+}
+
+absl::StatusOr<FeaturesSpec> Propose(const InitFlags& flags, const Analysis& analysis,
+                                     ProposalNotes* notes, Console& console) {
+  const std::string label = flags.label.empty() ? LabelOf(analysis) : flags.label;
+  absl::StatusOr<FeaturesSpec> features = ProposeFeatures(
+      analysis, label, {.min_count = flags.min_count, .positive = flags.positive}, notes);
+  if (!features.ok() && flags.label.empty()) {
+    return Annotate(features.status(),
+                    "--label names no column, and none is called label, click, "
+                    "clicked or target");
+  }
+  RUBATO_RETURN_IF_ERROR(features.status());
+  if (flags.label.empty()) console.err << "label: '" << label << "'; --label names another\n";
+  console.err << ProposalText(*notes) << LabelText(*features) << "; --positive says otherwise\n";
+  return features;
+}
+
+// Rows that training leaves out.
+struct LeftOut {
+  int64_t unlabelled = 0, unread = 0;
+};
+
+// INVALID_ARGUMENT if so many rows of the `flag`'s data cannot be read that it is hardly the table
+// that it was taken for.
+absl::Status CheckUnread(const Analysis& analysis, absl::string_view flag, Warnings* warnings) {
+  constexpr int64_t kMany = 100;  // One row in so many.
+  if (analysis.bad_rows == 0) return absl::OkStatus();
+  const int64_t all = analysis.rows + analysis.bad_rows;
+  if (kMany * analysis.bad_rows > all) {
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": ", analysis.bad_rows, " of ", all,
+                                                   " rows cannot be read, more than one in ", kMany,
+                                                   "; the first: ", analysis.first_bad));
+  }
+  warnings->Say(absl::StrCat(flag, ": ", analysis.bad_rows, " of ", all,
+                             " rows cannot be read, and data.bad_rows: skip leaves such out; ",
+                             "the first: ", analysis.first_bad));
+  return absl::OkStatus();
+}
+
+// Looks at the validation data, if there is some. The rows of both that cannot be used.
+absl::StatusOr<LeftOut> LookAtValidation(const DataSpec& data, const Analysis& analysis,
+                                         FeaturesSpec* features, Warnings* warnings,
+                                         Console& console) {
+  LeftOut rows = {RowsWithout(analysis, features->label), analysis.bad_rows};
+  RUBATO_RETURN_IF_ERROR(CheckUnread(analysis, "--data", warnings));
+  if (data.validation.empty()) return rows;
+  RUBATO_ASSIGN_OR_RETURN(const Analysis held_out, AnalyzeFiles(data, data.validation, console));
+  std::vector<std::string> said;
+  RUBATO_RETURN_IF_ERROR(CheckValidation(analysis, held_out, features, &said));
+  RUBATO_RETURN_IF_ERROR(CheckUnread(held_out, "--validation", warnings));
+  for (const std::string& text : said) warnings->Say(text);
+  rows.unlabelled += RowsWithout(held_out, features->label);
+  rows.unread += held_out.bad_rows;
+  return rows;
 }
 
 absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
@@ -109,38 +193,32 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   RUBATO_ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeFiles(data, data.train, console));
   console.err << AnalysisTable(analysis);
-  const std::string label = flags.label.empty() ? LabelOf(analysis) : flags.label;
   ProposalNotes notes;
-  absl::StatusOr<FeaturesSpec> features = ProposeFeatures(
-      analysis, label, {.min_count = flags.min_count, .positive = flags.positive}, &notes);
-  if (!features.ok() && flags.label.empty()) {
-    return Annotate(features.status(),
-                    "--label names no column, and none is called label, click, "
-                    "clicked or target");
-  }
-  RUBATO_RETURN_IF_ERROR(features.status());
-  if (flags.label.empty()) console.err << "label: '" << label << "'; --label names another\n";
-  console.err << ProposalText(notes);
-  if (features->positive.size() > 1) {
-    console.err << "label '" << label << "': " << absl::StrJoin(features->positive, ", ")
-                << " count as a yes, the others as a no; features.yaml says so\n";
-  }
+  RUBATO_ASSIGN_OR_RETURN(FeaturesSpec features, Propose(flags, analysis, &notes, console));
+  Warnings warnings(console);
+  RUBATO_ASSIGN_OR_RETURN(const LeftOut left_out,
+                          LookAtValidation(data, analysis, &features, &warnings, console));
+  warnings.Say(OneFieldText(flags.model, features));
 
   JobSpec spec;
   spec.name = NameFor(flags.data[0]);
   spec.model = flags.model;
   spec.data = data;
-  if (const int64_t unlabelled = RowsWithout(analysis, label); unlabelled > 0) {
+  if (left_out.unlabelled + left_out.unread > 0) {
     spec.data.bad_rows = "skip";
-    spec.data.bad_rows_max += 2 * unlabelled;  // The validation files have some, too.
-    console.err << "label '" << label << "': " << unlabelled << " of " << analysis.rows
+    // Other data to evaluate has some, too.
+    spec.data.bad_rows_max += 2 * (left_out.unlabelled + left_out.unread);
+  }
+  if (left_out.unlabelled > 0) {
+    console.err << "label '" << features.label << "': " << left_out.unlabelled
                 << " rows have none; data.bad_rows: skip leaves them out\n";
   }
-  ChooseRecipe(analysis.rows, &spec);
+  ChooseRecipe(RecipeInputOf(analysis.rows, features), &spec);
+  if (data.validation.empty()) warnings.Say(NoValidation(spec.epochs));
   const std::string text = JobText(spec);
   RUBATO_RETURN_IF_ERROR(MakeDirectories(flags.out));
   RUBATO_RETURN_IF_ERROR(ParseJobText(text, job_path).status());
-  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(features_path, FormatFeaturesText(*features)));
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(features_path, FormatFeaturesText(features)));
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(job_path, text));
   console.err << "wrote " << features_path << " and " << job_path << "; now: rubato train "
               << job_path << "\n";
@@ -148,7 +226,8 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
     nlohmann::ordered_json json = {{"job", job_path},       {"features_file", features_path},
                                    {"model", spec.model},   {"format", data.format},
                                    {"rows", analysis.rows}, {"bad_rows", analysis.bad_rows}};
-    json["proposed"] = ProposalJson(*features, notes);
+    json["warnings"] = warnings.said();
+    json["proposed"] = ProposalJson(features, notes);
     console.out << JsonText(json) << "\n";
   }
   return kExitDone;

@@ -1,6 +1,7 @@
 // rubato params JOBDIR: what a job's parameter servers hold and how busy they are.
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -19,7 +20,7 @@
 namespace rubato {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(5);
+constexpr absl::Duration kPatience = absl::Seconds(2);
 constexpr absl::Duration kBetween = absl::Milliseconds(500);  // Two looks give the rates.
 constexpr absl::Duration kWatch = absl::Seconds(2);
 
@@ -30,25 +31,45 @@ struct ParamsFlags {
   bool watch = false;
 };
 
-// One look at every server that runs. A server that is being started again is left out.
-absl::StatusOr<std::vector<ServerInspection>> Look(const ParamsFlags& flags) {
+struct Seen {
+  std::vector<ServerInspection> servers;
+  std::vector<SilentServer> silent;
+};
+
+// One look at every server, all at once.
+absl::StatusOr<Seen> Look(const ParamsFlags& flags) {
   RUBATO_ASSIGN_OR_RETURN(
       const Snapshot snapshot,
       AskMaster<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
-  std::vector<ServerInspection> servers;
-  absl::Status status = absl::UnavailableError(
-      absl::StrCat(flags.job_dir, ": none of its servers is up; try again in a moment"));
+  Seen seen;
+  std::set<int64_t> known;
+  std::vector<int64_t> ids;
+  std::vector<std::string> addresses;
   for (const ProcessStatus& process : snapshot.processes) {
-    if (process.role != Role::kServer || process.address.empty()) continue;
-    absl::StatusOr<ServerInspection> server = InspectServer(process.address, kPatience);
-    if (server.ok()) {
-      servers.push_back(*std::move(server));
-    } else {
-      status = server.status();
+    // Earlier lives of a server come after this one.
+    if (process.role != Role::kServer || !known.insert(process.id).second) continue;
+    if (process.state == "running" && !process.address.empty()) {
+      ids.push_back(process.id);
+      addresses.push_back(process.address);
+    } else if (process.state != "exited") {
+      seen.silent.push_back({process.id, absl::StrCat("is ", process.state)});
     }
   }
-  if (servers.empty()) return status;
-  return servers;
+  const auto answers = InspectServers(addresses, kPatience);
+  for (size_t i = 0; i < answers.size(); ++i) {
+    if (answers[i].ok()) {
+      seen.servers.push_back(*answers[i]);
+    } else {
+      seen.silent.push_back({ids[i], std::string(answers[i].status().message())});
+    }
+  }
+  if (!seen.servers.empty()) return seen;
+  std::string why;
+  for (const SilentServer& server : seen.silent) {
+    absl::StrAppend(&why, "; server ", server.server, ": ", server.why);
+  }
+  return absl::UnavailableError(
+      absl::StrCat(flags.job_dir, ": none of its servers answers; try again in a moment", why));
 }
 
 void Print(const ParamsReport& report, const ParamsFlags& flags, Console& console) {
@@ -77,15 +98,18 @@ absl::StatusOr<int> RunParams(const ParamsFlags& flags, Console& console) {
     return kExitDone;
   }
   if (flags.watch) CatchStopSignals();
-  RUBATO_ASSIGN_OR_RETURN(report.before, Look(flags));
+  RUBATO_ASSIGN_OR_RETURN(Seen seen, Look(flags));
+  report.before = std::move(seen.servers);
   absl::Time next = absl::Now() + kBetween;
   do {
     while (absl::Now() < next && StopSignals() == 0) absl::SleepFor(absl::Milliseconds(20));
-    absl::StatusOr<std::vector<ServerInspection>> servers = Look(flags);
-    if (!servers.ok() && flags.watch && !directory.Locked()) break;  // It is over.
-    RUBATO_RETURN_IF_ERROR(servers.status());
-    report.servers = *std::move(servers);
+    absl::StatusOr<Seen> now = Look(flags);
+    if (!now.ok() && flags.watch && !directory.Locked()) break;  // It is over.
+    RUBATO_RETURN_IF_ERROR(now.status());
+    report.servers = std::move(now->servers);
+    report.silent = std::move(now->silent);
     Print(report, flags, console);
+    if (!flags.watch && report.partial()) return kExitFailed;
     report.before = std::move(report.servers);
     next = absl::Now() + kWatch;
   } while (flags.watch && StopSignals() == 0 && directory.Locked());
@@ -97,11 +121,13 @@ absl::StatusOr<int> RunParams(const ParamsFlags& flags, Console& console) {
 void AddParams(Cli& cli) {
   auto flags = std::make_shared<ParamsFlags>();
   Console& console = cli.console();
-  CLI::App* command =
-      cli.Command("params", "Show what a job's parameter servers hold and how busy they are.",
-                  "  rubato params rubato-jobs/ctr-1\n"
-                  "  rubato params rubato-jobs/ctr-1 --json --top 3\n",
-                  [flags, &console] { return RunParams(*flags, console); });
+  CLI::App* command = cli.Command(
+      "params", "Show what a job's parameter servers hold and how busy they are.",
+      "  rubato params rubato-jobs/ctr-1\n"
+      "  rubato params rubato-jobs/ctr-1 --json --top 3\n\n"
+      "Exit code 1 if a server that holds something does not answer: the sums are then\n"
+      "without it, and say so.\n",
+      [flags, &console] { return RunParams(*flags, console); });
   command->add_option("job_dir", flags->job_dir, "The job directory.")->required();
   command->add_option("--top", flags->top, "How many of the hottest ids; default 10.")
       ->check(CLI::Range(0, 1000));

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "rubato/params/partition.h"
 
 namespace rubato {
 namespace {
@@ -83,8 +84,19 @@ std::string Columns(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
+bool ParamsReport::partial() const {
+  int64_t partitions = 0;
+  for (const ServerInspection& s : servers) partitions += s.partitions;
+  return !silent.empty() && partitions < kPartitions;
+}
+
 Json ParamsJson(const ParamsReport& report, size_t top) {
-  Json json = {{"job", report.job}, {"live", report.checkpoint == 0}};
+  Json json = {
+      {"job", report.job}, {"live", report.checkpoint == 0}, {"partial", report.partial()}};
+  json["silent"] = Json::array();
+  for (const SilentServer& s : report.silent) {
+    json["silent"].push_back({{"server", s.server}, {"why", s.why}});
+  }
   if (report.checkpoint != 0) json["checkpoint"] = report.checkpoint;
   const std::vector<TableInspection> tables = Tables(report);
   json["tables"] = Json::array();
@@ -118,6 +130,7 @@ Json ParamsJson(const ParamsReport& report, size_t top) {
          {"rows_pushed_s", rates.rows_pushed},
          {"staleness_mean", Ratio(s.staleness_sum, s.stale_pushes)},
          {"staleness_max", s.staleness_max},
+         {"stale", s.refused_stale},
          {"duplicates", s.duplicates},
          {"fenced", s.fenced},
          {"not_finite", s.not_finite},
@@ -153,13 +166,18 @@ std::string ParamsTable(const ParamsReport& report, size_t top) {
   std::string text = report.checkpoint == 0
                          ? absl::StrCat(report.job, ": running\n\n")
                          : absl::StrCat(report.job, ": checkpoint ", report.checkpoint, "\n\n");
+  for (const SilentServer& s : report.silent) {
+    absl::StrAppend(&text, "server ", s.server, ": ", s.why, "\n");
+  }
+  if (report.partial()) absl::StrAppend(&text, "partial: all sums are without what they hold\n");
+  if (!report.silent.empty()) absl::StrAppend(&text, "\n");
   absl::StrAppend(&text, Columns(rows), "\n");
 
   rows = {{"server", "partitions", "rows", "dense", "MB", "steps"}};
   const bool live = report.checkpoint == 0;
   if (live) {
     for (const char* name : {"pulls/s", "rows/s", "pushes/s", "rows/s", "staleness", "max",
-                             "clients", "log MB", "follower"}) {
+                             "refused", "clients", "log MB", "follower"}) {
       rows[0].push_back(name);
     }
   }
@@ -176,6 +194,7 @@ std::string ParamsTable(const ParamsReport& report, size_t top) {
     }
     row.push_back(absl::StrFormat("%.2f", Ratio(s.staleness_sum, s.stale_pushes)));
     row.push_back(absl::StrCat(s.staleness_max));
+    row.push_back(absl::StrCat(s.refused_stale));
     row.push_back(absl::StrCat(s.clients));
     row.push_back(Megabytes(s.log_bytes));
     row.push_back(s.follower < 0 ? "-" : absl::StrCat(s.follower));

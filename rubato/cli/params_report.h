@@ -10,11 +10,20 @@
 
 namespace rubato {
 
+// One that did not answer.
+struct SilentServer {
+  int64_t server = 0;
+  std::string why;
+};
+
 struct ParamsReport {
   std::string job;
   std::vector<ServerInspection> servers;
   std::vector<ServerInspection> before;  // The look before: rates are since then.
   int64_t checkpoint = 0;                // Read from this one, not from running servers; 0: live.
+  std::vector<SilentServer> silent;
+  // Whether those that are silent hold something that all sums are without.
+  bool partial() const;
 };
 
 nlohmann::ordered_json ParamsJson(const ParamsReport& report, size_t top);

@@ -51,6 +51,22 @@ TEST(ParamsReportTest, AddsUpTablesAndGivesRatesBetweenTwoLooks) {
               AllOf(HasSubstr("ctr: running"), HasSubstr("pulls/s"), HasSubstr("adagrad")));
 }
 
+TEST(ParamsReportTest, NamesWhoDidNotAnswer) {
+  ParamsReport report = {.job = "ctr", .servers = {Server(0, 100, 12, 60)}};
+  report.silent = {{1, "unix:/s1: no answer"}};
+  EXPECT_TRUE(report.partial());
+  EXPECT_TRUE(ParamsJson(report, 0)["partial"]);
+  EXPECT_EQ(ParamsJson(report, 0)["silent"][0]["server"], 1);
+  EXPECT_EQ(ParamsJson(report, 0)["silent"][0]["why"], "unix:/s1: no answer");
+  EXPECT_THAT(ParamsTable(report, 0), AllOf(HasSubstr("server 1: unix:/s1: no answer\n"),
+                                            HasSubstr("partial: all sums are without")));
+  // One that is being started, and has nothing yet.
+  report.servers.push_back(Server(2, 0, 12, 0));
+  EXPECT_FALSE(report.partial());
+  EXPECT_FALSE(ParamsJson(report, 0)["partial"]);
+  EXPECT_THAT(ParamsTable(report, 0), AllOf(HasSubstr("server 1: "), Not(HasSubstr("partial:"))));
+}
+
 TEST(ParamsReportTest, ACheckpointHasNoRates) {
   const ParamsReport report = {
       .job = "ctr", .servers = {Server(0, 100, 0, 0)}, .before = {}, .checkpoint = 4};

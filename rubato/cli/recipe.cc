@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/job/plugin_name.h"
@@ -15,6 +16,24 @@ namespace {
 // number to say all that it says. With fewer both cost: a deep model then gains by the plain number
 // and loses by the norm's noise.
 constexpr int64_t kManyRows = 200'000;
+
+// Deep models of rows of few names: rare pairs are remembered by heart, against which large batches
+// help, and decay that is strong, but only if it is that of a dense Adam. Of very few rows next to
+// nothing else can be learned.
+constexpr int64_t kRowsForPairs = 20'000, kRowsForWeakerDecay = 100'000;
+
+// Rows of the table of an id, in the mean.
+constexpr int64_t kSeenOften = 30;
+
+bool RemembersPairs(const RecipeInput& input, const JobSpec& spec) {
+  return input.few_names && input.rows >= kRowsForPairs && spec.model != "logistic" &&
+         spec.model != "fm";
+}
+
+int64_t BatchForPairs(int64_t rows) {
+  if (rows < 50'000) return 512;
+  return rows < kRowsForWeakerDecay ? 1024 : 2048;
+}
 
 int64_t BatchFor(int64_t rows) {
   if (rows < 20'000) return 128;
@@ -34,14 +53,31 @@ int64_t LooksFor(int64_t rows) {
 // Numbers lie between 0 and about 15, vectors start near 0: side by side, numbers alone decide for
 // a long time which units of a perceptron are on, and what fields do together is not found. So a
 // perceptron reads both only where rows are few, and its layers are normalized where they are many.
-void ChooseOptions(int64_t rows, JobSpec* spec) {
+void ChooseOptions(int64_t rows, bool pairs, JobSpec* spec) {
   const bool linear = spec->model == "logistic";
   const bool deep = !linear && spec->model != "fm";
-  const bool many = rows >= kManyRows;
+  const bool many = rows >= kManyRows || pairs;
   spec->model_options = {{"use_dense", deep && many ? "false" : "true"}};
   if (!linear) spec->model_options.insert({{"dim", "16"}, {"l2", "0.001"}});
   if (deep) spec->model_options.insert({"dropout", "0.1"});
   if (deep && many) spec->model_options.insert({"batch_norm", "true"});
+  if (pairs) {
+    spec->model_options["l2"] = rows < kRowsForWeakerDecay ? "0.1" : "0.03";
+    spec->model_options["dropout"] = "0.2";
+  }
+}
+
+bool IsOfNames(const FeatureSpec& f) {
+  return f.transform == "merge_rare" || f.transform == "lookup" || f.transform == "hash";
+}
+
+// A few integers, each with a bin of its own: the days of a week are names as well.
+bool TellsAllApart(const FeatureSpec& f) {
+  if (f.transform != "discretize" || f.columns.size() != 1 || f.boundaries.empty()) return false;
+  for (size_t i = 0; i < f.boundaries.size(); ++i) {
+    if (f.boundaries[i] != f.boundaries[0] + static_cast<double>(i)) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -58,23 +94,66 @@ absl::Status CheckModel(const std::string& model) {
                                                  DidYouMean(model, kModels)));
 }
 
-void ChooseRecipe(int64_t rows, JobSpec* spec) {
-  spec->batch_size = BatchFor(rows);
-  spec->optimizer.name = "adam";
+std::string OneFieldText(const std::string& model, const FeaturesSpec& features) {
+  std::vector<const FeatureSpec*> fields;
+  for (const FeatureSpec& f : features.features) {
+    if (!MakesNumber(f.transform)) fields.push_back(&f);
+  }
+  if (fields.size() != 1) return "";
+  // A factorization machine multiplies the values of a sum with each other, too.
+  const bool has_pairs = fields[0]->is_bag() && fields[0]->combiner == "sum";
+  const bool is_fm = model == "fm" || model == "deepfm";
+  if (model != "xdeepfm" && model != "autoint" && (!is_fm || has_pairs)) return "";
+  return absl::StrCat(model, " learns what fields mean together, and '", fields[0]->name,
+                      "' is the only one", has_pairs ? ": deepfm finds that among its values" : "");
+}
+
+RecipeInput RecipeInputOf(int64_t rows, const FeaturesSpec& features) {
+  constexpr size_t kFewNames = 11;
+  size_t fields = 0;
+  absl::flat_hash_set<absl::string_view> coded;
+  bool names = false;
+  int64_t ids = 0;
+  for (const FeatureSpec& f : features.features) {
+    const size_t written = f.vocabulary.size() + f.boundaries.size();
+    ids += f.transform == "hash" ? rows : static_cast<int64_t>(written);
+    if (MakesNumber(f.transform)) continue;
+    ++fields;
+    if (TellsAllApart(f)) coded.insert(f.columns[0]);
+    names |= IsOfNames(f);
+  }
+  const bool only =
+      std::all_of(features.features.begin(), features.features.end(), [&](const FeatureSpec& f) {
+        return IsOfNames(f) || (f.columns.size() == 1 && coded.contains(f.columns[0]));
+      });
+  return {.rows = rows, .few_names = names && only && fields <= kFewNames, .ids = ids};
+}
+
+void ChooseRecipe(const RecipeInput& input, JobSpec* spec) {
+  const int64_t rows = input.rows;
+  const bool pairs = RemembersPairs(input, *spec);
+  spec->batch_size = pairs ? std::max(BatchFor(rows), BatchForPairs(rows)) : BatchFor(rows);
+  spec->optimizer.name = pairs ? "dense_adam" : "adam";
   spec->optimizer.learning_rate = spec->model == "logistic" ? 0.01 : 0.001;
   // In a short job gradients of old weights show; there is little speed to be had for them.
   if (rows < 1'000'000) spec->max_inflight = 0;
-  ChooseOptions(rows, spec);
+  ChooseOptions(rows, pairs, spec);
+  // A factorization machine has nothing but its rows. Where each is seen often there is little to
+  // protect it from, and the pull that rare ones need only makes it worse than logistic regression.
+  if (spec->model == "fm" && input.ids > 0 && rows >= kSeenOften * input.ids) {
+    spec->model_options["l2"] = "0.0001";
+  }
   if (spec->data.validation.empty()) {
     spec->epochs = rows < 20'000 ? 8 : rows < 100'000 ? 4 : rows < 1'000'000 ? 2 : 1;
     return;
   }
   spec->epochs = rows < 1'000'000 ? 100 : 20;  // At most: it stops when there is no gain.
-  const int64_t looks = LooksFor(rows);
+  const int64_t looks = pairs ? 1 : LooksFor(rows);
   const int64_t epoch_steps = (rows + spec->batch_size - 1) / spec->batch_size;
   spec->evaluate.every_steps = (epoch_steps + looks - 1) / looks;
   spec->evaluate.lower_rate = 0.1;
   spec->evaluate.stop_after_stalls = 2;
+  spec->evaluate.forgive_stalls = 2;
 }
 
 }  // namespace rubato

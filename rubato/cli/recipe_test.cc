@@ -13,8 +13,72 @@ JobSpec RecipeFor(int64_t rows, const std::string& model, bool validation = true
   JobSpec spec;
   spec.model = model;
   if (validation) spec.data.validation = {"valid.csv"};
-  ChooseRecipe(rows, &spec);
+  ChooseRecipe({.rows = rows}, &spec);
   return spec;
+}
+
+JobSpec FewNamesRecipeFor(int64_t rows, const std::string& model) {
+  JobSpec spec;
+  spec.model = model;
+  spec.data.validation = {"valid.csv"};
+  ChooseRecipe({.rows = rows, .few_names = true}, &spec);
+  return spec;
+}
+
+// User and item, and many rows: strong decay in every step, large batches, a look a pass.
+TEST(RecipeTest, RowsOfFewNamesAreNotLearnedByHeart) {
+  const JobSpec frappe = FewNamesRecipeFor(202'027, "deepfm");
+  EXPECT_EQ(frappe.optimizer.name, "dense_adam");
+  EXPECT_EQ(frappe.batch_size, 2048);
+  EXPECT_EQ(frappe.evaluate.every_steps, 99);
+  EXPECT_THAT(
+      frappe.model_options,
+      UnorderedElementsAre(Pair("batch_norm", "true"), Pair("dim", "16"), Pair("dropout", "0.2"),
+                           Pair("l2", "0.03"), Pair("use_dense", "false")));
+  EXPECT_EQ(FewNamesRecipeFor(20'000'000, "deepfm").batch_size, 4096);
+  for (const char* model : {"logistic", "fm"}) {
+    EXPECT_EQ(FewNamesRecipeFor(202'027, model).optimizer.name, "adam") << model;
+  }
+  EXPECT_EQ(FewNamesRecipeFor(19'999, "deepfm").batch_size, 128);
+  EXPECT_EQ(FewNamesRecipeFor(20'000, "deepfm").batch_size, 512);
+  EXPECT_EQ(FewNamesRecipeFor(60'000, "deepfm").batch_size, 1024);
+  EXPECT_EQ(FewNamesRecipeFor(60'000, "deepfm").optimizer.name, "dense_adam");
+  EXPECT_EQ(FewNamesRecipeFor(60'000, "deepfm").evaluate.every_steps, 59) << "one look a pass";
+  EXPECT_EQ(FewNamesRecipeFor(60'000, "deepfm").model_options["use_dense"], "false");
+  EXPECT_EQ(FewNamesRecipeFor(99'999, "deepfm").model_options["l2"], "0.1");
+  EXPECT_EQ(FewNamesRecipeFor(100'000, "deepfm").model_options["l2"], "0.03");
+  EXPECT_EQ(RecipeFor(202'027, "deepfm").optimizer.name, "adam");
+}
+
+TEST(RecipeTest, WhatIsFewNames) {
+  const auto few_names = [](size_t names, size_t numbers) {
+    FeaturesSpec features;
+    features.features.resize(names, {.transform = "merge_rare"});
+    features.features.resize(names + numbers, {.transform = "discretize"});
+    return RecipeInputOf(1000, features).few_names;
+  };
+  EXPECT_TRUE(few_names(10, 0));
+  EXPECT_TRUE(few_names(3, 0));
+  EXPECT_FALSE(few_names(12, 0)) << "many columns say the same";
+  EXPECT_FALSE(few_names(3, 1)) << "a number";
+}
+
+// A number comes with its bins; where each bin is one integer it is a name, and the number says no
+// more than that.
+TEST(RecipeTest, TheDaysOfAWeekAreNames) {
+  const auto few_names = [](std::vector<double> boundaries, bool has_user) {
+    FeaturesSpec features;
+    if (has_user) features.features.push_back({.transform = "merge_rare", .columns = {"user"}});
+    features.features.push_back({.transform = "normalize", .columns = {"day"}});
+    features.features.push_back(
+        {.transform = "discretize", .columns = {"day"}, .boundaries = std::move(boundaries)});
+    return RecipeInputOf(1000, features).few_names;
+  };
+  EXPECT_TRUE(few_names({1, 2, 3, 4, 5, 6}, true));
+  EXPECT_FALSE(few_names({1, 2, 4, 7, 12}, true)) << "a quantity, in bins";
+  EXPECT_FALSE(few_names({1.5, 2, 3}, true));
+  EXPECT_FALSE(few_names({}, true));
+  EXPECT_FALSE(few_names({1, 2, 3}, false)) << "nobody is named";
 }
 
 TEST(RecipeTest, DeepModelsOfFewRowsReadNumbersAndOfManyRowsAreNormalized) {
@@ -36,17 +100,61 @@ TEST(RecipeTest, ModelsWithoutAPerceptronAreToldNothingAboutIt) {
       UnorderedElementsAre(Pair("dim", "16"), Pair("l2", "0.001"), Pair("use_dense", "true")));
 }
 
+// Rare ids need a pull to zero, and those that are seen often are only held back by it.
+TEST(RecipeTest, AFactorizationMachineIsPulledByHowOftenIdsAreSeen) {
+  const auto l2 = [](int64_t rows, int64_t ids, const char* model = "fm") {
+    JobSpec spec;
+    spec.model = model;
+    ChooseRecipe({.rows = rows, .ids = ids}, &spec);
+    return spec.model_options["l2"];
+  };
+  EXPECT_EQ(l2(32'561, 400), "0.0001");
+  EXPECT_EQ(l2(202'027, 5'400), "0.0001");
+  EXPECT_EQ(l2(100'000, 11'000), "0.001");
+  EXPECT_EQ(l2(32'561, 400, "deepfm"), "0.001");
+}
+
+TEST(RecipeTest, IdsAreCounted) {
+  FeaturesSpec features;
+  features.features = {{.transform = "merge_rare", .vocabulary = {"a", "b"}},
+                       {.transform = "discretize", .boundaries = {1, 2, 3}},
+                       {.transform = "normalize"}};
+  EXPECT_EQ(RecipeInputOf(1000, features).ids, 5);
+  features.features.push_back({.transform = "hash"});
+  EXPECT_EQ(RecipeInputOf(1000, features).ids, 1005) << "as many as there may be";
+}
+
 TEST(RecipeTest, LooksOnceAPassAtSmallDataAndMoreOftenAtLarge) {
   EXPECT_EQ(RecipeFor(32'561, "deepfm").evaluate.every_steps, 128);
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").batch_size, 512);
   EXPECT_EQ(RecipeFor(100'000, "deepfm").evaluate.every_steps, 98);
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.every_steps, 977);
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.stop_after_stalls, 2);
+  EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.forgive_stalls, 2);
 }
 
 TEST(RecipeTest, ShortJobsTakeNoOldGradients) {
   EXPECT_EQ(RecipeFor(202'027, "deepfm").max_inflight, 0);
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").max_inflight, JobSpec().max_inflight);
+}
+
+// A bag of entries, as of libsvm, is one field.
+TEST(RecipeTest, ModelsOfManyFieldsAreNotSilentAboutOne) {
+  FeatureSpec bag;
+  bag.name = "entries";
+  bag.transform = "hash";
+  bag.separator = " ";
+  bag.combiner = "sum";
+  FeaturesSpec features;
+  features.features = {bag};
+  EXPECT_THAT(OneFieldText("autoint", features), testing::HasSubstr("'entries' is the only one: "));
+  EXPECT_NE(OneFieldText("xdeepfm", features), "");
+  EXPECT_EQ(OneFieldText("fm", features), "");
+  EXPECT_EQ(OneFieldText("wide_deep", features), "");
+  features.features[0].combiner = "mean";
+  EXPECT_NE(OneFieldText("fm", features), "");
+  features.features.push_back(bag);
+  EXPECT_EQ(OneFieldText("autoint", features), "");
 }
 
 TEST(RecipeTest, ModelsAreKnownByName) {

@@ -36,7 +36,8 @@ absl::StatusOr<std::string> BeginningOf(const std::string& path) {
 
 // Whether rows are cells in named columns, whatever is between them.
 bool IsTable(absl::string_view format) {
-  return format == "csv" || format == "tsv" || format == "sql" || format == "recordio";
+  return format == "csv" || format == "tsv" || format == "ssv" || format == "psv" ||
+         format == "sql" || format == "recordio";
 }
 
 }  // namespace
@@ -44,9 +45,10 @@ bool IsTable(absl::string_view format) {
 std::string FormatOfName(absl::string_view name) {
   if (!absl::ConsumeSuffix(&name, ".gz")) absl::ConsumeSuffix(&name, ".zst");
   for (const auto& [suffix, format] :
-       {std::pair(".csv", "csv"), std::pair(".tsv", "tsv"), std::pair(".criteo", "criteo"),
-        std::pair(".libfm", "libfm"), std::pair(".libsvm", "libsvm"), std::pair(".svm", "libsvm"),
-        std::pair(".libffm", "libffm"), std::pair(".ffm", "libffm"), std::pair(".rec", "recordio"),
+       {std::pair(".csv", "csv"), std::pair(".tsv", "tsv"), std::pair(".psv", "psv"),
+        std::pair(".criteo", "criteo"), std::pair(".libfm", "libfm"),
+        std::pair(".libsvm", "libsvm"), std::pair(".svm", "libsvm"), std::pair(".libffm", "libffm"),
+        std::pair(".ffm", "libffm"), std::pair(".rec", "recordio"),
         std::pair(".recordio", "recordio")}) {
     if (absl::EndsWith(name, suffix)) return format;
   }

@@ -45,9 +45,20 @@ struct RoleFlags {
 
 bool AskedToStop() { return StopSignals() > 0; }
 
+// The secret of a job is its workers'; master and servers have none yet (docs/security.md).
+void WarnOfOpenPort(const std::string& listen) {
+  if (StaysHere(listen)) return;
+  std::fprintf(stderr,
+               "warning: --listen %s: whoever reaches this port can read and change the job; "
+               "nothing there is encrypted, and nobody proves who he is. 127.0.0.1 and unix:/path "
+               "stay on this machine\n",
+               listen.c_str());
+}
+
 absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
   CatchStopSignals();
   RUBATO_RETURN_IF_ERROR(Annotate(CheckListenAddress(flags.listen), "--listen"));
+  WarnOfOpenPort(flags.listen);
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   RUBATO_ASSIGN_OR_RETURN(const DataShape shape, ReadDataShape(spec, directory));
@@ -69,6 +80,7 @@ absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
   CatchStopSignals();
   RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
   RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.listen), "--listen"));
+  WarnOfOpenPort(flags.listen);
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   return RunServer({.job = spec,

@@ -14,6 +14,7 @@
 #include "rubato/cli/ask_master.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/summary.h"
+#include "rubato/params/partition.h"
 #include "rubato/roles/job_directory.h"
 
 namespace rubato {
@@ -57,8 +58,8 @@ void PrintServers(const ServersScaled& scaled, Console& console) {
                                  scaled.from, scaled.to, scaled.seconds, scaled.partitions,
                                  scaled.moves);
   if (before > 0) {
-    console.err << absl::StrFormat("; %.0f records/s before, %.0f in the slowest second", before,
-                                   lowest);
+    console.err << absl::StrFormat("; %.0f records/s before, %.0f %s", before, lowest,
+                                   scaled.seconds < 1 ? "meanwhile" : "in the slowest second");
   }
   console.err << "\n";
 }
@@ -123,12 +124,12 @@ void AddScale(Cli& cli) {
                                   [flags, &console] { return RunScale(*flags, console); });
   command->add_option("job_dir", flags->job_dir, "The job directory.")->required();
   command->add_option("--workers", flags->workers, "How many workers it shall have.")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1'000'000));
   command
       ->add_option("--servers", flags->servers,
                    "How many parameter servers it shall have. Partitions move while training goes "
                    "on; waits until they are where they shall be, and tells how long it took.")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(int64_t{1}, kPartitions));
   command->add_flag("!--no-wait", flags->wait, "Do not wait for the servers.");
   command->add_flag("--json", flags->json, "Print the answer as one JSON object.");
 }

@@ -77,6 +77,7 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
       {"records_expected", snapshot.records_expected},
       {"records_repeated", snapshot.records_repeated},
       {"records_recomputed", snapshot.records_recomputed},
+      {"records_taken_back", snapshot.records_taken_back},
       {"bad_rows", snapshot.bad_rows},
       {"workers",
        {{"started", snapshot.workers_started},
@@ -100,6 +101,11 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
       {"job_dir", job_dir}};
   if (snapshot.servers_scaled.to > 0) {
     summary["servers_scaled"] = ServersScaledJson(snapshot.servers_scaled);
+  }
+  for (const ProcessStatus& process : snapshot.processes) {
+    if (process.doing.empty()) continue;
+    summary["recovering"].push_back(
+        {{"server", process.id}, {"incarnation", process.incarnation}, {"doing", process.doing}});
   }
   if (!snapshot.error.empty()) summary["error"] = snapshot.error;
   return summary;
@@ -152,6 +158,15 @@ std::string SummaryTable(const Json& summary) {
           absl::StrFormat("%d started, %d lost; master restarted %d times",
                           servers["started"].get<int64_t>(), servers["lost"].get<int64_t>(),
                           count("master_restarts")));
+  for (const Json& server : summary.value("recovering", Json::array())) {
+    AddLine(table, "recovering",
+            absl::StrFormat("server-%d is %s", server["server"].get<int64_t>(),
+                            server["doing"].get<std::string>()));
+  }
+  if (const int64_t lost = summary.value("records_taken_back", int64_t{0}); lost > 0) {
+    AddLine(table, "taken back",
+            absl::StrCat(Grouped(lost), " records that servers lost, and were trained again"));
+  }
   std::string goodput;
   for (const auto& [name, value] : summary["goodput"].items()) {
     if (value.get<double>() < 0.0005) continue;

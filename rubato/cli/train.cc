@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
@@ -30,6 +31,7 @@ struct TrainFlags {
   std::string resume;
   std::string job_dir;
   std::vector<std::string> set;
+  int64_t servers = 0, workers = 0;  // With resume; 0: as before.
   bool json = false;
 };
 
@@ -115,6 +117,10 @@ struct Outcome {
   int64_t records_before = 0;
 };
 
+bool IsOver(JobState state) {
+  return state == JobState::kDone || state == JobState::kFailed || state == JobState::kStopped;
+}
+
 // Runs the job to its end.
 absl::StatusOr<Outcome> Supervise(const TrainFlags& flags, const JobSpec& spec,
                                   const JobDirectory& directory, Console& console) {
@@ -125,6 +131,7 @@ absl::StatusOr<Outcome> Supervise(const TrainFlags& flags, const JobSpec& spec,
                          .resume = !flags.resume.empty()});
   TrainWatch watch(console, spec, directory);
   RUBATO_RETURN_IF_ERROR(supervisor.Start());
+  supervisor.RequestScale({.workers = flags.workers, .servers = flags.servers});
   int stops_heard = 0;
   while (!supervisor.finished()) {
     if (absl::Status status = supervisor.Turn(absl::Milliseconds(50)); !status.ok()) {
@@ -136,12 +143,15 @@ absl::StatusOr<Outcome> Supervise(const TrainFlags& flags, const JobSpec& spec,
     if (stops == stops_heard) continue;
     stops_heard = stops;
     if (stops > 1) {
-      supervisor.EndAll(absl::ZeroDuration());
+      supervisor.EndAtOnce();
       Outcome outcome = {supervisor.snapshot(), supervisor.records_before()};
-      outcome.snapshot.state = JobState::kStopped;
+      if (!IsOver(outcome.snapshot.state)) outcome.snapshot.state = JobState::kStopped;
       return outcome;
     }
-    watch.Say("stopping with a checkpoint; press Ctrl-C again to stop at once");
+    watch.Say(spec.strategy == "allreduce"
+                  ? "stopping with a checkpoint; press Ctrl-C again to stop at once, and lose the "
+                    "steps since the last one"
+                  : "stopping with a checkpoint; press Ctrl-C again to stop at once");
     supervisor.RequestStop();
   }
   supervisor.EndAll(absl::Seconds(5));
@@ -171,6 +181,11 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
     return absl::InvalidArgumentError(
         "--resume goes on with the job as it was: neither --set nor --job-dir goes with it");
   }
+  if (flags.resume.empty() && (flags.servers != 0 || flags.workers != 0)) {
+    return absl::InvalidArgumentError(
+        "--servers and --workers go with --resume; for a new job: --set servers=N, --set "
+        "workers.max=N");
+  }
   CatchStopSignals();
   const absl::Time start = absl::Now();
   JobSpec spec;
@@ -192,7 +207,9 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(directory.summary(), JsonText(summary, 1) + "\n"));
   console.err << SummaryTable(summary);
   if (flags.json) console.out << JsonText(summary) << "\n";
-  if (snapshot.state != JobState::kDone) {
+  // Where nothing of it can go on, the error says so.
+  const bool hopeless = absl::StrContains(snapshot.error, "begin the job anew");
+  if (snapshot.state != JobState::kDone && !hopeless) {
     console.err << "go on with: rubato train --resume " << directory.path() << "\n";
   }
   return snapshot.bad_input ? kExitBadInput : ExitCodeOf(snapshot.state);
@@ -207,7 +224,8 @@ void AddTrain(Cli& cli) {
       cli.Command("train", "Run one job here, elastically, as local processes.",
                   "  rubato train job.yaml\n"
                   "  rubato train job.yaml --set workers.max=4 --set optimizer.learning_rate=0.1\n"
-                  "  rubato train --resume rubato-jobs/ctr-1\n\nJob file keys:\n" +
+                  "  rubato train --resume rubato-jobs/ctr-1\n"
+                  "  rubato train --resume rubato-jobs/ctr-1 --servers 3\n\nJob file keys:\n" +
                       JobKeysHelp(),
                   [flags, &console] { return RunTrain(*flags, console); });
   command->add_option("job", flags->job, "The job file (YAML).");
@@ -217,6 +235,13 @@ void AddTrain(Cli& cli) {
   command->add_option("--job-dir", flags->job_dir,
                       "Where the job lives; default ./rubato-jobs/NAME-N.");
   command->add_option("--resume", flags->resume, "Go on with the job in this job directory.");
+  command
+      ->add_option("--servers", flags->servers,
+                   "With --resume: go on with so many parameter servers; partitions move to them "
+                   "while training goes on.")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--workers", flags->workers, "With --resume: go on with so many workers.")
+      ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--json", flags->json, "Print the summary as one JSON object.");
 }
 

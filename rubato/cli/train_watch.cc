@@ -41,7 +41,7 @@ std::string ProgressLine(const Snapshot& snapshot, const JobSpec& spec, double r
   }
   absl::StrAppendFormat(&line, " workers %d/%d", snapshot.workers_alive, snapshot.workers_target);
   if (spec.strategy == "ps") {
-    absl::StrAppendFormat(&line, " servers %d/%d", snapshot.servers_alive, spec.servers);
+    absl::StrAppendFormat(&line, " servers %d/%d", snapshot.servers_alive, snapshot.servers_target);
   }
   if (snapshot.loss_known) absl::StrAppendFormat(&line, " loss %.4f", snapshot.loss);
   if (!snapshot.evaluations.empty()) {
@@ -55,6 +55,11 @@ std::string ProgressLine(const Snapshot& snapshot, const JobSpec& spec, double r
   }
   if (snapshot.state != JobState::kTraining) {
     absl::StrAppend(&line, " ", JobStateName(snapshot.state));
+  }
+  for (const ProcessStatus& process : snapshot.processes) {
+    if (process.doing.empty()) continue;
+    absl::StrAppend(&line, " ", RoleName(process.role), "-", process.id, " is ", process.doing);
+    break;
   }
   if (spec.epochs > 1) {
     absl::StrAppendFormat(&line, " epoch %d/%d", std::min(snapshot.epoch + 1, spec.epochs),

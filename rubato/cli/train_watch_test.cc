@@ -24,6 +24,7 @@ Snapshot HalfWay() {
   snapshot.workers_alive = 3;
   snapshot.workers_target = 3;
   snapshot.servers_alive = 2;
+  snapshot.servers_target = 2;
   snapshot.loss = 0.45123;
   snapshot.loss_known = true;
   snapshot.evaluations.push_back({.metrics = {{"auc", 0.7853}, {"logloss", 0.46}}});
@@ -49,6 +50,24 @@ TEST(SummaryTest, NamesStragglers) {
               HasSubstr("straggler    worker-4, at 0.50 of the median speed"));
 }
 
+TEST(SummaryTest, SaysWhatAServerIsBusyWithAndWhatWasLost) {
+  Snapshot snapshot = HalfWay();
+  snapshot.records_taken_back = 40352;
+  snapshot.processes = {{.role = Role::kServer,
+                         .id = 1,
+                         .incarnation = 2,
+                         .state = "starting",
+                         .doing = "reading its log, 40 %"}};
+  const auto summary = SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job");
+  EXPECT_EQ(summary["records_taken_back"], 40352);
+  EXPECT_EQ(summary["recovering"].dump(),
+            R"([{"server":1,"incarnation":2,"doing":"reading its log, 40 %"}])");
+  EXPECT_THAT(SummaryTable(summary), HasSubstr("server-1 is reading its log, 40 %"));
+  EXPECT_THAT(SummaryTable(summary), HasSubstr("taken back   40,352 records that servers lost"));
+  EXPECT_THAT(ProgressLine(snapshot, Spec(), 55'000, 120),
+              HasSubstr("server-1 is reading its log, 40 %"));
+}
+
 TEST(SummaryTest, WarnsOfOneClass) {
   Snapshot snapshot = HalfWay();
   const auto table = [&] {
@@ -62,6 +81,14 @@ TEST(SummaryTest, WarnsOfOneClass) {
 TEST(ProgressLineTest, EightyColumnsHoldAllThatMatters) {
   const std::string line = ProgressLine(HalfWay(), Spec(), 55'000, 79);
   EXPECT_EQ(line, " 50% 55.0 k rec/s ETA 1m 31s workers 3/3 servers 2/2 loss 0.4512 auc 0.7853");
+}
+
+// What `rubato scale` asked for counts, not what the job file did.
+TEST(ProgressLineTest, ServersAreHeldAgainstTheNewestTarget) {
+  Snapshot snapshot = HalfWay();
+  snapshot.servers_alive = 3;
+  snapshot.servers_target = 4;
+  EXPECT_THAT(ProgressLine(snapshot, Spec(), 0, 200), HasSubstr(" servers 3/4 "));
 }
 
 TEST(ProgressLineTest, TheBarTakesTheRoomThatIsLeft) {

@@ -25,7 +25,7 @@ void SplitPlain(absl::string_view record, char delimiter, std::vector<absl::stri
   const char* const end = at + record.size();
   while (true) {
     const char* const stop = FindByte(at, end, delimiter);
-    views->emplace_back(at, static_cast<size_t>(stop - at));
+    views->push_back(absl::StripAsciiWhitespace({at, static_cast<size_t>(stop - at)}));
     if (stop == end) return;
     at = stop + 1;
   }
@@ -37,6 +37,15 @@ absl::string_view NextWord(absl::string_view* text) {
   const size_t end = std::min(text->find_first_of(" \t"), text->size());
   const absl::string_view word = text->substr(0, end);
   text->remove_prefix(end);
+  return word;
+}
+
+// Takes the label of a row of entries, or nothing if there is none.
+absl::string_view TakeLabel(absl::string_view* record) {
+  absl::string_view rest = *record;
+  const absl::string_view word = NextWord(&rest);
+  if (word.find(':') != absl::string_view::npos) return {};
+  *record = rest;
   return word;
 }
 
@@ -61,7 +70,7 @@ bool HasEntries(const DataSpec& data) {
 std::string EntriesSchema(const DataSpec& data, absl::string_view first_record) {
   std::vector<std::string> columns = {"label"};
   absl::string_view rest = first_record;
-  NextWord(&rest);
+  TakeLabel(&rest);
   for (absl::string_view word = NextWord(&rest); !word.empty(); word = NextWord(&rest)) {
     const std::string name = data.format == "libffm" ? std::string(word.substr(0, word.find(':')))
                                                      : absl::StrCat(columns.size());
@@ -71,20 +80,47 @@ std::string EntriesSchema(const DataSpec& data, absl::string_view first_record) 
   return absl::StrJoin(columns, ",");
 }
 
+void FieldsSeen::See(absl::string_view record) {
+  constexpr size_t kEnough = 1000;  // More than any model has: what is in the fields' place is not.
+  TakeLabel(&record);
+  size_t next = 1;  // Rows that have the same fields in the same order are the rule.
+  for (absl::string_view word = NextWord(&record); !word.empty(); word = NextWord(&record)) {
+    const size_t colon = word.find(':');
+    const absl::string_view field = word.substr(0, colon);
+    if (next < columns_.size() && columns_[next] == field) {
+      ++next;
+      continue;
+    }
+    const auto found = std::find(columns_.begin() + 1, columns_.end(), field);
+    next = static_cast<size_t>(found - columns_.begin()) + 1;
+    // Without a colon it is no entry, and makes a bad row, not a field.
+    if (found != columns_.end() || colon == absl::string_view::npos) continue;
+    if (columns_.size() <= kEnough) columns_.emplace_back(field);
+  }
+}
+
+std::string FieldsSeen::schema() const { return absl::StrJoin(columns_, ","); }
+
+std::string CriteoSchema(absl::string_view first_record) {
+  const bool lacks_label =
+      std::count(first_record.begin(), first_record.end(), '\t') == kCriteoIds - 1;
+  return std::string(lacks_label ? kUnlabelledCriteo : "");
+}
+
 absl::StatusOr<CellReader> CellReader::Make(const DataSpec& outer, absl::string_view outer_schema) {
   const auto [data, schema] = UnwrapSchema(outer, outer_schema);
   CellReader reader;
   if (data.format == "criteo") {
     reader.delimiter_ = '\t';
     reader.kind_ = Kind::kPlain;
-    reader.columns_.push_back("label");
+    if (schema != kUnlabelledCriteo) reader.columns_.push_back("label");
     for (int i = 1; i <= kCriteoIntegers; ++i) reader.columns_.push_back(absl::StrCat("I", i));
     for (int i = 1; i <= kCriteoTexts; ++i) reader.columns_.push_back(absl::StrCat("C", i));
     return reader;
   }
-  if (data.format == "csv" || data.format == "tsv" || data.format == "sql") {
-    reader.delimiter_ = data.format == "tsv" ? '\t' : ',';
-    reader.columns_ = SplitFields(schema, reader.delimiter_);
+  if (IsDelimited(data)) {
+    reader.delimiter_ = DelimiterOf(data);
+    reader.columns_ = ColumnNames(schema, reader.delimiter_);
     return reader;
   }
   if (HasEntries(data)) {
@@ -118,7 +154,7 @@ absl::Status CellReader::Read(absl::string_view record, Cells* cells) const {
 }
 
 absl::Status CellReader::ReadEntries(absl::string_view record, Cells* cells) const {
-  cells->views.push_back(NextWord(&record));
+  cells->views.push_back(TakeLabel(&record));
   if (kind_ == Kind::kByField) return ReadFields(record, cells);
   std::string* together = kind_ == Kind::kTogether ? &cells->made.emplace_back() : nullptr;
   for (absl::string_view word = NextWord(&record); !word.empty(); word = NextWord(&record)) {
@@ -144,8 +180,8 @@ absl::Status CellReader::ReadFields(absl::string_view entries, Cells* cells) con
     if (colon == absl::string_view::npos || column == columns_.end()) {
       return absl::InvalidArgumentError(
           absl::StrCat(Quote(word),
-                       " is no entry, field:index:value, of a field that the first "
-                       "record has"));
+                       " is no entry, field:index:value, of a field that the data was seen to "
+                       "have, in training where there is a model"));
     }
     std::string& cell = cells->made[static_cast<size_t>(column - columns_.begin() - 1)];
     absl::StrAppend(&cell, cell.empty() ? "" : " ", Entry(word.substr(colon + 1)));

@@ -5,10 +5,13 @@
 //   csv, tsv  as the header names them, or 1, 2, ...
 //   libfm     label 12:1 340:1 ...       every row as many entries: label, 1, 2, ... by position
 //   libsvm    label 12:1 340:0.5 ...     as many as there are: label, and all entries in one cell
-//   libffm    label 0:12:1 1:340:1 ...   label, and a cell for each field of the first record
+//   libffm    label 0:12:1 1:340:1 ...   label, and a cell for each field of the data set
 //
-// A cell of entries holds them with blanks between, each as its index; a value other than 1 stays
-// behind it: "12 340:0.5".
+// A row of entries may lack its label, which is an empty cell then: a first word with a ':' is an
+// entry. So may criteo's rows, all or none of a data set's, as its schema says.
+//
+// No cell has blanks around it. A cell of entries holds them with blanks between, each as its
+// index; a value other than 1 stays behind it: "12 340:0.5".
 #ifndef RUBATO_DATA_CELL_READER_H_
 #define RUBATO_DATA_CELL_READER_H_
 
@@ -33,6 +36,21 @@ struct Cells {
 bool HasEntries(const DataSpec& data);
 // The schema of a data set of entries whose first record is this: its columns, by commas.
 std::string EntriesSchema(const DataSpec& data, absl::string_view first_record);
+
+// The schema of libffm, whose records name their fields: the union of all records' fields, in the
+// order in which they come up. Rows without some of them are its normal case.
+class FieldsSeen {
+ public:
+  void See(absl::string_view record);
+  std::string schema() const;
+
+ private:
+  std::vector<std::string> columns_ = {"label"};
+};
+
+// The schema of criteo without labels, as its published test data; with them it has none.
+constexpr absl::string_view kUnlabelledCriteo = "unlabelled";
+std::string CriteoSchema(absl::string_view first_record);
 
 class CellReader {
  public:

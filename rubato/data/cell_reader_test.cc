@@ -35,15 +35,54 @@ TEST(CellReaderTest, QuotesHoldCommasAndLineBreaks) {
   EXPECT_THAT(reader.Read("1,2", &cells).message(), HasSubstr("has 2 columns, not 3"));
 }
 
-TEST(CellReaderTest, CriteoCellsAreTakenAsTheyAre) {
+TEST(CellReaderTest, CriteoHasNoQuotes) {
   const CellReader reader = ReaderOf(Format("criteo"), "");
   EXPECT_EQ(reader.columns().size(), 40u);
   std::string row = "1";
   for (int i = 1; i < 40; ++i) absl::StrAppend(&row, "\t", i % 2 == 0 ? "" : "\"v ");
   Cells cells;
   ASSERT_TRUE(reader.Read(row, &cells).ok());
-  EXPECT_EQ(cells.views[1], "\"v ");
+  EXPECT_EQ(cells.views[1], "\"v");
   EXPECT_EQ(cells.views[2], "");
+}
+
+// As Criteo publishes its test data: the first record says that no row has a label.
+TEST(CellReaderTest, CriteoMayLackItsLabels) {
+  std::string row = "7";
+  for (int i = 1; i < 39; ++i) absl::StrAppend(&row, "\t", i);
+  const CellReader reader = ReaderOf(Format("criteo"), row);
+  EXPECT_EQ(reader.columns().size(), 39u);
+  EXPECT_EQ(reader.columns()[0], "I1");
+  Cells cells;
+  ASSERT_TRUE(reader.Read(row, &cells).ok());
+  EXPECT_EQ(cells.views[0], "7");
+  EXPECT_THAT(reader.Read("1\t" + row, &cells).message(), HasSubstr("has 40 columns, not 39"));
+  EXPECT_EQ(SchemaOf(Format("criteo"), "1\t" + row), "");
+}
+
+// Rows to predict: the first word is an entry, and must not be taken for a label.
+TEST(CellReaderTest, EntriesMayLackTheirLabel) {
+  Cells cells;
+  const CellReader libfm = ReaderOf(Format("libfm"), "5:1 70:1");
+  EXPECT_THAT(libfm.columns(), ElementsAre("label", "1", "2"));
+  ASSERT_TRUE(libfm.Read("6:1 71:1", &cells).ok());
+  EXPECT_THAT(cells.views, ElementsAre("", "6", "71"));
+  const CellReader libsvm = ReaderOf(Format("libsvm"), "5:1");
+  ASSERT_TRUE(libsvm.Read("3:1 9:2", &cells).ok());
+  EXPECT_THAT(cells.views, ElementsAre("", "3 9:2"));
+  const CellReader libffm = ReaderOf(Format("libffm"), "0:5:1 2:70:1");
+  EXPECT_THAT(libffm.columns(), ElementsAre("label", "0", "2"));
+  ASSERT_TRUE(libffm.Read("2:8:1 0:3:1", &cells).ok());
+  EXPECT_THAT(cells.views, ElementsAre("", "3", "8"));
+}
+
+// Blanks are dropped once, whatever a record comes from.
+TEST(CellReaderTest, NoCellHasBlanksAroundIt) {
+  Cells cells;
+  const CellReader reader = ReaderOf(Format("csv"), "a,\" b\",c ");
+  EXPECT_THAT(reader.columns(), ElementsAre("a", "b", "c"));
+  ASSERT_TRUE(reader.Read("\" Oslo \", x y ,\"\t\"", &cells).ok());
+  EXPECT_THAT(cells.views, ElementsAre("Oslo", "x y", ""));
 }
 
 TEST(CellReaderTest, EntriesByPositionTogetherOrByField) {
@@ -69,6 +108,15 @@ TEST(CellReaderTest, EntriesByPositionTogetherOrByField) {
   EXPECT_THAT(libffm.Read("0 7:8:1", &cells).message(), HasSubstr("'7:8:1' is no entry"));
 }
 
+// Rows of libffm have the fields that they have; a data set has all of them.
+TEST(CellReaderTest, FieldsAreTheUnionOfAllRecords) {
+  FieldsSeen fields;
+  for (const char* record : {"1 0:5:1 2:70:1", "0 2:8:1", "1:3:1 0:3:1", "0 7 x:1:1"}) {
+    fields.See(record);
+  }
+  EXPECT_EQ(fields.schema(), "label,0,2,1,x");
+}
+
 TEST(EntriesParserTest, EveryPositionIsAField) {
   const auto parser = MakeParser(Format("libfm"), "label,1,2");
   ASSERT_TRUE(parser.ok()) << parser.status();
@@ -79,10 +127,17 @@ TEST(EntriesParserTest, EveryPositionIsAField) {
   EXPECT_THAT(batch.ids, ElementsAre(FieldIdOfText(0, "5"), FieldIdOfText(1, "70"),
                                      FieldIdOfText(0, "5"), FieldIdOfText(1, "5")));
   EXPECT_THAT((*parser)->Parse("yes 5:1 70:1", &batch).message(), HasSubstr("not a label"));
+  EXPECT_THAT((*parser)->Parse("5:1 70:1", &batch).message(), HasSubstr("has no label"));
   EXPECT_EQ(batch.rows, 2);
+  const auto unlabelled = MakeParser(Format("libfm"), "label,1,2", /*has_labels=*/false);
+  ASSERT_TRUE(unlabelled.ok()) << unlabelled.status();
+  Batch same;
+  ASSERT_TRUE((*unlabelled)->Parse("5:1 70:1", &same).ok());
+  ASSERT_TRUE((*unlabelled)->Parse("? 5:1 5:1", &same).ok());
+  EXPECT_EQ(same.ids, batch.ids);
 }
 
-// Quotes mean in tsv what they mean in csv, but for line ends; one left open is told.
+// Quotes mean in tsv what they mean in csv; one left open is told.
 TEST(CellReaderTest, TsvHasTheQuotesOfCsv) {
   const auto reader = CellReader::Make(Format("tsv"), "a\tb\tc");
   ASSERT_TRUE(reader.ok()) << reader.status();
@@ -123,6 +178,24 @@ TEST(SniffTest, KnowsAFileByItsBeginning) {
   EXPECT_EQ(Sniffed(criteo), "criteo");
 }
 
+// A row of zeros is a label alone.
+TEST(SniffTest, RowsOfEntriesMayHaveNone) {
+  EXPECT_EQ(Sniffed("-1\n1 3:1 5:1\n0 4:1 7:1\n"), "libsvm");
+  EXPECT_EQ(Sniffed("1 3:1 5:1\n0 4:1 7:1\n-1\n"), "libsvm");
+  EXPECT_EQ(Sniffed("0\n1 0:3:1 1:5:1\n1 0:3:1\n"), "libffm");
+  EXPECT_THAT(Sniffed("0\n1\n1 3:1\n"), HasSubstr("neither tabs nor commas")) << "mostly bare";
+}
+
+TEST(SniffTest, WhatEntriesAreReadWithoutIsNamed) {
+  EXPECT_THAT(Sniffed("# made by hand: 7\n1 3:1 5:1\n0 4:1 7:1\n"),
+              HasSubstr("line 1 has a comment, which is not read; cut comments off"));
+  EXPECT_THAT(Sniffed("1 3:1 5:1\n0 4:1 7:1 # odd\n"), HasSubstr("line 2 has a comment"));
+  EXPECT_THAT(Sniffed("1 qid:1 3:1\n0 qid:1 4:1\n"), HasSubstr("line 1 has a qid"));
+  EXPECT_EQ(Sniffed("1 3:1 5:1\n\n0 4:1 x\n1 3:1 7:1\n"),
+            "line 3 is no row of libsvm, libfm or libffm, as most others are");
+  EXPECT_EQ(Sniffed("y,a\n1,#7\n0,#8\n"), "csv with header");
+}
+
 // One name above numbers is enough: columns may be called 1 and 2, as those of libfm are.
 TEST(SniffTest, AHeaderMayHaveNumbersAmongItsNames) {
   EXPECT_EQ(Sniffed("label,1,2\n1,12,340\n0,7,341\n"), "csv with header");
@@ -144,21 +217,61 @@ TEST(SniffTest, AByteOrderMarkIsNoPartOfTheFirstCell) {
 TEST(SniffTest, NamesASeparatorThatItDoesNotRead) {
   EXPECT_THAT(Sniffed("1::1193::5::978300760\n1::661::3::978302109\n"),
               testing::HasSubstr("'::' does: write tabs instead, as by sed 's/::/\\t/g'"));
-  EXPECT_THAT(Sniffed("1;2\n3;4\n"), testing::HasSubstr("';' does"));
   EXPECT_EQ(Sniffed("one\ntwo\n"),
             "neither tabs nor commas cut its lines into the same number of columns");
-  // Quotes may hold separators and ends of lines, so that sed would spoil it.
-  const std::string quoted = Sniffed("a;b\n1;\"x; y,\nz\"\n2;w\n");
-  EXPECT_THAT(quoted, HasSubstr("';' does: write commas instead, as by python3 -c"));
-  EXPECT_THAT(quoted, HasSubstr("delimiter=\";\""));
+}
+
+TEST(SniffTest, SemicolonsAndBarsCutWhereNothingElseDoes) {
+  EXPECT_EQ(Sniffed("y;town;price\n1;rome;48,21\n0;oslo;7\n"), "ssv with header");
+  EXPECT_EQ(Sniffed("a;b\n1;\"x; y,\nz\"\n2;w\n"), "ssv with header");
+  EXPECT_EQ(Sniffed("1|20|rome\n0|30|oslo\n"), "psv");
+  EXPECT_EQ(Sniffed("1,drama|war|love\n0,war|love|art\n"), "csv") << "lists in a cell";
+}
+
+TEST(SniffTest, TheFirstLineThatDiffersIsNamed) {
+  EXPECT_EQ(Sniffed("a,b,c\n1,2,3\n4,5\n6,7,8\n9,1,2\n"),
+            "cut at commas, line 3 has 2 columns, and most others have 3");
+  EXPECT_EQ(Sniffed("# a comment\n1\t2\n4\t5\n6\t7\n"),
+            "cut at tabs, line 1 has 1 columns, and most others have 2");
+}
+
+// As a spreadsheet writes it.
+TEST(SniffTest, TsvHasQuotedLineBreaksAndTabs) {
+  const char* text = "y\tnote\n1\t\"two\nlines\"\n0\t\"a\tb\"\n";
+  EXPECT_EQ(Sniffed(text), "tsv with header");
+}
+
+TEST(SniffTest, OtherEncodingsAreNamed) {
+  const std::string utf8 = "y,a\n1,2\n0,3\n";
+  std::string utf16 = "\xff\xfe", big = "\xfe\xff", bare;
+  for (const char c : utf8) {
+    utf16 += std::string({c, '\0'});
+    big += std::string({'\0', c});
+    bare += std::string({c, '\0'});
+  }
+  for (const std::string& text : {utf16, big, bare}) {
+    EXPECT_THAT(Sniffed(text), HasSubstr("is UTF-16, not UTF-8; make it so, as by iconv"));
+  }
+  EXPECT_THAT(Sniffed("y,a\r1,2\r0,3\r"), HasSubstr("lines end in CR alone"));
+  EXPECT_EQ(Sniffed("y,a\r\n1,2\r\n"), "csv with header");
+}
+
+// The index that pandas writes: it has a name to be asked for by, and nobody else reads it.
+TEST(SniffTest, AColumnWithoutANameCountsTheRows) {
+  EXPECT_EQ(Sniffed(",y,city\n0,1,rome\n1,0,oslo\n"), "csv with header");
+  EXPECT_EQ(Sniffed(",kind,city\n0,good,rome\n1,bad,oslo\n"), "csv with header");
+  EXPECT_EQ(Sniffed("y,,city\n1,2,rome\n0,3,oslo\n"),
+            "line 1, the header, has no name for column 2; give it one");
+  EXPECT_THAT(ReaderOf(Format("csv"), ",y,city").columns(), ElementsAre("unnamed", "y", "city"));
+  DataSpec data = Format("csv");
+  data.label = "y";
+  EXPECT_THAT((*MakeParser(data, ",y,city"))->shape().ids, ElementsAre("city"));
 }
 
 // Numbers below say that the first line is a header: its faults are told, not taken for data.
 TEST(SniffTest, NamesWhatIsWrongWithAHeader) {
   EXPECT_EQ(Sniffed("y,city,city\n1,rome,oslo\n0,oslo,rome\n"),
             "line 1, the header, has the name 'city' twice; give each column a name of its own");
-  EXPECT_EQ(Sniffed(",y,city\n0,1,rome\n1,0,oslo\n"),
-            "line 1, the header, has no name for column 1; give it one");
   EXPECT_EQ(Sniffed("good,rome,rome\nbad,oslo,rome\n"), "csv") << "it may be data";
   EXPECT_EQ(Sniffed("1,,rome\n0,3,oslo\n"), "csv");
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 #include "rubato/data/find_byte.h"
@@ -13,7 +14,6 @@
 namespace rubato {
 namespace {
 
-constexpr int kColumns = 1 + kCriteoIds;
 constexpr int64_t kTabled = 1024;
 
 int64_t BinOfLarge(int64_t value) {
@@ -56,12 +56,6 @@ bool ParseInteger(const char* at, const char* end, int64_t* value) {
   return true;
 }
 
-absl::Status WrongColumns(absl::string_view record) {
-  const auto tabs = std::count(record.begin(), record.end(), '\t');
-  return absl::InvalidArgumentError(
-      absl::StrCat("has ", tabs + 1, " columns, not the ", kColumns, " of criteo"));
-}
-
 absl::Status WrongValue(int column, absl::string_view text, absl::string_view what) {
   return absl::InvalidArgumentError(
       absl::StrCat("column ", column, ", ", Quote(text), ", is not ", what));
@@ -76,37 +70,53 @@ float CriteoDense(int64_t value) {
   return static_cast<float>(value < 0 ? -size : size);
 }
 
-CriteoParser::CriteoParser() {
+CriteoParser::CriteoParser(Label label) : label_(label) {
   for (int i = 1; i <= kCriteoIntegers; ++i) shape_.dense.push_back(absl::StrCat("I", i));
   shape_.ids = shape_.dense;
   for (int i = 1; i <= kCriteoTexts; ++i) shape_.ids.push_back(absl::StrCat("C", i));
 }
 
+absl::Status CriteoParser::WrongColumns(absl::string_view record) const {
+  const auto tabs = std::count(record.begin(), record.end(), '\t');
+  return absl::InvalidArgumentError(absl::StrCat(
+      "has ", tabs + 1, " columns, not the ", kCriteoIds + (label_ == Label::kAbsent ? 0 : 1),
+      " of criteo", label_ == Label::kAbsent ? " without the label" : ""));
+}
+
+absl::StatusOr<float> CriteoParser::TakeLabel(absl::string_view* record) const {
+  if (label_ == Label::kAbsent) return 0;
+  const char* const at = record->data();
+  const char* const tab = FindTab(at, at + record->size());
+  const size_t size = static_cast<size_t>(tab - at);
+  if (size == record->size()) return WrongColumns(*record);
+  const bool is_label = size == 1 && (at[0] == '0' || at[0] == '1');
+  if (!is_label && label_ == Label::kNeeded) {
+    return WrongValue(1, record->substr(0, size), "a label, 0 or 1");
+  }
+  record->remove_prefix(size + 1);
+  return is_label ? static_cast<float>(at[0] - '0') : 0;
+}
+
 absl::Status CriteoParser::Parse(absl::string_view record, Batch* batch) const {
   const Tables& tables = GetTables();
-  const char* at = record.data();
-  const char* const end = at + record.size();
-  const bool has_label = record.size() >= 2 && at[1] == '\t' && (at[0] == '0' || at[0] == '1');
-  if (!has_label) {
-    const char* tab = FindTab(at, end);
-    if (tab == end) return WrongColumns(record);
-    return WrongValue(1, record.substr(0, static_cast<size_t>(tab - at)), "a label, 0 or 1");
-  }
-  const float label = static_cast<float>(at[0] - '0');
-
+  absl::string_view rest = record;
+  RUBATO_ASSIGN_OR_RETURN(const float label, TakeLabel(&rest));
+  const char* next = rest.data();  // Where the next field begins.
+  const char* const end = next + rest.size();
+  const char* at = next;  // Where it ends.
   float dense[kCriteoIntegers];
   uint64_t ids[kCriteoIds];
-  at += 1;  // The tab before the next field, as at every turn below.
-  for (int i = 0; i < kCriteoIntegers; ++i) {
-    if (at == end) return WrongColumns(record);
-    const char* const begin = at + 1;
+  for (int i = 0; i < kCriteoIntegers; ++i, next = at + 1) {
+    if (i > 0 && at == end) return WrongColumns(record);
+    const char* const begin = next;
     at = FindTab(begin, end);
     int64_t value = 0;
     if (begin == at) {
       dense[i] = 0;
       ids[i] = FieldIdOfText(i, "");
     } else if (!ParseInteger(begin, at, &value)) {
-      return WrongValue(i + 2, {begin, static_cast<size_t>(at - begin)}, "an integer");
+      return WrongValue(i + (label_ == Label::kAbsent ? 1 : 2),
+                        {begin, static_cast<size_t>(at - begin)}, "an integer");
     } else if (value >= 0 && value < kTabled) {
       dense[i] = tables.dense[value];
       ids[i] = FieldId(i, tables.bin_hash[value]);
@@ -119,7 +129,8 @@ absl::Status CriteoParser::Parse(absl::string_view record, Batch* batch) const {
     if (at == end) return WrongColumns(record);
     const char* const begin = at + 1;
     at = FindTab(begin, end);
-    ids[i] = FieldIdOfText(i, {begin, static_cast<size_t>(at - begin)});
+    const absl::string_view text(begin, static_cast<size_t>(at - begin));
+    ids[i] = FieldIdOfText(i, absl::StripAsciiWhitespace(text));
   }
   if (at != end) return WrongColumns(record);
 

@@ -38,12 +38,16 @@ size_t Unquote(absl::string_view text, char delimiter, std::string* field, bool*
 // A name as the header has it, or INVALID_ARGUMENT with the nearest.
 absl::StatusOr<size_t> FindColumn(absl::string_view key, const std::string& name,
                                   const std::vector<std::string>& columns) {
-  const auto found = std::find(columns.begin(), columns.end(), name);
+  // A name's blanks are dropped in headers, so that they mean nothing here either.
+  auto found = std::find(columns.begin(), columns.end(), name);
+  if (found == columns.end()) {
+    found = std::find(columns.begin(), columns.end(), absl::StripAsciiWhitespace(name));
+  }
   if (found == columns.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat(key, ": the data has no column '", name, "'", DidYouMean(name, columns)));
   }
-  if (std::find(found + 1, columns.end(), name) != columns.end()) {
+  if (std::find(found + 1, columns.end(), *found) != columns.end()) {
     return absl::InvalidArgumentError(
         absl::StrCat(key, ": the data has more than one column '", name, "'"));
   }
@@ -51,6 +55,18 @@ absl::StatusOr<size_t> FindColumn(absl::string_view key, const std::string& name
 }
 
 }  // namespace
+
+bool IsDelimited(const DataSpec& data) {
+  return data.format == "csv" || data.format == "tsv" || data.format == "ssv" ||
+         data.format == "psv" || data.format == "sql";
+}
+
+char DelimiterOf(const DataSpec& data) {
+  return data.format == "tsv"   ? '\t'
+         : data.format == "ssv" ? ';'
+         : data.format == "psv" ? '|'
+                                : ',';
+}
 
 bool VisitFields(absl::string_view record, char delimiter,
                  absl::FunctionRef<bool(absl::string_view field)> visit) {
@@ -60,7 +76,7 @@ bool VisitFields(absl::string_view record, char delimiter,
     size_t end;
     if (!record.empty() && record[0] == '"') {
       end = Unquote(record, delimiter, &unquoted, &is_closed);
-      if (!visit(unquoted)) return is_closed;
+      if (!visit(absl::StripAsciiWhitespace(unquoted))) return is_closed;
     } else {
       end = std::min(record.find(delimiter), record.size());
       if (!visit(absl::StripAsciiWhitespace(record.substr(0, end)))) return is_closed;
@@ -93,6 +109,12 @@ std::vector<std::string> SplitFields(absl::string_view record, char delimiter) {
   return fields;
 }
 
+std::vector<std::string> ColumnNames(absl::string_view header, char delimiter) {
+  std::vector<std::string> names = SplitFields(header, delimiter);
+  if (names.size() > 1 && names[0].empty()) names[0] = std::string(kUnnamedColumn);
+  return names;
+}
+
 absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
     const DataSpec& data, const std::vector<std::string>& columns, const Options& options) {
   std::vector<Column> plan;
@@ -111,7 +133,8 @@ absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
   if (data.label.empty()) {
     plan[0].role = Role::kLabel;
   } else {
-    RUBATO_RETURN_IF_ERROR(assign("data.label", data.label, Role::kLabel));
+    const absl::Status status = assign("data.label", data.label, Role::kLabel);
+    if (options.has_labels) RUBATO_RETURN_IF_ERROR(status);
   }
   for (const std::string& name : data.numeric) {
     RUBATO_RETURN_IF_ERROR(assign("data.numeric", name, Role::kNumeric));
@@ -121,7 +144,9 @@ absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
   }
   if (data.numeric.empty() && data.categorical.empty()) {
     for (Column& column : plan) {
-      if (column.role == Role::kIgnored) column.role = Role::kCategorical;
+      if (column.role == Role::kIgnored && column.name != kUnnamedColumn) {
+        column.role = Role::kCategorical;
+      }
     }
   }
   if (!options.has_labels) {
@@ -129,8 +154,7 @@ absl::StatusOr<std::unique_ptr<DelimitedParser>> DelimitedParser::Create(
       if (column.role == Role::kLabel) column.role = Role::kIgnored;
     }
   }
-  std::unique_ptr<DelimitedParser> parser(
-      new DelimitedParser(data.format == "tsv" ? '\t' : ',', std::move(plan)));
+  std::unique_ptr<DelimitedParser> parser(new DelimitedParser(DelimiterOf(data), std::move(plan)));
   if (parser->shape_.ids.size() > kIdFieldsMax) {
     return absl::InvalidArgumentError(absl::StrCat("data.categorical: ", parser->shape_.ids.size(),
                                                    " columns, more than ", kIdFieldsMax));

@@ -13,14 +13,26 @@
 
 namespace rubato {
 
-// Calls `visit` with every field of `record`: without the quotes around it if it has some, else
-// without the blanks around it. Stops early if `visit` answers false. Returns whether all quotes
+// Whether a format's records are fields with a delimiter between: csv, tsv, ssv (semicolons), psv
+// (bars), and sql, whose rows are records of csv.
+bool IsDelimited(const DataSpec& data);
+char DelimiterOf(const DataSpec& data);
+
+// Calls `visit` with every field of `record`, without the quotes around it, if it has some, and
+// without the blanks around it, within quotes or not: here, and nowhere else, they are dropped for
+// files, databases and JSON alike. Stops early if `visit` answers false. Returns whether all quotes
 // that it met are closed.
 bool VisitFields(absl::string_view record, char delimiter,
                  absl::FunctionRef<bool(absl::string_view field)> visit);
 // INVALID_ARGUMENT unless quotes are closed and there are as many fields as expected.
 absl::Status CheckFields(absl::string_view record, bool is_closed, size_t fields, size_t expected);
 std::vector<std::string> SplitFields(absl::string_view record, char delimiter);
+
+// What a first column without a name is called: pandas writes its index so. Nobody reads it who
+// does not ask for it.
+constexpr absl::string_view kUnnamedColumn = "unnamed";
+// The names in a header.
+std::vector<std::string> ColumnNames(absl::string_view header, char delimiter);
 
 // The label and `data.numeric` must be finite numbers, a missing number of data.numeric being 0;
 // `data.categorical` is any text.
@@ -29,7 +41,8 @@ class DelimitedParser : public RecordParser {
   struct Options {
     // Whose order the batch's columns have, if they are the same ones; null: the data's.
     const BatchShape* order = nullptr;
-    bool has_labels = true;  // Otherwise nobody looks at the label, and it is 0.
+    // Otherwise nobody looks at the label, which is 0, and its column need not be there.
+    bool has_labels = true;
   };
   // INVALID_ARGUMENT if a column of `data` is not among `columns`, or if one's name is there twice.
   static absl::StatusOr<std::unique_ptr<DelimitedParser>> Create(

@@ -11,9 +11,11 @@
 namespace rubato {
 
 absl::StatusOr<std::unique_ptr<EntriesParser>> EntriesParser::Create(const DataSpec& data,
-                                                                     absl::string_view schema) {
+                                                                     absl::string_view schema,
+                                                                     bool has_labels) {
   RUBATO_ASSIGN_OR_RETURN(CellReader reader, CellReader::Make(data, schema));
   std::unique_ptr<EntriesParser> parser(new EntriesParser(std::move(reader)));
+  parser->has_labels_ = has_labels;
   const std::vector<std::string>& columns = parser->reader_.columns();
   parser->shape_.ids.assign(columns.begin() + 1, columns.end());
   if (parser->shape_.ids.empty() || parser->shape_.ids.size() > kIdFieldsMax) {
@@ -28,7 +30,10 @@ absl::Status EntriesParser::Parse(absl::string_view record, Batch* batch) const 
   Cells cells;
   RUBATO_RETURN_IF_ERROR(reader_.Read(record, &cells));
   float label = 0;
-  if (!absl::SimpleAtof(cells.views[0], &label) || !std::isfinite(label)) {
+  if (has_labels_ && cells.views[0].empty()) {
+    return absl::InvalidArgumentError("has no label: its first word is an entry");
+  }
+  if (has_labels_ && (!absl::SimpleAtof(cells.views[0], &label) || !std::isfinite(label))) {
     return absl::InvalidArgumentError(absl::StrCat(Quote(cells.views[0]), " is not a label"));
   }
   batch->labels.push_back(label > 0 ? 1 : 0);

@@ -11,11 +11,13 @@
 
 namespace rubato {
 
-// A label above 0 is 1, any other number 0.
+// A label above 0 is 1, any other number 0. Without `has_labels` it is not looked at, and need not
+// be there.
 class EntriesParser : public RecordParser {
  public:
   static absl::StatusOr<std::unique_ptr<EntriesParser>> Create(const DataSpec& data,
-                                                               absl::string_view schema);
+                                                               absl::string_view schema,
+                                                               bool has_labels = true);
 
   const BatchShape& shape() const override { return shape_; }
   absl::Status Parse(absl::string_view record, Batch* batch) const override;
@@ -24,6 +26,7 @@ class EntriesParser : public RecordParser {
   explicit EntriesParser(CellReader reader) : reader_(std::move(reader)) {}
 
   CellReader reader_;
+  bool has_labels_ = true;
   BatchShape shape_;
 };
 

@@ -17,12 +17,14 @@
 namespace rubato {
 namespace {
 
-// A row of a database is a record of csv.
-bool IsDelimited(const DataSpec& data) {
-  return data.format == "csv" || data.format == "tsv" || data.format == "sql";
+std::vector<std::string> NamesIn(const DataSpec& data, absl::string_view schema) {
+  return ColumnNames(schema, IsDelimited(data) ? DelimiterOf(data) : ',');
 }
 
-char DelimiterOf(const DataSpec& data) { return data.format == "tsv" ? '\t' : ','; }
+absl::Status OtherWidth(size_t now, size_t before, absl::string_view rule) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the data has ", now, " columns, and the training data had ", before, rule));
+}
 
 absl::Status CheckNames(absl::string_view what, const std::vector<std::string>& has,
                         const std::vector<std::string>& needs) {
@@ -46,7 +48,11 @@ std::string FormatName(const DataSpec& data) {
 }
 
 RecordRule RuleOf(const DataSpec& data) {
-  return data.format == "csv" ? RecordRule::kQuoted : RecordRule::kLines;
+  return data.format == "csv"   ? RecordRule::kQuoted
+         : data.format == "tsv" ? RecordRule::kQuotedTabs
+         : data.format == "ssv" ? RecordRule::kQuotedSemicolons
+         : data.format == "psv" ? RecordRule::kQuotedBars
+                                : RecordRule::kLines;
 }
 
 bool HasHeader(const DataSpec& data) {
@@ -55,6 +61,7 @@ bool HasHeader(const DataSpec& data) {
 
 std::string SchemaOf(const DataSpec& data, absl::string_view first_record) {
   if (HasEntries(data)) return EntriesSchema(data, first_record);
+  if (data.format == "criteo") return CriteoSchema(first_record);
   if (!IsDelimited(data)) return "";
   if (data.header) return std::string(first_record);
   std::string names;
@@ -66,10 +73,23 @@ std::string SchemaOf(const DataSpec& data, absl::string_view first_record) {
   return names;
 }
 
+bool AreByPlace(const std::vector<std::string>& columns) {
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (columns[i] != absl::StrCat(i + 1)) return false;
+  }
+  return true;
+}
+
 absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& outer,
-                                                         absl::string_view outer_schema) {
+                                                         absl::string_view outer_schema,
+                                                         bool has_labels) {
   const auto [data, schema] = UnwrapSchema(outer, outer_schema);
-  if (data.format == "criteo") return std::make_unique<CriteoParser>();
+  if (data.format == "criteo") {
+    using Label = CriteoParser::Label;
+    return std::make_unique<CriteoParser>(has_labels                    ? Label::kNeeded
+                                          : schema == kUnlabelledCriteo ? Label::kAbsent
+                                                                        : Label::kIgnored);
+  }
   if (data.format == "idx") {
     std::vector<int64_t> shape;
     for (const absl::string_view part : absl::StrSplit(schema, 'x')) {
@@ -79,33 +99,62 @@ absl::StatusOr<std::unique_ptr<RecordParser>> MakeParser(const DataSpec& outer,
     }
     return std::make_unique<IdxParser>(std::move(shape));
   }
-  if (HasEntries(data)) return EntriesParser::Create(data, schema);
+  if (HasEntries(data)) return EntriesParser::Create(data, schema, has_labels);
   if (IsDelimited(data)) {
-    return DelimitedParser::Create(data, SplitFields(schema, DelimiterOf(data)), {});
+    return DelimitedParser::Create(data, NamesIn(data, schema), {.has_labels = has_labels});
   }
-  return absl::InvalidArgumentError(absl::StrCat("data.format: '", data.format,
-                                                 "' is not one of criteo, csv, tsv, libfm, libsvm, "
-                                                 "libffm, idx, recordio, sql"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("data.format: '", data.format,
+                   "' is not one of criteo, csv, tsv, ssv, psv, libfm, "
+                   "libsvm, libffm, idx, recordio, sql"));
+}
+
+absl::StatusOr<NamedData> NameAsTrained(const KnownData& trained, const KnownData& known,
+                                        const std::string& label, bool has_labels) {
+  const auto [before, before_schema] = UnwrapSchema(trained.data, trained.schema);
+  const auto [now, schema] = UnwrapSchema(known.data, known.schema);
+  NamedData named = {now, std::string(schema)};
+  // Fields are named in every record; which of them the first one has does not matter.
+  if (before.format == "libffm" && now.format == "libffm")
+    named.schema = std::string(before_schema);
+  const size_t width = NamesIn(now, schema).size();
+  std::vector<std::string> names = NamesIn(before, before_schema);
+  if (before.format == "libfm" && now.format == "libfm" && width != names.size()) {
+    return OtherWidth(width, names.size(), ", counted with the label; in libfm they go by place");
+  }
+  if (!IsDelimited(before) || !IsDelimited(now) || HasHeader(known.data)) return named;
+  if (!AreByPlace(names) || !AreByPlace(NamesIn(now, schema)) || width == names.size()) {
+    return named;
+  }
+  const auto at = label.empty() ? names.begin() : std::find(names.begin(), names.end(), label);
+  if (has_labels || width + 1 != names.size() || at == names.end()) {
+    return OtherWidth(width, names.size(),
+                      has_labels && width + 1 == names.size()
+                          ? "; is it the label that is missing?"
+                          : "; without a header they go by place");
+  }
+  names.erase(at);
+  named.schema = absl::StrJoin(names, std::string(1, DelimiterOf(now)));
+  return named;
 }
 
 absl::StatusOr<std::unique_ptr<RecordParser>> MakeParserLike(const KnownData& trained,
                                                              const KnownData& known,
                                                              bool has_labels) {
   const auto [before, before_schema] = UnwrapSchema(trained.data, trained.schema);
-  auto [now, schema] = UnwrapSchema(known.data, known.schema);
-  // Fields are named in every record; which of them the first one has does not matter.
-  if (before.format == "libffm" && now.format == "libffm") schema = before_schema;
+  RUBATO_ASSIGN_OR_RETURN(NamedData named, NameAsTrained(trained, known, before.label, has_labels));
+  DataSpec& now = named.data;
   RUBATO_ASSIGN_OR_RETURN(const auto model, MakeParser(before, before_schema));
   const BatchShape& needs = model->shape();
   std::unique_ptr<RecordParser> parser;
   if (IsDelimited(before) && IsDelimited(now)) {
     // The label that training found by its place has a name as well.
-    if (now.label.empty()) now.label = SplitFields(before_schema, DelimiterOf(before))[0];
+    if (now.label.empty()) now.label = NamesIn(before, before_schema)[0];
     RUBATO_ASSIGN_OR_RETURN(parser,
-                            DelimitedParser::Create(now, SplitFields(schema, DelimiterOf(now)),
+                            DelimitedParser::Create(now, NamesIn(now, named.schema),
                                                     {.order = &needs, .has_labels = has_labels}));
   } else {
-    RUBATO_ASSIGN_OR_RETURN(parser, MakeParser(now, schema));
+    RUBATO_ASSIGN_OR_RETURN(parser, MakeParser(now, named.schema, has_labels));
   }
   RUBATO_RETURN_IF_ERROR(CheckNames("numbers", parser->shape().dense, needs.dense));
   RUBATO_RETURN_IF_ERROR(CheckNames("categories", parser->shape().ids, needs.ids));

@@ -90,6 +90,27 @@ TEST(CriteoParserTest, SaysWhatIsWrongAndLeavesTheBatch) {
   }
 }
 
+// Without labels a row is the same, whether it has some or not.
+TEST(CriteoParserTest, LabelsMayBeIgnoredOrAbsent) {
+  std::string cells = "7";
+  for (int i = 2; i <= 39; ++i) absl::StrAppend(&cells, "\t", i);
+  const DataSpec criteo;
+  Batch labelled, ignored, absent;
+  ASSERT_TRUE(CriteoParser().Parse("1\t" + cells, &labelled).ok());
+  const auto of = [&](absl::string_view schema) {
+    return *MakeParserLike({criteo, ""}, {criteo, schema}, /*has_labels=*/false);
+  };
+  ASSERT_TRUE(of("")->Parse("?\t" + cells, &ignored).ok());
+  ASSERT_TRUE(of(SchemaOf(criteo, cells))->Parse(cells, &absent).ok());
+  for (const Batch* batch : {&ignored, &absent}) {
+    EXPECT_EQ(batch->ids, labelled.ids);
+    EXPECT_EQ(batch->dense, labelled.dense);
+  }
+  EXPECT_THAT(of(SchemaOf(criteo, cells))->Parse("1\t" + cells, &absent).message(),
+              HasSubstr("has 40 columns, not the 39 of criteo without the label"));
+  EXPECT_THAT(CriteoParser().Parse(cells, &labelled).message(), HasSubstr("a label, 0 or 1"));
+}
+
 TEST(CriteoParserTest, BinsGrowSlowly) {
   const std::pair<int64_t, int64_t> cases[] = {{-3, -3}, {0, 0},     {2, 2},     {3, 1},
                                                {10, 5},  {1023, 48}, {1024, 48}, {1000000, 190}};
@@ -211,7 +232,49 @@ TEST(ParserLikeTest, OtherColumnsAreNamed) {
             "the data's columns of categories are 'c', 'e', and the model was trained with "
             "'c', 'd'");
   EXPECT_THAT(why({all, "y,c,d"}, {all, "z,c,d"}), HasSubstr("data.label: the data has no column"));
-  EXPECT_THAT(why({fm, "label,1,2"}, {fm, "label,1,2,3"}), HasSubstr("'1', '2', '3', and"));
+  EXPECT_THAT(why({fm, "label,1,2"}, {fm, "label,1,2,3"}),
+              HasSubstr("the data has 4 columns, and the training data had 3"));
+}
+
+// Without a header a column is its place, and a label that is not there would move all the others.
+TEST(ParserLikeTest, AMissingLabelMovesNoColumn) {
+  const DataSpec all = {.format = "csv", .header = false}, tsv = {.format = "tsv", .header = false};
+  const DataSpec second = {.format = "csv", .label = "2", .header = false};
+  const DataSpec wrapped = {.format = "recordio"};
+  const auto unlabelled = [&](const KnownData& trained, const KnownData& known,
+                              const char* record) {
+    Batch batch;
+    const auto parser = MakeParserLike(trained, known, /*has_labels=*/false);
+    EXPECT_TRUE(parser.ok()) << parser.status();
+    EXPECT_TRUE(!parser.ok() || (*parser)->Parse(record, &batch).ok());
+    return batch.ids;
+  };
+  const std::vector<uint64_t> want = {FieldIdOfText(0, "p"), FieldIdOfText(1, "q")};
+  EXPECT_EQ(unlabelled({all, "1,2,3"}, {all, "1,2,3"}, "1,p,q"), want);
+  EXPECT_EQ(unlabelled({all, "1,2,3"}, {all, "1,2"}, "p,q"), want);
+  EXPECT_EQ(unlabelled({all, "1,2,3"}, {tsv, "1\t2"}, "p\tq"), want);
+  EXPECT_EQ(unlabelled({wrapped, "csv: 1,2,3"}, {all, "1,2"}, "p,q"), want);
+  EXPECT_EQ(unlabelled({second, "1,2,3"}, {second, "1,2"}, "p,q"), want);
+  const auto why = [&](const char* schema, bool has_labels) {
+    return std::string(
+        MakeParserLike({all, "1,2,3"}, {all, schema}, has_labels).status().message());
+  };
+  EXPECT_EQ(
+      why("1,2", true),
+      "the data has 2 columns, and the training data had 3; is it the label that is missing?");
+  for (const char* schema : {"1", "1,2,3,4"}) {
+    EXPECT_THAT(why(schema, false), HasSubstr("columns, and the training data had 3; without a"));
+  }
+}
+
+// With a header it may be gone as well.
+TEST(ParserLikeTest, AHeaderMayLackTheLabel) {
+  const DataSpec all = {.format = "csv"};
+  Batch batch;
+  const auto parser = MakeParserLike({all, "y,c,d"}, {all, "d,c"}, /*has_labels=*/false);
+  ASSERT_TRUE(parser.ok()) << parser.status();
+  ASSERT_TRUE((*parser)->Parse("q,p", &batch).ok());
+  EXPECT_THAT(batch.ids, ElementsAre(FieldIdOfText(0, "p"), FieldIdOfText(1, "q")));
 }
 
 // Who is asked for a score has no label to give.

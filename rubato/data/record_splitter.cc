@@ -27,7 +27,7 @@ struct QuotedEnd {
 };
 
 // Quotes count only at the start of a field; inside, two of them stand for one.
-QuotedEnd FindQuotedEnd(absl::string_view text) {
+QuotedEnd FindQuotedEnd(absl::string_view text, char delimiter) {
   bool field_start = true;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\n') return {.end = i};
@@ -39,9 +39,24 @@ QuotedEnd FindQuotedEnd(absl::string_view text) {
       } while (i < text.size() && text[i] == '"');
       --i;  // The closing quote.
     }
-    field_start = text[i] == ',';
+    field_start = text[i] == delimiter;
   }
   return {};
+}
+
+char DelimiterOf(RecordRule rule) {
+  switch (rule) {
+    case RecordRule::kLines:
+    case RecordRule::kQuoted:
+      return ',';
+    case RecordRule::kQuotedTabs:
+      return '\t';
+    case RecordRule::kQuotedSemicolons:
+      return ';';
+    case RecordRule::kQuotedBars:
+      return '|';
+  }
+  return ',';
 }
 
 }  // namespace
@@ -54,7 +69,7 @@ std::optional<SplitRecord> FirstRecord(absl::string_view text, bool at_end, Reco
     if (line_end == kNone && !at_end) return std::nullopt;
     return Cut(text, line_end);
   }
-  const QuotedEnd quoted = FindQuotedEnd(text);
+  const QuotedEnd quoted = FindQuotedEnd(text, DelimiterOf(rule));
   if (quoted.end == kNone && !at_end) return std::nullopt;
   SplitRecord record = Cut(text, quoted.end);
   record.open_quote = quoted.open_quote;

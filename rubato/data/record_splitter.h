@@ -14,8 +14,12 @@ namespace rubato {
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 enum class RecordRule {
-  kLines,   // A record ends with its line: criteo, tsv.
+  kLines,   // A record ends with its line: criteo, libsvm.
   kQuoted,  // As csv: a field in double quotes may hold line breaks.
+  // The same with other delimiters than commas.
+  kQuotedTabs,
+  kQuotedSemicolons,
+  kQuotedBars,
 };
 
 struct SplitRecord {

@@ -51,6 +51,14 @@ TEST(FirstRecordTest, QuotedLineBreaksBelongToTheRecord) {
   EXPECT_EQ(FirstRecord("\"x\ny\",b\nc", true, RecordRule::kQuoted)->lines, 2);
 }
 
+TEST(FirstRecordTest, OtherDelimitersBeginAFieldAsWell) {
+  EXPECT_THAT(SplitAll("a\t\"x\ny\"\nb,\"z\nc", RecordRule::kQuotedTabs, 1),
+              ElementsAre("a\t\"x\ny\"", "b,\"z", "c"));
+  EXPECT_THAT(SplitAll("a;\"x\ny\"\n", RecordRule::kQuotedSemicolons, 1),
+              ElementsAre("a;\"x\ny\""));
+  EXPECT_THAT(SplitAll("a|\"x\ny\"\n", RecordRule::kQuotedBars, 1), ElementsAre("a|\"x\ny\""));
+}
+
 TEST(FirstRecordTest, AQuoteThatIsNeverClosedIsSeen) {
   const auto record = FirstRecord("a,\"b\nc\nd\n", true, RecordRule::kQuoted);
   ASSERT_TRUE(record.has_value());

@@ -1,9 +1,13 @@
 #include "rubato/data/record_writer.h"
 
+#include <optional>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "rubato/base/status.h"
@@ -19,6 +23,56 @@ absl::Status Unfit(absl::string_view column, absl::string_view cell, absl::strin
                                                  ", cannot stand in a record of ", format));
 }
 
+// What stands between the cells of a table of text; nothing for what is none.
+std::optional<char> DelimiterOfTable(absl::string_view format) {
+  if (format == "csv") return ',';
+  if (format == "tsv") return '\t';
+  if (format == "ssv") return ';';
+  if (format == "psv") return '|';
+  return std::nullopt;
+}
+
+void AppendQuoted(absl::string_view cell, char delimiter, std::string* record) {
+  cell = absl::StripAsciiWhitespace(cell);  // As readers do.
+  const bool plain = cell.find(delimiter) == absl::string_view::npos &&
+                     cell.find_first_of("\"\r\n") == absl::string_view::npos;
+  if (plain) {
+    absl::StrAppend(record, cell);
+  } else {
+    absl::StrAppend(record, "\"", absl::StrReplaceAll(cell, {{"\"", "\"\""}}), "\"");
+  }
+}
+
+// Puts the entries of a row of libsvm in the order of their indices, as the format has it. Of two
+// with one index, as where hashes meet, the values are added: that is what a sum makes of them.
+// An index that is no number leaves the row as it is.
+void SortEntries(std::string* record) {
+  struct Entry {
+    int64_t index = 0;
+    std::string value;
+  };
+  const std::vector<absl::string_view> words = absl::StrSplit(*record, ' ');
+  std::vector<Entry> entries;
+  for (size_t i = 1; i < words.size(); ++i) {
+    const size_t colon = words[i].find(':');
+    Entry& entry = entries.emplace_back();
+    if (!absl::SimpleAtoi(words[i].substr(0, colon), &entry.index)) return;
+    entry.value = std::string(words[i].substr(colon + 1));
+  }
+  absl::c_stable_sort(entries, [](const Entry& a, const Entry& b) { return a.index < b.index; });
+  std::string sorted(words[0]);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    double sum = 0, next = 0;
+    if (i + 1 < entries.size() && entries[i].index == entries[i + 1].index &&
+        absl::SimpleAtod(entries[i].value, &sum) && absl::SimpleAtod(entries[i + 1].value, &next)) {
+      entries[i + 1].value = absl::StrFormat("%.9g", sum + next);
+      continue;
+    }
+    absl::StrAppend(&sorted, " ", entries[i].index, ":", entries[i].value);
+  }
+  *record = std::move(sorted);
+}
+
 }  // namespace
 
 absl::StatusOr<RecordWriter> RecordWriter::Make(const DataSpec& data,
@@ -30,8 +84,8 @@ absl::StatusOr<RecordWriter> RecordWriter::Make(const DataSpec& data,
     return absl::InvalidArgumentError(
         absl::StrCat("criteo has 40 columns, not ", writer.columns_.size()));
   }
-  const bool is_known = data.format == "criteo" || writer.format_ == "csv" ||
-                        data.format == "tsv" || HasEntries(data);
+  const bool is_known =
+      data.format == "criteo" || HasEntries(data) || DelimiterOfTable(writer.format_).has_value();
   if (is_known) return writer;
   return absl::UnimplementedError(absl::StrCat("format ", data.format, " has no cells to write"));
 }
@@ -43,10 +97,11 @@ absl::Status RecordWriter::Write(absl::Span<const absl::string_view> cells,
     return absl::InvalidArgumentError(
         absl::StrCat("has ", cells.size(), " columns, not ", columns_.size()));
   }
+  const std::optional<char> delimiter = DelimiterOfTable(format_);
   for (size_t i = 0; i < cells.size(); ++i) {
-    if (format_ == "csv" || format_ == "tsv") {
-      if (i > 0) record->push_back(format_ == "csv" ? ',' : '\t');
-      RUBATO_RETURN_IF_ERROR(AppendQuoted(i, cells[i], record));
+    if (delimiter.has_value()) {
+      if (i > 0) record->push_back(*delimiter);
+      AppendQuoted(cells[i], *delimiter, record);
     } else if (format_ == "criteo") {
       if (i > 0) record->push_back('\t');
       if (cells[i].find_first_of("\t\r\n") != absl::string_view::npos) {
@@ -57,23 +112,7 @@ absl::Status RecordWriter::Write(absl::Span<const absl::string_view> cells,
       RUBATO_RETURN_IF_ERROR(AppendEntries(i, cells[i], record));
     }
   }
-  return absl::OkStatus();
-}
-
-absl::Status RecordWriter::AppendQuoted(size_t column, absl::string_view cell,
-                                        std::string* record) const {
-  if (format_ == "tsv" && cell.find_first_of("\r\n") != absl::string_view::npos) {
-    return Unfit(columns_[column], cell, format_);
-  }
-  // Readers take the blanks around a cell without quotes for no part of it.
-  const bool plain =
-      cell.find_first_of(format_ == "csv" ? ",\"\r\n" : "\t\"") == absl::string_view::npos &&
-      absl::StripAsciiWhitespace(cell).size() == cell.size();
-  if (plain) {
-    absl::StrAppend(record, cell);
-  } else {
-    absl::StrAppend(record, "\"", absl::StrReplaceAll(cell, {{"\"", "\"\""}}), "\"");
-  }
+  if (format_ == "libsvm") SortEntries(record);
   return absl::OkStatus();
 }
 
@@ -100,7 +139,7 @@ absl::Status RecordWriter::AppendEntries(size_t column, absl::string_view cell,
 
 std::string RecordWriter::Header() const {
   std::string header;
-  if (format_ != "csv" && format_ != "tsv") return header;
+  if (!DelimiterOfTable(format_).has_value()) return header;
   const std::vector<absl::string_view> names(columns_.begin(), columns_.end());
   return Write(names, &header).ok() ? header : "";
 }

@@ -20,13 +20,12 @@ class RecordWriter {
   static absl::StatusOr<RecordWriter> Make(const DataSpec& data, std::vector<std::string> columns);
 
   // Replaces `record`, without a line's end. INVALID_ARGUMENT names the column whose text the
-  // format cannot hold: a tab in criteo, a line's end in tsv, no entry where libfm wants one.
+  // format cannot hold: a tab in criteo, no entry where libfm wants one.
   absl::Status Write(absl::Span<const absl::string_view> cells, std::string* record) const;
   // The column names as a first record; empty if the format has none.
   std::string Header() const;
 
  private:
-  absl::Status AppendQuoted(size_t column, absl::string_view cell, std::string* record) const;
   absl::Status AppendEntries(size_t column, absl::string_view cell, std::string* record) const;
 
   std::string format_;

@@ -1,7 +1,10 @@
 #include "rubato/data/sniff.h"
 
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -9,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "rubato/base/status.h"
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
 #include "rubato/data/record_blocks.h"
@@ -28,27 +32,64 @@ Lines RecordsOf(absl::string_view text, RecordRule rule) {
   return lines;
 }
 
-// libfm, libsvm or libffm, by the number of colons in a word; "" if the lines are none of these.
-std::string EntriesFormat(const Lines& lines) {
-  size_t entries = 0;
+// What lines are as rows of libfm, libsvm or libffm.
+struct EntriesGuess {
+  std::string format;  // "" if they are none of these.
+  std::string fault;   // Of the first line that is none, or not to be read, if most others are.
+};
+
+// The words of a line before its comment, if it has one.
+std::vector<absl::string_view> WordsOf(absl::string_view line) {
+  return absl::StrSplit(line.substr(0, line.find('#')), absl::ByAnyChar(" \t"), absl::SkipEmpty());
+}
+
+// How many colons each word has behind the label: 1 or 2. 0 for a label alone, -1 if it is no row.
+std::ptrdiff_t ColonsOf(const std::vector<absl::string_view>& words) {
+  double label = 0;
+  if (words.empty() || !absl::SimpleAtod(words[0], &label)) return -1;
   std::ptrdiff_t colons = 0;
-  bool is_even = true;
-  for (size_t i = 0; i < lines.size(); ++i) {
-    const std::vector<absl::string_view> words =
-        absl::StrSplit(lines[i], absl::ByAnyChar(" \t"), absl::SkipEmpty());
-    double label = 0;
-    if (words.size() < 2 || !absl::SimpleAtod(words[0], &label)) return "";
-    for (size_t w = 1; w < words.size(); ++w) {
-      const auto found = std::count(words[w].begin(), words[w].end(), ':');
-      if (found != 1 && found != 2) return "";
-      if (colons != 0 && found != colons) return "";
-      colons = found;
-    }
-    is_even = is_even && (i == 0 || words.size() == entries);
-    entries = words.size();
+  for (size_t w = 1; w < words.size(); ++w) {
+    const auto found = std::count(words[w].begin(), words[w].end(), ':');
+    if ((found != 1 && found != 2) || (colons != 0 && found != colons)) return -1;
+    colons = found;
   }
-  if (colons == 2) return "libffm";
-  return is_even ? "libfm" : "libsvm";
+  return colons;
+}
+
+// By the number of colons in a word. A label without entries is a row too, if most have some.
+EntriesGuess GuessEntries(absl::string_view text, const Lines& lines) {
+  size_t rows = 0, words_before = 0;
+  std::ptrdiff_t colons = 0;
+  bool is_even = true, all_are = true;
+  EntriesGuess guess;
+  const auto blame = [&](size_t i, absl::string_view what) {
+    if (!guess.fault.empty()) return;
+    const auto line = 1 + std::count(text.data(), lines[i].data(), '\n');
+    guess.fault = absl::StrCat("line ", line, what);
+  };
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const std::vector<absl::string_view> words = WordsOf(lines[i]);
+    const bool has_comment = lines[i].find('#') != absl::string_view::npos;
+    if (has_comment) {
+      blame(i, " has a comment, which is not read; cut comments off, as by sed 's/ *#.*//; /^$/d'");
+    }
+    if (words.empty() && has_comment) continue;
+    const std::ptrdiff_t found = ColonsOf(words);
+    const bool is_one = found >= 0 && (found == 0 || colons == 0 || found == colons);
+    if (!is_one) blame(i, " is no row of libsvm, libfm or libffm, as most others are");
+    all_are = all_are && is_one;
+    if (is_one && found > 0) ++rows, colons = found;
+    if (words.size() > 1 && absl::StartsWith(words[1], "qid:")) {
+      blame(i,
+            " has a qid, the query of data for ranking, which is not learned here; cut it out, "
+            "as by sed 's/ qid:[^ ]*//'");
+    }
+    is_even = is_even && (words_before == 0 || words.size() == words_before);
+    words_before = words.size();
+  }
+  if (2 * rows <= lines.size()) return {};
+  if (all_are) guess.format = colons == 2 ? "libffm" : is_even ? "libfm" : "libsvm";
+  return guess;
 }
 
 bool IsCriteo(const Lines& lines) {
@@ -93,6 +134,16 @@ bool HasNameAboveNumbers(const Lines& lines, char delimiter) {
   return false;
 }
 
+// Whether the first column counts the rows, as the one does that pandas writes without a name.
+bool IsIndex(const Lines& lines, char delimiter) {
+  for (size_t line = 1; line < lines.size(); ++line) {
+    int64_t number = 0;
+    const std::vector<std::string> cells = SplitFields(lines[line], delimiter);
+    if (cells.size() < 2 || !absl::SimpleAtoi(cells[0], &number)) return false;
+  }
+  return lines.size() > 1;
+}
+
 // A name stands above numbers; or every cell of the first line is a name, and some cell below is a
 // number, or is not above.
 bool HasHeaderLine(const Lines& lines, char delimiter) {
@@ -100,6 +151,7 @@ bool HasHeaderLine(const Lines& lines, char delimiter) {
   const std::vector<std::string> first = SplitFields(lines[0], delimiter);
   for (size_t i = 0; i < first.size(); ++i) {
     const bool is_twice = std::find(first.begin() + i + 1, first.end(), first[i]) != first.end();
+    if (i == 0 && first[i].empty() && IsIndex(lines, delimiter)) continue;
     if (first[i].empty() || IsNumber(first[i]) || is_twice) return false;
   }
   for (size_t line = 1; line < lines.size(); ++line) {
@@ -122,9 +174,50 @@ size_t Columns(const Lines& lines, char delimiter) {
   return columns;
 }
 
+struct Table {
+  const char* format;
+  char delimiter;
+  RecordRule rule;
+  const char* cut_at;
+  bool is_last_resort;
+};
+constexpr Table kTables[] = {{"tsv", '\t', RecordRule::kQuotedTabs, "tabs", false},
+                             {"csv", ',', RecordRule::kQuoted, "commas", false},
+                             {"ssv", ';', RecordRule::kQuotedSemicolons, "semicolons", true},
+                             {"psv", '|', RecordRule::kQuotedBars, "bars", true}};
+
+// For lines of which most, cut at one separator, have the same number of columns: the first that
+// has not. "" if there is no such separator.
+std::string Ragged(absl::string_view text) {
+  for (const Table& table : kTables) {
+    const Lines records = RecordsOf(text, table.rule);
+    std::vector<size_t> columns;
+    std::map<size_t, size_t> lines_with;
+    for (const absl::string_view record : records) {
+      columns.push_back(SplitFields(record, table.delimiter).size());
+      ++lines_with[columns.back()];
+    }
+    const auto usual =
+        std::max_element(lines_with.begin(), lines_with.end(),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (usual->first < 2 || 2 * usual->second <= records.size()) continue;
+    for (size_t i = 0; i < records.size(); ++i) {
+      if (columns[i] == usual->first) continue;
+      const auto line = 1 + std::count(text.data(), records[i].data(), '\n');
+      const auto more = std::count(records[i].begin(), records[i].end(), '\n');
+      return absl::StrCat("cut at ", table.cut_at, ", line ", line, " has ", columns[i],
+                          " columns, and most others have ", usual->first,
+                          more > 0 ? absl::StrCat("; it goes on over ", more + 1,
+                                                  " lines: is a quote left open there?")
+                                   : "");
+    }
+  }
+  return "";
+}
+
 // For lines that neither tabs nor commas cut: what else does, and how to mend it.
 std::string OtherSeparator(const Lines& lines) {
-  for (const absl::string_view separator : {"::", ";", "|", " "}) {
+  for (const absl::string_view separator : {"::", " "}) {
     const std::vector<absl::string_view> first = absl::StrSplit(lines[0], separator);
     const auto is_alike = [&](absl::string_view line) {
       const std::vector<absl::string_view> cells = absl::StrSplit(line, separator);
@@ -132,20 +225,8 @@ std::string OtherSeparator(const Lines& lines) {
     };
     // But for the last, which may have been cut.
     if (first.size() < 2 || !std::all_of(lines.begin(), lines.end() - 1, is_alike)) continue;
-    return absl::StrCat("; '", separator, "' does: write tabs instead, as by sed 's/",
-                        separator == "|" ? "[|]" : separator, "/\\t/g'");
-  }
-  // Cells with quotes, in which separators and ends of lines may stand; sed would not see them.
-  for (const char separator : {';', '|'}) {
-    const size_t columns = SplitFields(lines[0], separator).size();
-    const auto alike = std::count_if(lines.begin(), lines.end(), [&](absl::string_view line) {
-      return SplitFields(line, separator).size() == columns;
-    });
-    if (columns < 2 || 2 * static_cast<size_t>(alike) < lines.size()) continue;
-    return absl::StrCat("; '", std::string(1, separator), "' does: write commas instead, as by ",
-                        "python3 -c 'import csv, sys; csv.writer(sys.stdout).writerows(",
-                        "csv.reader(sys.stdin, delimiter=\"", std::string(1, separator),
-                        "\"))' <IN.csv >OUT.csv");
+    return absl::StrCat("; '", separator, "' does: write tabs instead, as by sed 's/", separator,
+                        "/\\t/g'");
   }
   return "";
 }
@@ -156,6 +237,7 @@ std::string HeaderFault(const Lines& lines, char delimiter) {
   if (!HasNameAboveNumbers(lines, delimiter)) return "";
   const std::vector<std::string> first = SplitFields(lines[0], delimiter);
   for (size_t i = 0; i < first.size(); ++i) {
+    if (i == 0 && first[i].empty() && IsIndex(lines, delimiter)) continue;
     if (first[i].empty()) {
       return absl::StrCat("line 1, the header, has no name for column ", i + 1, "; give it one");
     }
@@ -169,6 +251,26 @@ std::string HeaderFault(const Lines& lines, char delimiter) {
 
 }  // namespace
 
+absl::Status CheckText(absl::string_view beginning) {
+  // Of UTF-16 every other byte of western text is 0, with a mark in front or not.
+  const absl::string_view start = beginning.substr(0, 1000);
+  const auto zeros = std::count(start.begin(), start.end(), '\0');
+  if (absl::StartsWith(start, "\xff\xfe") || absl::StartsWith(start, "\xfe\xff") ||
+      4 * static_cast<size_t>(zeros) > start.size()) {
+    return absl::InvalidArgumentError(
+        "is UTF-16, not UTF-8; make it so, as by iconv -f UTF-16 -t UTF-8 <IN >OUT");
+  }
+  // Within quotes it may be anything.
+  const bool has_lines = beginning.find_first_of("\n\"") != absl::string_view::npos;
+  const size_t cr = beginning.find('\r');
+  if (!has_lines && cr != absl::string_view::npos && cr + 1 < beginning.size()) {
+    return absl::InvalidArgumentError(
+        "its lines end in CR alone, as of old Macs; make it so that they end in LF, as by "
+        "tr '\\r' '\\n' <IN >OUT");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
   DataSpec data;
   absl::ConsumePrefix(&beginning, kByteOrderMark);
@@ -176,6 +278,7 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
     data.format = "recordio";
     return data;
   }
+  RUBATO_RETURN_IF_ERROR(CheckText(beginning));
   data.header = false;
   const Lines lines = RecordsOf(beginning, RecordRule::kLines);
   if (lines.empty()) return absl::InvalidArgumentError("holds no rows");
@@ -184,21 +287,35 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
     data.header = DataSpec().header;
     return data;
   }
-  if (const std::string format = EntriesFormat(lines); !format.empty()) {
-    data.format = format;
+  const EntriesGuess entries = GuessEntries(beginning, lines);
+  if (!entries.format.empty()) {
+    if (!entries.fault.empty()) return absl::InvalidArgumentError(entries.fault);
+    data.format = entries.format;
     data.header = DataSpec().header;
     return data;
   }
-  const Lines quoted = RecordsOf(beginning, RecordRule::kQuoted);
-  const size_t by_tabs = Columns(lines, '\t'), by_commas = Columns(quoted, ',');
-  if (std::max(by_tabs, by_commas) < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("neither tabs nor commas cut its lines into the same number of columns",
-                     OtherSeparator(lines)));
+  size_t columns = 1;
+  Lines records;
+  char delimiter = 0;
+  for (const Table& table : kTables) {
+    // Semicolons and bars stand within cells of other tables, as in "drama|action".
+    if (columns > 1 && table.is_last_resort) break;
+    Lines cut = RecordsOf(beginning, table.rule);
+    const size_t found = Columns(cut, table.delimiter);
+    if (found <= columns) continue;
+    columns = found;
+    records = std::move(cut);
+    delimiter = table.delimiter;
+    data.format = table.format;
   }
-  data.format = by_tabs >= by_commas ? "tsv" : "csv";
-  const Lines& records = by_tabs >= by_commas ? lines : quoted;
-  const char delimiter = by_tabs >= by_commas ? '\t' : ',';
+  if (columns < 2) {
+    const std::string ragged = entries.fault.empty() ? Ragged(beginning) : entries.fault;
+    return absl::InvalidArgumentError(
+        !ragged.empty()
+            ? ragged
+            : absl::StrCat("neither tabs nor commas cut its lines into the same number of columns",
+                           OtherSeparator(lines)));
+  }
   if (const std::string fault = HeaderFault(records, delimiter); !fault.empty()) {
     return absl::InvalidArgumentError(fault);
   }

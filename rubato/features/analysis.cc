@@ -28,7 +28,19 @@ void ColumnStats::Add(absl::string_view cell) {
   }
   distinct_.Add(HashText(cell, 0));
   common_.Add(cell.substr(0, kLongest));
-  if (number.has_value()) AddNumber(*number);
+  if (number.has_value()) {
+    AddNumber(*number);
+  } else {
+    AddStranger(cell.substr(0, kLongest), 1);
+  }
+}
+
+// Whoever is first by the alphabet in the end was so all along: its count is exact, and the order
+// of cells makes no difference.
+void ColumnStats::AddStranger(absl::string_view text, int64_t count) {
+  if (stranger_texts_.size() == kStrangers && stranger_texts_.rbegin()->first < text) return;
+  stranger_texts_[std::string(text)] += count;
+  if (stranger_texts_.size() > kStrangers) stranger_texts_.erase(--stranger_texts_.end());
 }
 
 void ColumnStats::AddNumber(double x) {
@@ -46,6 +58,7 @@ void ColumnStats::Merge(const ColumnStats& other) {
   cells_ += other.cells_;
   missing_ += other.missing_;
   for (const auto& [text, count] : other.missing_texts_) missing_texts_[text] += count;
+  for (const auto& [text, count] : other.stranger_texts_) AddStranger(text, count);
   distinct_.Merge(other.distinct_);
   common_.Merge(other.common_);
   quantiles_.Merge(other.quantiles_);
@@ -76,8 +89,11 @@ void Analysis::Add(absl::Span<const absl::string_view> cells) {
 
 void Analysis::Merge(const Analysis& other) {
   rows += other.rows;
+  if (other.bad_rows > 0 && (bad_rows == 0 || other.first_bad_at < first_bad_at)) {
+    first_bad = other.first_bad;
+    first_bad_at = other.first_bad_at;
+  }
   bad_rows += other.bad_rows;
-  if (first_bad.empty()) first_bad = other.first_bad;
   for (size_t i = 0; i < stats.size(); ++i) stats[i].Merge(other.stats[i]);
 }
 

@@ -32,7 +32,12 @@ class ColumnStats {
   // Present cells that are finite numbers, and those of them that are integers.
   int64_t numbers() const { return numbers_; }
   int64_t integers() const { return integers_; }
-  bool is_number() const { return numbers_ > 0 && numbers_ == present(); }
+  // All present cells are numbers; or nearly all, so that the others are slips of the pen.
+  bool is_all_numbers() const { return numbers_ > 0 && numbers_ == present(); }
+  bool is_number() const { return numbers_ > 0 && 50 * strangers() <= present(); }
+  int64_t strangers() const { return present() - numbers_; }
+  // Some of the present texts that are no numbers, the first by the alphabet, with their counts.
+  const std::map<std::string, int64_t>& stranger_texts() const { return stranger_texts_; }
   double mean() const { return mean_; }
   double deviation() const;
   double min() const { return min_; }
@@ -45,7 +50,10 @@ class ColumnStats {
   const std::map<std::string, int64_t>& missing_texts() const { return missing_texts_; }
 
  private:
+  static constexpr size_t kStrangers = 5;
+
   void AddNumber(double x);
+  void AddStranger(absl::string_view text, int64_t count);
 
   int64_t cells_ = 0, missing_ = 0, numbers_ = 0, integers_ = 0;
   double mean_ = 0, squares_ = 0;  // Welford's: of deviations from the mean.
@@ -53,7 +61,7 @@ class ColumnStats {
   QuantileSketch quantiles_;
   DistinctSketch distinct_;
   CommonTexts common_{kCommonTexts};
-  std::map<std::string, int64_t> missing_texts_;
+  std::map<std::string, int64_t> missing_texts_, stranger_texts_;
 };
 
 struct Analysis {
@@ -61,8 +69,10 @@ struct Analysis {
   std::vector<std::string> columns;  // In their order.
   std::vector<ColumnStats> stats;    // As `columns`.
   int64_t rows = 0;
-  int64_t bad_rows = 0;   // Records with another number of columns.
-  std::string first_bad;  // What was wrong with the first of them.
+  int64_t bad_rows = 0;  // Records with another number of columns.
+  // Where the first of them is, if in a file, and what is wrong with it: "a.csv:7: has 3 columns".
+  std::string first_bad;
+  int64_t first_bad_at = 0;  // Which record that is, of all.
 
   void Add(absl::Span<const absl::string_view> cells);
   void Merge(const Analysis& other);
@@ -96,18 +106,51 @@ struct UnusedColumn {
   std::string why;  // "never changes"
 };
 
+// A column of numbers with some cells that are none, and count as missing.
+struct StrangeColumn {
+  std::string column;
+  int64_t count = 0;               // Of those cells.
+  std::vector<std::string> texts;  // Some of them.
+};
+
+// A column of names of which some are no UTF-8, which features.yaml cannot hold.
+struct GarbledColumn {
+  std::string column;
+  std::string text;        // One of them.
+  bool is_hashed = false;  // They are so many that every value has an id; else they are rare ones.
+};
+
+// A column of entries with values far from 1: what is learned of the others drowns in them.
+struct UnscaledColumn {
+  std::string column;
+  std::string entry;  // The one with the largest, by size.
+  double value = 0;
+};
+
+// A column of numbers with a comma in them, as 3,14 or 1,500: texts, until somebody says which.
+struct CommaColumn {
+  std::string column;
+  std::string text;  // One of them.
+};
+
 // What ProposeFeatures decided that its features do not say.
 struct ProposalNotes {
   int64_t min_count = 0;           // So often a value must occur: as asked, or as the table says.
   std::vector<LooseColumn> loose;  // Where that could not be kept to.
   std::vector<UnusedColumn> unused;
+  std::vector<StrangeColumn> strange;
+  std::vector<GarbledColumn> garbled;
+  std::vector<UnscaledColumn> unscaled;
+  std::vector<CommaColumn> commas;
+  std::vector<std::string> quantities;  // Columns of integers that have bins, several to one.
 };
 
 // Features that train well as they are. Numbers become bins of like weight, and a dense column,
-// by its logarithm if they are skewed; texts keep the values that occur often enough to learn
-// from. Columns that never change, or never repeat, are left out. INVALID_ARGUMENT if `label` is
-// not there or is no label of two classes, nor marks out of a few, unless `options` say what is a
-// yes. `notes` may be null.
+// by its logarithm if they are skewed; where a few cells are none, these are missing. Texts keep
+// the values that occur often enough to learn from, or all, by their hash, if some cannot be
+// written down. Columns that never change, or never repeat, are left out. INVALID_ARGUMENT if
+// `label` is not there or is no label of two classes, nor marks out of a few, unless `options` say
+// what is a yes. `notes` may be null.
 absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label,
                                              const ProposalOptions& options = {},
                                              ProposalNotes* notes = nullptr);

@@ -308,10 +308,10 @@ TEST(ProposeTest, ColumnsNumberedThroughAreIds) {
     return cells;
   });
   EXPECT_THAT(others.made, ElementsAre("a normalize", "a discretize", "a_value merge_rare",  //
-                                       "b normalize", "b discretize",                        //
+                                       "b normalize", "b discretize", "b_value merge_rare",  //
                                        "c normalize", "c discretize",                        //
                                        "d normalize", "d discretize"));
-  EXPECT_THAT(others.spec->features[6].boundaries, ElementsAre(3901, 3902, 3903, 3904, 3905, 3906));
+  EXPECT_THAT(others.spec->features[7].boundaries, ElementsAre(3901, 3902, 3903, 3904, 3905, 3906));
 }
 
 TEST(ProposeTest, NumbersNamedLikeThingsAreNames) {

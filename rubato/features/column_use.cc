@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <string>
 
+#include "absl/algorithm/container.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "rubato/data/delimited_parser.h"
 #include "rubato/features/transforms.h"
 
 namespace rubato {
@@ -20,26 +22,43 @@ constexpr absl::string_view kThings[] = {
     "region",   "genre",      "tag",       "page",    "query",    "video",  "author",
     "song",     "artist",     "book",      "article", "customer", "member", "session"};
 
-// Integers that only name something: a postcode is no quantity.
+// How the names of columns end that number something: a postcode is no quantity.
+constexpr absl::string_view kIdEnds[] = {"id",   "ids",  "uid",  "uuid", "guid",    "pid",
+                                         "mid",  "iid",  "cid",  "tid",  "aid",     "sid",
+                                         "vid",  "gid",  "fid",  "idx",  "key",     "sku",
+                                         "isbn", "asin", "code", "zip",  "zipcode", "postcode"};
+
+// How they end where it may be a number of things as well: order_no, but room_num.
+constexpr absl::string_view kMaybeIdEnds[] = {"no", "nr", "num", "number", "index", "hash", "ref"};
+
+struct NameParts {
+  std::string whole, last;  // Small letters: of "movieId" and "movie_id", "id" is the last.
+};
+
+NameParts PartsOf(absl::string_view column) {
+  const auto at = [&](size_t i) { return static_cast<unsigned char>(column[i]); };
+  size_t begin = 0;
+  for (size_t i = 1; i < column.size(); ++i) {
+    const bool is_break = at(i - 1) == '_' || at(i - 1) == '-' || at(i - 1) == ' ' ||
+                          at(i - 1) == '.' || at(i - 1) == ':';
+    if (is_break || (absl::ascii_islower(at(i - 1)) && absl::ascii_isupper(at(i)))) begin = i;
+  }
+  return {.whole = absl::AsciiStrToLower(column),
+          .last = absl::AsciiStrToLower(column.substr(begin))};
+}
+
 bool IsNamedLikeAnId(absl::string_view column) {
-  // As in movieId; but "paid" and "grid" are none.
-  const size_t size = column.size();
-  if (size > 2 && absl::ascii_islower(static_cast<unsigned char>(column[size - 3])) &&
-      (absl::EndsWith(column, "Id") || absl::EndsWith(column, "ID"))) {
-    return true;
-  }
-  const std::string name = absl::AsciiStrToLower(column);
-  for (const absl::string_view end : {"id", "code", "zip", "zipcode"}) {
-    if (name == end || absl::EndsWith(name, absl::StrCat("_", end)) ||
-        absl::EndsWith(name, absl::StrCat("-", end)) ||
-        absl::EndsWith(name, absl::StrCat(" ", end))) {
-      return true;
-    }
-  }
+  const NameParts name = PartsOf(column);
+  if (absl::c_linear_search(kIdEnds, name.last)) return true;
   for (const absl::string_view thing : kThings) {
-    if (name == thing || name == absl::StrCat(thing, "id")) return true;
+    if (name.whole == thing || name.whole == absl::StrCat(thing, "id")) return true;
   }
   return false;
+}
+
+bool MayBeNamedLikeAnId(absl::string_view column) {
+  const NameParts name = PartsOf(column);
+  return name.last != name.whole && absl::c_linear_search(kMaybeIdEnds, name.last);
 }
 
 bool IsIntegers(const ColumnStats& stats) {
@@ -49,9 +68,10 @@ bool IsIntegers(const ColumnStats& stats) {
 double RangeOf(const ColumnStats& stats) { return stats.max() - stats.min() + 1; }
 
 // Whether all columns are numbered through, each beginning where another ends: so are the ids of
-// libfm, written as a table. Columns of quantities overlap as soon as there are a few.
+// libfm, written as a table. Columns of quantities overlap as soon as there are a few; three may
+// not, by chance, but they do not begin at 0 and leave no gaps.
 bool AreNumberedThrough(const Analysis& analysis, size_t label) {
-  constexpr size_t kFewest = 4;
+  constexpr size_t kFewest = 3;
   std::vector<const ColumnStats*> columns;
   for (size_t i = 0; i < analysis.stats.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
@@ -67,16 +87,27 @@ bool AreNumberedThrough(const Analysis& analysis, size_t label) {
     if (columns[i]->min() <= columns[i - 1]->max()) return false;
     covered += RangeOf(*columns[i]);
   }
+  if (columns.size() == kFewest) return covered > 0.9 * (columns.back()->max() + 1);
   return covered > 0.5 * (columns.back()->max() - columns[0]->min() + 1);
 }
 
+bool NeverRepeats(const ColumnStats& stats) {
+  return stats.present() >= 100 &&
+         static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
+}
+
 // Integers of which bins would lose much, if they are no quantity: more than bins can tell apart,
-// all of a range in use, each many times. So are the users of a table without names.
-bool MayBeACode(const ColumnStats& stats) {
-  constexpr int64_t kMany = 100, kTimes = 5;
-  return IsIntegers(stats) && stats.min() >= 0 && stats.distinct() > kMany &&
-         static_cast<double>(stats.distinct()) > 0.5 * RangeOf(stats) &&
-         stats.present() >= kTimes * stats.distinct();
+// which repeat, the one that may stand for "none" left aside. So are the users of a table without
+// names, and the codes of advertisements, whether or not they fill their range. Where they do,
+// twice in the mean is enough: what occurs once shares an id anyway, and the bins stay beside it.
+// An amount of money leaves gaps, and ids of it cost a little.
+bool MayBeACode(const ColumnStats& stats, absl::string_view column) {
+  constexpr int64_t kMany = 100, kOften = 5, kTwice = 2;
+  if (!IsIntegers(stats) || stats.min() < -1 || stats.distinct() <= kMany) return false;
+  if (MayBeNamedLikeAnId(column) && !NeverRepeats(stats)) return true;
+  const int64_t others = stats.present() - stats.common().Items()[0].count;
+  const bool is_dense = 3 * static_cast<double>(stats.distinct()) > RangeOf(stats);
+  return others >= (is_dense ? kTwice : kOften) * (stats.distinct() - 1);
 }
 
 // What a separator makes of a column's texts.
@@ -138,15 +169,14 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
   const bool is_id = ids_only || numbered_through ||
                      (IsIntegers(stats) && IsNamedLikeAnId(analysis.columns[column]));
   if (stats.is_number() && stats.max() > stats.min() && !is_id) {
-    return {analysis.format != "criteo" && MayBeACode(stats) ? Use::kCode : Use::kNumber};
+    const bool may_be_a_code =
+        analysis.format != "criteo" && MayBeACode(stats, analysis.columns[column]);
+    return {may_be_a_code ? Use::kCode : Use::kNumber};
   }
   if (const char separator = stats.is_number() ? 0 : SeparatorOf(stats); separator != 0) {
     return {Use::kBag, separator};
   }
-  const bool never_repeats =
-      stats.present() >= 100 &&
-      static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
-  return {never_repeats ? Use::kNone : Use::kText};
+  return {NeverRepeats(stats) ? Use::kNone : Use::kText};
 }
 
 }  // namespace
@@ -155,7 +185,8 @@ std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label) {
   const bool numbered_through = AreNumberedThrough(analysis, label);
   std::vector<ColumnUse> uses;
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
-    uses.push_back(i == label ? ColumnUse() : UseOf(analysis, i, numbered_through));
+    const bool is_nobodys = i == label || analysis.columns[i] == kUnnamedColumn;
+    uses.push_back(is_nobodys ? ColumnUse() : UseOf(analysis, i, numbered_through));
   }
   return uses;
 }

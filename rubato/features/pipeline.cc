@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <map>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
 #include "rubato/data/ids.h"
+#include "rubato/features/transforms.h"
 #include "rubato/job/suggest.h"
 
 namespace rubato {
@@ -16,22 +18,38 @@ absl::Status Wrong(const T&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
+// Cells have no blanks around them, so that those of such a list mean nothing.
+std::vector<std::string> Trimmed(std::vector<std::string> texts) {
+  for (std::string& text : texts) absl::StripAsciiWhitespace(&text);
+  return texts;
+}
+
 // Gives out slots of the chunk as features ask for columns.
 class Planner {
  public:
   Planner(const FeaturesSpec& spec, const std::vector<std::string>& columns) : columns_(columns) {
-    plan.positive = spec.positive;
-    plan.negative = spec.negative;
-    plan.missing = spec.missing;
+    plan.positive = Trimmed(spec.positive);
+    plan.negative = Trimmed(spec.negative);
+    std::vector<std::string> labels = plan.positive;
+    labels.insert(labels.end(), plan.negative.begin(), plan.negative.end());
+    if (!NumbersOf(labels).empty()) {
+      plan.positive_numbers = NumbersOf(plan.positive);
+      plan.negative_numbers = NumbersOf(plan.negative);
+    }
+    plan.missing = Trimmed(spec.missing);
     for (const std::string& name : columns) plan.columns.push_back({.name = name});
   }
 
   absl::StatusOr<int> Find(absl::string_view key, const std::string& name) const {
-    const auto found = std::find(columns_.begin(), columns_.end(), name);
+    // Headers have no blanks around names; those of a database may.
+    auto found = std::find(columns_.begin(), columns_.end(), name);
+    if (found == columns_.end()) {
+      found = std::find(columns_.begin(), columns_.end(), absl::StripAsciiWhitespace(name));
+    }
     if (found == columns_.end()) {
       return Wrong(key, ": the data has no column '", name, "'", DidYouMean(name, columns_));
     }
-    if (std::find(found + 1, columns_.end(), name) != columns_.end()) {
+    if (std::find(found + 1, columns_.end(), *found) != columns_.end()) {
       return Wrong(key, ": the data has more than one column '", name, "'");
     }
     return static_cast<int>(found - columns_.begin());

@@ -11,6 +11,7 @@
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/ids.h"
 #include "rubato/features/feature_parser.h"
+#include "rubato/features/strangers.h"
 #include "rubato/features/transforms.h"
 
 namespace rubato {
@@ -88,6 +89,40 @@ TEST(PipelineTest, IdsAndTheirMissingValues) {
   EXPECT_EQ(batch.ids[12], FieldIdOfInteger(0, 2));
   EXPECT_EQ(batch.ids[14], FieldIdOfInteger(2, 2)) << "a stranger";
   EXPECT_EQ(batch.ids[15], FieldIdOfInteger(3, kRareCode));
+}
+
+// A vocabulary kept from when blanks counted, as of a column char(8): the ids are those it trained.
+TEST(PipelineTest, AWordOfAnotherSpellingHasTheIdOfTheVocabularys) {
+  FeaturesSpec spec;
+  spec.features = {Feature("merge_rare", {"city"}), Feature("lookup", {"tags"})};
+  spec.features[0].vocabulary = {"rome    ", "oslo"};
+  spec.features[1].vocabulary = {"17.0", "4.0"};
+  spec.missing = {" ?"};
+  const Batch batch =
+      Apply(spec, {{"1", "", "rome", "4"}, {"0", "", "bern", "5"}, {"0", "", "?", ""}});
+  EXPECT_THAT(batch.ids, ElementsAre(FieldIdOfText(0, "rome    "), FieldIdOfInteger(1, 1),
+                                     FieldIdOfInteger(0, kRareCode), FieldIdOfInteger(1, 2),
+                                     FieldIdOfText(0, ""), FieldIdOfText(1, "")));
+}
+
+// What a vocabulary does not have is counted by column; what is missing is no stranger.
+TEST(PipelineTest, StrangersAreCountedByColumn) {
+  FeaturesSpec spec;
+  spec.features = {Feature("merge_rare", {"city"}), Feature("lookup", {"tags"}),
+                   Feature("lookup", {"age"}), Feature("hash", {"city"})};
+  spec.features[0].vocabulary = {"rome"};
+  spec.features[1].vocabulary = {"x", "y"};
+  spec.features[1].separator = std::string("|");
+  spec.features[1].oov = 3;
+  spec.features[2].vocabulary = {"1"};
+  spec.features[3].name = "city_hash";
+  const Strangers strangers(spec, Pipeline::Create(spec, kColumns, {})->shape());
+  EXPECT_THAT(strangers.columns(), ElementsAre("city", "tags", "age"));
+  std::vector<int64_t> counts = {0, 10, 0};
+  strangers.Count(
+      Apply(spec, {{"1", "1", "oslo", "x|z|w"}, {"0", "", "", ""}, {"0", "1", "rome", "y"}}),
+      &counts);
+  EXPECT_THAT(counts, ElementsAre(1, 12, 0));
 }
 
 // What lies beyond the buckets is one of them; what is missing stays apart from it.
@@ -229,6 +264,28 @@ TEST(PipelineTest, StrangeAndMissingLabelsAreBadRows) {
   EXPECT_EQ(spec.Validate().message(), "label: 'yes' is positive and negative");
   spec.positive.clear();
   EXPECT_THAT(spec.Validate().message(), HasSubstr("negative needs positive"));
+}
+
+// Where labels are numbers, it is the number that counts, and not how it is written.
+TEST(PipelineTest, LabelsOfNumbersMayBeWrittenOtherwise) {
+  FeaturesSpec spec;
+  spec.label = "city";
+  spec.positive = {"+1"};
+  spec.negative = {"-1", "0"};
+  spec.features = {Feature("number", {"age"})};
+  const auto label_of = [&](absl::string_view label) -> float {
+    RawChunk chunk = Pipeline::Create(spec, kColumns, {})->NewChunk();
+    const absl::Status status = chunk.Add({"", "1", label, ""});
+    return status.ok() ? Apply(spec, {{"", "1", label, ""}}).labels[0] : -1;
+  };
+  for (const char* label : {"+1", "1", "1.0", "1e0"}) EXPECT_EQ(label_of(label), 1) << label;
+  for (const char* label : {"-1", "-1.0", "0", "-0", "0.0"}) EXPECT_EQ(label_of(label), 0) << label;
+  for (const char* label : {"2", "nan", "one", ""}) EXPECT_EQ(label_of(label), -1) << label;
+  spec.negative = {};
+  EXPECT_EQ(label_of("1.0"), 1);
+  EXPECT_EQ(label_of("none"), 0);
+  spec.negative = {"none"};
+  EXPECT_EQ(label_of("1.0"), -1) << "beside a word, digits are a word";
 }
 
 TEST(PipelineTest, RowsToPredictNeedNoLabel) {

@@ -1,14 +1,17 @@
 // From statistics to features: the rules of thumb in one place.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "rubato/base/status.h"
 #include "rubato/features/analysis.h"
 #include "rubato/features/column_use.h"
+#include "rubato/features/propose_label.h"
 #include "rubato/features/transforms.h"
 #include "rubato/features/utf8.h"
 #include "rubato/job/suggest.h"
@@ -59,17 +62,38 @@ FeatureSpec Plain(const std::string& name, const char* transform, const std::str
   return f;
 }
 
+// Puts `values`, those of a column that are common enough, into the feature's vocabulary. YAML
+// holds no bytes that are not UTF-8: if many of a column's cells have such, all have ids by their
+// hash.
+void TakeVocabulary(const std::vector<CommonTexts::Item>& values, int64_t present, FeatureSpec* f,
+                    ProposalNotes* notes) {
+  constexpr int64_t kMany = 100;  // One cell in so many.
+  GarbledColumn garbled = {.column = f->columns[0]};
+  int64_t cells = 0;
+  for (const CommonTexts::Item& item : values) {
+    if (IsUtf8(item.text)) {
+      f->vocabulary.push_back(item.text);
+      continue;
+    }
+    if (cells == 0) garbled.text = item.text;
+    cells += item.count;
+  }
+  garbled.is_hashed = kMany * cells > present;
+  if (garbled.is_hashed) f->vocabulary.clear();
+  if (cells > 0) notes->garbled.push_back(std::move(garbled));
+  if (!f->vocabulary.empty()) f->transform = "merge_rare";
+}
+
 void ProposeText(const std::string& column, const ColumnStats& stats, int64_t often,
-                 FeaturesSpec* spec) {
+                 FeaturesSpec* spec, ProposalNotes* notes) {
   FeatureSpec f = Plain(column, "hash", column);
   if (const std::optional<int64_t> from = KeptFrom(stats, often); from.has_value()) {
-    for (const CommonTexts::Item& item : stats.common().Items()) {
+    std::vector<CommonTexts::Item> values = stats.common().Items();
+    std::erase_if(values, [&](const CommonTexts::Item& item) {
       // Of a long text only the beginning is known, which is no cell of the column.
-      if (item.text.size() >= ColumnStats::kLongest) continue;
-      if (item.count < *from || !IsUtf8(item.text)) continue;
-      f.vocabulary.push_back(item.text);
-    }
-    if (!f.vocabulary.empty()) f.transform = "merge_rare";
+      return item.text.size() >= ColumnStats::kLongest || item.count < *from;
+    });
+    TakeVocabulary(values, stats.present(), &f, notes);
   }
   spec->features.push_back(std::move(f));
 }
@@ -83,14 +107,17 @@ std::vector<double> BoundariesOf(const ColumnStats& stats) {
   }
   std::set<double> values;
   for (const CommonTexts::Item& item : stats.common().Items()) {
-    values.insert(ToNumber(item.text).value_or(0));
+    const std::optional<double> number = ToNumber(item.text);
+    if (number.has_value()) values.insert(*number);
   }
+  if (values.empty()) return {};
   return std::vector<double>(++values.begin(), values.end());
 }
 
 void ProposeNumber(const std::string& column, const ColumnStats& stats, bool criteo,
                    FeaturesSpec* spec) {
   FeatureSpec dense = Plain(column, "log", column);
+  dense.malformed_is_missing = stats.strangers() > 0;
   if (!criteo && !IsSkewed(stats)) {
     dense.transform = "normalize";
     dense.mean = stats.mean();
@@ -103,23 +130,39 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
       std::max(-stats.min(), stats.max())<kLargest&& static_cast<float>(stats.deviation())> 0;
   if (has_size) spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
+  ids.malformed_is_missing = stats.strangers() > 0;
   if (!criteo) ids.boundaries = BoundariesOf(stats);
   // All within a fifth of a percent are one bin, and no category.
   if (criteo || !ids.boundaries.empty()) spec->features.push_back(std::move(ids));
 }
 
 // Several entries in a cell, as "3 9:0.5": what a linear model makes of them is the sum.
-void ProposeEntries(const std::string& column, FeaturesSpec* spec) {
+void ProposeEntries(const std::string& column, const ColumnStats& stats, FeaturesSpec* spec,
+                    ProposalNotes* notes) {
   FeatureSpec f = Plain(column, "hash", column);
   f.separator = std::string(" ");
   f.weight_separator = std::string(":");
   f.combiner = std::string("sum");
   spec->features.push_back(std::move(f));
+  // Of the cells that are known; what was cut off behind the last blank may be half a number.
+  constexpr double kLarge = 20;
+  UnscaledColumn unscaled = {.column = column};
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    absl::string_view cell = item.text;
+    if (cell.size() >= ColumnStats::kLongest) cell = cell.substr(0, cell.rfind(' '));
+    SplitValues(cell, ' ', /*values_max=*/0, [&](absl::string_view part) {
+      const double value = TakeWeight(&part, ':');
+      if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return;
+      unscaled.entry = std::string(part);
+      unscaled.value = value;
+    });
+  }
+  if (!unscaled.entry.empty()) notes->unscaled.push_back(std::move(unscaled));
 }
 
 // Values of a bag that occur often enough, and the rest as one.
 void ProposeBag(const std::string& column, const ColumnStats& stats, char separator, int64_t often,
-                FeaturesSpec* spec) {
+                FeaturesSpec* spec, ProposalNotes* notes) {
   FeatureSpec f = Plain(column, "hash", column);
   f.separator = std::string(1, separator);
   // Of a long list only the beginning is known, and that may end within a value.
@@ -133,19 +176,20 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, char separa
       SplitValues(item.text, separator, /*values_max=*/0,
                   [&](absl::string_view value) { counts[std::string(value)] += item.count; });
     }
+    std::vector<CommonTexts::Item> values;
     for (const auto& [value, count] : counts) {
-      if (count >= often && IsUtf8(value)) f.vocabulary.push_back(value);
+      if (count >= often) values.push_back({value, count});
     }
-    if (!f.vocabulary.empty()) f.transform = "merge_rare";
+    TakeVocabulary(values, stats.present(), &f, notes);
   }
   spec->features.push_back(std::move(f));
 }
 
 // A quantity or a name, nobody knows: it is given as both, under two names.
 void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t often,
-                 const Analysis& analysis, FeaturesSpec* spec) {
+                 const Analysis& analysis, FeaturesSpec* spec, ProposalNotes* notes) {
   ProposeNumber(column, stats, /*criteo=*/false, spec);
-  ProposeText(column, stats, often, spec);
+  ProposeText(column, stats, often, spec, notes);
   std::string& name = spec->features.back().name;
   do {
     absl::StrAppend(&name, "_value");
@@ -153,75 +197,6 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
                analysis.columns.end() ||
            std::any_of(spec->features.begin(), spec->features.end() - 1,
                        [&](const FeatureSpec& other) { return other.name == name; }));
-}
-
-// All values of the label that are no yes: what is neither was not there, and is a slip of the pen.
-// Of a column with very many values somebody knows only which are a yes.
-void TakeNegative(const ColumnStats& stats, FeaturesSpec* spec) {
-  constexpr int64_t kManyValues = 100;
-  if (stats.distinct() > kManyValues) return;
-  for (const CommonTexts::Item& item : stats.common().Items()) {
-    const auto& yes = spec->positive;
-    if (std::find(yes.begin(), yes.end(), item.text) == yes.end()) {
-      spec->negative.push_back(item.text);
-    }
-  }
-  std::sort(spec->negative.begin(), spec->negative.end());
-}
-
-// As the user says. A value that is not there is a slip of the pen; neither may all be a yes.
-absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::string>& positive,
-                          FeaturesSpec* spec) {
-  std::vector<std::string> values;
-  for (const CommonTexts::Item& item : stats.common().Items()) values.push_back(item.text);
-  for (const std::string& text : positive) {
-    if (std::find(values.begin(), values.end(), text) != values.end()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("label '", spec->label, "': never is '", text, "'", DidYouMean(text, values)));
-  }
-  const std::set<std::string> yes(positive.begin(), positive.end());
-  if (static_cast<int64_t>(yes.size()) >= stats.distinct()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("label '", spec->label, "': all of its values are a yes"));
-  }
-  spec->positive.assign(yes.begin(), yes.end());
-  TakeNegative(stats, spec);
-  return absl::OkStatus();
-}
-
-absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
-  return absl::InvalidArgumentError(absl::StrCat(
-      "label '", label, "': has ", stats.distinct(),
-      " different values; a label of two classes is ",
-      "expected, or marks out of a few; which values are a yes is said by --positive VALUE... of ",
-      "rubato init, or in features.yaml, as label: {column: ", label, ", positive: [...]}"));
-}
-
-absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
-                          const std::vector<std::string>& positive, FeaturesSpec* spec) {
-  constexpr int64_t kMarksMax = 11;  // From 0 to 10, or from half a star to five.
-  spec->label = label;
-  if (!positive.empty()) return TakePositive(stats, positive, spec);
-  if (stats.is_number() && stats.min() == 0 && stats.max() == 1) return absl::OkStatus();
-  const std::vector<CommonTexts::Item> values = stats.common().Items();
-  if (stats.distinct() == 2) {
-    // Of numbers the larger one is a yes; of texts, the rarer one.
-    const bool first = stats.is_number() && *ToNumber(values[0].text) > *ToNumber(values[1].text);
-    spec->positive = {values[first ? 0 : 1].text};
-    TakeNegative(stats, spec);
-    return absl::OkStatus();
-  }
-  if (stats.distinct() < 2 || !stats.is_number() || stats.distinct() > kMarksMax) {
-    return NoLabel(label, stats);
-  }
-  // Marks: what is better than usual.
-  for (const CommonTexts::Item& item : values) {
-    if (*ToNumber(item.text) > stats.mean()) spec->positive.push_back(item.text);
-  }
-  if (spec->positive.empty()) return NoLabel(label, stats);  // One number, in several spellings.
-  std::sort(spec->positive.begin(), spec->positive.end());
-  TakeNegative(stats, spec);
-  return absl::OkStatus();
 }
 
 // From which count on a value gets an id of its own; docs/models.md argues why. What is seen a few
@@ -261,21 +236,62 @@ std::vector<UnusedColumn> Unused(const Analysis& analysis, const std::vector<Col
   return unused;
 }
 
-// Which columns of names could not keep to `often`.
-ProposalNotes NotesOf(const Analysis& analysis, const std::vector<ColumnUse>& uses, int64_t often) {
-  ProposalNotes notes = {.min_count = often};
-  for (size_t i = 0; i < uses.size(); ++i) {
-    const Use use = uses[i].use;
-    const int64_t error = analysis.stats[i].common().error();
-    if (error == 0 || (use != Use::kText && use != Use::kCode && use != Use::kBag)) continue;
-    const bool is_hashed = use == Use::kBag || !KeptFrom(analysis.stats[i], often).has_value();
-    notes.loose.push_back({.column = analysis.columns[i],
-                           .kept = is_hashed       ? LooseColumn::kAll
-                                   : error < often ? LooseColumn::kFrequent
-                                                   : LooseColumn::kCounted,
-                           .error = error});
+bool IsNumberWithComma(absl::string_view text) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(text, ',');
+  if (parts.size() != 2 || parts[1].empty() || !absl::ascii_isdigit(parts[1][0])) return false;
+  return ToNumber(parts[0]).has_value() && ToNumber(absl::StrCat(parts[0], ".", parts[1]));
+}
+
+// A number with a comma out of a column of them, or nothing: a few whole numbers may be among them,
+// and lists of two numbers or more, which are no such column, have mostly other lengths, too.
+std::optional<std::string> NumberWithComma(const ColumnStats& stats) {
+  if (stats.is_number()) return std::nullopt;
+  int64_t seen = 0, with_comma = 0, numbers = 0;
+  std::optional<std::string> example;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    const bool has = IsNumberWithComma(item.text);
+    if (has && !example.has_value()) example = item.text;
+    seen += item.count;
+    with_comma += has ? item.count : 0;
+    numbers += has || ToNumber(item.text).has_value() ? item.count : 0;
   }
-  return notes;
+  const bool are_all = 50 * (seen - numbers) <= seen && 2 * with_comma > seen;
+  return are_all ? example : std::nullopt;
+}
+
+// Whether integers have bins only, and not each of them its own: as ids they would say more.
+bool IsQuantityOnly(const Analysis& analysis, size_t column, Use use) {
+  const ColumnStats& stats = analysis.stats[column];
+  return use == Use::kNumber && analysis.format != "criteo" &&
+         stats.integers() == stats.numbers() && stats.distinct() > BinsFor(stats.present());
+}
+
+// Which columns of names could not keep to `often`, which of numbers have others among them, which
+// would be numbers but for a comma, and which of integers may be ids after all.
+void NoteColumns(const Analysis& analysis, const std::vector<ColumnUse>& uses, size_t label,
+                 int64_t often, ProposalNotes* notes) {
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const ColumnStats& stats = analysis.stats[i];
+    const Use use = uses[i].use;
+    if (IsQuantityOnly(analysis, i, use)) notes->quantities.push_back(analysis.columns[i]);
+    if ((use == Use::kNumber || use == Use::kCode) && stats.strangers() > 0) {
+      StrangeColumn strange = {.column = analysis.columns[i], .count = stats.strangers()};
+      for (const auto& [text, count] : stats.stranger_texts()) strange.texts.push_back(text);
+      notes->strange.push_back(std::move(strange));
+    }
+    const bool may_be_texts = use == Use::kText || use == Use::kBag || use == Use::kNone;
+    if (const auto text = may_be_texts && i != label ? NumberWithComma(stats) : std::nullopt) {
+      notes->commas.push_back({.column = analysis.columns[i], .text = *text});
+    }
+    const int64_t error = stats.common().error();
+    if (error == 0 || (use != Use::kText && use != Use::kCode && use != Use::kBag)) continue;
+    const bool is_hashed = use == Use::kBag || !KeptFrom(stats, often).has_value();
+    notes->loose.push_back({.column = analysis.columns[i],
+                            .kept = is_hashed       ? LooseColumn::kAll
+                                    : error < often ? LooseColumn::kFrequent
+                                                    : LooseColumn::kCounted,
+                            .error = error});
+  }
 }
 
 }  // namespace
@@ -291,6 +307,9 @@ const std::string& LabelOf(const Analysis& analysis) {
 
 absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label,
                                              const ProposalOptions& options, ProposalNotes* notes) {
+  ProposalNotes unwanted;
+  if (notes == nullptr) notes = &unwanted;
+  *notes = {};
   FeaturesSpec spec;
   std::set<std::string> missing;
   const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
@@ -310,19 +329,18 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     if (i == label_column || stats.distinct() < 2) continue;
     for (const auto& [text, count] : stats.missing_texts()) missing.insert(text);
     if (use == Use::kNumber) ProposeNumber(column, stats, analysis.format == "criteo", &spec);
-    if (use == Use::kText) ProposeText(column, stats, often, &spec);
-    if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec);
-    if (use == Use::kBag) ProposeBag(column, stats, uses[i].separator, often, &spec);
-    if (use == Use::kEntries) ProposeEntries(column, &spec);
+    if (use == Use::kText) ProposeText(column, stats, often, &spec, notes);
+    if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec, notes);
+    if (use == Use::kBag) ProposeBag(column, stats, uses[i].separator, often, &spec, notes);
+    if (use == Use::kEntries) ProposeEntries(column, stats, &spec, notes);
   }
   if (spec.features.empty()) {
     return absl::InvalidArgumentError("no column changes, or all never repeat: nothing to learn");
   }
   spec.missing.assign(missing.begin(), missing.end());
-  if (notes != nullptr) {
-    *notes = NotesOf(analysis, uses, often);
-    notes->unused = Unused(analysis, uses, spec);
-  }
+  notes->min_count = often;
+  NoteColumns(analysis, uses, label_column, often, notes);
+  notes->unused = Unused(analysis, uses, spec);
   return spec;
 }
 

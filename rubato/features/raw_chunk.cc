@@ -60,13 +60,17 @@ absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_vie
 
 absl::Status RawChunk::AddLabel(absl::string_view cell) {
   const std::vector<std::string>&positive = plan_->positive, &negative = plan_->negative;
-  const auto is_one_of = [&](const std::vector<std::string>& texts) {
-    return std::find(texts.begin(), texts.end(), cell) != texts.end();
+  const auto is_one_of = [](const auto& list, const auto& label) {
+    return std::find(list.begin(), list.end(), label) != list.end();
   };
   if (plan_->label >= 0 && !positive.empty()) {
-    if (is_one_of(positive)) {
+    const bool is_known = is_one_of(positive, cell) || is_one_of(negative, cell);
+    const double number =
+        is_known || plan_->positive_numbers.empty() ? NAN : ToNumber(cell).value_or(NAN);
+    if (is_one_of(positive, cell) || is_one_of(plan_->positive_numbers, number)) {
       labels_.push_back(1);
-    } else if (negative.empty() ? !IsMissing(cell) : is_one_of(negative)) {
+    } else if (negative.empty() ? !IsMissing(cell)
+                                : is_known || is_one_of(plan_->negative_numbers, number)) {
       labels_.push_back(0);
     } else {
       return NoLabel(cell, negative.empty() ? "it is missing"

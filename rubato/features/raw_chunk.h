@@ -28,7 +28,9 @@ struct ChunkPlan {
   int label = -1;                     // Column; -1: rows have none, and their labels are 0.
   std::vector<std::string> positive;  // Labels that are 1; none: a number.
   std::vector<std::string> negative;  // Labels that are 0; none: all others that are not missing.
-  std::vector<std::string> missing;   // What reads as nothing, besides the empty text.
+  // The same as numbers, if all of both are: 1.0 and +1 are 1.
+  std::vector<double> positive_numbers, negative_numbers;
+  std::vector<std::string> missing;  // What reads as nothing, besides the empty text.
 };
 
 // One column of text, end to end.

@@ -3,22 +3,35 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace rubato {
 namespace {
 
 constexpr double kGrowth = 1.002;
 constexpr int kSmall = 4096;
-// Values outside of these are counted at the edge, so that bins stay few: about 31,000 a sign.
-constexpr double kLeast = 1e-9, kMost = 1e18;
+// Values below the least are counted as it, and beyond the most bins grow faster, so that they stay
+// few: about 31,000 a sign, and 34,000 for what is rarely more than a slip of the pen.
+constexpr double kLeast = 1e-9, kMost = 1e18, kGrowthBeyond = 1.02;
 
-int BinOf(double size) {
-  return static_cast<int>(std::ceil(std::log(std::clamp(size, kLeast, kMost)) / std::log(kGrowth)));
+int FineBinOf(double size) {
+  return static_cast<int>(std::ceil(std::log(size) / std::log(kGrowth)));
+}
+const int kLastFine = FineBinOf(kMost);
+
+double UpperEdge(int bin) {
+  if (bin <= kLastFine) return std::pow(kGrowth, bin);
+  const double edge = std::pow(kGrowth, kLastFine) * std::pow(kGrowthBeyond, bin - kLastFine);
+  return std::min(edge, std::numeric_limits<double>::max());
 }
 
-double UpperEdge(int bin) { return std::pow(kGrowth, bin); }
+int BinOf(double size) {
+  if (size <= kMost) return FineBinOf(std::max(size, kLeast));
+  const double beyond = std::log(size / UpperEdge(kLastFine)) / std::log(kGrowthBeyond);
+  return kLastFine + std::max(0, static_cast<int>(std::ceil(beyond)));
+}
 
-double Middle(int bin) { return 2 * UpperEdge(bin) / (1 + kGrowth); }
+double Middle(int bin) { return UpperEdge(bin) * (2 / (1 + UpperEdge(bin) / UpperEdge(bin - 1))); }
 
 }  // namespace
 

@@ -15,7 +15,8 @@ namespace rubato {
 
 // How values are spread: counts in bins that grow by 0.2 % from one to the next, as in DDSketch
 // (Masson, Rim, Lee, 2019), and exact counts for the integers below 4,096. A quantile is off by
-// at most 0.1 % of its value. The order of adding and merging makes no difference.
+// at most 0.1 % of its value, and by 1 % beyond 1e18. The order of adding and merging makes no
+// difference.
 class QuantileSketch {
  public:
   struct Bin {

@@ -249,10 +249,16 @@ absl::StatusOr<std::unique_ptr<Step>> MakeTextStep(const FeatureSpec& f, int slo
   // without a vocabulary too.
   absl::flat_hash_set<int64_t> codes;
   for (const std::string& word : f.vocabulary) codes.insert(HashCode(word));
-  return Text(f, slot, 0, false, [codes = std::move(codes)](absl::string_view text) {
-    const int64_t code = HashCode(text);
-    return codes.contains(code) ? code : kRareCode;
-  });
+  return Text(
+      f, slot, 0, false,
+      [codes = std::move(codes), spellings = Spellings(f.vocabulary)](absl::string_view text) {
+        const int64_t code = HashCode(text);
+        if (codes.contains(code)) return code;
+        const absl::string_view word = spellings.Respell(text);
+        if (word == text) return kRareCode;
+        const int64_t respelt = HashCode(word);
+        return codes.contains(respelt) ? respelt : kRareCode;
+      });
 }
 
 }  // namespace

@@ -61,6 +61,16 @@ int64_t Discretize(double x, absl::Span<const double> boundaries) {
   return std::upper_bound(boundaries.begin(), boundaries.end(), x) - boundaries.begin();
 }
 
+std::vector<double> NumbersOf(absl::Span<const std::string> texts) {
+  std::vector<double> numbers;
+  for (const std::string& text : texts) {
+    const std::optional<double> number = ToNumber(text);
+    if (!number.has_value() || std::isnan(*number)) return {};
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
 int64_t LogRound(double x, double base, int64_t buckets, int64_t otherwise) {
   if (!(x > 0)) return otherwise;
   const double log = base == 0 ? std::log(x) : std::log(x) / std::log(base);
@@ -78,7 +88,7 @@ int64_t HashBucket(absl::string_view text, int64_t buckets) {
 uint64_t CrossCode(uint64_t left, uint64_t right) { return Mix(left, right); }
 
 absl::StatusOr<Vocabulary> Vocabulary::Make(const std::vector<std::string>& words) {
-  Vocabulary vocabulary;
+  Vocabulary vocabulary(words);
   vocabulary.position_.reserve(words.size());
   for (size_t i = 0; i < words.size(); ++i) {
     const auto [there, is_new] =
@@ -91,7 +101,8 @@ absl::StatusOr<Vocabulary> Vocabulary::Make(const std::vector<std::string>& word
 }
 
 int64_t Vocabulary::Find(absl::string_view word, int64_t oov) const {
-  const auto found = position_.find(word);
+  auto found = position_.find(word);
+  if (found == position_.end()) found = position_.find(spellings_.Respell(word));
   if (found != position_.end()) return found->second;
   return size() + (oov == 1 ? 0 : HashBucket(word, oov));
 }

@@ -14,12 +14,16 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "rubato/features/spellings.h"
 
 namespace rubato {
 
 // A cell read as a number: nothing if it is not one, or not finite; NaN for "nan", in any case of
 // letters, which means a missing value everywhere.
 std::optional<double> ToNumber(absl::string_view text);
+
+// All of `texts` as numbers; empty if one of them is none.
+std::vector<double> NumbersOf(absl::Span<const std::string> texts);
 
 // Whether x stays finite in the 32 bits that models have for a number. NaN does not.
 bool FitsFloat(double x);
@@ -62,12 +66,16 @@ class Vocabulary {
   // INVALID_ARGUMENT names a word that stands there twice.
   static absl::StatusOr<Vocabulary> Make(const std::vector<std::string>& words);
 
-  // The position of `word`; for a stranger, size() + a hash of it modulo `oov` (at least 1).
+  // The position of `word`, in whatever spelling; for a stranger, size() + a hash of it modulo
+  // `oov` (at least 1).
   int64_t Find(absl::string_view word, int64_t oov) const;
   int64_t size() const { return static_cast<int64_t>(position_.size()); }
 
  private:
+  explicit Vocabulary(const std::vector<std::string>& words) : spellings_(words) {}
+
   absl::flat_hash_map<std::string, int64_t> position_;
+  Spellings spellings_;
 };
 
 template <typename Visit>

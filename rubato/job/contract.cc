@@ -17,8 +17,9 @@ constexpr size_t kFeatureLineBytesMax = 120;
 
 bool IsPrivate(absl::string_view key) {
   constexpr absl::string_view kGroups[] = {"workers.", "checkpoint.", "elastic.", "evaluate."};
-  constexpr absl::string_view kKeys[] = {"name",     "model",    "data.train", "data.validation",
-                                         "features", "deadline", "priority",   "allreduce.network"};
+  constexpr absl::string_view kKeys[] = {
+      "name",     "model",    "data.train",        "data.validation",  "features",
+      "deadline", "priority", "allreduce.network", "allreduce.encrypt"};
   const auto begins = [&](absl::string_view group) { return absl::StartsWith(key, group); };
   return std::any_of(std::begin(kGroups), std::end(kGroups), begins) ||
          std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);

@@ -21,6 +21,7 @@ constexpr int64_t kGradientsMax = 1 << 16;
 constexpr int64_t kLogBytesMin = 1 << 20;
 constexpr int64_t kToleranceMax = 1 << 10;
 constexpr int64_t kProcessesMax = 4096;
+constexpr int64_t kMicrobatches = 16;  // Unless there are more workers.
 constexpr int64_t kServersMax = 1024;  // One a partition of the parameters.
 
 absl::Status CheckName(const std::string& name) {
@@ -38,7 +39,8 @@ absl::Status CheckName(const std::string& name) {
 
 // The columns of csv and tsv: none twice, and none for the formats that bring their own.
 absl::Status CheckColumns(const DataSpec& data) {
-  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "sql" ||
+  const bool has_columns = data.format == "csv" || data.format == "tsv" || data.format == "ssv" ||
+                           data.format == "psv" || data.format == "sql" ||
                            data.format == "recordio" || IsPlugin(data.format);
   if (!has_columns) {
     const char* key = !data.label.empty()         ? "data.label"
@@ -79,9 +81,9 @@ absl::Status CheckData(const DataSpec& data) {
     }
   }
   if (!IsPlugin(data.format)) {
-    RUBATO_RETURN_IF_ERROR(CheckOneOf(
-        "data.format", data.format,
-        {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "idx", "recordio", "sql"}));
+    RUBATO_RETURN_IF_ERROR(CheckOneOf("data.format", data.format,
+                                      {"criteo", "csv", "tsv", "ssv", "psv", "libfm", "libsvm",
+                                       "libffm", "idx", "recordio", "sql"}));
   }
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
@@ -123,6 +125,11 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
     return Invalid("allreduce.microbatches", spec.microbatches,
                    " parts cannot be cut from a batch_size of ", job.batch_size);
   }
+  if (spec.deterministic && spec.microbatches == 0 && job.workers.max > kMicrobatches) {
+    return Invalid("allreduce.microbatches", spec.microbatches, " stands for ", kMicrobatches,
+                   ", too few for ", job.workers.max, " workers; the result depends on their ",
+                   "number, so with allreduce.deterministic: true give it yourself");
+  }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("allreduce.wire", spec.wire, {"fp32", "bf16", "fp16"}));
   if (spec.deterministic && spec.wire != "fp32") {
     return Invalid("allreduce.wire", spec.wire, " rounds sums on the way, so it cannot be ",
@@ -132,6 +139,11 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
   RUBATO_RETURN_IF_ERROR(
       CheckOneOf("allreduce.batch_rule", spec.batch_rule, {"constant", "linear", "sqrt"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.batch_warmup", spec.batch_warmup, 0));
+  if (spec.batch_rule == "constant" && spec.batch_warmup > 0) {
+    return Invalid("allreduce.batch_warmup", spec.batch_warmup,
+                   " samples phase a larger batch in, but with allreduce.batch_rule: constant ",
+                   "none grows; choose linear or sqrt, or leave it out");
+  }
   if (spec.batch_rule != "constant" && (spec.deterministic || job.max_steps > 0)) {
     return Invalid("allreduce.batch_rule", spec.batch_rule,
                    " lets the workers decide how long a step is; leave out ",
@@ -150,6 +162,7 @@ absl::Status CheckParams(const ParamsSpec& spec, int64_t servers) {
                    ": there is no other server to keep a copy of the log; set servers: 2 or more");
   }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("params.staleness", spec.staleness, {"ignore", "scale"}));
+  RUBATO_RETURN_IF_ERROR(CheckRange("params.staleness_max", spec.staleness_max, 0));
   if (spec.metrics.empty()) return absl::OkStatus();
   const size_t colon = spec.metrics.rfind(':');
   int64_t port = 0;
@@ -182,6 +195,7 @@ namespace {
 absl::Status CheckEvaluate(const EvaluateSpec& spec, const std::string& strategy) {
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", spec.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", spec.stop_after_stalls, 0));
+  RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.forgive_stalls", spec.forgive_stalls, 0));
   if (spec.every <= absl::ZeroDuration()) {
     return Invalid("evaluate.every", FormatJobDuration(spec.every), " is no time to train in");
   }
@@ -196,6 +210,20 @@ absl::Status CheckEvaluate(const EvaluateSpec& spec, const std::string& strategy
   return absl::OkStatus();
 }
 
+// Workers of one speed are behind each other by what all of them have under way.
+int64_t StepsUnderWay(const JobSpec& job) { return job.workers.max * (job.max_inflight + 1); }
+
+absl::Status CheckStalenessMax(const JobSpec& job) {
+  const int64_t least = StepsUnderWay(job);
+  const int64_t most = job.params.staleness_max;
+  if (job.strategy != "ps" || most == 0 || most >= least || most == ParamsSpec().staleness_max) {
+    return absl::OkStatus();
+  }
+  return Invalid("params.staleness_max", most, ": ", job.workers.max, " workers with max_inflight ",
+                 job.max_inflight, " are behind each other by up to ", least,
+                 " steps, and most of what they compute would be refused; 0 is no bound");
+}
+
 absl::Status CheckMode(const JobSpec& job) {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("mode", job.mode, {"async", "sync", "hybrid"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("rounds.gradients", job.rounds.gradients, 0, kGradientsMax));
@@ -205,8 +233,14 @@ absl::Status CheckMode(const JobSpec& job) {
                    " rounds say how far behind a gradient may be; it goes with mode: async");
   }
   if (job.mode == "async") {
-    if (job.rounds == RoundsSpec()) return absl::OkStatus();
-    return Invalid("rounds", "mode: async has none; choose mode: sync or hybrid");
+    if (job.rounds != RoundsSpec()) {
+      return Invalid("rounds", "mode: async has none; choose mode: sync or hybrid");
+    }
+    return CheckStalenessMax(job);
+  }
+  if (job.params.staleness_max != ParamsSpec().staleness_max) {
+    return Invalid("params.staleness_max", "with mode: ", job.mode,
+                   " rounds.tolerance bounds how far behind a gradient may be");
   }
   if (job.batches_per_task > 1) {
     return Invalid("batches_per_task", job.batches_per_task, " with mode: ", job.mode,
@@ -284,6 +318,12 @@ absl::Status JobSpec::Validate() const {
     return Invalid("deadline", FormatJobDuration(deadline), " is not in the future");
   }
   return CheckOneOf("priority", priority, {"low", "normal", "high"});
+}
+
+int64_t StalenessBound(const JobSpec& job) {
+  const int64_t most = job.params.staleness_max;
+  if (most != ParamsSpec().staleness_max) return most;
+  return std::max(most, 4 * StepsUnderWay(job));
 }
 
 }  // namespace rubato

@@ -53,9 +53,12 @@ struct EvaluateSpec {
   int64_t every_steps = 0;                          // 0: only at the end,
   absl::Duration every = absl::InfiniteDuration();  // unless so much time has passed.
   int64_t stop_after_stalls = 0;                    // In a row. 0: never stop early.
+  // So many in a row without gain are no stalls, before the first of a job that is one, unless the
+  // loss is two hundredths above its lowest.
+  int64_t forgive_stalls = 0;
   double lower_rate = 1;   // What the learning rate is multiplied with when there is no gain.
   bool keep_best = false;  // The best version evaluated is kept, and is what the job gives.
-  std::string metric;      // What shall get better; by default auc, or else loss.
+  std::string metric;      // What tells the best version; by default auc, or else loss.
   std::string group;       // The id column whose groups gauc is the mean of; none: no gauc.
   friend bool operator==(const EvaluateSpec&, const EvaluateSpec&) = default;
 };
@@ -101,6 +104,7 @@ struct AllreduceSpec {
   // Without a master: majority, or any (train on while one worker lives).
   std::string quorum = "majority";
   std::string network = "loopback";  // How far workers are apart: loopback, lan or wan.
+  bool encrypt = true;  // What goes between workers over TCP and UDP, where they have a secret.
   friend bool operator==(const AllreduceSpec&, const AllreduceSpec&) = default;
 };
 
@@ -120,6 +124,9 @@ struct ParamsSpec {
   bool rebalance = true;      // Partitions leave a server that is much busier than the others.
   // Mode async: `scale` divides the rate of a push by one more than the steps it is behind.
   std::string staleness = "ignore";
+  // Mode async: a push computed from weights more steps behind is refused, and computed again from
+  // newer ones; 0: none is.
+  int64_t staleness_max = 1000;
   friend bool operator==(const ParamsSpec&, const ParamsSpec&) = default;
 };
 
@@ -137,8 +144,8 @@ struct JobSpec {
   int64_t max_steps = 0;         // 0: no limit. Exact: the job ends with this many steps.
   bool epoch_barrier = false;    // Every record of an epoch before the first of the next.
   int64_t batches_per_task = 0;  // 0: chosen from the size of the data.
-  int64_t max_inflight = 2;      // Batches pulled ahead of the last acknowledged push; the bound
-                                 // on staleness. 0: strictly one after the other.
+  int64_t max_inflight = 2;      // Batches pulled ahead of the last acknowledged push: how far
+                                 // behind itself a worker is. 0: strictly one after the other.
   std::string mode = "async";    // When a gradient moves the weights: at once (async), with its
                                  // round (sync), or rows at once and dense weights so (hybrid).
   RoundsSpec rounds;
@@ -159,6 +166,10 @@ struct JobSpec {
   absl::Status Validate() const;
   friend bool operator==(const JobSpec&, const JobSpec&) = default;
 };
+
+// Mode async: how many steps a push may be behind; 0: any number. Unless the job says otherwise,
+// four times what all its workers have under way, or params.staleness_max if that is more.
+int64_t StalenessBound(const JobSpec& job);
 
 }  // namespace rubato
 

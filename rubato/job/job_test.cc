@@ -50,7 +50,8 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.data.train.clear(); }, "data.train: name the files to train on"},
       {[](JobSpec& s) { s.data.validation = {""}; }, "data.validation: a file's name is empty"},
       {[](JobSpec& s) { s.data.format = "cvs"; },
-       "data.format: 'cvs' is not one of criteo, csv, tsv, libfm, libsvm, libffm, idx, recordio, "
+       "data.format: 'cvs' is not one of criteo, csv, tsv, ssv, psv, libfm, libsvm, libffm, idx, "
+       "recordio, "
        "sql; did you mean 'csv'?"},
       {[](JobSpec& s) {
          s.data.format = "idx";
@@ -88,6 +89,16 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
       {[](JobSpec& s) { s.deadline = absl::Seconds(-1); }, "deadline: -1s is not in the future"},
       {[](JobSpec& s) { s.allreduce.microbatches = s.batch_size + 1; },
        "allreduce.microbatches: 513 parts cannot be cut from a batch_size of 512"},
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.allreduce.deterministic = true;
+         s.workers.max = 20;
+       },
+       "allreduce.microbatches: 0 stands for 16, too few for 20 workers; the result depends on "
+       "their number, so with allreduce.deterministic: true give it yourself"},
+      {[](JobSpec& s) { s.allreduce.batch_warmup = 5; },
+       "allreduce.batch_warmup: 5 samples phase a larger batch in, but with allreduce.batch_rule: "
+       "constant none grows; choose linear or sqrt, or leave it out"},
       {[](JobSpec& s) { s.allreduce.wire = "fp8"; },
        "allreduce.wire: 'fp8' is not one of fp32, bf16, fp16"},
       {[](JobSpec& s) { s.priority = "hihg"; },
@@ -105,6 +116,20 @@ TEST(ValidateTest, WhatIsWrongWithServersIsNamed) {
       {[](JobSpec& s) { s.params.replicas = 1; },
        "params.replicas: 1: there is no other server to keep a copy of the log; set servers: 2 or "
        "more"},
+      {[](JobSpec& s) { s.params.staleness_max = -1; }, "params.staleness_max: -1 is less than 0"},
+      {[](JobSpec& s) {
+         s.params.staleness_max = 11;
+         s.workers.max = 4;
+         s.max_inflight = 2;
+       },
+       "params.staleness_max: 11: 4 workers with max_inflight 2 are behind each other by up to 12 "
+       "steps, and most of what they compute would be refused; 0 is no bound"},
+      {[](JobSpec& s) {
+         s.params.staleness_max = 40;
+         s.mode = "hybrid";
+       },
+       "params.staleness_max: with mode: hybrid rounds.tolerance bounds how far behind a gradient "
+       "may be"},
       {[](JobSpec& s) { s.params.staleness = "halve"; },
        "params.staleness: 'halve' is not one of ignore, scale"},
       {[](JobSpec& s) {
@@ -170,7 +195,7 @@ TEST(ValidateTest, WhatIsWrongWithAnOptimizerIsNamed) {
   const BadJob cases[] = {
       {[](JobSpec& s) { s.optimizer.name = "adagard"; },
        "optimizer.name: 'adagard' is not one of sgd, momentum, nesterov, adagrad, rowwise_adagrad, "
-       "adam, amsgrad, adamw, rmsprop, ftrl; did you mean 'adagrad'?"},
+       "adam, dense_adam, amsgrad, adamw, rmsprop, ftrl; did you mean 'adagrad'?"},
       {[](JobSpec& s) { s.optimizer.learning_rate = 0; },
        "optimizer.learning_rate: 0 is not a finite number above 0"},
       {[](JobSpec& s) { s.optimizer.epsilon = -2; },

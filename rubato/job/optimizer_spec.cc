@@ -43,9 +43,9 @@ absl::Status CheckFtrl(const OptimizerSpec& spec) {
 }  // namespace
 
 const std::vector<std::string>& OptimizerNames() {
-  static const auto& names =
-      *new std::vector<std::string>{"sgd",  "momentum", "nesterov", "adagrad", "rowwise_adagrad",
-                                    "adam", "amsgrad",  "adamw",    "rmsprop", "ftrl"};
+  static const auto& names = *new std::vector<std::string>{
+      "sgd",     "momentum", "nesterov", "adagrad", "rowwise_adagrad", "adam", "dense_adam",
+      "amsgrad", "adamw",    "rmsprop",  "ftrl"};
   return names;
 }
 

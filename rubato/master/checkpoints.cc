@@ -19,7 +19,14 @@ void Checkpoints::Begin(int64_t version, int64_t step, bool last, std::string ca
   step_ = step;
   cause_ = std::move(cause);
   last_begun_ = last;
+  current_ = true;
   if (spec_.every_steps > 0) next_at_ = (step / spec_.every_steps + 1) * spec_.every_steps;
+}
+
+void Checkpoints::TakeBack(int64_t steps) {
+  last_begun_ = false;
+  current_ = false;
+  if (spec_.every_steps > 0) next_at_ = (steps / spec_.every_steps + 1) * spec_.every_steps;
 }
 
 // Nothing to remember: versions are consecutive, and every `full_every`th is a full one.

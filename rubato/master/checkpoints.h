@@ -34,7 +34,8 @@ class Checkpoints {
   // What a server is to write if it has not; 0 for nothing. A complete version is not asked for
   // again: a server that came later would write over what another had there.
   int64_t asked() const { return running() || last_begun_ ? wanted_ : 0; }
-  int64_t step() const { return step_; }               // Committed when it was.
+  int64_t step() const { return step_; }               // Committed when it was,
+  bool current() const { return current_; }            // and nothing was taken back since.
   const std::string& cause() const { return cause_; }  // Why it was; empty: see the job.
   // The version on which that may build, which all servers have; 0: it is to be a full one.
   int64_t base() const;
@@ -57,12 +58,16 @@ class Checkpoints {
   void SetBest(int64_t version) { best_ = version; }
   // The job goes on after all: what was the last is just one more.
   void Resume() { last_begun_ = false; }
+  // A server lost part of the weights, and `steps` are left: there will be another last, and what
+  // the newest one holds is not what is there, whatever the step.
+  void TakeBack(int64_t steps);
 
  private:
   CheckpointSpec spec_;
   int64_t wanted_ = 0;
   int64_t settled_ = 0;  // The newest that was complete, though it may have been discarded.
   int64_t step_ = 0;
+  bool current_ = false;
   std::string cause_;
   int64_t next_at_ = 0;  // The step at which the next is due.
   bool last_begun_ = false;

@@ -23,6 +23,29 @@ std::string EncodeEntry(const JournalEntry& entry) {
   return bytes;
 }
 
+std::string EncodePositions(const std::map<int64_t, IntervalSet>& positions) {
+  std::string bytes;
+  ByteWriter out(bytes);
+  for (const auto& [epoch, set] : positions) {
+    for (const Interval& run : set.Intervals()) {
+      for (const int64_t value : {epoch, run.begin, run.end}) out.PutVarint(value);
+    }
+  }
+  return bytes;
+}
+
+absl::StatusOr<std::map<int64_t, IntervalSet>> DecodePositions(absl::string_view bytes) {
+  std::map<int64_t, IntervalSet> positions;
+  ByteReader in(bytes);
+  while (in.remaining() > 0) {
+    const int64_t epoch = in.GetVarint(), begin = in.GetVarint(), end = in.GetVarint();
+    RUBATO_RETURN_IF_ERROR(in.Check("positions"));
+    if (epoch < 0 || begin < 0 || begin >= end) return absl::DataLossError("no positions");
+    positions[epoch].Add(begin, end);
+  }
+  return positions;
+}
+
 absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes) {
   ByteReader in(bytes);
   JournalEntry entry;
@@ -43,7 +66,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes) {
   const bool known =
       (kind >= 1 && kind <= static_cast<uint8_t>(EntryKind::kCheckpointDamaged)) ||
       (entry.kind >= EntryKind::kServersScaled && entry.kind <= EntryKind::kServersSettled) ||
-      entry.kind == EntryKind::kFailure;
+      entry.kind == EntryKind::kFailure || entry.kind == EntryKind::kTakenBack;
   if (!known || role > static_cast<uint8_t>(Role::kWorker) || in.remaining() > 0) {
     return absl::DataLossError(absl::StrCat("journal entry of unknown kind ", kind));
   }

@@ -3,6 +3,7 @@
 #define RUBATO_MASTER_ENTRY_H_
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "rubato/base/ids.h"
+#include "rubato/base/interval_set.h"
 #include "rubato/master/messages.h"
 
 namespace rubato {
@@ -57,6 +59,9 @@ enum class EntryKind : uint8_t {
   kServersSettled = 33,  // value: microseconds it took.
   // Allreduce. id: worker, text: what is known of its end; value: 1 once that was told.
   kFailure = 40,
+  // id: a server, incarnation: the life in which it came back without committed records, text:
+  // which; value: how many, numbers: seconds of work on them.
+  kTakenBack = 50,
 };
 
 enum class ExitKind : int64_t { kLeft, kLost, kCrashed, kFenced };
@@ -74,6 +79,10 @@ struct JournalEntry {
 };
 
 std::string EncodeEntry(const JournalEntry& entry);
+// Positions by epoch, as the text of an entry.
+std::string EncodePositions(const std::map<int64_t, IntervalSet>& positions);
+absl::StatusOr<std::map<int64_t, IntervalSet>> DecodePositions(absl::string_view bytes);
+
 // DATA_LOSS if the bytes are none of ours.
 absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes);
 

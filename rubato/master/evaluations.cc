@@ -1,10 +1,24 @@
 #include "rubato/master/evaluations.h"
 
+#include <cmath>
 #include <utility>
 
 #include "rubato/metrics/evaluation.h"
 
 namespace rubato {
+namespace {
+
+// A loss that is so much above its lowest tells of a model that remembers rather than learns:
+// waiting would cost.
+constexpr double kRisen = 0.02;
+
+std::optional<double> LossOf(const std::map<std::string, double>& metrics) {
+  const auto found = metrics.find("loss");
+  if (found == metrics.end()) return std::nullopt;
+  return found->second;
+}
+
+}  // namespace
 
 Evaluations::Evaluations(const EvaluateSpec& spec, bool validation, absl::Time now)
     : spec_(spec), validation_(validation), next_at_(spec.every_steps), began_(now) {}
@@ -19,7 +33,7 @@ bool Evaluations::DueBySteps(int64_t steps) const {
 }
 
 bool Evaluations::Knows(int64_t steps) const {
-  return !running() && !results_.empty() && results_.back().step == steps;
+  return !running() && current_ && !results_.empty() && results_.back().step == steps;
 }
 
 bool Evaluations::DueAtTheEnd() const { return validation_ && !running() && !final_begun_; }
@@ -59,22 +73,45 @@ void Evaluations::End() {
                              .records = sums.records,
                              .metrics = Metrics(sums)};
   running_.reset();
+  Judge(result);
+  results_.push_back(std::move(result));
+  current_ = true;
+}
+
+void Evaluations::Judge(const EvaluationResult& result) {
   const double score = ScoreOf(result.metrics);
+  const std::optional<double> loss = LossOf(result.metrics);
+  const std::optional<double> lowest = best_.lowest_loss;
   const bool better = !best_.score.has_value() || score > *best_.score;
-  stalls_ = better ? 0 : stalls_ + 1;
-  if (better) {
-    best_ = {.score = score, .number = result.number, .step = result.step};
+  const bool lower = loss.has_value() && (!lowest.has_value() || *loss < *lowest);
+  const bool risen =
+      loss.has_value() && lowest.has_value() && *loss > *lowest + kRisen * std::abs(*lowest);
+  if (better) best_ = {score, lowest, result.number, result.step};
+  if (lower) best_.lowest_loss = loss;
+  if (better || lower) {
+    stalls_ = 0;
+    forgiven_ = 0;
+  } else if (lowered_ == 0 && forgiven_ < spec_.forgive_stalls && !risen) {
+    ++forgiven_;
   } else {
+    ++stalls_;
     rate_ *= spec_.lower_rate;
     ++lowered_;
   }
-  results_.push_back(std::move(result));
 }
 
 void Evaluations::SavedBest() { saved_ = best_; }
 
 void Evaluations::LoseUnsavedBest() {
   if (BestUnsaved()) best_ = saved_;
+}
+
+void Evaluations::TakeBack(int64_t steps) {
+  running_.reset();
+  final_begun_ = false;
+  current_ = false;
+  LoseUnsavedBest();
+  if (spec_.every_steps > 0) next_at_ = (steps / spec_.every_steps + 1) * spec_.every_steps;
 }
 
 }  // namespace rubato

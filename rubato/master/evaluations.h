@@ -29,14 +29,18 @@ class Evaluations {
   }  // Of the running one.
   int64_t next_number() const { return next_number_; }
   const std::vector<EvaluationResult>& results() const { return results_; }
-  // No better than the best before, `stop_after_stalls` times in a row.
+  // No gain `stop_after_stalls` times in a row. An evaluation brings a gain if its metric is the
+  // best so far, and also if its loss is the lowest: on a plateau the ranks of rows waver for a
+  // long time while the loss tells that the model still learns. Before the first of a job that
+  // counts, `forgive_stalls` in a row do not, unless the loss is two hundredths above its lowest:
+  // who is on a plateau has time, who forgets what it learned has none.
   bool Stalled() const;
-  // What learning rates are multiplied with from now on: lower with every stall.
+  // What learning rates are multiplied with from now on: lower with every stall that counts.
   double rate() const { return rate_; }
   int64_t lowered() const { return lowered_; }  // How often it was.
   // The weights after `steps` are those that were evaluated last.
   bool Knows(int64_t steps) const;
-  // The best so far; 0 for none.
+  // The best so far by its metric alone, which is what a model is chosen for; 0 for none.
   int64_t best() const { return best_.number; }
   int64_t best_step() const { return best_.step; }
   // It is to be kept (`keep_best`), and is not on disk yet.
@@ -51,6 +55,9 @@ class Evaluations {
   void LoseUnsavedBest();
   // The state was lost and training goes on from an older one: there will be another last.
   void Resume() { final_begun_ = false; }
+  // A server lost part of the weights, and `steps` are left: one that is running saw both kinds,
+  // and does not count; what was evaluated is not what is there, whatever the step.
+  void TakeBack(int64_t steps);
 
  private:
   struct Running {
@@ -60,19 +67,24 @@ class Evaluations {
   };
 
   double ScoreOf(const std::map<std::string, double>& metrics) const;
+  // Whether it is the best, a gain, forgiven or a stall.
+  void Judge(const EvaluationResult& result);
 
   EvaluateSpec spec_;
   bool validation_;
   std::optional<Running> running_;
   bool final_begun_ = false;
+  bool current_ = true;  // Nothing was taken back since the last result.
   int64_t next_number_ = 1;
-  int64_t next_at_ = 0;  // The step at which the next is due.
-  int64_t stalls_ = 0;
-  absl::Time began_;  // The last one, or this master's life.
+  int64_t next_at_ = 0;   // The step at which the next is due.
+  int64_t stalls_ = 0;    // In a row.
+  int64_t forgiven_ = 0;  // In a row.
+  absl::Time began_;      // The last one, or this master's life.
   double rate_ = 1;
   int64_t lowered_ = 0;
   struct Best {
     std::optional<double> score;
+    std::optional<double> lowest_loss;  // So far, whichever version had it.
     int64_t number = 0, step = 0;
   };
   Best best_, saved_;  // The second is on disk.

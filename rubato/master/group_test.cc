@@ -380,37 +380,116 @@ TEST_F(GroupLossTest, TellsOfAWorkerThatLivesOn) {
   EXPECT_THAT(job_.causes["failure"], HasSubstr("though its process lives"));
 }
 
-// The last holder dies when a newcomer has just caught up: the state lives on in that one, and no
-// checkpoint is needed.
-TEST_F(GroupTest, ANewcomerThatIsLevelInheritsTheState) {
-  job_.JoinWorker(0);
-  job_.JoinWorker(1);
-  const auto report = [&](int64_t worker, ViewReport report) {
+// Worker 0 holds the state and worker 1 learns, both in one view.
+class GroupHeirTest : public GroupTest {
+ protected:
+  GroupHeirTest() {
+    job_.JoinWorker(0);
+    job_.JoinWorker(1);
+    Beat(0, At(3));
+    Report(0, {.offer = 0});
+    Report(1, {});
+    job_.Pass(absl::Seconds(1));
+    view_ = DecodeOrder(job_.orders[1])->view;
+    EXPECT_EQ(view_.holders, 1);
+    EXPECT_EQ(view_.size(), 2);
+  }
+  void Report(int64_t worker, ViewReport report) {
     report.from = {MemberId(100 + worker), "here"};
     job_.master->Confer(
         {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
     job_.Perform();
-  };
-  Beat(0, At(3));
-  report(0, {.offer = 0});
-  report(1, {});
-  job_.Pass(absl::Seconds(1));
-  const GroupView view = DecodeOrder(job_.orders[1])->view;
-  ASSERT_EQ(view.holders, 1);
-  ASSERT_EQ(view.size(), 2);
-  report(1, {.view = view.number, .level = true, .progress = {5, 5, 5}});
+  }
+  ViewReport Learner(bool level, bool let_go = false) const {
+    const int64_t applied = level ? 5 : -1;
+    return {.view = view_.number,
+            .let_go = let_go,
+            .urgent = let_go,
+            .level = level,
+            .progress = {5, applied, let_go ? 6 : 5}};
+  }
+  // What worker 1 says of itself with every heartbeat: it does not hold the state, yet.
+  GroupOrders BeatLearner() {
+    GroupReport copied = At(5);
+    copied.holds = false;
+    return Beat(1, copied);
+  }
+  int64_t Founded() const {
+    return std::count(job_.events.begin(), job_.events.end(), "group_founded");
+  }
+
+  GroupView view_;
+};
+
+// The last holder dies when a newcomer has just caught up: the state lives on in that one, and no
+// checkpoint is needed. So it does if the master dies as well; the next one knows of the death by
+// its journal alone, and may hear the newcomer's heartbeat before its report.
+enum class MasterDies { kNot, kReportFirst, kHeartbeatFirst };
+class GroupInheritsTest : public GroupHeirTest, public testing::WithParamInterface<MasterDies> {};
+
+TEST_P(GroupInheritsTest, ANewcomerThatIsLevelInheritsTheState) {
+  Report(1, Learner(/*level=*/true));
   job_.KillWorker(0);
-  GroupReport copied = At(5);
-  copied.holds = false;
-  EXPECT_EQ(Beat(1, copied).generation, 1);
-  report(1, {.view = view.number, .let_go = true, .urgent = true, .progress = {5, 5, 6}});
+  if (GetParam() != MasterDies::kNot) job_.Open();
+  if (GetParam() == MasterDies::kReportFirst) Report(1, Learner(/*level=*/true));
+  EXPECT_EQ(BeatLearner().generation, 1);
+  job_.Pass(absl::Seconds(1));
+  EXPECT_EQ(BeatLearner().generation, 1);
+  Report(1, Learner(/*level=*/true, /*let_go=*/true));
   const GroupView next = DecodeOrder(job_.orders[1])->view;
-  EXPECT_EQ(next.number, view.number + 1);
+  EXPECT_EQ(next.number, view_.number + 1);
   EXPECT_TRUE(next.Holds(MemberId(101)));
   EXPECT_EQ(next.step, 6);
   EXPECT_EQ(Beat(1, At(6)).generation, 1);
   EXPECT_EQ(Shown().steps, 6);
-  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "group_founded"), 1);
+  EXPECT_EQ(Founded(), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(MasterDiesToo, GroupInheritsTest,
+                         testing::Values(MasterDies::kNot, MasterDies::kReportFirst,
+                                         MasterDies::kHeartbeatFirst));
+
+// One that has not got it says so when it lets go, and then nobody waits any longer.
+TEST_F(GroupHeirTest, OneThatIsNotLevelInheritsNothing) {
+  Report(1, Learner(/*level=*/false));
+  job_.KillWorker(0);
+  EXPECT_EQ(Founded(), 1) << "it may have caught up since";
+  Report(1, Learner(/*level=*/false, /*let_go=*/true));
+  job_.Pass(absl::Milliseconds(50));
+  EXPECT_EQ(Founded(), 2);
+  EXPECT_EQ(BeatLearner().generation, 2);
+}
+
+// Whoever does not say how far it has come within a lease is waited for no longer, though its
+// process beats on.
+TEST_F(GroupHeirTest, IsWaitedForAsLongAsALease) {
+  job_.KillWorker(0);
+  job_.Open();
+  const absl::Duration lease = Options().job.elastic.lease;
+  for (absl::Duration waited; waited < 0.9 * lease; waited += 0.1 * lease) {
+    EXPECT_EQ(BeatLearner().generation, 1);
+    job_.Pass(0.1 * lease);
+  }
+  EXPECT_EQ(Founded(), 1);
+  BeatLearner();
+  job_.Pass(0.2 * lease);
+  EXPECT_EQ(Founded(), 2);
+}
+
+// Asked to stop meanwhile, the job ends with what the heir has, not without it.
+TEST_F(GroupHeirTest, SavesTheStateOfAJobThatStops) {
+  Report(1, Learner(/*level=*/true));
+  job_.KillWorker(0);
+  job_.master->Stop(/*checkpoint=*/true, job_.now);
+  job_.Perform();
+  BeatLearner();
+  EXPECT_EQ(job_.master->state(), JobState::kStopping);
+  Report(1, Learner(/*level=*/true, /*let_go=*/true));
+  Beat(1, At(6, 77));
+  EXPECT_EQ(wanted_, 1);
+  Beat(1, Saved(At(6, 77), 1));
+  EXPECT_EQ(job_.master->state(), JobState::kStopped);
+  EXPECT_EQ(Shown().steps, 6);
 }
 
 // A step that cannot be computed fails the job, naming records and reason.

@@ -63,13 +63,11 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
   }
   server.heard = now;
   if (server.registered) return {.accepted = true};
-  if (const std::string lost = LostBy(request); !lost.empty()) {
-    Close(JobState::kFailed,
-          absl::StrCat("server-", request.id, " came back without ", lost,
-                       ": its log or checkpoint is damaged, or a power cut took what was not on "
-                       "disk; begin the job anew in another directory"),
-          now);
-    return {.reason = "it lost what was committed"};
+  if (const Lost lost = LostBy(request); !lost.empty()) {
+    const std::string who = absl::StrCat("server-", request.id, " came back without ");
+    if (!TakeBack(request.id, lost, who, request.damage, now)) {
+      return {.reason = "it lost what was committed"};
+    }
   }
   Record({.kind = EntryKind::kRegistered,
           .role = Role::kServer,
@@ -82,29 +80,6 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
       {{"server", request.id}, {"incarnation", request.incarnation}, {"pid", request.pid}},
       server_places_[static_cast<size_t>(request.id)].why);
   return {.accepted = true};
-}
-
-// What a server that comes back should have and has not.
-std::string Master::LostBy(const RegisterRequest& request) const {
-  const IntervalSet owned = members_.view().map.PartitionsOf(request.id);
-  std::vector<PartitionsHeld> held = request.held;
-  if (held.empty()) held = {{owned, request.applied}};
-  int64_t partitions = 0;
-  for (const PartitionsHeld& part : held) {
-    // What it holds besides was given away, and it does not know yet.
-    const int64_t here = part.partitions.Intersect(owned).size();
-    partitions += here;
-    if (here == 0) continue;
-    for (int64_t epoch = 0; epoch < ledger_.plan().epochs(); ++epoch) {
-      const IntervalSet committed = ledger_.Committed(epoch);
-      const auto it = part.applied.find(epoch);
-      const IntervalSet applied = it == part.applied.end() ? IntervalSet() : it->second;
-      const int64_t lost = committed.size() - applied.Intersect(committed).size();
-      if (lost > 0) return absl::StrCat(lost, " committed records of epoch ", epoch);
-    }
-  }
-  if (partitions == owned.size()) return "";
-  return absl::StrCat(owned.size() - partitions, " of its partitions");
 }
 
 WorkerMember* Master::Hear(WorkerId id, absl::Time now) {
@@ -141,7 +116,14 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
   const int64_t id = heartbeat.server.value();
   if (id < 0 || id >= static_cast<int64_t>(members_.servers().size())) return {};
   ServerMember& server = members_.servers()[static_cast<size_t>(id)];
-  if (!server.registered || server.incarnation != heartbeat.incarnation) return {};
+  if (server.incarnation != heartbeat.incarnation) return {};
+  if (!server.registered) {
+    // It is as good as silent unless it gets on.
+    if (heartbeat.recovered > server.last.recovered) server.heard = now;
+    server.last.recovered = std::max(server.last.recovered, heartbeat.recovered);
+    server.last.to_recover = heartbeat.to_recover;
+    return {};
+  }
   server.heard = now;
   // Heartbeats may overtake each other; within one life nothing a server tells goes back.
   const int64_t view = std::max(server.last.view, heartbeat.view);
@@ -210,6 +192,7 @@ CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
   }
   if (!ledger_.Holds(request.worker, request.task)) return {.held = false};
   const Task task = ledger_.Find(request.task)->task;
+  if (request.lease != 0 && request.lease != task.lease) return {.held = false};
   const bool evaluation = task.kind == TaskKind::kEvaluate;
   if (!ledger_.IsBatchEnd(task, request.upto)) {
     FailTask(

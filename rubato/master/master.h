@@ -65,7 +65,8 @@ struct MasterOptions {
   absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
-  BusyOptions busy;                                   // With params.rebalance.
+  absl::Duration group_silence = absl::Seconds(15);  // Before a group that is silent as a whole is.
+  BusyOptions busy;                                  // With params.rebalance.
 };
 
 class Master {
@@ -155,6 +156,7 @@ class Master {
   // How busy partitions are; a server that has been too busy for too long gives some away.
   void HearLoad(const ServerHeartbeat& heartbeat, absl::Time now);
   void BeginBusyMove(absl::Time now);
+  void CutWhatMoved(absl::Time now);
   bool ServerIsUp(int64_t server) const;
   bool MayMove() const;  // Nothing that forbids it is under way.
   // False if one of the two is not up. `times_mean`, if not 0, is the giver's load.
@@ -190,15 +192,19 @@ class Master {
   // Views and failures (master_views.cc, master_failures.cc).
   void OpenAuthority(absl::Time now);
   bool Bereft() const;
-  bool Inherits() const;  // Someone is level with the holders, should they die.
+  bool HolderMayLive() const;
+  bool MayInherit() const;  // Someone is level with the holders, should they die, or may be.
   void TellViews(absl::Time now);
+  bool InGroupView(WorkerId worker) const;
   void TellGone(WorkerId worker, bool left, absl::Time now);
   WorkerId WorkerOf(MemberId member) const;
   Failure FailureOf(WorkerId worker, absl::Time now) const;
   // Why `worker` was given up; null if it was not.
   const std::string* FirstCauseOf(WorkerId worker) const;
   void NoteFailure(WorkerId worker, Failure failure, absl::Time now);
-  void NoteEnd(WorkerId worker, std::string cause, absl::Time now, const ExitNotice& seen = {});
+  // `seen` is null if nobody saw it end: it is silent.
+  void NoteEnd(WorkerId worker, std::string cause, absl::Time now,
+               const ExitNotice* seen = nullptr);
   void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
   void NoteChange(const GroupChange& change, absl::Time now);
   void TellFailures(absl::Time now);
@@ -208,6 +214,24 @@ class Master {
   // Whether the holders' weights are the same bits, and every record is in them once.
   absl::Status AuditGroup(int64_t* records_repeated) const;
 
+  // ---- servers that lost what was committed (master_take_back.cc) ----
+  struct Lost {
+    std::map<int64_t, IntervalSet> records;  // By epoch.
+    int64_t partitions = 0;                  // Of its own, that it has not at all.
+    bool empty() const { return records.empty() && partitions == 0; }
+    int64_t size() const;  // In records.
+  };
+  // What a server that comes back should have and has not.
+  Lost LostBy(const RegisterRequest& request) const;
+  // What it lost is committed no more, and trained again; if that cannot be, the job fails and the
+  // answer is false. `who` and `why` are for the event.
+  bool TakeBack(int64_t server, const Lost& lost, const std::string& who, const std::string& why,
+                absl::Time now);
+  absl::Status ApplyTakenBack(const JournalEntry& entry);
+  // In the end: what was acknowledged by a server, then lost by it and committed only after it had
+  // registered anew. True if there was any.
+  bool TakeBackAtTheEnd(absl::Time now);
+
   // ---- losses (master_losses.cc) ----
   void ExitWorker(const ExitNotice& notice, absl::Time now);
   void ExitServer(const ExitNotice& notice, absl::Time now);
@@ -215,6 +239,7 @@ class Master {
   void FailCheckpoint(const FailRequest& request, absl::Time now);
   void FailIfHopeless(Role role, absl::Time now);
   void EvictSilent(absl::Time now);
+  absl::Duration SilenceOf(WorkerId id, const WorkerMember& worker) const;
   void KillStuck(absl::Time now);
 
   LeaseReply Lent(Task task) const;
@@ -222,7 +247,6 @@ class Master {
   // ---- words (master_report.cc) ----
   RegisterReply RegisterWorker(const RegisterRequest& request, absl::Time now);
   RegisterReply RegisterServer(const RegisterRequest& request, absl::Time now);
-  std::string LostBy(const RegisterRequest& request) const;
   // Null unless it is registered and not evicted; counts as a sign of life.
   WorkerMember* Hear(WorkerId id, absl::Time now);
   int64_t BadRows() const;  // Skipped, in the whole job.
@@ -252,16 +276,19 @@ class Master {
   int64_t not_finite_ = 0;  // Tasks failed for a NaN or an infinity.
   int64_t target_ = 0;
   int64_t servers_target_ = 0;
-  int64_t moves_ = 0;      // The number of the last.
-  double move_busy_ = 0;   // That it is for load: its giver's, in means. 0: it is for number.
-  ServersScaled scaling_;  // The last.
+  int64_t moves_ = 0;     // The number of the last.
+  double move_busy_ = 0;  // That it is for load: its giver's, in means. 0: it is for number.
+  bool moved_since_cut_ = false;  // Partitions, since the last checkpoint began.
+  ServersScaled scaling_;         // The last.
   absl::Time scaling_began_;
+  int64_t scaling_records_ = 0;  // Committed when it began.
   int64_t restarts_ = 0;
   bool stop_requested_ = false;
   bool stop_checkpoint_ = false;
   std::optional<Verdict> verdict_;
   int64_t records_repeated_ = 0;
   int64_t records_recomputed_ = 0;
+  int64_t records_taken_back_ = 0;
   double seconds_lost_ = 0;  // Of useful time: what came of it went with the last who had it.
   int64_t bad_rows_ = 0;
   std::string last_bad_row_;

@@ -17,6 +17,8 @@ int64_t Missing(const IntervalSet& from, const IntervalSet& wanted) {
 }  // namespace
 
 void Master::Advance(absl::Time now) {
+  // Before anybody's word is weighed: whom a restarted master still waits for is known to it.
+  if (together() && !authority_.has_value() && group_.generation() > 0) OpenAuthority(now);
   if (!verdict_.has_value()) {
     ReopenFenced(now);
     ReportEvaluation(now);
@@ -86,7 +88,8 @@ void Master::AdvanceBest(absl::Time now) {
   if (!evaluations_.BestUnsaved() || checkpoints_.running()) return;
   const int64_t version = checkpoints_.complete();
   const int64_t step = together() ? checkpoints_.newest().steps : checkpoints_.step();
-  if (version > 0 && step == evaluations_.best_step()) {
+  const bool current = together() || checkpoints_.current();
+  if (version > 0 && current && step == evaluations_.best_step()) {
     Record({.kind = EntryKind::kBestSaved, .value = version}, now);
     effects_.push_back(WriteBest{version});
     Say(now, "best_saved", {{"version", version}, {"step", step}},
@@ -192,6 +195,7 @@ void Master::EndIfOver(absl::Time now) {
     Close(JobState::kStopped, "", now);
   } else if ((evaluations_.FinalDone() || evaluations_.Knows(ledger_.steps())) &&
              !evaluations_.BestUnsaved() && ServersSettled()) {
+    if (TakeBackAtTheEnd(now)) return;
     int64_t repeated = 0;
     const absl::Status exact = Audit(&repeated);
     Close(exact.ok() ? JobState::kDone : JobState::kFailed, std::string(exact.message()), now,

@@ -171,6 +171,8 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       return ApplyView(entry);
     case EntryKind::kFailure:
       return ApplyFailure(entry);
+    case EntryKind::kTakenBack:
+      return ApplyTakenBack(entry);
     case EntryKind::kTrained:
       ledger_.SetTogether(entry.value, entry.incarnation);
       if (WorkerMember* member = members_.FindWorker(WorkerId(entry.id))) ++member->commits;
@@ -216,6 +218,7 @@ void Master::ApplyToCourse(const JournalEntry& entry, absl::Time now) {
       break;
     case EntryKind::kCheckpointBegan:
       checkpoints_.Begin(entry.value, ledger_.steps(), entry.incarnation == 1, entry.text);
+      moved_since_cut_ = false;  // Nothing moves while it is cut.
       break;
     case EntryKind::kCheckpointComplete:
       checkpoints_.Complete(entry.value, {.writer = WorkerId(entry.id),
@@ -334,8 +337,11 @@ absl::Status Master::ApplyToTasks(const JournalEntry& entry) {
     }
     return ledger_.Release(entry.task);
   }
+  const LiveTask* live = ledger_.Find(entry.task);
+  const bool again = live != nullptr && live->task.kind == TaskKind::kTrain &&
+                     ledger_.WasTakenBack(live->task.epoch, live->task.committed, entry.value);
   RUBATO_RETURN_IF_ERROR(ledger_.Commit(entry.task, entry.value));
-  if (!entry.numbers.empty()) {
+  if (!entry.numbers.empty() && !again) {  // Each bad row counts once.
     bad_rows_ += static_cast<int64_t>(entry.numbers.front());
     last_bad_row_ = entry.text;
   }

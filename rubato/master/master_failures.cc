@@ -50,14 +50,18 @@ void Master::NoteFailure(WorkerId worker, Failure failure, absl::Time now) {
 }
 
 // Its parent or its lease tells why it ended; one whose end was told already is not told of again.
-void Master::NoteEnd(WorkerId worker, std::string cause, absl::Time now, const ExitNotice& seen) {
+void Master::NoteEnd(WorkerId worker, std::string cause, absl::Time now, const ExitNotice* seen) {
   if (failures_.CauseTold(worker) != nullptr) return;
   Failure failure = FailureOf(worker, now);
   if (!failure.cause.empty()) return;  // What came first is the cause.
   failure.cause = std::move(cause);
+  if (seen == nullptr && failure.reason.empty()) {
+    failure.reason = Name(LossReason::kSilent);
+    failure.noticed_by = "master";
+  }
   // One that never registered, or never was in the group, has not told.
-  if (failure.pid == 0) failure.pid = seen.pid;
-  if (failure.where.empty()) failure.where = seen.host;
+  if (seen != nullptr && failure.pid == 0) failure.pid = seen->pid;
+  if (seen != nullptr && failure.where.empty()) failure.where = seen->host;
   NoteFailure(worker, std::move(failure), now);
 }
 

@@ -70,7 +70,8 @@ GroupOrders Master::OrdersFor(WorkerId id) const {
 void Master::FoundGroup(absl::Time now) {
   const std::vector<WorkerId> running = members_.Running();
   if (stop_requested_ || running.empty()) return;
-  if (!Bereft() && (Inherits() || group_.Lives(members_.view().workers))) return;
+  if (HolderMayLive()) return;
+  if (!Bereft() && (MayInherit() || group_.Lives(members_.view().workers))) return;
   BeginGeneration(running.front(), now);
 }
 
@@ -158,7 +159,9 @@ void Master::EndGroupIfOver(absl::Time now) {
   const bool stopping = stop_requested_;
   if (!stopping && !ledger_.finished()) return;
   const std::vector<WorkerId>& alive = members_.view().workers;
-  if (stopping && !group_.Lives(alive)) return Close(JobState::kStopped, "", now);
+  if (stopping && !group_.Lives(alive) && !MayInherit()) {
+    return Close(JobState::kStopped, "", now);
+  }
   if (!group_.Resting(alive, ledger_.steps())) return;
   const bool checkpoint = !stopping || stop_checkpoint_;
   if (checkpoint && !checkpoints_.LastBegun() && !checkpoints_.running()) {

@@ -1,4 +1,5 @@
 // Who died, who went silent, what must be given up.
+#include <algorithm>
 #include <csignal>
 #include <set>
 
@@ -69,7 +70,7 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
   }
   Say(now, absl::StrCat("worker_", Verb(kind)), std::move(fields), CauseOf(notice, hung));
   if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) {
-    NoteEnd(id, cause, now, notice);
+    NoteEnd(id, cause, now, &notice);
   }
   const std::vector<Task> held = ledger_.HeldBy(id);
   if (kind == ExitKind::kCrashed && !held.empty()) {
@@ -93,7 +94,7 @@ void Master::ExitServer(const ExitNotice& notice, absl::Time now) {
   const bool hung = server.killed && server.state == State::kStarting;
   const bool told = verdict_.has_value() || server.state == State::kLeaving;
   const ExitKind kind = KindOf(notice, told, hung);
-  const std::string cause = CauseOf(notice, hung);
+  const std::string cause = CauseOf(notice, server.killed && !told);
   Say(now, absl::StrCat("server_", Verb(kind)),
       {{"server", notice.id}, {"incarnation", notice.incarnation}}, cause);
   Record({.kind = EntryKind::kExited,
@@ -173,11 +174,15 @@ void Master::FailIfHopeless(Role role, absl::Time now) {
       now);
 }
 
+// With allreduce a member of the view is the view's matter: the others go on without it, and then
+// it is evicted here. If all are silent, nobody is left to do so, and their silence is no proof
+// that what they hold is lost: they may go on with it, and only their exit ends the wait
+// (KillStuck).
 void Master::EvictSilent(absl::Time now) {
   if (verdict_.has_value()) return;
   std::vector<WorkerId> silent;
   for (const auto& [id, worker] : members_.workers()) {
-    const bool bound = worker.registered && worker.state != State::kEvicted;
+    const bool bound = worker.registered && worker.state != State::kEvicted && !InGroupView(id);
     if (bound && now - worker.heard > options_.job.elastic.lease) silent.push_back(id);
   }
   for (const WorkerId id : silent) {
@@ -186,10 +191,17 @@ void Master::EvictSilent(absl::Time now) {
       NoteEnd(id, absl::StrCat(id.ToString(), ": silent for ", absl::FormatDuration(silence)), now);
     }
     Record({.kind = EntryKind::kEvicted, .id = id.value()}, now);
-    TellGone(id, /*left=*/false, now);
     Say(now, "worker_evicted", {{"worker", id.value()}, {"view", members_.view().number}},
         absl::StrCat("silent for ", absl::FormatDuration(silence)));
   }
+}
+
+// For a member of a group of which nobody speaks any more; else the others have gone on without it.
+absl::Duration Master::SilenceOf(WorkerId id, const WorkerMember& worker) const {
+  if (!worker.registered) return options_.start_grace;
+  // The silence of one that is in no group is a matter of its lease.
+  if (!InGroupView(id)) return absl::InfiniteDuration();
+  return std::max(options_.group_silence, 2 * options_.job.elastic.lease);
 }
 
 // Kills are repeated until the exit is reported: the signal may have been lost with a master.
@@ -204,9 +216,14 @@ void Master::KillStuck(absl::Time now) {
     if (lingers) member.asked_to_leave = now;
   };
   for (auto& [id, worker] : members_.workers()) {
-    // The silence of one that registered is a matter of its lease.
-    kill_if(Role::kWorker, id.value(), worker,
-            worker.registered ? absl::InfiniteDuration() : options_.start_grace);
+    const absl::Duration silence = now - worker.heard, most = SilenceOf(id, worker);
+    if (worker.registered && silence > most) {
+      const std::string cause = absl::StrCat("silent for ", absl::FormatDuration(silence),
+                                             ", and nobody of the group can go on without it");
+      NoteEnd(id, absl::StrCat(id.ToString(), ": ", cause), now);
+      Say(now, "worker_killed", {{"worker", id.value()}}, cause);
+    }
+    kill_if(Role::kWorker, id.value(), worker, most);
   }
   for (size_t i = 0; i < members_.servers().size(); ++i) {
     ServerMember& server = members_.servers()[i];

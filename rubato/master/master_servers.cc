@@ -73,6 +73,7 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
                 .rate_before = entry.numbers[1],
                 .rate_lowest = entry.numbers[1]};
     scaling_began_ = absl::FromUnixMicros(static_cast<int64_t>(entry.numbers[0]));
+    scaling_records_ = ledger_.records_committed();
     servers_target_ = entry.value;
     members_.GrowServers(entry.value);
     server_places_.resize(members_.servers().size());
@@ -83,6 +84,7 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
   }
   if (entry.kind == EntryKind::kServersSettled) {
     scaling_.seconds = static_cast<double>(entry.value) * 1e-6;
+    if (!entry.numbers.empty()) scaling_.rate_lowest = entry.numbers[0];
     return absl::OkStatus();
   }
   if (entry.kind == EntryKind::kMoveBegan) {
@@ -107,6 +109,7 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
     scaling_.partitions += move.partitions.size();
   }
   members_.Moved();
+  moved_since_cut_ = true;
   return absl::OkStatus();
 }
 
@@ -168,7 +171,16 @@ void Master::AdvanceServers(absl::Time now) {
   } else {
     SettleServers(now);
     BeginBusyMove(now);
+    CutWhatMoved(now);
   }
+}
+
+// What came by a move is in its receiver's log alone until a checkpoint is cut; with that log it
+// would be gone, and a job that could go on from checkpoints could not. One that has none cannot
+// anyway.
+void Master::CutWhatMoved(absl::Time now) {
+  if (!moved_since_cut_ || checkpoints_.complete() == 0) return;
+  BeginCheckpoint(/*last=*/false, now, "partitions have moved since the last one");
 }
 
 bool Master::MayMove() const {
@@ -197,7 +209,14 @@ bool Master::ServerIsUp(int64_t server) const {
 void Master::SettleServers(absl::Time now) {
   if (scaling_.to == 0 || scaling_.seconds > 0) return;
   const absl::Duration took = std::max(now - scaling_began_, absl::Microseconds(1));
-  Record({.kind = EntryKind::kServersSettled, .value = absl::ToInt64Microseconds(took)}, now);
+  // A change that is shorter than the window is looked at as a whole.
+  const double mean = static_cast<double>(ledger_.records_committed() - scaling_records_) /
+                      absl::ToDoubleSeconds(took);
+  const double lowest = took < kRateWindow ? mean : std::min(scaling_.rate_lowest, mean);
+  Record({.kind = EntryKind::kServersSettled,
+          .value = absl::ToInt64Microseconds(took),
+          .numbers = {lowest}},
+         now);
   Say(now, "servers_scaled",
       {{"from", scaling_.from},
        {"to", scaling_.to},

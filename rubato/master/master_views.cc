@@ -1,5 +1,6 @@
 // Strategy allreduce: the views of the group, issued here. Who is in, from which step, in which
 // order: decided by ViewAuthority, journaled, then told to the members.
+#include <algorithm>
 #include <limits>
 
 #include "absl/strings/str_cat.h"
@@ -32,15 +33,30 @@ void Master::Confer(const ConferRequest& request, absl::Time now) {
 void Master::OpenAuthority(absl::Time now) {
   const absl::Duration lease = options_.job.elastic.lease;
   authority_.emplace(AuthorityOptions{.lease = lease}, last_view_, now);
+  // Whose end is in the journal need not be waited for.
+  for (const GroupMember& member : last_view_.members) {
+    if (members_.FindWorker(WorkerOf(member.id)) == nullptr) authority_->Died(member.id, now);
+  }
   if (last_view_.number > 0) authority_->RequireOffer(kNever);
 }
 
 // The state of this generation has died with its last holder, and nobody else is level with it.
 bool Master::Bereft() const {
-  return last_view_.number > 0 && authority_ && authority_->bereft() && !authority_->HasHeir();
+  return last_view_.number > 0 && authority_ && authority_->bereft() && !MayInherit();
 }
 
-bool Master::Inherits() const { return authority_ && authority_->HasHeir(); }
+// A holder whose process has not ended, as far as anybody knows; silent or not.
+bool Master::HolderMayLive() const {
+  for (int rank = 0; rank < last_view_.holders; ++rank) {
+    const WorkerId worker = WorkerOf(last_view_.members[static_cast<size_t>(rank)].id);
+    if (members_.FindWorker(worker) != nullptr) return !Bereft();
+  }
+  return false;
+}
+
+bool Master::MayInherit() const {
+  return authority_ && (authority_->HasHeir() || authority_->AwaitsHeir());
+}
 
 void Master::TellViews(absl::Time now) {
   if (!authority_.has_value()) return;
@@ -75,7 +91,14 @@ WorkerId Master::WorkerOf(MemberId member) const {
   return it == workers_of_.end() ? WorkerId() : it->second;
 }
 
-// Its process has ended, or it is silent towards the master itself. One that `left` is no loss.
+bool Master::InGroupView(WorkerId worker) const {
+  return authority_.has_value() &&
+         std::any_of(workers_of_.begin(), workers_of_.end(), [&](const auto& entry) {
+           return entry.second == worker && authority_->view().Contains(entry.first);
+         });
+}
+
+// Its process has ended. One that `left` is no loss.
 void Master::TellGone(WorkerId worker, bool left, absl::Time now) {
   if (!authority_.has_value()) return;
   for (auto it = workers_of_.begin(); it != workers_of_.end();) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace rubato {
 namespace {
 
@@ -120,6 +122,10 @@ std::vector<ProcessStatus> Members::Processes() const {
     if (server.left) state = "exited";
     if (server.incarnation == 0) state = "starting";  // It is yet to be launched.
     processes.push_back(StatusOf(Role::kServer, static_cast<int64_t>(i), server, state));
+    if (server.state == State::kStarting && server.last.to_recover > 0) {
+      processes.back().doing = absl::StrCat(
+          "reading its log, ", 100 * server.last.recovered / server.last.to_recover, " %");
+    }
   }
   for (const auto& [id, worker] : workers_) {
     processes.push_back(StatusOf(Role::kWorker, id.value(), worker, StateName(worker.state)));

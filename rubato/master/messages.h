@@ -79,6 +79,9 @@ struct RegisterRequest {
   // The same by partition, with those that came from another server and await the master's word.
   // Empty: everything it owns by the map, to all of which `applied` was.
   std::vector<PartitionsHeld> held;
+  // Servers: what was wrong with the files it came back from, by name; empty if nothing was.
+  std::string damage;
+  bool blank = false;  // Servers: it knows of no model, for nothing is on its disk.
 };
 struct RegisterReply {
   bool accepted = false;
@@ -175,6 +178,9 @@ struct ServerHeartbeat {
   // `load_period`. Sampled; nobody misses one that is lost.
   std::vector<int64_t> load;
   absl::Duration load_period;
+  // Before it registers: so many bytes of its checkpoint and log are read, of so many.
+  int64_t recovered = 0;
+  int64_t to_recover = 0;
 };
 struct HeartbeatReply {
   bool known = false;  // False: register again (a new master), or leave if that is refused.
@@ -208,6 +214,7 @@ struct LeaseReply {
 struct CommitRequest {
   WorkerId worker;
   TaskId task;
+  int64_t lease = 0;  // Task::lease: what was done by an earlier one does not count. 0: any.
   int64_t upto = 0;
   bool release = false;                // Hand the rest back: the worker is leaving.
   std::optional<EvaluationSums> sums;  // Evaluation tasks, with upto == end.
@@ -250,6 +257,7 @@ struct ProcessStatus {
   std::string address;
   std::string state;   // starting, running, leaving, evicted, lost, exited.
   double lagging = 0;  // See GroupReport::lagging.
+  std::string doing;   // A server that starts: "reading its log, 40 %". Or empty.
 };
 
 // The last change of the number of servers.
@@ -272,6 +280,7 @@ struct Snapshot {
   int64_t records_expected = 0;
   int64_t records_repeated = 0;    // Applied twice on some server: must be 0.
   int64_t records_recomputed = 0;  // Under way at a worker when it was lost: computed again.
+  int64_t records_taken_back = 0;  // Committed, and lost by a server: trained again.
   int64_t workers_target = 0, workers_started = 0, workers_lost = 0, workers_joined = 0,
           workers_max = 0, workers_alive = 0;
   int64_t servers_started = 0, servers_lost = 0, servers_alive = 0, servers_target = 0;

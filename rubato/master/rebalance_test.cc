@@ -144,6 +144,34 @@ TEST(ScaleServersTest, TwoBecomeThreeBecomeTwo) {
   EXPECT_NE(job.manifests.back().contents.find("\"servers\": 2"), std::string::npos);
 }
 
+// What a change cost is told however short it was: over its slowest second, or over all of it.
+TEST(ScaleServersTest, ADipUnderASecondIsSeen) {
+  for (const bool dip : {true, false}) {
+    FakeJob job;
+    job.JoinServers();
+    job.JoinWorker(0);
+    const Task task = job.Lease(0).task;
+    job.Commit(0, task, task.begin + 5);
+    job.Pass(absl::Milliseconds(500));
+    job.Commit(0, task, task.end);
+    job.Done(job.master->Scale({.servers = 3}, job.now));
+    const absl::Time began = job.now;
+    job.JoinServer(2);
+    job.Pass(absl::Milliseconds(50));
+    if (!dip) {
+      const Task next = job.Lease(0).task;
+      job.Commit(0, next, next.end);
+    }
+    MoveAll(job, 3, /*restarts=*/0);
+    ASSERT_LT(job.now - began, absl::Seconds(1));
+    for (int restart = 0; restart < 2; ++restart, job.Open()) {
+      const ServersScaled scaled = job.master->snapshot().servers_scaled;
+      EXPECT_GT(scaled.rate_before, 0);
+      EXPECT_NEAR(scaled.rate_lowest, dip ? 0 : 10 / scaled.seconds, 1e-3);
+    }
+  }
+}
+
 // With replicas the next server keeps the copy of a log; one that is to go stays until all of those
 // that remain have their copies elsewhere.
 TEST(ScaleServersTest, WhoKeepsACopyLeavesLast) {
@@ -202,6 +230,37 @@ TEST(ScaleServersTest, CheckpointsAndMovesTakeTurns) {
   EXPECT_EQ(job.master->view().map.PartitionsOf(1).size(), 512 - kMovePartitionsMax);
   EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, 2);
   EXPECT_EQ(job.master->view().move.number, 0);
+}
+
+// What moved is in the receiver's log alone, so a checkpoint follows the last move: one, also if
+// the master dies meanwhile. A job without any has nothing to go back to, whatever is lost.
+TEST(ScaleServersTest, ACheckpointFollowsTheLastMove) {
+  for (const bool has_one : {true, false}) {
+    MasterOptions options = SmallJob();
+    options.job.checkpoint.every_steps = has_one ? 1 : 0;
+    FakeJob job(options);
+    job.JoinServers();
+    job.JoinWorker(0);
+    const Task first = job.Lease(0).task;
+    job.Commit(0, first, first.begin + 5);
+    if (has_one) job.WriteCheckpoint();
+    EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, 0);
+    job.Done(job.master->Scale({.servers = 3}, job.now));
+    job.TakeLaunched(Role::kServer);
+    job.JoinServer(2);
+    EXPECT_EQ(job.BeatServer(0).checkpoint_wanted, 0);
+    MoveAll(job, 3, /*restarts=*/3);
+    EXPECT_NEAR(job.master->view().map.PartitionsOf(2).size(), 341.5, 0.6);
+    job.Open();
+    for (int64_t s = 0; s < 3; ++s) {
+      EXPECT_EQ(job.BeatServer(s).checkpoint_wanted, has_one ? 2 : 0) << s;
+    }
+    if (!has_one) continue;
+    job.WriteCheckpoint();
+    job.BeatServer(2);  // It has it too: that one beats for the first servers.
+    for (int64_t s = 0; s < 3; ++s) EXPECT_EQ(job.BeatServer(s).checkpoint_wanted, 0) << s;
+    EXPECT_EQ(job.master->snapshot().checkpoint, 2);
+  }
 }
 
 // A server that comes back without partitions that are its own has lost them.

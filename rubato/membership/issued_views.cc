@@ -22,11 +22,15 @@ void IssuedViews::Receive(const ViewOrder& order, absl::Time now) {
 
 void IssuedViews::Adopt(const GroupView& view) {
   if (!view.Contains(self_.id)) {
-    if (view_.Contains(self_.id)) Fence();
-    return;
+    if (!view_.Contains(self_.id)) return;
+    NoteLeft(view);
+    return Fence();
   }
   Settle();
-  if (bug_ == RingBug::kNone && !MayEnter(view)) return Fence();
+  if (bug_ == RingBug::kNone && !MayEnter(view)) {
+    NoteLeft(view);
+    return Fence();
+  }
   Enter(view);
   entered_ = let_go_ = urgent_ = false;
   order_.reset();
@@ -68,7 +72,8 @@ absl::Time IssuedViews::next_wake() const {
 }
 
 // Someone is ahead: the order that brought it there must come here too.
-void IssuedViews::HearNumber(const GroupMember& from, uint64_t number, absl::Time now) {
+void IssuedViews::HearNumber(const GroupMember& from, uint64_t number, uint64_t mark,
+                             absl::Time now) {
   if (member() && number > view_.number && now >= next_report_ - period_ * 0.9) due_ = true;
 }
 

@@ -48,7 +48,7 @@ class IssuedViews : public ViewSource {
   void Receive(const ViewOrder& order, absl::Time now);
   void Tick(absl::Time now) override;
   absl::Time next_wake() const override;
-  void HearNumber(const GroupMember& from, uint64_t number, absl::Time now) override;
+  void HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, absl::Time now) override;
   void SetProgress(const StepProgress& progress, absl::Time now) override;
 
   // What to tell the master now, if anything.

@@ -22,7 +22,7 @@ SwimMessage Telling(SwimMessage::Kind kind, std::vector<Rumour> rumours) {
   return message;
 }
 
-constexpr size_t kToldMax = 32;     // Of a suspicion, by whoever has it first.
+constexpr size_t kToldMax = 32;     // Of a suspicion, by whoever has it first; or of the end.
 constexpr size_t kErrandsMax = 64;  // Requests beyond this are forgotten: they time out anyway.
 
 }  // namespace
@@ -45,6 +45,7 @@ void Swim::Introduce(const GroupMember& member, absl::Time now) {
 void Swim::Receive(const SwimMessage& message, absl::Time now) {
   if (message.from.id == self_.id) return;
   Introduce(message.from, now);
+  known_.at(message.from.id).spoke = ++packets_;
   // Whoever is held for suspect or dead must hear of it to refute it.
   if (const Known& known = known_.at(message.from.id); known.health != Health::kAlive) {
     Spread({known.member, known.health, known.incarnation});
@@ -137,6 +138,17 @@ void Swim::ReportLost(MemberId member, bool proven, absl::Time now) {
   if (known.health == Health::kAlive) BeginProbeOf(known.member, now);
 }
 
+void Swim::Greet(const GroupMember& member) {
+  SendTo(member.address, Make(SwimMessage::Kind::kGossip));
+}
+
+void Swim::GreetAll() {
+  std::vector<GroupMember> others = Others(/*with_dead=*/true);
+  rng_.Shuffle(others);
+  if (others.size() > kToldMax) others.resize(kToldMax);
+  for (const GroupMember& other : others) Greet(other);
+}
+
 void Swim::Leave(absl::Time now) {
   leaving_ = true;
   Spread({self_, Health::kGone, incarnation_});
@@ -147,6 +159,15 @@ Health Swim::health(MemberId member) const {
   if (member == self_.id) return Health::kAlive;
   const auto it = known_.find(member);
   return it == known_.end() ? Health::kGone : it->second.health;
+}
+
+MemberId Swim::LifeAt(const std::string& address) const {
+  const Known* best = nullptr;
+  for (const auto& [id, known] : known_) {
+    if (known.member.address != address) continue;
+    if (best == nullptr || known.spoke > best->spoke) best = &known;
+  }
+  return best == nullptr ? MemberId() : best->member.id;
 }
 
 std::vector<GroupMember> Swim::Living() const {
@@ -313,11 +334,15 @@ void Swim::ExpireSuspicions(absl::Time now) {
   for (auto it = known_.begin(); it != known_.end();) {
     Known& known = it->second;
     const bool due = now >= known.deadline;
-    if (due && known.health >= Health::kDead) {
+    if (due && known.health >= Health::kDead && kept_.contains(it->first)) {
+      known.deadline = now + options_.forget_after;
+    } else if (due && known.health >= Health::kDead) {
       it = known_.erase(it);
       continue;
     }
-    if (due) SetHealth(known, Health::kDead, known.incarnation, now);
+    if (due && known.health < Health::kDead) {
+      SetHealth(known, Health::kDead, known.incarnation, now);
+    }
     ++it;
   }
 }

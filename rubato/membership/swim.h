@@ -21,7 +21,9 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -69,6 +71,9 @@ class Swim {
 
   // `member` is known from elsewhere, as from a view; alive until shown otherwise.
   void Introduce(const GroupMember& member, absl::Time now);
+  // These are not forgotten, however long they are dead: one that was only out of reach must be
+  // found again, and its silence must not turn into the kGone of one that nobody knows.
+  void Keep(std::set<MemberId> members) { kept_ = std::move(members); }
 
   void Receive(const SwimMessage& message, absl::Time now);
   // Does what is due. Call at `next_wake()`, or whenever convenient.
@@ -78,11 +83,16 @@ class Swim {
   // A connection to `member` broke. With `proven`, its process is known to have ended: it is gone
   // at once, for good. Otherwise it is probed now and suspected.
   void ReportLost(MemberId member, bool proven, absl::Time now);
+  // Sends a packet to `member`, or to everyone known, the dead too: they may only sleep.
+  void Greet(const GroupMember& member);
+  void GreetAll();
   // Says farewell: others see this member as gone without suspecting it first.
   void Leave(absl::Time now);
 
   // kGone for an id never heard of.
   Health health(MemberId member) const;
+  // Who is at `address`, as far as is known: of all who were, the last to speak. Null: nobody.
+  MemberId LifeAt(const std::string& address) const;
   // Neither dead nor gone, self included, by id.
   std::vector<GroupMember> Living() const;
   const GroupMember& self() const { return self_; }
@@ -103,6 +113,7 @@ class Swim {
     Health health = Health::kAlive;
     uint32_t incarnation = 0;
     absl::Time deadline = absl::InfiniteFuture();  // Of the suspicion, or of the memory.
+    uint64_t spoke = 0;                            // How many packets had come by then.
   };
   struct Queued {
     Rumour rumour;
@@ -148,11 +159,13 @@ class Swim {
   bool changed_ = true;
   std::vector<std::string> seeds_;
   std::map<MemberId, Known> known_;  // Ordered, so that a seed replays. Self is not in it.
-  std::deque<Queued> queue_;         // News first, worn rumours last.
-  std::vector<MemberId> round_;      // Whom this round of probes has still to visit.
+  std::set<MemberId> kept_;
+  std::deque<Queued> queue_;     // News first, worn rumours last.
+  std::vector<MemberId> round_;  // Whom this round of probes has still to visit.
   std::optional<Probe> probe_;
   std::map<uint64_t, Errand> errands_;
   uint64_t next_sequence_ = 1;
+  uint64_t packets_ = 0;
   absl::Time last_tick_ = absl::InfinitePast();
   absl::Time next_probe_ = absl::InfinitePast();
   absl::Time next_gossip_ = absl::InfinitePast();

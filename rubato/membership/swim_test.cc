@@ -187,6 +187,26 @@ TEST(SwimTest, ASleeperDoesNotBuryTheOthers) {
   EXPECT_THAT(village.SeenBy(0), ElementsAre(0, 1, 2));
 }
 
+// The one they both came through is dead, and they do not hear each other for longer than anybody
+// is remembered who is not in the view.
+TEST(SwimTest, AMemberOfTheViewIsNotForgottenAndFoundAgain) {
+  SwimOptions options = SwimOptions::Loopback();
+  options.forget_after = absl::Seconds(20);
+  Village village(4, options);
+  village.RunFor(absl::Seconds(2));
+  village[1].StopSeeking();
+  village[1].Keep({MemberId(2)});
+  village.stopped = {0, 3};
+  village.cut = {{1, 2}, {2, 1}};
+  village.RunFor(absl::Seconds(60));
+  EXPECT_EQ(village[1].health(MemberId(2)), Health::kDead);
+  EXPECT_EQ(village[1].health(MemberId(3)), Health::kGone);
+  village.cut.clear();
+  village.RunFor(absl::Seconds(8));
+  EXPECT_THAT(village.SeenBy(1), ElementsAre(1, 2));
+  EXPECT_THAT(village.SeenBy(2), ElementsAre(1, 2));
+}
+
 TEST(SwimTest, WhoLeavesIsNotSuspectedButGone) {
   Village village(3);
   village.RunFor(absl::Seconds(2));

@@ -86,6 +86,7 @@ enum class RingBug : uint8_t {
   kAskedAgain,        // Whoever asks again about a step takes its sum for lost.
   kBelieveEarly,      // A step counts as committed with one's own sum of it.
   kStayAhead,         // Whoever has applied a step that the next view redoes stays in it.
+  kHastyMaster,       // The state is given up before those who may have it have been heard.
 };
 
 // What the next view is made of.

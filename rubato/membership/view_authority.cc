@@ -80,7 +80,9 @@ void ViewAuthority::PutOut(const Loss& loss) {
 }
 
 void ViewAuthority::Tick(absl::Time now) {
+  ticked_ = now;
   Expire(now);
+  if (view_.number > 0 && bereft()) heirs_until_ = std::min(heirs_until_, now + options_.lease);
   Advance(now);
   wake_ = NextWake(now);
 }
@@ -122,12 +124,14 @@ bool ViewAuthority::Wanted() const {
   });
 }
 
+bool ViewAuthority::IsDead(MemberId member) const {
+  const auto out = out_.find(member);
+  return out != out_.end() && IsProof(out->second.reason);
+}
+
 bool ViewAuthority::bereft() const {
-  for (int rank = 0; rank < view_.holders; ++rank) {
-    const auto out = out_.find(view_.members[rank].id);
-    if (out == out_.end() || !IsProof(out->second.reason)) return false;
-  }
-  return true;
+  return std::all_of(view_.members.begin(), view_.members.begin() + view_.holders,
+                     [&](const GroupMember& holder) { return IsDead(holder.id); });
 }
 
 bool ViewAuthority::IsHeir(MemberId member) const {
@@ -139,6 +143,14 @@ bool ViewAuthority::IsHeir(MemberId member) const {
 bool ViewAuthority::HasHeir() const {
   return std::any_of(view_.members.begin(), view_.members.end(),
                      [&](const GroupMember& member) { return IsHeir(member.id); });
+}
+
+// What was said before letting go may be out of date: the state may have been complete since.
+bool ViewAuthority::AwaitsHeir() const {
+  if (view_.number == 0 || !bereft() || ticked_ >= heirs_until_) return false;
+  return std::any_of(view_.members.begin(), view_.members.end(), [&](const GroupMember& member) {
+    return !IsDead(member.id) && !HasLetGo(member.id);
+  });
 }
 
 void ViewAuthority::Advance(absl::Time now) {
@@ -183,9 +195,7 @@ void ViewAuthority::OrderAll(absl::Time now) {
     const bool answered =
         phase_ == Phase::kAsking && report != reports_.end() && report->second.answers == asked_;
     // The silent are told too: if all others wait for one, it had better hear of it.
-    const auto out = out_.find(member.id);
-    const bool dead = out != out_.end() && IsProof(out->second.reason);
-    if (!answered && !HasLetGo(member.id) && !dead) Order(member);
+    if (!answered && !HasLetGo(member.id) && !IsDead(member.id)) Order(member);
   }
 }
 
@@ -253,9 +263,9 @@ bool ViewAuthority::Complete() const {
   for (const GroupMember& member : view_.members) {
     if (IsOut(member.id)) continue;
     if (!HasLetGo(member.id)) return false;
-    offered |= IsHeir(member.id) || reports_.at(member.id).offer >= least_offer_;
+    offered |= reports_.at(member.id).offer >= least_offer_;
   }
-  return offered;
+  return HasHeir() || (offered && !AwaitsHeir());
 }
 
 // Learners go first, since they hold nothing; then whoever has most broken links, the youngest of
@@ -373,6 +383,7 @@ void ViewAuthority::Issue(GroupView next, bool founded, absl::Time now) {
   heard_.clear();
   out_.clear();
   accused_.clear();
+  heirs_until_ = absl::InfiniteFuture();
   for (const GroupMember& member : view_.members) {
     heard_[member.id] = now;
     newcomers_.erase(member.id);

@@ -68,6 +68,10 @@ class ViewAuthority {
   // A learner has caught up: it has every step that anyone can have finished, or that step's sum,
   // and goes on should all holders die.
   bool HasHeir() const;
+  // All holders are dead, and a learner that may live has not said yet how far it has come. It has
+  // a lease to do so from the moment this authority knows of the last death: a restarted one has
+  // yet to hear from anybody, and so has one that has just issued a view.
+  bool AwaitsHeir() const;
 
   struct Decision {
     GroupView view;
@@ -98,6 +102,7 @@ class ViewAuthority {
   void OrderAll(absl::Time now);
   void Order(const GroupMember& to, bool evicted = false);
   bool IsOut(MemberId member) const { return out_.contains(member); }
+  bool IsDead(MemberId member) const;
   void PutOut(const Loss& loss);
   bool HasLetGo(MemberId member) const;
   bool IsHeir(MemberId member) const;
@@ -122,6 +127,7 @@ class ViewAuthority {
   absl::Time began_ = absl::InfinitePast();  // The phase.
   absl::Time resend_ = absl::InfinitePast();
   absl::Time wake_ = absl::InfinitePast();
+  absl::Time ticked_ = absl::InfinitePast();
   int64_t after_step_ = 0;
   uint64_t sequence_ = 0;
   uint64_t asked_ = 0;
@@ -129,7 +135,8 @@ class ViewAuthority {
   std::map<MemberId, ViewReport> reports_;
   std::map<MemberId, absl::Time> heard_;
   std::map<MemberId, Loss> out_;
-  std::map<MemberId, Loss> accused_;  // The first complaint about each.
+  std::map<MemberId, Loss> accused_;                 // The first complaint about each.
+  absl::Time heirs_until_ = absl::InfiniteFuture();  // While the state is not lost.
   // Of all views of this life.
   double rate_ = 0;  // Steps a second, by the last two reports that show it; 0: not known.
   std::set<MemberId> evicted_;

@@ -145,6 +145,40 @@ TEST(ViewAuthorityTest, ABrokenLinkDoesNotCostTheHeir) {
       << court.authority.view().ToString();
 }
 
+// A restarted master hears of the last holder's death before anybody reports: whoever learns may be
+// level, and has a lease to say so.
+TEST(ViewAuthorityTest, ALearnerIsWaitedForBeforeTheStateIsGivenUp) {
+  Court court(ViewOf(5, {0, 1, 2}, 1, 100));
+  court.authority.Died(MemberId(0), court.now);
+  court.Newcomer(9, /*offer=*/0);
+  court.LetsGo(2, -1, 120);
+  court.RunFor(absl::Seconds(1.9));
+  EXPECT_TRUE(court.authority.AwaitsHeir());
+  EXPECT_EQ(court.authority.view().number, 5);
+  court.LetsGo(1, 119, 120);
+  EXPECT_FALSE(court.authority.AwaitsHeir());
+  EXPECT_EQ(court.authority.view().number, 6);
+  EXPECT_TRUE(court.authority.view().Holds(MemberId(1)));
+  EXPECT_EQ(court.authority.view().step, 120);
+}
+
+TEST(ViewAuthorityTest, NobodyIsWaitedForWithoutHopeOrEnd) {
+  Court court(ViewOf(5, {0, 1, 2}, 1, 100));
+  EXPECT_FALSE(court.authority.AwaitsHeir()) << "a holder lives";
+  court.RunFor(absl::Seconds(1));
+  court.authority.Died(MemberId(1), court.now);
+  court.authority.Died(MemberId(0), court.now);
+  EXPECT_TRUE(court.authority.AwaitsHeir());
+  court.RunFor(absl::Seconds(1.9));
+  EXPECT_TRUE(court.authority.AwaitsHeir()) << "member-2 is out, but only for its silence";
+  court.RunFor(absl::Seconds(0.2));
+  EXPECT_FALSE(court.authority.AwaitsHeir());
+  Court other(ViewOf(5, {0, 1}, 1, 100));
+  other.authority.Died(MemberId(1), other.now);
+  other.authority.Died(MemberId(0), other.now);
+  EXPECT_FALSE(other.authority.AwaitsHeir()) << "everyone is dead";
+}
+
 TEST(ViewAuthorityTest, ALearnerThatIsNotLevelInheritsNothing) {
   Court court(ViewOf(5, {0, 1}, 1, 100));
   court.authority.RequireOffer(1000);

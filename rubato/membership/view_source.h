@@ -37,8 +37,9 @@ class ViewSource {
 
   virtual void Tick(absl::Time now) = 0;
   virtual absl::Time next_wake() const = 0;
-  // A packet of `from` carried this view number.
-  virtual void HearNumber(const GroupMember& from, uint64_t number, absl::Time now) = 0;
+  // A packet of `from` carried this view number, and the view's mark; 0: not said.
+  virtual void HearNumber(const GroupMember& from, uint64_t number, uint64_t mark,
+                          absl::Time now) = 0;
   virtual void SetProgress(const StepProgress& progress, absl::Time now) = 0;
 
   // This learner has applied all that the holders have, and asks to be one of them.
@@ -62,6 +63,9 @@ class ViewSource {
   bool frozen() const { return frozen_; }
   // Was a member, and the others went on without it. It must start a new life.
   bool fenced() const { return fenced_; }
+  // Of one that the others went on without: the step that they went on from, as far as it has
+  // heard; -1: not known. What it knows of later steps, they do not have.
+  int64_t left_at() const { return left_at_; }
   // Members of the view that seem dead from here, or whose connection broke, and why.
   std::vector<Loss> Losses() const;
 
@@ -75,6 +79,8 @@ class ViewSource {
   // Is `view`'s member from now on.
   void Enter(const GroupView& view);
   void Fence() { fenced_ = frozen_ = true; }
+  // `next` goes on without this member.
+  void NoteLeft(const GroupView& next) { left_at_ = left_at_ < 0 ? next.step : left_at_; }
   bool SomeoneDied() const;
 
   const Swim& swim_;
@@ -87,6 +93,7 @@ class ViewSource {
   bool leaving_ = false;
   bool complained_ = false;
   int64_t offer_ = -1;
+  int64_t left_at_ = -1;
   std::map<MemberId, LossReason> losses_;
   std::function<bool()> settle_;
 };

@@ -1,6 +1,7 @@
 #include "rubato/membership/views.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -82,10 +83,10 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
         return;
     }
   }
-  HearNumber(message.from, message.number - 1, now);
+  HearNumber(message.from, message.number - 1, /*mark=*/0, now);
 }
 
-void Views::HearNumber(const GroupMember& from, uint64_t number, absl::Time now) {
+void Views::HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, absl::Time now) {
   if (fenced_ || from.id == self_.id) return;
   if (parting_) return HearWhileParting(from, number);
   if (number > seen_number_) {
@@ -95,8 +96,10 @@ void Views::HearNumber(const GroupMember& from, uint64_t number, absl::Time now)
     return;
   }
   const bool in_view = view_.Contains(from.id);
-  // Under `quorum: any` a stranger with our number is the other half of a split.
-  const bool split = options_.quorum == Quorum::kAny && number == view_.number && !in_view;
+  // Under `quorum: any` a stranger with our number is the other half of a split; so is one whom we
+  // know, in a view of the same members that two proposed at once.
+  const bool other = !in_view || (mark != 0 && mark != view_.Mark());
+  const bool split = options_.quorum == Quorum::kAny && number == view_.number && other;
   const bool behind = number < view_.number && (number > 0 || in_view);
   const bool evicted = number == 0 && evicted_.contains(from.id);
   if (!member() || !(split || behind || evicted)) return;
@@ -128,12 +131,16 @@ void Views::Adopt(const GroupView& view, absl::Time now) {
   if (fenced_ || !(newer || Loses(view))) return;
   if (parting_ && view.number <= parting_->number) return;
   if (!view.Contains(self_.id)) {
-    if (view_.Contains(self_.id)) Part(view, now);
-    return;
+    if (!view_.Contains(self_.id)) return;
+    NoteLeft(view);
+    return Part(view, now);
   }
   Settle();
   const bool bug = options_.bug != RingBug::kNone;
-  if (!bug && !MayEnter(view)) return Fence();
+  if (!bug && !MayEnter(view)) {
+    NoteLeft(view);
+    return Fence();
+  }
   for (const GroupMember& member : view_.members) {
     if (!view.Contains(member.id)) evicted_.insert(member.id);
   }
@@ -156,8 +163,10 @@ bool Views::Loses(const GroupView& other) const {
       view_.members.empty() || other.members.empty()) {
     return false;
   }
-  if (other.size() != view_.size()) return other.size() > view_.size();
-  return other.members[0].id < view_.members[0].id;
+  const auto rank = [](const GroupView& view) {  // The first of these that differs decides.
+    return std::make_tuple(-view.size(), view.members[0].id, -view.holders, view.Mark());
+  };
+  return rank(other) < rank(view_);
 }
 
 void Views::Fence() {

@@ -106,7 +106,7 @@ class Views : public ViewSource {
   void Tick(absl::Time now) override;
   absl::Time next_wake() const override;
   // Tells the one who is behind.
-  void HearNumber(const GroupMember& from, uint64_t number, absl::Time now) override;
+  void HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, absl::Time now) override;
   void SetProgress(const StepProgress& progress, absl::Time now) override;
   // The view that goes on without this member, while too few of its holders are known to have it.
   const std::optional<GroupView>& parting() const { return parting_; }

@@ -247,6 +247,44 @@ TEST(ViewsTest, WithQuorumAnyTheLastOneGoesOn) {
   EXPECT_EQ(assembly[3].view().members, std::vector<GroupMember>{M(3)});
 }
 
+// Two who each needed nobody else may propose at once: one number, the same members, two views. A
+// packet shows it to the one, which tells its own, and one of the two gives way.
+TEST(ViewsTest, WithQuorumAnyTwoViewsOfTheSameMembersAreToldApart) {
+  Assembly assembly(3, {.quorum = Quorum::kAny});
+  const GroupView mine = assembly[0].view();
+  assembly[0].TakeSends();
+  assembly[0].HearNumber(M(1), mine.number, mine.Mark(), assembly.now);
+  EXPECT_TRUE(assembly[0].TakeSends().empty()) << "the very same";
+  GroupView other = mine;
+  other.holders = 2;
+  assembly[0].HearNumber(M(1), other.number, other.Mark(), assembly.now);
+  const std::vector<Views::Send> told = assembly[0].TakeSends();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].to, "m1");
+  EXPECT_EQ(told[0].message.kind, ViewMessage::Kind::kDecide);
+  EXPECT_EQ(*told[0].message.view, mine);
+  assembly[0].Adopt(other, assembly.now);
+  EXPECT_EQ(assembly[0].view(), mine) << "more of its members hold the state";
+  EXPECT_FALSE(assembly[0].fenced());
+  other = mine;
+  other.parent ^= 1;
+  const bool gives_way = other.Mark() < mine.Mark();
+  assembly[0].Adopt(other, assembly.now);
+  EXPECT_EQ(assembly[0].fenced(), gives_way) << "nothing but their marks tells them apart";
+}
+
+// Whoever is left behind hears which of its steps the others have.
+TEST(ViewsTest, WhoIsLeftKnowsWhereTheOthersWentOn) {
+  Assembly assembly(3);
+  EXPECT_EQ(assembly[2].left_at(), -1);
+  GroupView next = ViewOf(2, {0, 1}, 2, 5);
+  next.parent = assembly[2].view().Mark();
+  assembly[2].Adopt(next, assembly.now);
+  EXPECT_EQ(assembly[2].left_at(), 5);
+  assembly[2].Adopt(ViewOf(3, {0, 1}, 2, 9), assembly.now);
+  EXPECT_EQ(assembly[2].left_at(), 5) << "the first that it hears of";
+}
+
 // Whoever proposes acts on a wish when it comes, not when its next timer runs out.
 TEST(ViewsTest, AWishWaitsForNoTimer) {
   const ViewOptions options;
@@ -372,7 +410,7 @@ TEST(ViewsTest, WhoMissedTheChangeIsFenced) {
   assembly.Bury(2);
   assembly.RunFor(absl::Seconds(1));
   assembly.down.clear();
-  assembly[2].HearNumber(M(0), 2, assembly.now);
+  assembly[2].HearNumber(M(0), 2, 0, assembly.now);
   for (int i = 0; i < 3; ++i) assembly.Deliver();
   EXPECT_TRUE(assembly[2].fenced());
 }

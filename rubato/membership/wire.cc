@@ -10,7 +10,8 @@ namespace rubato {
 namespace {
 
 constexpr uint16_t kMagic = 0x6272;  // "rb"
-constexpr uint8_t kVersion = 1;
+constexpr uint8_t kVersion = 2;
+constexpr uint8_t kPacketVersion = 3;
 constexpr uint8_t kSwim = 0;
 constexpr uint8_t kViews = 1;
 
@@ -134,11 +135,14 @@ std::string EncodePacket(const Packet& packet) {
   ByteWriter out(bytes);
   const bool swim = std::holds_alternative<SwimMessage>(packet.body);
   out.Put(kMagic);
-  out.Put(kVersion);
+  out.Put(kPacketVersion);
   out.Put(swim ? kSwim : kViews);
   out.Put(packet.group);
   out.Put(packet.view);
+  out.Put(packet.mark);
   PutMember(out, packet.from);
+  out.Put(packet.finished.value());
+  out.Put(packet.denied.value());
   if (swim) {
     PutSwim(out, std::get<SwimMessage>(packet.body));
   } else {
@@ -149,14 +153,17 @@ std::string EncodePacket(const Packet& packet) {
 
 absl::StatusOr<Packet> DecodePacket(absl::string_view bytes) {
   ByteReader in(bytes);
-  if (in.Get<uint16_t>() != kMagic || in.Get<uint8_t>() != kVersion) {
+  if (in.Get<uint16_t>() != kMagic || in.Get<uint8_t>() != kPacketVersion) {
     return absl::InvalidArgumentError("not a packet of a group, or of another version");
   }
   const uint8_t kind = in.Get<uint8_t>();
   Packet packet;
   packet.group = in.Get<uint64_t>();
   packet.view = in.Get<uint64_t>();
+  packet.mark = in.Get<uint64_t>();
   packet.from = GetMember(in);
+  packet.finished = MemberId(in.Get<int64_t>());
+  packet.denied = MemberId(in.Get<int64_t>());
   if (kind == kSwim) {
     RUBATO_ASSIGN_OR_RETURN(packet.body, GetSwim(in, packet.from));
   } else if (kind == kViews) {

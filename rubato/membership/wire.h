@@ -2,8 +2,9 @@
 //
 //     magic u16 · version u8 · kind u8 · group u64 · view u64 · body
 //
-// `group` is a hash of the group's name and secret, so that strangers and other groups are refused
-// before anything of them is believed; `view` is the sender's, the fence of every message.
+// `group` is a hash of the group's name and secret, so that other groups are refused before
+// anything of them is believed; `view` is the sender's, the fence of every message. Against
+// strangers who mean harm, the adapter seals the packet as a whole where there is a secret.
 #ifndef RUBATO_MEMBERSHIP_WIRE_H_
 #define RUBATO_MEMBERSHIP_WIRE_H_
 
@@ -24,8 +25,13 @@ inline constexpr int kMembersMax = 1000;
 
 struct Packet {
   uint64_t group = 0;
-  uint64_t view = 0;  // The sender's view number.
+  uint64_t view = 0;  // The sender's view number,
+  uint64_t mark = 0;  // and its mark; 0: not said.
   GroupMember from;
+  // The life that is told: the group has done what it was for, and the sender is about to go. Null:
+  // nobody is. A life's id never comes again, so a recording says nothing to a later one.
+  MemberId finished;
+  MemberId denied;  // Whose memory the sender may not open; null: nobody's.
   std::variant<SwimMessage, ViewMessage> body;
 };
 

@@ -98,7 +98,10 @@ std::map<std::string, double> Metrics(const EvaluationSums& sums) {
                                            {"accuracy", static_cast<double>(sums.correct) / n}};
   if (!sums.scores.empty()) {
     // Of one class alone there is none, and one half would look like a result.
-    if (sums.scores.has_both()) metrics["auc"] = sums.scores.Auc();
+    if (sums.scores.has_both()) {
+      metrics["auc"] = sums.scores.Auc();
+      if (!sums.scores.exact()) metrics["auc_error"] = sums.scores.AucError();
+    }
     metrics["logloss"] = sums.loss_sum / n;
     metrics["rmse"] = std::sqrt(sums.square_sum / n);
     if (sums.positives > 0) {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -89,7 +90,6 @@ TEST(AucTest, EdgesAreCalm) {
   EXPECT_EQ(counts.Auc(), 0.5);  // The lowest of all: below the negative.
 }
 
-// More different scores than are kept: their last bits go, and almost nothing with them.
 // One half would look like a result.
 TEST(AucTest, OneClassHasNone) {
   EvaluationSums sums;
@@ -100,6 +100,7 @@ TEST(AucTest, OneClassHasNone) {
   EXPECT_EQ(Metrics(sums)["auc"], 1);
 }
 
+// More different scores than are kept: their last bits go, and almost nothing with them.
 TEST(AucTest, BeyondItsBoundItIsNearlyExact) {
   const std::vector<Scored> records = Draw(5, 4000, 0);
   ScoreCounts bounded(500), parts[2] = {ScoreCounts(500), ScoreCounts(500)};
@@ -114,6 +115,74 @@ TEST(AucTest, BeyondItsBoundItIsNearlyExact) {
   ScoreCounts sum = parts[1];
   sum.Add(parts[0]);  // The finer takes on the coarser's grain.
   EXPECT_EQ(sum, bounded);
+}
+
+// Millions of scores, most of them different, in parts that come in any order: as if sorted.
+TEST(AucTest, IsExactForMillionsOfScores) {
+  constexpr int kRecords = 3'000'000;
+  const std::vector<Scored> records = Draw(11, kRecords, 0);
+  ScoreCounts parts[7], sum;
+  std::vector<Scored> sorted = records;
+  for (size_t i = 0; i < records.size(); ++i) {
+    parts[i * i % 7].Add(records[i].score, records[i].positive);
+  }
+  for (const ScoreCounts& part : parts) sum.Add(part);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Scored& a, const Scored& b) { return a.score < b.score; });
+  int64_t twice_won = 0, negatives = 0, positives = 0, different = 0;
+  for (size_t i = 0; i < sorted.size(); ++different) {
+    int64_t n = 0, p = 0;
+    const float score = sorted[i].score;
+    for (; i < sorted.size() && sorted[i].score == score; ++i) ++(sorted[i].positive ? p : n);
+    twice_won += p * (2 * negatives + n);
+    negatives += n;
+    positives += p;
+  }
+  ASSERT_GT(different, 2'000'000);
+  EXPECT_TRUE(sum.exact());
+  EXPECT_EQ(sum.records(), kRecords);
+  EXPECT_DOUBLE_EQ(sum.Auc(),
+                   static_cast<double>(twice_won) / 2 /
+                       (static_cast<double>(negatives) * static_cast<double>(positives)));
+}
+
+// A score that billions share is counted on.
+TEST(AucTest, CountsPast32Bits) {
+  ScoreCounts counts;
+  counts.Add(0.25f, false);
+  counts.Add(0.75f, true);
+  counts.Add(0.75f, false);
+  for (int doublings = 0; doublings < 34; ++doublings) {
+    const ScoreCounts half = counts;
+    counts.Add(half);
+  }
+  EXPECT_EQ(counts.records(), int64_t{3} << 34);
+  EXPECT_EQ(counts.Auc(), 0.75);
+  std::string bytes;
+  ByteWriter out(bytes);
+  counts.Encode(out);
+  ByteReader in(bytes);
+  EXPECT_EQ(ScoreCounts::Decode(in), counts);
+}
+
+// How far it is off then is bounded by what was counted, and said.
+TEST(AucTest, BeyondItsBoundItSaysHowFarItMayBeOff) {
+  for (const uint64_t seed : {1, 2, 3, 4}) {
+    for (const size_t kept : {20, 100, 1000}) {
+      const std::vector<Scored> records = Draw(seed, 3000, 0);
+      EvaluationSums sums;
+      sums.scores = ScoreCounts(kept);
+      for (const Scored& r : records) sums.AddBinary(r.score, r.positive);
+      ASSERT_FALSE(sums.scores.exact());
+      const double error = Metrics(sums).at("auc_error");
+      EXPECT_LE(std::abs(sums.scores.Auc() - BruteForceAuc(records)), error) << kept;
+      EXPECT_LE(error, 2.0 / static_cast<double>(kept)) << "a bound of little use";
+    }
+  }
+  EvaluationSums few;
+  few.AddBinary(0.5f, true);
+  few.AddBinary(0.5f, false);
+  EXPECT_FALSE(Metrics(few).contains("auc_error"));
 }
 
 TEST(GroupAucTest, IsTheMeanOfTheGroupsOwn) {

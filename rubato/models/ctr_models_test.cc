@@ -301,6 +301,32 @@ INSTANTIATE_TEST_SUITE_P(
                     ModelCase{"finalmlp", {{"hidden", "6"}}, PlainFinalMlp}),
     [](const auto& info) { return info.param.name; });
 
+// The same two ids in one bag, as libsvm brings them: what they mean together is found there too,
+// by models that multiply pairs.
+TEST(BagOfEntriesTest, PairsWithinItAreLearned) {
+  const BatchShape shape{.bags = {{"entries", "sum"}}};
+  for (const std::string name : {"fm", "deepfm"}) {
+    Options options = kSmall;
+    if (name == "fm") options.erase("hidden");
+    const auto trainer = Make(name, shape, options);
+    LocalRun run(*trainer, {.optimizer = {.name = "adam", .learning_rate = 0.01}, .id_columns = 0});
+    Rng rng(11);
+    const auto planted = [&] {
+      Batch batch = Planted(rng);
+      batch.bag_ids = std::exchange(batch.ids, {});
+      for (int64_t row = 0; row < batch.rows; ++row) {
+        batch.bag_ends.push_back(static_cast<uint32_t>(2 * row + 2));
+      }
+      return batch;
+    };
+    for (int step = 0; step < 300; ++step) ASSERT_TRUE(run.Step(planted()).ok());
+    Evaluation evaluation(1);
+    const Batch batch = planted();
+    evaluation.Add(batch, run.Predict(batch).value(), {});
+    EXPECT_GT(evaluation.sums().scores.Auc(), 0.97) << name;
+  }
+}
+
 // ---- options -----------------------------------------------------------------------------------
 
 TEST(CtrOptionsTest, BatchNormAndDropoutLearnToo) {

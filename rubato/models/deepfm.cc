@@ -12,6 +12,7 @@ namespace {
 class DeepFm : public TorchModel {
  public:
   explicit DeepFm(ModelSetup& setup) {
+    PairsInBags(setup);
     fields_ = register_module("fields", Fields(setup));
     const MlpOptions options(setup);
     mlp_ = register_module("mlp", Mlp("mlp", options, fields_->width(), 1));

@@ -10,6 +10,7 @@ namespace {
 class FactorizationMachine : public TorchModel {
  public:
   explicit FactorizationMachine(ModelSetup& setup) {
+    PairsInBags(setup);
     fields_ = register_module("fields", Fields(setup));
     bias_ = register_parameter("bias", torch::zeros({1}));
     if (fields_->numbers() == 0) return;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "rubato/adapters/torch/bags.h"
+
 // Loops below are compiled once more for machines with AVX2 and FMA, chosen when loaded.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
 #define RUBATO_VECTOR_CLONES __attribute__((target_clones("arch=haswell", "default")))
@@ -140,6 +142,12 @@ FmOutput FmLookup(const PulledRows& pulled, const torch::Tensor& extra) {
   const variable_list out =
       FmFunction::apply(pulled.rows, Constants{pulled.position, pulled.gradient, extra});
   return {out[0], out[1]};
+}
+
+void PairsInBags(ModelSetup& setup) {
+  for (BagShape& bag : setup.shape.bags) {
+    if (bag.combiner == "sum") bag.combiner = kSumAndPairs;
+  }
 }
 
 }  // namespace rubato

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include "rubato/adapters/torch/gather.h"
+#include "rubato/adapters/torch/model.h"
 
 namespace rubato {
 
@@ -18,8 +19,13 @@ struct FmOutput {
 // A row of `pulled` is a weight w and then a vector v of dim floats. For each row of the batch,
 //   logit = sum of w over the fields + sum over pairs of fields of <v, v'>
 //   deep  = the vectors one after the other, then the row of `extra` (undefined for none).
-// No gradient flows to `extra`.
+// No gradient flows to `extra`. The sum over pairs holds those within a bag, too, if the model's
+// constructor called PairsInBags.
 FmOutput FmLookup(const PulledRows& pulled, const torch::Tensor& extra);
+
+// Of bags that are summed: their values are features of their own, as in libfm, and each pair of
+// them counts. (A mean of several values is one feature.)
+void PairsInBags(ModelSetup& setup);
 
 }  // namespace rubato
 

@@ -46,6 +46,7 @@ absl::Status ReadChain(Shard& shard, const std::vector<NamedFile>& files,
     CheckpointReader reader(shard, chain, i);
     absl::Status status =
         ReadRecords(file.path, file.bytes, [&](RecordKind kind, absl::string_view body) {
+          if (file.read != nullptr) *file.read += static_cast<int64_t>(body.size());
           return reader.Add(kind, body);
         }).status();
     if (status.ok()) status = Annotate(reader.Finish(), file.path);

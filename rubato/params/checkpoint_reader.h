@@ -10,6 +10,7 @@
 #define RUBATO_PARAMS_CHECKPOINT_READER_H_
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -28,6 +29,7 @@ namespace rubato {
 struct CheckpointFile {
   std::string path;  // For messages.
   absl::string_view bytes;
+  std::atomic<int64_t>* read = nullptr;  // Grows by what was restored; null: nobody looks.
 };
 
 // What the first record of a file says.

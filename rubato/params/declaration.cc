@@ -238,7 +238,7 @@ absl::Status SameDeclaration(const Declaration& first, const Declaration& later)
   if (later.scale_stale != first.scale_stale) {
     return Differ("params.staleness", later.scale_stale, first.scale_stale);
   }
-  if (later.tolerance != first.tolerance) {
+  if (later.tolerance != first.tolerance && first.mode != PushMode::kAsync) {
     return Differ("rounds.tolerance", later.tolerance, first.tolerance);
   }
   if (later.rows != first.rows) {

@@ -28,7 +28,9 @@ struct Declaration {
   RowsSpec rows;            // Of tables without their own.
   uint64_t seed = 0;
   PushMode mode = PushMode::kAsync;
-  int64_t tolerance = 0;  // Modes sync and hybrid: rounds that a gradient may be behind.
+  // How far behind a gradient may be: rounds in modes sync and hybrid; steps in mode async, where
+  // 0 is any number.
+  int64_t tolerance = 0;
   // Mode async: a push computed from weights s steps ago moves them at 1 / (1 + s) of the rate.
   bool scale_stale = false;
   // All dense weights at their starting values, flat: signature.dense_size of them.
@@ -45,7 +47,8 @@ struct PullRequest {
   std::vector<TablePull> tables;  // One a table, as in the signature; empty if none is wanted.
   absl::Span<float> dense;        // All dense weights, or empty if not wanted.
   int64_t rounds = 0;             // Modes sync, hybrid: that many are whole, and shall be in them.
-  absl::Span<int64_t> steps;      // By server, or empty: filled with the steps it had applied.
+  // Filled with the steps each server had applied; -1 for those that were not asked. May be null.
+  std::vector<int64_t>* steps = nullptr;
 };
 
 // One table's part of a push: ids[i] is moved against row i of `gradients`.
@@ -65,7 +68,8 @@ struct PushRequest {
   std::vector<TablePush> tables;  // One a table, as in the signature; empty if none is moved.
   absl::Span<const float> dense;  // All dense gradients, or empty if none.
   // By server: how many steps it had applied when the weights were pulled. Those applied since are
-  // the push's staleness. Empty: unknown.
+  // the push's staleness. Empty: unknown. A server that was not asked then, -1 or missing, is told
+  // the least of the others: steps go with partitions, wherever they live.
   absl::Span<const int64_t> pulled;
 };
 
@@ -80,7 +84,7 @@ enum class PushOutcome {
   kApplied,
   kDuplicate,  // The batch was applied before: acknowledged, not applied again.
   kFenced,     // The worker is no longer in the view: refused for good.
-  kStale,      // Computed from weights too many rounds behind: to be computed again.
+  kStale,      // Computed from weights too far behind: to be computed again.
 };
 absl::string_view PushOutcomeName(PushOutcome outcome);  // As in "applied".
 

@@ -162,7 +162,7 @@ absl::Status EmbeddingTable::MakeGroups() {
     const bool stamp = order_.has_value() && groups_.size() == 1;
     RUBATO_ASSIGN_OR_RETURN(made.optimizer,
                             Optimizer::Make(group.optimizer.value_or(options_.optimizer), stamp));
-    decays_lazily_ |= made.optimizer.decays_lazily();
+    moves_meanwhile_ |= made.optimizer.moves_meanwhile();
     weights_at += made.part.dim;
     state_at += made.optimizer.row_state_floats(made.part.dim);
   }
@@ -170,13 +170,15 @@ absl::Status EmbeddingTable::MakeGroups() {
   return absl::OkStatus();
 }
 
-void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bool evict) {
+void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bool evict,
+                               double freshness) {
   if (number != step_) place_ = 0;
   step_ = number;
   for (Group& group : groups_) {
-    group.now = group.optimizer.At(
-        {.number = number,
-         .learning_rate = rate * LearningRateAt(group.optimizer.spec(), samples)});
+    group.now =
+        group.optimizer.At({.number = number,
+                            .learning_rate = rate * LearningRateAt(group.optimizer.spec(), samples),
+                            .freshness = freshness});
   }
   if (evict && order_.has_value()) Evict();
 }
@@ -245,9 +247,9 @@ void EmbeddingTable::CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t>
     }
     const float* row = Row(lookup.numbers[i]);
     std::memcpy(out, row, dim * sizeof(float));
-    if (!decays_lazily_) continue;
+    if (!moves_meanwhile_) continue;
     for (const Group& group : groups_) {
-      if (group.optimizer.decays_lazily()) {
+      if (group.optimizer.moves_meanwhile()) {
         group.optimizer.Present(row, out, group.part, group.now);
       }
     }
@@ -288,9 +290,21 @@ void EmbeddingTable::UpdatePart(absl::Span<const uint64_t> ids, const float* gra
   for (size_t i = 0; changes_.known() && i < ids.size(); ++i) {
     if (lookup.numbers[i] < kCounted) changes_.Mark(lookup.numbers[i]);
   }
+  const size_t row_bytes = row_floats_ * sizeof(float);
+  if (const Group& first = groups_[0]; groups_.size() == 1 && first.optimizer.moves_by_number()) {
+    first.optimizer.UpdateNumbered({.weights = Row(0),
+                                    .state = Row(0) + first.part.state_at,
+                                    .stride = stride_,
+                                    .row_bytes = row_bytes,
+                                    .numbers = lookup.numbers.data(),
+                                    .numbers_count = ids.size(),
+                                    .numbers_end = kCounted,
+                                    .gradients = gradients},
+                                   first.part, first.now);
+    return;  // Its rows have no stamps, so they do not go.
+  }
   RowUpdate updates[kTogether];
   size_t count = 0;
-  const size_t row_bytes = row_floats_ * sizeof(float);
   FetchRows(lookup, 0, std::min(kAhead, ids.size()), row_bytes);
   for (size_t i = 0; i < ids.size(); ++i) {
     FetchRows(lookup, i + kAhead, std::min(i + kAhead + 1, ids.size()), row_bytes);
@@ -318,14 +332,15 @@ uint32_t EmbeddingTable::FindOrAdmit(uint64_t id, uint64_t key) {
   const uint32_t found = index_.Find(key);
   if (found < kCounted) return found;
   const bool known = found != RowIndex::kAbsent;
-  const uint32_t count = known ? found - kCounted : 0;
+  const uint32_t kept = known ? found - kCounted : 0;
+  const uint32_t count = kept & ~kOld;
   // Chance hangs on the id and the step, so that it falls alike when a log is replayed.
   const double chance = static_cast<double>(Mix(Mix(stream_, id), step_) >> 11) * 0x1.0p-53;
   if (chance >= policy_.admit_probability) {
     ++counters_.refused;
     return RowIndex::kAbsent;
   }
-  if (observer_ != nullptr && policy_.admit_count > 1) observer_->BeforeCount(id, key, count);
+  if (observer_ != nullptr && policy_.admit_count > 1) observer_->BeforeCount(id, key, kept);
   if (count + 1 >= policy_.admit_count) return MakeRow(id, key, known);
   if (changes_.known()) changes_.Counted(id, NotesMost());
   if (known) {
@@ -448,9 +463,10 @@ absl::Status EmbeddingTable::CheckRow(uint64_t id, const float* row) const {
 }
 
 absl::Status EmbeddingTable::CheckCount(uint64_t id, uint32_t count) const {
-  if (count >= 1 && count < policy_.admit_count) return absl::OkStatus();
+  const uint32_t times = count & ~kOld;
+  if (times >= 1 && times < policy_.admit_count) return absl::OkStatus();
   return absl::DataLossError(
-      absl::StrCat("table ", name(), ": id ", id, " cannot have been counted ", count, " times"));
+      absl::StrCat("table ", name(), ": id ", id, " cannot have been counted ", times, " times"));
 }
 
 absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {

@@ -16,10 +16,14 @@
 // Not every id needs a row (RowsSpec):
 //
 //     unknown ──push──▶ counted ──enough pushes──▶ row ──too old, or too many──▶ unknown
+//        ▲                 │
+//        └── not again ────┘
 //
 // An id that is counted has an entry in the index, its count in place of a row number, and no
-// memory beyond that. Which ids get rows, and which rows go, follows from the pushes and their
-// order alone, so a log replayed makes the same table. Not thread-safe: one shard owns it.
+// memory beyond that; one that is not pushed again for long is forgotten
+// (embedding_table_counts.cc), so ids that come once do not fill the memory. Which ids get rows,
+// and which rows go, follows from the pushes and their order alone, so a log replayed makes the
+// same table. Not thread-safe: one shard owns it.
 #ifndef RUBATO_PARAMS_EMBEDDING_TABLE_H_
 #define RUBATO_PARAMS_EMBEDDING_TABLE_H_
 
@@ -57,9 +61,10 @@ struct EmbeddingTableOptions {
 
 // Since the table was made.
 struct TableCounters {
-  int64_t admitted = 0;  // Rows made.
-  int64_t refused = 0;   // Gradients of ids without a row, dropped.
-  int64_t evicted = 0;   // Rows dropped.
+  int64_t admitted = 0;   // Rows made.
+  int64_t refused = 0;    // Gradients of ids without a row, dropped.
+  int64_t evicted = 0;    // Rows dropped.
+  int64_t forgotten = 0;  // Counted ids dropped.
 };
 
 class EmbeddingTable {
@@ -70,8 +75,14 @@ class EmbeddingTable {
 
   // The step that the next update belongs to, and as of which rows are read. The caller counts:
   // `number` from 1, and the samples before it, for the learning rate. Rows that have become too
-  // old or too many go now, unless not to `evict`. `rate` multiplies every learning rate.
-  void BeginStep(uint32_t number, int64_t samples, double rate = 1, bool evict = true);
+  // old or too many go now, unless not to `evict`. `rate` multiplies every learning rate,
+  // `freshness` that of the update alone (OptimizerStep).
+  void BeginStep(uint32_t number, int64_t samples, double rate = 1, bool evict = true,
+                 double freshness = 1);
+
+  // To be called once for every step that `partitions` have taken, `step` of them by now: ids of
+  // theirs that were counted and not pushed again for long are forgotten.
+  void ForgetCounted(int64_t step, const IntervalSet& partitions);
 
   // Takes ids of more partitions from now on, of which it has none; about `entries` rows and
   // counted ids will be restored. Until they are settled, nothing but that happens to them.
@@ -103,7 +114,7 @@ class EmbeddingTable {
   uint64_t counted() const { return index_.size() - rows(); }
   const TableCounters& counters() const { return counters_; }
   // Whether what is read depends on the step.
-  bool decays_lazily() const { return decays_lazily_; }
+  bool moves_meanwhile() const { return moves_meanwhile_; }
   // Whether rows may go.
   bool forgets() const { return order_.has_value(); }
   // Memory in use, index and all.
@@ -126,7 +137,8 @@ class EmbeddingTable {
       if (number < kCounted) visit(IdOfKey(key), number);
     });
   }
-  // Every id that is only counted: void(uint64_t id, uint32_t count).
+  // Every id that is only counted: void(uint64_t id, uint32_t count). Counts are for keeping and
+  // restoring here and in Find: they say how long ago, too.
   template <typename Visitor>
   void VisitCounted(uint64_t first, uint64_t last, Visitor visit) const {
     index_.Visit(first, last, [&](uint64_t key, uint32_t number) {
@@ -206,8 +218,10 @@ class EmbeddingTable {
   static constexpr uint64_t kWithin = FirstPoint(1) - 1;  // A point, less its partition.
   static constexpr uint16_t kNoSlot = kPartitions;
 
-  // Row numbers from here on are counts. RowIndex keeps the last of all for itself.
-  static constexpr uint32_t kCounted = UINT32_MAX - 65536;
+  // Row numbers from here on are counts. RowIndex keeps the last of all for itself. A count has the
+  // bit kOld if its id was not pushed since the hand last passed (embedding_table_counts.cc).
+  static constexpr uint32_t kCounted = UINT32_MAX - (1 << 17);
+  static constexpr uint32_t kOld = 1 << 16;
 
   float* Row(uint32_t number) const {
     return reinterpret_cast<float*>(rows_.data() + uint64_t{number} * stride_);
@@ -257,7 +271,7 @@ class EmbeddingTable {
   std::array<bool, kPartitions> unsettled_{};
   int64_t slots_used_ = 0;
   int64_t slots_end_ = 0;
-  bool decays_lazily_ = false;
+  bool moves_meanwhile_ = false;
   RowInitializer initializer_;
   std::vector<Group> groups_;
   uint32_t step_ = 1;

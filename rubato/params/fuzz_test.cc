@@ -21,6 +21,7 @@
 #include "rubato/params/log_forecast.h"
 #include "rubato/params/log_replica.h"
 #include "rubato/params/shard.h"
+#include "rubato/params/string_sink.h"
 #include "rubato/params/weights.h"
 
 namespace rubato {
@@ -144,9 +145,21 @@ class Records : public RecordSink {
     }
     return bytes;
   }
-  std::string Harmed(Damage& damage) const {
+  // As a segment of a log, over an older one of the same records and as many again.
+  std::string Segment() const {
+    StringSegment file;
+    for (const int64_t segment : {6, 7}) {
+      SegmentWriter writer(file, segment);
+      EXPECT_TRUE(writer.Begin().ok());
+      for (int n = segment == 6 ? 2 : 1; n > 0; --n) {
+        for (const Record& record : all) EXPECT_TRUE(writer.Append(record.kind, record.body).ok());
+      }
+    }
+    return file.bytes();
+  }
+  std::string Harmed(Damage& damage, bool is_segment = false) const {
     if (damage.rng.Chance(0.1)) {
-      std::string bytes = File();
+      std::string bytes = is_segment ? Segment() : File();
       damage.Harm(&bytes, bytes);
       return bytes;
     }
@@ -166,7 +179,7 @@ class Records : public RecordSink {
       default:
         damage.Harm(&one.body, other.body);
     }
-    return harmed.File();
+    return is_segment ? harmed.Segment() : harmed.File();
   }
 
   std::vector<Record> all;
@@ -444,7 +457,8 @@ TEST_F(FuzzTest, Replies) {
 TEST_F(FuzzTest, PushLogs) {
   Search([&](Damage& damage) {
     Shard shard(memory_, options_);
-    const absl::string_view log = Aligned(AnySample(damage).log.Harmed(damage));
+    const bool is_segment = damage.rng.Chance(0.5);
+    const absl::string_view log = Aligned(AnySample(damage).log.Harmed(damage, is_segment));
     LogForecast forecast;
     SkimRecords(log, [&](RecordKind kind, absl::string_view body) { forecast.Add(kind, body); });
     bool expected = false;

@@ -23,6 +23,7 @@ void VisitServer(Server& s, Visit visit) {
   visit(s.duplicates), visit(s.fenced), visit(s.not_finite), visit(s.stale_pushes);
   visit(s.staleness_sum), visit(s.staleness_max), visit(s.clients), visit(s.log_bytes);
   visit(s.checkpoint), visit(s.checkpoint_hold_us), visit(s.follower), visit(s.log_uncopied);
+  visit(s.refused_stale);
 }
 
 // A label's value, as the exposition format wants it.
@@ -118,7 +119,9 @@ std::string PrometheusText(const ServerInspection& s, absl::string_view job) {
   one("rows_pushed_total", "counter", "Gradients of rows received.", s.rows_pushed);
   one("duplicates_total", "counter", "Pushes applied before.", s.duplicates);
   one("fenced_total", "counter", "Pushes refused for their view.", s.fenced);
-  one("not_finite_total", "counter", "Pushes refused for a NaN or an infinity.", s.not_finite);
+  one("not_finite_total", "counter", "Batches refused for a NaN or an infinity.", s.not_finite);
+  one("stale_total", "counter", "Pushes refused as too far behind, and computed again.",
+      s.refused_stale);
   about("staleness_steps", "summary", "Steps between a push's pull and its arrival.");
   absl::StrAppend(&text, "rubato_params_staleness_steps_sum{", who, "} ", s.staleness_sum, "\n");
   absl::StrAppend(&text, "rubato_params_staleness_steps_count{", who, "} ", s.stale_pushes, "\n");

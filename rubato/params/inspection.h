@@ -38,6 +38,7 @@ struct ServerInspection {
   int64_t pulls = 0, rows_pulled = 0;
   int64_t pushes = 0, rows_pushed = 0;
   int64_t duplicates = 0, fenced = 0, not_finite = 0;
+  int64_t refused_stale = 0;  // Too far behind: computed again.
   int64_t stale_pushes = 0, staleness_sum = 0, staleness_max = 0;
   int64_t clients = 0;
   int64_t log_bytes = 0;

@@ -72,6 +72,7 @@ ServerInspection Sample() {
   sample.pulls = 5;
   sample.staleness_sum = 9;
   sample.stale_pushes = 4;
+  sample.refused_stale = 6;
   sample.seconds = 1.5;
   sample.checkpoint = 3;
   sample.checkpoint_hold_us = 2500;
@@ -86,6 +87,7 @@ TEST(InspectionTest, ComesBackFromBytes) {
   EXPECT_EQ(EncodeInspection(*back), bytes);
   EXPECT_EQ(back->tables[1].optimizer, "ftrl");
   EXPECT_EQ(back->tables[0].counted, 3);
+  EXPECT_EQ(back->refused_stale, 6);
   EXPECT_EQ(back->checkpoint, 3);
   EXPECT_EQ(back->checkpoint_hold_us, 2500);
   EXPECT_EQ(back->hottest, Sample().hottest);
@@ -106,6 +108,7 @@ TEST(InspectionTest, PrometheusSeesEveryTable) {
         "rubato_params_rows_refused_total{job=\"ctr\",server=\"2\",table=\"wide\"} 0",
         "rubato_params_rows_evicted_total{job=\"ctr\",server=\"2\",table=\"wide\"} 2",
         "rubato_params_pulls_total{job=\"ctr\",server=\"2\"} 5",
+        "rubato_params_stale_total{job=\"ctr\",server=\"2\"} 6",
         "rubato_params_staleness_steps_sum{job=\"ctr\",server=\"2\"} 9",
         "rubato_params_staleness_steps_count{job=\"ctr\",server=\"2\"} 4",
         "rubato_params_checkpoint_hold_seconds_max{job=\"ctr\",server=\"2\"} 0.0025",

@@ -35,13 +35,14 @@ void ReplicaLink::Connected(const LogSizes& log, LogSizes there) {
   Lost();
   connected_ = true;
   first_ = there.empty() ? INT64_MAX : there.begin()->first;
-  stranger_ = std::any_of(there.begin(), there.end(), [&](const auto& segment) {
+  ahead_ = std::any_of(there.begin(), there.end(), [&](const auto& segment) {
     if (!log.empty() && segment.first < log.begin()->first) return false;  // It will be dropped.
     const auto ours = log.find(segment.first);
     return ours == log.end() || ours->second < segment.second;
   });
-  if (stranger_) there.clear();
   there_ = std::move(there);
+  next_ = {};
+  if (ahead_) return;
   // Up to the first that is not all there. What it lacks at its front, an earlier life of ours had
   // it drop.
   const auto begin = there_.empty() ? log.begin() : log.lower_bound(there_.begin()->first);
@@ -49,7 +50,7 @@ void ReplicaLink::Connected(const LogSizes& log, LogSizes there) {
     next_ = {it->first, Had(it->first)};
     if (next_.bytes < it->second) break;
   }
-  if (!stranger_) held_ = next_;
+  held_ = next_;
 }
 
 int64_t ReplicaLink::Had(int64_t segment) const {
@@ -71,15 +72,14 @@ void ReplicaLink::Send(int64_t bytes, bool forgets) {
 
 std::optional<ReplicaOrder> ReplicaLink::Next(const LogSizes& log) {
   using Kind = ReplicaOrder::Kind;
-  if (!connected_ || retired_ || log.empty() || sent_bytes_ >= kWindowBytes) return std::nullopt;
+  if (!connected_ || ahead_ || retired_ || log.empty()) return std::nullopt;
+  if (sent_bytes_ >= kWindowBytes) return std::nullopt;
   if (!sent_.empty() && sent_.back().forgets && retiring_) return std::nullopt;
-  if (retiring_ || stranger_) {
-    stranger_ = false;
+  if (retiring_) {
     held_ = {};  // From now on nothing it has can be counted on, nor what is under way.
     for (Sent& sent : sent_) sent.then = {};
     there_.clear();
     first_ = INT64_MAX;
-    if (!retiring_) next_ = {log.begin()->first, 0};
     const LogPosition then = std::exchange(next_, LogPosition{});  // Nothing is held by that.
     Send(0, /*forgets=*/true);
     next_ = then;
@@ -225,6 +225,13 @@ int64_t LogReplicas::behind() const {
   return bytes;
 }
 
+int64_t LogReplicas::outrun() const {
+  for (const auto& [server, link] : links_) {
+    if (link.ahead()) return server;
+  }
+  return -1;
+}
+
 // ---- ReplicaCopy ----
 
 absl::Status ReplicaCopy::Follow(int64_t incarnation, int64_t line) {
@@ -265,6 +272,29 @@ int64_t LongestCopy(const std::vector<LogSizes>& copies) {
       std::max_element(copies.begin(), copies.end(),
                        [](const LogSizes& a, const LogSizes& b) { return EndOf(a) < EndOf(b); });
   return longest == copies.end() || longest->empty() ? -1 : longest - copies.begin();
+}
+
+LogRepair CompareLog(const LogSizes& log, const LogSizes& joints,
+                     const std::vector<LogSizes>& copies) {
+  LogRepair repair;
+  if (log.empty()) return repair;
+  for (size_t i = 0; i < copies.size(); ++i) {
+    bool strange = false;
+    for (auto it = copies[i].lower_bound(log.begin()->first); it != copies[i].end(); ++it) {
+      const auto& [segment, bytes] = *it;
+      const auto own = log.find(segment);
+      if (own != log.end() && own->second >= bytes) continue;
+      const auto joint = joints.find(segment);
+      if (own != log.end() && joint != joints.end() && own->second >= joint->second) {
+        strange = true;
+        continue;
+      }
+      const auto [taken, is_first] = repair.take.try_emplace(segment, i);
+      if (!is_first && copies[taken->second].at(segment) < bytes) taken->second = i;
+    }
+    if (strange) repair.forget.push_back(i);
+  }
+  return repair;
 }
 
 // ---- as bytes ----

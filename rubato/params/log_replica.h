@@ -6,11 +6,16 @@
 //     another follower          ──▶ both get everything until the new one is level; then the old
 //                                   one forgets
 //     leader without its files  ──▶ asks all others, takes the longest copy
+//     leader that starts        ──▶ asks all others; takes what its log lacks of a segment
 //
 // What the leader acknowledged is in two folders, its own and a follower's, so the loss of either
 // loses nothing. A copy is sent from its beginning to its end without gaps, so one that ends later
 // holds everything the other does, but for what a checkpoint has made needless. Numbers of segments
 // only grow, over all lives of a server, also when a life begins from a copy.
+//
+// So a copy with more than the log means that the log was cut or damaged, and is never given up for
+// it: a leader that meets one says so and does nothing (outrun), and its next life begins with what
+// the copy has.
 //
 // Everything here is pure: whoever uses it has the files and the lines.
 #ifndef RUBATO_PARAMS_LOG_REPLICA_H_
@@ -68,6 +73,8 @@ class ReplicaLink {
   void Connected(const LogSizes& log, LogSizes there);
   void Lost();
   bool connected() const { return connected_; }
+  // It has more than the log: nothing is sent to it.
+  bool ahead() const { return connected_ && ahead_; }
   std::optional<ReplicaOrder> Next(const LogSizes& log);
   void Answered();
   // The follower has everything up to here, as far as this line has told.
@@ -90,10 +97,10 @@ class ReplicaLink {
 
   bool connected_ = false;
   bool retiring_ = false, retired_ = false;
-  bool stranger_ = false;  // What it has is no part of this log: it begins with nothing.
-  LogSizes there_;         // What it had when the line came to be.
-  int64_t first_ = 0;      // The first segment it has or may have.
-  LogPosition next_;       // To be sent.
+  bool ahead_ = false;  // It has more than the log, which is then not to be trusted.
+  LogSizes there_;      // What it had when the line came to be.
+  int64_t first_ = 0;   // The first segment it has or may have.
+  LogPosition next_;    // To be sent.
   LogPosition held_;
   std::deque<Sent> sent_;
   int64_t sent_bytes_ = 0;
@@ -128,6 +135,8 @@ class LogReplicas {
   int64_t settled() const;
   // Bytes of the log that no follower has.
   int64_t behind() const;
+  // One whose copy has more than the log, which must have been cut or damaged; -1: none.
+  int64_t outrun() const;
 
  private:
   void Look();
@@ -166,6 +175,18 @@ class ReplicaCopy {
 
 // Which of these copies to go on from: the one that ends last. -1 if all are empty.
 int64_t LongestCopy(const std::vector<LogSizes>& copies);
+
+// What makes a log and its copies one again.
+struct LogRepair {
+  std::map<int64_t, size_t> take;  // Segments of which that copy has more: the log lacks it.
+  std::vector<size_t> forget;      // Copies of something that never became part of this log.
+};
+// A leader that starts compares its log with all copies. Bytes that it does not have were lost
+// here: whatever lives began with its own files had them. But a life that began from a copy, since
+// its files were gone, may have gone on without a tail that another copy has, of which nobody was
+// told: `joints` are the segments with which such copies ended, and their bytes.
+LogRepair CompareLog(const LogSizes& log, const LogSizes& joints,
+                     const std::vector<LogSizes>& copies);
 
 // ---- as bytes ----
 

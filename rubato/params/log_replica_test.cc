@@ -306,6 +306,48 @@ TEST(LogReplicaTest, TheOldFollowerStaysUntilTheNewOneIsLevel) {
   EXPECT_EQ(replicas.settled(), 2);
 }
 
+// An old segment of the log is shorter than its copy, or gone: the copy is not told to forget, and
+// nothing is acknowledged by it.
+TEST(LogReplicaTest, ACopyThatHasMoreIsLeftAlone) {
+  for (const LogSizes& log : {LogSizes{{4, 20}, {5, 70}}, LogSizes{{3, 5}, {5, 70}}}) {
+    LogReplicas replicas;
+    replicas.Open(log);
+    replicas.SetFollower(1);
+    EXPECT_EQ(replicas.outrun(), -1);
+    replicas.Connected(1, {{4, 50}, {5, 60}});
+    EXPECT_EQ(replicas.outrun(), 1);
+    EXPECT_EQ(replicas.Next(1), std::nullopt);
+    EXPECT_EQ(replicas.held(), LogPosition());
+    EXPECT_EQ(replicas.settled(), -1);
+    replicas.SetFollower(2);  // Nor by one that has all, when that one is let go.
+    replicas.Connected(2, log);
+    EXPECT_EQ(replicas.Next(1), std::nullopt);
+  }
+}
+
+TEST(LogReplicaTest, WhatALogLacksIsTakenFromTheCopyThatHasMost) {
+  const auto take = [](const LogSizes& log, const std::vector<LogSizes>& copies) {
+    return CompareLog(log, {}, copies).take;
+  };
+  using Takes = std::map<int64_t, size_t>;
+  EXPECT_EQ(take({{4, 50}, {5, 50}}, {{{4, 50}, {5, 30}}, {}}), Takes());
+  EXPECT_EQ(take({{4, 20}, {5, 50}}, {{{4, 50}}}), (Takes{{4, 0}}));
+  EXPECT_EQ(take({{4, 50}, {6, 50}}, {{{5, 50}}}), (Takes{{5, 0}}));
+  EXPECT_EQ(take({{4, 50}}, {{{5, 9}}, {{5, 90}}}), (Takes{{5, 1}}));
+  EXPECT_EQ(take({{4, 50}}, {{{2, 50}, {3, 50}}}), Takes());  // A checkpoint made them needless.
+  EXPECT_EQ(take({}, {{{2, 50}}}), Takes());                  // LongestCopy is for that.
+}
+
+// The log went on without what that copy has: a life began from another.
+TEST(LogReplicaTest, WhatNeverBecameTheLogIsForgotten) {
+  const std::vector<LogSizes> copies = {{{4, 50}, {5, 50}}, {{4, 60}}};
+  const LogRepair repair = CompareLog({{4, 50}, {5, 50}}, {{4, 50}}, copies);
+  EXPECT_TRUE(repair.take.empty());
+  EXPECT_THAT(repair.forget, ElementsAre(1));
+  // If it has lost some of what it began with, nobody can be spared.
+  EXPECT_TRUE(CompareLog({{4, 40}, {5, 50}}, {{4, 50}}, copies).forget.empty());
+}
+
 TEST(LogReplicaTest, ADeadLifeIsNotListenedTo) {
   ReplicaCopy copy;
   ASSERT_TRUE(copy.Follow(1, 7).ok());

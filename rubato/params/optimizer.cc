@@ -17,7 +17,8 @@ const OptimizerKernels& Kernels() {
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq")) {
-      return kKernelsAvx512;
+      // Another maker's estimates of roots were not tried.
+      return __builtin_cpu_is("intel") ? kKernelsAvx512Roots : kKernelsAvx512;
     }
     if (__builtin_cpu_supports("avx2")) return kKernelsAvx2;
 #endif
@@ -88,6 +89,18 @@ float PullOwed(const OptimizerSpec& spec, const OptimizerRule& rule, uint32_t mi
   return static_cast<float>(missed * std::sqrt(larger));
 }
 
+std::array<MissedSteps, 32> Doublings(const OptimizerSpec& spec) {
+  std::array<MissedSteps, 32> all = {};
+  for (uint32_t d = 0; d < all.size(); ++d) {
+    const double steps = std::ldexp(1.0, static_cast<int>(d));
+    all[d] = {d, static_cast<float>(std::pow(spec.beta2, steps)),
+              static_cast<float>(std::pow(spec.beta2, (steps + 1) / 2)), 1, 1};
+  }
+  return all;
+}
+
+uint32_t FloorLog2(uint32_t number) { return 31 - static_cast<uint32_t>(__builtin_clz(number)); }
+
 }  // namespace
 
 absl::StatusOr<Optimizer> Optimizer::Make(const OptimizerSpec& spec, bool stamp_rows) {
@@ -97,18 +110,21 @@ absl::StatusOr<Optimizer> Optimizer::Make(const OptimizerSpec& spec, bool stamp_
   made.rule_ = FindRule(spec.name);
   RUBATO_CHECK(made.rule_ != nullptr);  // Validate knows the same names.
   made.dense_rule_ = made.rule_->dense == nullptr ? made.rule_ : FindRule(made.rule_->dense);
-  made.stamped_ = stamp_rows || made.decays_lazily();
-  made.scalars_ = made.rule_->scalars + made.rule_->corrects_bias + made.stamped_;
+  made.stamped_ = stamp_rows || made.moves_meanwhile();
+  made.scalars_ = made.rule_->scalars + made.counts_updates() + made.stamped_;
   made.constants_ = ConstantsOf(spec, *made.rule_);
   if (made.rule_->corrects_bias) {
     made.corrections_ = std::make_shared<std::vector<BiasCorrection>>(Corrections(spec));
   }
+  if (made.rule_->meanwhile != nullptr) made.doublings_ = Doublings(spec);
   return made;
 }
 
 OptimizerConstants Optimizer::At(OptimizerStep step) const {
   OptimizerConstants c = constants_;
-  c.rate = static_cast<float>(step.learning_rate);
+  c.rate = static_cast<float>(step.learning_rate * step.freshness);
+  c.catch_up_rate = static_cast<float>(step.learning_rate);
+  c.freshness = static_cast<float>(step.freshness);
   c.step = step.number;
   c.missed_decay = std::log1p(-step.learning_rate * spec_.weight_decay);
   return c;
@@ -161,20 +177,45 @@ uint32_t Optimizer::StampOf(const float* row, const RowPart& part) const {
 
 void Optimizer::Present(const float* row, float* weights, const RowPart& part,
                         const OptimizerConstants& c) const {
+  CatchUp(row, weights, /*state_after=*/nullptr, part, c);
+}
+
+void Optimizer::CatchUp(const float* row, float* weights, float* state_after, const RowPart& part,
+                        const OptimizerConstants& c) const {
   const uint32_t last = StampOf(row, part);
   if (c.step <= last + 1) return;
   const uint32_t missed = c.step - last - 1;
   float* columns = weights + part.weights_at;
+  const float* state = row + part.state_at;
+  if (rule_->meanwhile != nullptr) {
+    return Meanwhile(last, missed, columns, state, state_after, part.dim, c);
+  }
   if (rule_->catch_up == nullptr) {
     const auto kept = static_cast<float>(std::exp(c.missed_decay * missed));
     for (size_t i = 0; i < part.dim; ++i) columns[i] *= kept;
     return;
   }
-  const float* state = row + part.state_at;
   const uint32_t updates = rule_->corrects_bias ? GetBits(row + CountAt(part)) : 1;
   if (updates == 0) return;  // It has no root yet.
   rule_->catch_up(columns, state, part.dim, PullOwed(spec_, *rule_, missed), c,
                   CorrectionFor(updates));
+}
+
+// Powers of two, each at most a quarter of the steps before it: a root hardly changes meanwhile.
+void Optimizer::Meanwhile(uint32_t last, uint32_t missed, float* columns, const float* state,
+                          float* state_after, size_t dim, const OptimizerConstants& c) const {
+  constexpr size_t kBlocksMax = 5 * 32;  // Four of each length, and what is left over.
+  std::array<MissedSteps, kBlocksMax> blocks;
+  size_t count = 0;
+  for (uint32_t done = 0; done < missed;) {
+    const uint32_t d = FloorLog2(std::min(std::max(done / 4, 1u), missed - done));
+    const BiasCorrection middle = CorrectionFor(last + done + ((1u << d) + 1) / 2);
+    blocks[count] = doublings_[d];
+    blocks[count].mean = middle.mean;
+    blocks[count++].root_square = middle.root_square;
+    done += 1u << d;
+  }
+  rule_->meanwhile(columns, state, state_after, dim, blocks.data(), count, c);
 }
 
 void Optimizer::UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& part,
@@ -189,16 +230,33 @@ void Optimizer::UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& p
     for (size_t i = 0; i < count; ++i) {
       const auto [row, gradient] = updates[begin + i];
       runs[i] = {row + part.weights_at, row + part.state_at, gradient + part.weights_at};
-      if (decays_lazily()) Present(row, row, part, constants);
-      if (rule_->corrects_bias) {
+      if (moves_meanwhile()) CatchUp(row, row, row + part.state_at, part, constants);
+      if (counts_updates()) {
         const uint32_t times = GetBits(row + count_at) + 1;
         PutBits(row + count_at, times);
         corrections[i] = CorrectionFor(times);
+      } else {
+        corrections[i] = CorrectionFor(constants.step);
       }
       if (stamped_) PutBits(row + stamp_at, constants.step);
     }
     rule_->update(runs.data(), corrections.data(), count, part.dim, constants);
   }
+}
+
+bool Optimizer::moves_by_number() const {
+  const bool all_known = !counts_updates() || corrections_->size() < kCorrectionsMax;
+  return !moves_meanwhile() && !stamped_ && all_known;
+}
+
+void Optimizer::UpdateNumbered(NumberedRows rows, const RowPart& part,
+                               const OptimizerConstants& constants) const {
+  const BiasCorrection same = CorrectionFor(constants.step);
+  rows.counts = counts_updates();
+  rows.updates_at = CountAt(part) - part.state_at;
+  rows.corrections = rows.counts ? corrections_->data() : &same;
+  rows.corrections_count = rows.counts ? corrections_->size() : 1;
+  rule_->update_numbered(rows, part.dim, constants);
 }
 
 bool AllFinite(absl::Span<const float> values) {

@@ -11,14 +11,19 @@
 //   a batch, and so does the catching up: root / (root + m * rate * weight_decay) is left, where
 //   Adam's root is as small as if it had been averaged over the m steps, too.
 // - Momentum and running means do rest while a row is not in a batch.
+// dense_adam is the exception: its rows are where a dense Adam would have them. The steps that one
+// missed, in which its means decay, the mean gradient goes on moving it and weight_decay pulls, are
+// made up for by about 4 log2(m) steps of growing length, within some hundredths of the m
+// (optimizer_test.cc); bias correction counts the steps of the job.
 // Dense weights follow libtorch's optimizers of the same names to the letter. rowwise_adagrad has
 // one accumulator a row; dense weights are not rows, and are moved by adagrad then.
 //
 // The loops are compiled for plain x86-64, AVX2 and AVX-512 and chosen when the process starts; all
-// three round alike (no fused multiply-add), so the result does not depend on the machine.
+// of them round alike (no fused multiply-add), so the result does not depend on the machine.
 #ifndef RUBATO_PARAMS_OPTIMIZER_H_
 #define RUBATO_PARAMS_OPTIMIZER_H_
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +40,9 @@ namespace rubato {
 struct OptimizerStep {
   uint32_t number = 1;       // From 1.
   double learning_rate = 0;  // As of now: see learning_rate.h.
+  // What is left of it for an update that comes late. Steps that a row missed were at the full
+  // rate.
+  double freshness = 1;
 };
 
 // Where in a row an optimizer's columns and their state lie.
@@ -80,10 +88,16 @@ class Optimizer {
   void UpdateRows(absl::Span<const RowUpdate> updates, const RowPart& part,
                   const OptimizerConstants& constants) const;
 
+  // Whether rows may be moved by their numbers: they have nothing to catch up with, and no stamps.
+  bool moves_by_number() const;
+  // The same as UpdateRows for the rows of `rows`, in which part and optimizer are yet to be named.
+  void UpdateNumbered(NumberedRows rows, const RowPart& part,
+                      const OptimizerConstants& constants) const;
+
   // Whether a row's weights must go through Present before they are read.
-  bool decays_lazily() const { return spec_.weight_decay > 0; }
-  // Takes from the part's columns in `weights`, a copy of all of a row's, the decay that the row
-  // has yet to catch up with before step `constants.step`.
+  bool moves_meanwhile() const { return spec_.weight_decay > 0 || rule_->meanwhile != nullptr; }
+  // Gives the part's columns in `weights`, a copy of all of a row's, what the row has yet to catch
+  // up with before step `constants.step`.
   void Present(const float* row, float* weights, const RowPart& part,
                const OptimizerConstants& constants) const;
 
@@ -93,6 +107,13 @@ class Optimizer {
 
  private:
   BiasCorrection CorrectionFor(uint32_t updates) const;
+  // Whether a row counts its own updates: a dense Adam's are the job's steps.
+  bool counts_updates() const { return rule_->corrects_bias && rule_->meanwhile == nullptr; }
+  // Present, writing the state as well, if that moves, unless `state_after` is null.
+  void CatchUp(const float* row, float* weights, float* state_after, const RowPart& part,
+               const OptimizerConstants& constants) const;
+  void Meanwhile(uint32_t last, uint32_t missed, float* columns, const float* state,
+                 float* state_after, size_t dim, const OptimizerConstants& constants) const;
   size_t CountAt(const RowPart& part) const;  // Where a row counts its updates, if it does.
 
   OptimizerSpec spec_;
@@ -102,6 +123,7 @@ class Optimizer {
   size_t scalars_ = 0;  // The rule's, then the count of updates, then the stamp.
   OptimizerConstants constants_;
   std::shared_ptr<const std::vector<BiasCorrection>> corrections_;  // By count of updates.
+  std::array<MissedSteps, 32> doublings_ = {};  // By number of doublings; without corrections.
 };
 
 // Whether no value is a NaN or an infinity.

@@ -3,11 +3,55 @@
 // not be inlined, so that no copy for a newer processor is ever linked into another.
 #include "rubato/params/optimizer_kernels.h"
 
+#ifdef RUBATO_ROOTS_BY_STEPS
+#include <immintrin.h>
+#ifndef __clang__  // gcc 12 warns of its own header.
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#endif
+
 #include <cmath>
 #include <cstring>
 
 namespace rubato {
 namespace {
+
+// Weights that are moved together.
+constexpr size_t kLanes = 16;
+
+#ifdef RUBATO_ROOTS_BY_STEPS
+// A processor divides and takes roots in one place, one after the other, and that was half of a
+// row's time. A root can be had beside the division: two of Newton's steps from the processor's
+// estimate, the last with an exact remainder, are the nearest float to the root for every number
+// from kStepsFrom up to the last. All of them were tried; numbered_rows_test tries those of two
+// exponents, beyond which everything repeats, and some of each other. Zero, what is hardly more,
+// and what is not finite, go the long way.
+inline __m512 Root16(__m512 x) {
+  constexpr int32_t kStepsFrom = 0x0c800000, kInfinite = 0x7f800000;
+  const __m512i bits = _mm512_castps_si512(x);
+  const __mmask16 odd =
+      _mm512_cmpge_epu32_mask(_mm512_sub_epi32(bits, _mm512_set1_epi32(kStepsFrom)),
+                              _mm512_set1_epi32(kInfinite - kStepsFrom));
+  if (odd != 0) [[unlikely]]
+    return _mm512_sqrt_ps(x);
+  const __m512 half = _mm512_set1_ps(0.5f);
+  const __m512 estimate = _mm512_rsqrt14_ps(x);
+  __m512 root = _mm512_mul_ps(x, estimate);
+  __m512 inverse = _mm512_mul_ps(half, estimate);  // Half of it.
+  const __m512 lacks = _mm512_fnmadd_ps(inverse, root, half);
+  root = _mm512_fmadd_ps(root, lacks, root);
+  inverse = _mm512_fmadd_ps(inverse, lacks, inverse);
+  return _mm512_fmadd_ps(_mm512_fnmadd_ps(root, root, x), inverse, root);
+}
+inline void Roots(const float* x, float* roots) {
+  _mm512_storeu_ps(roots, Root16(_mm512_loadu_ps(x)));
+}
+#else
+inline void Roots(const float* x, float* roots) {
+  for (size_t k = 0; k < kLanes; ++k) roots[k] = std::sqrt(x[k]);
+}
+#endif
 
 using Constants = OptimizerConstants;
 
@@ -46,7 +90,17 @@ struct Nesterov {
 
 struct Adagrad {
   static void Move(RULE_ARGUMENTS) {
-    for (size_t i = 0; i < n; ++i) {
+    const size_t whole = n - n % kLanes;
+    for (size_t i = 0; i < whole; i += kLanes) {
+      float g[kLanes], sum[kLanes], root[kLanes];
+      for (size_t k = 0; k < kLanes; ++k) {
+        g[k] = Decayed(gradient[i + k], w[i + k], c);
+        s[i + k] = sum[k] = s[i + k] + g[k] * g[k];
+      }
+      Roots(sum, root);
+      for (size_t k = 0; k < kLanes; ++k) w[i + k] -= c.rate * g[k] / (root[k] + c.epsilon);
+    }
+    for (size_t i = whole; i < n; ++i) {
       const float g = Decayed(gradient[i], w[i], c);
       const float sum = s[i] + g * g;
       s[i] = sum;
@@ -61,8 +115,7 @@ struct Adagrad {
 // One accumulator for a row: the mean of its squared gradients.
 struct RowwiseAdagrad {
   static void Move(RULE_ARGUMENTS) {
-    constexpr size_t kLanes = 16;  // Added up apart, so that every instruction set adds alike.
-    float lanes[kLanes] = {};
+    float lanes[kLanes] = {};  // Added up apart, so that every instruction set adds alike.
     size_t i = 0;
     for (; i + kLanes <= n; i += kLanes) {
       for (size_t k = 0; k < kLanes; ++k) {
@@ -153,28 +206,31 @@ struct Rmsprop {
   }
 };
 
-// FTRL-Proximal (McMahan et al., 2013). A weight is the closed-form solution for the sums z, n.
+// FTRL-Proximal (McMahan et al., 2013). A weight is the closed-form solution for the sums z, n. The
+// rate is that of all its updates at once, so a stale one is weakened as a gradient and not by the
+// rate: that would shrink everything the weight has learnt, and the next fresh one bring it back.
 struct Ftrl {
-  static float Strength(float root_n, const Constants& c) {
-    return (c.beta + root_n) / c.rate + c.l2;
+  static float Strength(float root_n, float rate, const Constants& c) {
+    return (c.beta + root_n) / rate + c.l2;
   }
   static void Move(RULE_ARGUMENTS) {
     float* __restrict z = s;
     float* __restrict squares = s + n;
+    const float rate = c.catch_up_rate;
     for (size_t i = 0; i < n; ++i) {
-      const float g = gradient[i];
+      const float g = gradient[i] * c.freshness;
       const float root_before = std::sqrt(squares[i]);
       squares[i] += g * g;
       const float root = std::sqrt(squares[i]);
-      z[i] += g - (root - root_before) / c.rate * w[i];
+      z[i] += g - (root - root_before) / rate * w[i];
       const float shrunk = std::fabs(z[i]) - c.l1;
-      const float solution = std::copysign(shrunk, -z[i]) / Strength(root, c);
+      const float solution = std::copysign(shrunk, -z[i]) / Strength(root, rate, c);
       w[i] = shrunk > 0 ? solution : 0.0f;
     }
   }
   // z such that the initial weight is the solution, so that rows need not start at zero.
   static void Start(const OptimizerRun& run, size_t n, const Constants& c) {
-    const float strength = Strength(std::sqrt(c.initial_accumulator), c);
+    const float strength = Strength(std::sqrt(c.initial_accumulator), c.rate, c);
     for (size_t i = 0; i < n; ++i) {
       const float w = run.weights[i];
       run.state[i] = w == 0 ? 0 : -w * strength - std::copysign(c.l1, w);
@@ -196,10 +252,83 @@ void StartAccumulator(const OptimizerRun& run, size_t, const Constants& c) {
 template <typename Rule>
 void CatchUp(float* weights, const float* state, size_t n, float missed, const Constants& c,
              const BiasCorrection& bias) {
-  const float pull = c.rate * c.weight_decay * missed;
+  const float pull = c.catch_up_rate * c.weight_decay * missed;
   for (size_t i = 0; i < n; ++i) {
     const float root = Rule::Root(state, i, n, c, bias);
     weights[i] *= root / (root + pull);
+  }
+}
+
+// A few weights of a row with Adam's means, on their way through missed steps.
+struct AdamLanes {
+  static constexpr size_t kCount = 16;
+  float weight[kCount], mean[kCount], square[kCount];
+
+  void Load(const float* weights, const float* state, size_t n, size_t from, size_t count) {
+    for (size_t i = 0; i < kCount; ++i) {
+      weight[i] = i < count ? weights[from + i] : 0;
+      mean[i] = i < count ? state[from + i] : 0;
+      square[i] = i < count ? state[n + from + i] : 0;
+    }
+  }
+
+  // A step without a gradient maps (mean, weight), linearly while the root stays:
+  //     mean'   = beta1 * mean + (1 - beta1) * decay * weight
+  //     weight' = weight - rate / root * mean'
+  // so 2^d steps are that matrix, [[p, q], [r, 1 - e]], squared d times. e is small, and kept
+  // apart from the 1 beside which it would be lost. A root so small that the pull alone would
+  // throw a weight past zero is taken larger: of a weight within a few steps of zero that leaves
+  // less than a dense Adam would, whose weights then swing about zero by some rates.
+  void Go(const MissedSteps& missed, const Constants& c) {
+    float p[kCount], q[kCount], r[kCount], e[kCount];
+    const float rate = c.catch_up_rate * missed.mean;
+    const float pull = c.one_minus_beta1 * c.weight_decay;
+    const float least = rate * pull;
+    for (size_t i = 0; i < kCount; ++i) {
+      const float g = c.weight_decay * weight[i];
+      const float middle = missed.kept_half * square[i] + (1 - missed.kept_half) * (g * g);
+      const float root = std::sqrt(middle) * missed.root_square + c.epsilon;
+      const float step = rate / (root > least ? root : least);
+      p[i] = c.beta1;
+      q[i] = pull;
+      r[i] = -step * c.beta1;
+      e[i] = step * pull;
+    }
+    for (uint32_t d = 0; d < missed.doublings; ++d) {
+      for (size_t i = 0; i < kCount; ++i) {
+        const float both = q[i] * r[i], trace = 1 + (p[i] - e[i]);
+        p[i] = p[i] * p[i] + both;
+        e[i] = 2 * e[i] - e[i] * e[i] - both;
+        q[i] *= trace;
+        r[i] *= trace;
+      }
+    }
+    const bool one = missed.doublings == 0;
+    for (size_t i = 0; i < kCount; ++i) {
+      const float w = weight[i], m = mean[i];
+      mean[i] = p[i] * m + q[i] * w;
+      weight[i] = w + (r[i] * m - e[i] * w);
+      const float squares = one ? w * w : (w * w + w * weight[i] + weight[i] * weight[i]) / 3;
+      const float pulled = c.weight_decay * c.weight_decay * squares;
+      square[i] = missed.kept * square[i] + (1 - missed.kept) * pulled;
+    }
+  }
+};
+
+void AdamMeanwhile(float* weights, const float* state, float* state_after, size_t n,
+                   const MissedSteps* missed, size_t missed_count, const Constants& constants) {
+  const Constants c = constants;
+  for (size_t from = 0; from < n; from += AdamLanes::kCount) {
+    const size_t count = n - from < AdamLanes::kCount ? n - from : AdamLanes::kCount;
+    AdamLanes lanes;
+    lanes.Load(weights, state, n, from, count);
+    for (size_t k = 0; k < missed_count; ++k) lanes.Go(missed[k], c);
+    for (size_t i = 0; i < count; ++i) weights[from + i] = lanes.weight[i];
+    if (state_after == nullptr) continue;
+    for (size_t i = 0; i < count; ++i) {
+      state_after[from + i] = lanes.mean[i];
+      state_after[n + from + i] = lanes.square[i];
+    }
   }
 }
 
@@ -211,6 +340,59 @@ template <typename Rule, size_t kCount>
   const Constants c = constants;
   for (size_t i = 0; i < runs_count; ++i) {
     Rule::Move(runs[i].weights, runs[i].state, runs[i].gradient, length, c, corrections[i]);
+  }
+}
+
+// Rows are asked for so many ahead of their use, into the second cache (row_probe.cc).
+constexpr size_t kAhead = 64;
+
+template <typename Rule, size_t kCount>
+[[gnu::noinline]] void MoveNumbered(const NumberedRows& rows, size_t count,
+                                    const Constants& constants) {
+  const size_t length = kCount == 0 ? count : kCount;
+  const Constants c = constants;
+  const NumberedRows r = rows;
+  const auto at = [&r](float* first, uint32_t number) {
+    return reinterpret_cast<float*>(reinterpret_cast<char*>(first) + number * r.stride);
+  };
+  for (size_t ahead = 0; ahead < r.numbers_count + kAhead; ++ahead) {
+    if (ahead < r.numbers_count) {
+      // Row 0 in place of none: a page that is not there would be looked for in vain.
+      const uint32_t number = r.numbers[ahead] < r.numbers_end ? r.numbers[ahead] : 0;
+      const char* row = reinterpret_cast<const char*>(at(r.weights, number));
+      for (size_t b = 0; b < r.row_bytes; b += 64) __builtin_prefetch(row + b, 0, 1);
+    }
+    if (ahead < kAhead) continue;
+    const size_t i = ahead - kAhead;
+    if (r.numbers[i] >= r.numbers_end) continue;
+    float* state = at(r.state, r.numbers[i]);
+    BiasCorrection bias = r.corrections[0];
+    if (r.counts) {
+      uint32_t updates;
+      std::memcpy(&updates, state + r.updates_at, sizeof(updates));
+      ++updates;
+      std::memcpy(state + r.updates_at, &updates, sizeof(updates));
+      bias = updates < r.corrections_count ? r.corrections[updates] : BiasCorrection{};
+    }
+    Rule::Move(at(r.weights, r.numbers[i]), state, r.gradients + i * length, length, c, bias);
+  }
+}
+
+template <typename Rule>
+void UpdateNumbered(const NumberedRows& rows, size_t count, const Constants& c) {
+  switch (count) {
+    case 1:
+      return MoveNumbered<Rule, 1>(rows, count, c);
+    case 8:
+      return MoveNumbered<Rule, 8>(rows, count, c);
+    case 16:
+      return MoveNumbered<Rule, 16>(rows, count, c);
+    case 32:
+      return MoveNumbered<Rule, 32>(rows, count, c);
+    case 64:
+      return MoveNumbered<Rule, 64>(rows, count, c);
+    default:
+      return MoveNumbered<Rule, 0>(rows, count, c);
   }
 }
 
@@ -247,35 +429,41 @@ bool NoneInfinite(const float* values, size_t count) {
   return bad == 0;
 }
 
+void AllRoots(const float* values, size_t count, float* out) {
+  for (size_t i = 0; i + kLanes <= count; i += kLanes) Roots(values + i, out + i);
+}
+
 // clang-format off
 constexpr OptimizerRule kRules[] = {
     //name              slots scalars bias   epsilon start               update
     {"sgd",             0,    0,      false, 1e-8,   nullptr,            Update<Sgd>,
-     nullptr, nullptr},
+     UpdateNumbered<Sgd>, nullptr, nullptr},
     {"momentum",        1,    0,      false, 1e-8,   nullptr,            Update<Momentum>,
-     nullptr, nullptr},
+     UpdateNumbered<Momentum>, nullptr, nullptr},
     {"nesterov",        1,    0,      false, 1e-8,   nullptr,            Update<Nesterov>,
-     nullptr, nullptr},
+     UpdateNumbered<Nesterov>, nullptr, nullptr},
     {"adagrad",         1,    0,      false, 1e-10,  StartAccumulators,  Update<Adagrad>,
-     CatchUp<Adagrad>, nullptr},
+     UpdateNumbered<Adagrad>, CatchUp<Adagrad>, nullptr},
     {"rowwise_adagrad", 0,    1,      false, 1e-10,  StartAccumulator,   Update<RowwiseAdagrad>,
-     CatchUp<RowwiseAdagrad>, "adagrad"},
+     UpdateNumbered<RowwiseAdagrad>, CatchUp<RowwiseAdagrad>, "adagrad"},
     {"adam",            2,    0,      true,  1e-8,   nullptr,            Update<Adam>,
-     CatchUp<Adam>, nullptr},
+     UpdateNumbered<Adam>, CatchUp<Adam>, nullptr},
+    {"dense_adam",      2,    0,      true,  1e-8,   nullptr,            Update<Adam>,
+     UpdateNumbered<Adam>, nullptr, nullptr, AdamMeanwhile},
     {"amsgrad",         3,    0,      true,  1e-8,   nullptr,            Update<Amsgrad>,
-     CatchUp<Amsgrad>, nullptr},
+     UpdateNumbered<Amsgrad>, CatchUp<Amsgrad>, nullptr},
     {"adamw",           2,    0,      true,  1e-8,   nullptr,            Update<Adamw>,
-     nullptr, nullptr},
+     UpdateNumbered<Adamw>, nullptr, nullptr},
     {"rmsprop",         1,    0,      false, 1e-8,   nullptr,            Update<Rmsprop>,
-     CatchUp<Rmsprop>, nullptr},
+     UpdateNumbered<Rmsprop>, CatchUp<Rmsprop>, nullptr},
     {"ftrl",            2,    0,      false, 1e-8,   Ftrl::Start,        Update<Ftrl>,
-     nullptr, nullptr},
+     UpdateNumbered<Ftrl>, nullptr, nullptr},
 };
 // clang-format on
 
 }  // namespace
 
 extern const OptimizerKernels RUBATO_KERNELS = {kRules, sizeof(kRules) / sizeof(kRules[0]),
-                                                NoneInfinite};
+                                                NoneInfinite, AllRoots};
 
 }  // namespace rubato

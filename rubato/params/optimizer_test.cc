@@ -154,6 +154,7 @@ TEST_P(OptimizerTest, InstructionSetsRoundAlike) {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512dq")) {
     builds.push_back(&kKernelsAvx512);
+    if (__builtin_cpu_is("intel")) builds.push_back(&kKernelsAvx512Roots);
   }
   const OptimizerConstants constants = optimizer_.At({.number = 1, .learning_rate = 0.05});
   for (const size_t dim : {1, 7, 8, 16, 33}) {
@@ -170,6 +171,9 @@ TEST_P(OptimizerTest, InstructionSetsRoundAlike) {
         for (float& g : gradient) g = static_cast<float>(rng.Normal());
         const BiasCorrection correction = {1.5f, 2.5f};
         rule->update(&run, &correction, 1, dim, constants);
+        if (rule->meanwhile == nullptr) continue;
+        const MissedSteps missed[] = {{0, 0.999f, 0.999f, 1.5f, 2.5f}, {3, 0.99f, 0.995f, 1, 2}};
+        rule->meanwhile(run.weights, run.state, run.state, dim, missed, 2, constants);
       }
       results.push_back(row);
     }
@@ -178,10 +182,54 @@ TEST_P(OptimizerTest, InstructionSetsRoundAlike) {
 #endif
 }
 
+// staleness: scale. What comes late moves a weight less, as the reference has it; for FTRL, whose
+// rate is that of all updates at once, as a smaller gradient.
+TEST_P(OptimizerTest, AStaleStepAgreesWithTheReference) {
+  Rng rng(12);
+  const size_t dim = 9;
+  const RowPart whole = RowPart::Whole(dim);
+  std::vector<float> row(dim + optimizer_.row_state_floats(dim)), gradient(dim);
+  for (size_t i = 0; i < dim; ++i) row[i] = static_cast<float>(rng.Normal());
+  optimizer_.StartRow(row.data(), whole, 1);
+  const bool ftrl = GetParam() == "ftrl";
+  for (int t = 1; t <= 40; ++t) {
+    const double freshness = 1.0 / (1 + t % 5);
+    std::vector<Reference> expected = ReferenceOf(row, dim);
+    for (float& g : gradient) g = static_cast<float>(rng.Normal());
+    const double mean_square = MeanSquare(expected, gradient);
+    OptimizerSpec spec = spec_;
+    if (!ftrl) spec.learning_rate *= freshness;
+    for (size_t i = 0; i < dim; ++i) {
+      expected[i].Step(spec, ftrl ? gradient[i] * freshness : gradient[i], t, mean_square);
+    }
+    const RowUpdate update = {row.data(), gradient.data()};
+    optimizer_.UpdateRows({&update, 1}, whole,
+                          optimizer_.At({.number = static_cast<uint32_t>(t),
+                                         .learning_rate = spec_.learning_rate,
+                                         .freshness = freshness}));
+    for (size_t i = 0; i < dim; ++i) {
+      EXPECT_NEAR(row[i], expected[i].weight, 1e-6 * std::max(1.0, std::abs(expected[i].weight)))
+          << t << " " << i;
+    }
+  }
+}
+
+// A stale gradient of nothing leaves a weight where it is.
+TEST(FtrlTest, StalenessDoesNotScaleWhatWasLearnt) {
+  const Optimizer ftrl = *Optimizer::Make(SpecOf("ftrl"));
+  std::vector<float> weight = {0.7f}, state(ftrl.dense_state_floats(1));
+  ftrl.StartDense(weight, absl::MakeSpan(state));
+  const std::vector<float> nothing = {0};
+  ftrl.UpdateDense(absl::MakeSpan(weight), absl::MakeSpan(state), nothing,
+                   {.number = 1, .learning_rate = 0.05, .freshness = 0.1});
+  EXPECT_NEAR(weight[0], 0.7f, 1e-6);
+}
+
 INSTANTIATE_TEST_SUITE_P(Names, OptimizerTest, testing::ValuesIn(OptimizerNames()));
 
 TEST(OptimizerTableTest, TheJobKnowsTheSameNames) {
-  for (const OptimizerKernels* build : {&kKernelsPlain, &kKernelsAvx2, &kKernelsAvx512}) {
+  for (const OptimizerKernels* build :
+       {&kKernelsPlain, &kKernelsAvx2, &kKernelsAvx512, &kKernelsAvx512Roots}) {
     std::set<std::string> names;
     for (size_t i = 0; i < build->rules_count; ++i) names.insert(build->rules[i].name);
     EXPECT_EQ(names, std::set<std::string>(OptimizerNames().begin(), OptimizerNames().end()));
@@ -305,6 +353,7 @@ TEST(LazyTest, RowsPayOnlyForWhatTheirRuleNeeds) {
   EXPECT_EQ(floats({.name = "adagrad", .weight_decay = 0.1}), 9u);
   EXPECT_EQ(floats({.name = "rowwise_adagrad"}), 1u);
   EXPECT_EQ(floats({.name = "adam"}), 17u);
+  EXPECT_EQ(floats({.name = "dense_adam"}), 17u);
 }
 
 // ---- what is refused ----

@@ -100,7 +100,7 @@ class WireTest : public testing::TestWithParam<WireFormat> {
     PullSplit split;
     split.Encode({.tables = {{ids_, absl::MakeSpan(out.deep)}, {ids_, absl::MakeSpan(out.wide)}},
                   .dense = absl::MakeSpan(out.dense),
-                  .steps = absl::MakeSpan(out.steps)},
+                  .steps = &out.steps},
                  PartitionMap::Even(kServers), format);
     for (int64_t s = 0; s < kServers; ++s) {
       Buffer reply;
@@ -168,6 +168,25 @@ TEST_P(WireTest, WhatIsNotFiniteIsRefusedInEveryFormat) {
     }
   }
   EXPECT_EQ(shards_[0]->counters().not_finite, 2);
+  // A client sees it coming, in whatever form, wherever it is.
+  const auto finite = [&] {
+    PushRequest request;
+    request.tables = {{ids_, deep_}, {ids_, wide_}};
+    request.dense = dense_;
+    PushSplit split;
+    split.Encode(request, PartitionMap::Even(1), GetParam());
+    return PushIsFinite(split.body(0).view());
+  };
+  EXPECT_FALSE(finite());
+  deep_.assign(deep_.size(), 1e5f);
+  EXPECT_EQ(finite(), GetParam() != WireFormat::kFp16);
+  deep_.assign(deep_.size(), 1);
+  EXPECT_TRUE(finite());
+  for (float* place : {&deep_.back(), &wide_.back(), &dense_.back()}) {
+    const float was = std::exchange(*place, std::numeric_limits<float>::infinity());
+    EXPECT_FALSE(finite());
+    *place = was;
+  }
   // Too large for fp16 alone: infinite on arrival, so refused, and the remedy is named.
   deep_.assign(deep_.size(), 1e5f);
   const auto outcome = Push(0)[0];
@@ -193,6 +212,48 @@ TEST_P(WireTest, HalvesAreHalfAsLong) {
   EXPECT_EQ(push.format, GetParam());
   split.Encode(request, PartitionMap::Even(1), static_cast<WireFormat>(7));
   EXPECT_TRUE(absl::IsInvalidArgument(DecodePush(split.body(0).view(), &push)));
+}
+
+// A push that is split anew says the same of its age, also to servers that came since the pull.
+TEST_P(WireTest, AnotherMapMakesAPushNoYounger) {
+  const std::vector<int64_t> pulled = {7, -1, 5};
+  PushRequest request;
+  request.tables = {{ids_, deep_}, {}};
+  request.pulled = pulled;
+  PushSplit split;
+  split.Encode(request, PartitionMap::Even(3), GetParam());
+  const auto told = [&](int64_t server) {
+    DecodedPush push;
+    EXPECT_TRUE(DecodePush(split.body(server).view(), &push).ok());
+    return push.pulled;
+  };
+  EXPECT_EQ(told(0), 7);
+  EXPECT_EQ(told(1), 5);
+  EXPECT_EQ(told(2), 5);
+  split.Recode(PartitionMap::Even(4));
+  EXPECT_EQ(told(0), 7);
+  EXPECT_EQ(told(2), 5);
+  EXPECT_EQ(told(3), 5);
+  split.Recode(PartitionMap::Even(1));
+  EXPECT_EQ(told(0), 7);
+}
+
+// A pull that is split anew hears of as many servers as there are then.
+TEST_P(WireTest, APullHearsFromEveryServerThatItAsks) {
+  Push(0);
+  std::vector<float> rows(kIds * kDeep);
+  std::vector<int64_t> steps = {42};
+  PullSplit split;
+  split.Encode({.tables = {{ids_, absl::MakeSpan(rows)}, {}}, .steps = &steps},
+               PartitionMap::Even(1), GetParam());
+  EXPECT_EQ(steps, std::vector<int64_t>{-1});
+  split.Recode(PartitionMap::Even(kServers));
+  for (int64_t s = 0; s < kServers; ++s) {
+    Buffer reply;
+    ASSERT_TRUE(shards_[static_cast<size_t>(s)]->Pull(split.body(s).view(), &reply).ok());
+    ASSERT_TRUE(split.Scatter(s, reply.view()).ok());
+  }
+  EXPECT_EQ(steps, std::vector<int64_t>(kServers, 1));
 }
 
 // Between a worker's pull and its push two others were applied: that is how stale it is.

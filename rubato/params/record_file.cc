@@ -15,7 +15,7 @@ struct FileHeader {
   char magic[8] = {'R', 'U', 'B', 'A', 'T', 'O', '\r', '\n'};
   uint32_t version = kFileVersion;
   uint32_t reserved = 0;
-  uint64_t spare = 0;
+  uint64_t segment = 0;   // Of a log; in other files 0.
   uint64_t checksum = 0;  // Of all before it.
 };
 static_assert(sizeof(FileHeader) == kFileHeaderBytes);
@@ -46,18 +46,78 @@ absl::Status Damaged(absl::string_view file, size_t offset, absl::string_view wh
   return absl::DataLossError(absl::StrCat(file, ": damaged at byte ", offset, ": ", what));
 }
 
-absl::Status CheckFileHeader(absl::string_view file, absl::string_view bytes) {
+// What the header of a file says about its records.
+struct Format {
+  bool is_segment = false;
+  uint64_t segment = 0;
+  size_t Pad(size_t body_bytes) const {
+    return is_segment ? SegmentPadded(body_bytes) : Padded(body_bytes);
+  }
+};
+
+absl::StatusOr<Format> ReadFileHeader(absl::string_view file, absl::string_view bytes) {
   FileHeader header;
   std::memcpy(&header, bytes.data(), sizeof(header));
   if (std::memcmp(header.magic, FileHeader().magic, sizeof(header.magic)) != 0) {
     return Damaged(file, 0, "not a file of Rubato's servers");
   }
   if (header.checksum != HeaderChecksum(header)) return Damaged(file, 0, "its header changed");
-  if (header.version != kFileVersion) {
+  if (header.version != kFileVersion && header.version != kSegmentVersion) {
     return absl::InvalidArgumentError(absl::StrCat(file, ": written in format ", header.version,
-                                                   ", this Rubato reads format ", kFileVersion));
+                                                   ", this Rubato reads formats ", kFileVersion,
+                                                   " and ", kSegmentVersion));
   }
-  return absl::OkStatus();
+  return Format{.is_segment = header.version == kSegmentVersion, .segment = header.segment};
+}
+
+// Of a record's header in a segment: one that lay there before, or elsewhere, has another.
+uint64_t PlacedChecksum(const RecordHeader& header, uint64_t segment, uint64_t offset) {
+  struct {
+    RecordHeader header;
+    uint64_t offset;
+  } all = {header, offset};
+  all.header.checksum = segment;
+  return Checksum({reinterpret_cast<const char*>(&all), sizeof(all)});
+}
+
+RecordHeader HeaderAt(absl::string_view bytes, size_t offset) {
+  RecordHeader header;
+  std::memcpy(&header, bytes.data() + offset, sizeof(header));
+  return header;
+}
+
+bool IsSound(const RecordHeader& header, const Format& format, size_t offset) {
+  if (header.magic != RecordHeader().magic) return false;
+  return header.checksum == (format.is_segment ? PlacedChecksum(header, format.segment, offset)
+                                               : HeaderChecksum(header));
+}
+
+bool IsZero(absl::string_view bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; });
+}
+
+bool IsEnd(const Format& format, absl::string_view header) {
+  return format.is_segment && IsZero(header);
+}
+
+// Whether a record of this very segment stands within so far behind `offset`: then that is no end,
+// but a place whose bytes were lost.
+bool IsFollowed(absl::string_view bytes, const Format& format, size_t offset) {
+  constexpr size_t kLookBytes = size_t{16} << 20;
+  const size_t last = std::min(bytes.size(), offset + kLookBytes) - kRecordHeaderBytes;
+  for (size_t at = offset + kRecordHeaderBytes; at <= last; at += kSegmentAlign) {
+    uint32_t magic = 0;
+    std::memcpy(&magic, bytes.data() + at, sizeof(magic));
+    if (magic == RecordHeader().magic && IsSound(HeaderAt(bytes, at), format, at)) return true;
+  }
+  return false;
+}
+
+// Whether the record is all there with which `rest` begins. The header is sound, so the length is
+// what was written; what lacks was never written.
+bool IsWhole(const RecordHeader& header, const Format& format, absl::string_view rest) {
+  return header.body_bytes <= rest.size() - kRecordHeaderBytes &&
+         format.Pad(header.body_bytes) <= rest.size() - kRecordHeaderBytes;
 }
 
 }  // namespace
@@ -76,6 +136,32 @@ RecordHeaderBytes EncodeRecordHeader(RecordKind kind, absl::string_view body) {
   return Sealed(header);
 }
 
+FileHeaderBytes EncodeSegmentHeader(int64_t segment) {
+  FileHeader header;
+  header.version = kSegmentVersion;
+  header.segment = static_cast<uint64_t>(segment);
+  return Sealed(header);
+}
+
+RecordHeaderBytes EncodeRecordHeader(RecordKind kind, absl::string_view body, LogPlace place) {
+  RecordHeader header;
+  header.kind = static_cast<uint32_t>(kind);
+  header.body_bytes = body.size();
+  header.body_checksum = Checksum(body);
+  header.checksum = PlacedChecksum(header, static_cast<uint64_t>(place.segment),
+                                   static_cast<uint64_t>(place.offset));
+  RecordHeaderBytes bytes;
+  std::memcpy(bytes.data(), &header, sizeof(header));
+  return bytes;
+}
+
+std::optional<int64_t> SegmentNumber(absl::string_view bytes) {
+  if (bytes.size() < kFileHeaderBytes) return std::nullopt;
+  const absl::StatusOr<Format> format = ReadFileHeader("", bytes);
+  if (!format.ok() || !format->is_segment) return std::nullopt;
+  return static_cast<int64_t>(format->segment);
+}
+
 absl::StatusOr<RecordsRead> ReadRecords(
     absl::string_view file, absl::string_view bytes,
     absl::FunctionRef<absl::Status(RecordKind kind, absl::string_view body)> visit) {
@@ -84,48 +170,58 @@ absl::StatusOr<RecordsRead> ReadRecords(
     read.torn = true;
     return read;
   }
-  RUBATO_RETURN_IF_ERROR(CheckFileHeader(file, bytes));
+  RUBATO_ASSIGN_OR_RETURN(const Format format, ReadFileHeader(file, bytes));
   for (read.bytes = kFileHeaderBytes; read.bytes < bytes.size(); ++read.records) {
     const absl::string_view rest = bytes.substr(read.bytes);
     read.torn = rest.size() < kRecordHeaderBytes;
     if (read.torn) break;
-    RecordHeader header;
-    std::memcpy(&header, rest.data(), sizeof(header));
-    if (header.magic != RecordHeader().magic || header.checksum != HeaderChecksum(header)) {
-      return Damaged(file, read.bytes, "the header of a record changed");
+    const RecordHeader header = HeaderAt(bytes, read.bytes);
+    if (!IsSound(header, format, read.bytes)) {
+      if (!IsEnd(format, rest.substr(0, kRecordHeaderBytes))) {
+        return Damaged(file, read.bytes, "the header of a record changed");
+      }
+      if (IsFollowed(bytes, format, read.bytes)) {
+        return Damaged(file, read.bytes, "a record is lost, others follow");
+      }
+      break;
     }
-    // The header is sound, so the length is what was written; what lacks was never written.
-    read.torn = header.body_bytes > rest.size() - kRecordHeaderBytes ||
-                Padded(header.body_bytes) > rest.size() - kRecordHeaderBytes;
+    read.torn = !IsWhole(header, format, rest);
     if (read.torn) break;
     const absl::string_view body = rest.substr(kRecordHeaderBytes, header.body_bytes);
     if (Checksum(body) != header.body_checksum) {
       return Damaged(file, read.bytes + kRecordHeaderBytes, "the body of a record changed");
     }
-    const absl::string_view padding = rest.substr(kRecordHeaderBytes + header.body_bytes,
-                                                  Padded(header.body_bytes) - header.body_bytes);
-    if (std::any_of(padding.begin(), padding.end(), [](char c) { return c != 0; })) {
-      return Damaged(file, read.bytes + kRecordHeaderBytes + header.body_bytes, "padding changed");
+    const size_t padding = kRecordHeaderBytes + header.body_bytes;
+    if (!IsZero(rest.substr(padding, format.Pad(header.body_bytes) - header.body_bytes))) {
+      return Damaged(file, read.bytes + padding, "padding changed");
     }
     RUBATO_RETURN_IF_ERROR(Annotate(visit(static_cast<RecordKind>(header.kind), body),
                                     absl::StrCat(file, ": record at byte ", read.bytes)));
-    read.bytes += kRecordHeaderBytes + Padded(header.body_bytes);
+    read.bytes += kRecordHeaderBytes + format.Pad(header.body_bytes);
   }
   return read;
 }
 
-void SkimRecords(absl::string_view bytes,
-                 absl::FunctionRef<void(RecordKind kind, absl::string_view body)> visit) {
-  if (bytes.size() < kFileHeaderBytes || !CheckFileHeader("", bytes).ok()) return;
-  bytes.remove_prefix(kFileHeaderBytes);
-  while (bytes.size() >= kRecordHeaderBytes) {
-    RecordHeader header;
-    std::memcpy(&header, bytes.data(), sizeof(header));
-    bytes.remove_prefix(kRecordHeaderBytes);
-    if (header.checksum != HeaderChecksum(header) || header.body_bytes > bytes.size()) return;
-    visit(static_cast<RecordKind>(header.kind), bytes.substr(0, header.body_bytes));
-    bytes.remove_prefix(std::min(bytes.size(), Padded(header.body_bytes)));
+RecordsRead SkimRecords(absl::string_view bytes,
+                        absl::FunctionRef<void(RecordKind kind, absl::string_view body)> visit) {
+  RecordsRead read = {.torn = true};
+  if (bytes.size() < kFileHeaderBytes) return read;
+  const absl::StatusOr<Format> format = ReadFileHeader("", bytes);
+  if (!format.ok()) return read;
+  for (read.bytes = kFileHeaderBytes; bytes.size() - read.bytes >= kRecordHeaderBytes;
+       ++read.records) {
+    const absl::string_view rest = bytes.substr(read.bytes);
+    const RecordHeader header = HeaderAt(bytes, read.bytes);
+    if (IsEnd(*format, rest.substr(0, kRecordHeaderBytes))) {
+      read.torn = false;
+      return read;
+    }
+    if (!IsSound(header, *format, read.bytes) || !IsWhole(header, *format, rest)) return read;
+    visit(static_cast<RecordKind>(header.kind), rest.substr(kRecordHeaderBytes, header.body_bytes));
+    read.bytes += kRecordHeaderBytes + format->Pad(header.body_bytes);
   }
+  read.torn = read.bytes < bytes.size();
+  return read;
 }
 
 }  // namespace rubato

@@ -5,11 +5,16 @@
 // The header of a record has a checksum apart from the body's, so that a length can be trusted
 // before it is used, and a file that stops within a record (a SIGKILL in mid-write) can be told
 // from one whose bytes changed. Pure: the caller brings the bytes, in memory or mapped.
+//
+// A segment of a push log (format 5, log_segment.h) may lie over an older one. Its number is in
+// the file header, number and place go into the checksum of each record's header, and a header of
+// zeros is the end: nothing of the older one is ever taken for a record.
 #ifndef RUBATO_PARAMS_RECORD_FILE_H_
 #define RUBATO_PARAMS_RECORD_FILE_H_
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -44,37 +49,62 @@ enum class RecordKind : uint32_t {
   kCheckpointGone = 22,    // In a delta: ids that have had no row since.
 };
 
-inline constexpr uint32_t kFileVersion = 4;
+inline constexpr uint32_t kFileVersion = 4;     // Of all files but the next; once of those too.
+inline constexpr uint32_t kSegmentVersion = 5;  // Of segments of a log.
 inline constexpr size_t kFileHeaderBytes = 32;
 inline constexpr size_t kRecordHeaderBytes = 32;
+// In a segment records begin at multiples of this: no header lies across two pages, so a process
+// that dies while it writes one has written all of it or nothing.
+inline constexpr size_t kSegmentAlign = 32;
+constexpr size_t SegmentPadded(size_t bytes) {
+  return (bytes + kSegmentAlign - 1) / kSegmentAlign * kSegmentAlign;
+}
 
 using FileHeaderBytes = std::array<char, kFileHeaderBytes>;
 using RecordHeaderBytes = std::array<char, kRecordHeaderBytes>;
 
 // `version` for tests of files to come.
 FileHeaderBytes EncodeFileHeader(uint32_t version = kFileVersion);
-// What comes before `body`; the body follows, then zeros up to a multiple of 8.
+// What comes before `body`; the body follows, then zeros up to a multiple of 8; in a segment, 32.
 RecordHeaderBytes EncodeRecordHeader(RecordKind kind, absl::string_view body);
+
+// The same for a segment of a log, and for the record that stands at byte `offset` of it.
+FileHeaderBytes EncodeSegmentHeader(int64_t segment);
+struct LogPlace {
+  int64_t segment = 0;
+  int64_t offset = 0;
+};
+RecordHeaderBytes EncodeRecordHeader(RecordKind kind, absl::string_view body, LogPlace place);
+// The number in such a file header. Nothing if it is another, or damaged.
+std::optional<int64_t> SegmentNumber(absl::string_view bytes);
 
 // Where a file ended.
 struct RecordsRead {
   int64_t records = 0;
   size_t bytes = 0;   // Of whole records and the file header.
   bool torn = false;  // More bytes follow, too few for the record they begin.
+  // How much of a file so long is a log: what follows an end that was written is an older one.
+  int64_t used(absl::string_view file) const {
+    return static_cast<int64_t>(torn ? file.size() : bytes);
+  }
 };
 
 // Calls `visit` with every whole record in order, and stops at its first error. DATA_LOSS naming
 // `file` and the offset if a byte was changed, INVALID_ARGUMENT if it is of another version. A file
 // that ends within a record, or within its own header, is `torn`: the caller decides. `bytes` must
 // start at a multiple of 8, and so do the bodies.
+//
+// A segment of a log ends with its file or with a header of zeros. A flipped bit in either kind of
+// header is damage; so is an end that a record follows within 16 MB, as when a page was lost. What
+// else follows an end is not looked at.
 absl::StatusOr<RecordsRead> ReadRecords(
     absl::string_view file, absl::string_view bytes,
     absl::FunctionRef<absl::Status(RecordKind kind, absl::string_view body)> visit);
 
 // The same without a look at the bodies, for a first impression: they may be damaged. Stops at
-// whatever is odd.
-void SkimRecords(absl::string_view bytes,
-                 absl::FunctionRef<void(RecordKind kind, absl::string_view body)> visit);
+// whatever is odd, which is `torn`.
+RecordsRead SkimRecords(absl::string_view bytes,
+                        absl::FunctionRef<void(RecordKind kind, absl::string_view body)> visit);
 
 // Where records go. The posix adapter writes a file; tests keep a string.
 class RecordSink {

@@ -39,6 +39,7 @@ class RowsTest : public testing::Test {
     const std::vector<float> gradients(ids.size(), 1);
     ASSERT_TRUE(table_->Update(ids, gradients.data()).ok());
     table_->BeginStep(++step_ + 1, 0);
+    table_->ForgetCounted(step_, table_->options().partitions);
   }
   float Read(uint64_t id) const {
     float value = 0;
@@ -90,6 +91,41 @@ TEST_F(RowsTest, ManyAreCountedBesideRows) {
   for (const uint64_t id : twice) ASSERT_EQ(Read(id), -0.5f);
   for (const uint64_t id : once) ASSERT_EQ(Read(id), 0.5f);
   EXPECT_LT(table_->bytes(), 8000 * 22 + 2000 * 8 + 4096u);
+}
+
+// Ids that come once and never again do not fill the memory, and those that come often enough get
+// their rows as before.
+TEST_F(RowsTest, WhoDoesNotComeAgainIsForgotten) {
+  constexpr int64_t kRound = 50, kNew = 20;
+  Open({.admit_count = 3, .ttl_steps = kRound});
+  uint64_t most = 0, bytes = 0;
+  for (uint64_t step = 0; step < 2000; ++step) {
+    std::vector<uint64_t> ids;
+    for (uint64_t i = 0; i < kNew; ++i) ids.push_back(Mix(step * kNew + i));
+    if (step == 400 || step == 400 + kRound || step == 400 + 2 * kRound) ids.push_back(7);
+    Push(ids);
+    most = std::max(most, table_->counted());
+    EXPECT_EQ(table_->Find(7).row.has_value(), step >= 500 && step < 550) << step;
+    if (step == 1000) bytes = table_->bytes();
+  }
+  EXPECT_LE(most, static_cast<uint64_t>(2 * kRound * kNew) + 1);
+  EXPECT_GE(most, static_cast<uint64_t>(kRound * kNew));
+  EXPECT_EQ(table_->bytes(), bytes);
+  EXPECT_EQ(table_->counters().forgotten + static_cast<int64_t>(table_->counted()), 2000 * kNew);
+}
+
+// The same for a table whose rows stay, where they may wait for longer.
+TEST_F(RowsTest, WhereRowsStayCountsDoNot) {
+  Open({.admit_count = 2});
+  Push({7, 8});
+  const IntervalSet all = table_->options().partitions;
+  for (int64_t step = 2; step < 100'000; ++step) table_->ForgetCounted(step, all);
+  EXPECT_EQ(table_->counted(), 2u);
+  Push({8});
+  EXPECT_EQ(Rows(), std::set<uint64_t>{8});
+  for (int64_t step = 0; step < 200'000; ++step) table_->ForgetCounted(step, all);
+  EXPECT_EQ(table_->counted(), 0u);
+  EXPECT_EQ(Rows(), std::set<uint64_t>{8});
 }
 
 // Chance falls by id and step alone: the same pushes make the same rows, whatever came before.

@@ -43,7 +43,13 @@ void Shard::SetOwned(std::vector<History> histories) {
 
 absl::Status Shard::Declare(absl::string_view body, RecordSink* log) {
   RUBATO_ASSIGN_OR_RETURN(Declaration declaration, DecodeDeclaration(body));
-  if (declaration_.has_value()) return SameDeclaration(*declaration_, declaration);
+  if (declaration_.has_value()) {
+    RUBATO_RETURN_IF_ERROR(SameDeclaration(*declaration_, declaration));
+    // How stale a push may be goes by the number of workers, which may change. A log has none that
+    // was refused, so it replays whatever the bound.
+    declaration_->tolerance = declaration.tolerance;
+    return absl::OkStatus();
+  }
   RUBATO_RETURN_IF_ERROR(MakeTables(declaration));
   if (absl::Status status =
           log == nullptr ? absl::OkStatus() : log->Append(RecordKind::kDeclare, body);
@@ -126,7 +132,7 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
 bool Shard::PullChanges(absl::string_view body) const {
   if (InRounds() && PullRounds(body) > rounds()) return true;
   return histories_.size() > 1 && std::any_of(tables_.begin(), tables_.end(),
-                                              [](const auto& t) { return t->decays_lazily(); });
+                                              [](const auto& t) { return t->moves_meanwhile(); });
 }
 
 absl::Status Shard::BeforePull(absl::string_view body) { return Whole(PullRounds(body)); }
@@ -198,7 +204,7 @@ absl::Status Shard::Pull(absl::string_view body, Buffer* reply, PullScratch* scr
 // Rows whose decay is due read as of the next step of their own partition.
 void Shard::GatherRows(size_t t, absl::Span<const uint64_t> ids, float* out) const {
   const EmbeddingTable& table = *tables_[t];
-  if (histories_.size() == 1 || !table.decays_lazily()) return table.Gather(ids, out);
+  if (histories_.size() == 1 || !table.moves_meanwhile()) return table.Gather(ids, out);
   for (const History& history : histories_) {
     BeginStep(history, /*evict=*/false);
     for (size_t i = 0; i < ids.size(); ++i) {

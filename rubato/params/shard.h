@@ -229,6 +229,7 @@ class Shard {
   void CountStaleness(int64_t pulled);
   absl::Status Apply(const PushRequest& request);
   absl::Status ApplyTo(History& history, const PushRequest& request);
+  void CountStep(History& history);
   // What the staleness of the push in hand leaves of the rate.
   double Freshness(const History& history) const;
   void UpdateDense(const History& history, absl::Span<const float> gradient, double freshness);

@@ -46,8 +46,13 @@ absl::Status Shard::ApplyTo(History& history, const PushRequest& request) {
     RUBATO_RETURN_IF_ERROR(tables_[t]->Update(part.ids, part.gradients.data()));
   }
   history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
-  ++history.steps;
+  CountStep(history);
   return absl::OkStatus();
+}
+
+void Shard::CountStep(History& history) {
+  ++history.steps;
+  for (const auto& table : tables_) table->ForgetCounted(history.steps, history.partitions);
 }
 
 // It follows from the push and what was applied before it, so a replay comes to the same.
@@ -60,7 +65,7 @@ double Shard::Freshness(const History& history) const {
 void Shard::UpdateDense(const History& history, absl::Span<const float> gradient,
                         double freshness) {
   OptimizerStep step = DenseStep(history);
-  step.learning_rate *= freshness;
+  step.freshness = freshness;
   for (const auto& [s, slice] : dense_) {
     const size_t floats = SliceFloats(s);
     if (histories_.size() == 1 || history.partitions.Contains(PartitionOfSlice(s))) {
@@ -91,8 +96,8 @@ void Shard::BeginStep(const History& history, bool evict, double freshness) cons
   const bool sync = declared() && declaration_->mode == PushMode::kSync;
   const int64_t samples = sync ? history.round_samples : history.samples();
   for (const auto& table : tables_) {
-    table->BeginStep(static_cast<uint32_t>(history.steps + 1), samples, history.rate * freshness,
-                     evict);
+    table->BeginStep(static_cast<uint32_t>(history.steps + 1), samples, history.rate, evict,
+                     freshness);
   }
 }
 

@@ -9,8 +9,15 @@
 namespace rubato {
 
 // A round that moved the weights has all its gradients, so what comes for it now is from elsewhere.
+// In mode async the word of the client counts: what it had pulled from here, if it says so.
 bool Shard::Stale(const PushRequest& request) const {
-  if (!InRounds()) return false;
+  if (!InRounds()) {
+    return declaration_->tolerance > 0 && push_.pulled >= 0 &&
+           std::any_of(histories_.begin(), histories_.end(), [&](const History& history) {
+             return history.HeldOf(request.key) == History::Held::kNothing &&
+                    history.steps - push_.pulled > declaration_->tolerance;
+           });
+  }
   return request.round < rounds() || request.round - request.rounds > declaration_->tolerance;
 }
 
@@ -126,7 +133,7 @@ void Shard::ApplyRound(History& history) {
   }
   ++history.rounds;
   history.round_samples += merged.samples;
-  if (declaration_->mode == PushMode::kSync) ++history.steps;
+  if (declaration_->mode == PushMode::kSync) CountStep(history);
 }
 
 }  // namespace rubato

@@ -69,6 +69,7 @@ void Shard::Inspect(ServerInspection* out) const {
   out->pulls = now.pulls, out->rows_pulled = now.rows_pulled;
   out->pushes = now.pushes, out->rows_pushed = now.rows_pushed;
   out->duplicates = now.duplicates, out->fenced = now.fenced, out->not_finite = now.not_finite;
+  out->refused_stale = now.stale;
   out->stale_pushes = now.stale_pushes, out->staleness_sum = now.staleness_sum;
   out->staleness_max = now.staleness_max;
 }

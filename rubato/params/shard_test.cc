@@ -318,7 +318,8 @@ TEST_F(ShardTest, AFileOfAnotherVersionIsNamed) {
   const auto read = ReadRecords("old.ckpt", {old.data(), old.size()},
                                 [](RecordKind, absl::string_view) { return absl::OkStatus(); });
   EXPECT_TRUE(absl::IsInvalidArgument(read.status()));
-  EXPECT_EQ(read.status().message(), "old.ckpt: written in format 1, this Rubato reads format 4");
+  EXPECT_EQ(read.status().message(),
+            "old.ckpt: written in format 1, this Rubato reads formats 4 and 5");
 }
 
 // ---- checkpoints ----
@@ -361,8 +362,9 @@ TEST_F(CheckpointTest, CheckpointAndLogGiveTheLiveState) {
                               {.admit_count = 3},
                               {.capacity = 60},
                               {.ttl_steps = 2},
-                              {.admit_count = 2, .admit_probability = 0.7, .capacity = 80}};
-    row_rules_ = rules[seed % 5];
+                              {.admit_count = 2, .admit_probability = 0.7, .capacity = 80},
+                              {.admit_count = 3, .ttl_steps = 5}};
+    row_rules_ = rules[seed % std::size(rules)];
     const auto shard = Ready(Options(server, 2), &old_log);
     int64_t begin = 0;
     const auto push = [&](RecordSink* log) {
@@ -492,7 +494,7 @@ TEST_F(CheckpointTest, AnotherServersCheckpointIsRefused) {
 TEST_F(CheckpointTest, AnyNumberOfServersGoesOnFromTheFilesOfAnyOther) {
   for (const auto& [before, after] :
        std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 3}, {2, 3}, {3, 2}, {5, 1}, {3, 7}}) {
-    for (const char* name : {"adam", "rowwise_adagrad", "ftrl"}) {
+    for (const char* name : {"adam", "dense_adam", "rowwise_adagrad", "ftrl"}) {
       optimizer_ = {.name = name};
       if (optimizer_.name != "ftrl") {
         optimizer_.weight_decay = 0.1;

@@ -1,6 +1,7 @@
 // A push that was computed from weights some steps ago, and what its staleness leaves of the rate.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <vector>
 
@@ -83,6 +84,92 @@ TEST_F(StalenessTest, TheRateFallsWithTheStepsAPushIsBehind) {
                 return replayed.Replay(kind, body);
               }).ok());
   EXPECT_EQ(replayed.Export(), shard->Export());
+}
+
+// A row that was in no batch for a while is caught up with at the rate of the steps it missed, as a
+// pull shows it, however stale the push that brings it back: only that push is scaled.
+TEST_F(StalenessTest, WhatARowMissedIsNoneOfThePushsStaleness) {
+  for (const char* optimizer :
+       {"sgd", "adamw", "adagrad", "rowwise_adagrad", "adam", "dense_adam", "amsgrad", "rmsprop"}) {
+    Declaration model = PlainModel(kDense, kDim);
+    model.scale_stale = true;
+    model.optimizer = {.name = optimizer, .learning_rate = 0.1};
+    model.optimizer.weight_decay = 0.1;
+    Shard shard(memory_, {.rows_max = 1 << 10});
+    shard.SetView(1, {WorkerId(1)});
+    ASSERT_TRUE(shard.Declare(EncodeDeclaration(model, {{0, kDense}}), nullptr).ok());
+    const auto push = [&](uint64_t id, float gradient, int64_t pulled) {
+      const std::vector<uint64_t> ids = {id};
+      const std::vector<float> gradients(kDim, gradient);
+      PushRequest request{
+          .key = {.begin = pushes_, .end = pushes_ + 1}, .worker = WorkerId(1), .view = 1};
+      ++pushes_;
+      request.tables = {{ids, gradients}};
+      request.pulled = {&pulled, 1};
+      PushSplit split;
+      split.Encode(request, PartitionMap::Even(1));
+      ASSERT_EQ(*shard.Push(split.body(0).view(), nullptr), PushOutcome::kApplied);
+    };
+    const auto pull = [&] {
+      const std::vector<uint64_t> ids = {5};
+      std::vector<float> row(kDim);
+      PullSplit split;
+      split.Encode({.tables = {{ids, absl::MakeSpan(row)}}}, PartitionMap::Even(1));
+      Buffer reply;
+      EXPECT_TRUE(shard.Pull(split.body(0).view(), &reply).ok());
+      EXPECT_TRUE(split.Scatter(0, reply.view()).ok());
+      return row[0];
+    };
+    push(5, -1, 0);
+    int64_t steps = 1;
+    for (; steps <= 100; ++steps) push(9, 1, steps);
+    const float seen = pull();
+    // So stale that the update itself is next to nothing: its own momentum and decay included.
+    for (; steps <= 5000; ++steps) push(9, 1, steps);
+    const float before = pull();
+    EXPECT_LT(std::abs(before), std::abs(seen));
+    push(5, 0, 0);
+    EXPECT_NEAR(pull(), before, 1e-3 * std::abs(before) + 1e-4) << optimizer;
+  }
+}
+
+// A bound on it: what is further behind is refused, and nothing else of it happens.
+TEST_F(StalenessTest, WhatIsTooFarBehindIsRefused) {
+  Declaration model = PlainModel(kDense, kDim);
+  model.tolerance = 3;
+  Shard shard(memory_, {.rows_max = 1 << 10});
+  shard.SetView(1, {WorkerId(1)});
+  ASSERT_TRUE(shard.Declare(EncodeDeclaration(model, {{0, kDense}}), &log_).ok());
+  const auto push = [&](int64_t batch, int64_t pulled) {
+    const std::vector<float> dense(kDense, 1);
+    PushRequest request{
+        .key = {.begin = batch, .end = batch + 1}, .worker = WorkerId(1), .view = 1};
+    request.dense = dense;
+    request.pulled = {&pulled, 1};
+    PushSplit split;
+    split.Encode(request, PartitionMap::Even(1));
+    return *shard.Push(split.body(0).view(), &log_);
+  };
+  for (int64_t batch = 0; batch < 4; ++batch) ASSERT_EQ(push(batch, batch), PushOutcome::kApplied);
+  EXPECT_EQ(push(3, 0), PushOutcome::kDuplicate);  // There already, so of no age.
+  const std::string state = shard.Export();
+  EXPECT_EQ(push(4, 0), PushOutcome::kStale);
+  EXPECT_EQ(shard.Export(), state);
+  EXPECT_EQ(push(4, 1), PushOutcome::kApplied);
+  EXPECT_EQ(push(5, -1), PushOutcome::kApplied);  // Nobody knows.
+  EXPECT_EQ(shard.counters().stale, 1);
+  EXPECT_EQ(shard.counters().staleness_max, 3);
+
+  Shard replayed(memory_, {.rows_max = 1 << 10});
+  ASSERT_TRUE(ReadRecords("push.log", log_.bytes(), [&](RecordKind kind, absl::string_view body) {
+                return replayed.Replay(kind, body);
+              }).ok());
+  EXPECT_EQ(replayed.Export(), shard.Export());
+
+  // A job that goes on with more workers may allow more.
+  model.tolerance = 10;
+  ASSERT_TRUE(shard.Declare(EncodeDeclaration(model, {{0, kDense}}), nullptr).ok());
+  EXPECT_EQ(push(6, 0), PushOutcome::kApplied);
 }
 
 TEST_F(StalenessTest, ItIsIgnoredUnlessAskedFor) {

@@ -7,6 +7,7 @@
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
 #include "rubato/net/frame.h"
+#include "rubato/params/optimizer.h"
 
 namespace rubato {
 namespace {
@@ -56,6 +57,16 @@ class Walker {
   bool ok_ = true;
 };
 
+// What the server with number `server` is told of its steps (PushRequest::pulled).
+int64_t PulledFrom(absl::Span<const int64_t> pulled, size_t server) {
+  if (server < pulled.size() && pulled[server] >= 0) return pulled[server];
+  int64_t least = -1;
+  for (const int64_t steps : pulled) {
+    if (steps >= 0 && (least < 0 || steps < least)) least = steps;
+  }
+  return least;
+}
+
 PushHead HeadOf(const PushRequest& request, int64_t version, size_t server, int64_t dense,
                 WireFormat format) {
   const BatchKey& key = request.key;
@@ -66,7 +77,7 @@ PushHead HeadOf(const PushRequest& request, int64_t version, size_t server, int6
           request.worker.value(),
           request.view,
           version,
-          server < request.pulled.size() ? request.pulled[server] : -1,
+          PulledFrom(request.pulled, server),
           request.rate,
           request.records,
           request.round,
@@ -85,6 +96,14 @@ absl::Span<const float> TakeFloats(Walker& walker, uint64_t count, WireFormat fo
   auto* to = reinterpret_cast<float*>(floats->Extend(halves.size() * sizeof(float)));
   UnpackFloats(format, halves.data(), halves.size(), to);
   return {to, halves.size()};
+}
+
+// A half is not finite when all bits of its exponent are set.
+bool HalvesFinite(WireFormat format, absl::Span<const uint16_t> halves) {
+  const uint16_t exponent = format == WireFormat::kFp16 ? 0x7c00 : 0x7f80;
+  bool bad = false;
+  for (const uint16_t half : halves) bad |= (half & exponent) == exponent;
+  return !bad;
 }
 
 void AppendFloats(WireFormat format, const float* values, size_t count, Buffer* to) {
@@ -178,12 +197,31 @@ void PushIds(absl::string_view body, std::vector<absl::Span<const uint64_t>>* ou
   }
 }
 
+bool PushIsFinite(absl::string_view body) {
+  Walker walker(body);
+  const auto heads = walker.Take<PushHead>(1);
+  if (heads.empty()) return true;
+  const auto format = static_cast<WireFormat>(heads[0].format);
+  const auto parts = walker.Take<TablePart>(heads[0].tables);
+  const auto finite = [&](uint64_t count) {
+    if (format == WireFormat::kFp32) return AllFinite(walker.Take<float>(count));
+    return HalvesFinite(format, walker.Take<uint16_t>(count));
+  };
+  bool all = finite(heads[0].dense);
+  for (const TablePart& part : parts) {
+    (void)walker.Take<uint64_t>(part.ids).size();
+    all &= finite(uint64_t{part.ids} * part.dim);
+  }
+  return all;
+}
+
 void PullSplit::Encode(const PullRequest& request, const PartitionMap& map, WireFormat format) {
   const auto servers = static_cast<size_t>(map.servers());
   const size_t tables = request.tables.size();
   request_ = request;
   format_ = format;
   parts_.resize(servers);
+  if (request.steps != nullptr) request.steps->assign(servers, -1);
   dims_.clear();
   for (size_t s = 0; s < servers; ++s) {
     Part& part = parts_[s];
@@ -260,9 +298,7 @@ absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
     UnpackFloats(format_, from, floats, request_.dense.data() + slice.begin);
     from += floats * wire_bytes;
   }
-  if (static_cast<size_t>(server) < request_.steps.size()) {
-    request_.steps[static_cast<size_t>(server)] = head.steps;
-  }
+  if (request_.steps != nullptr) (*request_.steps)[static_cast<size_t>(server)] = head.steps;
   const uint32_t* position = part.positions.data();
   for (size_t t = 0; t < dims_.size(); ++t) {
     const size_t dim = dims_[t];
@@ -335,8 +371,10 @@ void PushSplit::Recode(const PartitionMap& map) {
   std::vector<std::vector<uint64_t>> ids;
   std::vector<std::vector<float>> gradients;
   std::vector<float> dense(static_cast<size_t>(dense_size_));
+  std::vector<int64_t> pulled;
   for (size_t s = 0; s < bodies_.size(); ++s) {
     RUBATO_CHECK_OK(DecodePush(bodies_[s].view(), &push));
+    pulled.push_back(push.pulled);
     ids.resize(push.request.tables.size());
     gradients.resize(ids.size());
     for (size_t t = 0; t < ids.size(); ++t) {
@@ -352,6 +390,7 @@ void PushSplit::Recode(const PartitionMap& map) {
   }
   PushRequest request = push.request;
   request.dense = dense;
+  request.pulled = pulled;
   for (size_t t = 0; t < ids.size(); ++t) request.tables[t] = {ids[t], gradients[t]};
   Encode(request, map, push.format);
 }

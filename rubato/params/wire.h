@@ -83,6 +83,9 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 // The ids of a push alone, by table; those before the place where its bytes stop making sense.
 void PushIds(absl::string_view body, std::vector<absl::Span<const uint64_t>>* out);
 
+// Whether no gradient of a push that was encoded here is a NaN or an infinity, as it travels.
+bool PushIsFinite(absl::string_view body);
+
 // ---- clients: requests split by server ----
 
 // One pull as one body a server, and the answers put back together.

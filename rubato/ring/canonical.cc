@@ -1,5 +1,6 @@
 #include "rubato/ring/canonical.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "rubato/base/status.h"
@@ -7,6 +8,8 @@
 
 namespace rubato {
 namespace {
+
+constexpr size_t kPlacesMax = size_t{1} << 20;  // Floats.
 
 void Collect(const Subtree& node, int begin, int end, std::vector<Subtree>& out) {
   if (node.end <= begin || node.begin >= end || node.begin >= node.end) return;
@@ -67,6 +70,41 @@ void SumCanonical(absl::Span<const Subtree> subtrees, absl::Span<const absl::Spa
   size_t next = 0;
   SumWithin({0, count}, subtrees, parts, next);
   RUBATO_CHECK(next == subtrees.size());
+}
+
+CanonicalPlaces::CanonicalPlaces(int count, absl::Span<const Quota> quotas, int rank)
+    : count_(count) {
+  for (size_t i = 0; i < quotas.size(); ++i) {
+    if (static_cast<int>(i) == rank) first_ = subtrees_.size();
+    const std::vector<Subtree> whole = WholeSubtrees(count, quotas[i].begin, quotas[i].end);
+    subtrees_.insert(subtrees_.end(), whole.begin(), whole.end());
+  }
+  piece_ = std::max<size_t>(1, kPlacesMax / subtrees_.size());
+}
+
+std::vector<absl::Span<float>> CanonicalPlaces::Parts(size_t length) {
+  std::vector<absl::Span<float>> parts;
+  for (size_t i = 0; i < subtrees_.size(); ++i) {
+    parts.push_back(absl::MakeSpan(places_).subspan(i * length, length));
+  }
+  return parts;
+}
+
+absl::Span<float> CanonicalPlaces::Fill(const CanonicalSum& mine, size_t begin, size_t length) {
+  places_.assign(subtrees_.size() * length, 0.0f);
+  const std::vector<absl::Span<float>> parts = Parts(length);
+  for (size_t i = 0; i < mine.subtrees().size(); ++i) {
+    RUBATO_CHECK(mine.subtrees()[i] == subtrees_[first_ + i]);
+    const absl::Span<const float> part = mine.sum(i).subspan(begin, length);
+    std::copy(part.begin(), part.end(), parts[first_ + i].begin());
+  }
+  return absl::MakeSpan(places_);
+}
+
+void CanonicalPlaces::Sum(absl::Span<float> into) {
+  const std::vector<absl::Span<float>> parts = Parts(into.size());
+  SumCanonical(subtrees_, parts, count_);
+  std::copy(parts[0].begin(), parts[0].end(), into.begin());
 }
 
 }  // namespace rubato

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "rubato/ring/quota.h"
 
 namespace rubato {
 
@@ -51,6 +52,32 @@ class CanonicalSum {
 // gaps; `parts[i]` is that of `subtrees[i]`. The parts are used up; the result is in parts[0].
 void SumCanonical(absl::Span<const Subtree> subtrees, absl::Span<const absl::Span<float>> parts,
                   int count);
+
+// How canonical sums travel: each subtree has a place of its own in one buffer, zero at all members
+// but one, so that a sum over the members moves it everywhere as it is; then everyone adds the
+// subtrees up in the same order. Large sums go piece by piece.
+class CanonicalPlaces {
+ public:
+  // `quotas` are the runs of all members, by rank.
+  CanonicalPlaces(int count, absl::Span<const Quota> quotas, int rank);
+
+  // How many floats go at a time.
+  size_t piece() const { return piece_; }
+  // The places of floats [begin, begin + length) with what this member has to add, to be summed
+  // over all members.
+  absl::Span<float> Fill(const CanonicalSum& mine, size_t begin, size_t length);
+  // Adds up what came of it.
+  void Sum(absl::Span<float> into);
+
+ private:
+  std::vector<absl::Span<float>> Parts(size_t length);
+
+  const int count_;
+  std::vector<Subtree> subtrees_;  // Of all members.
+  size_t first_ = 0;               // Of this one's.
+  size_t piece_ = 0;
+  std::vector<float> places_;
+};
 
 }  // namespace rubato
 

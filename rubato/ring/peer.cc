@@ -1,6 +1,7 @@
 #include "rubato/ring/peer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <variant>
 
@@ -52,9 +53,42 @@ void Peer::Farewell(absl::Time now) {
   Settle(now);
 }
 
+void Peer::Finish(absl::Time now) {
+  finished_ = true;
+  swim_.GreetAll();
+  Settle(now);
+}
+
+void Peer::Deny(MemberId member, absl::Time now) {
+  const int rank = view().RankOf(member);
+  if (rank < 0) return;
+  denied_ = member;
+  swim_.Greet(view().members[rank]);
+  Settle(now);
+}
+
+absl::Time Peer::heard(absl::Time now) const { return member() && AnotherHolds() ? now : heard_; }
+
+bool Peer::AnotherHolds() const {
+  const std::vector<GroupMember>& members = view().members;
+  return std::any_of(members.begin(), members.begin() + view().holders,
+                     [&](const GroupMember& holder) {
+                       return holder.id != self().id && swim_.health(holder.id) < Health::kDead;
+                     });
+}
+
 void Peer::Receive(const Packet& packet, absl::Time now) {
   if (packet.group != options_.group || packet.from.id == self().id) return;
-  views_->HearNumber(packet.from, packet.view, now);
+  told_finished_ = told_finished_ || packet.finished == self().id;
+  if (packet.view > 0 && !member()) heard_ = now;
+  // Of two the younger gives way.
+  const bool older =
+      view().Contains(packet.from.id) && view().RankOf(packet.from.id) < view().RankOf(self().id);
+  if (packet.denied == self().id && older && !said_denied_) {
+    said_denied_ = true;
+    events_.push_back({Event::Kind::kDenied, view()});
+  }
+  views_->HearNumber(packet.from, packet.view, packet.mark, now);
   if (const auto* message = std::get_if<SwimMessage>(&packet.body)) {
     swim_.Receive(*message, now);
   } else if (agreed_ != nullptr) {
@@ -89,31 +123,31 @@ void Peer::Complain(absl::Time now) {
   Settle(now);
 }
 
-bool Peer::StartStep(uint64_t view, int64_t step, absl::Time now) {
-  const bool may = steps_.Start(view, step, frozen());
+bool Peer::StartStep(uint64_t mark, int64_t step, absl::Time now) {
+  const bool may = steps_.Start(mark, step, frozen());
   views_->SetProgress(steps_.progress(), now);
   return may;
 }
 
-bool Peer::Vote(uint64_t view, int64_t step, absl::Time now) {
-  const bool may = steps_.Vote(view, step, frozen());
+bool Peer::Vote(uint64_t mark, int64_t step, absl::Time now) {
+  const bool may = steps_.Vote(mark, step, frozen());
   views_->SetProgress(steps_.progress(), now);
   return may;
 }
 
-bool Peer::Pledge(uint64_t view, int64_t step, std::function<bool()> withdraw) {
-  return steps_.Pledge(view, step, frozen(), std::move(withdraw));
+bool Peer::Pledge(uint64_t mark, int64_t step, std::function<bool()> withdraw) {
+  return steps_.Pledge(mark, step, frozen(), std::move(withdraw));
 }
 
-bool Peer::FinishStep(uint64_t view, int64_t step, absl::Time now) {
-  const bool may = steps_.Finish(view, step, frozen());
+bool Peer::FinishStep(uint64_t mark, int64_t step, absl::Time now) {
+  const bool may = steps_.Finish(mark, step, frozen());
   views_->SetProgress(steps_.progress(), now);
   Settle(now);  // A planned change may have waited for this.
   return may;
 }
 
-bool Peer::CatchUp(uint64_t view, int64_t step, absl::Time now) {
-  if (!steps_.CatchUp(view, step)) return false;
+bool Peer::CatchUp(uint64_t mark, int64_t step, absl::Time now) {
+  if (!steps_.CatchUp(mark, step)) return false;
   views_->SetProgress(steps_.progress(), now);
   views_->SetCaughtUp(true);
   views_->Tick(now);
@@ -144,6 +178,14 @@ void Peer::Settle(absl::Time now) {
     said_frozen_ = true;
     events_.push_back({Event::Kind::kFrozen, view()});
   }
+  // One that copies the state cannot agree on a view without those who hold it. If they only seem
+  // dead, the complaint brings a new one when they are back; until then it need not wait in this.
+  const bool forsaken = agreed_ != nullptr && member() && !holder() && !AnotherHolds();
+  if (forsaken && !said_frozen_ && !fenced()) {
+    said_frozen_ = true;
+    views_->Complain();
+    events_.push_back({Event::Kind::kFrozen, view()});
+  }
   for (Swim::Send& send : swim_.TakeSends()) {
     Post(send.to, {.from = self(), .body = std::move(send.message)});
   }
@@ -154,13 +196,22 @@ void Peer::Settle(absl::Time now) {
 }
 
 void Peer::EnterView(absl::Time now) {
-  if (fenced() || !member() || view().number == entered_) return;
-  entered_ = view().number;
+  if (fenced() || !member()) return;
+  // By its mark: after a split there may be two of one number, and a learner goes from one to the
+  // other.
+  const uint64_t mark = view().Mark();
+  if (mark == entered_) return;
+  entered_ = mark;
+  denied_ = MemberId();
   said_frozen_ = false;
   swim_.StopSeeking();
+  std::set<MemberId> others;
   for (const GroupMember& member : view().members) {
-    if (member.id != self().id) swim_.Introduce(member, now);
+    if (member.id == self().id) continue;
+    swim_.Introduce(member, now);
+    others.insert(member.id);
   }
+  swim_.Keep(std::move(others));
   const Verdict verdict = steps_.Enter(view(), self().id);
   views_->SetProgress(steps_.progress(), now);
   if (verdict == Verdict::kCopy) views_->SetCaughtUp(false);
@@ -170,6 +221,9 @@ void Peer::EnterView(absl::Time now) {
 void Peer::Post(const std::string& to, Packet packet) {
   packet.group = options_.group;
   packet.view = view().number;
+  packet.mark = entered_;
+  if (finished_) packet.finished = swim_.LifeAt(to);
+  packet.denied = denied_;
   sends_.push_back({to, std::move(packet)});
 }
 

@@ -50,6 +50,14 @@ class Peer {
   // Says farewell at once; the others need not find out.
   void Farewell(absl::Time now);
 
+  // The group has done what it was for. All who are known are told, newcomers and those who were
+  // left behind too, now and with every packet from here: nobody shall wait for this group.
+  void Finish(absl::Time now);
+
+  // This member may not open the memory of `member`, a younger one of its view: it shall come again
+  // as one that shares none. Say it until it has gone.
+  void Deny(MemberId member, absl::Time now);
+
   void Receive(const Packet& packet, absl::Time now);
   void Receive(const ViewOrder& order, absl::Time now);
   void Tick(absl::Time now);
@@ -61,11 +69,11 @@ class Peer {
   void Complain(absl::Time now);
 
   // The training loop's side; each says whether it may go on. See StepGate.
-  bool StartStep(uint64_t view, int64_t step, absl::Time now);
-  bool Vote(uint64_t view, int64_t step, absl::Time now);
-  bool Pledge(uint64_t view, int64_t step, std::function<bool()> withdraw);
-  bool FinishStep(uint64_t view, int64_t step, absl::Time now);
-  bool CatchUp(uint64_t view, int64_t step, absl::Time now);
+  bool StartStep(uint64_t mark, int64_t step, absl::Time now);
+  bool Vote(uint64_t mark, int64_t step, absl::Time now);
+  bool Pledge(uint64_t mark, int64_t step, std::function<bool()> withdraw);
+  bool FinishStep(uint64_t mark, int64_t step, absl::Time now);
+  bool CatchUp(uint64_t mark, int64_t step, absl::Time now);
 
   const GroupMember& self() const { return swim_.self(); }
   const GroupView& view() const { return views_->view(); }
@@ -77,6 +85,12 @@ class Peer {
   const GroupView* parting() const {
     return agreed_ != nullptr && agreed_->parting() ? &*agreed_->parting() : nullptr;
   }
+  // Someone of the group said that it has done what it was for.
+  bool told_finished() const { return told_finished_; }
+  // When one was last heard of whom this one could train with: of a member of some view; and, by
+  // one that is in a view itself, of another who holds the state. InfinitePast: never.
+  absl::Time heard(absl::Time now) const;
+  int64_t left_at() const { return views_->left_at(); }
   const StepGate& steps() const { return steps_; }
   const Swim& swim() const { return swim_; }
 
@@ -84,7 +98,8 @@ class Peer {
     enum class Kind : uint8_t {
       kFrozen,  // Stop what runs of the view; another is coming.
       kView,    // A view with this member in it begins; `verdict` on the step under way.
-      kFenced   // The group goes on without this life.
+      kFenced,  // The group goes on without this life.
+      kDenied   // An older one may not open this member's memory: begin anew, without.
     };
     Kind kind = Kind::kView;
     GroupView view;
@@ -102,6 +117,7 @@ class Peer {
   std::optional<ViewReport> TakeReport(absl::Time now);
 
  private:
+  bool AnotherHolds() const;  // And seems to live.
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.
@@ -114,7 +130,12 @@ class Peer {
   IssuedViews* issued_ = nullptr;
   std::unique_ptr<ViewSource> views_;
   StepGate steps_;
-  uint64_t entered_ = 0;
+  uint64_t entered_ = 0;  // The mark of the view in use.
+  bool finished_ = false;
+  bool told_finished_ = false;
+  MemberId denied_;  // By this member, in the view in use.
+  bool said_denied_ = false;
+  absl::Time heard_ = absl::InfinitePast();  // A member of some view.
   bool said_frozen_ = false;
   bool said_fenced_ = false;
   std::vector<Loss> losses_;  // Of the view in use.

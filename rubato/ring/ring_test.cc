@@ -199,10 +199,11 @@ class PledgeTest : public testing::Test {
     gate_.Enter(view_, MemberId(1));
   }
   bool Pledge(bool all_voted) {
-    return gate_.Start(1, 5, false) && gate_.Pledge(1, 5, false, [this, all_voted] {
-      ++withdrawn_;
-      return all_voted;
-    });
+    return gate_.Start(view_.Mark(), 5, false) &&
+           gate_.Pledge(view_.Mark(), 5, false, [this, all_voted] {
+             ++withdrawn_;
+             return all_voted;
+           });
   }
   // The view that follows, beginning at `step`.
   Verdict Go(int64_t step) {
@@ -225,7 +226,7 @@ TEST_F(PledgeTest, StandsIfAllHadVoted) {
 
 TEST_F(PledgeTest, IsTakenBackIfNot) {
   ASSERT_TRUE(Pledge(false));
-  EXPECT_FALSE(gate_.Start(1, 5, false)) << "the vote is out";
+  EXPECT_FALSE(gate_.Start(view_.Mark(), 5, false)) << "the vote is out";
   EXPECT_FALSE(gate_.Settle());
   EXPECT_FALSE(gate_.Settle()) << "once";
   EXPECT_EQ(withdrawn_, 1);
@@ -234,10 +235,11 @@ TEST_F(PledgeTest, IsTakenBackIfNot) {
 
 TEST_F(PledgeTest, IsOverWithTheStep) {
   ASSERT_TRUE(Pledge(false));
-  ASSERT_TRUE(gate_.Finish(1, 5, false));
+  ASSERT_TRUE(gate_.Finish(view_.Mark(), 5, false));
   EXPECT_FALSE(gate_.Settle());
   EXPECT_EQ(withdrawn_, 0);
-  EXPECT_FALSE(gate_.Pledge(1, 6, /*frozen=*/true, nullptr)) << "whoever let go votes no more";
+  EXPECT_FALSE(gate_.Pledge(view_.Mark(), 6, /*frozen=*/true, nullptr))
+      << "whoever let go votes no more";
 }
 
 // Copying takes time, in which the view may end and the next one begin elsewhere: what was copied
@@ -246,13 +248,15 @@ TEST(StepGateTest, CatchesUpWithItsOwnViewAlone) {
   const GroupView view{1, {{MemberId(1), "a"}, {MemberId(2), "b"}}, 1, 4, 0};
   StepGate gate;
   gate.Enter(view, MemberId(2));
-  ASSERT_TRUE(gate.Start(1, 5, false) && gate.Vote(1, 5, false) && gate.Finish(1, 5, false));
+  const uint64_t mark = view.Mark();
+  ASSERT_TRUE(gate.Start(mark, 5, false) && gate.Vote(mark, 5, false));
+  ASSERT_TRUE(gate.Finish(mark, 5, false));
   const GroupView next{2, view.members, 1, 4, view.Mark()};
   ASSERT_EQ(gate.Enter(next, MemberId(2)), Verdict::kCopy);
-  EXPECT_FALSE(gate.CatchUp(1, 5));
-  EXPECT_FALSE(gate.CatchUp(2, 5));
+  EXPECT_FALSE(gate.CatchUp(mark, 5));
+  EXPECT_FALSE(gate.CatchUp(next.Mark(), 5));
   EXPECT_LT(gate.progress().applied, 0) << "it holds nothing that the group has";
-  EXPECT_TRUE(gate.CatchUp(2, 4));
+  EXPECT_TRUE(gate.CatchUp(next.Mark(), 4));
   EXPECT_EQ(gate.progress().applied, 4);
 }
 
@@ -264,7 +268,7 @@ class PeerPairTest : public testing::Test {
     peers_[1].Join({"a"}, now_);
     for (int i = 0; i < 300 && !peers_[1].member(); ++i) Pass();
     for (int i = 0; i < 300 && !peers_[1].holder(); ++i) {
-      if (i == 10) peers_[1].CatchUp(peers_[1].view().number, peers_[1].steps().finished(), now_);
+      if (i == 10) peers_[1].CatchUp(peers_[1].view().Mark(), peers_[1].steps().finished(), now_);
       Pass();
     }
   }
@@ -301,7 +305,7 @@ TEST_F(PeerPairTest, TheOlderGoesOnAtOnceAndNamesTheLoss) {
 // What a peer says when it lets go is what the votes in memory came to.
 TEST_F(PeerPairTest, TheOlderGoesOnWithTheSumThatAllVotedFor) {
   ASSERT_TRUE(peers_[1].holder());
-  const uint64_t view = peers_[0].view().number;
+  const uint64_t view = peers_[0].view().Mark();
   const int64_t step = peers_[0].steps().finished() + 1;
   ASSERT_TRUE(peers_[0].StartStep(view, step, now_));
   ASSERT_TRUE(peers_[0].Pledge(view, step, [] { return true; }));
@@ -324,6 +328,88 @@ TEST_F(PeerPairTest, TheYoungerStandsStill) {
   }
   EXPECT_TRUE(peers_[1].frozen());
   EXPECT_EQ(peers_[1].view().size(), 2);
+}
+
+// Under `quorum: any` both halves of a split may count alike, and a learner may go from one to the
+// other: it takes no step of the first for one of the second, and copies the state anew.
+TEST(PeerTest, TheOtherHalfOfASplitIsAnotherView) {
+  PeerOptions options{.swim = SwimOptions::Loopback()};
+  options.views.quorum = Quorum::kAny;
+  Peer learner({MemberId(9), "i"}, options, 7);
+  const absl::Time now = absl::UnixEpoch();
+  const auto decide = [&](const GroupView& view) {
+    ViewMessage message{.kind = ViewMessage::Kind::kDecide, .from = view.members[0], .number = 5};
+    message.view = view;
+    learner.Receive({.view = 4, .from = view.members[0], .body = message}, now);
+    return learner.TakeEvents();
+  };
+  const GroupView one{4, {{MemberId(1), "a"}, {MemberId(9), "i"}}, 1, 7, 3};
+  const GroupView other{4, {{MemberId(2), "b"}, {MemberId(3), "c"}, {MemberId(9), "i"}}, 2, 7, 3};
+  ASSERT_EQ(decide(one).size(), 1u);
+  ASSERT_TRUE(learner.StartStep(one.Mark(), 8, now));
+  const std::vector<Peer::Event> events = decide(other);
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].verdict, Verdict::kCopy);
+  EXPECT_EQ(events[0].view, other);
+  EXPECT_FALSE(learner.Vote(one.Mark(), 8, now)) << "a sum of the first half";
+  EXPECT_FALSE(learner.CatchUp(one.Mark(), 7, now));
+}
+
+// One that copies the state is stopped in its step when all who hold it are gone: nobody else would
+// end the view.
+TEST(PeerTest, ALearnerDoesNotWaitForTheDead) {
+  Peer learner({MemberId(9), "i"}, {.swim = SwimOptions::Loopback()}, 7);
+  const absl::Time now = absl::UnixEpoch();
+  const GroupView view{4, {{MemberId(1), "a"}, {MemberId(2), "b"}, {MemberId(9), "i"}}, 2, 7, 3};
+  ViewMessage message{.kind = ViewMessage::Kind::kDecide, .from = view.members[0], .number = 5};
+  message.view = view;
+  learner.Receive({.view = 4, .from = view.members[0], .body = message}, now);
+  ASSERT_TRUE(learner.member());
+  learner.TakeEvents();
+  learner.ReportLost(MemberId(1), LossReason::kProcess, now);
+  EXPECT_TRUE(learner.TakeEvents().empty()) << "the other holder makes the next view";
+  EXPECT_EQ(learner.heard(now + absl::Hours(1)), now + absl::Hours(1));
+  learner.ReportLost(MemberId(2), LossReason::kProcess, now);
+  const std::vector<Peer::Event> events = learner.TakeEvents();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, Peer::Event::Kind::kFrozen);
+  EXPECT_EQ(learner.heard(now + absl::Hours(1)), now);
+}
+
+// Whoever still waits for the group is told that it has ended: one that never got in, too.
+TEST_F(PeerPairTest, WhoHasFinishedSaysSo) {
+  Peer newcomer({MemberId(3), "c"}, {.swim = SwimOptions::Loopback()}, 9);
+  EXPECT_EQ(newcomer.heard(now_), absl::InfinitePast());
+  newcomer.Join({"a"}, now_);
+  const auto deliver = [&](Peer& from, Peer& to, const std::string& address) {
+    for (const Peer::Send& send : from.TakeSends()) {
+      if (send.to == address) to.Receive(send.packet, now_);
+    }
+  };
+  deliver(newcomer, peers_[0], "a");
+  deliver(peers_[0], newcomer, "c");
+  EXPECT_EQ(newcomer.heard(now_), now_) << "one that is in a view";
+  EXPECT_FALSE(newcomer.told_finished());
+  peers_[0].Finish(now_);
+  const std::vector<Peer::Send> recording = peers_[0].TakeSends();
+  const auto repeat = [&](Peer& to, const std::string& address) {
+    for (const Peer::Send& send : recording) {
+      if (send.to == address) to.Receive(send.packet, now_);
+    }
+  };
+  repeat(peers_[1], "b");
+  repeat(newcomer, "c");
+  EXPECT_TRUE(peers_[1].told_finished());
+  EXPECT_TRUE(newcomer.told_finished());
+  // The same words to a later life at that address are of another time.
+  Peer later({MemberId(4), "c"}, {.swim = SwimOptions::Loopback()}, 10);
+  later.Join({"a"}, now_);
+  repeat(later, "c");
+  EXPECT_FALSE(later.told_finished());
+  // It is told, too, if it asks while the group is there.
+  deliver(later, peers_[0], "a");
+  deliver(peers_[0], later, "c");
+  EXPECT_TRUE(later.told_finished());
 }
 
 }  // namespace

@@ -35,20 +35,20 @@ Verdict StepGate::Enter(const GroupView& view, MemberId self) {
   return Verdict::kCopy;
 }
 
-bool StepGate::Start(uint64_t view, int64_t step, bool frozen) {
-  if (frozen || withdraw_ || view != view_ || step != progress_.finished + 1) return false;
+bool StepGate::Start(uint64_t mark, int64_t step, bool frozen) {
+  if (frozen || withdraw_ || mark != mark_ || step != progress_.finished + 1) return false;
   progress_.working = true;
   return true;
 }
 
-bool StepGate::Vote(uint64_t view, int64_t step, bool frozen) {
-  if (frozen || view != view_ || step != progress_.finished + 1) return false;
+bool StepGate::Vote(uint64_t mark, int64_t step, bool frozen) {
+  if (frozen || mark != mark_ || step != progress_.finished + 1) return false;
   progress_.voted = step;
   return true;
 }
 
-bool StepGate::Finish(uint64_t view, int64_t step, bool frozen) {
-  if (frozen || view != view_ || step != progress_.finished + 1) return false;
+bool StepGate::Finish(uint64_t mark, int64_t step, bool frozen) {
+  if (frozen || mark != mark_ || step != progress_.finished + 1) return false;
   if (std::exchange(withdraw_, nullptr)) progress_.voted = step;
   RUBATO_CHECK(progress_.voted == step);
   progress_.finished = step;
@@ -57,8 +57,8 @@ bool StepGate::Finish(uint64_t view, int64_t step, bool frozen) {
   return true;
 }
 
-bool StepGate::Pledge(uint64_t view, int64_t step, bool frozen, std::function<bool()> withdraw) {
-  if (frozen || view != view_ || step != progress_.finished + 1) return false;
+bool StepGate::Pledge(uint64_t mark, int64_t step, bool frozen, std::function<bool()> withdraw) {
+  if (frozen || mark != mark_ || step != progress_.finished + 1) return false;
   withdraw_ = std::move(withdraw);
   return true;
 }
@@ -70,8 +70,8 @@ bool StepGate::Settle() {
   return true;
 }
 
-bool StepGate::CatchUp(uint64_t view, int64_t step) {
-  if (view != view_ || step != progress_.finished) return false;
+bool StepGate::CatchUp(uint64_t mark, int64_t step) {
+  if (mark != mark_ || step != progress_.finished) return false;
   progress_.applied = step;
   return true;
 }

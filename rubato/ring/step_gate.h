@@ -48,20 +48,21 @@ class StepGate {
   // Takes part in `view` from now on.
   Verdict Enter(const GroupView& view, MemberId self);
 
-  // Each answers whether it may be done; if not, the view has moved on. `step` must be the next.
-  bool Start(uint64_t view, int64_t step, bool frozen);
-  bool Vote(uint64_t view, int64_t step, bool frozen);
-  bool Finish(uint64_t view, int64_t step, bool frozen);
+  // Each answers whether it may be done; if not, the view has moved on. `step` must be the next,
+  // `mark` that of the view it is of: numbers alone do not tell the halves of a split apart.
+  bool Start(uint64_t mark, int64_t step, bool frozen);
+  bool Vote(uint64_t mark, int64_t step, bool frozen);
+  bool Finish(uint64_t mark, int64_t step, bool frozen);
 
   // In place of Vote, before anything of it leaves: `withdraw` takes the vote back, and says
   // whether all had voted by then.
-  bool Pledge(uint64_t view, int64_t step, bool frozen, std::function<bool()> withdraw);
+  bool Pledge(uint64_t mark, int64_t step, bool frozen, std::function<bool()> withdraw);
   // The member lets go of the view: whether what it pledged stands, since all had voted.
   bool Settle();
 
   // A learner has copied the state and made up for the steps since, up to `step`. No if the view
   // has ended meanwhile and its successor begins elsewhere: then that is not the group's state.
-  bool CatchUp(uint64_t view, int64_t step);
+  bool CatchUp(uint64_t mark, int64_t step);
 
   const StepProgress& progress() const { return progress_; }
   // The last step that is committed, as far as this member knows.

@@ -17,6 +17,7 @@
 #include "rubato/data/cell_reader.h"
 #include "rubato/data/formats.h"
 #include "rubato/data/record_blocks.h"
+#include "rubato/data/sniff.h"
 #include "rubato/job/plugin_name.h"
 
 namespace rubato {
@@ -33,6 +34,9 @@ constexpr size_t kReaders = 4;
 struct Block {
   std::string bytes;
   std::vector<size_t> ends;
+  int64_t first = 0;           // Of all records.
+  std::string path;            // Of the file they are in, if it is one with lines.
+  std::vector<int64_t> lines;  // Where each begins; empty without a path.
 };
 
 // One reader: takes blocks in order, and keeps the statistics of what it has seen.
@@ -80,17 +84,24 @@ class Reader {
     Cells cells;
     while (std::optional<Block> block = Take()) {
       size_t begin = 0;
-      for (const size_t end : block->ends) {
-        const absl::string_view record(block->bytes.data() + begin, end - begin);
-        begin = end;
+      for (size_t i = 0; i < block->ends.size(); ++i) {
+        const absl::string_view record(block->bytes.data() + begin, block->ends[i] - begin);
+        begin = block->ends[i];
         const absl::Status status = cells_.Read(record, &cells);
         if (status.ok()) {
           analysis_.Add(cells.views);
           continue;
         }
-        if (analysis_.bad_rows++ == 0) analysis_.first_bad = std::string(status.message());
+        if (analysis_.bad_rows++ == 0) NoteFirstBad(*block, i, status);
       }
     }
+  }
+
+  void NoteFirstBad(const Block& block, size_t i, const absl::Status& status) {
+    analysis_.first_bad_at = block.first + static_cast<int64_t>(i);
+    analysis_.first_bad =
+        absl::StrCat(block.path, block.path.empty() ? "" : absl::StrCat(":", block.lines[i], ": "),
+                     status.message());
   }
 
   const CellReader& cells_;
@@ -119,7 +130,7 @@ class Pass {
     for (const std::unique_ptr<Reader>& reader : readers_) all.Merge(reader->Finish());
     if (all.rows == 0) {
       return absl::InvalidArgumentError(absl::StrCat(patterns[0], ": no row can be read",
-                                                     all.bad_rows > 0 ? "; the first " : "",
+                                                     all.bad_rows > 0 ? "; the first: " : "",
                                                      all.first_bad));
     }
     return all;
@@ -133,11 +144,28 @@ class Pass {
       RUBATO_ASSIGN_OR_RETURN(files.emplace_back(), InspectFile(path));
       total_ += files.back().size;
     }
+    if (data_.format == "libffm") RUBATO_RETURN_IF_ERROR(SeeFields(files));
     for (const IndexedFile& file : files) {
       RUBATO_RETURN_IF_ERROR(Scan(file));
+      Flush();  // A block is of one file.
       done_ += file.size;
     }
     return absl::OkStatus();
+  }
+
+  // Which fields there are must be known before any of them is counted: one pass more.
+  absl::Status SeeFields(const std::vector<IndexedFile>& files) {
+    FieldsSeen fields;
+    for (const IndexedFile& file : files) {
+      RUBATO_ASSIGN_OR_RETURN(auto stream, OpenStream(file, 0));
+      RecordScanner scanner(file.path, std::move(stream), RecordMark(), RuleOf(data_), kChunkBytes);
+      while (true) {
+        RUBATO_ASSIGN_OR_RETURN(const bool found, scanner.Next());
+        if (!found) break;
+        fields.See(scanner.record());
+      }
+    }
+    return UseSchema(files[0].path, fields.schema());
   }
 
   // Tables and queries, one after the other; progress is counted in rows.
@@ -187,6 +215,8 @@ class Pass {
       const bool is_header = is_first && HasHeader(data_);
       is_first = false;
       if (is_header) continue;
+      block_.path = file.path;
+      block_.lines.push_back(scanner.mark().line);
       if (!Take(record)) continue;
       RUBATO_RETURN_IF_ERROR(progress_(done_ + scanner.stream().file_position(), total_));
     }
@@ -202,6 +232,7 @@ class Pass {
   }
 
   absl::Status SeeFirst(const IndexedFile& file, absl::string_view record) {
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckText(record), file.path));
     const std::string schema = SchemaOf(data_, record);
     if (cells_ != nullptr && !HasHeader(data_)) return absl::OkStatus();
     return UseSchema(file.path, schema);
@@ -227,7 +258,8 @@ class Pass {
 
   void Flush() {
     if (block_.ends.empty()) return;
-    readers_[next_++ % kReaders]->Give(std::exchange(block_, Block()));
+    const int64_t next = block_.first + static_cast<int64_t>(block_.ends.size());
+    readers_[next_++ % kReaders]->Give(std::exchange(block_, Block{.first = next}));
   }
 
   const DataSpec& data_;

@@ -70,10 +70,42 @@ TEST(AnalyzeDataTest, BadRowsAreCountedAndNamed) {
   ASSERT_TRUE(some.ok()) << some.status();
   EXPECT_EQ(some->rows, 2);
   EXPECT_EQ(some->bad_rows, 1);
-  EXPECT_EQ(some->first_bad, "has 3 columns, not 2");
+  EXPECT_EQ(some->first_bad, folder.File("some.csv") + ":3: has 3 columns, not 2");
   EXPECT_THAT(AnalyzeData(data, {folder.File("none.csv")}, NoProgress).status().message(),
-              HasSubstr("no row can be read; the first has 1 columns, not 2"));
+              HasSubstr("no row can be read; the first: " + folder.File("none.csv") +
+                        ":2: has 1 columns, not 2"));
   EXPECT_FALSE(AnalyzeData(data, {folder.File("nowhere.csv")}, NoProgress).ok());
+}
+
+// Whoever reads it: several threads take the blocks, and lines and records need not keep step.
+TEST(AnalyzeDataTest, TheFirstBadRowIsFound) {
+  const TestFolder folder;
+  const auto write = [&](const char* name, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(folder.File(name), text, Durability::kProcess).ok());
+  };
+  const std::string row = "1,\"two\nlines, " + std::string(1000, 'x') + "\"\n";
+  std::string rows = "y,x\n";
+  for (int i = 0; i < 2000; ++i) rows += i == 900 || i == 1300 || i == 1999 ? "1,2,3\n" : row;
+  write("1.csv", "y,x\n1,2\n");
+  write("2.csv", rows);
+  write("3.csv", "y,x\n1\n");
+  const auto found = AnalyzeData({.format = "csv"}, {folder.File("*.csv")}, NoProgress);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->bad_rows, 4);
+  EXPECT_EQ(found->first_bad, folder.File("2.csv") + ":1802: has 3 columns, not 2");
+  EXPECT_EQ(found->first_bad_at, 901);
+}
+
+TEST(AnalyzeDataTest, FieldsOfLibffmAreThoseOfAllRows) {
+  const TestFolder folder;
+  const std::string path = folder.File("short.ffm");
+  ASSERT_TRUE(
+      WriteFileAtomically(path, "1 0:5:1\n0 0:6:1 1:7:1\n1 1:8:1\n", Durability::kProcess).ok());
+  const auto analysis = AnalyzeData({.format = "libffm"}, {path}, NoProgress);
+  ASSERT_TRUE(analysis.ok()) << analysis.status();
+  EXPECT_EQ(analysis->rows, 3);
+  EXPECT_EQ(analysis->bad_rows, 0);
+  EXPECT_EQ(analysis->columns, (std::vector<std::string>{"label", "0", "1"}));
 }
 
 TEST(AnalyzeDataTest, CanBeStopped) {

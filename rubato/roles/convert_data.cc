@@ -13,6 +13,7 @@
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
+#include "rubato/data/delimited_parser.h"
 #include "rubato/data/quote.h"
 #include "rubato/data/record_blocks.h"
 #include "rubato/data/record_writer.h"
@@ -60,7 +61,7 @@ class Recoder {
     RUBATO_RETURN_IF_ERROR(reader_->Read(record, &cells_));
     out_cells_.clear();
     made_.clear();
-    if (options_.to == "csv" || options_.to == "tsv") {
+    if (IsDelimited({.format = options_.to})) {
       return writer_->Write(cells_.views, out);
     }
     out_cells_.push_back(cells_.views[label_]);
@@ -88,7 +89,7 @@ class Recoder {
 
   std::vector<std::string> ColumnsTo() const {
     const std::vector<std::string>& from = reader_->columns();
-    if (options_.to == "csv" || options_.to == "tsv") return from;
+    if (IsDelimited({.format = options_.to})) return from;
     if (options_.to == "libsvm") return {"label", "entries"};
     std::vector<std::string> columns = {from[label_]};
     for (size_t c = 0; c < from.size(); ++c) {
@@ -171,8 +172,8 @@ absl::StatusOr<int64_t> WriteText(const ConvertOptions& options, RecordSource& s
 }  // namespace
 
 absl::Status ConvertOptions::Validate() const {
-  RUBATO_RETURN_IF_ERROR(
-      CheckOneOf("--to", to, {"criteo", "csv", "tsv", "libfm", "libsvm", "libffm", "recordio"}));
+  RUBATO_RETURN_IF_ERROR(CheckOneOf(
+      "--to", to, {"criteo", "csv", "tsv", "ssv", "psv", "libfm", "libsvm", "libffm", "recordio"}));
   if (to == "recordio" && gzip) {
     return absl::InvalidArgumentError("--out: recordio is read by place and cannot be gzip");
   }

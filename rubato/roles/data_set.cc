@@ -8,6 +8,7 @@
 #include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/base/status.h"
+#include "rubato/data/record_blocks.h"
 #include "rubato/data/record_index.h"
 #include "rubato/features/feature_parser.h"
 #include "rubato/roles/open_data.h"
@@ -76,8 +77,10 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   if (!spec.data.validation.empty()) {
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
                             OpenAnyData(spec.data, directory.validation_index()));
-    // One parser reads both, so their columns must be the same, in the same order.
-    if (validation.schema != train.schema) {
+    // One parser reads both, so their columns must be the same, in the same order. Fields of libffm
+    // are named in every record, and a record without some of them is none the worse.
+    const bool has_fields = UnwrapSchema(spec.data, train.schema).first.format == "libffm";
+    if (validation.schema != train.schema && !has_fields) {
       return absl::InvalidArgumentError(absl::StrCat("data.validation has the columns '",
                                                      validation.schema, "', but data.train has '",
                                                      train.schema, "'"));

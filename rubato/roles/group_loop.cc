@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "rubato/adapters/ring/control_loop.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/params/optimizer.h"
@@ -53,6 +52,19 @@ GroupNetwork NetworkOf(const std::string& name) {
   return name == "wan" ? GroupNetwork::kWan : GroupNetwork::kLoopback;
 }
 
+void SayView(const GroupView& view) {
+  std::fprintf(stderr, "view %d: %d workers, %d with the model\n", static_cast<int>(view.number),
+               view.size(), view.holders);
+}
+
+// Where others find this worker, and who can overhear them.
+void SayWhere(const ElasticGroup& group, bool has_secret) {
+  std::fprintf(stderr, "listening on %s\n", group.address().c_str());
+  if (group.encrypted()) return;
+  std::fprintf(stderr, "what workers send each other can be read on the way: %s\n",
+               has_secret ? "allreduce.encrypt is off" : "no --secret-file");
+}
+
 }  // namespace
 
 GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const RecordParser& parser,
@@ -84,6 +96,8 @@ void GroupLoop::CloseGroup() {
   }
   group_.reset();
   courier_.reset();
+  doubts_ = StepsInDoubt();  // What a generation loses the master counts.
+  partings_ = 0;
 }
 
 absl::Status GroupLoop::Register() {
@@ -105,7 +119,7 @@ absl::Status GroupLoop::Register() {
                                    changed_.NotifyAll();
                                  },
                              .on_lost =
-                                 [this](TaskId task) {
+                                 [this](TaskId task, int64_t) {
                                    if (evaluator_) evaluator_->Lost(task);
                                  },
                              .on_leave =
@@ -156,13 +170,11 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     group.report_period = job.elastic.lease / 4;
     group.first_step = orders.found ? 0 : -1;
   } else {
-    group.on_change = [](const GroupView& view) {
-      std::fprintf(stderr, "view %d: %d workers, %d with the model\n",
-                   static_cast<int>(view.number), view.size(), view.holders);
-    };
+    group.on_change = SayView;
   }
   group.name = options_.group;
   group.secret = options_.secret;
+  group.encrypt = job.allreduce.encrypt;
   group.contract = options_.contract;
   if (control_) absl::StrAppend(&group.contract, "generation: ", orders.generation, "\n");
   group.network = NetworkOf(job.allreduce.network);
@@ -182,7 +194,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   }
   generation_ = orders.generation;
   seen_ = options_.clock->Now();
-  if (!control_) std::fprintf(stderr, "listening on %s\n", group_->address().c_str());
+  if (!control_) SayWhere(*group_, !options_.secret.empty());
   MutexLock lock(mu_);
   report_.generation = generation_;
   report_.address = group_->address();
@@ -246,6 +258,7 @@ absl::StatusOr<int> GroupLoop::Run() {
     const Ending ending = control_ ? Ending::kGoOn : EndingOf(StandingAlone());
     if (ending == Ending::kStopped) break;
     if (ending == Ending::kGoOn) continue;
+    if (ending != Ending::kDone) return EndWithout(ending);
     RUBATO_RETURN_IF_ERROR(FinishAlone());
     trainer_.OnTrainEnd();
     return kRoleDone;
@@ -268,6 +281,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   if (absl::IsCancelled(plan.status())) return Outcome::kLeft;
   RUBATO_RETURN_IF_ERROR(plan.status());
   seen_ = options_.clock->Now();
+  SettleDoubts();
   AtBoundary(*plan);
   const absl::StatusOr<bool> training = TrainingNext();
   if (absl::IsAborted(training.status())) return Outcome::kGoOn;
@@ -290,50 +304,46 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   const absl::Status summed = Sum(*training);
   if (!summed.ok() && !absl::IsAborted(summed)) return summed;
   bool applied = false;
+  // Only who has applied the last step votes so, and all who sum with it have that step, or copy.
+  if (summed.ok() && !control_ && replica_->Votes()[Replica::kRest] > 0) told_ = true;
   if (summed.ok()) {
+    seen_ = options_.clock->Now();  // A step may take longer than anybody is waited for.
     RUBATO_ASSIGN_OR_RETURN(applied, Commit());
   }
-  if (applied && *training && !group_->learning() && replica_->overflowed()) {
-    SayFailed(absl::OutOfRangeError(
-        "the sum of all gradients has an infinity in it, where none of them has; with "
-        "`allreduce: {wire: fp16}` it must stay below 65504: try bf16, or a smaller batch_size"));
-    return Outcome::kGoOn;
+  if (applied && *training && !group_->learning()) {
+    if (replica_->overflowed()) {
+      SayFailed(absl::OutOfRangeError(
+          "the sum of all gradients has an infinity in it, where none of them has; with "
+          "`allreduce: {wire: fp16}` it must stay below 65504: try bf16, or a smaller batch_size"));
+    }
+    if (replica_->failed()) {
+      CountRedone({computed_, computed_positions_});
+      return FailedAgain();
+    }
+    failures_ = {};
   }
   if (applied && *training && quota_.size() > 0) WatchPace();
-  if (applied) return Outcome::kGoOn;
-  MutexLock lock(mu_);  // The view has changed: the step begins again.
-  time_.Redone(computed_);
-  report_.records_redone += computed_positions_;
+  Account(plan->step, applied);
   return Outcome::kGoOn;
 }
 
+// What comes last carries the group's own votes, so that nobody waits for them.
 absl::Status GroupLoop::Sum(bool training) {
-  if (!training) return SumVotes(/*last=*/true);
+  if (!training) return SumVotes();
   if (canonical_.has_value()) {
-    RUBATO_RETURN_IF_ERROR(SumVotes(/*last=*/false));
-    return group_->AllreduceCanonical(*canonical_, replica_->Gradient());
+    RUBATO_RETURN_IF_ERROR(group_->AllreduceCanonical(*canonical_, replica_->Gradient()));
+    return SumVotes();
   }
   if (stream_.used()) {
     stream_.StartRest();
-    return SumVotes(/*last=*/true);
+    return SumVotes();
   }
   if (options_.job.allreduce.wire == "fp32") return group_->AllreduceLast(replica_->Sum());
-  RUBATO_RETURN_IF_ERROR(SumVotes(/*last=*/false));
-  return group_->AllreduceLast(replica_->Gradient());
+  RUBATO_RETURN_IF_ERROR(group_->Allreduce(replica_->Gradient()));
+  return SumVotes();
 }
 
-absl::Status GroupLoop::SumVotes(bool last) {
-  if (options_.job.allreduce.wire == "fp32") {
-    return last ? group_->AllreduceLast(replica_->Votes()) : group_->Allreduce(replica_->Votes());
-  }
-  // Counts must not be rounded; canonical sums never are.
-  CanonicalSum votes(microbatches_, quota_.begin);
-  const std::vector<float> none(Replica::kFields);
-  for (int i = 0; i < quota_.size(); ++i) {
-    votes.Add(i == 0 ? absl::MakeConstSpan(replica_->Votes()) : absl::MakeConstSpan(none));
-  }
-  return group_->AllreduceCanonical(votes, replica_->Votes());
-}
+absl::Status GroupLoop::SumVotes() { return group_->AllreduceLastExactly(replica_->Votes()); }
 
 // A newcomer cannot know what kind of step the others take; while there is one, they say so.
 absl::StatusOr<bool> GroupLoop::TrainingNext() {
@@ -355,6 +365,7 @@ absl::StatusOr<bool> GroupLoop::Commit() {
     if (leaving_ || options_.stop()) return false;
     // Without a master the others go when they have all; what is left to agree on are votes.
     if (!control_ && replica_->phase() == Replica::Phase::kEnded) return false;
+    if (!control_ && EndingOf(StandingAlone()) != Ending::kGoOn) return false;
   }
 }
 
@@ -387,6 +398,7 @@ void GroupLoop::SayFailed(const absl::Status& status) {
   std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
                std::string(status.message()).c_str());
   if (control_) control_->Fail({.error = std::string(status.message())});
+  if (failures_.first.empty()) failures_.first = std::string(status.message());
   absl::SleepFor(kRetry);
 }
 
@@ -411,6 +423,7 @@ absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
                        .watch = stream_.used() ? stream_.Watch(out_, rows) : nullptr},
                       &out_));
     if (!AllFinite(out_.dense_gradient)) {
+      computed_ += options_.clock->Now() - begin;
       return absl::OutOfRangeError("the gradient has a NaN or an infinity in it");
     }
   }
@@ -438,7 +451,9 @@ void GroupLoop::CastVotes() {
   if (group_->learning()) return;
   replica_->Vote(Replica::kWorkers);
   MutexLock lock(mu_);
-  if (orders_.rest) replica_->Vote(Replica::kRest);
+  // Without a master nobody else tells those who have yet to copy the model.
+  const bool ended = !control_ && replica_->phase() == Replica::Phase::kEnded;
+  if (orders_.rest || ended) replica_->Vote(Replica::kRest);
   if (orders_.evaluated >= replica_->steps()) replica_->VoteResume(orders_.lowered);
 }
 
@@ -466,53 +481,6 @@ void GroupLoop::AtBoundary(const StepPlan& plan) {
   TellChange();
 }
 
-void GroupLoop::TellChange() {
-  const ChangeTimes change = group_->last_change();
-  MutexLock lock(mu_);
-  if (change.view == report_.change.view || change.resumed < change.entered) return;
-  // From the group's clock to everyone's.
-  const absl::Duration ago = ControlLoop::Now() - change.noticed;
-  report_.change = {.view = change.view,
-                    .noticed_us = absl::ToUnixMicros(options_.clock->Now() - ago),
-                    .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
-                    .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
-                    .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
-}
-
-void GroupLoop::WatchPace() {
-  if (!pace_.Observe(group_->pace())) return;
-  {
-    MutexLock lock(mu_);
-    report_.lagging = pace_.lagging() ? pace_.pace() : 0;
-  }
-  if (control_) return control_->BeatNow();
-  std::fprintf(stderr, "step %d: %s, computing at %.2f of the group's median speed\n",
-               static_cast<int>(replica_->steps()),
-               pace_.lagging() ? "slow beside the others" : "level with the others again",
-               pace_.pace());
-}
-
-void GroupLoop::TellProgress() {
-  const Mark& mark = marks_.front();
-  if (mark.group_step > group_->committed()) return;
-  // At rest, when the steps committed are all there are.
-  const bool rests =
-      replica_->phase() != Replica::Phase::kTraining && mark.steps == replica_->steps();
-  bool news = false;
-  {
-    MutexLock lock(mu_);
-    news = !report_.holds || (rests && report_.checksum == 0);
-    report_.holds = true;
-    report_.steps = mark.steps;
-    report_.records = mark.records;
-    report_.records_wrong = mark.records_wrong;
-    report_.bad_rows = mark.bad_rows;
-    if (!rests) report_.checksum = 0;
-    if (rests && report_.checksum == 0) report_.checksum = replica_->Checksum();
-  }
-  if (news && control_) control_->BeatNow();
-}
-
 void GroupLoop::Rest() {
   if (control_ && evaluator_ && !group_->learning()) {
     Enter(Activity::kUseful);
@@ -529,20 +497,6 @@ void GroupLoop::Rest() {
 
 void GroupLoop::StopEvaluating() {
   if (control_ && evaluator_) evaluator_->Stop(*control_);
-}
-
-// ---- what the master hears ---------------------------------------------------------------------
-
-void GroupLoop::Enter(Activity activity) {
-  MutexLock lock(mu_);
-  time_.Enter(activity, options_.clock->Now());
-}
-
-WorkerHeartbeat GroupLoop::Describe() {
-  MutexLock lock(mu_);
-  WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now()), .group = report_};
-  losses_.TakeInto(&beat);
-  return beat;
 }
 
 }  // namespace rubato

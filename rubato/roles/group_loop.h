@@ -37,6 +37,7 @@
 #include "rubato/roles/view_courier.h"
 #include "rubato/roles/worker_control.h"
 #include "rubato/worker/replica.h"
+#include "rubato/worker/steps_in_doubt.h"
 #include "rubato/worker/task_reader.h"
 #include "rubato/worker/time_ledger.h"
 
@@ -92,11 +93,15 @@ class GroupLoop {
   void TellProgress();
   absl::StatusOr<bool> TrainingNext();
   void Compute(const StepPlan& plan);
+  // What was computed for the step: whether it counted, or must be computed again.
+  void Account(int64_t step, bool applied);
+  void SettleDoubts();
+  void CountRedone(const StepsInDoubt::Work& work);
   // To whoever reads the log, and to the master, who counts; the step begins again.
   void SayFailed(const absl::Status& status);
   // Sums what this worker has computed and voted with what the others have.
   absl::Status Sum(bool training);
-  absl::Status SumVotes(bool last);  // `last`: nothing else of the step is summed after them.
+  absl::Status SumVotes();  // Last, and never rounded.
   void SayWhyItWaits(const absl::Status& status);
   void TellChange();
   // After a step of training: whether this worker is slow beside the others.
@@ -110,6 +115,10 @@ class GroupLoop {
   LoneStanding StandingAlone() const;
   absl::Status FinishAlone();
   absl::StatusOr<int> StopAlone(bool left);
+  // The step counts for nobody and begins again; without a master, so often and no more.
+  absl::StatusOr<Outcome> FailedAgain();
+  // Others have ended training, or are gone, before this one had the model.
+  absl::StatusOr<int> EndWithout(Ending ending);
   void Enter(Activity activity);
   WorkerHeartbeat Describe();
 
@@ -135,10 +144,17 @@ class GroupLoop {
   std::optional<CanonicalSum> canonical_;  // Deterministic: its gradients.
   absl::Duration computed_;                // For the step in hand,
   int64_t computed_positions_ = 0;         // to be told apart if it must begin again.
+  StepsInDoubt doubts_;
+  int partings_ = 0;  // Those of the group that doubts_ knows of.
   StragglerWatch pace_;
-  absl::Time seen_;    // The group, when it last took a step.
-  absl::Time said_;    // Why it waits.
-  absl::Time beaten_;  // At rest: when the master was last asked.
+  struct {
+    int64_t count = 0;
+    std::string first;  // Why, if it was this worker's part.
+  } failures_;          // Of the step in hand.
+  bool told_ = false;   // By the sum of a step: the others have trained to the end.
+  absl::Time seen_;     // The group, when it last took a step.
+  absl::Time said_;     // Why it waits.
+  absl::Time beaten_;   // At rest: when the master was last asked.
 
   Mutex obey_mu_;
   ElasticGroup* obeying_ ABSL_GUARDED_BY(obey_mu_) = nullptr;  // Takes the master's orders.

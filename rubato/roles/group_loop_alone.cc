@@ -10,7 +10,8 @@
 namespace rubato {
 namespace {
 
-constexpr absl::Duration kSayAgain = absl::Seconds(5);
+// First so soon, then less and less often.
+constexpr absl::Duration kSaySoon = absl::Seconds(5), kSayLate = absl::Minutes(5);
 
 }  // namespace
 
@@ -18,9 +19,11 @@ LoneStanding GroupLoop::StandingAlone() const {
   return {.trained = replica_->phase() == Replica::Phase::kEnded,
           .known = !marks_.empty() && marks_.front().steps == replica_->steps(),
           .learning = group_->learning(),
+          .told = told_ || group_->told_finished(),
           .step = group_->step(),
           .committed = group_->committed(),
-          .alone = options_.clock->Now() - seen_};
+          .alone = options_.clock->Now() - seen_,
+          .unheard = group_->unheard()};
 }
 
 absl::Status GroupLoop::FinishAlone() {
@@ -28,6 +31,7 @@ absl::Status GroupLoop::FinishAlone() {
     return absl::InternalError(
         absl::StrCat(replica_->records_wrong(), " records were trained twice or not at all"));
   }
+  group_->SayFinished();
   const absl::Status saved = own_->Save(*replica_);
   std::string line = absl::StrCat("trained ", replica_->steps(), " steps, ", replica_->records(),
                                   " records; weights ", absl::Hex(replica_->Checksum()));
@@ -63,10 +67,49 @@ absl::StatusOr<int> GroupLoop::StopAlone(bool left) {
   return kRoleStopped;
 }
 
+absl::StatusOr<GroupLoop::Outcome> GroupLoop::FailedAgain() {
+  if (control_) return Outcome::kGoOn;  // The master counts.
+  if (++failures_.count < options_.job.elastic.task_failures_max) return Outcome::kGoOn;
+  std::string error =
+      absl::StrCat("step ", replica_->steps() + 1, " failed ", failures_.count, " times; ",
+                   failures_.first.empty() ? "another worker's log says why" : "the first error: ",
+                   failures_.first);
+  saver_.Drop();
+  if (replica_->steps() > 0 && own_->Save(*replica_).ok()) {
+    absl::StrAppend(&error, "; the steps before it are kept, go on with: rubato worker --resume ",
+                    options_.directory);
+  }
+  return absl::InternalError(error);
+}
+
+absl::StatusOr<int> GroupLoop::EndWithout(Ending ending) {
+  trainer_.OnTrainEnd();
+  if (ending == Ending::kLost) {
+    std::string error =
+        "all workers that this one could copy the model from are gone, and none of them said that "
+        "training had ended; ";
+    saver_.Drop();
+    // What it held before it was left behind may be all there is.
+    const bool kept =
+        MayKeep(StandingAlone()) && replica_->steps() > 0 && own_->Save(*replica_).ok();
+    absl::StrAppend(&error,
+                    kept
+                        ? absl::StrCat("what it has itself, ", replica_->steps(), " steps, is kept")
+                        : "where one of them left a checkpoint",
+                    ", go on with: rubato worker --resume ", kept ? options_.directory : "DIR");
+    return absl::UnavailableError(error);
+  }
+  std::fprintf(stderr,
+               "training has ended: the others finished it before this worker had the model, and "
+               "have the result; nothing is kept here\n");
+  return kRoleDone;
+}
+
 // Without a master nobody else would.
 void GroupLoop::SayWhyItWaits(const absl::Status& status) {
   const absl::Time now = options_.clock->Now();
-  if (now - std::max(seen_, said_) < kSayAgain) return;
+  const absl::Duration pause = std::clamp(said_ - seen_, kSaySoon, kSayLate);
+  if (now - std::max(seen_, said_) < pause) return;
   said_ = now;
   const GroupView view = group_->view();
   if (view.number == 0) {

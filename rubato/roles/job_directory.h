@@ -5,6 +5,7 @@
 //   index/          byte offsets of the data         checkpoints/V/  one folder a version
 //                                                    checkpoints/BEST  the best one's version
 //   servers/S/      a server's push log, and copies  metrics/        TensorBoard event files
+//   addresses/      where servers with replicas listen
 //   logs/           ROLE-ID.log                      summary.json    written at the end
 //   features.yaml   the features, if the job has some
 //   group.secret    what the workers of a group know each other by

@@ -12,9 +12,10 @@ namespace rubato {
 
 absl::StatusOr<int64_t> IndexAnyData(
     const DataSpec& data, const std::vector<std::string>& patterns, const std::string& index_path,
-    absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress) {
+    absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress,
+    const FileSourceOptions& options) {
   if (data.format != "sql" && !IsPlugin(data.format)) {
-    return BuildIndex(data, patterns, index_path, progress);
+    return BuildIndex(data, patterns, index_path, progress, options);
   }
   if (data.format == "sql" && patterns.size() != 1) {
     return absl::InvalidArgumentError("sql needs one table or query at a time");
@@ -22,19 +23,25 @@ absl::StatusOr<int64_t> IndexAnyData(
   RUBATO_ASSIGN_OR_RETURN(const RecordIndex index, data.format == "sql"
                                                        ? IndexTable(patterns[0])
                                                        : IndexCustomData(data.format, patterns));
-  RUBATO_RETURN_IF_ERROR(MakeParser(data, index.schema).status());
+  RUBATO_RETURN_IF_ERROR(options.check != nullptr ? options.check(index.schema)
+                                                  : MakeParser(data, index.schema).status());
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(index_path, index.Encode()));
   return index.records();
 }
 
-absl::StatusOr<OpenedData> OpenAnyData(const DataSpec& data, const std::string& index_path) {
-  if (data.format != "sql" && !IsPlugin(data.format)) return OpenData(data, index_path);
+absl::StatusOr<OpenedData> OpenAnyData(const DataSpec& data, const std::string& index_path,
+                                       const FileSourceOptions& options) {
+  if (data.format != "sql" && !IsPlugin(data.format)) {
+    return OpenData(data, index_path, options);
+  }
   RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(index_path));
   const absl::StatusOr<RecordIndex> index = RecordIndex::Decode(bytes);
   if (!index.ok()) return Annotate(index.status(), index_path);
   OpenedData opened;
   opened.schema = index->schema;
-  RUBATO_ASSIGN_OR_RETURN(opened.parser, MakeParser(data, index->schema));
+  if (options.check == nullptr) {
+    RUBATO_ASSIGN_OR_RETURN(opened.parser, MakeParser(data, index->schema));
+  }
   if (data.format == "sql") {
     RUBATO_ASSIGN_OR_RETURN(opened.source, OpenTable(*index));
   } else {

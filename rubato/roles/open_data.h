@@ -17,8 +17,10 @@ namespace rubato {
 // that of a plug-in with whatever it understands.
 absl::StatusOr<int64_t> IndexAnyData(
     const DataSpec& data, const std::vector<std::string>& patterns, const std::string& index_path,
-    absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress);
-absl::StatusOr<OpenedData> OpenAnyData(const DataSpec& data, const std::string& index_path);
+    absl::FunctionRef<absl::Status(int64_t done, int64_t total)> progress,
+    const FileSourceOptions& options = {});
+absl::StatusOr<OpenedData> OpenAnyData(const DataSpec& data, const std::string& index_path,
+                                       const FileSourceOptions& options = {});
 
 }  // namespace rubato
 

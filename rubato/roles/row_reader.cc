@@ -4,12 +4,16 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
-#include "rubato/data/cell_reader.h"
+#include "rubato/data/delimited_parser.h"
+#include "rubato/data/formats.h"
 #include "rubato/data/quote.h"
 #include "rubato/data/record_blocks.h"
+#include "rubato/features/spellings.h"
 #include "rubato/job/suggest.h"
 
 namespace rubato {
@@ -19,13 +23,37 @@ using Json = nlohmann::json;
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
 
-// A value as a cell would have it. A database's yes and no are read as 1 and 0 (adapters/sql).
-absl::StatusOr<std::string> CellOf(const Json& value, bool of_database) {
+// A value as a cell would have it.
+absl::StatusOr<std::string> CellOf(const Json& value, const RowBooleans& booleans) {
   if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean() && of_database) return std::string(value.get<bool>() ? "1" : "0");
-  if (value.is_number() || value.is_boolean()) return JsonText(value);
-  return Wrong("is neither text nor a number");
+  if (value.is_number()) return JsonText(value);
+  if (!value.is_boolean()) return Wrong("is neither text nor a number");
+  const bool is_true = value.get<bool>();
+  if (booleans.refusal.empty()) return is_true ? booleans.yes : booleans.no;
+  return Wrong(absl::StrCat(is_true ? "true" : "false", booleans.refusal));
+}
+
+constexpr absl::string_view kNoSpelling =
+    " is spelt in no way that the model's vocabulary knows; send the text that the data has";
+
+// What the features make of `column`.
+RowBooleans BooleansOf(const FeaturesSpec& features, const std::string& column, bool of_database) {
+  RowBooleans booleans;
+  for (const FeatureSpec& f : features.features) {
+    if (std::find(f.columns.begin(), f.columns.end(), column) == f.columns.end()) continue;
+    if (ReadsNumber(f.transform)) {
+      if (!of_database) booleans.refusal = " stands where a number is wanted; send 1 or 0";
+      break;
+    }
+    const std::optional<std::string> yes = SpellBoolean(f.vocabulary, true),
+                                     no = SpellBoolean(f.vocabulary, false);
+    if (yes.has_value() && no.has_value()) return {*yes, *no, ""};
+    if (!of_database) booleans.refusal = std::string(kNoSpelling);
+  }
+  // A database's yes and no are read as 1 and 0 (adapters/sql).
+  if (of_database) return {"1", "0", ""};
+  return booleans;
 }
 
 // What a row is turned into.
@@ -33,7 +61,7 @@ struct Target {
   const std::vector<std::string>& columns;
   size_t label;
   const RecordWriter& writer;
-  bool of_database;
+  const std::vector<RowBooleans>& booleans;
 };
 
 absl::StatusOr<std::string> RecordOf(const Json& row, const Target& target) {
@@ -42,13 +70,13 @@ absl::StatusOr<std::string> RecordOf(const Json& row, const Target& target) {
   std::vector<std::string> cells(columns.size());
   cells[target.label] = std::string("0");
   for (const auto& [name, value] : row.items()) {
-    const auto column = std::find(columns.begin(), columns.end(), name);
+    const auto column = std::find(columns.begin(), columns.end(), absl::StripAsciiWhitespace(name));
     if (column == columns.end()) {
       return Wrong(absl::StrCat("no column ", Quote(name), DidYouMean(name, columns)));
     }
-    absl::StatusOr<std::string> cell = CellOf(value, target.of_database);
-    if (!cell.ok()) return Annotate(cell.status(), absl::StrCat("column ", Quote(name)));
     const auto at = static_cast<size_t>(column - columns.begin());
+    absl::StatusOr<std::string> cell = CellOf(value, target.booleans[at]);
+    if (!cell.ok()) return Annotate(cell.status(), absl::StrCat("column ", Quote(name)));
     if (at != target.label || !cell->empty()) cells[at] = *std::move(cell);
   }
   std::string record;
@@ -65,20 +93,50 @@ absl::StatusOr<RowReader> RowReader::Make(const Servable& servable) {
                           servable.MakeParser(servable.schema, /*has_labels=*/false));
   reader.model_parser_ = servable.trainer->parser();
   if (reader.owned_ == nullptr) return reader;
+  RUBATO_RETURN_IF_ERROR(reader.NameColumns(servable));
+  return reader;
+}
+
+absl::Status RowReader::NameColumns(const Servable& servable) {
   const absl::StatusOr<CellReader> cells = CellReader::Make(servable.job.data, servable.schema);
-  if (!cells.ok()) return reader;  // Images: records only.
-  reader.columns_ = cells->columns();
-  reader.of_database_ = servable.job.data.format == "sql";
-  RUBATO_ASSIGN_OR_RETURN(
-      reader.writer_,
-      RecordWriter::Make(UnwrapSchema(servable.job.data, servable.schema).first, reader.columns_));
+  if (!cells.ok()) return absl::OkStatus();  // Images: records only.
+  columns_ = cells->columns();
+  const DataSpec data = UnwrapSchema(servable.job.data, servable.schema).first;
+  RUBATO_ASSIGN_OR_RETURN(writer_, RecordWriter::Make(data, columns_));
   std::string label = servable.features.has_value() ? servable.features->label : "";
   if (label.empty()) label = servable.job.data.label;
-  const auto found = std::find(reader.columns_.begin(), reader.columns_.end(), label);
-  if (found != reader.columns_.end()) {
-    reader.label_ = static_cast<size_t>(found - reader.columns_.begin());
+  const auto found = std::find(columns_.begin(), columns_.end(), label);
+  if (found != columns_.end()) label_ = static_cast<size_t>(found - columns_.begin());
+  const bool of_database = servable.job.data.format == "sql";
+  for (const std::string& column : columns_) {
+    if (servable.features.has_value()) {
+      booleans_.push_back(BooleansOf(*servable.features, column, of_database));
+    } else if (of_database) {
+      booleans_.push_back({"1", "0", ""});
+    } else {
+      booleans_.push_back({.refusal = std::string(kNoSpelling)});
+    }
   }
-  return reader;
+  booleans_[label_] = {};
+  const bool by_place = data.format == "criteo" || (IsDelimited(data) && AreByPlace(columns_) &&
+                                                    !HasHeader(servable.job.data));
+  if (!by_place || columns_.size() < 2) return absl::OkStatus();
+  std::vector<std::string> others = columns_;
+  others.erase(others.begin() + static_cast<std::ptrdiff_t>(label_));
+  const std::string schema = data.format == "criteo"
+                                 ? std::string(kUnlabelledCriteo)
+                                 : absl::StrJoin(others, std::string(1, DelimiterOf(data)));
+  RUBATO_ASSIGN_OR_RETURN(unlabelled_, CellReader::Make(data, schema));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::string> RowReader::Labelled(std::string record) const {
+  Cells cells;
+  if (!unlabelled_.has_value() || !unlabelled_->Read(record, &cells).ok()) return record;
+  cells.views.insert(cells.views.begin() + static_cast<std::ptrdiff_t>(label_), "0");
+  std::string labelled;
+  RUBATO_RETURN_IF_ERROR(writer_->Write(cells.views, &labelled));
+  return labelled;
 }
 
 absl::StatusOr<Batch> RowReader::Read(absl::string_view json) const {
@@ -86,6 +144,9 @@ absl::StatusOr<Batch> RowReader::Read(absl::string_view json) const {
   if (document.is_discarded()) return Wrong("the body is not JSON");
   if (!document.is_object()) return Wrong("the body must be {\"rows\": [...]}");
   const bool by_column = document.contains("rows");
+  if (by_column && document.contains("records")) {
+    return Wrong("the body has both \"rows\" and \"records\"; send one of them");
+  }
   const char* key = by_column ? "rows" : "records";
   if (!document.contains(key) || !document[key].is_array()) {
     return Wrong("the body has neither \"rows\" nor \"records\", a list of them");
@@ -102,9 +163,9 @@ absl::StatusOr<Batch> RowReader::Read(absl::string_view json) const {
     const std::string place = absl::StrCat(key, "[", i, "]");
     absl::StatusOr<std::string> record = Wrong("is no text");
     if (by_column) {
-      record = RecordOf(rows[i], {columns_, label_, *writer_, of_database_});
+      record = RecordOf(rows[i], {columns_, label_, *writer_, booleans_});
     } else if (rows[i].is_string()) {
-      record = rows[i].get<std::string>();
+      record = Labelled(rows[i].get<std::string>());
     }
     if (!record.ok()) return Annotate(record.status(), place);
     RUBATO_RETURN_IF_ERROR(Annotate(block->Add(*record), place));

@@ -3,6 +3,10 @@
 //
 //     {"rows": [{"age": 39, "town": "Oslo"}, ...]}     by column; what is left out is missing
 //     {"records": ["39,Oslo,...", ...]}                as the job's files have them
+//
+// true and false are what the features' vocabularies have for them (SpellBoolean()), 1 and 0 where
+// the job's data is a table of a database, and otherwise refused: nobody knows how files spell
+// them.
 #ifndef RUBATO_ROLES_ROW_READER_H_
 #define RUBATO_ROLES_ROW_READER_H_
 
@@ -14,11 +18,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "rubato/data/batch.h"
+#include "rubato/data/cell_reader.h"
 #include "rubato/data/record_writer.h"
 #include "rubato/data/source.h"
 #include "rubato/roles/servable.h"
 
 namespace rubato {
+
+// What a column has for true and false.
+struct RowBooleans {
+  std::string yes = "true", no = "false";
+  std::string refusal;  // Not empty: why it has neither.
+};
 
 // Immutable; one serves all threads. `servable` outlives it.
 class RowReader {
@@ -30,18 +41,23 @@ class RowReader {
   absl::StatusOr<Batch> Read(absl::string_view json) const;
 
   const std::vector<std::string>& columns() const { return columns_; }
-  static constexpr size_t kRowsMax = 10000;  // Of one request.
+  const BatchShape& shape() const { return parser().shape(); }  // Of the batches.
+  static constexpr size_t kRowsMax = 10000;                     // Of one request.
 
  private:
+  absl::Status NameColumns(const Servable& servable);
+  // With its label, whether it came with one or not.
+  absl::StatusOr<std::string> Labelled(std::string record) const;
   const RecordParser& parser() const { return owned_ != nullptr ? *owned_ : *model_parser_; }
 
   std::unique_ptr<const RecordParser> owned_;
   const RecordParser* model_parser_ = nullptr;
   std::vector<std::string> columns_;  // Empty if rows are taken as records only.
   std::optional<RecordWriter> writer_;
-  size_t label_ = 0;  // Column; a row without it gets a 0 there.
-  bool of_database_ =
-      false;  // The job's data is a table of one, which has 1 and 0 for true and false.
+  // Reads records that lack the label, of data whose columns go by place; none: they have names.
+  std::optional<CellReader> unlabelled_;
+  size_t label_ = 0;                   // Column; a row without it gets a 0 there.
+  std::vector<RowBooleans> booleans_;  // By column.
 };
 
 }  // namespace rubato

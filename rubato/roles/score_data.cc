@@ -36,7 +36,8 @@ class PredictionReader {
                                                const std::string& id_column) {
     PredictionReader reader(data);
     if (id_column.empty()) return reader;
-    RUBATO_ASSIGN_OR_RETURN(reader.cells_, CellReader::Make(data.spec(), data.schema()));
+    RUBATO_ASSIGN_OR_RETURN(reader.cells_,
+                            CellReader::Make(data.named().data, data.named().schema));
     const std::vector<std::string>& columns = reader.cells_->columns();
     const auto found = std::find(columns.begin(), columns.end(), id_column);
     if (found == columns.end()) {
@@ -62,6 +63,7 @@ class PredictionReader {
   }
 
   int64_t bad_rows() const { return bad_rows_; }
+  const std::string& first_bad() const { return first_bad_; }
 
  private:
   explicit PredictionReader(const ScoredData& data) : spec_(data.spec()), data_(data) {}
@@ -73,8 +75,10 @@ class PredictionReader {
   }
 
   absl::Status CountBad(int64_t record, const absl::Status& why) {
+    const absl::Status located = Annotate(why, data_.source().Locate(record));
+    if (first_bad_.empty()) first_bad_ = std::string(located.message());
     if (spec_.bad_rows == "skip" && ++bad_rows_ <= spec_.bad_rows_max) return absl::OkStatus();
-    return Annotate(why, data_.source().Locate(record));
+    return located;
   }
 
   const DataSpec& spec_;
@@ -83,6 +87,7 @@ class PredictionReader {
   size_t id_ = 0;
   Cells scratch_;
   int64_t bad_rows_ = 0;
+  std::string first_bad_;
 };
 
 }  // namespace
@@ -95,14 +100,17 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable, const DataSpec& 
   if (spec.format == "idx") files = FindIdxFiles(patterns, "t10k");
   RUBATO_RETURN_IF_ERROR(files.status());
   // Columns are the features' matter, if there are some; without, the parser's.
-  RUBATO_RETURN_IF_ERROR(IndexAnyData(spec, *files, index_path, indexing).status());
-  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(spec, index_path));
+  const FileSourceOptions options = {.check = [&](const std::string& schema) {
+    return servable.MakeParser(spec, schema, has_labels).status();
+  }};
+  RUBATO_RETURN_IF_ERROR(IndexAnyData(spec, *files, index_path, indexing, options).status());
+  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(spec, index_path, options));
   ScoredData data;
   data.servable_ = &servable;
   data.spec_ = spec;
   data.source_ = std::move(opened.source);
-  data.schema_ = std::move(opened.schema);
-  RUBATO_ASSIGN_OR_RETURN(data.owned_, servable.MakeParser(spec, data.schema_, has_labels));
+  RUBATO_ASSIGN_OR_RETURN(data.named_, servable.Named(spec, opened.schema, has_labels));
+  RUBATO_ASSIGN_OR_RETURN(data.owned_, servable.MakeParser(spec, opened.schema, has_labels));
   RUBATO_ASSIGN_OR_RETURN(const std::string index, ReadWholeFile(index_path));
   data.checksum_ = Checksum(index);
   data.index_path_ = index_path;
@@ -110,7 +118,8 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable, const DataSpec& 
 }
 
 absl::StatusOr<std::unique_ptr<RecordSource>> ScoredData::OpenSource() const {
-  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(spec_, index_path_));
+  const FileSourceOptions checked = {.check = [](const std::string&) { return absl::OkStatus(); }};
+  RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(spec_, index_path_, checked));
   return std::move(opened.source);
 }
 
@@ -128,6 +137,13 @@ absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& 
       const auto sink,
       OpenPredictions(options.out, absl::StrFormat("%016x", work), static_cast<size_t>(width)));
   PredictedData result = {.records = data.records(), .resumed_from = sink->records()};
+  // Bad rows that an earlier try has met count as well, and the first may be one of them.
+  if (data.spec().bad_rows == "skip") {
+    for (int64_t begin = 0; begin < result.resumed_from; begin += kBatchRecords) {
+      const int64_t end = std::min(begin + kBatchRecords, result.resumed_from);
+      RUBATO_RETURN_IF_ERROR(reader.Read(begin, end).status());
+    }
+  }
   absl::Time kept = absl::Now();
   while (sink->records() < data.records()) {
     const int64_t begin = sink->records(), end = std::min(begin + kBatchRecords, data.records());
@@ -148,6 +164,7 @@ absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& 
     }
   }
   result.bad_rows = reader.bad_rows();
+  result.first_bad = reader.first_bad();
   RUBATO_RETURN_IF_ERROR(sink->Finish());
   return result;
 }

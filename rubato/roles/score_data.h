@@ -33,8 +33,9 @@ class ScoredData {
   int64_t records() const { return source_->records(); }
   RecordSource& source() const { return *source_; }
   const RecordParser& parser() const;
-  const std::string& schema() const { return schema_; }
   const DataSpec& spec() const { return spec_; }
+  // Its records by the columns that the model knows.
+  const NamedData& named() const { return named_; }
   // One more source of the same records, for one more thread.
   absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource() const;
   // Of files and index: the same data reads as the same number.
@@ -45,7 +46,8 @@ class ScoredData {
   DataSpec spec_;
   std::unique_ptr<RecordSource> source_;
   std::unique_ptr<const RecordParser> owned_;
-  std::string schema_, index_path_;
+  NamedData named_;
+  std::string index_path_;
   uint64_t checksum_ = 0;
 };
 
@@ -69,7 +71,8 @@ struct PredictOptions {
 struct PredictedData {
   int64_t records = 0;
   int64_t resumed_from = 0;  // Records that an earlier try had written.
-  int64_t bad_rows = 0;      // Of this try, with the score nan.
+  int64_t bad_rows = 0;      // Of all of them, with the score nan.
+  std::string first_bad;     // Where the first of these is, and what is wrong with it.
 };
 // Writes exactly one line or row a record, in their order; the same command goes on where a killed
 // one was. With another model or other data it begins anew. A file is there as a whole or not at

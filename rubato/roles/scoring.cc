@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 
@@ -31,11 +32,19 @@ Json ScoresJson(absl::Span<const float> scores, size_t width) {
   return list;
 }
 
+// As Prometheus wants the value of a label.
+std::string Escaped(absl::string_view text) {
+  return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}});
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Scoring>> Scoring::Make(Servable servable, const Clock& clock) {
   RUBATO_ASSIGN_OR_RETURN(RowReader reader, RowReader::Make(servable));
-  return std::unique_ptr<Scoring>(new Scoring(std::move(servable), std::move(reader), clock));
+  Strangers strangers;
+  if (servable.features.has_value()) strangers = Strangers(*servable.features, reader.shape());
+  return std::unique_ptr<Scoring>(
+      new Scoring(std::move(servable), std::move(reader), std::move(strangers), clock));
 }
 
 std::string Scoring::description() const {
@@ -79,6 +88,10 @@ HttpReply Scoring::Score(absl::string_view body) {
   HttpReply reply = {.body = Text({{"checkpoint", servable_.checkpoint},
                                    {"scores", ScoresJson(scores, static_cast<size_t>(width))}})};
   Count(true, batch->rows, clock_.Now() - start);
+  std::vector<int64_t> seen(strangers_.columns().size());
+  strangers_.Count(*batch, &seen);
+  MutexLock lock(mu_);
+  for (size_t i = 0; i < seen.size(); ++i) strangers_seen_[i] += seen[i];
   return reply;
 }
 
@@ -109,7 +122,12 @@ HttpReply Scoring::Metrics() {
       "# TYPE rubato_score_requests_total counter\nrubato_score_requests_total ", requests_,
       "\n# TYPE rubato_score_refused_total counter\nrubato_score_refused_total ", refused_,
       "\n# TYPE rubato_score_rows_total counter\nrubato_score_rows_total ", rows_,
-      "\n# TYPE rubato_score_seconds histogram\n");
+      "\n# TYPE rubato_score_strangers_total counter\n");
+  for (size_t i = 0; i < strangers_seen_.size(); ++i) {
+    absl::StrAppend(&text, "rubato_score_strangers_total{column=\"",
+                    Escaped(strangers_.columns()[i]), "\"} ", strangers_seen_[i], "\n");
+  }
+  absl::StrAppend(&text, "# TYPE rubato_score_seconds histogram\n");
   for (size_t i = 0; i < kBucketMs.size(); ++i) {
     absl::StrAppend(&text, "rubato_score_seconds_bucket{le=\"", kBucketMs[i] / 1000, "\"} ",
                     buckets_[i], "\n");

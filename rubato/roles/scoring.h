@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -14,6 +15,7 @@
 #include "rubato/adapters/http/http_server.h"
 #include "rubato/base/clock.h"
 #include "rubato/base/mutex.h"
+#include "rubato/features/strangers.h"
 #include "rubato/roles/row_reader.h"
 #include "rubato/roles/servable.h"
 
@@ -33,8 +35,12 @@ class Scoring {
   // Upper bounds of the buckets of answering times, in milliseconds.
   static constexpr std::array kBucketMs = {0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0};
 
-  Scoring(Servable servable, RowReader reader, const Clock& clock)
-      : servable_(std::move(servable)), reader_(std::move(reader)), clock_(clock) {}
+  Scoring(Servable servable, RowReader reader, Strangers strangers, const Clock& clock)
+      : servable_(std::move(servable)),
+        reader_(std::move(reader)),
+        strangers_(std::move(strangers)),
+        clock_(clock),
+        strangers_seen_(strangers_.columns().size()) {}
   HttpReply Score(absl::string_view body);
   HttpReply Health() const;
   HttpReply Metrics();
@@ -42,12 +48,14 @@ class Scoring {
 
   Servable servable_;
   const RowReader reader_;
+  const Strangers strangers_;
   const Clock& clock_;
   Mutex model_mu_;  // Held while servable_.model scores.
   Mutex mu_;
   int64_t requests_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t refused_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t rows_ ABSL_GUARDED_BY(mu_) = 0;
+  std::vector<int64_t> strangers_seen_ ABSL_GUARDED_BY(mu_);  // By column of strangers_.
   absl::Duration time_ ABSL_GUARDED_BY(mu_);
   std::array<int64_t, kBucketMs.size()> buckets_ ABSL_GUARDED_BY(mu_) = {};
 };

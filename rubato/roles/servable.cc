@@ -12,7 +12,6 @@
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
 #include "rubato/base/version.h"
-#include "rubato/data/formats.h"
 #include "rubato/data/record_index.h"
 #include "rubato/features/feature_parser.h"
 #include "rubato/roles/checkpoint_weights.h"
@@ -163,9 +162,19 @@ absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const D
     return std::unique_ptr<const RecordParser>();
   }
   // Features go by the names of columns: whatever has these gives the model's batches.
-  if (features.has_value()) return FeatureParser::Create(data, columns, *features, has_labels);
+  if (features.has_value()) {
+    RUBATO_ASSIGN_OR_RETURN(const NamedData named, Named(data, columns, has_labels));
+    return FeatureParser::Create(named.data, named.schema, *features, has_labels);
+  }
   if (trainer == nullptr) return rubato::MakeParser(data, columns);
   return MakeParserLike({job.data, schema}, {data, columns}, has_labels);
+}
+
+absl::StatusOr<NamedData> Servable::Named(const DataSpec& data, const std::string& columns,
+                                          bool has_labels) const {
+  const bool is_in_features = features.has_value() && !features->label.empty();
+  return NameAsTrained({job.data, schema}, {data, columns},
+                       is_in_features ? features->label : job.data.label, has_labels);
 }
 
 absl::Status Servable::UseScript() {

@@ -19,6 +19,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rubato/data/formats.h"
 #include "rubato/data/source.h"
 #include "rubato/features/features_spec.h"
 #include "rubato/job/job_spec.h"
@@ -51,10 +52,13 @@ struct Servable {
     return MakeParser(job.data, schema, has_labels);
   }
   // The same for records of another format, `data`. INVALID_ARGUMENT if it has other columns than
-  // the model was made for.
+  // the model was made for. Columns have the names that Named() gives them.
   absl::StatusOr<std::unique_ptr<const RecordParser>> MakeParser(const DataSpec& data,
                                                                  const std::string& schema,
                                                                  bool has_labels) const;
+  // Other data by training's columns, as NameAsTrained() has it.
+  absl::StatusOr<NamedData> Named(const DataSpec& data, const std::string& schema,
+                                  bool has_labels) const;
 
   // From now on model.pt scores. FAILED_PRECONDITION if there is none.
   absl::Status UseScript();

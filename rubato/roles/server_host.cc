@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,11 +12,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/grpc/master_client.h"
-#include "rubato/adapters/posix/fetch_log.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/base/status.h"
 #include "rubato/roles/exit_codes.h"
 #include "rubato/roles/server_metrics.h"
+#include "rubato/roles/server_recovery.h"
 
 namespace rubato {
 namespace {
@@ -25,8 +24,6 @@ namespace {
 constexpr absl::Duration kMoveBeat = absl::Milliseconds(20);
 constexpr absl::Duration kMoveLook = absl::Milliseconds(1);
 constexpr absl::Duration kLoadPeriod = absl::Seconds(1);
-// A server that lost its log waits so long for the others to be up.
-constexpr absl::Duration kOthersPatience = absl::Seconds(30);
 
 class ServerHost {
  public:
@@ -36,7 +33,7 @@ class ServerHost {
         client_(MasterClient::Dial(options.master)),
         metrics_(options.job, options.id, *server_) {}
 
-  int Run() {
+  absl::StatusOr<int> Run() {
     while (!options_.stop()) {
       metrics_.KeepUp(absl::Now());
       if (!registered_ && !Register()) {
@@ -45,6 +42,10 @@ class ServerHost {
         continue;
       }
       if (!Beat()) return kRoleDone;
+      if (outrun_ >= 0) {  // Its next life asks that one before it does anything else.
+        return absl::UnavailableError(
+            absl::StrCat("server ", outrun_, " has a copy of more of the push log than is here"));
+      }
       Rest();
     }
     return kRoleDone;
@@ -86,7 +87,9 @@ class ServerHost {
                            .version = options_.version,
                            .address = server_->address(),
                            .applied = stats.applied,
-                           .held = std::move(held)});
+                           .held = std::move(held),
+                           .damage = stats.damage,
+                           .blank = !stats.declared});
     if (!reply.ok()) return false;
     if (!reply->accepted) {
       std::fprintf(stderr, "the master does not want this server: %s\n", reply->reason.c_str());
@@ -100,6 +103,7 @@ class ServerHost {
   // False when it is time to leave.
   bool Beat() {
     const ParamsServerStats stats = server_->Stats();
+    outrun_ = stats.outrun;
     const absl::Time now = absl::Now();
     const bool tells_load = now - load_told_ >= kLoadPeriod;
     const absl::Time counted_from = tells_load ? std::exchange(load_told_, now) : now;
@@ -170,53 +174,15 @@ class ServerHost {
   ServerMetrics metrics_;
   bool registered_ = false;
   bool refused_ = false;
+  int64_t outrun_ = -1;  // As the server's stats say.
   MoveOrder move_;
   int64_t dropped_ = 0;
   absl::Time load_told_ = absl::Now();
 };
 
-// Where all other servers are, as the master knows them. UNAVAILABLE while one is not up.
-absl::StatusOr<std::map<int64_t, std::string>> FindOthers(const ServerHostOptions& options) {
-  RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, MasterClient::Dial(options.master)->Show());
-  std::map<int64_t, std::string> others;
-  for (int64_t s = 0; s < snapshot.servers_target; ++s) others[s];
-  for (const ProcessStatus& process : snapshot.processes) {
-    if (process.role != Role::kServer) continue;
-    const bool alive = process.state == "starting" || process.state == "running";
-    if (alive) others[process.id] = process.address;
-  }
-  others.erase(options.id.value());
-  for (const auto& [server, address] : others) {
-    if (address.empty()) {
-      return absl::UnavailableError(absl::StrCat("the push log is gone, and server ", server,
-                                                 ", which may have a copy, is not up"));
-    }
-  }
-  return others;
-}
-
-// The log comes back from the others' copies, once all of them are up to say what they have.
-absl::Status FetchLostLog(const ServerHostOptions& options, const std::string& directory) {
-  const absl::Time until = absl::Now() + kOthersPatience;
-  while (true) {
-    const absl::StatusOr<std::map<int64_t, std::string>> others = FindOthers(options);
-    absl::Status status = others.status();
-    if (others.ok()) {
-      const absl::StatusOr<LogSizes> got = FetchLog({.job = options.job.name,
-                                                     .directory = directory,
-                                                     .server = options.id.value(),
-                                                     .incarnation = options.incarnation,
-                                                     .others = *others});
-      status = got.status();
-      if (got.ok()) {
-        std::fprintf(stderr, "the push log was gone: %d segments came back from a copy\n",
-                     static_cast<int>(got->size()));
-        return absl::OkStatus();
-      }
-    }
-    if (absl::Now() > until || options.stop()) return status;
-    absl::SleepFor(absl::Milliseconds(50));
-  }
+// Another log of the length that checkpoints keep it to.
+int64_t SpareLogBytes(const CheckpointSpec& checkpoint) {
+  return checkpoint.log_bytes > 0 ? checkpoint.log_bytes : ParamsServerOptions().spare_log_bytes;
 }
 
 }  // namespace
@@ -224,26 +190,17 @@ absl::Status FetchLostLog(const ServerHostOptions& options, const std::string& d
 absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
   const JobDirectory directory(options.job_dir);
   const std::string folder = directory.server(options.id);
-  const bool replicas = options.job.params.replicas > 0 && options.incarnation > 1;
-  if (replicas) {
-    RUBATO_ASSIGN_OR_RETURN(const bool has_log, HasLog(folder));
-    if (!has_log) RUBATO_RETURN_IF_ERROR(FetchLostLog(options, folder));
-  }
   const ParamsServerOptions params = {.address = options.listen,
                                       .directory = folder,
                                       .checkpoints = directory.checkpoints(),
                                       .job = options.job.name,
                                       .server = options.id,
                                       .servers = options.job.servers,
+                                      .spare_log_bytes = SpareLogBytes(options.job.checkpoint),
                                       .threads = options.job.params.threads,
                                       .replicas = options.job.params.replicas,
                                       .incarnation = options.incarnation};
-  absl::StatusOr<std::unique_ptr<ParamsServer>> server = ParamsServer::Start(params);
-  if (replicas && absl::IsDataLoss(server.status())) {  // Some of it is gone, or damaged.
-    std::fprintf(stderr, "%s\n", server.status().ToString().c_str());
-    RUBATO_RETURN_IF_ERROR(FetchLostLog(options, folder));
-    server = ParamsServer::Start(params);
-  }
+  absl::StatusOr<std::unique_ptr<ParamsServer>> server = RecoverServer(options, params);
   if (absl::IsFailedPrecondition(server.status())) {
     // The directory is in use; it may not be for long, so this is worth another try.
     return absl::UnavailableError(server.status().message());

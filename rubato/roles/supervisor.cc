@@ -98,6 +98,7 @@ absl::Status Supervisor::Turn(absl::Duration patience) {
     RUBATO_RETURN_IF_ERROR(Reap());
     if (fresh_master_ || !unreported_.empty()) Report();
     if (stop_wanted_ && client_->Stop().ok()) stop_wanted_ = false;
+    if (heard_) RUBATO_RETURN_IF_ERROR(AskToScale());
     std::deque<AttendReply> replies;
     {
       MutexLock lock(mu_);
@@ -178,7 +179,7 @@ absl::Status Supervisor::Reap() {
 }
 
 absl::Status Supervisor::MasterDied(const ChildExit& exit) {
-  master_pid_ = 0;
+  last_master_pid_ = std::exchange(master_pid_, 0);
   if (finished_) return absl::OkStatus();
   const std::string log = directory_.log(Role::kMaster, 0);
   const std::string words = LastLines(log, 1);
@@ -242,12 +243,20 @@ absl::Status Supervisor::Launch(const ProcessKey& key) {
   return absl::OkStatus();
 }
 
+absl::Status Supervisor::AskToScale() {
+  if (scale_wanted_.workers == 0 && scale_wanted_.servers == 0) return absl::OkStatus();
+  const absl::StatusOr<ScaleReply> reply = client_->Scale(scale_wanted_);
+  if (!reply.ok()) return absl::OkStatus();  // No master just now: asked again.
+  scale_wanted_ = {};
+  return reply->accepted ? absl::OkStatus() : absl::InvalidArgumentError(reply->reason);
+}
+
 std::vector<ProcessStatus> Supervisor::Processes() const {
   std::vector<ProcessStatus> all;
   all.push_back({.role = Role::kMaster,
                  .id = 0,
                  .incarnation = master_lives_,
-                 .pid = master_pid_,
+                 .pid = master_pid_ != 0 ? master_pid_ : last_master_pid_,
                  .address = master_address_,
                  .state = master_pid_ != 0 ? "running" : "exited"});
   for (const auto& [key, child] : children_) {
@@ -288,6 +297,14 @@ void Supervisor::EndAll(absl::Duration grace) {
     absl::SleepFor(absl::Milliseconds(1));
   }
   (void)TellProcesses();
+}
+
+void Supervisor::EndAtOnce() {
+  for (const auto& [key, child] : children_) {
+    if (child.alive) table_.Signal(child.pid, SIGKILL);
+  }
+  if (absl::StatusOr<Snapshot> last = client_->Show(); last.ok()) snapshot_ = *std::move(last);
+  EndAll(absl::ZeroDuration());
 }
 
 }  // namespace rubato

@@ -48,8 +48,12 @@ class Supervisor {
   const std::string& master_address() const { return master_address_; }
   // Asks the master for a clean stop; it is tried again until it is heard.
   void RequestStop() { stop_wanted_ = true; }
+  // Asks it for another number of processes, likewise. If it will not, Turn says why.
+  void RequestScale(const ScaleRequest& request) { scale_wanted_ = request; }
   // Ends what is left after the job: SIGTERM, and SIGKILL after `grace`.
   void EndAll(absl::Duration grace);
+  // Ends a job in its midst; snapshot() is then what the master knew when nobody else lived.
+  void EndAtOnce();
 
  private:
   struct Child {
@@ -69,6 +73,7 @@ class Supervisor {
   void Absorb(const AttendReply& reply);
   AttendRequest Describe() const;
   absl::Status TellProcesses();
+  absl::Status AskToScale();
   void PollOrders();  // The thread that listens for orders.
 
   const Options options_;
@@ -76,7 +81,8 @@ class Supervisor {
   const std::string master_address_;
   ProcessTable table_;
   std::unique_ptr<MasterClient> client_;
-  pid_t master_pid_ = 0;
+  pid_t master_pid_ = 0;       // 0: it has exited,
+  pid_t last_master_pid_ = 0;  // and was this one.
   int64_t master_lives_ = 0;
   std::deque<absl::Time> master_deaths_;  // Recent ones, to notice a crash loop.
   std::map<ProcessKey, Child> children_;
@@ -85,6 +91,7 @@ class Supervisor {
   int64_t orders_done_ = 0;
   bool fresh_master_ = true;
   bool stop_wanted_ = false;
+  ScaleRequest scale_wanted_;
   bool finished_ = false;
   bool heard_ = false;  // A master has spoken.
   int64_t records_before_ = 0;

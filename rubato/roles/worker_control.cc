@@ -126,7 +126,7 @@ void WorkerControl::SendReports() {
     const TaskId task = report.fail ? report.fail->task : report.commit->task;
     const auto held = holding_.find(task);
     if (held != holding_.end() && (report.fail || report.commit->upto >= held->second.end)) {
-      holding_.erase(held);
+      LetGo(task, report.fail ? report.fail->lease : report.commit->lease);
     }
     changed_.NotifyAll();
   }
@@ -146,11 +146,16 @@ bool WorkerControl::SendCommit(const CommitRequest& request) {
   if (!reply->held) {
     {
       MutexLock lock(mu_);
-      holding_.erase(request.task);
+      LetGo(request.task, request.lease);
     }
-    options_.on_lost(request.task);
+    options_.on_lost(request.task, request.lease);
   }
   return true;
+}
+
+void WorkerControl::LetGo(TaskId task, int64_t lease) {
+  const auto held = holding_.find(task);
+  if (held != holding_.end() && (lease == 0 || held->second.lease == lease)) holding_.erase(held);
 }
 
 bool WorkerControl::WantsTask() {
@@ -172,7 +177,7 @@ void WorkerControl::AskForTask() {
   MutexLock lock(mu_);
   if (!leasing_) {
     // Told to stop in the middle of asking: hand it straight back.
-    Release(reply->task.id, reply->task.committed);
+    Release(reply->task.id, reply->task.lease, reply->task.committed);
     return;
   }
   holding_[reply->task.id] = {
@@ -181,9 +186,10 @@ void WorkerControl::AskForTask() {
   changed_.NotifyAll();
 }
 
-void WorkerControl::Release(TaskId task, int64_t upto) {
-  reports_.push_back({.commit = CommitRequest{
-                          .worker = options_.id, .task = task, .upto = upto, .release = true}});
+void WorkerControl::Release(TaskId task, int64_t lease, int64_t upto) {
+  reports_.push_back(
+      {.commit = CommitRequest{
+           .worker = options_.id, .task = task, .lease = lease, .upto = upto, .release = true}});
   holding_.erase(task);
   changed_.NotifyAll();
 }
@@ -221,7 +227,7 @@ void WorkerControl::Fail(FailRequest request) {
 void WorkerControl::HandBack(TaskId task) {
   MutexLock lock(mu_);
   if (const auto it = holding_.find(task); it != holding_.end()) {
-    Release(task, it->second.committed);
+    Release(task, it->second.lease, it->second.committed);
   }
 }
 
@@ -240,7 +246,7 @@ void WorkerControl::BeatNow() {
 void WorkerControl::StopLeasing() {
   MutexLock lock(mu_);
   leasing_ = false;
-  for (const Task& task : leased_) Release(task.id, task.committed);
+  for (const Task& task : leased_) Release(task.id, task.lease, task.committed);
   leased_.clear();
 }
 
@@ -252,11 +258,11 @@ bool WorkerControl::Settled() {
 void WorkerControl::ReleaseAll() {
   MutexLock lock(mu_);
   while (!holding_.empty()) {
-    const auto& [task, held] = *holding_.begin();
+    const auto [task, held] = *holding_.begin();
     if (held.committed >= held.end) {
       holding_.erase(task);  // Done; its last report is on the way.
     } else {
-      Release(task, held.committed);
+      Release(task, held.lease, held.committed);
     }
   }
 }

@@ -35,7 +35,8 @@ class WorkerControl {
     std::function<void(const View&)> on_view;   // A view this worker is in.
     // Every answer of a master that knows this worker; may be null.
     std::function<void(const HeartbeatReply&)> on_reply;
-    std::function<void(TaskId)> on_lost;          // The lease of a task is gone: drop it.
+    // The lease of a task is gone: drop what was done by it.
+    std::function<void(TaskId, int64_t lease)> on_lost;
     std::function<void()> on_leave;               // Finish the batch in hand and go.
     std::function<void(std::string)> on_refused;  // Fenced: nothing this worker does counts.
   };
@@ -84,7 +85,9 @@ class WorkerControl {
   bool SendCommit(const CommitRequest& request);
   void AskForTask();
   void Adopt(const View& view);
-  void Release(TaskId task, int64_t upto) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Release(TaskId task, int64_t lease, int64_t upto) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Not if it was leased anew since. 0: whichever.
+  void LetGo(TaskId task, int64_t lease) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool WantsTask() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;

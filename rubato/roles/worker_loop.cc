@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -78,9 +79,10 @@ absl::Status WorkerLoop::Connect() {
                                    client_->SetMap(view.map);
                                  },
                              .on_lost =
-                                 [this](TaskId task) {
+                                 [this](TaskId task, int64_t lease) {
                                    MutexLock lock(mu_);
-                                   Drop(task);
+                                   // Late news of a lease that was dropped is none of the next.
+                                   if (!lost_.contains(lease)) Drop(task);
                                  },
                              .on_leave =
                                  [this] {
@@ -104,7 +106,8 @@ absl::Status WorkerLoop::Connect() {
                     .rows = options_.job.tables,
                     .seed = options_.job.seed,
                     .mode = PushModeOf(options_.job.mode),
-                    .tolerance = options_.job.rounds.tolerance,
+                    .tolerance = options_.job.mode == "async" ? StalenessBound(options_.job)
+                                                              : options_.job.rounds.tolerance,
                     .scale_stale = options_.job.params.staleness == "scale",
                     .dense = trainer_.InitialDense(options_.job.seed)},
                    [this, &done, &declared](const absl::Status& status) {
@@ -141,7 +144,7 @@ absl::StatusOr<int> WorkerLoop::Run() {
       if (fenced_ || leaving_) break;
     }
     OpenBatches();
-    if (const std::shared_ptr<Work> work = NextPulled()) Handle(*work);
+    if (const std::shared_ptr<Work> work = NextPulled()) Handle(work);
   }
   Leave();
   trainer_.OnTrainEnd();
@@ -224,7 +227,24 @@ bool WorkerLoop::Prepared(std::shared_ptr<Work> work) {
 
 // ---- pulling and computing ---------------------------------------------------------------------
 
+// What was refused goes first: its place in the window it has still.
+void WorkerLoop::OpenAgain() {
+  while (true) {
+    std::shared_ptr<Work> work;
+    {
+      MutexLock lock(mu_);
+      if (again_.empty()) return;
+      work = again_.front();
+      again_.pop_front();
+      if (lost_.contains(work->task.lease)) continue;
+      opened_.push_back(work);
+    }
+    Pull(work);
+  }
+}
+
 void WorkerLoop::OpenBatches() {
+  OpenAgain();
   while (true) {
     std::shared_ptr<Work> work;
     {
@@ -241,25 +261,29 @@ void WorkerLoop::OpenBatches() {
       }
       window_.Open(work->key);
     }
-    const std::vector<TableSpec>& tables = trainer_.signature().tables;
-    PullRequest request;
-    for (size_t t = 0; t < tables.size(); ++t) {
-      std::vector<float>& rows = work->rows.emplace_back();
-      rows.resize(work->ids[t].ids.size() * static_cast<size_t>(tables[t].dim));
-      request.tables.push_back({.ids = work->ids[t].ids, .rows = absl::MakeSpan(rows)});
-    }
-    work->dense.resize(static_cast<size_t>(trainer_.signature().dense_size));
-    request.dense = absl::MakeSpan(work->dense);
-    request.rounds = work->task.rounds;
-    work->steps.assign(static_cast<size_t>(options_.job.servers), -1);
-    request.steps = absl::MakeSpan(work->steps);
-    client_->Pull(request, [this, work](const absl::Status& status) {
-      MutexLock lock(mu_);
-      work->status = status;
-      work->pulled = true;
-      changed_.NotifyAll();
-    });
+    Pull(work);
   }
+}
+
+void WorkerLoop::Pull(const std::shared_ptr<Work>& work) {
+  const std::vector<TableSpec>& tables = trainer_.signature().tables;
+  PullRequest request;
+  work->rows.resize(tables.size());
+  for (size_t t = 0; t < tables.size(); ++t) {
+    std::vector<float>& rows = work->rows[t];
+    rows.resize(work->ids[t].ids.size() * static_cast<size_t>(tables[t].dim));
+    request.tables.push_back({.ids = work->ids[t].ids, .rows = absl::MakeSpan(rows)});
+  }
+  work->dense.resize(static_cast<size_t>(trainer_.signature().dense_size));
+  request.dense = absl::MakeSpan(work->dense);
+  request.rounds = work->task.rounds;
+  request.steps = &work->steps;
+  client_->Pull(request, [this, work](const absl::Status& status) {
+    MutexLock lock(mu_);
+    work->status = status;
+    work->pulled = true;
+    changed_.NotifyAll();
+  });
 }
 
 std::shared_ptr<WorkerLoop::Work> WorkerLoop::NextPulled() {
@@ -278,20 +302,20 @@ std::shared_ptr<WorkerLoop::Work> WorkerLoop::NextPulled() {
   return work;
 }
 
-void WorkerLoop::Handle(Work& work) {
+void WorkerLoop::Handle(const std::shared_ptr<Work>& work) {
   {
     MutexLock lock(mu_);
-    if (lost_.contains(work.task.lease) || failing_.contains(work.task.id)) return;
-    if (!work.status.ok()) {
-      if (!absl::IsCancelled(work.status)) GiveUp(work.task.id, work.status);
+    if (lost_.contains(work->task.lease) || failing_.contains(work->task.id)) return;
+    if (!work->status.ok()) {
+      if (!absl::IsCancelled(work->status)) GiveUp(work->task.id, work->status);
       return;
     }
-    Enter(work.batch.rows > 0 ? Activity::kUseful : Activity::kOther);
+    Enter(work->batch.rows > 0 ? Activity::kUseful : Activity::kOther);
   }
-  if (work.task.kind == TaskKind::kTrain) {
+  if (work->task.kind == TaskKind::kTrain) {
     Train(work);
   } else {
-    Evaluate(work);
+    Evaluate(*work);
   }
 }
 
@@ -306,9 +330,10 @@ StepInput WorkerLoop::InputOf(const Work& work) const {
   return in;
 }
 
-void WorkerLoop::Train(Work& work) {
+void WorkerLoop::Train(const std::shared_ptr<Work>& shared) {
+  Work& work = *shared;
   const absl::Time begin = options_.clock->Now();
-  if (work.key.begin == work.task.begin) trainer_.OnTaskBegin(work.task.epoch);
+  if (work.key.begin == work.task.begin && work.refused == 0) trainer_.OnTaskBegin(work.task.epoch);
   const absl::Status status =
       work.batch.rows > 0 ? trainer_.Step(InputOf(work), &out_) : absl::OkStatus();
   work.compute = options_.clock->Now() - begin;
@@ -320,20 +345,15 @@ void WorkerLoop::Train(Work& work) {
           work.task.id,
           absl::Status(status.code(), absl::StrCat("records from ", train_.Locate(work.task.begin),
                                                    ": ", status.message(), Remedy(status))));
-      return;
-    }
-    if (work.batch.rows > 0) {
+    } else if (work.batch.rows > 0) {
       losses_.Add(out_.loss);
     }
   }
-  Push(work);
+  if (status.ok()) Push(shared);
+  if (absl::IsOutOfRange(status)) PushNotFinite(shared);
 }
 
-void WorkerLoop::Push(Work& work) {
-  {
-    MutexLock lock(mu_);
-    ++pushing_[work.task.id];
-  }
+PushRequest WorkerLoop::PushOf(const Work& work) {
   PushRequest request = {.key = work.key,
                          .worker = options_.id,
                          .view = control_->view(),
@@ -342,6 +362,44 @@ void WorkerLoop::Push(Work& work) {
                          .round = work.task.round,
                          .rounds = work.task.rounds};
   request.pulled = work.steps;
+  return request;
+}
+
+void WorkerLoop::Send(const PushRequest& request, const std::shared_ptr<Work>& work) {
+  {
+    MutexLock lock(mu_);
+    ++pushing_[work->task.id];
+  }
+  client_->Push(request, [this, work](const absl::StatusOr<PushOutcome>& outcome) {
+    Acknowledged(work, outcome);
+  });
+}
+
+// The model found what is not finite before there was a gradient to push. One server is to refuse
+// it all the same, and so to count it where somebody looks.
+void WorkerLoop::PushNotFinite(const std::shared_ptr<Work>& work) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+  PushRequest request = PushOf(*work);
+  request.pulled = {};
+  std::vector<float> gradient(work->dense.size());
+  if (!gradient.empty()) {
+    gradient[0] = kNaN;
+    request.dense = gradient;
+    return Send(request, work);
+  }
+  request.tables.resize(work->ids.size());
+  for (size_t t = 0; t < work->ids.size(); ++t) {
+    if (work->ids[t].ids.empty()) continue;
+    gradient.assign(static_cast<size_t>(trainer_.signature().tables[t].dim), kNaN);
+    request.tables[t] = {.ids = absl::MakeSpan(work->ids[t].ids).subspan(0, 1),
+                         .gradients = gradient};
+    return Send(request, work);
+  }
+}
+
+void WorkerLoop::Push(const std::shared_ptr<Work>& shared) {
+  Work& work = *shared;
+  PushRequest request = PushOf(work);
   if (work.batch.rows > 0) {
     std::vector<absl::Span<float>> gradient = {absl::MakeSpan(out_.dense_gradient)};
     for (auto& table : out_.table_gradients) gradient.push_back(absl::MakeSpan(table));
@@ -351,10 +409,7 @@ void WorkerLoop::Push(Work& work) {
       request.tables.push_back({.ids = work.ids[t].ids, .gradients = out_.table_gradients[t]});
     }
   }
-  client_->Push(request, [this, key = work.key,
-                          compute = work.compute](const absl::StatusOr<PushOutcome>& outcome) {
-    Acknowledged(key, compute, outcome);
-  });
+  Send(request, shared);
 }
 
 void WorkerLoop::Evaluate(Work& work) {
@@ -378,31 +433,49 @@ void WorkerLoop::Evaluate(Work& work) {
 
 // ---- after the push ----------------------------------------------------------------------------
 
-void WorkerLoop::Acknowledged(const BatchKey& key, absl::Duration compute,
+void WorkerLoop::Acknowledged(const std::shared_ptr<Work>& work,
                               const absl::StatusOr<PushOutcome>& outcome) {
+  const BatchKey& key = work->key;
   MutexLock lock(mu_);
   if (--pushing_[TaskId(key.task)] == 0) pushing_.erase(TaskId(key.task));
-  if (!outcome.ok()) {
-    if (!absl::IsCancelled(outcome.status())) GiveUp(TaskId(key.task), outcome.status());
-  } else if (*outcome == PushOutcome::kFenced) {
+  if (outcome.ok() && *outcome == PushOutcome::kFenced) {
     fenced_ = true;
     why_ = "a server refused a push: this worker is no longer in the view";
+  } else if (lost_.contains(work->task.lease)) {
+    // The same batch may be under way again by a new lease, to which this is no answer: a server
+    // that took it may have lost it since.
+    if (outcome.ok() && *outcome == PushOutcome::kDuplicate) time_.Redone(work->compute);
+  } else if (!outcome.ok()) {
+    if (!absl::IsCancelled(outcome.status())) GiveUp(TaskId(key.task), outcome.status());
   } else if (*outcome == PushOutcome::kStale) {
-    // Leased anew, to whomever, it is computed from newer weights.
-    time_.Redone(compute);
-    Drop(TaskId(key.task));
-    control_->HandBack(TaskId(key.task));
+    time_.Redone(work->compute);
+    Refused(work);
   } else {
-    if (*outcome == PushOutcome::kDuplicate) time_.Redone(compute);
+    if (*outcome == PushOutcome::kDuplicate) time_.Redone(work->compute);
     window_.Applied(key);
     SendCommits();
   }
   changed_.NotifyAll();
 }
 
+// Computed again from newer weights: here and at once, if only this batch was late (mode async).
+// A worker that is late with it twice leaves it to whoever leases it next; and in the other modes
+// it takes a lease to know what newer weights are.
+void WorkerLoop::Refused(const std::shared_ptr<Work>& work) {
+  if (lost_.contains(work->task.lease) || failing_.contains(work->task.id)) return;
+  if (options_.job.mode == "async" && ++work->refused == 1) {
+    work->pulled = false;
+    again_.push_back(work);
+    return;
+  }
+  Drop(work->task.id);
+  control_->HandBack(work->task.id);
+}
+
 void WorkerLoop::SendCommits() {
   for (const PushWindow::Commit& commit : window_.TakeCommits()) {
-    CommitRequest request = {.task = commit.task, .upto = commit.upto};
+    CommitRequest request = {
+        .task = commit.task, .lease = leases_[commit.task], .upto = commit.upto};
     const auto evaluation = evaluations_.find(commit.task);
     if (evaluation != evaluations_.end()) {
       if (!commit.finished) continue;  // An evaluation counts whole or not at all.
@@ -465,7 +538,8 @@ void WorkerLoop::Leave() {
   control_->StopLeasing();
   // What is opened is computed, pushed and acknowledged; what was only read is given back.
   while (true) {
-    if (const std::shared_ptr<Work> work = NextPulled()) Handle(*work);
+    OpenAgain();
+    if (const std::shared_ptr<Work> work = NextPulled()) Handle(work);
     MutexLock lock(mu_);
     ready_.clear();
     changed_.NotifyAll();

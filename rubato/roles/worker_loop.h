@@ -68,6 +68,7 @@ class WorkerLoop {
     std::vector<int64_t> steps;  // By server: applied there when it was pulled.
     absl::Status status;         // Why the task cannot be read on; the batch is void.
     bool pulled = false;         // Guarded by mu_, as `status` once the pull is out.
+    int refused = 0;             // As stale. The compute thread's, but while a push is out.
     absl::Duration compute;
   };
 
@@ -77,14 +78,19 @@ class WorkerLoop {
   void Skipped(const BatchKey& key, const SkippedRows& rows);
   bool Prepared(std::shared_ptr<Work> work);  // False if the task was lost meanwhile.
   void OpenBatches();
+  void OpenAgain();
   std::shared_ptr<Work> NextPulled();
-  void Handle(Work& work);
-  void Train(Work& work);
+  void Pull(const std::shared_ptr<Work>& work);
+  void Handle(const std::shared_ptr<Work>& work);
+  void Train(const std::shared_ptr<Work>& work);
   void Evaluate(Work& work);
   StepInput InputOf(const Work& work) const;
-  void Push(Work& work);
-  void Acknowledged(const BatchKey& key, absl::Duration compute,
-                    const absl::StatusOr<PushOutcome>& outcome);
+  PushRequest PushOf(const Work& work);  // Without its gradients.
+  void Send(const PushRequest& request, const std::shared_ptr<Work>& work);
+  void Push(const std::shared_ptr<Work>& work);
+  void PushNotFinite(const std::shared_ptr<Work>& work);
+  void Acknowledged(const std::shared_ptr<Work>& work, const absl::StatusOr<PushOutcome>& outcome);
+  void Refused(const std::shared_ptr<Work>& work) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SendCommits() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void TellSkipped(CommitRequest* request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Drop(TaskId task) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -112,6 +118,7 @@ class WorkerLoop {
   Mutex mu_;
   CondVar changed_;
   std::deque<std::shared_ptr<Work>> ready_ ABSL_GUARDED_BY(mu_);   // Read, not yet opened.
+  std::deque<std::shared_ptr<Work>> again_ ABSL_GUARDED_BY(mu_);   // Refused: to be pulled anew.
   std::deque<std::shared_ptr<Work>> opened_ ABSL_GUARDED_BY(mu_);  // Pull sent, not computed.
   PushWindow window_ ABSL_GUARDED_BY(mu_);
   TimeLedger time_ ABSL_GUARDED_BY(mu_);

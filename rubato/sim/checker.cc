@@ -25,6 +25,17 @@ std::string Checker::Applied(int64_t server, const BatchKey& batch, WorkerId wor
   return FromHolder(server, batch, worker);
 }
 
+void Checker::Lost(int64_t server, const std::map<int64_t, IntervalSet>& left) {
+  lost_ = true;
+  if (server >= static_cast<int64_t>(applied_.size())) return;
+  Counts& counts = applied_[static_cast<size_t>(server)];
+  counts.set = left;
+  std::erase_if(counts.times, [&](const auto& entry) {
+    const auto epoch = left.find(entry.first.first);
+    return epoch == left.end() || !epoch->second.Contains(entry.first.second);
+  });
+}
+
 void Checker::Acknowledged(const BatchKey& batch) {
   if (known_.emplace(batch.epoch, batch.begin).second) acknowledged_.push_back(batch);
 }
@@ -61,7 +72,9 @@ std::string Checker::Answered(const Master& master) {
   if (ledger.steps() > ledger.plan().steps()) {
     return absl::StrCat(ledger.steps(), " steps of ", ledger.plan().steps());
   }
-  if (ledger.steps() < steps_) return absl::StrCat("steps went back to ", ledger.steps());
+  if (ledger.steps() < steps_ && !lost_) {
+    return absl::StrCat("steps went back to ", ledger.steps());
+  }
   if (master.view().number < view_) {
     return absl::StrCat("the view went back to ", master.view().number);
   }
@@ -71,18 +84,19 @@ std::string Checker::Answered(const Master& master) {
   live_ = ledger.live();
   present_.clear();
   for (const auto& [id, worker] : master.members().workers()) present_.push_back(id);
-  return grew ? CommittedIsApplied(ledger) : "";
+  // What is lost is known to be when the server is back.
+  return grew && !lost_ ? CommittedIsApplied(ledger) : "";
 }
 
 std::string Checker::Replayed(const Master& master) {
   const Ledger& ledger = master.ledger();
-  if (ledger.steps() < steps_) {
+  if (ledger.steps() < steps_ && !lost_) {
     return absl::StrCat("a restarted master knows of ", ledger.steps(), " steps, not ", steps_);
   }
   if (master.view().number < view_) {
     return absl::StrCat("a restarted master is at view ", master.view().number, ", not ", view_);
   }
-  if (!clean_death_) return CommittedIsApplied(ledger);
+  if (!clean_death_) return lost_ ? "" : CommittedIsApplied(ledger);
   for (const auto& [id, live] : live_) {
     const LiveTask* now = ledger.Find(id);
     if (now == nullptr || now->task != live.task) {

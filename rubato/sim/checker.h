@@ -5,6 +5,7 @@
 // - A push is applied only from the worker that holds its task, unless that worker is known to
 //   be dead: nobody frozen writes behind the back of its successor.
 // - What a master promised before it died is known to the next.
+// - Steps never go back, but for what a server lost.
 // - In the end everything is applied exactly once, in exactly the steps that were asked for.
 #ifndef RUBATO_SIM_CHECKER_H_
 #define RUBATO_SIM_CHECKER_H_
@@ -31,6 +32,8 @@ class Checker {
   std::string Applied(int64_t server, const BatchKey& batch, WorkerId worker);
   // The same, only that it is of the worker that holds the task.
   std::string FromHolder(int64_t server, const BatchKey& batch, WorkerId worker) const;
+  // A server's log was cut: nothing but `left` is there. Of one with parameters, those know.
+  void Lost(int64_t server, const std::map<int64_t, IntervalSet>& left);
   // Every server that owned something by one map said so. The same batch may come again.
   void Acknowledged(const BatchKey& batch);
   const std::vector<BatchKey>& acknowledged() const { return acknowledged_; }
@@ -57,6 +60,7 @@ class Checker {
   int64_t steps_ = 0;
   int64_t view_ = 0;
   bool clean_death_ = false;
+  bool lost_ = false;  // Something, by some server.
 };
 
 }  // namespace rubato

@@ -129,6 +129,44 @@ void World::EndFaults() {
   network_.SetWeather(Weather());
 }
 
+// Either everything since the last checkpoint, or a few pushes. Partitions that came from another
+// server since are nowhere else, so a cut behind them is one that a job survives.
+void World::CutLog(int64_t id) {
+  SimDisk& disk = this->disk(id);
+  int64_t cut = 0;
+  const bool all = rng_.Chance(0.4);
+  int64_t most = all ? int64_t{1} << 40 : 1 + static_cast<int64_t>(rng_.Below(6));
+  if (options_.shards) {
+    cut = CutPushes(disk.params, most);
+  } else {
+    std::map<int64_t, IntervalSet> left = disk.checkpoint;
+    for (const auto& [epoch, set] : disk.log) {
+      std::vector<Interval> runs;  // Batches that are in the log alone.
+      const int64_t size = options_.master.job.batch_size;
+      for (const Interval& run : set.Intervals()) {
+        for (const Interval& gap : left[epoch].Gaps(run.begin, run.end)) {
+          for (int64_t at = gap.begin; at < gap.end; at = (at / size + 1) * size) {
+            runs.push_back({at, std::min(gap.end, (at / size + 1) * size)});
+          }
+        }
+      }
+      for (const Interval& run : runs) {
+        if (most > 0 && rng_.Chance(all ? 1 : 0.5)) {
+          --most;
+          ++cut;
+        } else {
+          left[epoch].Add(run.begin, run.end);
+        }
+      }
+    }
+    if (cut > 0) disk.log = left;
+  }
+  if (cut == 0) return;
+  ++logs_cut_;
+  Tell(absl::StrCat("fault: the log of server-", id, " is cut by ", cut, " pushes"));
+  checker_.Lost(id, disk.log);
+}
+
 WorldOptions RandomSchedule(uint64_t seed) {
   Rng rng(Mix(seed, 3));
   const auto pick = [&](int64_t low, int64_t high) {
@@ -194,6 +232,15 @@ WorldOptions RandomMoves(uint64_t seed) {
   job.params.rebalance = rng.Chance(0.5);
   options.faults = pick(2, 12);
   options.faults_for = absl::Milliseconds(pick(1000, 4000));
+  return options;
+}
+
+WorldOptions RandomLosses(uint64_t seed) {
+  WorldOptions options = seed % 3 == 0 ? RandomMoves(seed) : RandomSchedule(seed);
+  Rng rng(Mix(seed, 5));
+  options.loses_log = rng.Uniform(0.2, 1);
+  options.faults += 4;
+  options.stop_and_resume = rng.Chance(0.3);
   return options;
 }
 

@@ -51,7 +51,7 @@ void SimServer::Start() {
   }
   applied_ = disk.log;
   if (options.shards) {
-    auto shard = SimShard::Recover(disk.params, id_, options.master.job.servers);
+    auto shard = SimShard::Recover(disk.params, id_, options.master.job.servers, incarnation_);
     if (!shard.ok()) return world_.Violate(absl::StrCat(name(), ": ", shard.status().message()));
     shard_ = *std::move(shard);
   }

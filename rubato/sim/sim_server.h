@@ -25,6 +25,7 @@ enum class PushVerdict { kApplied, kDuplicate, kFenced, kElsewhere };
 struct SimPush {
   WorkerId worker;
   int64_t view = 0;
+  int64_t lease = 0;  // By which it was computed.
   BatchKey batch;
   int64_t map = 0;                          // By whose map it was split.
   std::shared_ptr<const std::string> body;  // For a real shard.

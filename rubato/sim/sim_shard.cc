@@ -51,15 +51,28 @@ absl::StatusOr<std::unique_ptr<Shard>> RecoverShard(Memory& memory, const ShardD
   return shard;
 }
 
+int64_t CutPushes(ShardDisk& disk, int64_t most) {
+  int64_t cut = 0;
+  for (auto segment = disk.segments.rbegin(); segment != disk.segments.rend(); ++segment) {
+    auto& records = segment->second.records;
+    while (cut < most && !records.empty() && records.back().first == RecordKind::kPush) {
+      records.pop_back();
+      ++cut;
+    }
+    if (!records.empty()) break;
+  }
+  return cut;
+}
+
 absl::StatusOr<std::unique_ptr<SimShard>> SimShard::Recover(ShardDisk& disk, int64_t server,
-                                                            int64_t servers) {
+                                                            int64_t servers, int64_t life) {
   auto sim = std::unique_ptr<SimShard>(new SimShard(disk, server, servers));
   RUBATO_ASSIGN_OR_RETURN(sim->shard_, RecoverShard(sim->memory_, disk, server, servers));
-  const int64_t life = sim->StartSegment();
+  const int64_t segment = sim->StartSegment();
   // Every worker says the same before its first push; those who never owned anything hear of the
   // model with the first partitions that arrive.
   const PartitionMap first = PartitionMap::Even(servers);
-  if (life == 1 && first.Owns(server)) {
+  if (segment == 1 && first.Owns(server)) {
     const Declaration model = SimModel();
     const auto slices = DenseSlices(model.signature.dense_size, first, server);
     RUBATO_RETURN_IF_ERROR(sim->shard_->Declare(EncodeDeclaration(model, slices), &disk));

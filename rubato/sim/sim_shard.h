@@ -27,6 +27,10 @@ struct ShardDisk : RecordSink {
   std::vector<std::pair<CheckpointName, std::string>> chain;  // Of the newest checkpoint.
 };
 
+// Takes the last `most` pushes off the log, but none before the last record of another kind.
+// Returns how many.
+int64_t CutPushes(ShardDisk& disk, int64_t most);
+
 // Server `server` of a job that began with `servers`, as its disk tells. DATA_LOSS naming what the
 // disk lacks.
 absl::StatusOr<std::unique_ptr<Shard>> RecoverShard(Memory& memory, const ShardDisk& disk,
@@ -34,9 +38,9 @@ absl::StatusOr<std::unique_ptr<Shard>> RecoverShard(Memory& memory, const ShardD
 
 class SimShard {
  public:
-  // Begins a new segment of the log.
+  // Begins a new segment of the log. `life` is larger in every life of the server.
   static absl::StatusOr<std::unique_ptr<SimShard>> Recover(ShardDisk& disk, int64_t server,
-                                                           int64_t servers);
+                                                           int64_t servers, int64_t life);
 
   Shard& shard() { return *shard_; }
   const Shard& shard() const { return *shard_; }

@@ -175,6 +175,7 @@ void SimWorker::PushBatch(int64_t begin) {
   if (it == hand.waiting.end()) return;
   SimPush push = {.worker = id_,
                   .view = view_.number,
+                  .lease = hand.task.lease,
                   .batch = BatchOf(hand.task, begin),
                   .map = it->second.map.number()};
   for (const int64_t s : it->second.servers) {
@@ -219,7 +220,7 @@ void SimWorker::PushTo(int64_t s, const SimPush& push) {
 void SimWorker::Answer(const SimPush& push, int64_t server, const SimPushReply& reply) {
   if (reply.verdict == PushVerdict::kFenced) return Exit(kExitFenced);
   InHand* hand = Find(TaskId(push.batch.task));
-  if (hand == nullptr) return;
+  if (hand == nullptr || hand->task.lease != push.lease) return;
   const auto it = hand->waiting.find(push.batch.begin);
   if (it == hand->waiting.end() || it->second.map.number() != push.map) return;
   if (reply.verdict == PushVerdict::kElsewhere) {
@@ -237,8 +238,11 @@ void SimWorker::Answer(const SimPush& push, int64_t server, const SimPushReply& 
 }
 
 void SimWorker::Commit(const InHand& hand, bool release) {
-  CommitRequest request = {
-      .worker = id_, .task = hand.task.id, .upto = hand.acked, .release = release};
+  CommitRequest request = {.worker = id_,
+                           .task = hand.task.id,
+                           .lease = hand.task.lease,
+                           .upto = hand.acked,
+                           .release = release};
   if (hand.evaluated) {
     request.upto = hand.task.end;
     // Good or bad as it comes, so that some evaluations are the best so far.

@@ -53,6 +53,7 @@ struct WorldOptions {
   int64_t scalings = 0;                         // How often their number changes.
   double dies_midway = 0;                       // The chance, a step of a move or a checkpoint.
   bool stop_and_resume = false;                 // Ctrl-C on the way, then `--resume`.
+  double loses_log = 0;                         // The chance that a dying server's log is cut.
   absl::Duration give_up = absl::Seconds(300);  // Not finished by then: stuck.
   PlantedBug bug = PlantedBug::kNone;
   bool narrate = false;  // Keep story().
@@ -62,6 +63,8 @@ struct WorldOptions {
 WorldOptions RandomSchedule(uint64_t seed);
 // Another, in which servers have real shards, come and go, and hand partitions to each other.
 WorldOptions RandomMoves(uint64_t seed);
+// Either, in which servers that die lose what they logged last, or all since their checkpoint.
+WorldOptions RandomLosses(uint64_t seed);
 
 // What a server keeps through a crash.
 struct SimDisk {
@@ -88,6 +91,7 @@ class World {
   const std::map<std::string, int64_t>& deaths() const { return deaths_; }
   int64_t moves() const { return moves_; }
   int64_t busy_moves() const { return busy_moves_; }
+  int64_t logs_cut() const { return logs_cut_; }
 
   // ---- for the processes ----
   const WorldOptions& options() const { return options_; }
@@ -151,6 +155,8 @@ class World {
   void PauseOne(bool server);
   void CutOne();
   void EndFaults();
+  // What server `id`, which is dead, has on its disk ends sooner than what it acknowledged.
+  void CutLog(int64_t id);
 
   WorldOptions options_;
   Rng rng_;
@@ -174,7 +180,7 @@ class World {
   std::string violation_;
   std::vector<std::string> story_;
   std::map<std::string, int64_t> deaths_;
-  int64_t moves_ = 0, busy_moves_ = 0;
+  int64_t moves_ = 0, busy_moves_ = 0, logs_cut_ = 0;
 };
 
 }  // namespace rubato

@@ -145,7 +145,7 @@ TEST(TraceTest, WrittenTracesReadBack) {
                         .duration_s = 7,
                         .priority = 2});
   trace.jobs.push_back(
-      {.name = "y,\n\"z\" ", .submit_s = 2, .iterations = 1, .model = "m", .batch_size = 1});
+      {.name = "y,\n\"z\"", .submit_s = 2, .iterations = 1, .model = "m", .batch_size = 1});
   const std::string text = FormatTrace(trace);
   const auto again = ParseTrace(text, "t.csv");
   ASSERT_TRUE(again.ok()) << again.status();

@@ -6,7 +6,8 @@
 //      └──────────── Release, Reopen ◀───────────────────┘
 //
 // A task is in exactly one of these places and leased to one worker at most. Committed positions
-// only grow, batch by batch; an open task goes on from its last committed batch. A task is
+// grow, batch by batch; an open task goes on from its last committed batch. They shrink when a
+// server lost what it had applied (TakeBack): a finished task is then open again. A task is
 // fencing while its worker, given up for dead, might still push: nobody else may have it yet.
 // Not thread-safe: the master owns it. What comes next is asked with const methods and then done
 // with the others, which refuse (FAILED_PRECONDITION) what cannot be, so that a journal replays.
@@ -20,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/tasks/plan_walk.h"
@@ -70,6 +72,11 @@ class Ledger {
   int64_t rounds() const;
   // Whether a batch of `task` ends at `position`.
   bool IsBatchEnd(const Task& task, int64_t position) const;
+  // OK if `lost`, committed positions of `epoch`, can be taken back. FAILED_PRECONDITION if they
+  // are of a round that was told to be whole: it has moved weights on other servers.
+  absl::Status MayTakeBack(int64_t epoch, const IntervalSet& lost) const;
+  // Whether some of [begin, end) was taken back once, so that committing it is no news.
+  bool WasTakenBack(int64_t epoch, int64_t begin, int64_t end) const;
 
   // ---- doing it ----
   absl::Status Lease(TaskId id, WorkerId worker);
@@ -81,7 +88,16 @@ class Ledger {
   void Fence(WorkerId worker);   // All its leases.
   void Reopen(WorkerId worker);  // All it held, leased or fencing.
   void ForgetFailures();         // The user says that what was wrong is mended.
+  // A server has lost `lost`, committed positions of `epoch`. Each task that holds some is
+  // committed up to the first of them only, and leased again unless somebody has it in hand.
+  // Returns how many records are to be trained again. What is no batch, or not committed, is
+  // FAILED_PRECONDITION, and nothing has changed.
+  absl::StatusOr<int64_t> TakeBack(int64_t epoch, const IntervalSet& lost);
+  // Gives training tasks that are leased new numbers, to the same workers: what these did by the
+  // old ones does not count.
+  void RenewLeases();
   void BeginEvaluation(int64_t number);
+  void EndEvaluation();  // It does not count: its tasks are forgotten.
   // No fresh tasks from now on; those begun are still finished, since a batch of theirs may be
   // on some servers already, and so is a round begun.
   void EndEarly() { ended_early_ = true; }
@@ -102,6 +118,14 @@ class Ledger {
   const std::map<TaskId, LiveTask>& live() const { return live_; }
 
  private:
+  // What of a task was lost: everything from `from` on, up to which it was committed.
+  struct LostTask {
+    Task task;
+    int64_t order = 0;
+    int64_t from = 0;
+    int64_t committed = 0;
+  };
+  absl::StatusOr<std::vector<LostTask>> FindLost(int64_t epoch, const IntervalSet& lost) const;
   const Task* Fresh() const;
   bool MidRound() const;  // A round is begun, and not all of its tasks are.
   void TakeFresh();
@@ -113,6 +137,7 @@ class Ledger {
   std::vector<Task> fresh_tasks_;  // Of fresh_epoch_.
   bool ended_early_ = false;
   std::map<int64_t, IntervalSet> committed_;
+  std::map<int64_t, IntervalSet> taken_back_;  // Ever.
   int64_t steps_ = 0;
   int64_t records_committed_ = 0;
   int64_t leases_ = 0;

@@ -148,6 +148,73 @@ TEST(LedgerTest, EndingEarlyFinishesWhatWasBegun) {
   EXPECT_TRUE(ledger.Expected(1).empty());
 }
 
+// ---- what a server lost ----
+
+IntervalSet Set(int64_t begin, int64_t end) {
+  IntervalSet set;
+  set.Add(begin, end);
+  return set;
+}
+
+TEST(LedgerTest, WhatIsTakenBackIsLeasedAgainInThePlansOrder) {
+  TaskPlanOptions options = {
+      .records = 40, .batch_size = 10, .batches_per_task = 2, .epochs = 2, .shuffle_tasks = false};
+  Ledger ledger(options);
+  for (int i = 0; i < 3; ++i) {
+    const Task task = LeaseNext(ledger, kAnn);
+    EXPECT_TRUE(ledger.Commit(task.id, task.end).ok());
+  }
+  EXPECT_EQ(ledger.epoch(), 1);
+  EXPECT_EQ(*ledger.TakeBack(0, Set(30, 40)), 10);
+  EXPECT_EQ(*ledger.TakeBack(1, Set(0, 20)), 20);
+  EXPECT_EQ(ledger.epoch(), 0);
+  EXPECT_EQ(ledger.steps(), 3);
+  EXPECT_EQ(ledger.records_committed(), 30);
+  EXPECT_TRUE(ledger.WasTakenBack(0, 20, 40));
+  EXPECT_FALSE(ledger.WasTakenBack(0, 20, 30));
+  const Task first = LeaseNext(ledger, kBob);
+  EXPECT_EQ(first.epoch, 0);
+  EXPECT_EQ(first.committed, 30);
+  while (!ledger.finished()) {
+    for (const Task& task : ledger.HeldBy(kBob)) {
+      EXPECT_TRUE(ledger.Commit(task.id, task.end).ok());
+    }
+    if (!ledger.finished()) LeaseNext(ledger, kBob);
+  }
+  EXPECT_EQ(ledger.records_committed(), ledger.records_expected());
+  EXPECT_EQ(ledger.steps(), 8);
+  for (const int64_t epoch : {0, 1}) EXPECT_EQ(ledger.Committed(epoch), ledger.Expected(epoch));
+  // Also when all was over.
+  EXPECT_EQ(*ledger.TakeBack(1, Set(0, 10)), 20);  // And what of that task comes after it.
+  EXPECT_FALSE(ledger.finished());
+  EXPECT_EQ(LeaseNext(ledger, kAnn).committed, 0);
+}
+
+TEST(LedgerTest, ATaskInHandIsTakenBackToItsHolderByANewLease) {
+  Ledger ledger(TwoTasks());
+  const Task task = LeaseNext(ledger, kAnn);
+  const int64_t lease = ledger.Find(task.id)->task.lease;
+  EXPECT_TRUE(ledger.Commit(task.id, task.begin + 10).ok());
+  EXPECT_EQ(*ledger.TakeBack(0, Set(task.begin, task.begin + 10)), 10);
+  ledger.RenewLeases();
+  EXPECT_TRUE(ledger.Holds(kAnn, task.id));
+  EXPECT_GT(ledger.Find(task.id)->task.lease, lease);
+  EXPECT_EQ(ledger.Find(task.id)->task.committed, task.begin);
+  EXPECT_TRUE(ledger.Commit(task.id, task.end).ok());
+  EXPECT_EQ(ledger.records_committed(), 20);
+}
+
+TEST(LedgerTest, OnlyCommittedBatchesAreTakenBack) {
+  Ledger ledger(TwoTasks());
+  const Task task = LeaseNext(ledger, kAnn);
+  EXPECT_TRUE(ledger.Commit(task.id, task.begin + 10).ok());
+  EXPECT_FALSE(ledger.TakeBack(0, Set(task.begin + 5, task.begin + 10)).ok());
+  EXPECT_FALSE(ledger.TakeBack(0, Set(task.begin + 10, task.begin + 20)).ok());
+  EXPECT_FALSE(ledger.TakeBack(1, Set(0, 10)).ok());
+  EXPECT_EQ(ledger.records_committed(), 10);
+  EXPECT_EQ(ledger.steps(), 1);
+}
+
 // ---- rounds: modes sync and hybrid ----
 
 TaskPlanOptions Rounds(int64_t batches, int64_t tolerance = 0) {
@@ -188,6 +255,26 @@ TEST(LedgerTest, ARoundIsLeasedWhenTheOneBeforeIsWhole) {
   EXPECT_TRUE(ledger.Commit(last.id, last.end).ok());
   EXPECT_TRUE(ledger.finished());
   EXPECT_EQ(ledger.rounds(), 3);
+}
+
+// Others computed the next round from it. Of a round that nobody was told to be whole a batch is
+// computed again, from the same weights.
+TEST(LedgerTest, ARoundThatMovedTheWeightsIsNotTakenBack) {
+  Ledger ledger(Rounds(5));
+  std::vector<Task> tasks;
+  for (int i = 0; i < 3; ++i) {
+    tasks.push_back(LeaseNext(ledger, kAnn));
+    EXPECT_TRUE(ledger.Commit(tasks.back().id, tasks.back().end).ok());
+  }
+  EXPECT_EQ(ledger.rounds(), 1);
+  EXPECT_FALSE(ledger.MayTakeBack(0, Set(tasks[1].begin, tasks[1].end)).ok());
+  EXPECT_FALSE(ledger.TakeBack(0, Set(tasks[0].begin, tasks[0].end)).ok());
+  EXPECT_TRUE(ledger.MayTakeBack(0, Set(tasks[2].begin, tasks[2].end)).ok());
+  EXPECT_EQ(*ledger.TakeBack(0, Set(tasks[2].begin, tasks[2].end)), 10);
+  EXPECT_EQ(ledger.rounds(), 1);
+  EXPECT_EQ(LeaseNext(ledger, kBob).id, tasks[2].id);
+  EXPECT_EQ(ledger.Find(tasks[2].id)->task.round, 1);
+  EXPECT_EQ(ledger.Find(tasks[2].id)->task.rounds, 1);
 }
 
 TEST(LedgerTest, ToleranceLetsLaterRoundsBegin) {

@@ -1,5 +1,5 @@
-// What a worker has pulled and not yet seen applied: the bound on staleness, and how far each of
-// its tasks is committed.
+// What a worker has pulled and not yet seen applied: how far behind itself it is, and how far each
+// of its tasks is committed.
 #ifndef RUBATO_WORKER_PUSH_WINDOW_H_
 #define RUBATO_WORKER_PUSH_WINDOW_H_
 

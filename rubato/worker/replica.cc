@@ -65,6 +65,7 @@ void Replica::VoteResume(int64_t lowered) {
 void Replica::Apply() {
   const bool trains = counters_.phase == Phase::kTraining && sum_[kFailed] == 0;
   overflowed_ = trains && sum_[kRows] > 0 && !AllFinite(Gradient());
+  failed_ = overflowed_ || (counters_.phase == Phase::kTraining && sum_[kFailed] > 0);
   if (trains && !overflowed_) ApplyTraining();
   if (sum_[kRest] > 0) {
     counters_.phase = Phase::kEnded;

@@ -78,6 +78,8 @@ class Replica {
   void Apply();
   // Whether the last step applied was such a sum; the same at everybody.
   bool overflowed() const { return overflowed_; }
+  // Whether the last step applied changed nothing, since somebody failed or by its sum.
+  bool failed() const { return failed_; }
   // Mean loss of the last step applied.
   double loss() const { return loss_; }
 
@@ -121,6 +123,7 @@ class Replica {
   std::vector<float> sum_;  // kFields counts and votes, then the gradient.
   double loss_ = 0;
   bool overflowed_ = false;
+  bool failed_ = false;
 };
 
 // The weights alone of what Replica::Encode() wrote. DATA_LOSS if the bytes are damaged.

@@ -10,6 +10,7 @@
 #include "rubato/base/rng.h"
 #include "rubato/worker/evaluation.h"
 #include "rubato/worker/push_window.h"
+#include "rubato/worker/steps_in_doubt.h"
 #include "rubato/worker/task_reader.h"
 #include "rubato/worker/time_ledger.h"
 #include "rubato/worker/unique.h"
@@ -21,6 +22,31 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+
+// ---- StepsInDoubt ------------------------------------------------------------------------------
+
+// Step 7 is committed, 8 was applied early and 9 was under way when the group went on without this
+// worker: from 8, and its part of 8 counted; from 7, and both were in vain.
+TEST(StepsInDoubtTest, WhatTheOthersHaveWasNotInVain) {
+  struct Case {
+    int64_t parted_at;
+    int64_t positions;
+    absl::Duration computed;
+  };
+  for (const Case& c :
+       {Case{9, 0, absl::ZeroDuration()}, Case{8, 300, absl::Milliseconds(30)},
+        Case{7, 320, absl::Milliseconds(32)}, Case{-1, 320, absl::Milliseconds(32)}}) {
+    StepsInDoubt doubts;
+    doubts.Took(7, {absl::Milliseconds(1), 10});
+    doubts.Took(8, {absl::Milliseconds(2), 20});
+    doubts.Committed(7);
+    doubts.Took(9, {absl::Milliseconds(30), 300});
+    const StepsInDoubt::Work lost = doubts.Parted(c.parted_at);
+    EXPECT_EQ(lost.positions, c.positions) << c.parted_at;
+    EXPECT_EQ(lost.computed, c.computed) << c.parted_at;
+    EXPECT_EQ(doubts.Parted(-1).positions, 0) << "once";
+  }
+}
 
 // ---- Unique ------------------------------------------------------------------------------------
 

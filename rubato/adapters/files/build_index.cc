@@ -12,8 +12,10 @@
 #include "rubato/adapters/files/record_scanner.h"
 #include "rubato/adapters/files/recordio.h"
 #include "rubato/base/status.h"
+#include "rubato/data/cell_reader.h"
 #include "rubato/data/formats.h"
 #include "rubato/data/record_index.h"
+#include "rubato/data/sniff.h"
 
 namespace rubato {
 namespace {
@@ -39,6 +41,11 @@ absl::StatusOr<std::vector<std::string>> ExpandPattern(const std::string& patter
   return paths;
 }
 
+absl::Status CheckSchema(const DataSpec& data, const std::string& schema,
+                         const FileSourceOptions& options) {
+  return options.check != nullptr ? options.check(schema) : MakeParser(data, schema).status();
+}
+
 // One pass over the files of a data set.
 class IndexBuilder {
  public:
@@ -54,6 +61,10 @@ class IndexBuilder {
     for (IndexedFile& file : index_.files) {
       RUBATO_RETURN_IF_ERROR(ScanFile(file));
       bytes_done_ += file.size;
+    }
+    if (has_fields_) {
+      index_.schema = fields_.schema();
+      RUBATO_RETURN_IF_ERROR(CheckSchema(data_, index_.schema, options_));
     }
     RUBATO_RETURN_IF_ERROR(progress_(bytes_done_, bytes_total_));
     return std::move(index_);
@@ -72,6 +83,7 @@ class IndexBuilder {
       const bool is_header = is_first && HasHeader(data_);
       is_first = false;
       if (is_header) continue;
+      if (has_fields_) fields_.See(scanner.record());
       if (file.records++ % kRecordsPerMark != 0) continue;
       file.marks.push_back(scanner.mark());
       RUBATO_RETURN_IF_ERROR(
@@ -85,11 +97,13 @@ class IndexBuilder {
 
   // Every file must have the columns of the first.
   absl::Status SeeFirst(const IndexedFile& file, absl::string_view record) {
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckText(record), file.path));
+    if (has_fields_) return absl::OkStatus();  // Known when all records are seen.
     const std::string schema = SchemaOf(data_, record);
     if (&file == &index_.files[0]) {
       index_.schema = schema;
       // A misspelt column is better known now than after 50 GB.
-      return MakeParser(data_, schema).status();
+      return CheckSchema(data_, schema, options_);
     }
     if (schema == index_.schema) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(file.path, ": its columns, '", schema,
@@ -101,6 +115,8 @@ class IndexBuilder {
   const ProgressFn progress_;
   const FileSourceOptions options_;
   RecordIndex index_;
+  const bool has_fields_ = data_.format == "libffm";
+  FieldsSeen fields_;
   int64_t bytes_done_ = 0;
   int64_t bytes_total_ = 0;
 };
@@ -153,14 +169,14 @@ absl::StatusOr<int64_t> BuildIndex(const DataSpec& data, const std::vector<std::
   }
   absl::StatusOr<RecordIndex> index = Reuse(data, files, index_path);
   if (index.ok()) {
-    RUBATO_RETURN_IF_ERROR(MakeParser(data, index->schema).status());
+    RUBATO_RETURN_IF_ERROR(CheckSchema(data, index->schema, options));
     return index->records();
   }
   if (data.format == "idx") {
     index = BuildIdxIndex(std::move(files));
   } else if (data.format == "recordio") {
     index = IndexRecordsFiles(std::move(files));
-    if (index.ok()) RUBATO_RETURN_IF_ERROR(MakeParser(data, index->schema).status());
+    if (index.ok()) RUBATO_RETURN_IF_ERROR(CheckSchema(data, index->schema, options));
   } else {
     index = IndexBuilder(data, std::move(files), progress, options).Build();
   }

@@ -140,7 +140,9 @@ absl::StatusOr<OpenedData> OpenData(const DataSpec& data, const std::string& ind
   }
   OpenedData opened;
   opened.schema = index.schema;
-  RUBATO_ASSIGN_OR_RETURN(opened.parser, MakeParser(data, index.schema));
+  if (options.check == nullptr) {
+    RUBATO_ASSIGN_OR_RETURN(opened.parser, MakeParser(data, index.schema));
+  }
   if (data.format == "idx") {
     RUBATO_ASSIGN_OR_RETURN(opened.source, OpenIdxSource(std::move(index)));
   } else if (data.format == "recordio") {

@@ -8,6 +8,7 @@
 #define RUBATO_ADAPTERS_FILES_FILE_SOURCE_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ namespace rubato {
 struct FileSourceOptions {
   size_t chunk_bytes = 1 << 20;    // Read at once.
   int64_t gzip_spacing = 4 << 20;  // Inflated bytes between places to begin at.
+  // Says whether the files' schema will do, as soon as it is known. Null: MakeParser() must take
+  // it, and gives the parser of OpenedData, which there is none of otherwise.
+  std::function<absl::Status(const std::string& schema)> check;
 };
 
 // The files that `patterns` name, in order, those of a glob sorted. NOT_FOUND names a pattern that
@@ -42,7 +46,7 @@ absl::StatusOr<int64_t> BuildIndex(
 // Records and who understands them. The source belongs to one thread; the parser serves all.
 struct OpenedData {
   std::unique_ptr<RecordSource> source;
-  std::unique_ptr<const RecordParser> parser;
+  std::unique_ptr<const RecordParser> parser;  // Null where somebody else has checked the columns.
   // Columns in their order. One parser fits two data sets only if this is the same for both.
   std::string schema;
 };

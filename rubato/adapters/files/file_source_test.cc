@@ -76,6 +76,41 @@ TEST_F(FileSourceTest, CsvHeadersAreNoRecordsAndQuotedBreaksAreKept) {
   EXPECT_EQ(source->Locate(1), data_.train[0] + ":4");
 }
 
+TEST_F(FileSourceTest, TsvHasQuotedBreaksToo) {
+  data_.format = "tsv";
+  data_.train = {Put("a.tsv", "y\ttext\n1\t\"a\nb\"\n0\tc,\"d\n")};
+  const auto source = Open();
+  EXPECT_THAT(Read(*source, 0, 2), ElementsAre("1\t\"a\nb\"", "0\tc,\"d"));
+}
+
+// The first record of libffm need not have all fields, nor need the first file.
+TEST_F(FileSourceTest, FieldsAreThoseOfAllRecords) {
+  data_.format = "libffm";
+  data_.train = {Put("a", "1 0:5:1\n0 2:7:1 0:3:1\n"), Put("b", "1 1:4:1\n")};
+  ASSERT_TRUE(Build().ok());
+  EXPECT_EQ(OpenData(data_, index_)->schema, "label,0,2,1");
+}
+
+// Who checks the columns hears of them, and no parser is made.
+TEST_F(FileSourceTest, SomebodyElseMayCheckTheColumns) {
+  data_.format = "csv";
+  data_.label = "y";
+  data_.train = {Put("a.csv", "a,b\n1,2\n")};
+  EXPECT_THAT(std::string(Build().status().message()), HasSubstr("no column 'y'"));
+  options_.check = [](const std::string& schema) {
+    return schema == "a,b" ? absl::OkStatus() : absl::InvalidArgumentError(schema);
+  };
+  ASSERT_TRUE(Build().ok()) << Build().status();
+  EXPECT_EQ(OpenData(data_, index_, options_)->parser, nullptr);
+}
+
+TEST_F(FileSourceTest, OtherEncodingsAreNamed) {
+  data_.format = "csv";
+  data_.train = {Put("a.csv", "y,a\r1,2\r")};
+  EXPECT_THAT(std::string(Build().status().message()),
+              HasSubstr("a.csv: its lines end in CR alone"));
+}
+
 // A byte order mark stands before the quote that opens the first field; records are cut behind it.
 TEST_F(FileSourceTest, AQuoteMayFollowTheByteOrderMark) {
   data_.format = "csv";

@@ -59,7 +59,7 @@ absl::Status RecordScanner::Refill() {
     if (buffer_.size() >= kRecordBytesMax) {
       return absl::InvalidArgumentError(
           absl::StrCat(path_, ":", next_.line, ": a record of more than ", kRecordBytesMax >> 20,
-                       " MB", rule_ == RecordRule::kQuoted ? "; is a quote left open?" : ""));
+                       " MB", rule_ != RecordRule::kLines ? "; is a quote left open?" : ""));
     }
     buffer_.resize(2 * buffer_.size());
   }

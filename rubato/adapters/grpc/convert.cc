@@ -25,36 +25,6 @@ std::map<int64_t, IntervalSet> AppliedFromWire(
   return out;
 }
 
-wire::Task ToWire(const Task& in) {
-  wire::Task out;
-  out.set_id(in.id.value());
-  out.set_kind(static_cast<int32_t>(in.kind));
-  out.set_epoch(in.epoch);
-  out.set_begin(in.begin);
-  out.set_end(in.end);
-  out.set_committed(in.committed);
-  out.set_lease(in.lease);
-  out.set_rate(in.rate);
-  out.set_round(in.round);
-  out.set_rounds(in.rounds);
-  return out;
-}
-
-Task FromWire(const wire::Task& in) {
-  Task out;
-  out.id = TaskId(in.id());
-  out.kind = static_cast<TaskKind>(in.kind());
-  out.epoch = in.epoch();
-  out.begin = in.begin();
-  out.end = in.end();
-  out.committed = in.committed();
-  out.lease = in.lease();
-  out.rate = in.rate();
-  out.round = in.round();
-  out.rounds = in.rounds();
-  return out;
-}
-
 wire::TimeSpent ToWire(const TimeSpent& in) {
   wire::TimeSpent out;
   out.set_useful(in.useful);
@@ -162,6 +132,7 @@ wire::ProcessStatus ToWire(const ProcessStatus& in) {
   out.set_address(in.address);
   out.set_state(in.state);
   out.set_lagging(in.lagging);
+  out.set_doing(in.doing);
   return out;
 }
 
@@ -174,6 +145,7 @@ ProcessStatus FromWire(const wire::ProcessStatus& in) {
   out.address = in.address();
   out.state = in.state();
   out.lagging = in.lagging();
+  out.doing = in.doing();
   return out;
 }
 
@@ -225,34 +197,6 @@ View FromWire(const wire::View& in) {
   return out;
 }
 
-wire::CommitRequest ToWire(const CommitRequest& in) {
-  wire::CommitRequest out;
-  out.set_worker(in.worker.value());
-  out.set_task(in.task.value());
-  out.set_upto(in.upto);
-  out.set_release(in.release);
-  if (in.sums.has_value()) out.set_sums(EncodeSums(*in.sums));
-  out.set_bad_rows(in.bad_rows);
-  for (const std::string& row : in.bad_rows_named) out.add_bad_rows_named(row);
-  return out;
-}
-
-CommitRequest FromWire(const wire::CommitRequest& in) {
-  CommitRequest out;
-  out.worker = WorkerId(in.worker());
-  out.task = TaskId(in.task());
-  out.upto = in.upto();
-  out.release = in.release();
-  if (in.has_sums()) {
-    if (absl::StatusOr<EvaluationSums> sums = DecodeSums(in.sums()); sums.ok()) {
-      out.sums = *std::move(sums);
-    }
-  }
-  out.bad_rows = in.bad_rows();
-  out.bad_rows_named.assign(in.bad_rows_named().begin(), in.bad_rows_named().end());
-  return out;
-}
-
 wire::RegisterReply ToWire(const RegisterReply& in) {
   wire::RegisterReply out;
   out.set_accepted(in.accepted);
@@ -299,70 +243,6 @@ HeartbeatReply FromWire(const wire::HeartbeatReply& in) {
   return out;
 }
 
-wire::LeaseRequest ToWire(const LeaseRequest& in) {
-  wire::LeaseRequest out;
-  out.set_worker(in.worker.value());
-  for (TaskId task : in.holding) out.add_holding(task.value());
-  return out;
-}
-
-LeaseRequest FromWire(const wire::LeaseRequest& in) {
-  LeaseRequest out;
-  out.worker = WorkerId(in.worker());
-  for (int64_t task : in.holding()) out.holding.push_back(TaskId(task));
-  return out;
-}
-
-wire::LeaseReply ToWire(const LeaseReply& in) {
-  wire::LeaseReply out;
-  out.set_verdict(static_cast<int32_t>(in.verdict));
-  *out.mutable_task() = ToWire(in.task);
-  return out;
-}
-
-LeaseReply FromWire(const wire::LeaseReply& in) {
-  LeaseReply out;
-  out.verdict = static_cast<LeaseReply::Verdict>(in.verdict());
-  out.task = FromWire(in.task());
-  return out;
-}
-
-wire::CommitReply ToWire(const CommitReply& in) {
-  wire::CommitReply out;
-  out.set_held(in.held);
-  out.set_unknown(in.unknown);
-  return out;
-}
-
-CommitReply FromWire(const wire::CommitReply& in) {
-  CommitReply out;
-  out.held = in.held();
-  out.unknown = in.unknown();
-  return out;
-}
-
-wire::FailRequest ToWire(const FailRequest& in) {
-  wire::FailRequest out;
-  out.set_worker(in.worker.value());
-  out.set_task(in.task.value());
-  out.set_error(in.error);
-  out.set_lease(in.lease);
-  out.set_not_finite(in.not_finite);
-  out.set_checkpoint(in.checkpoint);
-  return out;
-}
-
-FailRequest FromWire(const wire::FailRequest& in) {
-  FailRequest out;
-  out.worker = WorkerId(in.worker());
-  out.task = TaskId(in.task());
-  out.error = in.error();
-  out.lease = in.lease();
-  out.not_finite = in.not_finite();
-  out.checkpoint = in.checkpoint();
-  return out;
-}
-
 wire::WorkerHeartbeat ToWire(const WorkerHeartbeat& in) {
   wire::WorkerHeartbeat out;
   out.set_worker(in.worker.value());
@@ -404,6 +284,8 @@ wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
   out.set_follower(in.follower);
   *out.mutable_load() = {in.load.begin(), in.load.end()};
   out.set_load_us(absl::ToInt64Microseconds(in.load_period));
+  out.set_recovered(in.recovered);
+  out.set_to_recover(in.to_recover);
   return out;
 }
 
@@ -426,6 +308,8 @@ ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
   out.follower = in.follower();
   out.load = {in.load().begin(), in.load().end()};
   out.load_period = absl::Microseconds(in.load_us());
+  out.recovered = in.recovered();
+  out.to_recover = in.to_recover();
   return out;
 }
 
@@ -443,6 +327,8 @@ wire::RegisterRequest ToWire(const RegisterRequest& in) {
     part.set_partitions(EncodePartitions(held.partitions));
     AppliedToWire(held.applied, *part.mutable_applied());
   }
+  out.set_damage(in.damage);
+  out.set_blank(in.blank);
   return out;
 }
 
@@ -460,6 +346,8 @@ RegisterRequest FromWire(const wire::RegisterRequest& in) {
       out.held.push_back({*std::move(partitions), AppliedFromWire(held.applied())});
     }
   }
+  out.damage = in.damage();
+  out.blank = in.blank();
   return out;
 }
 
@@ -506,6 +394,7 @@ wire::Snapshot ToWire(const Snapshot& in) {
   out.set_records_expected(in.records_expected);
   out.set_records_repeated(in.records_repeated);
   out.set_records_recomputed(in.records_recomputed);
+  out.set_records_taken_back(in.records_taken_back);
   out.set_workers_target(in.workers_target);
   out.set_workers_started(in.workers_started);
   out.set_workers_lost(in.workers_lost);
@@ -554,6 +443,7 @@ Snapshot FromWire(const wire::Snapshot& in) {
   out.records_expected = in.records_expected();
   out.records_repeated = in.records_repeated();
   out.records_recomputed = in.records_recomputed();
+  out.records_taken_back = in.records_taken_back();
   out.workers_target = in.workers_target();
   out.workers_started = in.workers_started();
   out.workers_lost = in.workers_lost();

@@ -47,7 +47,8 @@ TEST_F(HttpServerTest, HandsRequestsToTheHandler) {
   EXPECT_EQ(client.Post("/score", "abc", "text/plain")->body, "POST /score abc");
   EXPECT_EQ(client.Get("/health?x=1")->body, "GET /health ");
   EXPECT_EQ(client.Get("/no")->status, 404);
-  EXPECT_GE(client.Delete("/score")->status, 400);
+  EXPECT_EQ(client.Put("/score", "abc", "text/plain")->body, "PUT /score ");
+  EXPECT_EQ(client.Delete("/score")->body, "DELETE /score ");
 }
 
 TEST_F(HttpServerTest, LongBodiesAreRefusedAndOthersStillServed) {

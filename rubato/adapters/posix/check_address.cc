@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/base/status.h"
@@ -23,6 +24,13 @@ absl::Status CheckListenAddress(absl::string_view address) {
   }
   asio::io_context io;
   return FrameListener::Listen(io, parsed).status();
+}
+
+bool StaysHere(absl::string_view address) {
+  for (const absl::string_view here : {"unix:", "127.", "localhost:", "[::1]:"}) {
+    if (absl::StartsWith(address, here)) return true;
+  }
+  return false;
 }
 
 }  // namespace rubato

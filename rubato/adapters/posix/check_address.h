@@ -16,6 +16,9 @@ absl::Status CheckAddress(absl::string_view address);
 // if the host is unknown, UNAVAILABLE if somebody else listens.
 absl::Status CheckListenAddress(absl::string_view address);
 
+// Whether only this machine can reach it, by its name: a Unix socket, 127.*, ::1 or localhost.
+bool StaysHere(absl::string_view address);
+
 }  // namespace rubato
 
 #endif  // RUBATO_ADAPTERS_POSIX_CHECK_ADDRESS_H_

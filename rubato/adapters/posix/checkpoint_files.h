@@ -4,6 +4,7 @@
 #ifndef RUBATO_ADAPTERS_POSIX_CHECKPOINT_FILES_H_
 #define RUBATO_ADAPTERS_POSIX_CHECKPOINT_FILES_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -24,6 +25,10 @@ class MappedChain {
                                           int64_t server);
 
   const std::vector<CheckpointFile>& files() const { return files_; }
+  // Where it is told how much was restored; null: nowhere.
+  void Watch(std::atomic<int64_t>* read) {
+    for (CheckpointFile& file : files_) file.read = read;
+  }
   const CheckpointName& name() const { return name_; }  // Of the newest.
   int64_t full_bytes() const { return full_bytes_; }
   int64_t delta_bytes() const { return delta_bytes_; }

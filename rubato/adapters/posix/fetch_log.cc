@@ -1,17 +1,24 @@
 #include "rubato/adapters/posix/fetch_log.h"
 
 #include <fcntl.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/status.h"
+#include "rubato/params/record_file.h"
 #include "rubato/params/wire.h"
 
 namespace rubato {
@@ -77,8 +84,37 @@ class Asker {
 
 absl::Status Unavailable(int64_t server, const absl::Status& why) {
   return absl::UnavailableError(
-      absl::StrCat("the push log is gone, and server ", server,
-                   ", which may have a copy, does not answer: ", why.message()));
+      absl::StrCat("server ", server, ", which may have a copy, does not answer: ", why.message()));
+}
+
+// What one of the others has.
+struct Keeper {
+  int64_t server = 0;
+  std::unique_ptr<Asker> asker;
+};
+struct Copies {
+  std::vector<Keeper> keepers;
+  std::vector<LogSizes> sizes;  // Of each.
+};
+
+absl::StatusOr<Copies> AskAll(const FetchLogOptions& options) {
+  Copies copies;
+  for (const auto& [server, address] : options.others) {
+    auto asker = std::make_unique<Asker>(options.patience);
+    absl::Status status = asker->Dial(address);
+    absl::StatusOr<std::string> answer =
+        status.ok() ? asker->Ask(ParamsOp::kFollow,
+                                 Encode(FollowRequest{.job = options.job,
+                                                      .follower = server,
+                                                      .leader = options.server,
+                                                      .incarnation = options.incarnation}))
+                    : status;
+    if (!answer.ok()) return Unavailable(server, answer.status());
+    RUBATO_ASSIGN_OR_RETURN(LogSizes sizes, DecodeLogSizes(*answer));
+    copies.keepers.push_back({server, std::move(asker)});
+    copies.sizes.push_back(std::move(sizes));
+  }
+  return copies;
 }
 
 absl::Status Receive(Asker& asker, int64_t segment, int64_t bytes, const std::string& path) {
@@ -94,6 +130,62 @@ absl::Status Receive(Asker& asker, int64_t segment, int64_t bytes, const std::st
   return absl::OkStatus();
 }
 
+// What each file is as a segment of the log.
+absl::StatusOr<LogSizes> MeasureLog(const std::string& directory) {
+  RUBATO_ASSIGN_OR_RETURN(LogSizes segments, ListSegments(directory));
+  for (auto& [segment, bytes] : segments) {
+    RUBATO_ASSIGN_OR_RETURN(const MappedFile file,
+                            MappedFile::Open(SegmentPath(directory, segment)));
+    bytes = SkimRecords(file.bytes(), [](RecordKind, absl::string_view) {}).used(file.bytes());
+  }
+  return segments;
+}
+
+// The segments at which lives began from a copy (CompareLog) and their bytes, a line each.
+std::string JointsPath(const std::string& directory) { return directory + "/joints"; }
+
+LogSizes ReadJoints(const std::string& directory) {
+  LogSizes joints;
+  const std::string text = ReadWholeFile(JointsPath(directory)).value_or("");
+  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> words = absl::StrSplit(line, ' ');
+    int64_t segment = 0, bytes = 0;
+    if (!absl::SimpleAtoi(words.first, &segment)) continue;
+    if (absl::SimpleAtoi(words.second, &bytes)) joints[segment] = bytes;
+  }
+  return joints;
+}
+
+absl::Status AddJoint(const std::string& directory, LogPosition end) {
+  LogSizes joints = ReadJoints(directory);
+  joints[end.segment] = end.bytes;
+  return WriteFileAtomically(JointsPath(directory),
+                             absl::StrJoin(joints, "\n", absl::PairFormatter(" ")));
+}
+
+// What makes the log in the folder and its copies one again.
+struct Comparison {
+  Copies copies;
+  LogRepair repair;
+  std::vector<std::string> lacks;  // A line for each segment to be taken.
+};
+
+absl::StatusOr<Comparison> Compare(const FetchLogOptions& options) {
+  Comparison comparison;
+  RUBATO_ASSIGN_OR_RETURN(comparison.copies, AskAll(options));
+  const Copies& copies = comparison.copies;
+  RUBATO_ASSIGN_OR_RETURN(const auto log, MeasureLog(options.directory));
+  comparison.repair = CompareLog(log, ReadJoints(options.directory), copies.sizes);
+  for (const auto& [segment, copy] : comparison.repair.take) {
+    const auto own = log.find(segment);
+    comparison.lacks.push_back(absl::StrCat(
+        SegmentPath(options.directory, segment),
+        own == log.end() ? " is missing" : absl::StrCat(" ends at byte ", own->second), "; server ",
+        copies.keepers[copy].server, " has ", copies.sizes[copy].at(segment), " bytes of it"));
+  }
+  return comparison;
+}
+
 }  // namespace
 
 absl::StatusOr<bool> HasLog(const std::string& directory) {
@@ -103,46 +195,73 @@ absl::StatusOr<bool> HasLog(const std::string& directory) {
 }
 
 absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options) {
-  std::vector<std::unique_ptr<Asker>> askers;
-  std::vector<int64_t> servers;
-  std::vector<LogSizes> copies;
-  for (const auto& [server, address] : options.others) {
-    auto& asker = askers.emplace_back(std::make_unique<Asker>(options.patience));
-    absl::Status status = asker->Dial(address);
-    absl::StatusOr<std::string> answer =
-        status.ok() ? asker->Ask(ParamsOp::kFollow,
-                                 Encode(FollowRequest{.job = options.job,
-                                                      .follower = server,
-                                                      .leader = options.server,
-                                                      .incarnation = options.incarnation}))
-                    : status;
-    if (!answer.ok()) return Unavailable(server, answer.status());
-    RUBATO_ASSIGN_OR_RETURN(LogSizes sizes, DecodeLogSizes(*answer));
-    copies.push_back(std::move(sizes));
-    servers.push_back(server);
-  }
-  const int64_t longest = LongestCopy(copies);
+  RUBATO_ASSIGN_OR_RETURN(const Copies copies, AskAll(options));
+  const int64_t longest = LongestCopy(copies.sizes);
   if (longest < 0) return LogSizes();
   const auto chosen = static_cast<size_t>(longest);
+  const LogSizes& sizes = copies.sizes[chosen];
+  const Keeper& keeper = copies.keepers[chosen];
   const std::string folder = absl::StrCat(options.directory, "/fetched");
   RUBATO_RETURN_IF_ERROR(RemoveTree(folder));
   RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
-  for (const auto& [segment, bytes] : copies[chosen]) {
+  for (const auto& [segment, bytes] : sizes) {
     const absl::Status status =
-        Receive(*askers[chosen], segment, bytes, SegmentPath(folder, segment));
-    if (!status.ok()) return Unavailable(servers[chosen], status);
+        Receive(*keeper.asker, segment, bytes, SegmentPath(folder, segment));
+    if (!status.ok()) return Unavailable(keeper.server, status);
   }
   RUBATO_ASSIGN_OR_RETURN(const LogSizes damaged, ListSegments(options.directory));
   for (const auto& [segment, bytes] : damaged) {
     std::remove(SegmentPath(options.directory, segment).c_str());
   }
+  // From here on there is no log until there is one from the copy.
+  RUBATO_RETURN_IF_ERROR(AddJoint(options.directory, EndOf(sizes)));
   // The last first: if we die on the way, the next life finds that some are missing.
-  for (auto it = copies[chosen].rbegin(); it != copies[chosen].rend(); ++it) {
+  for (auto it = sizes.rbegin(); it != sizes.rend(); ++it) {
     RUBATO_RETURN_IF_ERROR(
         Publish(SegmentPath(folder, it->first), SegmentPath(options.directory, it->first)));
   }
   RUBATO_RETURN_IF_ERROR(RemoveTree(folder));
-  return copies[chosen];
+  return sizes;
+}
+
+absl::StatusOr<std::vector<std::string>> CompareWithCopies(const FetchLogOptions& options) {
+  RUBATO_ASSIGN_OR_RETURN(const Comparison comparison, Compare(options));
+  for (const size_t copy : comparison.repair.forget) {
+    const Keeper& keeper = comparison.copies.keepers[copy];
+    const absl::StatusOr<std::string> done = keeper.asker->Ask(
+        ParamsOp::kReplicate, Encode(ReplicaOrder{.kind = ReplicaOrder::Kind::kForget}));
+    if (!done.ok()) return Unavailable(keeper.server, done.status());
+  }
+  return comparison.lacks;
+}
+
+absl::Status TakeFromCopies(const FetchLogOptions& options) {
+  RUBATO_ASSIGN_OR_RETURN(const Comparison comparison, Compare(options));
+  const std::string folder = absl::StrCat(options.directory, "/fetched");
+  RUBATO_RETURN_IF_ERROR(RemoveTree(folder));
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
+  // Each replaces one that has less, so we may die between any two of them.
+  for (const auto& [segment, copy] : comparison.repair.take) {
+    const Keeper& keeper = comparison.copies.keepers[copy];
+    const std::string taken = SegmentPath(folder, segment);
+    const std::string path = SegmentPath(options.directory, segment);
+    const absl::Status status =
+        Receive(*keeper.asker, segment, comparison.copies.sizes[copy].at(segment), taken);
+    if (!status.ok()) return Unavailable(keeper.server, status);
+    RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(taken));
+    const absl::Status sound = ReadRecords(path, file.bytes(), [](RecordKind, absl::string_view) {
+                                 return absl::OkStatus();
+                               }).status();
+    RUBATO_RETURN_IF_ERROR(
+        Annotate(sound, absl::StrCat("the copy that server ", keeper.server, " has is no better")));
+    const std::string aside = path + ".damaged";
+    std::remove(aside.c_str());
+    if (link(path.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
+      return PathError(errno, "link", path);
+    }
+    RUBATO_RETURN_IF_ERROR(Publish(taken, path));
+  }
+  return RemoveTree(folder);
 }
 
 }  // namespace rubato

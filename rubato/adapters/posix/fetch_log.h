@@ -1,11 +1,12 @@
-// A server whose push log is gone gets it back from whoever has a copy (params/log_replica.h),
-// before it starts.
+// A server whose push log is gone, or lacks something, gets it back from whoever has a copy
+// (params/log_replica.h), before it serves anybody.
 #ifndef RUBATO_ADAPTERS_POSIX_FETCH_LOG_H_
 #define RUBATO_ADAPTERS_POSIX_FETCH_LOG_H_
 
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -30,6 +31,14 @@ absl::StatusOr<bool> HasLog(const std::string& directory);
 // of it, or nothing. Answers with what it got, which may be nothing. UNAVAILABLE, naming it, if
 // one of the others does not answer: it may be the one that has the copy.
 absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options);
+
+// What the log in `directory` lacks of its copies, a line a segment, naming both; most often
+// nothing. A cut between two records is seen nowhere else. Copies of what never became part of the
+// log are told to forget it. UNAVAILABLE as above.
+absl::StatusOr<std::vector<std::string>> CompareWithCopies(const FetchLogOptions& options);
+// Takes it, segment by segment; one that is replaced is kept as push-N.log.damaged. No server may
+// run on the folder. DATA_LOSS, naming both, if the copy is damaged too.
+absl::Status TakeFromCopies(const FetchLogOptions& options);
 
 }  // namespace rubato
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -15,6 +16,7 @@ namespace {
 constexpr size_t kGatherMax = 64;                      // Frames in one write.
 constexpr size_t kQueuedBytesMax = size_t{256} << 20;  // Stop reading beyond this.
 constexpr size_t kUnixPathMax = 107;
+constexpr std::chrono::milliseconds kAcceptPause(100);
 constexpr char kZeros[8] = {};
 
 absl::Status FromError(const asio::error_code& error, absl::string_view what) {
@@ -212,11 +214,17 @@ void FrameListener::AcceptOn(Acceptor& acceptor, std::function<asio::io_context&
                                  on_connection = std::move(on_connection)](
                                     const asio::error_code& error, Socket connection) {
     if (error == asio::error::operation_aborted) return;  // And `this` is gone.
-    if (!error) {
-      asio::error_code ignored;
-      if (!address_.is_unix()) connection.set_option(asio::ip::tcp::no_delay(true), ignored);
-      on_connection(StreamSocket(std::move(connection)));
+    if (error) {
+      // No file or memory is left, and the connection waits where it is: asking again at once
+      // would only keep the processor busy.
+      pause_.expires_after(kAcceptPause);
+      return pause_.async_wait([this, &acceptor, choose, on_connection](const auto& cancelled) {
+        if (!cancelled) AcceptOn(acceptor, choose, on_connection);  // Else `this` is gone.
+      });
     }
+    asio::error_code ignored;
+    if (!address_.is_unix()) connection.set_option(asio::ip::tcp::no_delay(true), ignored);
+    on_connection(StreamSocket(std::move(connection)));
     AcceptOn(acceptor, choose, on_connection);
   });
 }

@@ -92,7 +92,7 @@ class FrameListener {
               std::function<void(StreamSocket)> on_connection);
 
  private:
-  explicit FrameListener(asio::io_context& io) : local_(io), tcp_(io) {}
+  explicit FrameListener(asio::io_context& io) : local_(io), tcp_(io), pause_(io) {}
   absl::Status ListenUnix(asio::io_context& io);
   absl::Status ListenTcp(asio::io_context& io);
   template <typename Acceptor>
@@ -102,6 +102,7 @@ class FrameListener {
   SocketAddress address_;
   asio::local::stream_protocol::acceptor local_;
   asio::ip::tcp::acceptor tcp_;
+  asio::steady_timer pause_;  // Before the next try, after one that failed.
 };
 
 // Connects and calls back once, with a socket or UNAVAILABLE. Destroying the returned handle

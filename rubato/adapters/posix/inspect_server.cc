@@ -10,28 +10,60 @@
 
 namespace rubato {
 
+namespace {
+
+// One server asked. Stays where it is until the answer is there, or nobody waits for it any more.
+struct Question {
+  void Ask(asio::io_context& io, const SocketAddress& address) {
+    attempt = ConnectTo(io, address, [this](absl::StatusOr<StreamSocket> socket) {
+      if (!socket.ok()) {
+        answer = socket.status();
+        return;
+      }
+      line = std::make_shared<FrameSocket>(*std::move(socket), kFrameBytesMax);
+      line->Start(
+          [this](const Frame& frame) {
+            answer = frame.header.code == 0 ? DecodeInspection(frame.body) : frame.status();
+            line->Close();
+          },
+          [this](const absl::Status& why) { answer = why; });
+      line->Send({.op = static_cast<uint16_t>(ParamsOp::kInspect)}, "", nullptr);
+    });
+  }
+
+  std::shared_ptr<void> attempt;
+  std::shared_ptr<FrameSocket> line;
+  absl::StatusOr<ServerInspection> answer = absl::DeadlineExceededError("no answer");
+};
+
+}  // namespace
+
+std::vector<absl::StatusOr<ServerInspection>> InspectServers(
+    const std::vector<std::string>& addresses, absl::Duration patience) {
+  asio::io_context io;
+  std::vector<Question> questions(addresses.size());
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    const absl::StatusOr<SocketAddress> parsed = SocketAddress::Parse(addresses[i]);
+    if (parsed.ok()) {
+      questions[i].Ask(io, *parsed);
+    } else {
+      questions[i].answer = parsed.status();
+    }
+  }
+  io.run_for(absl::ToChronoNanoseconds(patience));
+  std::vector<absl::StatusOr<ServerInspection>> answers;
+  for (size_t i = 0; i < addresses.size(); ++i) {
+    Question& question = questions[i];
+    if (question.line != nullptr) question.line->Close();
+    if (!question.answer.ok()) question.answer = Annotate(question.answer.status(), addresses[i]);
+    answers.push_back(std::move(question.answer));
+  }
+  return answers;
+}
+
 absl::StatusOr<ServerInspection> InspectServer(const std::string& address,
                                                absl::Duration patience) {
-  RUBATO_ASSIGN_OR_RETURN(const SocketAddress parsed, SocketAddress::Parse(address));
-  absl::StatusOr<ServerInspection> answer = absl::DeadlineExceededError("no answer");
-  asio::io_context io;
-  std::shared_ptr<FrameSocket> line;
-  const auto take = [&](const Frame& frame) {
-    answer = frame.header.code == 0 ? DecodeInspection(frame.body) : frame.status();
-    line->Close();
-  };
-  const auto attempt = ConnectTo(io, parsed, [&](absl::StatusOr<StreamSocket> socket) {
-    if (!socket.ok()) {
-      answer = socket.status();
-      return;
-    }
-    line = std::make_shared<FrameSocket>(*std::move(socket), kFrameBytesMax);
-    line->Start(take, [&](const absl::Status& why) { answer = why; });
-    line->Send({.op = static_cast<uint16_t>(ParamsOp::kInspect)}, "", nullptr);
-  });
-  io.run_for(absl::ToChronoNanoseconds(patience));
-  if (line != nullptr) line->Close();
-  return answer.ok() ? answer : Annotate(answer.status(), address);
+  return std::move(InspectServers({address}, patience)[0]);
 }
 
 }  // namespace rubato

@@ -3,6 +3,7 @@
 #define RUBATO_ADAPTERS_POSIX_INSPECT_SERVER_H_
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -12,6 +13,9 @@ namespace rubato {
 
 // UNAVAILABLE if nobody answers there, DEADLINE_EXCEEDED if not within `patience`.
 absl::StatusOr<ServerInspection> InspectServer(const std::string& address, absl::Duration patience);
+// The same of several, side by side: all of it takes no longer than `patience`.
+std::vector<absl::StatusOr<ServerInspection>> InspectServers(
+    const std::vector<std::string>& addresses, absl::Duration patience);
 
 }  // namespace rubato
 

@@ -161,6 +161,37 @@ class KillsTest : public testing::Test {
     });
   }
 
+  void Checkpoint() {
+    ++version_;
+    for (const auto& server : servers_) server->Checkpoint(version_);
+  }
+  void KillOne(Rng& rng) {
+    ServerProcess& victim = *servers_[rng.Below(servers_.size())];
+    victim.Kill();
+    victim.Launch();
+  }
+  static int64_t Kills() {
+    const char* asked = std::getenv("RUBATO_KILLS");
+    int64_t kills = 20;
+    RUBATO_CHECK(asked == nullptr || absl::SimpleAtoi(asked, &kills));
+    return kills;
+  }
+  // Whether a server writes over an older segment: its file is longer than what is in it.
+  bool IsRecycling() {
+    for (int64_t s = 0; s < kServers; ++s) {
+      const std::string folder = TestServerOptions(folder_.path(), s, kServers).directory;
+      const auto segments = ListSegments(folder);
+      if (!segments.ok()) continue;
+      for (const auto& [segment, size] : *segments) {
+        const auto file = MappedFile::Open(SegmentPath(folder, segment));
+        if (!file.ok()) continue;  // It has just become a spare.
+        const auto skimmed = SkimRecords(file->bytes(), [](RecordKind, absl::string_view) {});
+        if (skimmed.used(file->bytes()) + 8192 < size) return true;
+      }
+    }
+    return false;
+  }
+
   using State = std::map<std::string, std::string>;
   static void AddState(const Shard& shard, State* all) {
     shard.VisitState([&](const std::string& name, absl::string_view state) {
@@ -197,7 +228,24 @@ class KillsTest : public testing::Test {
     return all;
   }
 
+  // After a few more, and the death of all: nobody says goodbye.
+  void ExpectOnDisk() {
+    PushOn(5);
+    const std::vector<int64_t> acknowledged = Acknowledged();
+    for (const auto& server : servers_) server->Kill();
+    const State expected = Replayed(acknowledged);
+    ASSERT_GT(expected.size(), 300u);
+    const State found = OnDisk();
+    EXPECT_EQ(found.size(), expected.size());
+    for (const auto& [name, state] : expected) {
+      const auto it = found.find(name);
+      ASSERT_TRUE(it != found.end()) << name << " is gone";
+      ASSERT_TRUE(it->second == state) << name << " differs, " << acknowledged.size() << " pushes";
+    }
+  }
+
   const TestFolder folder_;
+  int64_t version_ = 0;
   SystemMemory memory_{/*huge_pages=*/false};
   std::vector<std::unique_ptr<ServerProcess>> servers_;
   Mutex mu_;
@@ -209,35 +257,35 @@ class KillsTest : public testing::Test {
 
 // $RUBATO_KILLS of them, or twenty.
 TEST_F(KillsTest, TheDisksHoldExactlyWhatWasAcknowledged) {
-  const char* asked = std::getenv("RUBATO_KILLS");
-  int64_t kills = 20;
-  ASSERT_TRUE(asked == nullptr || absl::SimpleAtoi(asked, &kills)) << asked;
   Rng rng(21);
-  int64_t version = 0;
-  for (int64_t killed = 0; killed < kills; ++killed) {
+  for (int64_t killed = 0; killed < Kills(); ++killed) {
     // Sometimes right after its last death, as it reads its log.
     if (!rng.Chance(0.2)) PushOn(1 + rng.Below(12));
-    if (rng.Chance(0.4)) {
-      ++version;
-      for (const auto& server : servers_) server->Checkpoint(version);
-    }
+    if (rng.Chance(0.4)) Checkpoint();
     if (rng.Chance(0.5)) PushOn(1);
-    ServerProcess& victim = *servers_[rng.Below(servers_.size())];
-    victim.Kill();
-    victim.Launch();
+    KillOne(rng);
   }
-  PushOn(5);
-  const std::vector<int64_t> acknowledged = Acknowledged();
-  for (const auto& server : servers_) server->Kill();  // Nobody says goodbye.
-  const State expected = Replayed(acknowledged);
-  ASSERT_GT(expected.size(), 300u);
-  const State found = OnDisk();
-  EXPECT_EQ(found.size(), expected.size());
-  for (const auto& [name, state] : expected) {
-    const auto it = found.find(name);
-    ASSERT_TRUE(it != found.end()) << name << " is gone";
-    ASSERT_TRUE(it->second == state) << name << " differs, " << acknowledged.size() << " pushes";
+  ExpectOnDisk();
+}
+
+// Checkpoint after checkpoint, so that every segment lies over an older one, longer or shorter, and
+// deaths while segments are freed and begun.
+TEST_F(KillsTest, SegmentsAreWrittenOverAndOver) {
+  Rng rng(22);
+  PushOn(20);  // The first segments are long.
+  for (int64_t killed = 0; killed < Kills(); ++killed) {
+    for (uint64_t n = 1 + rng.Below(4); n > 0; --n) {
+      PushOn(1 + rng.Below(rng.Chance(0.2) ? 15 : 4));
+      Checkpoint();
+    }
+    if (rng.Chance(0.7)) PushOn(1 + rng.Below(3));
+    KillOne(rng);
   }
+  while (!IsRecycling()) {  // As it has been for long, unless the machine is very slow.
+    PushOn(1);
+    Checkpoint();
+  }
+  ExpectOnDisk();
 }
 
 }  // namespace

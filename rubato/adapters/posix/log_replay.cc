@@ -48,8 +48,15 @@ struct LogRecord {
 };
 using Lot = std::vector<LogRecord>;
 
-absl::Status Apply(const LogRecord& record, Shard& shard, int64_t* pushes) {
-  *pushes += record.kind == RecordKind::kPush;
+// Where a replay is counted.
+struct Counts {
+  int64_t* pushes;
+  std::atomic<int64_t>* bytes;
+};
+
+absl::Status Apply(const LogRecord& record, Shard& shard, const Counts& counts) {
+  *counts.pushes += record.kind == RecordKind::kPush;
+  if (counts.bytes != nullptr) *counts.bytes += static_cast<int64_t>(record.body.size());
   return shard.Replay(record.kind, record.body);
 }
 
@@ -158,18 +165,19 @@ class Populator {
   std::thread thread_;
 };
 
-absl::Status ReplayInLine(const std::vector<Segment>& segments, Shard& shard, int64_t* pushes) {
+absl::Status ReplayInLine(const std::vector<Segment>& segments, Shard& shard,
+                          const Counts& counts) {
   for (const Segment& segment : segments) {
     RUBATO_RETURN_IF_ERROR(ReadRecords(segment.path, segment.file.bytes(),
                                        [&](RecordKind kind, absl::string_view body) {
-                                         return Apply({kind, body, &segment}, shard, pushes);
+                                         return Apply({kind, body, &segment}, shard, counts);
                                        })
                                .status());
   }
   return absl::OkStatus();
 }
 
-absl::Status ReplayAhead(const std::vector<Segment>& segments, Shard& shard, int64_t* pushes) {
+absl::Status ReplayAhead(const std::vector<Segment>& segments, Shard& shard, const Counts& counts) {
   LogForecast forecast;
   for (const Segment& segment : segments) {
     SkimRecords(segment.file.bytes(),
@@ -179,7 +187,7 @@ absl::Status ReplayAhead(const std::vector<Segment>& segments, Shard& shard, int
   Lots lots;
   std::thread reader;
   if (!TryStart(&reader, [&] { lots.End(ReadInto(lots, segments)); })) {
-    return ReplayInLine(segments, shard, pushes);
+    return ReplayInLine(segments, shard, counts);
   }
   absl::Status status;
   bool expected = false;
@@ -191,7 +199,7 @@ absl::Status ReplayAhead(const std::vector<Segment>& segments, Shard& shard, int
         populator.Start(shard.Expect(forecast));
         expected = true;
       }
-      status = Apply(record, shard, pushes);
+      status = Apply(record, shard, counts);
       if (status.ok()) continue;
       status = Named(status, record);
       break;
@@ -213,8 +221,9 @@ absl::Status ReplayLog(const std::vector<std::string>& paths, Shard& shard, int6
     bytes += static_cast<int64_t>(file.bytes().size());
     segments.push_back({path, std::move(file)});
   }
-  return bytes >= options.ahead_from_bytes ? ReplayAhead(segments, shard, pushes)
-                                           : ReplayInLine(segments, shard, pushes);
+  const Counts counts = {pushes, options.applied};
+  return bytes >= options.ahead_from_bytes ? ReplayAhead(segments, shard, counts)
+                                           : ReplayInLine(segments, shard, counts);
 }
 
 }  // namespace rubato

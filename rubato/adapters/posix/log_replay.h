@@ -10,6 +10,7 @@
 #ifndef RUBATO_ADAPTERS_POSIX_LOG_REPLAY_H_
 #define RUBATO_ADAPTERS_POSIX_LOG_REPLAY_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ namespace rubato {
 struct LogReplayOptions {
   // Logs of at least so many bytes are worth the threads.
   int64_t ahead_from_bytes = int64_t{16} << 20;
+  std::atomic<int64_t>* applied = nullptr;  // Grows by the bytes of records; null: nobody looks.
 };
 
 // Replays the segments at `paths`, in that order, and counts their pushes in `*pushes`. The end of

@@ -142,6 +142,7 @@ struct PullInFlight : Gathering {
   std::function<void(absl::Status)> done;
 
   absl::string_view body(int64_t server) { return split.body(server).view(); }
+  void Choose(std::vector<int64_t>*) {}  // All owners.
   absl::Status Take(int64_t server, absl::string_view reply) {
     return split.Scatter(server, reply);
   }
@@ -154,9 +155,21 @@ struct PushInFlight : Gathering {
   bool applied = false;
   bool fenced = false;
   bool stale = false;
+  std::vector<int64_t> not_finite;  // Servers whose part has a NaN or an infinity.
   std::function<void(absl::StatusOr<PushOutcome>)> done;
 
   absl::string_view body(int64_t server) { return split.body(server).view(); }
+  void Look() {
+    not_finite.clear();
+    for (int64_t s = 0; s < map->servers(); ++s) {
+      if (!PushIsFinite(body(s))) not_finite.push_back(s);
+    }
+  }
+  // To be applied nowhere, it must not reach those who would apply their part of it: the others
+  // refuse it, and count it.
+  void Choose(std::vector<int64_t>* owners) {
+    if (!not_finite.empty()) *owners = not_finite;
+  }
   absl::Status Take(int64_t server, absl::string_view reply) {
     const auto outcome = reply.size() == 1 ? static_cast<PushOutcome>(reply[0]) : PushOutcome(-1);
     applied |= outcome == PushOutcome::kApplied;
@@ -167,12 +180,18 @@ struct PushInFlight : Gathering {
     }
     return absl::InternalError(absl::StrCat("server ", server, " gave no outcome"));
   }
-  void Recode() { split.Recode(*map); }
+  void Recode() {
+    split.Recode(*map);
+    Look();
+  }
   void Finish() {
     const auto tell = std::exchange(done, nullptr);
     if (fenced) return tell(PushOutcome::kFenced);
     if (!status.ok()) return tell(Detached(status));
     if (stale) return tell(PushOutcome::kStale);
+    if (!not_finite.empty()) {  // They have the batch, from an earlier push; who knows who else.
+      return tell(absl::OutOfRangeError("gradient is a NaN or an infinity"));
+    }
     tell(applied ? PushOutcome::kApplied : PushOutcome::kDuplicate);
   }
 };
@@ -183,6 +202,7 @@ struct DeclareInFlight : Gathering {
   std::function<void(absl::Status)> done;
 
   absl::string_view body(int64_t server) { return bodies[static_cast<size_t>(server)]; }
+  void Choose(std::vector<int64_t>*) {}  // All owners.
   absl::Status Take(int64_t, absl::string_view) { return absl::OkStatus(); }
   void Recode() {
     bodies.clear();
@@ -246,6 +266,7 @@ class AsioParamsClient : public ParamsClient {
     auto push = pushes_->Take();
     push->map = Map();
     push->split.Encode(request, *push->map, options_.wire);
+    push->Look();
     push->applied = push->fenced = push->stale = false;
     push->done = std::move(done);
     Send(std::move(push));
@@ -304,6 +325,7 @@ class AsioParamsClient : public ParamsClient {
       if (request->map->Owns(s)) owners.push_back(s);
     }
     Grow(request->map->servers());
+    request->Choose(&owners);
     request->missing = static_cast<int64_t>(owners.size());
     request->status = absl::OkStatus();
     request->disowned = false;

@@ -62,7 +62,9 @@ class ParamsClient {
   // Sends a batch's gradients to every server that owns something, an empty part to those with
   // nothing to do. What the
   // spans show is copied before the call returns. `done` hears kFenced if any server says so, else
-  // kApplied if any server applied its part, else kDuplicate; or the first error.
+  // kApplied if any server applied its part, else kDuplicate; or the first error. One with a NaN or
+  // an infinity, as it travels, goes only to the servers that will refuse it for that, which is
+  // OUT_OF_RANGE: it moves no weight anywhere.
   virtual void Push(const PushRequest& request,
                     std::function<void(absl::StatusOr<PushOutcome>)> done) = 0;
 

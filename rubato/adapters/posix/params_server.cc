@@ -2,46 +2,24 @@
 
 #include <asio.hpp>
 #include <atomic>
-#include <cstdio>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "rubato/adapters/posix/cpu_hold.h"
 #include "rubato/adapters/posix/frame_socket.h"
-#include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/adapters/posix/params_server_checkpoints.h"
 #include "rubato/adapters/posix/params_server_lane.h"
 #include "rubato/adapters/posix/params_server_moves.h"
 #include "rubato/adapters/posix/params_server_store.h"
 #include "rubato/base/status.h"
-#include "rubato/params/checkpoint.h"
 #include "rubato/params/memory.h"
 #include "rubato/params/shard.h"
 
 namespace rubato {
 namespace {
 
-// Checkpoints are synced in pieces: a process killed while it syncs does not die before the disk is
-// done, and nobody can take its place.
-constexpr int64_t kSyncBytes = int64_t{4} << 20;
 constexpr size_t kHottest = 1000;  // Ids that an inspection names.
-
-// The records of one step of a checkpoint, on their way to the thread that writes files.
-class HeldRecords : public RecordSink {
- public:
-  absl::Status Append(RecordKind kind, absl::string_view body) override {
-    records_.emplace_back(kind, std::string(body));
-    return absl::OkStatus();
-  }
-  absl::Status WriteTo(RecordSink& sink) const {
-    for (const auto& [kind, body] : records_) RUBATO_RETURN_IF_ERROR(sink.Append(kind, body));
-    return absl::OkStatus();
-  }
-
- private:
-  std::vector<std::pair<RecordKind, std::string>> records_;
-};
 
 class AsioParamsServer : public ParamsServer {
  public:
@@ -50,6 +28,7 @@ class AsioParamsServer : public ParamsServer {
     for (int64_t i = 0; i < state_.options.threads; ++i) {
       lanes_.push_back(std::make_unique<ParamsServerLane>(state_));
     }
+    checkpoints_ = std::make_unique<ServerCheckpoints>(state_, io(), files_);
   }
   ~AsioParamsServer() override { Stop(); }
 
@@ -61,7 +40,9 @@ class AsioParamsServer : public ParamsServer {
     {
       WriterLock lock(state_.mu);
       RUBATO_ASSIGN_OR_RETURN(state_.shard, state_.store->Recover(memory_));
-      state_.source = std::make_unique<MoveSource>(*state_.shard, state_.store->life());
+      // A log that was lost begins at its first segment again; lives are counted elsewhere too.
+      const int64_t life = (state_.options.incarnation << 20) + state_.store->life();
+      state_.source = std::make_unique<MoveSource>(*state_.shard, life);
       source = state_.source.get();
     }
     OpenReplicas();
@@ -95,7 +76,9 @@ class AsioParamsServer : public ParamsServer {
   }
   void SetView(int64_t number, std::vector<WorkerId> workers) override;
   void SetRounds(int64_t rounds) override;
-  void StartCheckpoint(CheckpointOrder order, std::function<void(absl::Status)> done) override;
+  void StartCheckpoint(CheckpointOrder order, std::function<void(absl::Status)> done) override {
+    checkpoints_->Start(order, std::move(done));
+  }
   void DropLogBefore(int64_t version) override;
   ParamsServerStats Stats() override;
   std::vector<int64_t> TakeLoad() override {
@@ -107,24 +90,8 @@ class AsioParamsServer : public ParamsServer {
   void Stop() override;
 
  private:
-  struct Checkpoint {
-    CheckpointName name;
-    std::unique_ptr<CheckpointWriter> writer;
-    std::unique_ptr<RecordFile> file;  // Touched by the file thread alone, once made,
-    int64_t synced = 0;                // as is how much of it is on disk.
-    std::string path;
-    std::function<void(absl::Status)> done;
-  };
-
   asio::io_context& io() { return lanes_[0]->io(); }
   void OpenReplicas();
-  void CutCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
-                     std::function<void(absl::Status)> done);
-  absl::Status BeginCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
-                               std::function<void(absl::Status)>* done)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
-  void StepCheckpoint();
-  void FinishCheckpoint(const absl::Status& status);
   void MoveChanged();
   void TidyOn();
   void BeginAnew() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
@@ -136,14 +103,13 @@ class AsioParamsServer : public ParamsServer {
   std::vector<std::unique_ptr<ParamsServerLane>> lanes_;
   int64_t map_view_ ABSL_GUARDED_BY(state_.mu) = 0;
   std::atomic<int64_t> moved_ = 0;
-  // The next five belong to the first lane's thread.
+  // The next four belong to the first lane's thread.
   std::unique_ptr<MoveLine> line_;
   bool tidying_ = false;
   std::unique_ptr<FrameListener> listener_;
   size_t next_lane_ = 0;
-  std::unique_ptr<Checkpoint> checkpoint_;
-  std::atomic<int64_t> checkpoint_hold_us_ = 0;  // The longest: pushes to this lane wait for it.
   asio::thread_pool files_{1};  // Slow writes, so that no lane waits for the disk but to log.
+  std::unique_ptr<ServerCheckpoints> checkpoints_;
   asio::thread_pool zeros_{1};  // Memory that pushes are about to fill.
   bool started_ = false;        // The owner's thread alone.
   bool stopped_ = false;
@@ -226,11 +192,10 @@ void AsioParamsServer::TidyOn() {
 }
 
 void AsioParamsServer::BeginAnew() {
-  const auto paths = state_.store->BeginAnew(state_.shard->map());
-  if (!paths.ok()) return;  // The log is as good as before, only longer.
-  asio::post(files_, [paths = *paths] {
-    for (const std::string& path : paths) std::remove(path.c_str());
-  });
+  const auto needless = state_.store->BeginAnew(state_.shard->map());
+  if (!needless.ok()) return;  // The log is as good as before, only longer.
+  asio::post(files_,
+             [spares = state_.store->spares(), needless = *needless] { spares->Keep(needless); });
 }
 
 void AsioParamsServer::SetRounds(int64_t rounds) {
@@ -240,113 +205,10 @@ void AsioParamsServer::SetRounds(int64_t rounds) {
   if (!status.ok()) state_.last_error = std::string(status.message());
 }
 
-void AsioParamsServer::StartCheckpoint(CheckpointOrder order,
-                                       std::function<void(absl::Status)> done) {
-  // First room for what pushes will set aside, where nobody waits for it.
-  asio::post(files_, [this, order, done = std::move(done)]() mutable {
-    size_t floats = 0;
-    {
-      ReaderLock lock(state_.mu);
-      floats = CheckpointWriter::RoomFor(*state_.shard);
-    }
-    CheckpointWriter::Room room(floats);
-    asio::post(io(), [this, order, room = std::move(room), done = std::move(done)]() mutable {
-      CutCheckpoint(order, std::move(room), std::move(done));
-    });
-  });
-}
-
-void AsioParamsServer::CutCheckpoint(const CheckpointOrder& order, CheckpointWriter::Room room,
-                                     std::function<void(absl::Status)> done) {
-  absl::Status status;
-  bool written = false;
-  {
-    WriterLock lock(state_.mu);
-    const CpuHold hold(checkpoint_hold_us_);
-    written = order.version <= state_.store->checkpointed();
-    if (!written) status = BeginCheckpoint(order, std::move(room), &done);
-  }
-  if (written || !status.ok()) return done(status);
-  StepCheckpoint();
-}
-
-absl::Status AsioParamsServer::BeginCheckpoint(const CheckpointOrder& order,
-                                               CheckpointWriter::Room room,
-                                               std::function<void(absl::Status)>* done) {
-  if (checkpoint_ != nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("checkpoint ", checkpoint_->name.version, " is still being written"));
-  }
-  if (!state_.shard->settled() || state_.shard->observed()) {
-    return absl::FailedPreconditionError("partitions are on the move");
-  }
-  const std::string& folder = state_.options.checkpoints;
-  auto checkpoint = std::make_unique<Checkpoint>();
-  checkpoint->path = CheckpointPath(folder, order.version, state_.options.server.value());
-  RUBATO_RETURN_IF_ERROR(MakeDirectories(absl::StrCat(folder, "/", order.version)));
-  RUBATO_ASSIGN_OR_RETURN(checkpoint->file, RecordFile::Create(checkpoint->path + ".tmp"));
-  RUBATO_ASSIGN_OR_RETURN(checkpoint->name, state_.store->Cut(order, *state_.shard));
-  checkpoint->writer =
-      std::make_unique<CheckpointWriter>(*state_.shard, checkpoint->name, std::move(room));
-  checkpoint->done = std::move(*done);
-  checkpoint_ = std::move(checkpoint);
-  return absl::OkStatus();
-}
-
-// Encodes a step here, has it written over there, and comes back for the next: requests that
-// arrived meanwhile are served in between. Pulls go on during a step too: it only reads.
-void AsioParamsServer::StepCheckpoint() {
-  auto records = std::make_shared<HeldRecords>();
-  absl::StatusOr<bool> last;
-  {
-    ReaderLock lock(state_.mu);
-    const CpuHold hold(checkpoint_hold_us_);
-    last = checkpoint_->writer->Step(*records);
-  }
-  if (!last.ok()) return FinishCheckpoint(last.status());
-  asio::post(files_, [this, records, last = *last, checkpoint = checkpoint_.get()] {
-    RecordFile& file = *checkpoint->file;
-    absl::Status status = records->WriteTo(file);
-    if (status.ok() && (last || file.bytes() - checkpoint->synced >= kSyncBytes)) {
-      status = file.Sync();
-      checkpoint->synced = file.bytes();
-    }
-    if (status.ok() && last) status = Publish(checkpoint->path + ".tmp", checkpoint->path);
-    // VERSION is new in its folder.
-    if (status.ok() && last) status = SyncDirectory(state_.options.checkpoints);
-    asio::post(io(), [this, status, last] {
-      if (!status.ok() || last) return FinishCheckpoint(status);
-      StepCheckpoint();
-    });
-  });
-}
-
-void AsioParamsServer::FinishCheckpoint(const absl::Status& status) {
-  const std::unique_ptr<Checkpoint> finished = std::move(checkpoint_);
-  {
-    WriterLock lock(state_.mu);
-    const CpuHold hold(checkpoint_hold_us_);
-    if (status.ok()) finished->writer->Published();
-    finished->writer.reset();  // Observes the tables while it lives.
-    if (status.ok()) {
-      state_.store->Checkpointed(finished->name, finished->file->bytes());
-    } else {
-      state_.last_error = std::string(status.message());
-    }
-  }
-  if (!status.ok()) std::remove((finished->path + ".tmp").c_str());
-  finished->done(status);
-}
-
 void AsioParamsServer::DropLogBefore(int64_t version) {
-  std::vector<std::string> paths;
-  {
-    WriterLock lock(state_.mu);
-    paths = state_.store->DropLogBefore(version);
-  }
-  asio::post(files_, [paths = std::move(paths)] {
-    for (const std::string& path : paths) std::remove(path.c_str());
-  });
+  WriterLock lock(state_.mu);
+  asio::post(files_, [spares = state_.store->spares(),
+                      needless = state_.store->DropLogBefore(version)] { spares->Keep(needless); });
 }
 
 ParamsServerStats AsioParamsServer::Stats() {
@@ -377,7 +239,10 @@ ParamsServerStats AsioParamsServer::Stats() {
           .replay_bytes = store.replay_bytes(),
           .replayed = store.replayed(),
           .checkpointed = store.checkpointed(),
-          .follower = state_.replicas == nullptr ? -1 : state_.replicas->settled()};
+          .follower = state_.replicas == nullptr ? -1 : state_.replicas->settled(),
+          .outrun = state_.replicas == nullptr ? -1 : state_.replicas->outrun(),
+          .declared = shard.declared(),
+          .damage = store.damage()};
 }
 
 ServerInspection AsioParamsServer::Inspect() {
@@ -387,7 +252,7 @@ ServerInspection AsioParamsServer::Inspect() {
     state_.shard->Inspect(&inspection);
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
-    inspection.checkpoint_hold_us = checkpoint_hold_us_;
+    inspection.checkpoint_hold_us = checkpoints_->hold_us();
   }
   if (state_.replicas != nullptr) {
     inspection.follower = state_.replicas->follower();
@@ -413,7 +278,7 @@ void AsioParamsServer::Stop() {
   zeros_.stop();
   zeros_.join();
   if (state_.replicas != nullptr) state_.replicas->Stop();
-  if (checkpoint_ != nullptr) std::remove((checkpoint_->path + ".tmp").c_str());
+  checkpoints_->Abandon();
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -34,6 +35,11 @@
 
 namespace rubato {
 
+// How far a server is that comes back from its files: any thread may look.
+struct RecoveryProgress {
+  std::atomic<int64_t> done = 0, all = 0;  // Bytes.
+};
+
 struct ParamsServerOptions {
   std::string address;      // "unix:/path", or "host:port"; port 0 takes a free one.
   std::string directory;    // This server's own: lock and push log. Made if missing.
@@ -43,10 +49,17 @@ struct ParamsServerOptions {
   // How many shared everything evenly when the job began. One beyond them begins with nothing.
   int64_t servers = 1;
   bool sync_log = false;  // fsync before each acknowledgement: survives a power cut, but slow.
+  // Of segments of the log that checkpoints made needless, so many bytes at most are kept to be
+  // written over: memory that the system has at hand is cheaper than fresh one. 0: none.
+  int64_t spare_log_bytes = int64_t{1} << 30;
   bool huge_pages = true;
   int64_t threads = 2;      // That answer requests, each for its share of the connections.
   int64_t replicas = 0;     // 1: acknowledge only what a follower has on its disk too.
   int64_t incarnation = 1;  // Larger in every life; followers listen to the last.
+  // A log that is damaged or lacks a segment ends there: what is sound before it is what the server
+  // comes back with, and the rest is set aside (mend_log.h). Otherwise it is DATA_LOSS.
+  bool mend_log = false;
+  RecoveryProgress* progress = nullptr;  // Outlives Start; null: nobody looks.
 
   absl::Status Validate() const;
 };
@@ -69,11 +82,14 @@ struct ParamsServerStats {
   std::string last_error;  // The newest refusal or failed write, with table and worker; or empty.
   int64_t pulls = 0;
   int64_t clients = 0;       // Connections open now.
-  int64_t log_bytes = 0;     // On disk, all segments.
+  int64_t log_bytes = 0;     // On disk, all segments but spare ones.
   int64_t replay_bytes = 0;  // Of them, since the cut of the newest checkpoint.
   int64_t replayed = 0;      // Pushes replayed from the log at the start.
   int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
   int64_t follower = -1;     // Who has all that was acknowledged; -1: nobody, for now.
+  int64_t outrun = -1;       // Whose copy has more than the log here: begin anew from it; -1: none.
+  bool declared = false;     // It knows of a model.
+  std::string damage;        // What was wrong with the files it came back from, by name; or empty.
 };
 
 // Which checkpoint to write.

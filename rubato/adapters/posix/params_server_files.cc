@@ -21,15 +21,6 @@
 #include "rubato/net/frame.h"
 
 namespace rubato {
-namespace {
-
-// Written in one call at most. For a longer stretch the kernel takes 2 MiB of memory at once, which
-// is what a virtual machine gives back to its host when it is free: to touch it again costs up to
-// eight times the copy.
-constexpr size_t kWriteBytes = size_t{1} << 20;
-
-}  // namespace
-
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& directory) {
   RUBATO_ASSIGN_OR_RETURN(FileDescriptor fd,
                           OpenFile(absl::StrCat(directory, "/lock"), O_RDWR | O_CREAT));
@@ -38,6 +29,22 @@ absl::StatusOr<FileDescriptor> LockDirectory(const std::string& directory) {
         absl::StrCat(directory, " is in use by another server process"));
   }
   return fd;
+}
+
+absl::Status WriteParts(int fd, const std::string& path, absl::string_view first,
+                        absl::string_view second, int64_t* at) {
+  while (!first.empty() || !second.empty()) {
+    const iovec parts[] = {{const_cast<char*>(first.data()), first.size()},
+                           {const_cast<char*>(second.data()), second.size()}};
+    const ssize_t written = pwritev(fd, parts, std::size(parts), *at);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return PathError(errno, "write", path);
+    *at += written;
+    const size_t of_first = std::min(static_cast<size_t>(written), first.size());
+    first.remove_prefix(of_first);
+    second.remove_prefix(static_cast<size_t>(written) - of_first);
+  }
+  return absl::OkStatus();
 }
 
 // ---- RecordFile ----
@@ -60,33 +67,17 @@ absl::Status RecordFile::WriteAll(absl::string_view header, absl::string_view bo
   static constexpr char kZeros[8] = {};
   const absl::string_view padding(kZeros, Padded(body.size()) - body.size());
   int64_t at = bytes_;
-  absl::Status status = Write(header, body.substr(0, kWriteBytes), &at);
+  absl::Status status = WriteParts(fd_.get(), path_, header, body.substr(0, kWriteBytes), &at);
   for (size_t done = kWriteBytes; status.ok() && done < body.size(); done += kWriteBytes) {
-    status = Write(body.substr(done, kWriteBytes), "", &at);
+    status = WriteParts(fd_.get(), path_, body.substr(done, kWriteBytes), "", &at);
   }
-  if (status.ok()) status = Write(padding, "", &at);
+  if (status.ok()) status = WriteParts(fd_.get(), path_, padding, "", &at);
   if (!status.ok()) {
     // Half a record would read as damage once another follows it.
     if (ftruncate(fd_.get(), bytes_) != 0) return PathError(errno, "write", path_);
     return status;
   }
   bytes_ = at;
-  return absl::OkStatus();
-}
-
-// Both of them at `*at`, which is moved on.
-absl::Status RecordFile::Write(absl::string_view first, absl::string_view second, int64_t* at) {
-  while (!first.empty() || !second.empty()) {
-    const iovec parts[] = {{const_cast<char*>(first.data()), first.size()},
-                           {const_cast<char*>(second.data()), second.size()}};
-    const ssize_t written = pwritev(fd_.get(), parts, std::size(parts), *at);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return PathError(errno, "write", path_);
-    *at += written;
-    const size_t of_first = std::min(static_cast<size_t>(written), first.size());
-    first.remove_prefix(of_first);
-    second.remove_prefix(static_cast<size_t>(written) - of_first);
-  }
   return absl::OkStatus();
 }
 
@@ -139,7 +130,10 @@ absl::StatusOr<std::map<int64_t, int64_t>> ListSegments(const std::string& direc
         !absl::SimpleAtoi(digits, &segment)) {
       continue;
     }
-    segments[segment] = static_cast<int64_t>(it->file_size(error));
+    // One that cannot be read is in the list all the same: whoever opens it will say why.
+    std::error_code unreadable;
+    const auto bytes = static_cast<int64_t>(it->file_size(unreadable));
+    segments[segment] = unreadable ? 0 : bytes;
   }
   if (error) return PathError(error.value(), "list", directory);
   return segments;

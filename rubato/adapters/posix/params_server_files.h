@@ -2,7 +2,7 @@
 //
 //     DIRECTORY/lock                       held while the process lives
 //     DIRECTORY/push-000007.log            one segment of the log; a new one for every life of the
-//                                          process and for every checkpoint
+//                                          process and for every checkpoint (log_file.h)
 //     CHECKPOINTS/VERSION/server-S.ckpt    complete, or not there
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_FILES_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_FILES_H_
@@ -25,6 +25,15 @@ namespace rubato {
 // process holds it.
 absl::StatusOr<FileDescriptor> LockDirectory(const std::string& directory);
 
+// Written in one call at most. For a longer stretch the kernel takes 2 MiB of memory at once, which
+// is what a virtual machine gives back to its host when it is free: to touch it again costs up to
+// eight times the copy.
+inline constexpr size_t kWriteBytes = size_t{1} << 20;
+
+// Both of them at `*at` of the file, which is moved on.
+absl::Status WriteParts(int fd, const std::string& path, absl::string_view first,
+                        absl::string_view second, int64_t* at);
+
 // A file of records being written, from its header on.
 class RecordFile : public RecordSink {
  public:
@@ -40,7 +49,6 @@ class RecordFile : public RecordSink {
 
  private:
   absl::Status WriteAll(absl::string_view header, absl::string_view body);
-  absl::Status Write(absl::string_view first, absl::string_view second, int64_t* at);
 
   std::string path_;
   FileDescriptor fd_;

@@ -320,8 +320,20 @@ void ParamsServerLane::Follow(Connection& connection, const Frame& frame) {
 }
 
 void ParamsServerLane::Replicate(Connection& connection, const Frame& frame) {
-  Reply(connection, frame.header,
-        state_.vault->Take(connection.leader, connection.line, frame.body));
+  const auto take = [&] {
+    return state_.vault->Take(connection.leader, connection.line, frame.body);
+  };
+  absl::Status status = take();
+  if (absl::IsResourceExhausted(status)) {
+    // What is kept for speed goes before another's pushes wait for room.
+    std::shared_ptr<LogSpares> spares;
+    {
+      ReaderLock lock(state_.mu);
+      spares = state_.store->spares();
+    }
+    if (spares->Clear()) status = take();
+  }
+  Reply(connection, frame.header, status);
 }
 
 void ParamsServerLane::ReadReplica(Connection& connection, const Frame& frame) {

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/posix/checkpoint_files.h"
 #include "rubato/adapters/posix/log_replay.h"
+#include "rubato/adapters/posix/mend_log.h"
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint_reader.h"
 
@@ -16,6 +17,11 @@ absl::StatusOr<std::unique_ptr<ParamsStore>> ParamsStore::Open(const ParamsServe
   RUBATO_RETURN_IF_ERROR(MakeDirectories(options.directory));
   RUBATO_RETURN_IF_ERROR(MakeDirectories(options.checkpoints));
   RUBATO_ASSIGN_OR_RETURN(store->lock_, LockDirectory(options.directory));
+  // A power cut leaves pages of two ages in a file that is written over; one that promises to
+  // survive it has new ones.
+  store->spares_ = std::make_shared<LogSpares>(options.directory,
+                                               options.sync_log ? 0 : options.spare_log_bytes);
+  RUBATO_RETURN_IF_ERROR(store->spares_->Open());
   return store;
 }
 
@@ -26,6 +32,7 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
                                    ShardOptions{.server = server, .servers = options_.servers});
   };
   RUBATO_ASSIGN_OR_RETURN(segments_, ListSegments(options_.directory));
+  RUBATO_RETURN_IF_ERROR(MeasureSegments());
   segment_ = segments_.empty() ? 0 : segments_.rbegin()->first;
   RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions,
                           ListCheckpoints(options_.checkpoints, server));
@@ -49,6 +56,13 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
     if (damage.ok()) damage = name.status();
     shard = fresh();
   }
+  if (!damage.ok()) damage_ = std::string(damage.message());
+  if (options_.mend_log) {
+    RUBATO_ASSIGN_OR_RETURN(const std::string mended,
+                            MendLog(options_.directory, first_segment, &segments_));
+    if (damage_.empty()) damage_ = mended;
+    segment_ = segments_.empty() ? 0 : segments_.rbegin()->first;
+  }
   absl::Status replayed = Replay(first_segment, *shard);
   // If the log does not reach back far enough, the first thing that was wrong is the one to know.
   if (!replayed.ok()) return damage.ok() ? replayed : damage;
@@ -60,8 +74,12 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
 }
 
 absl::StatusOr<CheckpointName> ParamsStore::Load(int64_t version, Shard& shard) {
-  RUBATO_ASSIGN_OR_RETURN(const MappedChain chain, MappedChain::Open(options_.checkpoints, version,
-                                                                     options_.server.value()));
+  RUBATO_ASSIGN_OR_RETURN(
+      MappedChain chain, MappedChain::Open(options_.checkpoints, version, options_.server.value()));
+  if (options_.progress != nullptr) {
+    options_.progress->all = options_.progress->done + chain.full_bytes() + chain.delta_bytes();
+    chain.Watch(&options_.progress->done);
+  }
   RUBATO_RETURN_IF_ERROR(RestoreChain(shard, chain.files()));
   newest_ = chain.name();
   full_bytes_ = chain.full_bytes();
@@ -78,7 +96,16 @@ absl::Status ParamsStore::Replay(int64_t first_segment, Shard& shard) {
           paths.back(), " is missing: pushes since the checkpoint cannot be replayed"));
     }
   }
-  return ReplayLog(paths, shard, &replayed_);
+  LogReplayOptions replay;
+  if (options_.progress != nullptr) {
+    int64_t bytes = 0;
+    for (auto it = segments_.lower_bound(first_segment); it != segments_.end(); ++it) {
+      bytes += it->second;
+    }
+    options_.progress->all = options_.progress->done + bytes;
+    replay.applied = &options_.progress->done;
+  }
+  return ReplayLog(paths, shard, &replayed_, replay);
 }
 
 absl::StatusOr<int64_t> ParamsStore::LastBeginning() const {
@@ -97,21 +124,36 @@ absl::StatusOr<int64_t> ParamsStore::LastBeginning() const {
   return 0;
 }
 
-absl::StatusOr<std::vector<std::string>> ParamsStore::BeginAnew(const PartitionMap& map) {
+absl::StatusOr<std::vector<int64_t>> ParamsStore::BeginAnew(const PartitionMap& map) {
   RUBATO_RETURN_IF_ERROR(StartSegment());
   RUBATO_RETURN_IF_ERROR(Append(RecordKind::kOwn, map.Encode()));
-  std::vector<std::string> paths;
-  for (const auto& [segment, bytes] : segments_) {
-    paths.push_back(SegmentPath(options_.directory, segment));
-  }
+  std::vector<int64_t> needless;
+  for (const auto& [segment, bytes] : segments_) needless.push_back(segment);
   segments_.clear();
   if (watcher_ != nullptr) watcher_->DroppedBefore(segment_);
-  return paths;
+  return needless;
+}
+
+absl::Status ParamsStore::MeasureSegments() {
+  for (auto& [segment, bytes] : segments_) {
+    const std::string path = SegmentPath(options_.directory, segment);
+    RUBATO_ASSIGN_OR_RETURN(const MappedFile file, MappedFile::Open(path));
+    // One under another's name would be read as if nothing were wrong.
+    const std::optional<int64_t> number = SegmentNumber(file.bytes());
+    if (number.has_value() && *number != segment) {
+      return absl::DataLossError(absl::StrCat(path, " is segment ", *number, ", not ", segment));
+    }
+    bytes = SkimRecords(file.bytes(), [](RecordKind, absl::string_view) {}).used(file.bytes());
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ParamsStore::StartSegment() {
-  RUBATO_ASSIGN_OR_RETURN(auto next,
-                          RecordFile::Create(SegmentPath(options_.directory, segment_ + 1)));
+  std::unique_ptr<LogFile> next = spares_->Take(segment_ + 1);
+  if (next == nullptr) {
+    RUBATO_ASSIGN_OR_RETURN(
+        next, LogFile::Create(SegmentPath(options_.directory, segment_ + 1), segment_ + 1));
+  }
   if (log_ != nullptr) segments_[segment_] = log_->bytes();
   log_ = std::move(next);
   ++segment_;
@@ -120,9 +162,14 @@ absl::Status ParamsStore::StartSegment() {
 }
 
 absl::Status ParamsStore::Append(RecordKind kind, absl::string_view body) {
-  RUBATO_RETURN_IF_ERROR(log_->Append(kind, body));
-  if (watcher_ != nullptr) watcher_->Grew(segment_, log_->bytes());
-  return options_.sync_log ? log_->Sync() : absl::OkStatus();
+  const auto append = [&] {
+    return options_.sync_log ? log_->AppendSynced(kind, body) : log_->Append(kind, body);
+  };
+  absl::Status status = append();
+  // What is kept for speed goes before a push is refused.
+  if (absl::IsResourceExhausted(status) && spares_->Clear()) status = append();
+  if (status.ok() && watcher_ != nullptr) watcher_->Grew(segment_, log_->bytes());
+  return status;
 }
 
 absl::StatusOr<CheckpointName> ParamsStore::Cut(const CheckpointOrder& order, const Shard& shard) {
@@ -152,16 +199,17 @@ void ParamsStore::Checkpointed(const CheckpointName& name, int64_t bytes) {
   (name.base == 0 ? full_bytes_ : delta_bytes_) += bytes;
 }
 
-std::vector<std::string> ParamsStore::DropLogBefore(int64_t version) {
-  std::vector<std::string> paths;
+std::vector<int64_t> ParamsStore::DropLogBefore(int64_t version) {
+  std::vector<int64_t> needless;
   const auto cut = cuts_.find(version);
-  if (cut == cuts_.end()) return paths;
+  if (cut == cuts_.end()) return needless;
   while (!segments_.empty() && segments_.begin()->first < cut->second) {
-    paths.push_back(SegmentPath(options_.directory, segments_.begin()->first));
+    needless.push_back(segments_.begin()->first);
     segments_.erase(segments_.begin());
   }
-  if (watcher_ != nullptr && !paths.empty()) watcher_->DroppedBefore(cut->second);
-  return paths;
+  // Whoever reads a segment for its copy hears of it before it is written over.
+  if (watcher_ != nullptr && !needless.empty()) watcher_->DroppedBefore(cut->second);
+  return needless;
 }
 
 LogSizes ParamsStore::log() const {

@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "rubato/adapters/posix/log_file.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/params/checkpoint.h"
@@ -40,8 +41,8 @@ class ParamsStore : public RecordSink {
   absl::Status Append(RecordKind kind, absl::string_view body) override;
 
   // The server owns nothing any more by `map`: what was logged before no longer matters. Starts a
-  // segment that says so first, and returns the paths of those before it, to be removed.
-  absl::StatusOr<std::vector<std::string>> BeginAnew(const PartitionMap& map);
+  // segment that says so first, and returns those before it, for spares().Keep().
+  absl::StatusOr<std::vector<int64_t>> BeginAnew(const PartitionMap& map);
 
   // Starts a new segment: everything logged from now on comes after the cut. The checkpoint is to
   // be a delta if `shard` knows what changed since the one that is to be its base, and that one
@@ -49,9 +50,11 @@ class ParamsStore : public RecordSink {
   absl::StatusOr<CheckpointName> Cut(const CheckpointOrder& order, const Shard& shard);
   // The checkpoint of that cut is published, in a file of so many bytes.
   void Checkpointed(const CheckpointName& name, int64_t bytes);
-  // Forgets the segments that checkpoint `version` makes needless and returns their paths, to be
-  // removed. None if this server does not have that checkpoint.
-  std::vector<std::string> DropLogBefore(int64_t version);
+  // Forgets the segments that checkpoint `version` makes needless and returns them, for
+  // spares().Keep(). None if this server does not have that checkpoint.
+  std::vector<int64_t> DropLogBefore(int64_t version);
+  // Segments to be written over. May outlive the store, and be used by any thread.
+  std::shared_ptr<LogSpares> spares() const { return spares_; }
 
   // Tells `watcher` of every change from now on. Not owned.
   void Watch(LogWatcher* watcher) { watcher_ = watcher; }
@@ -62,12 +65,16 @@ class ParamsStore : public RecordSink {
   int64_t life() const { return segment_; }
   int64_t checkpointed() const { return cuts_.empty() ? 0 : cuts_.rbegin()->first; }
   int64_t replayed() const { return replayed_; }
+  // What was wrong with the files it recovered from; empty if nothing was.
+  const std::string& damage() const { return damage_; }
   int64_t log_bytes() const;
   int64_t replay_bytes() const;  // Of them, since the cut of the newest checkpoint.
 
  private:
   ParamsStore() = default;
   absl::Status StartSegment();
+  // What each file in `segments_` holds of the log.
+  absl::Status MeasureSegments();
   absl::StatusOr<CheckpointName> Load(int64_t version, Shard& shard);
   absl::Status Replay(int64_t first_segment, Shard& shard);
   // The last segment with which the server began anew; 0 if there is none.
@@ -75,14 +82,16 @@ class ParamsStore : public RecordSink {
 
   ParamsServerOptions options_;
   FileDescriptor lock_;
-  std::map<int64_t, int64_t> segments_;  // Finished ones: number -> bytes.
+  std::map<int64_t, int64_t> segments_;  // Finished ones: number -> bytes of the log in it.
   std::map<int64_t, int64_t> cuts_;      // Sound checkpoints here: version -> first segment after.
   CheckpointName newest_;                // Of them: what changes in the shard is since then.
   int64_t full_bytes_ = 0;               // Of the full one it is or is built on,
   int64_t delta_bytes_ = 0;              // and of the deltas since, itself included.
   int64_t segment_ = 0;                  // The one being written.
-  std::unique_ptr<RecordFile> log_;
+  std::unique_ptr<LogFile> log_;
+  std::shared_ptr<LogSpares> spares_;
   int64_t replayed_ = 0;
+  std::string damage_;
   LogWatcher* watcher_ = nullptr;
 };
 

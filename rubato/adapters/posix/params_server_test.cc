@@ -481,6 +481,43 @@ TEST_P(ParamsServerTest, NotFiniteIsRefusedAndReported) {
   EXPECT_THAT(server.Stats().last_error, HasSubstr("worker-4"));
 }
 
+// Refused by one server it is applied by none.
+TEST_P(ParamsServerTest, NotFiniteMovesNoWeightAnywhere) {
+  ParamsServer& first = Start(0);
+  ParamsServer& second = Start(1);
+  ParamsClient& client = Connect();
+  ASSERT_TRUE(Declare(client, Model()).ok());
+  ASSERT_TRUE(Push(client, {0}).ok());
+  const PartitionMap map = PartitionMap::Even(2);
+  const std::vector<uint64_t> all = AllIds();
+  const auto of = [&](int64_t server) {
+    return *std::find_if(all.begin(), all.end(),
+                         [&](uint64_t id) { return map.ServerOf(PointOf(id)) == server; });
+  };
+  const std::vector<uint64_t> ids = {of(0), of(1)};
+  std::vector<float> gradients(2 * kDim, 1);
+  gradients.back() = std::numeric_limits<float>::quiet_NaN();
+  PushRequest request;
+  request.key = {.begin = 32, .end = 64};
+  request.worker = WorkerId(4);
+  request.view = 1;
+  request.tables = {{ids, gradients}};
+  for (const bool again : {false, true}) {
+    Answer<absl::StatusOr<PushOutcome>> answer;
+    client.Push(request, answer.callback());
+    EXPECT_TRUE(absl::IsOutOfRange(answer.get().status())) << again;
+  }
+  EXPECT_EQ(first.Stats().pushes, 1);
+  EXPECT_EQ(second.Stats().pushes, 1);
+  EXPECT_EQ(first.Stats().not_finite, 0);
+  EXPECT_EQ(second.Stats().not_finite, 2);
+  // One that the refusing server has had before does not pass for applied.
+  request.key = {.begin = 0, .end = 32};
+  Answer<absl::StatusOr<PushOutcome>> answer;
+  client.Push(request, answer.callback());
+  EXPECT_TRUE(absl::IsOutOfRange(answer.get().status()));
+}
+
 // Large and small requests, many in flight, all answered with their own rows.
 TEST_P(ParamsServerTest, ManyPullsInFlightEachGetTheirOwn) {
   Start(0), Start(1);

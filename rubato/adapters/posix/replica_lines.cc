@@ -105,6 +105,11 @@ int64_t ReplicaLines::behind() {
   return replicas_.behind();
 }
 
+int64_t ReplicaLines::outrun() {
+  MutexLock lock(mu_);
+  return replicas_.outrun();
+}
+
 // ---- on the thread ----
 
 // Opens lines that are wanted, closes those that are not, and sends what there is.
@@ -201,7 +206,7 @@ void ReplicaLines::Pump(int64_t server, ParamsLine& line) {
   }
 }
 
-// False if the log cannot be read: the file is not there any more.
+// False if the log cannot be read: the segment is not there any more.
 bool ReplicaLines::Send(const ReplicaOrder& order, ParamsLine& line) {
   auto body = std::make_shared<Buffer>();
   const std::string head = Encode(order);
@@ -223,6 +228,8 @@ bool ReplicaLines::Send(const ReplicaOrder& order, ParamsLine& line) {
       if (got <= 0) return false;
       done += static_cast<size_t>(got);
     }
+    MutexLock lock(mu_);
+    if (!files_.contains(order.segment)) return false;  // It may have been written over meanwhile.
   }
   line.Send({.op = static_cast<uint16_t>(ParamsOp::kReplicate), .id = next_id_++}, body->view(),
             body);

@@ -46,6 +46,7 @@ class ReplicaLines : public LogWatcher {
   int64_t settled();  // As LogReplicas says.
   int64_t follower();
   int64_t behind();
+  int64_t outrun();
   void Stop();  // Idempotent.
 
  private:

@@ -6,12 +6,14 @@
 
 #include <filesystem>
 #include <future>
+#include <map>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/testing.h"
 #include "rubato/adapters/posix/fetch_log.h"
+#include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/adapters/posix/params_testing.h"
 #include "rubato/base/rng.h"
 
@@ -51,12 +53,35 @@ class ReplicasTest : public testing::Test {
     options.incarnation = lives_[s];
     return options;
   }
-  absl::StatusOr<LogSizes> Fetch(size_t s) const {
-    return FetchLog({.job = "ctr",
-                     .directory = Folder(s),
-                     .server = static_cast<int64_t>(s),
-                     .incarnation = lives_[s],
-                     .others = {{static_cast<int64_t>(1 - s), Addresses()[1 - s]}}});
+  FetchLogOptions FromOther(size_t s) const {
+    return {.job = "ctr",
+            .directory = Folder(s),
+            .server = static_cast<int64_t>(s),
+            .incarnation = lives_[s],
+            .others = {{static_cast<int64_t>(1 - s), Addresses()[1 - s]}}};
+  }
+  absl::StatusOr<LogSizes> Fetch(size_t s) const { return FetchLog(FromOther(s)); }
+  // Server `s` is dead, and its next life looks at the copy first. What it lacked.
+  std::vector<std::string> TakeMissing(size_t s) {
+    ++lives_[s];
+    const auto lacks = CompareWithCopies(FromOther(s));
+    EXPECT_TRUE(lacks.ok()) << lacks.status();
+    const absl::Status taken = TakeFromCopies(FromOther(s));
+    EXPECT_TRUE(taken.ok()) << taken;
+    const auto still = CompareWithCopies(FromOther(s));
+    EXPECT_TRUE(still.ok() && still->empty());
+    return lacks.value_or(std::vector<std::string>());
+  }
+  // The copy of log `s`, by name.
+  std::map<std::string, std::string> Copy(size_t s) const {
+    std::map<std::string, std::string> files;
+    const std::string of = absl::StrCat(Folder(1 - s), "/of-", s);
+    const LogSizes segments = *ListSegments(of);
+    for (const auto& [segment, bytes] : segments) {
+      const std::string path = SegmentPath(of, segment);
+      files[path] = *ReadWholeFile(path);
+    }
+    return files;
   }
   // A (new) life of server `s`, which gets its log back if it is gone.
   void Live(size_t s) {
@@ -209,6 +234,114 @@ TEST_F(ReplicasTest, WhoMayHaveTheCopyMustAnswer) {
   EXPECT_FALSE(Fetch(0)->empty());
   --lives_[0];  // A life that is over gets nothing.
   EXPECT_FALSE(Fetch(0).ok());
+}
+
+// Where each record of a segment begins, and the last ends.
+std::vector<size_t> Borders(const std::string& path) {
+  const std::string bytes = *ReadWholeFile(path);
+  std::vector<size_t> borders;
+  const RecordsRead read = SkimRecords(bytes, [&](RecordKind, absl::string_view body) {
+    borders.push_back(static_cast<size_t>(body.data() - bytes.data()) - kRecordHeaderBytes);
+  });
+  borders.push_back(read.bytes);
+  return borders;
+}
+
+// A segment before the newest checkpoint, which nobody replays, loses bytes in four ways. The
+// server comes back as if nothing were wrong; its copy, the only good one, must not follow it.
+TEST_F(ReplicasTest, ADamagedOldSegmentDoesNotSpoilItsCopy) {
+  ASSERT_TRUE(Declare().ok());
+  for (int64_t n = 0; n < 5; ++n) ASSERT_TRUE(Push(n).get().ok());
+  ASSERT_TRUE(Settled());
+  ASSERT_TRUE(Await<absl::Status>([&](const std::function<void(absl::Status)>& done) {
+                servers_[0]->StartCheckpoint({.version = 1}, done);  // The log stays.
+              }).ok());
+  ASSERT_TRUE(Push(5).get().ok());
+  ASSERT_TRUE(Settled());
+  const std::string old = SegmentPath(Folder(0), 1);
+  const std::string was = *ReadWholeFile(old);
+  const std::vector<size_t> borders = Borders(old);
+  ASSERT_GT(borders.size(), 4U);
+  std::string lost_page = was, no_tail = was;
+  lost_page.replace(borders[2], kRecordHeaderBytes, kRecordHeaderBytes, '\0');
+  no_tail.replace(borders[4], was.size() - borders[4], was.size() - borders[4], '\0');
+  const std::vector<std::string> damages = {was.substr(0, borders[3]),
+                                            was.substr(0, borders[3] + 10), lost_page, no_tail};
+  for (const std::string& damaged : damages) {
+    servers_[0].reset();
+    ASSERT_TRUE(WriteFileAtomically(old, damaged).ok());
+    const auto good = Copy(0);
+    Live(0);
+    ASSERT_TRUE(Eventually([&] { return servers_[0]->Stats().outrun == 1; }));
+    for (const auto& [path, bytes] : good) EXPECT_EQ(*ReadWholeFile(path), bytes) << path;
+    // What a server does then: its next life takes what it lacks, and the damage is named.
+    servers_[0].reset();
+    const std::vector<std::string> lacks = TakeMissing(0);
+    ASSERT_EQ(lacks.size(), 1U);
+    EXPECT_THAT(lacks[0], testing::AllOf(HasSubstr(old), HasSubstr("server 1 has")));
+    EXPECT_EQ(*ReadWholeFile(old + ".damaged"), damaged);
+    EXPECT_EQ(ReadWholeFile(old)->substr(0, borders.back()), was.substr(0, borders.back()));
+    Live(0);
+    EXPECT_TRUE(Settled());
+    EXPECT_EQ(servers_[0]->Stats().outrun, -1);
+    EXPECT_EQ(Pull(), -6);
+  }
+}
+
+// Server 0 lost its disk and began from a copy. A copy that ends later, of somebody who was away
+// then, is not of this log; but damage to where they meet is damage as anywhere.
+TEST_F(ReplicasTest, WhereALifeBeganFromACopyIsKnown) {
+  ASSERT_TRUE(Declare().ok());
+  for (int64_t n = 0; n < 3; ++n) ASSERT_TRUE(Push(n).get().ok());
+  ASSERT_TRUE(Settled());
+  const std::string joint = SegmentPath(Folder(0), EndOf(*ListSegments(Folder(0))).segment);
+  LoseDisk(0);
+  Live(0);
+  ASSERT_TRUE(Push(3).get().ok());
+  ASSERT_TRUE(Settled());
+  servers_[0].reset();
+  const std::string was = *ReadWholeFile(joint);
+  std::filesystem::resize_file(joint, Borders(joint)[2]);
+  EXPECT_EQ(TakeMissing(0).size(), 1U);
+  EXPECT_EQ(*ReadWholeFile(joint), was);
+  // The follower comes back with bytes that nobody was told of.
+  servers_[1].reset();
+  const std::string copy = absl::StrCat(Folder(1), "/of-0/", joint.substr(Folder(0).size()));
+  ASSERT_TRUE(WriteFileAtomically(copy, was + std::string(64, 'x')).ok());
+  Live(1);
+  EXPECT_TRUE(TakeMissing(0).empty());
+  EXPECT_TRUE(Copy(0).empty());
+  Live(0);
+  EXPECT_EQ(Pull(), -4);
+  EXPECT_TRUE(Settled());
+}
+
+// The log that is to be replayed ends between two records, or its last segment is gone: it looks
+// sound, and what was acknowledged comes back all the same.
+TEST_F(ReplicasTest, ALogCutBetweenTwoRecordsIsMadeWholeByItsCopy) {
+  ASSERT_TRUE(Declare().ok());
+  int64_t pushed = 0;
+  for (int round = 0; round < 4; ++round) {
+    for (int i = 0; i < 6; ++i) ASSERT_TRUE(Push(pushed++).get().ok());
+    ASSERT_TRUE(Settled());
+    servers_[0].reset();
+    const std::string last = SegmentPath(Folder(0), EndOf(*ListSegments(Folder(0))).segment);
+    if (round % 2 == 0) {
+      std::filesystem::resize_file(last, Borders(last)[3]);
+    } else {
+      std::filesystem::remove(last);
+    }
+    const bool started = round < 2;  // It has begun a segment of its own before it asks.
+    if (started) {
+      ++lives_[0];
+      auto server = ParamsServer::Start(Options(0));
+      ASSERT_TRUE(server.ok()) << server.status();
+    }
+    EXPECT_FALSE(TakeMissing(0).empty());
+    Live(0);
+    EXPECT_EQ(Pull(), -static_cast<float>(pushed));
+    EXPECT_TRUE(Settled());
+  }
 }
 
 }  // namespace

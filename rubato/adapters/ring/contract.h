@@ -12,16 +12,22 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "rubato/adapters/ring/fd.h"
+#include "rubato/adapters/tls/tls_links.h"
 
 namespace rubato {
 
-// Asks the member at `address`; `lobby` is a hash of the group's secret. UNAVAILABLE if nobody
-// answers there within `timeout`.
+// Asks the member at `address`; `lobby` is a hash of the group's secret, `tls` null where links are
+// not encrypted. UNAVAILABLE if nobody answers there within `timeout`, or hangs up without a word,
+// as one does that is short of files; PERMISSION_DENIED if whoever answers has another secret, or
+// encrypts where this member does not, or the reverse.
 absl::StatusOr<std::string> AskContract(const std::string& address, uint64_t lobby,
-                                        absl::Duration timeout);
+                                        const TlsLinks* tls, absl::Duration timeout);
 // The answer; closes the connection. Does not wait: a text that fits no socket buffer is cut off.
-void TellContract(const Fd& socket, absl::string_view contract);
+void TellContract(Stream& stream, absl::string_view contract);
+
+// For a greeting that a plain member did not understand: whoever speaks TLS is told that it does
+// not.
+void TellPlain(Stream& stream, absl::string_view greeting);
 
 // FAILED_PRECONDITION that names `address` and the first lines that differ.
 absl::Status CompareContracts(absl::string_view mine, absl::string_view theirs,

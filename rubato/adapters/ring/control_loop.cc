@@ -12,7 +12,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <optional>
 #include <utility>
+
+#include "rubato/adapters/ring/contract.h"
 
 namespace rubato {
 namespace {
@@ -83,9 +86,27 @@ MemberId ControlLoop::StartNewLife(int64_t step) {
   for (const GroupMember& member : peer_->swim().Living()) addresses.push_back(member.address);
   for (const GroupMember& member : peer_->view().members) addresses.push_back(member.address);
   events_.clear();
+  NoteCompany();
   Begin(step, std::move(addresses));
   Signal(wake_fd_);
   return peer_->self().id;
+}
+
+void ControlLoop::Finish() {
+  MutexLock lock(mu_);
+  peer_->Finish(Now());
+  Flush();
+}
+
+Company ControlLoop::company() {
+  MutexLock lock(mu_);
+  NoteCompany();
+  return company_;
+}
+
+void ControlLoop::NoteCompany() {
+  company_.finished = company_.finished || peer_->told_finished();
+  company_.heard = std::max(company_.heard, peer_->heard(Now()));
 }
 
 void ControlLoop::StopSharing() {
@@ -138,7 +159,8 @@ void ControlLoop::Flush() {
   for (const Peer::Send& send : peer_->TakeSends()) {
     const std::optional<sockaddr_in> to = resolver_.Find(send.to);
     if (!to) continue;
-    const std::string bytes = EncodePacket(send.packet);
+    std::string bytes = EncodePacket(send.packet);
+    if (options_.datagrams) bytes = options_.datagrams->Seal(bytes);
     // A full buffer or a dead host loses a packet, which the protocol expects. An error of an
     // earlier packet is told in place of sending this one.
     for (int attempt = 0; attempt < 2; ++attempt) {
@@ -168,6 +190,7 @@ void ControlLoop::ReadErrors() {
       continue;
     sock_extended_err error;
     std::memcpy(&error, CMSG_DATA(part), sizeof(error));
+    resolver_.Refused(to);
     if (error.ee_errno != ECONNREFUSED) continue;
     const std::vector<GroupMember> members = peer_->view().members;
     for (const GroupMember& member : members) {
@@ -213,7 +236,9 @@ void ControlLoop::Run() {
     }
     for (const ViewReport& report : reports) options_.report(report);
     reports.clear();
-    for (const Greeting& greeting : greetings_) fds.push_back({greeting.socket.get(), POLLIN, 0});
+    for (const Greeting& greeting : greetings_) {
+      fds.push_back({greeting.stream->fd(), greeting.stream->wants(), 0});
+    }
     const int64_t sleep_ms = absl::ToInt64Milliseconds(sleep) + 1;
     poll(fds.data(), fds.size(), static_cast<int>(std::min<int64_t>(sleep_ms, 1000)));
     Clear(wake_fd_);
@@ -228,6 +253,7 @@ void ControlLoop::Run() {
     ReadErrors();
     ReadPackets();
     if (Now() >= peer_->next_wake()) peer_->Tick(Now());
+    NoteCompany();  // Whoever asks may do so long after it was there.
     Flush();
   }
 }
@@ -235,11 +261,23 @@ void ControlLoop::Run() {
 void ControlLoop::ReadPackets() {
   char buffer[65536];
   for (int i = 0; i < 256; ++i) {
-    const ssize_t n = recv(sockets_.packets.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
+    sockaddr_in source{};
+    socklen_t length = sizeof(source);
+    const ssize_t n = recvfrom(sockets_.packets.get(), buffer, sizeof(buffer), MSG_DONTWAIT,
+                               reinterpret_cast<sockaddr*>(&source), &length);
     if (n < 0 && errno == ECONNREFUSED) continue;  // See ReadErrors.
     if (n <= 0) return;
-    const auto packet = DecodePacket(absl::string_view(buffer, static_cast<size_t>(n)));
-    if (packet.ok()) peer_->Receive(*packet, Now());
+    std::optional<std::string> opened;
+    absl::string_view bytes(buffer, static_cast<size_t>(n));
+    if (options_.datagrams) {
+      opened = options_.datagrams->Open(bytes);
+      if (!opened) continue;
+      bytes = *opened;
+    }
+    const auto packet = DecodePacket(bytes);
+    if (!packet.ok()) continue;
+    if (packet->group == options_.peer.group) resolver_.Heard(packet->from.address, source);
+    peer_->Receive(*packet, Now());
   }
 }
 
@@ -257,25 +295,33 @@ void ControlLoop::AcceptConnections() {
     }
     if (!socket.valid()) return;
     if (greetings_.size() >= kGreetingsMax) greetings_.erase(greetings_.begin());
-    greetings_.push_back({std::move(socket), EdgeHello(), 0, Now() + kGreetingTime});
+    greetings_.push_back({MakeStream(options_.tls, TlsSide::kAccepts, std::move(socket)),
+                          EdgeHello(), 0, Now() + kGreetingTime});
   }
+}
+
+bool ControlLoop::ReadGreeting(Greeting& greeting) {
+  char* const bytes = reinterpret_cast<char*>(&greeting.hello);
+  int64_t n = 1;
+  while (n > 0 && greeting.got < sizeof(EdgeHello)) {
+    n = greeting.stream->ReadBytes(bytes + greeting.got, sizeof(EdgeHello) - greeting.got);
+    if (n > 0) greeting.got += static_cast<size_t>(n);
+  }
+  return n == Stream::kWait;
 }
 
 void ControlLoop::ReadGreetings(absl::Time now) {
   for (auto it = greetings_.begin(); it != greetings_.end();) {
-    char* const bytes = reinterpret_cast<char*>(&it->hello);
-    const ssize_t n =
-        recv(it->socket.get(), bytes + it->got, sizeof(EdgeHello) - it->got, MSG_DONTWAIT);
-    const bool waits = n < 0 && (errno == EAGAIN || errno == EINTR) && now < it->give_up;
-    if (n > 0) it->got += static_cast<size_t>(n);
-    if (waits || (n > 0 && it->got < sizeof(EdgeHello))) {
+    if (ReadGreeting(*it) && now < it->give_up) {
       ++it;
       continue;
     }
     const bool asks = it->hello.kind == EdgeHello::kContract;
     if (it->got == sizeof(EdgeHello) &&
         it->hello.group == (asks ? options_.lobby : options_.peer.group)) {
-      options_.arrived(it->hello, std::move(it->socket));
+      options_.arrived(it->hello, std::move(it->stream));
+    } else if (options_.tls == nullptr) {
+      TellPlain(*it->stream, {reinterpret_cast<const char*>(&it->hello), it->got});
     }
     it = greetings_.erase(it);
   }

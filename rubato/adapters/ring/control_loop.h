@@ -21,10 +21,18 @@
 #include "rubato/adapters/ring/endpoint.h"
 #include "rubato/adapters/ring/resolver.h"
 #include "rubato/adapters/ring/tcp_edges.h"
+#include "rubato/adapters/tls/sealed_datagrams.h"
+#include "rubato/adapters/tls/tls_links.h"
 #include "rubato/base/mutex.h"
 #include "rubato/ring/peer.h"
 
 namespace rubato {
+
+// What a member knows of the others.
+struct Company {
+  bool finished = false;  // One of them has said that the group has done what it was for.
+  absl::Time heard = absl::InfinitePast();  // See Peer::heard.
+};
 
 class ControlLoop {
  public:
@@ -39,7 +47,10 @@ class ControlLoop {
     uint64_t seed = 0;
     uint64_t lobby = 0;  // In place of the group, from whoever asks for the contract.
     // A connection with this greeting came in.
-    std::function<void(const EdgeHello&, Fd)> arrived;
+    std::function<void(const EdgeHello&, std::unique_ptr<Stream>)> arrived;
+    // Both null: what is said can be read by anyone. Else both are there.
+    const TlsLinks* tls = nullptr;
+    std::unique_ptr<SealedDatagrams> datagrams;
   };
 
   ControlLoop(Options options, Sockets sockets);
@@ -69,6 +80,11 @@ class ControlLoop {
   // This life ends, and from the next one on this member shares no memory.
   void StopSharing();
 
+  // The group has done what it was for: see Peer::Finish.
+  void Finish();
+  // What this process has heard of the group, in all of its lives.
+  Company company();
+
   // Ends the live view for the training threads, so that a collective under way stops.
   void Halt();
 
@@ -77,7 +93,7 @@ class ControlLoop {
 
  private:
   struct Greeting {  // A connection that has not yet said what it wants.
-    Fd socket;
+    std::unique_ptr<Stream> stream;
     EdgeHello hello;
     size_t got = 0;
     absl::Time give_up;
@@ -85,6 +101,7 @@ class ControlLoop {
 
   void Wake();
   void Run();
+  void NoteCompany() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Begin(int64_t step, std::vector<std::string> addresses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends packets and queues events.
   void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -94,6 +111,8 @@ class ControlLoop {
   void ReadPackets() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AcceptConnections();
   void ReadGreetings(absl::Time now);
+  // Whether there is more to come.
+  static bool ReadGreeting(Greeting& greeting);
 
   const Options options_;
   Sockets sockets_;
@@ -112,6 +131,7 @@ class ControlLoop {
   Resolver resolver_ ABSL_GUARDED_BY(mu_);
   std::map<MemberId, Fd> processes_ ABSL_GUARDED_BY(mu_);  // pidfds of members on this node.
   uint64_t lives_ ABSL_GUARDED_BY(mu_) = 0;
+  Company company_ ABSL_GUARDED_BY(mu_);
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

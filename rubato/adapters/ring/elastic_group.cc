@@ -3,17 +3,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <optional>
 #include <random>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "rubato/adapters/ring/contract.h"
 #include "rubato/adapters/ring/control_loop.h"
+#include "rubato/adapters/ring/group_settings.h"
 #include "rubato/adapters/ring/reducer.h"
 #include "rubato/adapters/ring/shared_slots.h"
 #include "rubato/adapters/ring/state_exchange.h"
+#include "rubato/adapters/tls/keys.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
 #include "rubato/ring/straggler.h"
@@ -21,41 +24,11 @@
 namespace rubato {
 namespace {
 
-SwimOptions SwimFor(GroupNetwork network) {
-  switch (network) {
-    case GroupNetwork::kLoopback:
-      return SwimOptions::Loopback();
-    case GroupNetwork::kLan:
-      return SwimOptions::Lan();
-    case GroupNetwork::kWan:
-      return SwimOptions::Wan();
-  }
-  return SwimOptions::Lan();
-}
+// Another may have had that address for a moment.
+constexpr int kRefusalsMax = 3;
 
-ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
-  ViewOptions views;
-  views.quorum = options.quorum;
-  views.retry = swim.probe_timeout / 4;
-  // A worker without a core for a moment must not be dropped for it. On one machine the dead are
-  // known by their processes; elsewhere silence may be all there is.
-  const int patience = options.network == GroupNetwork::kLan ? 4 : 2;
-  views.promise_timeout = swim.probe_period * patience;
-  views.takeover = swim.probe_period * (patience + patience / 2);
-  views.gather = swim.gossip_period;
-  return views;
-}
-
-constexpr const char* kWires[] = {"fp32", "bf16", "fp16"};  // By WireFormat.
-
-std::string ContractOf(const GroupOptions& options) {
-  std::vector<size_t> sizes;
-  for (const absl::Span<char> piece : options.state) sizes.push_back(piece.size());
-  return absl::StrCat("name: ", options.name, "\nmicrobatches: ", options.microbatches,
-                      "\nwire: ", kWires[static_cast<int>(options.wire)],
-                      "\nbytes of state: ", absl::StrJoin(sizes, " + "), "\n",
-                      options.early_apply ? "steps: applied early\n" : "", options.contract);
-}
+// So often a member tries to open another's memory, at every BeginStep and a few times a second.
+constexpr int kTriesMax = 10;
 
 class Group : public ElasticGroup {
  public:
@@ -69,7 +42,12 @@ class Group : public ElasticGroup {
   absl::Status Start();
   absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout) override;
   absl::Status Allreduce(absl::Span<float> values) override;
-  absl::Status AllreduceLast(absl::Span<float> values) override;
+  absl::Status AllreduceLast(absl::Span<float> values) override {
+    return ReduceLast(values, options_.wire);
+  }
+  absl::Status AllreduceLastExactly(absl::Span<float> values) override {
+    return ReduceLast(values, WireFormat::kFp32);
+  }
   void StartAllreduce(absl::Span<float> values) override;
   absl::Status Wait() override;
   void DoNotMeasure() override { measured_ = false; }
@@ -79,20 +57,28 @@ class Group : public ElasticGroup {
   absl::StatusOr<bool> Commit() override;
   int64_t step() const override { return applied_; }
   int64_t committed() const override { return committed_; }
+  int partings() const override { return partings_; }
+  int64_t parted_at() const override { return parted_at_; }
   GroupView view() const override { return view_; }
   bool learning() const override { return learning_; }
   std::string address() const override { return absl::StrCat(self_.host, ":", self_.port); }
+  bool encrypted() const override { return tls_ != nullptr; }
   ChangeTimes last_change() const override { return change_; }
   double pace() const override { return PaceOf(speeds_, view_.holders, rank_); }
   void Leave() override;
+  void SayFinished() override { control_->Finish(); }
+  bool told_finished() const override { return control_->company().finished; }
+  absl::Duration unheard() const override { return ControlLoop::Now() - control_->company().heard; }
   void Obey(const ViewOrder& order) override;
 
  private:
-  void Greet(const EdgeHello& hello, Fd socket);
+  void Greet(const EdgeHello& hello, std::unique_ptr<Stream> stream);
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
   void EnterView(const ControlLoop::Event& event);
   void EnterPlane();
+  void TryPlaneAgain();
+  void BeginWithoutMemory();
   // The group has gone on without this life.
   void BeginAnew();
   void Measure();
@@ -104,6 +90,8 @@ class Group : public ElasticGroup {
   // Runs a collective on this thread, and notes how long it was waited for, and whether it failed.
   template <typename F>
   absl::Status Collect(F run);
+  absl::Status ReduceInView(absl::Span<float> values, WireFormat format);
+  absl::Status ReduceLast(absl::Span<float> values, WireFormat format);
   void AtBoundary();
   bool AllOnThisNode(const GroupView& view) const;
   // Whether those to join train the same, as soon as one of them answers.
@@ -117,10 +105,13 @@ class Group : public ElasticGroup {
   bool contract_known_ = false;  // To be the same as that of the others.
   absl::Time ask_again_ = absl::InfinitePast();
   std::string unanswered_;  // Why it is not known.
+  int refused_ = 0;         // How often in a row those to join turned this member away.
   MemberId id_;
   GroupView view_;
+  uint64_t mark_ = 0;  // Of the view.
   int rank_ = 0;
   bool denied_ = false;  // The plane could not be entered, and no death explains it.
+  int tries_ = 0;        // Since.
   bool entered_ = false;
   bool learning_ = true;
   bool fenced_ = false;
@@ -128,7 +119,9 @@ class Group : public ElasticGroup {
   int64_t applied_ = -1;
   int64_t finished_ = -1;
   int64_t committed_ = -1;  // finished_, or the one before where votes come with the next step.
-  bool decided_ = false;    // A verdict kFinish arrived for the step under way.
+  int partings_ = 0;
+  int64_t parted_at_ = -1;
+  bool decided_ = false;  // A verdict kFinish arrived for the step under way.
   ChangeTimes change_;
 
   std::vector<absl::Span<float>> buffers_;  // Those given to Allreduce in this step.
@@ -145,6 +138,8 @@ class Group : public ElasticGroup {
   SpeedMeter meter_;
   std::vector<float> speeds_;
 
+  std::unique_ptr<TlsLinks> tls_;  // Null: nothing is encrypted.
+  std::unique_ptr<EdgeNetwork> network_;
   std::unique_ptr<StateExchange> exchange_;
   std::unique_ptr<SharedSlots> shared_;
   std::unique_ptr<TcpEdges> tcp_;
@@ -166,8 +161,20 @@ absl::Status Group::Start() {
   group_ = HashText(contract_, HashText(options_.secret, 0));
   lobby_ = HashText(options_.secret, 1);
   contract_known_ = options_.join.empty();
-  exchange_ = std::make_unique<StateExchange>(options_.state, options_.apply, group_);
   ControlLoop::Options control;
+  if (options_.encrypt && !options_.secret.empty()) {
+    tls_ = std::make_unique<TlsLinks>(options_.secret);
+    control.datagrams = std::make_unique<SealedDatagrams>(DeriveKey(
+        {.secret = options_.secret, .salt = contract_, .purpose = "rubato datagrams"}, 32));
+  }
+  if (!tls_ && !absl::StartsWith(self_.host, "127.") && self_.host != "localhost") {
+    std::fprintf(stderr,
+                 "rubato: what leaves %s can be read on the way: the group has no secret%s\n",
+                 self_.host.c_str(), options_.secret.empty() ? "" : " in use (encrypt is off)");
+  }
+  control.tls = tls_.get();
+  network_ = std::make_unique<SocketNetwork>(tls_.get());
+  exchange_ = std::make_unique<StateExchange>(options_.state, options_.apply, group_, tls_.get());
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
@@ -187,19 +194,22 @@ absl::Status Group::Start() {
   control.report = options_.report;
   control.join = options_.join;
   control.step = options_.first_step;
-  control.arrived = [this](const EdgeHello& hello, Fd socket) { Greet(hello, std::move(socket)); };
+  control.arrived = [this](const EdgeHello& hello, std::unique_ptr<Stream> stream) {
+    Greet(hello, std::move(stream));
+  };
   control.prepare = [this](const Attention& attention) {
     if (options_.shared_memory) {
       if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
     }
     self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
-    tcp_ = std::make_unique<TcpEdges>(attention, group_, [this](MemberId member, bool refused) {
+    const auto lost = [this](MemberId member, bool refused) {
       control_->Call([&](Peer& peer, absl::Time now) {
         peer.ReportLost(member, refused ? LossReason::kRefused : LossReason::kSocket, now);
         if (!refused) peer.Complain(now);
         return 0;
       });
-    });
+    };
+    tcp_ = std::make_unique<TcpEdges>(attention, group_, *network_, lost);
     return self_;
   };
   reducer_ = std::make_unique<Reducer>(
@@ -209,11 +219,13 @@ absl::Status Group::Start() {
 }
 
 // On the control thread.
-void Group::Greet(const EdgeHello& hello, Fd socket) {
-  if (hello.kind == EdgeHello::kEdge)
-    return tcp_->Arrive(MemberId(hello.from), MemberId(hello.to), std::move(socket));
-  if (hello.kind == EdgeHello::kState) exchange_->Ask(hello, std::move(socket));
-  if (hello.kind == EdgeHello::kContract) TellContract(socket, contract_);
+void Group::Greet(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
+  if (hello.kind == EdgeHello::kEdge) {
+    TuneSocket(stream->fd());
+    return tcp_->Arrive(MemberId(hello.from), MemberId(hello.to), std::move(stream));
+  }
+  if (hello.kind == EdgeHello::kState) exchange_->Ask(hello, std::move(stream));
+  if (hello.kind == EdgeHello::kContract) TellContract(*stream, contract_);
 }
 
 bool Group::AllOnThisNode(const GroupView& view) const {
@@ -239,6 +251,9 @@ bool Group::TakeEvent(absl::Duration timeout) {
     case Peer::Event::Kind::kFenced:
       BeginAnew();
       return true;
+    case Peer::Event::Kind::kDenied:
+      BeginWithoutMemory();
+      return true;
   }
   return false;
 }
@@ -248,6 +263,8 @@ void Group::BeginAnew() {
   fenced_ = true;
   exchange_->Drop();
   if (leaving_) return;
+  ++partings_;
+  parted_at_ = control_->Call([](Peer& peer, absl::Time) { return peer.left_at(); });
   if (applied_ > committed_) applied_ = -1;  // What others may have redone is nobody's state.
   id_ = control_->StartNewLife(applied_);
   learning_ = true;
@@ -265,6 +282,7 @@ void Group::EnterView(const ControlLoop::Event& event) {
   // Who needs nobody else to agree is never seen to let go.
   if (change_.noticed < change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
+  mark_ = view_.Mark();
   rank_ = view_.RankOf(id_);
   fenced_ = false;
   decided_ = event.verdict == Verdict::kFinish;
@@ -281,17 +299,33 @@ void Group::EnterView(const ControlLoop::Event& event) {
   speeds_.assign(view_.size(), 0.0f);
   plane_ = AllOnThisNode(view_) ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
   EnterPlane();
-  if (denied_ && learning_) {
-    // It lives, but its memory cannot be had. The others wait: come again as one without.
-    control_->StopSharing();
-    return BeginAnew();
-  }
+  tries_ = 0;
+  if (denied_ && learning_) return BeginWithoutMemory();
   change_.entered = ControlLoop::Now();
   if (event.verdict == Verdict::kCopy || (learning_ && !exchange_->Copies(view_))) {
     learning_ = true;
     exchange_->Begin(view_, id_);
   }
   if (options_.on_change) options_.on_change(view_);
+}
+
+// Someone lives whose memory cannot be had, or who cannot have this one's. The others wait: come
+// again as one without, and all train over TCP.
+void Group::BeginWithoutMemory() {
+  control_->StopSharing();
+  BeginAnew();
+}
+
+// Files or memory may have been short for a moment. If it stays so, the younger of the two comes
+// again without memory to share.
+void Group::TryPlaneAgain() {
+  EnterPlane();
+  if (!denied_ || ++tries_ < kTriesMax) return;
+  if (shared_->denied() < rank_) return BeginWithoutMemory();
+  control_->Call([&](Peer& peer, absl::Time now) {
+    peer.Deny(view_.members[shared_->denied()].id, now);
+    return 0;
+  });
 }
 
 void Group::EnterPlane() {
@@ -305,11 +339,15 @@ absl::Status Group::CheckContract() {
   const absl::Time now = ControlLoop::Now();
   if (contract_known_ || now < ask_again_) return absl::OkStatus();
   ask_again_ = now + absl::Seconds(1);
+  // Three round trips, with TLS.
+  const absl::Duration patience =
+      options_.network == GroupNetwork::kWan ? absl::Seconds(2) : absl::Milliseconds(300);
   for (const std::string& address : options_.join) {
-    const absl::StatusOr<std::string> theirs =
-        AskContract(address, lobby_, absl::Milliseconds(300));
+    const absl::StatusOr<std::string> theirs = AskContract(address, lobby_, tls_.get(), patience);
     if (!theirs.ok()) {
       unanswered_ = absl::StrCat("; ", std::string(theirs.status().message()));
+      refused_ = absl::IsPermissionDenied(theirs.status()) ? refused_ + 1 : 0;
+      if (refused_ == kRefusalsMax) return absl::FailedPreconditionError(theirs.status().message());
       continue;
     }
     unanswered_.clear();
@@ -326,12 +364,11 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     while (TakeEvent(absl::ZeroDuration())) {
     }
     if (fenced_ && leaving_) return absl::CancelledError("this member has left the group");
-    if (denied_) EnterPlane();  // Files or memory may have been short.
+    if (denied_) TryPlaneAgain();
     if (entered_) {
       AtBoundary();
-      const bool may = control_->Call([&](Peer& peer, absl::Time now) {
-        return peer.StartStep(view_.number, finished_ + 1, now);
-      });
+      const bool may = control_->Call(
+          [&](Peer& peer, absl::Time now) { return peer.StartStep(mark_, finished_ + 1, now); });
       if (may) break;
     }
     if (view_.number == 0) RUBATO_RETURN_IF_ERROR(CheckContract());
@@ -371,31 +408,34 @@ bool Group::TakeBuffer(absl::Span<float> values) {
 }
 
 absl::Status Group::Allreduce(absl::Span<float> values) {
-  if (!TakeBuffer(values)) return absl::AbortedError("the view has ended");
-  return Collect([&] { return plane_->Allreduce(values, options_.wire); });
+  return ReduceInView(values, options_.wire);
 }
 
-absl::Status Group::AllreduceLast(absl::Span<float> values) {
+absl::Status Group::ReduceInView(absl::Span<float> values, WireFormat format) {
+  if (!TakeBuffer(values)) return absl::AbortedError("the view has ended");
+  return Collect([&] { return plane_->Allreduce(values, format); });
+}
+
+absl::Status Group::ReduceLast(absl::Span<float> values, WireFormat format) {
   const bool rides = entered_ && plane_->carries_votes();
-  if (!rides && !options_.early_apply) return Allreduce(values);
+  if (!rides && !options_.early_apply) return ReduceInView(values, format);
   if (!TakeBuffer(values)) return absl::AbortedError("the view has ended");
   Measure();
   if (!rides) {
     const absl::Status status = Collect([&] {
-      return plane_->AllreduceAndTell(values, options_.wire, meter_.microbatches_per_second(),
-                                      speeds_);
+      return plane_->AllreduceAndTell(values, format, meter_.microbatches_per_second(), speeds_);
     });
     told_ = status.ok();
     return status;
   }
   const auto pledge = [&](std::function<bool()> withdraw) {
     return control_->Call([&](Peer& peer, absl::Time now) {
-      return peer.Pledge(view_.number, finished_ + 1, std::move(withdraw));
+      return peer.Pledge(mark_, finished_ + 1, std::move(withdraw));
     });
   };
   const absl::Status status = Collect([&]() -> absl::Status {
     RUBATO_ASSIGN_OR_RETURN(
-        all_voted_, plane_->AllreduceAndVote(values, options_.wire,
+        all_voted_, plane_->AllreduceAndVote(values, format,
                                              {meter_.microbatches_per_second(), &speeds_, pledge}));
     rode_ = true;
     return absl::OkStatus();
@@ -418,36 +458,14 @@ absl::Status Group::Wait() {
       [&] { return failed_ ? absl::AbortedError("the view has ended") : absl::OkStatus(); });
 }
 
-// Each subtree has a place of its own in one buffer, zero at all members but one, so that their sum
-// moves it everywhere as it is; then everyone adds the subtrees up in the same order.
 absl::Status Group::AllreduceCanonical(const CanonicalSum& mine, absl::Span<float> sum) {
   if (!TakeBuffer(sum)) return absl::AbortedError("the view has ended");
-  std::vector<Subtree> subtrees;
-  size_t first = 0;  // Of this member's.
-  for (int rank = 0; rank < view_.size(); ++rank) {
-    if (rank == rank_) first = subtrees.size();
-    const std::vector<Subtree> whole =
-        WholeSubtrees(options_.microbatches, quotas_[rank].begin, quotas_[rank].end);
-    subtrees.insert(subtrees.end(), whole.begin(), whole.end());
-  }
-  const size_t piece = std::max<size_t>(1, (size_t{1} << 20) / subtrees.size());
-  std::vector<float> places;
-  for (size_t begin = 0; begin < sum.size(); begin += piece) {
-    const size_t length = std::min(piece, sum.size() - begin);
-    places.assign(subtrees.size() * length, 0.0f);
-    std::vector<absl::Span<float>> parts;
-    for (size_t i = 0; i < subtrees.size(); ++i) {
-      parts.push_back(absl::MakeSpan(places).subspan(i * length, length));
-    }
-    for (size_t i = 0; i < mine.subtrees().size(); ++i) {
-      RUBATO_CHECK(mine.subtrees()[i] == subtrees[first + i]);
-      const absl::Span<const float> part = mine.sum(i).subspan(begin, length);
-      std::copy(part.begin(), part.end(), parts[first + i].begin());
-    }
-    RUBATO_RETURN_IF_ERROR(
-        Collect([&] { return plane_->Allreduce(absl::MakeSpan(places), WireFormat::kFp32); }));
-    SumCanonical(subtrees, parts, options_.microbatches);
-    std::copy(parts[0].begin(), parts[0].end(), sum.begin() + begin);
+  CanonicalPlaces places(options_.microbatches, quotas_, rank_);
+  for (size_t begin = 0; begin < sum.size(); begin += places.piece()) {
+    const absl::Span<float> piece = sum.subspan(begin, places.piece());
+    const absl::Span<float> buffer = places.Fill(mine, begin, piece.size());
+    RUBATO_RETURN_IF_ERROR(Collect([&] { return plane_->Allreduce(buffer, WireFormat::kFp32); }));
+    places.Sum(piece);
   }
   return absl::OkStatus();
 }
@@ -468,7 +486,7 @@ absl::StatusOr<bool> Group::Commit() {
   if (!reduced.ok()) return AwaitVerdict();
   const auto may = [&](auto... what) {
     return entered_ && control_->Call([&](Peer& peer, absl::Time now) {
-      return ((peer.*what)(view_.number, step, now) && ...);
+      return ((peer.*what)(mark_, step, now) && ...);
     });
   };
   bool may_finish = false;
@@ -522,7 +540,7 @@ void Group::AtBoundary() {
   if (!learning_) return exchange_->Serve(view_, id_, applied_);
   if (!exchange_->CatchUp(view_, id_, finished_)) return;
   const bool caught_up = control_->Call(
-      [&](Peer& peer, absl::Time now) { return peer.CatchUp(view_.number, finished_, now); });
+      [&](Peer& peer, absl::Time now) { return peer.CatchUp(mark_, finished_, now); });
   applied_ = caught_up || finished_ <= committed_ ? finished_ : -1;
   if (caught_up) learning_ = false;  // Else its successor is on its way, and a new copy.
 }

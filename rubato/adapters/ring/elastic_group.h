@@ -55,6 +55,10 @@ struct GroupOptions {
   std::string name =
       "rubato";  // With `secret`, keeps strangers out; both must be the same for all.
   std::string secret;
+  // Where there is a secret, all that goes between members over TCP and UDP is encrypted and comes
+  // from one who knows it; false leaves out both, and the secret in plain sight, for a network
+  // that one trusts. The same for all: who differs is refused. Shared memory stays as it is.
+  bool encrypt = true;
   // What else must be the same for all, as "key: value" a line: BeginStep of a newcomer that
   // differs fails and names the line. Name, microbatches, wire and sizes of `state` always count.
   std::string contract;
@@ -109,7 +113,7 @@ class ElasticGroup {
 
   // Waits for a view, and says what to compute. DEADLINE_EXCEEDED if there is none within
   // `timeout`, as when a majority is gone; CANCELLED after Leave(); FAILED_PRECONDITION if the
-  // group that it should join trains something else.
+  // group that it should join trains something else, or knows another secret.
   virtual absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout = absl::Seconds(60)) = 0;
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
@@ -117,6 +121,8 @@ class ElasticGroup {
   // The last one of a step: it carries the votes where it can (through shared memory, or with
   // `early_apply`), so that Commit, which must come next, need not wait for them.
   virtual absl::Status AllreduceLast(absl::Span<float> values) = 0;
+  // The same in fp32, whatever `wire` is: for counts, which must not be rounded.
+  virtual absl::Status AllreduceLastExactly(absl::Span<float> values) = 0;
   // Allreduce beside the caller, who goes on computing. Buckets are reduced in the order of these
   // calls, which must be the same at all members; they must stay where they are until Wait().
   virtual void StartAllreduce(absl::Span<float> values) = 0;
@@ -146,9 +152,16 @@ class ElasticGroup {
   // The last step that can no longer be undone, even by a member that only takes part and has yet
   // to copy the state: what may be written to a checkpoint or a ledger.
   virtual int64_t committed() const = 0;
+  // How often the group has gone on without this member, who then began a new life in it; and the
+  // step that it went on from the last time, -1 if that is not known. What this member had computed
+  // for later steps was in vain, whether it had applied them or not.
+  virtual int partings() const = 0;
+  virtual int64_t parted_at() const = 0;
   virtual GroupView view() const = 0;
   virtual bool learning() const = 0;
   virtual std::string address() const = 0;  // For others to join.
+  // Whether what leaves the machine is: there is a secret, and `encrypt` is not off.
+  virtual bool encrypted() const = 0;
   virtual ChangeTimes last_change() const = 0;
   // This member's speed over the median of all who hold the state, as of the last step; 1 while
   // there is nothing to compare. What StragglerWatch wants to know.
@@ -157,6 +170,12 @@ class ElasticGroup {
   // Asks to go. The others still need this member for the running step: go on training until
   // BeginStep returns CANCELLED. Nobody loses a step by it.
   virtual void Leave() = 0;
+  // Training is over, and committed() says so: tells everyone who may still wait for this group.
+  virtual void SayFinished() = 0;
+  // Whether one of the group has said so, to this member or to an earlier life of it.
+  virtual bool told_finished() const = 0;
+  // How long it is that one was heard of who could take this member further; infinite: never.
+  virtual absl::Duration unheard() const = 0;
 
   // What the master says, from any thread.
   virtual void Obey(const ViewOrder& order) = 0;

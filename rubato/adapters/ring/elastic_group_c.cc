@@ -52,6 +52,7 @@ absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
   if (from.contract != nullptr) to.contract = from.contract;
   if (from.quorum_any != 0) to.quorum = rubato::Quorum::kAny;
   to.shared_memory = from.no_shared_memory == 0;
+  to.encrypt = from.no_encryption == 0;
   to.microbatches = from.microbatches;
   for (size_t i = 0; i < from.state_count; ++i) {
     to.state.push_back(absl::MakeSpan(static_cast<char*>(from.state[i]), from.state_bytes[i]));
@@ -124,6 +125,7 @@ int64_t rubato_group_step(const rubato_group* group) { return group->group->step
 int64_t rubato_group_committed(const rubato_group* group) { return group->group->committed(); }
 int rubato_group_size(const rubato_group* group) { return group->group->view().size(); }
 int rubato_group_learning(const rubato_group* group) { return group->group->learning(); }
+int rubato_group_encrypted(const rubato_group* group) { return group->group->encrypted(); }
 
 const char* rubato_group_member(rubato_group* group, int rank) {
   const rubato::GroupView view = group->group->view();

@@ -42,6 +42,7 @@ typedef struct {
   int network; /* how patient the detector is: one of RUBATO_LOOPBACK, RUBATO_LAN, RUBATO_WAN */
   int wire;    /* what sums travel as: one of RUBATO_FP32, RUBATO_BF16, RUBATO_FP16 */
   double verdict_timeout_seconds; /* how long commit waits for a next view; 60 if 0 */
+  int no_encryption; /* 0: where there is a secret, links are encrypted; the same for all */
 } rubato_group_options;
 
 typedef struct {
@@ -72,6 +73,7 @@ int64_t rubato_group_step(const rubato_group* group);
 int64_t rubato_group_committed(const rubato_group* group);
 int rubato_group_size(const rubato_group* group);
 int rubato_group_learning(const rubato_group* group);
+int rubato_group_encrypted(const rubato_group* group); /* 0: what is sent can be read on the way */
 /* The address of member `rank`, valid until the next call; null if there is none. */
 const char* rubato_group_member(rubato_group* group, int rank);
 const char* rubato_group_address(rubato_group* group);

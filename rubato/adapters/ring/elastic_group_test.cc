@@ -59,12 +59,13 @@ float GradientAt(int64_t step, int microbatch, int element) {
 }
 
 // How data and votes travel.
-enum class Plane { kSharedMemory, kTcp, kTcpEarly };
+enum class Plane { kSharedMemory, kTcp, kTcpEarly, kTlsEarly };
 
 GroupOptions OptionsOf(Plane plane) {
-  return {.quorum = Quorum::kAny,
+  return {.secret = plane == Plane::kTlsEarly ? "between us" : "",
+          .quorum = Quorum::kAny,
           .shared_memory = plane == Plane::kSharedMemory,
-          .early_apply = plane == Plane::kTcpEarly};
+          .early_apply = plane == Plane::kTcpEarly || plane == Plane::kTlsEarly};
 }
 
 // One worker: trains the weights until `steps`, and returns what they came to.
@@ -227,8 +228,10 @@ TEST_P(ElasticGroupTest, BroadcastsMeetsAndTellsOfChanges) {
   std::atomic<int> came = 0;
   const auto take_part = [&](GroupOptions options, std::promise<std::string>* address) {
     std::vector<int> sizes;
-    options.shared_memory = GetParam() == Plane::kSharedMemory;
-    options.early_apply = GetParam() == Plane::kTcpEarly;
+    const GroupOptions plane = OptionsOf(GetParam());
+    options.secret = plane.secret;
+    options.shared_memory = plane.shared_memory;
+    options.early_apply = plane.early_apply;
     options.microbatches = 2;
     options.on_change = [&](const GroupView& view) { sizes.push_back(view.size()); };
     const auto group = ElasticGroup::Open(std::move(options));
@@ -287,7 +290,7 @@ TEST_P(ElasticGroupTest, WhateverTheDyingHadVotedForAllAgree) {
   killer.join();
   ASSERT_TRUE(status.ok()) << status;
   // Applied early, a step may part those who have it from those who lack it.
-  EXPECT_TRUE(!forgot || GetParam() == Plane::kTcpEarly);
+  EXPECT_TRUE(!forgot || OptionsOf(GetParam()).early_apply);
   ASSERT_TRUE(founder.TrainsWith(2));
   EXPECT_EQ(founder.weights, Expected(founder.group->step()));
   kill(heir, SIGTERM);
@@ -297,11 +300,12 @@ TEST_P(ElasticGroupTest, WhateverTheDyingHadVotedForAllAgree) {
 }
 
 std::string NameOf(const testing::TestParamInfo<Plane>& info) {
-  const char* const names[] = {"SharedMemory", "Tcp", "TcpEarly"};
+  const char* const names[] = {"SharedMemory", "Tcp", "TcpEarly", "TlsEarly"};
   return names[static_cast<int>(info.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Planes, ElasticGroupTest,
-                         testing::Values(Plane::kSharedMemory, Plane::kTcp, Plane::kTcpEarly),
+                         testing::Values(Plane::kSharedMemory, Plane::kTcp, Plane::kTcpEarly,
+                                         Plane::kTlsEarly),
                          NameOf);
 
 // A newcomer on the same machine is not allowed what the others are: it comes again without memory
@@ -319,6 +323,47 @@ TEST(ElasticGroupTest, WhoMayNotOpenTheMemoryOfOthersGoesWithout) {
   EXPECT_EQ(end, 0);
 }
 
+// The other way round: one that is allowed everything joins one that is not. It cannot know, so it
+// is told.
+TEST(ElasticGroupTest, WhoseMemoryMayNotBeOpenedComesWithout) {
+  Processes processes;
+  const pid_t newcomer = processes.Start(Plane::kSharedMemory);
+  deny_memory = true;
+  Worker founder;
+  ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny}).ok());
+  processes.Release(founder.group->address());
+  EXPECT_TRUE(founder.TrainsWith(2));
+  deny_memory = false;
+  kill(newcomer, SIGTERM);
+  int end = 0;
+  while ((end = processes.Poll(newcomer)) < 0) ASSERT_TRUE(founder.Step().ok());
+  EXPECT_EQ(end, 0);
+}
+
+// Sixteen bits on the wire and canonical sums take no votes of their own: counts, which go last and
+// as they are, carry them. Over TCP that shows by the step being known only with the next.
+TEST(ElasticGroupTest, VotesRideWhateverIsSummed) {
+  for (const Plane plane : {Plane::kSharedMemory, Plane::kTcpEarly}) {
+    Worker worker;
+    GroupOptions options = OptionsOf(plane);
+    options.wire = WireFormat::kBf16;
+    ASSERT_TRUE(worker.Open(options).ok());
+    for (int64_t step = 1; step <= 3; ++step) {
+      const absl::StatusOr<StepPlan> plan = worker.group->BeginStep();
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      CanonicalSum sum(kMicrobatches, 0);
+      for (int i = 0; i < kMicrobatches; ++i) sum.Add(std::vector<float>(kWeights, 1.0f));
+      ASSERT_TRUE(worker.group->AllreduceCanonical(sum, absl::MakeSpan(worker.gradients)).ok());
+      float count = 257;  // No number of eight bits.
+      ASSERT_TRUE(worker.group->AllreduceLastExactly({&count, 1}).ok());
+      EXPECT_EQ(count, 257);
+      ASSERT_TRUE(worker.group->Commit().value());
+      EXPECT_EQ(worker.group->step(), step);
+      EXPECT_EQ(worker.group->committed(), plane == Plane::kTcpEarly ? step - 1 : step);
+    }
+  }
+}
+
 TEST(ElasticGroupTest, CSaysWhatItDoesNotKnow) {
   rubato_group_options options = {};
   options.microbatches = 1;
@@ -332,7 +377,16 @@ TEST(ElasticGroupTest, CSaysWhatItDoesNotKnow) {
   options.network = RUBATO_LAN;
   rubato_group* const group = rubato_group_open(&options);
   ASSERT_NE(group, nullptr) << rubato_group_error(nullptr);
+  EXPECT_EQ(rubato_group_encrypted(group), 0);
   rubato_group_close(group);
+  options.secret = "between us";
+  for (const int no_encryption : {0, 1}) {
+    options.no_encryption = no_encryption;
+    rubato_group* const secret = rubato_group_open(&options);
+    ASSERT_NE(secret, nullptr) << rubato_group_error(nullptr);
+    EXPECT_EQ(rubato_group_encrypted(secret), no_encryption == 0);
+    rubato_group_close(secret);
+  }
 }
 
 // Three have a step's sum, one goes without a word. Another, who voted, is impatient and asks again
@@ -443,16 +497,18 @@ TEST(ElasticGroupTest, OnlyEdgesThatChangedAreMadeAnew) {
 
 // Between machines there are no processes to watch. Three of four die at once; whoever of them no
 // connection of the survivor shows is known by the port it no longer has, not by its silence.
-TEST(ElasticGroupTest, DeathsOnOtherMachinesAreSeenByTheirPorts) {
+class DeathsElsewhereTest : public testing::TestWithParam<Plane> {};
+
+TEST_P(DeathsElsewhereTest, AreSeenByTheirPorts) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can be several users";
   Processes processes;
   std::vector<pid_t> others;
-  for (uid_t user : {20001, 20002, 20003}) others.push_back(processes.Start(Plane::kTcp, user));
+  for (uid_t user : {20001, 20002, 20003}) others.push_back(processes.Start(GetParam(), user));
   Worker founder;
   // Where leases are long: silence would take ten seconds, an answer four.
-  ASSERT_TRUE(
-      founder.Open({.network = GroupNetwork::kWan, .quorum = Quorum::kAny, .shared_memory = false})
-          .ok());
+  GroupOptions options = OptionsOf(GetParam());
+  options.network = GroupNetwork::kWan;
+  ASSERT_TRUE(founder.Open(std::move(options)).ok());
   processes.Release(founder.group->address());
   while (founder.group->view().holders < 4) ASSERT_TRUE(founder.Step().ok());
   for (const pid_t pid : others) kill(pid, SIGKILL);
@@ -464,6 +520,8 @@ TEST(ElasticGroupTest, DeathsOnOtherMachinesAreSeenByTheirPorts) {
   }
   EXPECT_EQ(founder.weights, Expected(founder.group->step()));
 }
+INSTANTIATE_TEST_SUITE_P(Planes, DeathsElsewhereTest,
+                         testing::Values(Plane::kTcp, Plane::kTlsEarly), NameOf);
 
 // Whoever joins with another model or another division of the work is told what is different, and
 // is not let in.
@@ -485,18 +543,26 @@ TEST(ElasticGroupOptionsTest, WhoTrainsSomethingElseIsTold) {
                                absl::StrCat("the group at ", address,
                                             " trains something else: "
                                             "model is transformer here and resnet there")));
+  GroupOptions looser = same;  // Both halves of a cut would train on.
+  looser.contract = "model: resnet\nseed: 1\n";
+  looser.quorum = Quorum::kAny;
+  EXPECT_EQ(refusal(looser).message(),
+            absl::StrCat("the group at ", address,
+                         " trains something else: quorum is any here and majority there"));
   GroupOptions smaller = {.name = "mine", .microbatches = 3, .state = {absl::MakeSpan(state)}};
   EXPECT_EQ(refusal(smaller).message(),
             absl::StrCat("the group at ", address,
                          " trains something else: microbatches is 3 here and 8 there; model is not "
                          "set here and resnet there; name is mine here and rubato there; and 1 "
                          "more"));
-  // Nor does anyone answer who does not know the secret.
-  GroupOptions stranger = {.join = {address}, .secret = "guess"};
+  // Nor is anyone answered who does not know the secret, though it is not to be read either.
+  GroupOptions stranger = {.join = {address}, .secret = "guess", .encrypt = false};
   auto group = ElasticGroup::Open(std::move(stranger));
   const absl::Status waited = (*group)->BeginStep(absl::Milliseconds(400)).status();
   EXPECT_EQ(waited, absl::DeadlineExceededError(absl::StrCat(
-                        "no view to train in after 400ms; nobody answers at ", address)));
+                        "no view to train in after 400ms; the member at ", address,
+                        " hangs up without a word; it may be short of files, or know another "
+                        "secret")));
   EXPECT_EQ(founder.group->view().size(), 1);
 }
 

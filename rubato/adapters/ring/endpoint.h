@@ -16,7 +16,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "rubato/adapters/ring/fd.h"
+#include "rubato/adapters/tls/fd.h"
 
 namespace rubato {
 

@@ -23,6 +23,7 @@ namespace {
 
 std::atomic<bool> name_server_answers{false};
 std::atomic<int> asked{0};
+std::atomic<const char*> somewhere{"10.0.0.7"};
 
 }  // namespace
 
@@ -33,7 +34,7 @@ extern "C" int getaddrinfo(const char* name, const char*, const addrinfo*, addri
   while (!number && !name_server_answers) std::this_thread::yield();
   auto* const address = static_cast<sockaddr_in*>(std::calloc(1, sizeof(sockaddr_in)));
   address->sin_family = AF_INET;
-  inet_pton(AF_INET, number ? name : "10.0.0.7", &address->sin_addr);
+  inet_pton(AF_INET, number ? name : somewhere.load(), &address->sin_addr);
   *found = static_cast<addrinfo*>(std::calloc(1, sizeof(addrinfo)));
   (*found)->ai_addr = reinterpret_cast<sockaddr*>(address);
   return 0;
@@ -89,6 +90,75 @@ TEST(ResolverTest, NobodyWaitsForASlowName) {
   EXPECT_EQ(found->sin_port, htons(80));
   EXPECT_EQ(ntohl(found->sin_addr.s_addr), 0x0a000007u);
   EXPECT_EQ(asked, 1);
+}
+
+// A host that comes back with another address is found there, however that shows.
+class MovedHostTest : public testing::Test {
+ protected:
+  MovedHostTest() {
+    name_server_answers = true;
+    seconds_ = 0;
+    somewhere = "10.0.0.7";
+    asked = 0;
+    Settle(0x0a000007);
+    EXPECT_EQ(asked, 1);
+    somewhere = "10.0.0.9";
+  }
+  uint32_t Found(const std::string& address = "somewhere:80;node;7;3") {
+    const auto found = resolver_.Find(address);
+    return found ? ntohl(found->sin_addr.s_addr) : 0;
+  }
+  // A look-up is under way: until it has brought this.
+  void Settle(uint32_t address) {
+    while (Found() != address) std::this_thread::yield();
+  }
+  static sockaddr_in Place(uint32_t address) {
+    sockaddr_in place{};
+    place.sin_addr.s_addr = htonl(address);
+    place.sin_port = htons(80);
+    return place;
+  }
+
+  // Read by the thread of a look-up too, which may outlive the test.
+  inline static std::atomic<int64_t> seconds_{0};
+  Resolver resolver_{[] { return absl::UnixEpoch() + absl::Seconds(seconds_.load()); }};
+};
+
+TEST_F(MovedHostTest, NobodyAnswersThere) {
+  seconds_ = 4;
+  resolver_.Heard("somewhere:80;node;7;3", Place(0x0a000007));
+  seconds_ = 8;
+  EXPECT_EQ(Found(), 0x0a000007u);
+  EXPECT_EQ(asked, 1) << "it answered four seconds ago";
+  seconds_ = 10;
+  Settle(0x0a000009);
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(MovedHostTest, PacketsAreRefusedThere) {
+  resolver_.Refused(Place(0x0a000008));
+  resolver_.Refused(Place(0x0a000007));
+  EXPECT_EQ(Found(), 0x0a000007u);
+  EXPECT_EQ(asked, 1) << "not twice within seconds";
+  seconds_ = 3;
+  Settle(0x0a000009);
+}
+
+TEST_F(MovedHostTest, ItWritesFromElsewhere) {
+  resolver_.Heard("somewhere:80;node;12;3", Place(0x0a000009));
+  seconds_ = 3;
+  Settle(0x0a000009);
+}
+
+// One that is gone for good does not keep the name server busy.
+TEST_F(MovedHostTest, WhatBringsNothingNewIsAskedForLess) {
+  somewhere = "10.0.0.7";
+  for (int i = 0; i < 600; ++i) {
+    seconds_ = i;
+    Found();
+    std::this_thread::yield();
+  }
+  EXPECT_LE(asked, 20);
 }
 
 }  // namespace

@@ -102,6 +102,7 @@ absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) 
     }
     auto it = others_.find(member.id);
     if (it == others_.end()) {
+      denied_ = i;
       RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(member.address));
       const std::string path = absl::StrCat("/proc/", endpoint.pid, "/fd/", endpoint.memory_fd);
       Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC));

@@ -26,7 +26,7 @@
 
 #include "absl/status/statusor.h"
 #include "rubato/adapters/ring/data_plane.h"
-#include "rubato/adapters/ring/fd.h"
+#include "rubato/adapters/tls/fd.h"
 
 namespace rubato {
 
@@ -41,6 +41,8 @@ class SharedSlots : public DataPlane {
   static absl::StatusOr<std::unique_ptr<SharedSlots>> Create(const Attention& attention);
   ~SharedSlots() override;
 
+  // Whose memory could not be had when Enter() last failed, by rank.
+  int denied() const { return denied_; }
   // To be told to the others, within Endpoint.
   int memory_fd() const { return own_.file.get(); }
 
@@ -92,6 +94,7 @@ class SharedSlots : public DataPlane {
   uint32_t mark_ = 0;   // Of the view.
   uint32_t count_ = 0;  // Barriers of this view.
   int rank_ = 0;
+  int denied_ = -1;
   std::vector<Slot*> slots_;  // By rank.
   int spins_ = 0;
   bool met_ = false;     // The first barrier of the view is behind.

@@ -9,26 +9,26 @@
 namespace rubato {
 
 StateExchange::StateExchange(std::vector<absl::Span<char>> state, std::function<void()> apply,
-                             uint64_t group)
-    : state_(std::move(state)), apply_(std::move(apply)), group_(group) {}
+                             uint64_t group, const TlsLinks* tls)
+    : state_(std::move(state)), apply_(std::move(apply)), group_(group), tls_(tls) {}
 
-void StateExchange::Ask(const EdgeHello& hello, Fd socket) {
+void StateExchange::Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
   MutexLock lock(mu_);
-  askers_.emplace_back(hello, std::move(socket));
+  askers_.emplace_back(hello, std::move(stream));
 }
 
 void StateExchange::Serve(const GroupView& view, MemberId self, int64_t step) {
-  std::vector<std::pair<EdgeHello, Fd>> askers;
+  std::vector<std::pair<EdgeHello, std::unique_ptr<Stream>>> askers;
   {
     MutexLock lock(mu_);
     askers.swap(askers_);
   }
-  for (auto& [hello, socket] : askers) {
+  for (auto& [hello, stream] : askers) {
     const MemberId learner(hello.from);
     const bool mine = view.Contains(learner) && !view.Holds(learner) && view.Holds(self) &&
                       hello.to == self.value() && hello.mark == view.Mark() &&
                       step >= hello.min_step;
-    if (mine) server_.Serve(std::move(socket), step, Snapshot());
+    if (mine) server_.Serve(std::move(stream), step, Snapshot());
   }
 }
 
@@ -43,7 +43,8 @@ void StateExchange::Begin(const GroupView& view, MemberId self) {
 void StateExchange::Fetch(const GroupView& view, MemberId self, int64_t min_step) {
   const EdgeHello hello{EdgeHello::kState, group_,   self.value(),
                         source_.value(),   min_step, view.Mark()};
-  fetcher_ = std::make_unique<StateFetcher>(view.members[view.RankOf(source_)].address, hello);
+  fetcher_ =
+      std::make_unique<StateFetcher>(view.members[view.RankOf(source_)].address, hello, tls_);
 }
 
 void StateExchange::Keep(int64_t step, absl::Span<const absl::Span<float>> buffers) {

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "rubato/adapters/ring/fd.h"
 #include "rubato/adapters/ring/state_server.h"
 #include "rubato/adapters/ring/tcp_edges.h"
+#include "rubato/adapters/tls/tls_links.h"
 #include "rubato/base/mutex.h"
 #include "rubato/membership/view.h"
 
@@ -27,12 +27,14 @@ namespace rubato {
 
 class StateExchange {
  public:
-  // `state` and `apply` as in GroupOptions; `group` tells groups apart on the wire.
-  StateExchange(std::vector<absl::Span<char>> state, std::function<void()> apply, uint64_t group);
+  // `state` and `apply` as in GroupOptions; `group` tells groups apart on the wire. `tls` may be
+  // null, and must live longer.
+  StateExchange(std::vector<absl::Span<char>> state, std::function<void()> apply, uint64_t group,
+                const TlsLinks* tls);
 
   // ---- holders ----
   // A newcomer asks for the state. Called by the control thread.
-  void Ask(const EdgeHello& hello, Fd socket);
+  void Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream);
   // Answers those who asked and are in `view` too; the state here is that after `step`.
   void Serve(const GroupView& view, MemberId self, int64_t step);
 
@@ -60,12 +62,13 @@ class StateExchange {
   const std::vector<absl::Span<char>> state_;
   const std::function<void()> apply_;
   const uint64_t group_;
+  const TlsLinks* const tls_;
   std::map<int64_t, std::vector<Kept>> log_;  // By step.
   std::unique_ptr<StateFetcher> fetcher_;
   MemberId source_;
   StateServer server_;
   Mutex mu_;
-  std::vector<std::pair<EdgeHello, Fd>> askers_ ABSL_GUARDED_BY(mu_);
+  std::vector<std::pair<EdgeHello, std::unique_ptr<Stream>>> askers_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace rubato

@@ -1,6 +1,5 @@
 #include "rubato/adapters/ring/state_server.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -21,34 +20,17 @@ struct ChunkHeader {
 
 // A peer that stops reading for this long is given up. For what is read there is no limit: a holder
 // answers between two steps, however long they are, and the end of the view ends the wait.
-void SetTimeout(int socket) {
-  const timeval limit{10, 0};
-  setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-}
+constexpr int kSendTimeoutMs = 10000;
+constexpr int kAnyTime = -1;
 
-bool SendAll(int socket, const void* data, size_t bytes) {
-  const char* at = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t n = send(socket, at, bytes, MSG_NOSIGNAL);
-    if (n <= 0) return false;
-    at += n;
-    bytes -= static_cast<size_t>(n);
-  }
-  return true;
-}
-
-bool ReceiveAll(int socket, void* data, size_t bytes) {
-  return bytes == 0 || recv(socket, data, bytes, MSG_WAITALL) == static_cast<ssize_t>(bytes);
-}
-
-void StreamTo(int socket, const StateSource& source) {
+void SendAll(Stream& stream, const StateSource& source) {
   for (uint32_t i = 0;; ++i) {
     const absl::StatusOr<StateChunk> chunk = source.Serve({source.step(), i});
     if (!chunk.ok()) return;
     const ChunkHeader header{chunk->step, chunk->total_bytes, chunk->checksum, i,
                              static_cast<uint32_t>(chunk->bytes.size())};
-    if (!SendAll(socket, &header, sizeof(header)) ||
-        !SendAll(socket, chunk->bytes.data(), chunk->bytes.size())) {
+    if (!WriteAll(stream, &header, sizeof(header), kSendTimeoutMs) ||
+        !WriteAll(stream, chunk->bytes.data(), chunk->bytes.size(), kSendTimeoutMs)) {
       return;
     }
   }
@@ -57,65 +39,60 @@ void StreamTo(int socket, const StateSource& source) {
 }  // namespace
 
 StateServer::~StateServer() {
-  for (auto& stream : streams_) {
-    shutdown(stream->socket.get(), SHUT_RDWR);
-    stream->thread.join();
+  for (auto& copy : copies_) {
+    shutdown(copy->stream->fd(), SHUT_RDWR);
+    copy->thread.join();
   }
 }
 
-void StateServer::Serve(Fd socket, int64_t step, std::string snapshot) {
-  std::erase_if(streams_, [](const std::unique_ptr<Stream>& stream) {
-    if (!stream->done) return false;
-    stream->thread.join();
+void StateServer::Serve(std::unique_ptr<Stream> stream, int64_t step, std::string snapshot) {
+  std::erase_if(copies_, [](const std::unique_ptr<Copy>& copy) {
+    if (!copy->done) return false;
+    copy->thread.join();
     return true;
   });
-  auto stream = std::make_unique<Stream>();
-  stream->socket = std::move(socket);
-  const int fd = stream->socket.get();
-  fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
-  SetTimeout(fd);
-  stream->thread =
-      std::thread([stream = stream.get(), step, bytes = std::move(snapshot)]() mutable {
-        StreamTo(stream->socket.get(), StateSource(step, std::move(bytes), kStateChunkBytes));
-        shutdown(stream->socket.get(), SHUT_RDWR);
-        stream->done = true;
-      });
-  streams_.push_back(std::move(stream));
+  auto copy = std::make_unique<Copy>();
+  copy->stream = std::move(stream);
+  copy->thread = std::thread([copy = copy.get(), step, bytes = std::move(snapshot)]() mutable {
+    SendAll(*copy->stream, StateSource(step, std::move(bytes), kStateChunkBytes));
+    shutdown(copy->stream->fd(), SHUT_RDWR);
+    copy->done = true;
+  });
+  copies_.push_back(std::move(copy));
 }
 
-StateFetcher::StateFetcher(const std::string& address, const EdgeHello& hello)
+StateFetcher::StateFetcher(const std::string& address, const EdgeHello& hello, const TlsLinks* tls)
     : sink_(hello.min_step, kStateChunkBytes),
       socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
-      thread_([this, address, hello] { Run(address, hello); }) {}
+      stream_(MakeStream(tls, TlsSide::kConnects, Fd(socket_))),
+      thread_([this, address, hello] {
+        outcome_.store(Fetch(address, hello) ? 1 : -1, std::memory_order_release);
+      }) {}
 
 StateFetcher::~StateFetcher() {
-  shutdown(socket_.get(), SHUT_RDWR);
+  shutdown(socket_, SHUT_RDWR);
   thread_.join();
 }
 
-void StateFetcher::Run(const std::string& address, const EdgeHello& hello) {
-  outcome_.store(
-      [&] {
-        SetTimeout(socket_.get());
-        const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
-        if (!endpoint.ok()) return -1;
-        const absl::StatusOr<sockaddr_in> to = Resolve(*endpoint);
-        if (!to.ok()) return -1;
-        const int fd = socket_.get();
-        if (connect(fd, reinterpret_cast<const sockaddr*>(&*to), sizeof(*to)) != 0) return -1;
-        if (!SendAll(fd, &hello, sizeof(hello))) return -1;
-        while (!sink_.complete()) {
-          ChunkHeader header;
-          if (!ReceiveAll(fd, &header, sizeof(header)) || header.bytes > kStateChunkBytes)
-            return -1;
-          StateChunk chunk{header.step, header.chunk, header.total_bytes, header.checksum, {}};
-          chunk.bytes.resize(header.bytes);
-          if (!ReceiveAll(fd, chunk.bytes.data(), chunk.bytes.size())) return -1;
-          if (!sink_.Take(chunk).ok()) return -1;
-        }
-        return 1;
-      }(),
-      std::memory_order_release);
+bool StateFetcher::Fetch(const std::string& address, const EdgeHello& hello) {
+  const timeval limit{kSendTimeoutMs / 1000, 0};  // Of connecting, too.
+  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
+  if (!endpoint.ok()) return false;
+  const absl::StatusOr<sockaddr_in> to = Resolve(*endpoint);
+  if (!to.ok()) return false;
+  if (connect(socket_, reinterpret_cast<const sockaddr*>(&*to), sizeof(*to)) != 0) return false;
+  if (!WriteAll(*stream_, &hello, sizeof(hello), kSendTimeoutMs)) return false;
+  while (!sink_.complete()) {
+    ChunkHeader header;
+    if (!ReadAll(*stream_, &header, sizeof(header), kAnyTime)) return false;
+    if (header.bytes > kStateChunkBytes) return false;
+    StateChunk chunk{header.step, header.chunk, header.total_bytes, header.checksum, {}};
+    chunk.bytes.resize(header.bytes);
+    if (!ReadAll(*stream_, chunk.bytes.data(), chunk.bytes.size(), kAnyTime)) return false;
+    if (!sink_.Take(chunk).ok()) return false;
+  }
+  return true;
 }
 
 }  // namespace rubato

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "rubato/adapters/ring/fd.h"
 #include "rubato/adapters/ring/tcp_edges.h"
+#include "rubato/adapters/tls/fd.h"
 #include "rubato/ring/state_copy.h"
 
 namespace rubato {
@@ -22,22 +22,23 @@ inline constexpr uint32_t kStateChunkBytes = 1 << 20;
 class StateServer {
  public:
   ~StateServer();
-  // Sends all of `snapshot` over `socket`, chunk by chunk, then closes it.
-  void Serve(Fd socket, int64_t step, std::string snapshot);
+  // Sends all of `snapshot` over `stream`, chunk by chunk, then closes it.
+  void Serve(std::unique_ptr<Stream> stream, int64_t step, std::string snapshot);
 
  private:
-  struct Stream {
-    Fd socket;
+  struct Copy {
+    std::unique_ptr<Stream> stream;
     std::atomic<bool> done{false};
     std::thread thread;
   };
-  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Copy>> copies_;
 };
 
 // Fetches one snapshot. Begins at once; the destructor gives up.
 class StateFetcher {
  public:
-  StateFetcher(const std::string& address, const EdgeHello& hello);
+  // `tls` may be null, and must live longer.
+  StateFetcher(const std::string& address, const EdgeHello& hello, const TlsLinks* tls);
   ~StateFetcher();
 
   // The socket broke, or what came was not a state; begin another.
@@ -48,10 +49,11 @@ class StateFetcher {
   std::string TakeSnapshot() { return sink_.TakeSnapshot(); }
 
  private:
-  void Run(const std::string& address, const EdgeHello& hello);
+  bool Fetch(const std::string& address, const EdgeHello& hello);
 
   StateSink sink_;
-  Fd socket_;
+  const int socket_;  // That of stream_.
+  std::unique_ptr<Stream> stream_;
   std::atomic<int> outcome_{0};
   std::thread thread_;
 };

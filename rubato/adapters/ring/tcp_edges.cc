@@ -1,70 +1,35 @@
 #include "rubato/adapters/ring/tcp_edges.h"
 
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
-#include "rubato/adapters/ring/endpoint.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
 namespace {
 
 constexpr int64_t kChunkBytes = 256 << 10;
-constexpr int kLocalBufferBytes = 1 << 20;
-
-constexpr absl::Duration kRefusalTime = absl::Milliseconds(50);
 
 absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
 
-// Whether both ends of a connection are on this machine.
-bool IsLocal(int socket) {
-  sockaddr_in here{}, there{};
-  socklen_t length = sizeof(here);
-  if (getsockname(socket, reinterpret_cast<sockaddr*>(&here), &length) != 0) return false;
-  length = sizeof(there);
-  if (getpeername(socket, reinterpret_cast<sockaddr*>(&there), &length) != 0) return false;
-  return here.sin_addr.s_addr == there.sin_addr.s_addr;
-}
-
-// For a socket that is connected.
-void Tune(int socket) {
-  const int on = 1;
-  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  // To another machine, congestion and buffers are the kernel's matter, which may grow these past
-  // what a process may ask for. Within one nothing is ever congested, but some controls (BBR) pace
-  // their packets all the same: 64 MB over two processes take 76 ms with it, 62 without, and 55
-  // when the buffers need not grow first.
-  if (!IsLocal(socket)) return;
-  setsockopt(socket, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
-  for (const int buffer : {SO_SNDBUF, SO_RCVBUF}) {
-    setsockopt(socket, SOL_SOCKET, buffer, &kLocalBufferBytes, sizeof(kLocalBufferBytes));
-  }
-}
-
-// What goes through a socket in one call.
+// What goes through a stream in one call.
 class Pieces {
  public:
   void Add(void* data, size_t bytes) { all_[count_++] = {data, bytes}; }
   // All but the first `done` bytes.
-  msghdr After(uint64_t done) {
+  absl::Span<const iovec> After(uint64_t done) {
     size_t first = 0;
     while (first < count_ && done >= all_[first].iov_len) done -= all_[first++].iov_len;
     if (first < count_) {
       all_[first].iov_base = static_cast<char*>(all_[first].iov_base) + done;
       all_[first].iov_len -= done;
     }
-    msghdr message{};
-    message.msg_iov = all_ + first;
-    message.msg_iovlen = count_ - first;
-    return message;
+    return {all_ + first, count_ - first};
   }
 
  private:
@@ -72,14 +37,7 @@ class Pieces {
   size_t count_ = 0;
 };
 
-bool WouldBlock() { return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR; }
-
-// Whether the other end, which never sends anything, is gone.
-bool IsClosed(int socket) {
-  char byte;
-  const ssize_t n = recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return n == 0 || (n < 0 && !WouldBlock());
-}
+constexpr int16_t kGone = POLLRDHUP | POLLHUP | POLLERR | POLLNVAL;
 
 }  // namespace
 
@@ -95,24 +53,26 @@ struct TcpEdges::Operation {
   Frame frame;
   std::vector<float> told;  // The speeds in it.
   const char* payload = nullptr;
-  uint64_t frame_sent = 0;  // Header, speeds, payload and the word together.
-  int blocked_out = -1;     // Sockets that a poll should wait for.
-  int blocked_in = -1;
+  uint64_t frame_sent = 0;              // Header, speeds, payload and the word together.
+  const Stream* blocked_out = nullptr;  // What a poll should wait for.
+  const Stream* blocked_in = nullptr;
+
+  bool done() const { return sent == sends.size() && received == receives.size(); }
 };
 
-TcpEdges::TcpEdges(const Attention& attention, uint64_t group,
+TcpEdges::TcpEdges(const Attention& attention, uint64_t group, EdgeNetwork& network,
                    std::function<void(MemberId, bool)> lost)
     : attention_(attention),
       group_(group),
+      network_(network),
       lost_(std::move(lost)),
       arrived_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
 TcpEdges::~TcpEdges() = default;
 
-void TcpEdges::Arrive(MemberId member, MemberId to, Fd socket) {
-  Tune(socket.get());
+void TcpEdges::Arrive(MemberId member, MemberId to, std::unique_ptr<Stream> stream) {
   MutexLock lock(mu_);
-  arrivals_[{member, to}] = std::move(socket);
+  arrivals_[{member, to}] = std::move(stream);
   has_arrivals_ = true;
   const uint64_t one = 1;
   if (write(arrived_fd_.get(), &one, sizeof(one)) < 0) return;  // Full means signalled already.
@@ -130,7 +90,9 @@ absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
   mark_ = static_cast<uint32_t>(view.Mark());
   operation_ = 0;
   std::erase_if(out_, [&](const auto& edge) {
-    return !view.Contains(edge.first) || IsClosed(edge.second.socket.get());
+    // Nobody waits for the rest of a greeting that the last view's end cut off.
+    const bool greeted = edge.second.hello_sent == sizeof(EdgeHello);
+    return !view.Contains(edge.first) || !greeted || edge.second.stream->gone();
   });
   std::erase_if(in_, [&](const auto& edge) { return !view.Contains(edge.first); });
   return absl::OkStatus();
@@ -237,29 +199,40 @@ absl::Status TcpEdges::Run(Operation& operation) {
 
 absl::Status TcpEdges::Complete(Operation& operation) {
   ++operation_;
-  while (operation.sent < operation.sends.size() ||
-         operation.received < operation.receives.size()) {
+  for (auto& [member, out] : out_) out.used = false;
+  while (true) {
     RUBATO_ASSIGN_OR_RETURN(const bool received, TryReceive(operation));
     RUBATO_ASSIGN_OR_RETURN(const bool sent, TrySend(operation));
-    if (!received && !sent) RUBATO_RETURN_IF_ERROR(Wait(operation));
+    if (received || sent) continue;
+    const bool flushed = Flush();
+    if (operation.done() && flushed) return absl::OkStatus();
+    RUBATO_RETURN_IF_ERROR(Wait(operation));
   }
-  return absl::OkStatus();
+}
+
+bool TcpEdges::Flush() {
+  bool all = true;
+  for (auto& [member, out] : out_) all = (out.stream->Flush() || !out.used) && all;
+  return all;
 }
 
 absl::Status TcpEdges::Wait(const Operation& operation) {
-  polls_ = {{attention_.event_fd, POLLIN, 0},
-            {arrived_fd_.get(), POLLIN, 0},
-            {operation.blocked_out, POLLOUT, 0},
-            {operation.blocked_in, POLLIN, 0}};
+  polls_ = {{attention_.event_fd, POLLIN, 0}, {arrived_fd_.get(), POLLIN, 0}};
+  for (const Stream* const blocked : {operation.blocked_out, operation.blocked_in}) {
+    if (blocked != nullptr) polls_.push_back({blocked->fd(), blocked->wants(), 0});
+  }
   // What was sent to an end that has been closed since, nobody answers.
   const size_t others = polls_.size();
-  for (const auto& [member, out] : out_) polls_.push_back({out.socket.get(), POLLRDHUP, 0});
+  for (auto& [member, out] : out_) {
+    const int16_t held = out.stream->Flush() ? 0 : POLLOUT;
+    polls_.push_back({out.stream->fd(), static_cast<int16_t>(POLLRDHUP | held), 0});
+  }
   if (!Live()) return Aborted();
-  poll(polls_.data(), polls_.size(), 100);
+  network_.Wait(absl::MakeSpan(polls_));
   if (!Live()) return Aborted();
   size_t place = others;
   for (const auto& [member, out] : out_) {
-    if (polls_[place++].revents != 0) return Lose(view_.RankOf(member), false);
+    if ((polls_[place++].revents & kGone) != 0) return Lose(view_.RankOf(member), false);
   }
   return absl::OkStatus();
 }
@@ -268,29 +241,12 @@ absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
   const GroupMember& member = view_.members[rank];
   const auto it = out_.find(member.id);
   if (it != out_.end()) return &it->second;
-  RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(member.address));
-  RUBATO_ASSIGN_OR_RETURN(const sockaddr_in address, Resolve(endpoint));
-  Out out;
-  out.socket = Fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (connect(out.socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
-          0 &&
-      errno != EINPROGRESS) {
-    return Lose(rank, errno == ECONNREFUSED);
-  }
-  pollfd fds[2] = {{out.socket.get(), POLLOUT, 0}, {attention_.event_fd, POLLIN, 0}};
-  while (poll(fds, 2, 100) >= 0 && fds[0].revents == 0) {
-    if (!Live()) return Aborted();
-  }
-  int error = 0;
-  socklen_t length = sizeof(error);
-  getsockopt(out.socket.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-  if (error != 0) return Lose(rank, error == ECONNREFUSED);
-  Tune(out.socket.get());
+  absl::StatusOr<std::unique_ptr<Stream>> stream =
+      network_.Connect(member.address, attention_.event_fd, [this] { return Live(); });
+  if (absl::IsAborted(stream.status())) return Aborted();
+  if (!stream.ok()) return Lose(rank, absl::IsFailedPrecondition(stream.status()));
   const EdgeHello hello{EdgeHello::kEdge, group_, self_.value(), member.id.value()};
-  if (send(out.socket.get(), &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) {
-    return Lose(rank, false);
-  }
-  return &(out_[member.id] = std::move(out));
+  return &(out_[member.id] = {*std::move(stream), hello});
 }
 
 TcpEdges::In* TcpEdges::Arrived(int rank) {
@@ -299,8 +255,8 @@ TcpEdges::In* TcpEdges::Arrived(int rank) {
     MutexLock lock(mu_);
     uint64_t count;
     if (read(arrived_fd_.get(), &count, sizeof(count)) < 0) count = 0;
-    for (auto& [ends, socket] : arrivals_) {
-      if (ends.second == self_) in_[ends.first] = In{std::move(socket)};
+    for (auto& [ends, stream] : arrivals_) {
+      if (ends.second == self_) in_[ends.first] = In{std::move(stream)};
     }
     arrivals_.clear();
   }
@@ -313,11 +269,10 @@ absl::Status TcpEdges::Lose(int rank, bool refused) {
   out_.erase(member);
   in_.erase(member);
   // A broken connection is no proof of a death; a port that nobody listens at any more is.
-  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(view_.members[rank].address);
-  lost_(member, refused || (endpoint.ok() && RefusesConnections(*endpoint, kRefusalTime)));
+  lost_(member, refused || network_.Refuses(view_.members[rank].address));
   while (Live()) {
     pollfd fd{attention_.event_fd, POLLIN, 0};
-    poll(&fd, 1, 100);
+    network_.Wait({&fd, 1});
   }
   return Aborted();
 }
@@ -336,32 +291,37 @@ void TcpEdges::StartFrame(Operation& operation, const SendItem& item) {
   operation.payload = packed_.data();
 }
 
-// The header as it is, so that the receiver knows how much follows; then zeros.
-bool TcpEdges::FillUp(Out& out) {
+// Of a frame that was cut off the header as it is, so that the receiver knows how much follows;
+// then zeros.
+bool TcpEdges::Prepare(Out& out) {
   static const char kFiller[4096] = {};
-  while (out.cut_sent > 0) {
+  while (out.hello_sent < sizeof(EdgeHello) || out.cut_sent > 0) {
+    const bool hello = out.hello_sent < sizeof(EdgeHello);
     const bool header = out.cut_sent < sizeof(Frame);
-    const char* const from =
-        header ? reinterpret_cast<const char*>(&out.cut) + out.cut_sent : kFiller;
-    const uint64_t left = (header ? sizeof(Frame) : out.cut.Total()) - out.cut_sent;
-    const ssize_t n = send(out.socket.get(), from, std::min<uint64_t>(left, sizeof(kFiller)),
-                           MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (n < 0 && WouldBlock()) return false;
-    if (n <= 0) break;  // Broken: the frame that follows will find out.
-    out.cut_sent += n;
+    uint64_t& done = hello ? out.hello_sent : out.cut_sent;
+    const uint64_t end = hello    ? sizeof(EdgeHello)
+                         : header ? sizeof(Frame)
+                                  : std::min(out.cut.Total(), done + sizeof(kFiller));
+    const char* const from = hello    ? reinterpret_cast<const char*>(&out.hello) + done
+                             : header ? reinterpret_cast<const char*>(&out.cut) + done
+                                      : kFiller;
+    const int64_t n = out.stream->WriteBytes(from, end - done);
+    if (n == Stream::kWait) return false;
+    if (n < 0) break;  // Broken: the frame that follows will find out.
+    done += n;
     if (out.cut_sent == out.cut.Total()) out.cut_sent = 0;
   }
   return true;
 }
 
 absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
-  operation.blocked_out = -1;
+  operation.blocked_out = nullptr;
   if (operation.sent == operation.sends.size()) return false;
   const SendItem& item = operation.sends[operation.sent];
   if (item.needs > operation.received) return false;
   RUBATO_ASSIGN_OR_RETURN(Out* const out, Connected(item.to));
-  if (!FillUp(*out)) {
-    operation.blocked_out = out->socket.get();
+  if (!Prepare(*out)) {
+    operation.blocked_out = out->stream.get();
     return false;
   }
   if (operation.frame_sent == 0) StartFrame(operation, item);
@@ -372,13 +332,13 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
   pieces.Add(operation.told.data(), told);
   pieces.Add(const_cast<char*>(operation.payload), operation.frame.bytes - told);
   pieces.Add(&whole, sizeof(whole));
-  msghdr message = pieces.After(operation.frame_sent);
-  const ssize_t n = sendmsg(out->socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (n < 0 && WouldBlock()) {
-    operation.blocked_out = out->socket.get();
+  const int64_t n = out->stream->Write(pieces.After(operation.frame_sent));
+  if (n == Stream::kWait) {
+    operation.blocked_out = out->stream.get();
     return false;
   }
-  if (n <= 0) return Lose(item.to, false);
+  if (n < 0) return Lose(item.to, false);
+  out->used = true;
   operation.frame_sent += n;
   if (operation.frame_sent == operation.frame.Total()) {
     operation.frame_sent = 0;
@@ -388,26 +348,20 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
 }
 
 absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
-  operation.blocked_in = -1;
+  operation.blocked_in = nullptr;
   if (operation.received == operation.receives.size()) return false;
   const ReceiveItem& item = operation.receives[operation.received];
   In* const in = Arrived(item.from);
   if (in == nullptr) return false;
-  const auto take = [&](Pieces pieces, uint64_t done) {
-    msghdr message = pieces.After(done);
-    return recvmsg(in->socket.get(), &message, MSG_DONTWAIT);
-  };
   const uint64_t heard = operation.speeds == nullptr ? 0 : view_.size() * sizeof(float);
   const bool header = in->header_got < sizeof(Frame);
   // Old, or of the other half of a split.
   const bool old = !header && (in->frame.view < view_.number ||
                                (in->frame.view == view_.number && in->frame.mark != mark_));
-  ssize_t n = 0;
   const absl::Span<float> values = operation.values.subspan(item.slice.begin, item.slice.size());
   const bool in_place = !item.reduce && operation.format == WireFormat::kFp32;
   if (!header && !old && in->frame.view > view_.number) {
-    operation.blocked_in = -1;  // The sender is a view ahead: ours is about to end.
-    return false;
+    return false;  // The sender is a view ahead: ours is about to end.
   }
   if (!header && !old &&
       (in->frame.operation != operation_ ||
@@ -418,7 +372,6 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
   Pieces pieces;
   if (header) {
     pieces.Add(&in->frame, sizeof(Frame));
-    n = take(pieces, in->header_got);
   } else {
     scratch_.resize(std::max<size_t>(scratch_.size(), kChunkBytes * 2));
     in->told.resize(heard / sizeof(float));
@@ -430,13 +383,14 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
                  in->frame.bytes - heard);
       pieces.Add(&in->end, sizeof(in->end));
     }
-    n = take(pieces, old ? 0 : in->payload_got);
   }
-  if (n < 0 && WouldBlock()) {
-    operation.blocked_in = in->socket.get();
+  const uint64_t done = header ? in->header_got : old ? 0 : in->payload_got;
+  const int64_t n = in->stream->Read(pieces.After(done));
+  if (n == Stream::kWait) {
+    operation.blocked_in = in->stream.get();
     return false;
   }
-  if (n <= 0) return Lose(item.from, false);
+  if (n < 0) return Lose(item.from, false);
   if (header) {
     in->header_got += n;
     return true;

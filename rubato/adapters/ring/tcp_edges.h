@@ -5,7 +5,9 @@
 // members who stay: a frame cut off by it is filled up by its sender and thrown away by its
 // receiver, who finds the next header where it belongs. The word at a frame's end says which it
 // was, since the receiver may not have heard of the change yet. Chunks of a slice are passed on
-// as they come in, so that all links of the ring work at once.
+// as they come in, so that all links of the ring work at once. What a Stream has taken counts as
+// sent, though it may hold some of it back (TLS does, in whole records): an operation ends when
+// all is on its way.
 #ifndef RUBATO_ADAPTERS_RING_TCP_EDGES_H_
 #define RUBATO_ADAPTERS_RING_TCP_EDGES_H_
 
@@ -15,12 +17,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "rubato/adapters/ring/data_plane.h"
-#include "rubato/adapters/ring/fd.h"
+#include "rubato/adapters/ring/edge_network.h"
+#include "rubato/adapters/tls/fd.h"
+#include "rubato/adapters/tls/stream.h"
 #include "rubato/base/mutex.h"
 #include "rubato/ring/plan.h"
 
@@ -41,13 +46,13 @@ struct EdgeHello {
 
 class TcpEdges : public DataPlane {
  public:
-  // `lost` is told of members whose connection broke or was refused.
-  TcpEdges(const Attention& attention, uint64_t group,
+  // `network` must live longer. `lost` is told of members whose connection broke or was refused.
+  TcpEdges(const Attention& attention, uint64_t group, EdgeNetwork& network,
            std::function<void(MemberId, bool refused)> lost);
   ~TcpEdges() override;
 
   // A connection from `member` to the life `to` came in. Called by the control thread.
-  void Arrive(MemberId member, MemberId to, Fd socket);
+  void Arrive(MemberId member, MemberId to, std::unique_ptr<Stream> stream);
 
   absl::Status Enter(const GroupView& view, int rank, MemberId self) override;
   absl::Status Allreduce(absl::Span<float> values, WireFormat format) override;
@@ -68,12 +73,15 @@ class TcpEdges : public DataPlane {
     uint64_t Total() const { return sizeof(Frame) + bytes + sizeof(kWhole); }
   };
   struct Out {
-    Fd socket;
+    std::unique_ptr<Stream> stream;
+    EdgeHello hello;
+    size_t hello_sent = 0;
     Frame cut;              // The frame that was cut off,
     uint64_t cut_sent = 0;  // and how much of it has left; 0 if none was.
+    bool used = false;      // By the operation under way.
   };
   struct In {
-    Fd socket;
+    std::unique_ptr<Stream> stream;
     Frame frame;
     std::vector<float> told;  // The speeds in the frame, if it has any.
     uint32_t end = 0;         // The word at its end.
@@ -100,7 +108,12 @@ class TcpEdges : public DataPlane {
   absl::Status Run(Operation& operation);
   absl::Status Complete(Operation& operation);
   void StartFrame(Operation& operation, const SendItem& item);
-  static bool FillUp(Out& out);
+  // Whether all that comes before the next frame has left: the greeting, and the rest of a frame
+  // that was cut off.
+  static bool Prepare(Out& out);
+  // Whether nothing of the operation under way is held back. What is left of earlier ones may have
+  // to wait until its receiver needs something of this member again.
+  bool Flush();
   absl::StatusOr<bool> TrySend(Operation& operation);
   absl::StatusOr<bool> TryReceive(Operation& operation);
   absl::Status Wait(const Operation& operation);
@@ -112,6 +125,7 @@ class TcpEdges : public DataPlane {
 
   const Attention& attention_;
   const uint64_t group_;
+  EdgeNetwork& network_;
   MemberId self_;
   const std::function<void(MemberId, bool)> lost_;
   GroupView view_;
@@ -126,7 +140,7 @@ class TcpEdges : public DataPlane {
   Fd arrived_fd_;
   std::atomic<bool> has_arrivals_{false};
   Mutex mu_;
-  std::map<std::pair<MemberId, MemberId>, Fd> arrivals_ ABSL_GUARDED_BY(mu_);
+  std::map<std::pair<MemberId, MemberId>, std::unique_ptr<Stream>> arrivals_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace rubato

@@ -3,22 +3,26 @@
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 
 namespace {
 
@@ -97,6 +101,7 @@ class TcpEdgesTest : public testing::Test {
   Fd event_{eventfd(0, EFD_NONBLOCK)};
   Fd listener_;
   Attention attention_;
+  SocketNetwork network_{nullptr};
   std::string other_;
 };
 
@@ -104,9 +109,9 @@ class TcpEdgesTest : public testing::Test {
 // one, and is not told that the first was whole.
 TEST_F(TcpEdgesTest, ACutFrameIsFilledUpToItsEnd) {
   for (int64_t cut = 1; cut < kFrame; ++cut) {
-    TcpEdges edges(attention_, 7, [](MemberId, bool) {});
+    TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
     Enter(edges, 1);
-    room = cut;
+    room = static_cast<int64_t>(sizeof(EdgeHello)) + cut;
     std::array<char, kPayload> data;
     data.fill('x');
     std::thread first([&] {
@@ -139,12 +144,12 @@ TEST_F(TcpEdgesTest, ACutFrameIsFilledUpToItsEnd) {
 // The sender has gone on to the next view, of which the receiver has not heard.
 TEST_F(TcpEdgesTest, ACutFrameIsNotTakenForData) {
   for (const bool whole : {true, false}) {
-    TcpEdges edges(attention_, 7, [](MemberId, bool) {});
+    TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     const Fd out(ends[0]);
     const int in = ends[1];
-    edges.Arrive(MemberId(2), MemberId(1), Fd(in));
+    edges.Arrive(MemberId(2), MemberId(1), std::make_unique<PlainStream>(Fd(in)));
     Enter(edges, 1);
     std::string stream;
     for (const uint64_t view : {1, 2}) {
@@ -179,7 +184,7 @@ TEST_F(TcpEdgesTest, ACutFrameIsNotTakenForData) {
 // Connections are between two lives, and an end may be closed without a change of members: what is
 // sent there would be answered by nobody.
 TEST_F(TcpEdgesTest, WhatCannotBeHeardIsSentAnew) {
-  TcpEdges edges(attention_, 7, [](MemberId, bool) {});
+  TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
   std::array<char, kPayload> data{};
   std::vector<Fd> kept;  // The first end stays open, and is read by nobody.
   const auto hear = [&](int64_t from) {
@@ -212,7 +217,7 @@ TEST_F(TcpEdgesTest, WhatCannotBeHeardIsSentAnew) {
 
 TEST_F(TcpEdgesTest, NobodyWaitsForAnAnswerToWhatWasNotHeard) {
   std::atomic<int> lost = 0;
-  TcpEdges edges(attention_, 7, [&](MemberId member, bool) {
+  TcpEdges edges(attention_, 7, network_, [&](MemberId member, bool) {
     EXPECT_EQ(member, MemberId(2));
     ++lost;
   });
@@ -226,6 +231,45 @@ TEST_F(TcpEdgesTest, NobodyWaitsForAnAnswerToWhatWasNotHeard) {
   while (lost == 0) std::this_thread::yield();
   EndView();
   first.join();
+}
+
+// The same for a process that is killed, with TLS between: the kernel closes its sockets, and that
+// is noticed at once, though TLS never said goodbye.
+TEST_F(TcpEdgesTest, AKilledProcessIsNoticedAtOnceThroughTls) {
+  const TlsLinks tls("between us");
+  SocketNetwork network(&tls);
+  int ready[2];
+  ASSERT_EQ(pipe(ready), 0);
+  const pid_t doomed = fork();
+  if (doomed == 0) {  // Greets, and never answers.
+    Fd socket(accept(listener_.get(), nullptr, nullptr));
+    const auto in = MakeStream(&tls, TlsSide::kAccepts, std::move(socket));
+    EdgeHello hello;
+    const bool greeted = ReadAll(*in, &hello, sizeof(hello), 60000) && in->trusted();
+    if (write(ready[1], greeted ? "y" : "n", 1) == 1) pause();
+    _exit(1);
+  }
+  std::atomic<int64_t> lost_nanos = 0;
+  TcpEdges edges(attention_, 7, network,
+                 [&](MemberId, bool) { lost_nanos = absl::GetCurrentTimeNanos(); });
+  Enter(edges, 1);
+  std::vector<float> values(1 << 16, 1.0f);
+  std::thread first([&] {
+    EXPECT_EQ(edges.Allreduce(absl::MakeSpan(values), WireFormat::kFp32).code(),
+              absl::StatusCode::kAborted);
+  });
+  char answer = 0;
+  EXPECT_EQ(read(ready[0], &answer, 1), 1);
+  EXPECT_EQ(answer, 'y');
+  const int64_t killed_nanos = absl::GetCurrentTimeNanos();
+  kill(doomed, SIGKILL);
+  while (lost_nanos == 0) std::this_thread::yield();
+  // Milliseconds; the rest is for a machine that is busy.
+  EXPECT_LT(lost_nanos - killed_nanos, int64_t{1'000'000'000});
+  EndView();
+  first.join();
+  waitpid(doomed, nullptr, 0);
+  for (const int end : ready) close(end);
 }
 
 }  // namespace

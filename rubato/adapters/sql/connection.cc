@@ -8,6 +8,12 @@
 #include "rubato/base/status.h"
 
 namespace rubato {
+namespace {
+
+// How long a database may be away that nobody has seen yet.
+constexpr absl::Duration kForAnAnswer = absl::Seconds(5);
+
+}  // namespace
 
 absl::StatusOr<SqlRows> Connection::Query(const std::string& sql) {
   const absl::Time until = absl::Now() + options_.patience;
@@ -18,8 +24,8 @@ absl::StatusOr<SqlRows> Connection::Query(const std::string& sql) {
     if (connected_before_) {
       std::fprintf(stderr, "the database is away, asking again: %s\n",
                    std::string(rows.status().message()).c_str());
-    } else if (options_.patience > absl::Seconds(10) &&
-               absl::Now() > until - options_.patience + absl::Seconds(10)) {
+    } else if (options_.patience > kForAnAnswer &&
+               absl::Now() > until - options_.patience + kForAnAnswer) {
       return rows;  // It was never there: more likely a wrong name than a restart.
     }
     absl::SleepFor(pause);

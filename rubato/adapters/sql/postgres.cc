@@ -55,7 +55,9 @@ class PostgresDatabase : public Database {
 
  private:
   absl::Status Lost() const {
-    return absl::UnavailableError(absl::StripAsciiWhitespace(PQerrorMessage(connection_)));
+    // libpq says a line for every address that it has tried.
+    return absl::UnavailableError(absl::StrReplaceAll(
+        absl::StripAsciiWhitespace(PQerrorMessage(connection_)), {{"\n\t", "; "}, {"\n", "; "}}));
   }
 
   // 57P01 to 57P03: it is shutting down, has crashed, or starts; 08: the connection is gone. An
@@ -76,7 +78,18 @@ class PostgresDatabase : public Database {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri) {
-  auto database = std::make_unique<PostgresDatabase>(PQconnectdb(uri.c_str()));
+  // Seconds for each address of a host that does not answer; nor is a host waited for without end
+  // that is gone in the middle of a query. What the address says goes first.
+  const char* const keys[] = {"connect_timeout",
+                              "keepalives_idle",
+                              "keepalives_interval",
+                              "keepalives_count",
+                              "tcp_user_timeout",
+                              "dbname",
+                              nullptr};
+  const char* const values[] = {"3", "30", "10", "3", "60000", uri.c_str(), nullptr};
+  auto database =
+      std::make_unique<PostgresDatabase>(PQconnectdbParams(keys, values, /*expand_dbname=*/1));
   RUBATO_RETURN_IF_ERROR(database->Check());
   // A page is one range of keys in their order, and the key's index has it so. Of a table that was
   // never analyzed the planner thinks otherwise, and sorts all rows for every page.

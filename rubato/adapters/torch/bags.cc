@@ -11,11 +11,22 @@ namespace {
 
 // What a bag's weighted sum is divided by. Weights that cancel out leave nothing to divide.
 float DivisorOf(const std::string& combiner, absl::Span<const float> weights) {
-  if (combiner == "sum") return 1;
+  if (combiner == "sum" || combiner == kSumAndPairs) return 1;
   float sum = 0;
   for (const float w : weights) sum += combiner == "sqrtn" ? w * w : w;
   if (combiner == "sqrtn") sum = std::sqrt(sum);
   return sum == 0 ? 1 : sum;
+}
+
+// Adds to the first column of `sums` the products of all pairs of a bag's parts, which are the rest
+// of a row: ((sum of v)^2 - sum of v^2) / 2, where `wanted` is 1 and not 0.
+torch::Tensor WithPairs(const torch::Tensor& sums, const torch::Tensor& squares,
+                        const std::vector<float>& wanted) {
+  const int64_t dim = sums.size(1) - 1;
+  const torch::Tensor pairs = (sums.square() - squares).narrow(1, 1, dim).sum(1, true) * 0.5;
+  return torch::cat(
+      {sums.narrow(1, 0, 1) + pairs * torch::tensor(wanted).unsqueeze(1), sums.narrow(1, 1, dim)},
+      1);
 }
 
 }  // namespace
@@ -36,7 +47,8 @@ void CombineBags(const Batch& batch, const std::vector<BagField>& bags,
   const size_t per_row = batch.rows == 0 ? 0 : batch.bag_ends.size() / batch.rows;
   torch::Tensor position = pulled->position.clone();
   std::vector<int64_t> from, to;
-  std::vector<float> weights;
+  std::vector<float> weights, with_pairs;
+  bool any_pairs = false;
   int64_t combined = 0;
   for (int64_t row = 0; row < batch.rows; ++row) {
     for (const BagField& bag : bags) {
@@ -53,6 +65,8 @@ void CombineBags(const Batch& batch, const std::vector<BagField>& bags,
       const float divisor =
           DivisorOf(bag.combiner, absl::MakeConstSpan(weights).subspan(begin, count));
       for (size_t i = begin; i < weights.size(); ++i) weights[i] /= divisor;
+      with_pairs.push_back(bag.combiner == kSumAndPairs ? 1 : 0);
+      any_pairs |= with_pairs.back() > 0;
       position.data_ptr<int32_t>()[row * fields + static_cast<int64_t>(bag.field)] =
           static_cast<int32_t>(distinct + combined++);
     }
@@ -62,8 +76,12 @@ void CombineBags(const Batch& batch, const std::vector<BagField>& bags,
   if (pulled->gradient.defined()) rows.mutable_grad() = pulled->gradient;
   const torch::Tensor taken = rows.index_select(0, torch::tensor(from, torch::kInt64)) *
                               torch::tensor(weights).unsqueeze(1);
-  const torch::Tensor sums =
-      torch::zeros({combined, rows.size(1)}).index_add(0, torch::tensor(to, torch::kInt64), taken);
+  const torch::Tensor at = torch::tensor(to, torch::kInt64);
+  torch::Tensor sums = torch::zeros({combined, rows.size(1)}).index_add(0, at, taken);
+  if (any_pairs) {
+    const torch::Tensor squares = torch::zeros_like(sums).index_add(0, at, taken.square());
+    sums = WithPairs(sums, squares, with_pairs);
+  }
   pulled->rows = torch::cat({rows, sums});
   pulled->position = position;
   pulled->gradient = torch::Tensor();

@@ -14,6 +14,11 @@
 
 namespace rubato {
 
+// A combiner that no user names: a model may put it into its ModelSetup's shape for "sum". The sum,
+// whose first column, a weight, also has the products of all pairs of the bag's vectors, the other
+// columns. Several values in a cell are then as many features to a factorization machine.
+inline constexpr char kSumAndPairs[] = "sum and pairs";
+
 struct BagField {
   size_t field = 0;  // Among the table's.
   size_t bag = 0;    // Among the batch's.

@@ -87,6 +87,44 @@ INSTANTIATE_TEST_SUITE_P(Combiners, BagsTest,
                            return info.param.combiner + (info.param.weighted ? "Weighted" : "");
                          });
 
+// Every pair of a bag's vectors, the columns behind the weight, in a loop; weights of values count,
+// an empty bag and one of one value have no pairs, and other bags are left as they are.
+TEST(PairsTest, AreAddedToTheWeightOfASum) {
+  constexpr int64_t kDistinct = 5, kDim = 4;
+  torch::manual_seed(4);
+  Batch batch;
+  batch.rows = 3;
+  const std::vector<uint32_t> values = {0, 3, 4, 1, 2, 1, 2};
+  batch.bag_ends = {3, 5, 5, 5, 6, 7};  // By row: three and two; none and none; one and one.
+  batch.bag_weights = {0.5f, 2, -1, 3, 0.25f, 1, 4};
+  const torch::Tensor gradient = torch::zeros({kDistinct, kDim});
+  PulledRows pulled = {.rows = torch::randn({kDistinct, kDim}).set_requires_grad(true),
+                       .position = torch::zeros({3, 2}, torch::kInt32),
+                       .gradient = gradient};
+  const torch::Tensor plain = pulled.rows.detach().clone().set_requires_grad(true);
+  CombineBags(
+      batch,
+      {{.field = 0, .bag = 0, .combiner = kSumAndPairs}, {.field = 1, .bag = 1, .combiner = "sum"}},
+      values, &pulled);
+  const torch::Tensor got = Gather(pulled);
+  const auto part = [&](size_t v) { return plain[values[v]] * batch.bag_weights[v]; };
+  torch::Tensor pairs = torch::zeros({});
+  for (size_t i = 0; i < 3; ++i) {
+    for (size_t j = i + 1; j < 3; ++j) {
+      pairs = pairs + (part(i).narrow(0, 1, 3) * part(j).narrow(0, 1, 3)).sum();
+    }
+  }
+  const torch::Tensor sum = part(0) + part(1) + part(2);
+  const torch::Tensor want = torch::cat({(sum[0] + pairs).unsqueeze(0), sum.narrow(0, 1, 3)});
+  EXPECT_TRUE(torch::allclose(got[0][0], want, 1e-5, 1e-6)) << got << want;
+  EXPECT_TRUE(torch::allclose(got[0][1], part(3) + part(4), 1e-5, 1e-6));
+  EXPECT_TRUE(torch::equal(got[1], torch::zeros({2, kDim})));
+  EXPECT_TRUE(torch::allclose(got[2][0], part(5), 1e-5, 1e-6));
+  got[0][0].sum().backward();
+  want.sum().backward();
+  EXPECT_TRUE(torch::allclose(gradient, plain.grad(), 1e-5, 1e-6));
+}
+
 // ---- batch normalization -----------------------------------------------------------------------
 
 class Normalized : public TorchModel {

@@ -22,7 +22,7 @@ std::unique_ptr<torch::optim::Optimizer> Torchs(const OptimizerSpec& s, torch::T
                  .initial_accumulator_value(s.initial_accumulator)
                  .eps(1e-10));
   }
-  if (s.name == "adam" || s.name == "amsgrad") {
+  if (s.name == "adam" || s.name == "dense_adam" || s.name == "amsgrad") {
     return std::make_unique<torch::optim::Adam>(
         all, torch::optim::AdamOptions(rate).betas(betas).eps(1e-8).weight_decay(decay).amsgrad(
                  s.name == "amsgrad"));
@@ -81,7 +81,8 @@ TEST_P(OptimizerTorchTest, EachStepIsLibtorchs) {
 
 INSTANTIATE_TEST_SUITE_P(NamesAndDecays, OptimizerTorchTest,
                          testing::Combine(testing::Values("sgd", "momentum", "nesterov", "adagrad",
-                                                          "adam", "amsgrad", "adamw", "rmsprop"),
+                                                          "adam", "dense_adam", "amsgrad", "adamw",
+                                                          "rmsprop"),
                                           testing::Values(0.0, 0.1)));
 
 }  // namespace

@@ -5,8 +5,8 @@
 //   dense     batch rows x number columns, float
 //   rows t    distinct ids x dim of table t, float: what the export holds for these ids
 //   position  batch rows x fields of the table, int32: which of `rows` each cell takes. A bag's
-//   cell
-//             takes a row behind the others: its rows, combined
+//             cell takes a row behind the others: its rows, combined (bags.h; fm and deepfm add
+//             the products of all pairs to the first column of a sum)
 //   scores    as Trainer::Predict gives them: probabilities, or logits of classes
 //
 // It is traced: a size that C++ computes from a tensor becomes a constant, and a model that reads

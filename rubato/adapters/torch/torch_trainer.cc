@@ -112,7 +112,7 @@ absl::StatusOr<std::unique_ptr<TorchTrainer>> TorchTrainer::Make(ModelFactory fa
   return trainer;
 }
 
-absl::StatusOr<std::shared_ptr<TorchModel>> TorchTrainer::MakeModel() const {
+absl::StatusOr<std::shared_ptr<TorchModel>> TorchTrainer::MakeModel(BatchShape* shape) const {
   ModelSetup setup = setup_;
   const std::shared_ptr<TorchModel> model(factory_(setup));
   std::vector<EmbeddingImpl*> tables;
@@ -122,6 +122,7 @@ absl::StatusOr<std::shared_ptr<TorchModel>> TorchTrainer::MakeModel() const {
   // Asked for with servers too, so that a job file serves both.
   const int64_t buckets = tables.empty() ? 0 : setup.options.Int("buckets", 0, 0);
   RUBATO_RETURN_IF_ERROR(setup.options.Check());
+  if (shape != nullptr) *shape = setup.shape;
   if (setup.servers) return model;
   for (EmbeddingImpl* table : tables) {
     if (buckets == 0 || buckets > INT32_MAX) {
@@ -137,8 +138,7 @@ absl::StatusOr<std::shared_ptr<TorchModel>> TorchTrainer::MakeModel() const {
 }
 
 absl::Status TorchTrainer::Describe() {
-  RUBATO_ASSIGN_OR_RETURN(model_, MakeModel());
-  shape_ = setup_.shape;
+  RUBATO_ASSIGN_OR_RETURN(model_, MakeModel(&shape_));
   if (std::optional<BatchShape> columns = model_->Columns()) {
     shape_ = *columns;
     parser_ = std::make_unique<ModelParser>(model_, *columns);

@@ -50,8 +50,9 @@ class TorchTrainer : public Trainer {
 
  private:
   TorchTrainer(ModelFactory factory, const ModelSetup& setup, std::string engine);
-  // A fresh model, with its tables where the job has room for them.
-  absl::StatusOr<std::shared_ptr<TorchModel>> MakeModel() const;
+  // A fresh model, with its tables where the job has room for them. `shape`, if not null, becomes
+  // what the model made of its own.
+  absl::StatusOr<std::shared_ptr<TorchModel>> MakeModel(BatchShape* shape = nullptr) const;
   absl::Status Describe();
   absl::Status DescribeTables();
   absl::Status CheckInput(const StepInput& in) const;

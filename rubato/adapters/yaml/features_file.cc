@@ -165,7 +165,11 @@ class FeaturesReader {
     if (key == "deviation") return Read(value, &f->deviation);
     if (key == "boundaries") return Read(value, &f->boundaries);
     if (key == "base") return Read(value, &f->base);
-    if (key == "buckets") return Read(value, &f->buckets);
+    if (key == "buckets") {
+      RUBATO_RETURN_IF_ERROR(Read(value, &f->buckets));
+      // In a spec 0 means that none are asked for, and here somebody asks for none.
+      if (f->buckets == 0) return Wrong(f->transform, " needs 1 or more, not 0");
+    }
     if (key == "outside") return Read(value, &f->outside);
     if (key == "oov") return Read(value, &f->oov);
     if (key == "offsets") return Read(value, &f->offsets);

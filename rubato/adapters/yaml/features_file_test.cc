@@ -62,6 +62,8 @@ TEST(FeaturesFileTest, EveryErrorSaysWhere) {
       {"{column: a, transform: hash, bukets: 3}",
        "f.yaml:3: unknown key 'bukets' of hash; did you mean 'buckets'?"},
       {"{column: a, transform: hash, mean: 3}", "f.yaml:3: unknown key 'mean' of hash"},
+      {"{column: a, transform: hash, buckets: 0}",
+       "f.yaml:3: buckets: hash needs 1 or more, not 0"},
       {"{column: a, transform: hash, buckets: many}",
        "f.yaml:3: buckets: expected an integer, found 'many'"},
       {"{column: a, transform: hsh}", "f.yaml:3: feature 'a': transform: 'hsh' is not one of"},

@@ -182,6 +182,8 @@ void RingNode::Handle(const Peer::Event& event) {
       return AskAgain();
     case Peer::Event::Kind::kView:
       return EnterView(event);
+    case Peer::Event::Kind::kDenied:
+      return;  // Here everyone may open everything.
     case Peer::Event::Kind::kFenced:
       if (leaving_ && event.view.size() == 1) wires_.Gone(life());
       if (leaving_) return Die();
@@ -264,15 +266,15 @@ void RingNode::StartStep() {
   if (peer_->steps().learning() && UseSnapshot()) {
     // Loading takes a while, in which the view may end; the peer is told then, and the step begins.
     Soon(
-        [this, epoch = epoch_, number = view.number, step] {
-          peer_->CatchUp(number, step - 1, wires_.now());
+        [this, epoch = epoch_, mark = mark_, step] {
+          peer_->CatchUp(mark, step - 1, wires_.now());
           if (epoch == epoch_) StartStep();
           Settle();
         },
         absl::Milliseconds(10));
     return;
   }
-  if (!peer_->StartStep(view.number, step, wires_.now())) return;
+  if (!peer_->StartStep(mark_, step, wires_.now())) return;
   working_view_ = view;
   work_.emplace();
   work_->step = step;
@@ -320,7 +322,7 @@ void RingNode::Pledge() {
   const auto withdraw = [this, ballot = ballot(), view = working_view_] {
     return wires_.memory()->Withdraw(ballot, view);
   };
-  if (!peer_->Pledge(working_view_.number, work_->step, withdraw)) return;
+  if (!peer_->Pledge(working_view_.Mark(), work_->step, withdraw)) return;
   work_->pledged = true;
   // In this order, as in SharedSlots, and even if the view ends meanwhile: the thread that writes
   // has not heard of it.
@@ -388,7 +390,7 @@ void RingNode::Reduced() {
   const bool early = wires_.applies_early();
   const bool believes = wires_.loop_bug() == RingBug::kBelieveEarly;
   if (early && !believes) Confirm(work_->step - 1);
-  if (!peer_->Vote(peer_->view().number, work_->step, wires_.now())) return;
+  if (!peer_->Vote(mark_, work_->step, wires_.now())) return;
   work_->reduced = true;
   if (early) return FinishStep();
   work_->votes->Cast(1);
@@ -412,12 +414,12 @@ void RingNode::CastVotes() {
 }
 
 void RingNode::FinishStep() {
-  const uint64_t number = working_view_.number;
+  const uint64_t mark = working_view_.Mark();
   const int64_t step = work_->step;
   const Sum sum = work_->sum;
   const bool learning = peer_->steps().learning();
   const GroupView view = working_view_;
-  if (!peer_->FinishStep(number, step, wires_.now())) return;
+  if (!peer_->FinishStep(mark, step, wires_.now())) return;
   if (!wires_.applies_early() || wires_.loop_bug() == RingBug::kBelieveEarly) Confirm(step);
   work_.reset();
   finished_in_[step] = view;
@@ -427,7 +429,7 @@ void RingNode::FinishStep() {
   } else {
     Apply(view, step, sum);
   }
-  if (peer_->view().number == number) StartStep();
+  if (peer_->view().Mark() == mark) StartStep();
 }
 
 void RingNode::Apply(const GroupView& view, int64_t step, const Sum& sum) {

@@ -32,7 +32,7 @@ struct Part {
 };
 
 // What goes over the bulk connections: in order of sending per step, never lost while both ends
-// live, as TCP would have it.
+// live, as TCP would have it; what was sent may arrive after its sender's death.
 struct Bulk {
   MemberId from;
   MemberId to;        // The life it is meant for.

@@ -1,7 +1,8 @@
 // ring_sim [SEEDS [FIRST [BUG [majority | any | master [PLANE]]]]]: runs that many simulated
 // groups, prints one line of JSON, and exits 1 at the first seed whose run breaks a rule. Every
 // second one has shared memory and every fourth applies steps early, unless PLANE names one for
-// all: "shared", "votes" (over connections, with votes of their own) or "early".
+// all: "shared", "votes" (over connections, with votes of their own) or "early". In every third
+// with a master, that dies with the only holder of the state when another has it too.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -24,12 +25,14 @@ int main(int argc, char** argv) {
   const auto planned = [&](const char* name, bool by_seed) {
     return *plane == '\0' ? by_seed : std::strcmp(plane, name) == 0;
   };
-  int64_t committed = 0, views = 0, events = 0, lost = 0, restarts = 0;
+  int64_t committed = 0, views = 0, events = 0, lost = 0, restarts = 0, orphans = 0, struck = 0,
+          fell_back = 0;
   double slowest_s = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
     rubato::RingWorld world({.seed = seed,
                              .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
                              .master = master,
+                             .orphans = master && seed % 3 == 0,
                              .shared_memory = planned("shared", seed % 2 == 1),
                              .early_apply = planned("early", seed % 4 == 2),
                              .bug = static_cast<rubato::RingBug>(bug)});
@@ -44,6 +47,9 @@ int main(int argc, char** argv) {
     events += result.events;
     lost += result.quorum_lost;
     restarts += result.restarts;
+    orphans += result.orphans;
+    struck += result.struck;
+    fell_back += result.fell_back;
     if (!result.quorum_lost) {
       slowest_s = std::max(slowest_s, absl::ToDoubleSeconds(result.agreed_after));
     }
@@ -51,10 +57,13 @@ int main(int argc, char** argv) {
   std::printf(
       "{\"mode\": \"%s\", \"seeds\": %llu, \"events\": %lld, "
       "\"steps_committed\": %lld, \"views\": %lld, "
-      "\"quorum_lost\": %lld, \"master_restarts\": %lld, "
+      "\"quorum_lost\": %lld, \"master_restarts\": %lld, \"orphans\": %lld, "
+      "\"struck\": %lld, \"fell_back\": %lld, "
       "\"slowest_agreement_s\": %.2f}\n",
       mode, static_cast<unsigned long long>(seeds), static_cast<long long>(events),
       static_cast<long long>(committed), static_cast<long long>(views),
-      static_cast<long long>(lost), static_cast<long long>(restarts), slowest_s);
+      static_cast<long long>(lost), static_cast<long long>(restarts),
+      static_cast<long long>(orphans), static_cast<long long>(struck),
+      static_cast<long long>(fell_back), slowest_s);
   return 0;
 }

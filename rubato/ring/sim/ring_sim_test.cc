@@ -8,14 +8,17 @@ namespace {
 // Whatever the seed does to them, the members agree on every view and every step.
 TEST(RingSimTest, NoSeedBreaksARule) {
   int agreed = 0;
+  int64_t orphans = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     const RingWorldResult result =
         RingWorld({.seed = seed, .shared_memory = seed % 2 == 1, .early_apply = seed % 4 == 2})
             .Run();
     EXPECT_EQ(result.violation, "") << "seed " << seed;
     agreed += !result.quorum_lost;
+    orphans += result.orphans;
   }
   EXPECT_GT(agreed, 75) << "most runs should outlive their faults";
+  EXPECT_GT(orphans, 20) << "what the dead had sent should arrive now and then";
 }
 
 TEST(RingSimTest, WithQuorumAnyNobodyComputesNonsense) {
@@ -50,6 +53,26 @@ TEST(RingSimTest, WithAMasterNoSeedBreaksARule) {
   EXPECT_GT(restarts, 20) << "the master should have been restarted now and then";
 }
 
+// The only holder dies, and the master with it, when a newcomer has just copied the state: that one
+// inherits it, in whatever order the next master hears of all this.
+TEST(RingSimTest, AnHeirIsHeardBeforeTheStateIsGivenUp) {
+  int64_t struck = 0;
+  int inherited = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    const RingWorldResult result = RingWorld({.seed = seed,
+                                              .master = true,
+                                              .orphans = true,
+                                              .shared_memory = seed % 2 == 1,
+                                              .early_apply = seed % 4 == 2})
+                                       .Run();
+    EXPECT_EQ(result.violation, "") << "seed " << seed;
+    struck += result.struck;
+    inherited += result.struck > 0 && !result.quorum_lost;
+  }
+  EXPECT_GT(struck, 100) << "most groups should come to that moment";
+  EXPECT_GT(inherited, 75) << "most heirs should live to train on";
+}
+
 TEST(RingSimTest, TheSameSeedIsTheSameRun) {
   const RingWorldResult a = RingWorld({.seed = 42}).Run();
   const RingWorldResult b = RingWorld({.seed = 42}).Run();
@@ -64,6 +87,7 @@ struct Planted {
   bool shared_memory = false;
   bool early_apply = false;
   bool tells_once = false;  // Nobody is wrong by it, but some never go on.
+  bool orphans = false;
 };
 class RingBugTest : public testing::TestWithParam<Planted> {};
 
@@ -71,6 +95,7 @@ TEST_P(RingBugTest, IsCaught) {
   for (uint64_t seed = 0; seed < 400; ++seed) {
     const RingWorldResult result = RingWorld({.seed = seed,
                                               .master = GetParam().master,
+                                              .orphans = GetParam().orphans,
                                               .shared_memory = GetParam().shared_memory,
                                               .early_apply = GetParam().early_apply,
                                               .tells_once = GetParam().tells_once,
@@ -99,17 +124,17 @@ INSTANTIATE_TEST_SUITE_P(Agreed, RingBugTest,
                                          Planted{RingBug::kStayAhead, false, false, true},
                                          Planted{RingBug::kNone, false, false, false, true},
                                          Planted{RingBug::kNone, false, false, true, true}));
-INSTANTIATE_TEST_SUITE_P(Issued, RingBugTest,
-                         testing::Values(Planted{RingBug::kNoFencing, true},
-                                         Planted{RingBug::kRankByAddress, true},
-                                         Planted{RingBug::kSourceIsRankZero, true},
-                                         Planted{RingBug::kForgetJournal, true},
-                                         Planted{RingBug::kVotesStay, true, true},
-                                         Planted{RingBug::kVoteMissed, true, true},
-                                         Planted{RingBug::kAskedAgain, true, true},
-                                         Planted{RingBug::kAskedAgain, true},
-                                         Planted{RingBug::kBelieveEarly, true, false, true},
-                                         Planted{RingBug::kStayAhead, true, false, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Issued, RingBugTest,
+    testing::Values(Planted{RingBug::kNoFencing, true}, Planted{RingBug::kRankByAddress, true},
+                    Planted{RingBug::kSourceIsRankZero, true},
+                    Planted{RingBug::kForgetJournal, true},
+                    Planted{RingBug::kVotesStay, true, true},
+                    Planted{RingBug::kVoteMissed, true, true},
+                    Planted{RingBug::kAskedAgain, true, true}, Planted{RingBug::kAskedAgain, true},
+                    Planted{RingBug::kBelieveEarly, true, false, true},
+                    Planted{RingBug::kStayAhead, true, false, true},
+                    Planted{RingBug::kHastyMaster, true, false, false, false, true}));
 
 }  // namespace
 }  // namespace rubato

@@ -75,6 +75,9 @@ RingWorldResult RingWorld::Run() {
   result.views = checker_.views().empty() ? 0 : checker_.views().rbegin()->first;
   result.events = events_;
   result.restarts = restarts_;
+  result.orphans = orphans_;
+  result.struck = struck_;
+  result.fell_back = falls_;
   result.agreed_after = now_ - (absl::UnixEpoch() + options_.faults_for);
   return result;
 }
@@ -93,6 +96,7 @@ void RingWorld::Step() {
   }
   ++events_;
   event.what();
+  if (options_.orphans && struck_ == 0) StrikeHolder();
 }
 
 absl::Duration RingWorld::Delay() {
@@ -120,13 +124,24 @@ void RingWorld::SendBulk(int from, const std::string& to_address, const Bulk& bu
 
 // A silent link holds bulk data back, as TCP does, until it heals or an end dies.
 void RingWorld::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
-  if (nodes_[to]->life() != life || nodes_[from]->life() != bulk.from) return;
+  if (nodes_[to]->life() != life) return;
+  const bool orphan = nodes_[from]->life() != bulk.from;
+  if (orphan && !OutlivesSender(bulk)) return;
   if (cut_[from][to] || cut_[to][from]) {
     At(now_ + absl::Milliseconds(100), to,
        [this, from, to, bulk] { DeliverBulk(from, to, bulk.to, bulk); });
     return;
   }
+  orphans_ += orphan;
   nodes_[to]->Receive(bulk);
+}
+
+// What a process has handed to its kernel goes out even if it dies, but not if its machine does,
+// nor where there is no room for it: for each connection the seed decides.
+bool RingWorld::OutlivesSender(const Bulk& bulk) const {
+  const uint64_t connection =
+      Mix(static_cast<uint64_t>(bulk.from.value()), static_cast<uint64_t>(bulk.to.value()));
+  return Rng(Mix(options_.seed, connection)).Chance(0.5);
 }
 
 void RingWorld::SendReport(int from, const ViewReport& report) {
@@ -150,6 +165,8 @@ void RingWorld::StartMaster() {
   if (options_.bug == RingBug::kForgetJournal && journal_.size() > 1) journal_.pop_back();
   authority_ = std::make_unique<ViewAuthority>(
       options, journal_.empty() ? GroupView() : journal_.back(), now_);
+  for (const MemberId dead : exits_) authority_->Died(dead, now_);
+  if (struck_ > 0 && heirs_until_ == absl::InfiniteFuture()) heirs_until_ = now_ + options.lease;
   SettleMaster();
 }
 
@@ -177,6 +194,41 @@ void RingWorld::SettleMaster() {
     }
   }
   WakeMaster(authority_->next_wake());
+  FallBackIfBereft();
+}
+
+std::set<MemberId> RingWorld::LevelLearners(const GroupView& view) const {
+  std::set<MemberId> level;
+  for (const auto& node : nodes_) {
+    if (!node->up() || node->peer().fenced() || !(node->peer().view() == view)) continue;
+    if (!view.Holds(node->life()) && !node->peer().steps().learning()) level.insert(node->life());
+  }
+  return level;
+}
+
+void RingWorld::StrikeHolder() {
+  if (!authority_ || journal_.empty() || journal_.back().holders != 1) return;
+  const GroupView& view = journal_.back();
+  const int holder = NodeOf(view.members[0].address);
+  heirs_ = LevelLearners(view);
+  if (heirs_.empty() || nodes_[holder]->life() != view.members[0].id) return;
+  ++struck_;
+  exits_.insert(nodes_[holder]->life());
+  CauseDeath(holder);
+  StopMaster();
+}
+
+void RingWorld::FallBackIfBereft() {
+  const GroupView& view = authority_->view();
+  const bool waits = authority_->AwaitsHeir() && options_.bug != RingBug::kHastyMaster;
+  if (view.number == 0 || !authority_->bereft() || authority_->HasHeir() || waits) return;
+  if (std::exchange(fell_back_, view.number) == view.number) return;
+  ++falls_;
+  for (const MemberId heir : LevelLearners(view)) {
+    if (!heirs_.contains(heir) || now_ >= heirs_until_) continue;
+    checker_.Fail(absl::StrCat(view.ToString(), " is given up, although ", heir.ToString(),
+                               " has its state"));
+  }
 }
 
 void RingWorld::WakeMaster(absl::Time when) {
@@ -268,6 +320,7 @@ void RingWorld::CauseDeath(int node) {
   }
   if (options_.master && rng_.Chance(0.5)) {  // Its parent sees it too.
     At(now_ + Delay(), master(), [this, dead] {
+      exits_.insert(dead);
       if (!authority_) return;
       authority_->Died(dead, now_);
       SettleMaster();

@@ -30,8 +30,9 @@ struct RingWorldOptions {
   // After the faults, all must agree and train within this time.
   absl::Duration agree_within = absl::Seconds(25);
   Quorum quorum = Quorum::kMajority;
-  bool master = false;         // One issues the views, and is cut off, stopped and
-                               // restarted like the rest.
+  bool master = false;   // One issues the views, and is cut off, stopped and
+                         // restarted like the rest.
+  bool orphans = false;  // With a master: it dies with the last holder, when another is level.
   bool shared_memory = false;  // In place of connections: votes ride in the reduction.
   bool early_apply = false;    // Over connections, votes come with the next reduction.
   bool tells_once = false;     // A planted bug: see ViewOptions.
@@ -42,6 +43,9 @@ struct RingWorldResult {
   std::string violation;     // Empty if all was well.
   bool quorum_lost = false;  // Too many died for anyone to go on, as it must be.
   int64_t restarts = 0;      // Of the master.
+  int64_t orphans = 0;       // Bulk data that arrived after its sender's end.
+  int64_t struck = 0;        // The last holder and the master died at once, and left an heir.
+  int64_t fell_back = 0;     // The master gave the state of a view up.
   int64_t committed = 0;
   uint64_t views = 0;
   int64_t events = 0;
@@ -97,7 +101,14 @@ class RingWorld : public Wires {
   void StopMaster();
   void SettleMaster();
   void WakeMaster(absl::Time when);
+  // Kills master and last holder if that leaves a learner that is level with them.
+  void StrikeHolder();
+  // What rubato::Master does with a view whose state is lost: it begins from a checkpoint.
+  void FallBackIfBereft();
+  std::set<MemberId> LevelLearners(const GroupView& view) const;
   void DeliverBulk(int from, int to, MemberId life, const Bulk& bulk);
+  // Whether what is under way arrives although its sender's life is over.
+  bool OutlivesSender(const Bulk& bulk) const;
   int NodeOf(const std::string& address) const;
   absl::Duration Delay();
 
@@ -113,8 +124,15 @@ class RingWorld : public Wires {
   std::set<MemberId> gone_;  // Lives that ended in the middle of things, and what they held.
   std::unique_ptr<ViewAuthority> authority_;  // Null while the master is down.
   std::vector<GroupView> journal_;
+  std::set<MemberId> exits_;                         // As its parent saw, and tells every master.
+  std::set<MemberId> heirs_;                         // Level when the last holder died.
+  absl::Time heirs_until_ = absl::InfiniteFuture();  // By then they must have been heard.
+  uint64_t fell_back_ = 0;                           // The last view given up.
+  int64_t struck_ = 0;
+  int64_t falls_ = 0;
   absl::Time master_wake_ = absl::InfiniteFuture();
   int64_t restarts_ = 0;
+  int64_t orphans_ = 0;
   std::vector<absl::Time> paused_until_;
   std::vector<std::vector<bool>> cut_;  // [from][to]
   double loss_ = 0;

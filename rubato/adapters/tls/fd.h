@@ -1,6 +1,6 @@
 // A file descriptor that closes itself.
-#ifndef RUBATO_ADAPTERS_RING_FD_H_
-#define RUBATO_ADAPTERS_RING_FD_H_
+#ifndef RUBATO_ADAPTERS_TLS_FD_H_
+#define RUBATO_ADAPTERS_TLS_FD_H_
 
 #include <unistd.h>
 
@@ -34,4 +34,4 @@ class Fd {
 
 }  // namespace rubato
 
-#endif  // RUBATO_ADAPTERS_RING_FD_H_
+#endif  // RUBATO_ADAPTERS_TLS_FD_H_

@@ -1,0 +1,50 @@
+// How TcpEdges reaches other members and waits for them: by sockets, or by what a test puts in
+// their place.
+#ifndef RUBATO_ADAPTERS_RING_EDGE_NETWORK_H_
+#define RUBATO_ADAPTERS_RING_EDGE_NETWORK_H_
+
+#include <poll.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "rubato/adapters/tls/stream.h"
+#include "rubato/adapters/tls/tls_links.h"
+
+namespace rubato {
+
+class EdgeNetwork {
+ public:
+  virtual ~EdgeNetwork() = default;
+  // A connection to `address`. Gives up with ABORTED when `live` says so; FAILED_PRECONDITION if
+  // nobody listens there any more, else what was wrong. `event_fd` interrupts the wait.
+  virtual absl::StatusOr<std::unique_ptr<Stream>> Connect(const std::string& address, int event_fd,
+                                                          const std::function<bool()>& live) = 0;
+  // Whether nobody listens at `address` any more.
+  virtual bool Refuses(const std::string& address) = 0;
+  // Until one of them is ready, or a moment has passed; as poll() does.
+  virtual void Wait(absl::Span<pollfd> fds) = 0;
+};
+
+class SocketNetwork : public EdgeNetwork {
+ public:
+  // `tls` may be null, and must live longer.
+  explicit SocketNetwork(const TlsLinks* tls) : tls_(tls) {}
+  absl::StatusOr<std::unique_ptr<Stream>> Connect(const std::string& address, int event_fd,
+                                                  const std::function<bool()>& live) override;
+  bool Refuses(const std::string& address) override;
+  void Wait(absl::Span<pollfd> fds) override;
+
+ private:
+  const TlsLinks* const tls_;
+};
+
+// Prepares a connected TCP socket for bulk data.
+void TuneSocket(int socket);
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_EDGE_NETWORK_H_

@@ -1,0 +1,50 @@
+#include "rubato/adapters/ring/group_settings.h"
+
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace rubato {
+namespace {
+
+constexpr const char* kWires[] = {"fp32", "bf16", "fp16"};  // By WireFormat.
+
+}  // namespace
+
+SwimOptions SwimFor(GroupNetwork network) {
+  switch (network) {
+    case GroupNetwork::kLoopback:
+      return SwimOptions::Loopback();
+    case GroupNetwork::kLan:
+      return SwimOptions::Lan();
+    case GroupNetwork::kWan:
+      return SwimOptions::Wan();
+  }
+  return SwimOptions::Lan();
+}
+
+ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
+  ViewOptions views;
+  views.quorum = options.quorum;
+  views.retry = swim.probe_timeout / 4;
+  // A worker without a core for a moment must not be dropped for it. On one machine the dead are
+  // known by their processes; elsewhere silence may be all there is.
+  const int patience = options.network == GroupNetwork::kLan ? 4 : 2;
+  views.promise_timeout = swim.probe_period * patience;
+  views.takeover = swim.probe_period * (patience + patience / 2);
+  views.gather = swim.gossip_period;
+  return views;
+}
+
+std::string ContractOf(const GroupOptions& options) {
+  std::vector<size_t> sizes;
+  for (const absl::Span<char> piece : options.state) sizes.push_back(piece.size());
+  return absl::StrCat("name: ", options.name, "\nmicrobatches: ", options.microbatches,
+                      "\nquorum: ", options.quorum == Quorum::kMajority ? "majority" : "any",
+                      "\nwire: ", kWires[static_cast<int>(options.wire)],
+                      "\nbytes of state: ", absl::StrJoin(sizes, " + "), "\n",
+                      options.early_apply ? "steps: applied early\n" : "", options.contract);
+}
+
+}  // namespace rubato

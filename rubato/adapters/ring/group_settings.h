@@ -1,0 +1,20 @@
+// What the options of a group come to for its parts.
+#ifndef RUBATO_ADAPTERS_RING_GROUP_SETTINGS_H_
+#define RUBATO_ADAPTERS_RING_GROUP_SETTINGS_H_
+
+#include <string>
+
+#include "rubato/adapters/ring/elastic_group.h"
+#include "rubato/membership/swim_options.h"
+#include "rubato/membership/views.h"
+
+namespace rubato {
+
+SwimOptions SwimFor(GroupNetwork network);
+ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim);
+// What must be the same for all, a line each.
+std::string ContractOf(const GroupOptions& options);
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_GROUP_SETTINGS_H_

@@ -1,0 +1,77 @@
+#include "rubato/cli/check_validation.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/base/status.h"
+#include "rubato/features/transforms.h"
+#include "rubato/job/suggest.h"
+
+namespace rubato {
+namespace {
+
+// Of entries, records that lack a field are the normal case; a table has its columns.
+absl::Status CheckColumns(const Analysis& train, const Analysis& validation) {
+  const bool has_entries =
+      train.format == "libsvm" || train.format == "libfm" || train.format == "libffm";
+  if (has_entries || validation.columns == train.columns) return absl::OkStatus();
+  for (const std::string& column : train.columns) {
+    const auto& others = validation.columns;
+    if (std::find(others.begin(), others.end(), column) != others.end()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--validation: has no column '", column, "', which --data has", DidYouMean(column, others),
+        "; its first row has ", others.size(), ", that of --data ", train.columns.size()));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--validation: has the columns ", absl::StrJoin(validation.columns, ", "),
+                   ", but --data has ", absl::StrJoin(train.columns, ", "),
+                   "; both need the same, in the same order"));
+}
+
+absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features) {
+  if (!features.positive.empty() && features.negative.empty()) return absl::OkStatus();
+  std::vector<std::string> known = features.positive;
+  known.insert(known.end(), features.negative.begin(), features.negative.end());
+  if (known.empty()) known = {"0", "1"};
+  const std::vector<double> numbers = NumbersOf(known);  // 1.0 and +1 are 1, as in training.
+  for (const CommonTexts::Item& item : labels.common().Items()) {
+    const double number = ToNumber(item.text).value_or(NAN);
+    if (std::find(known.begin(), known.end(), item.text) != known.end() ||
+        std::find(numbers.begin(), numbers.end(), number) != numbers.end()) {
+      continue;
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("--validation: the label '", features.label, "' is '", item.text, "' in ",
+                     item.count, item.count == 1 ? " row" : " rows",
+                     ", which it never is in --data", DidYouMean(item.text, known)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
+                             FeaturesSpec* features, std::vector<std::string>* said) {
+  RUBATO_RETURN_IF_ERROR(CheckColumns(train, validation));
+  for (size_t i = 0; i < validation.columns.size(); ++i) {
+    const std::string& column = validation.columns[i];
+    const ColumnStats& stats = validation.stats[i];
+    if (column == features->label) RUBATO_RETURN_IF_ERROR(CheckLabels(stats, *features));
+    if (stats.strangers() == 0) continue;
+    bool changed = false;
+    for (FeatureSpec& f : features->features) {
+      if (!ReadsNumber(f.transform) || f.columns[0] != column || f.malformed_is_missing) continue;
+      f.malformed_is_missing = changed = true;
+    }
+    if (!changed) continue;
+    said->push_back(absl::StrCat(column, ": of the numbers in --validation ", stats.strangers(),
+                                 stats.strangers() == 1 ? " is none" : " are none", ", as '",
+                                 stats.stranger_texts().begin()->first,
+                                 "'; such count as missing (malformed: missing)"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rubato

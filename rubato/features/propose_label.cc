@@ -1,0 +1,170 @@
+#include "rubato/features/propose_label.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "rubato/base/status.h"
+#include "rubato/features/transforms.h"
+#include "rubato/features/utf8.h"
+#include "rubato/job/suggest.h"
+
+namespace rubato {
+namespace {
+
+// The shape of a word, whoever wrote it: "<=50K." is "<=50k".
+std::string Plainly(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  absl::ConsumeSuffix(&text, ".");
+  return absl::AsciiStrToLower(text);
+}
+
+// Two words that only mean something beside each other, the yes first: F may be a woman, and "on" a
+// place.
+bool AreAPair(absl::string_view yes, absl::string_view no) {
+  constexpr std::pair<absl::string_view, absl::string_view> kPairs[] = {
+      {"y", "n"},      {"t", "f"},     {"on", "off"}, {"1", "0"},
+      {"good", "bad"}, {"pos", "neg"}, {"+", "-"},    {"p", "n"}};
+  if (std::find(std::begin(kPairs), std::end(kPairs), std::pair(yes, no)) != std::end(kPairs)) {
+    return true;
+  }
+  if (absl::StartsWith(yes, ">") && absl::StartsWith(no, "<")) return true;
+  for (const absl::string_view negation :
+       {"not ", "no ", "non ", "not_", "no_", "not-", "no-", "non-", "non_", "un", "non"}) {
+    if (absl::StartsWith(no, negation) && no.substr(negation.size()) == yes) return true;
+  }
+  return false;
+}
+
+// What a word says by itself: true for a yes, false for a no, nothing if it is any other.
+std::optional<bool> MeaningOf(absl::string_view word) {
+  for (const absl::string_view yes : {"yes", "true", "click", "clicked", "positive"}) {
+    if (word == yes) return true;
+  }
+  for (const absl::string_view no : {"no", "false", "none", "negative", "never"}) {
+    if (word == no) return false;
+  }
+  if (absl::StartsWith(word, "not ") || absl::StartsWith(word, "no ")) return false;
+  return std::nullopt;
+}
+
+// Whether the first of two texts is the yes, by what they say; nothing if they say nothing.
+std::optional<bool> FirstIsYes(absl::string_view first, absl::string_view second) {
+  const std::string a = Plainly(first), b = Plainly(second);
+  if (AreAPair(a, b)) return true;
+  if (AreAPair(b, a)) return false;
+  const std::optional<bool> of_a = MeaningOf(a), of_b = MeaningOf(b);
+  if (of_a == of_b) return std::nullopt;
+  return of_a.has_value() ? *of_a : !*of_b;
+}
+
+// Whether all is 0 or 1, however these are written.
+bool IsZeroOrOne(const ColumnStats& stats) {
+  if (!stats.is_all_numbers() || stats.min() != 0 || stats.max() != 1) return false;
+  return stats.integers() == stats.numbers();
+}
+
+// All values of the label that are no yes: what is neither was not there, and is a slip of the pen.
+// Of a column with very many values somebody knows only which are a yes.
+void TakeNegative(const ColumnStats& stats, FeaturesSpec* spec) {
+  constexpr int64_t kManyValues = 100;
+  if (stats.distinct() > kManyValues) return;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    const auto& yes = spec->positive;
+    if (std::find(yes.begin(), yes.end(), item.text) == yes.end()) {
+      spec->negative.push_back(item.text);
+    }
+  }
+  std::sort(spec->negative.begin(), spec->negative.end());
+}
+
+// As the user says. A value that is not there is a slip of the pen; neither may all be a yes.
+absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::string>& positive,
+                          FeaturesSpec* spec) {
+  std::vector<std::string> values;
+  for (const CommonTexts::Item& item : stats.common().Items()) values.push_back(item.text);
+  for (const std::string& text : positive) {
+    if (std::find(values.begin(), values.end(), text) != values.end()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("label '", spec->label, "': never is '", text, "'", DidYouMean(text, values)));
+  }
+  const std::set<std::string> yes(positive.begin(), positive.end());
+  if (static_cast<int64_t>(yes.size()) >= stats.distinct()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("label '", spec->label, "': all of its values are a yes"));
+  }
+  spec->positive.assign(yes.begin(), yes.end());
+  TakeNegative(stats, spec);
+  return absl::OkStatus();
+}
+
+absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "label '", label, "': has ", stats.distinct(),
+      " different values; a label of two classes is ",
+      "expected, or marks out of a few; which values are a yes is said by --positive VALUE... of ",
+      "rubato init, or in features.yaml, as label: {column: ", label, ", positive: [...]}"));
+}
+
+absl::Status SoftLabel(const std::string& label) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "label '", label, "': has numbers between 0 and 1; soft labels cannot be learned from, only ",
+      "two classes; which values are a yes is said by --positive VALUE... of rubato init, or make ",
+      "it a column of 0 and 1"));
+}
+
+}  // namespace
+
+absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
+                          const std::vector<std::string>& positive, FeaturesSpec* spec) {
+  constexpr int64_t kMarksMax = 11;  // From 0 to 10, or from half a star to five.
+  spec->label = label;
+  if (!positive.empty()) return TakePositive(stats, positive, spec);
+  if (IsZeroOrOne(stats)) return absl::OkStatus();
+  const std::vector<CommonTexts::Item> values = stats.common().Items();
+  if (stats.distinct() == 2) {
+    // Of numbers the larger one is a yes; of texts the one that says so, or else the rarer one.
+    const bool first = stats.is_all_numbers()
+                           ? *ToNumber(values[0].text) > *ToNumber(values[1].text)
+                           : FirstIsYes(values[0].text, values[1].text).value_or(false);
+    spec->positive = {values[first ? 0 : 1].text};
+    TakeNegative(stats, spec);
+    return absl::OkStatus();
+  }
+  const bool within_one = stats.min() >= 0 && stats.max() <= 1 && stats.min() < stats.max();
+  if (stats.distinct() > 2 && stats.is_all_numbers() && within_one) {
+    return SoftLabel(label);
+  }
+  if (stats.distinct() < 2 || !stats.is_all_numbers() || stats.distinct() > kMarksMax) {
+    return NoLabel(label, stats);
+  }
+  // Marks: what is better than usual.
+  for (const CommonTexts::Item& item : values) {
+    if (*ToNumber(item.text) > stats.mean()) spec->positive.push_back(item.text);
+  }
+  if (spec->positive.empty()) return NoLabel(label, stats);  // One number, in several spellings.
+  std::sort(spec->positive.begin(), spec->positive.end());
+  TakeNegative(stats, spec);
+  return absl::OkStatus();
+}
+
+std::string LabelText(const FeaturesSpec& spec) {
+  const auto quoted = [](std::string* out, const std::string& text) {
+    absl::StrAppend(out, "'", IsUtf8(text) ? text : absl::CHexEscape(text), "'");
+  };
+  const std::vector<std::string> one = {"1"}, zero = {"0"};
+  const std::vector<std::string>& yes = spec.positive.empty() ? one : spec.positive;
+  const std::vector<std::string>& no = spec.positive.empty() ? zero : spec.negative;
+  return absl::StrCat("label '", spec.label, "': ", absl::StrJoin(yes, ", ", quoted),
+                      yes.size() == 1 ? " counts as 1, " : " count as 1, ",
+                      no.empty() ? "all others" : absl::StrJoin(no, ", ", quoted), " as 0");
+}
+
+}  // namespace rubato

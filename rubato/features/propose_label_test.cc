@@ -1,0 +1,88 @@
+// Which of a label's values is the yes: as the words say, not as often as they are there.
+#include "rubato/features/propose_label.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Of a label with `often` in two rows of three and `seldom` in the third.
+FeaturesSpec Propose(const std::string& often, const std::string& seldom) {
+  ColumnStats stats;
+  for (int i = 0; i < 30; ++i) stats.Add(i % 3 == 0 ? seldom : often);
+  FeaturesSpec spec;
+  const absl::Status status = ProposeLabel(stats, "y", {}, &spec);
+  EXPECT_TRUE(status.ok()) << status;
+  return spec;
+}
+
+struct Words {
+  std::string yes, no;
+};
+
+class WordsTest : public testing::TestWithParam<Words> {};
+
+TEST_P(WordsTest, SayWhichIsTheYesHoweverCommonItIs) {
+  const auto& [yes, no] = GetParam();
+  EXPECT_THAT(Propose(yes, no).positive, ElementsAre(yes));
+  EXPECT_THAT(Propose(yes, no).negative, ElementsAre(no));
+  EXPECT_THAT(Propose(no, yes).positive, ElementsAre(yes));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Pairs, WordsTest,
+    testing::Values(Words{"yes", "no"}, Words{"Yes", "No"}, Words{"YES", "NO"}, Words{"Y", "N"},
+                    Words{"true", "false"}, Words{"True", "False"}, Words{"T", "F"},
+                    Words{"on", "off"}, Words{"clicked", "not clicked"}, Words{"click", "noclick"},
+                    Words{"bought", "not bought"}, Words{"spam", "no spam"}, Words{"pos", "neg"},
+                    Words{"Positive", "Negative"}, Words{">50K", "<=50K"}, Words{">50K.", "<=50K."},
+                    Words{"subscribed", "unsubscribed"}, Words{"clicked", "skipped"},
+                    Words{"returned", "no"}, Words{"good", "bad"}));
+
+// Where words say nothing, what is looked for is the rarer one. A lone F is no no.
+TEST(LabelWordsTest, ElseTheRarerOneIs) {
+  EXPECT_THAT(Propose("ham", "spam").positive, ElementsAre("spam"));
+  EXPECT_THAT(Propose("spam", "ham").positive, ElementsAre("ham"));
+  EXPECT_THAT(Propose("M", "F").positive, ElementsAre("F"));
+  EXPECT_THAT(Propose("F", "M").positive, ElementsAre("M"));
+}
+
+TEST(LabelWordsTest, AreSaid) {
+  EXPECT_EQ(LabelText(Propose("yes", "no")), "label 'y': 'yes' counts as 1, 'no' as 0");
+  EXPECT_EQ(LabelText(Propose("0", "1")), "label 'y': '1' counts as 1, '0' as 0");
+  EXPECT_EQ(LabelText({.label = "y", .positive = {"4", "5"}}),
+            "label 'y': '4', '5' count as 1, all others as 0");
+}
+
+// Training would stop at the first row that is neither 0 nor 1.
+TEST(LabelNumbersTest, FractionsAreNoClasses) {
+  ColumnStats soft, spelled;
+  for (int i = 0; i < 60; ++i) {
+    soft.Add(absl::StrCat(i % 6 / 5.0));
+    spelled.Add(i % 2 == 0 ? "1.0" : i % 3 == 0 ? "0.0" : "0");
+  }
+  FeaturesSpec spec;
+  EXPECT_THAT(ProposeLabel(soft, "y", {}, &spec).message(),
+              HasSubstr("label 'y': has numbers between 0 and 1; soft labels"));
+  EXPECT_TRUE(ProposeLabel(soft, "y", {"0.8", "1"}, &spec).ok());
+  spec = {};
+  EXPECT_TRUE(ProposeLabel(spelled, "y", {}, &spec).ok());
+  EXPECT_THAT(spec.positive, testing::IsEmpty()) << "numbers that are 0 and 1, as they are";
+}
+
+// A label is not cleaned as features are: a slip of the pen there is for the user to see.
+TEST(LabelNumbersTest, StrangersAmongThemAreNotForgiven) {
+  ColumnStats stats;
+  for (int i = 0; i < 300; ++i) stats.Add(i == 7 ? "oops" : i % 2 == 0 ? "1" : "0");
+  FeaturesSpec spec;
+  EXPECT_THAT(ProposeLabel(stats, "y", {}, &spec).message(), HasSubstr("has 3 different values"));
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,213 @@
+// What is proposed for columns that are not as clean as one would like.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/features/analysis.h"
+#include "rubato/features/pipeline.h"
+
+namespace rubato {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct Proposed {
+  FeaturesSpec spec;
+  ProposalNotes notes;
+  std::vector<std::string> made;  // "name transform"
+};
+
+// Of one column beside a label, whose cells `make` makes.
+Proposed ProposeFor(int rows, const std::function<std::string(int)>& make,
+                    const std::string& name = "x") {
+  Analysis analysis = {.format = "csv", .columns = {"label", name}};
+  analysis.stats.resize(2);
+  for (int row = 0; row < rows; ++row) {
+    const std::string cell = make(row);
+    analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", cell});
+  }
+  Proposed proposed;
+  const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "label", {}, &proposed.notes);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  if (!spec.ok()) return proposed;
+  EXPECT_TRUE(Pipeline::Create(*spec, analysis.columns, {}).ok());
+  proposed.spec = *spec;
+  for (const FeatureSpec& f : spec->features) proposed.made.push_back(f.name + " " + f.transform);
+  return proposed;
+}
+
+// Numbers with a slip of the pen are numbers: the slip is missing, and is told.
+TEST(StrangersTest, AFewAmongNumbersAreMissing) {
+  const Proposed income = ProposeFor(1000, [](int i) {
+    return i == 3 ? "n.a." : i % 250 == 9 ? "inf" : absl::StrCat(1000.25 + i);
+  });
+  ASSERT_THAT(income.made, ElementsAre("x normalize", "x discretize"));
+  for (const FeatureSpec& f : income.spec.features) EXPECT_TRUE(f.malformed_is_missing) << f.name;
+  ASSERT_EQ(income.notes.strange.size(), 1u);
+  EXPECT_EQ(income.notes.strange[0].column, "x");
+  EXPECT_EQ(income.notes.strange[0].count, 5);
+  EXPECT_THAT(income.notes.strange[0].texts, ElementsAre("inf", "n.a."));
+  EXPECT_NEAR(income.spec.features[0].mean, 1499.5, 5) << "of the numbers alone";
+}
+
+TEST(StrangersTest, FewValuesHaveABinEachAndStrangersNone) {
+  const Proposed stars =
+      ProposeFor(1000, [](int i) { return i == 3 ? "-" : absl::StrCat(1 + i % 4); });
+  ASSERT_THAT(stars.made, ElementsAre("x normalize", "x discretize"));
+  EXPECT_THAT(stars.spec.features[1].boundaries, ElementsAre(2, 3, 4));
+}
+
+// As they are written in much of Europe. They are texts, and nobody should have to find out.
+TEST(CommasTest, NumbersWithACommaAreTold) {
+  const auto told = [](const std::function<std::string(int)>& make) {
+    const Proposed proposed = ProposeFor(1000, make);
+    return proposed.notes.commas.empty() ? "" : proposed.notes.commas[0].text;
+  };
+  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ",5"); }), "0,5");
+  EXPECT_EQ(told([](int i) { return absl::StrCat("-", 1 + i % 40, ",250"); }), "-1,250");
+  EXPECT_EQ(told([](int i) { return i % 4 == 0 ? "7" : absl::StrCat(i % 40, ",5"); }), "1,5");
+  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ".5"); }), "");
+  EXPECT_EQ(told([](int i) { return absl::StrCat("Rome", i % 40, ",5"); }), "");
+  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ",5,", i % 3); }), "");
+  EXPECT_EQ(told([](int i) { return i % 2 == 0 ? "7" : absl::StrCat("a", i % 40); }), "");
+}
+
+TEST(StrangersTest, ManyOfThemAreWords) {
+  const Proposed sizes =
+      ProposeFor(1000, [](int i) { return i % 40 == 0 ? "large" : absl::StrCat(i % 20); });
+  EXPECT_THAT(sizes.made, ElementsAre("x merge_rare"));
+  EXPECT_THAT(sizes.notes.strange, IsEmpty());
+  const Proposed clean = ProposeFor(1000, [](int i) { return absl::StrCat(i % 20); });
+  EXPECT_FALSE(clean.spec.features[0].malformed_is_missing);
+}
+
+// Who was first by the alphabet is told, whoever came first and in whichever part.
+TEST(StrangersTest, AreTheSameInAnyOrder) {
+  ColumnStats forward, parts[2];
+  for (int i = 0; i < 900; ++i) {
+    const std::string cell = i % 2 == 0 ? absl::StrCat(i) : absl::StrCat("s", i % 19);
+    forward.Add(cell);
+    parts[i / 450].Add(cell);
+  }
+  parts[1].Merge(parts[0]);
+  EXPECT_EQ(parts[1].stranger_texts(), forward.stranger_texts());
+  EXPECT_EQ(forward.stranger_texts().begin()->first, "s0");
+  EXPECT_EQ(forward.stranger_texts().size(), 5u);
+}
+
+// Avazu's C14: hundreds of codes, far apart, each often. Bins would mix dozens of them.
+TEST(CodesTest, MayHaveGaps) {
+  const auto code = [](int i) { return absl::StrCat(300 + i * 7919 % 800 * 29); };
+  EXPECT_THAT(ProposeFor(8000, code).made,
+              ElementsAre("x normalize", "x discretize", "x_value merge_rare"));
+  const auto or_none = [&](int i) { return i % 9 == 0 ? "-1" : code(i); };
+  EXPECT_THAT(ProposeFor(8000, or_none).made, testing::Contains("x_value merge_rare"));
+  // Each a few times only: an amount of money, say. It is told, should it be something else.
+  const auto amount = [](int i) { return absl::StrCat(300 + i * 7919 % 2003 * 29); };
+  const auto once = [](int i) { return absl::StrCat(i * 7919 % 5003); };
+  for (const Proposed& amounts : {ProposeFor(8000, amount), ProposeFor(8000, once)}) {
+    EXPECT_THAT(amounts.made, ElementsAre("x normalize", "x discretize"));
+    EXPECT_THAT(amounts.notes.quantities, ElementsAre("x"));
+  }
+  // As often, and without gaps: a film, as likely as not.
+  const auto film = [](int i) { return absl::StrCat(i * 7919 % 2003); };
+  const Proposed films = ProposeFor(8000, film);
+  EXPECT_THAT(films.made, ElementsAre("x normalize", "x discretize", "x_value merge_rare"));
+  EXPECT_THAT(films.notes.quantities, IsEmpty());
+  // Bins have room for all.
+  const auto age = [](int i) { return absl::StrCat(17 + i % 73); };
+  EXPECT_THAT(ProposeFor(8000, age).made, ElementsAre("x normalize", "x discretize"));
+  const auto hour = [](int i) { return absl::StrCat(i % 12); };
+  EXPECT_THAT(ProposeFor(8000, hour).notes.quantities, IsEmpty()) << "a bin is as good as an id";
+}
+
+// Integers that repeat too seldom for their counts to tell: their names do.
+TEST(CodesTest, AreKnownByTheirNames) {
+  const auto made = [](const std::string& name) {
+    Proposed proposed = ProposeFor(
+        8000, [](int i) { return absl::StrCat(i * 7919 % 6007); }, name);
+    return absl::StrJoin(proposed.made, ", ");
+  };
+  for (const std::string name : {"uid", "pid", "MID", "iid", "user_idx", "tagKey", "sku", "item.id",
+                                 "movieId", "USER_ID", "zip code", "userid"}) {
+    EXPECT_EQ(made(name), name + " merge_rare");
+  }
+  // May be either.
+  for (const std::string name : {"movie_no", "roomNum", "tag_index"}) {
+    EXPECT_EQ(made(name),
+              absl::StrCat(name, " normalize, ", name, " discretize, ", name, "_value merge_rare"));
+  }
+  for (const std::string name : {"paid", "bid", "GRID", "turkey", "seconds", "no", "number"}) {
+    EXPECT_EQ(made(name), absl::StrCat(name, " normalize, ", name, " discretize"));
+  }
+}
+
+// libfm's ids as a table: the columns of MovieLens, user, film and tag, are three.
+TEST(CodesTest, OfThreeColumnsAreNumberedThrough) {
+  const auto made = [](int users_from, int tags_from) {
+    Analysis analysis = {.format = "csv", .columns = {"1", "2", "3", "4"}};
+    analysis.stats.resize(4);
+    for (int i = 0; i < 2000; ++i) {
+      const std::string user = absl::StrCat(users_from + i * 7919 % 900);
+      const std::string film = absl::StrCat(users_from + 900 + i * 7907 % 1500);
+      const std::string tag = absl::StrCat(tags_from + i * 7901 % 1700);
+      analysis.Add(std::vector<absl::string_view>{i % 3 == 0 ? "1" : "-1", user, film, tag});
+    }
+    const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "1");
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return spec.ok() ? spec->features.size() : 0;
+  };
+  EXPECT_EQ(made(0, 2400), 3u) << "ids alone";
+  EXPECT_GT(made(0, 4400), 3u) << "a gap";
+  EXPECT_GT(made(0, 2300), 3u) << "overlap";
+  EXPECT_GT(made(5000, 7400), 3u) << "not from 0";
+}
+
+// Latin-1 has no place in a vocabulary, and is no rare value for that.
+TEST(GarbledTest, WordsHaveIdsByTheirHash) {
+  const Proposed cities = ProposeFor(600, [](int i) {
+    return i % 3 == 0 ? "K\xf6ln" : i % 3 == 1 ? "S\xe3o Paulo" : "Oslo";
+  });
+  EXPECT_THAT(cities.made, ElementsAre("x hash"));
+  ASSERT_EQ(cities.notes.garbled.size(), 1u);
+  EXPECT_EQ(cities.notes.garbled[0].column, "x");
+  EXPECT_EQ(cities.notes.garbled[0].text, "K\xf6ln");
+  EXPECT_TRUE(cities.notes.garbled[0].is_hashed);
+}
+
+TEST(GarbledTest, AFewAreTakenForRareOnesAndTold) {
+  const Proposed cities = ProposeFor(6000, [](int i) {
+    return i % 1000 == 0 ? "K\xf6ln" : i % 2 == 0 ? "S\xc3\xa3o Paulo" : "Oslo";
+  });
+  EXPECT_THAT(cities.made, ElementsAre("x merge_rare"));
+  ASSERT_EQ(cities.notes.garbled.size(), 1u);
+  EXPECT_FALSE(cities.notes.garbled[0].is_hashed);
+  const Proposed clean = ProposeFor(600, [](int i) { return i % 2 == 0 ? "K\xc3\xb6ln" : "Oslo"; });
+  EXPECT_THAT(clean.notes.garbled, IsEmpty());
+}
+
+// An income among entries of 1: told, with the worst.
+TEST(EntriesTest, ValuesFarFromOneAreTold) {
+  const auto notes_for = [](const std::string& largest) {
+    Analysis svm = {.format = "libsvm", .columns = {"label", "entries"}};
+    svm.stats.resize(2);
+    for (int i = 0; i < 50; ++i) {
+      const std::string cell = absl::StrCat("7 1:0.", i, " 2:", i == 9 ? largest : "-19");
+      svm.Add(std::vector<absl::string_view>{i % 3 == 0 ? "1" : "0", cell});
+    }
+    ProposalNotes notes;
+    EXPECT_TRUE(ProposeFeatures(svm, "label", {}, &notes).ok());
+    return notes.unscaled;
+  };
+  EXPECT_THAT(notes_for("3"), IsEmpty());
+  ASSERT_EQ(notes_for("-52000").size(), 1u);
+  EXPECT_EQ(notes_for("-52000")[0].entry, "2");
+  EXPECT_EQ(notes_for("-52000")[0].value, -52000);
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,91 @@
+// What a worker of a group tells of itself: where its time went, how far training is, how a change
+// of view went, and whether it is slow.
+#include <cstdio>
+#include <utility>
+
+#include "rubato/adapters/ring/control_loop.h"
+#include "rubato/roles/group_loop.h"
+
+namespace rubato {
+
+void GroupLoop::Enter(Activity activity) {
+  MutexLock lock(mu_);
+  time_.Enter(activity, options_.clock->Now());
+}
+
+WorkerHeartbeat GroupLoop::Describe() {
+  MutexLock lock(mu_);
+  WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now()), .group = report_};
+  losses_.TakeInto(&beat);
+  return beat;
+}
+
+void GroupLoop::Account(int64_t step, bool applied) {
+  const StepsInDoubt::Work work = {computed_, computed_positions_};
+  const bool parted = group_->partings() != partings_;
+  if (applied || parted) doubts_.Took(step, work);
+  SettleDoubts();
+  if (!applied && !parted) CountRedone(work);  // The view has changed: the step begins again.
+}
+
+void GroupLoop::SettleDoubts() {
+  if (std::exchange(partings_, group_->partings()) != group_->partings()) {
+    CountRedone(doubts_.Parted(group_->parted_at()));
+  }
+  doubts_.Committed(group_->committed());
+}
+
+void GroupLoop::CountRedone(const StepsInDoubt::Work& work) {
+  MutexLock lock(mu_);
+  time_.Redone(work.computed);
+  report_.records_redone += work.positions;
+}
+
+void GroupLoop::TellProgress() {
+  const Mark& mark = marks_.front();
+  if (mark.group_step > group_->committed()) return;
+  // At rest, when the steps committed are all there are.
+  const bool rests =
+      replica_->phase() != Replica::Phase::kTraining && mark.steps == replica_->steps();
+  bool news = false;
+  {
+    MutexLock lock(mu_);
+    news = !report_.holds || (rests && report_.checksum == 0);
+    report_.holds = true;
+    report_.steps = mark.steps;
+    report_.records = mark.records;
+    report_.records_wrong = mark.records_wrong;
+    report_.bad_rows = mark.bad_rows;
+    if (!rests) report_.checksum = 0;
+    if (rests && report_.checksum == 0) report_.checksum = replica_->Checksum();
+  }
+  if (news && control_) control_->BeatNow();
+}
+
+void GroupLoop::TellChange() {
+  const ChangeTimes change = group_->last_change();
+  MutexLock lock(mu_);
+  if (change.view == report_.change.view || change.resumed < change.entered) return;
+  // From the group's clock to everyone's.
+  const absl::Duration ago = ControlLoop::Now() - change.noticed;
+  report_.change = {.view = change.view,
+                    .noticed_us = absl::ToUnixMicros(options_.clock->Now() - ago),
+                    .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
+                    .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
+                    .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
+}
+
+void GroupLoop::WatchPace() {
+  if (!pace_.Observe(group_->pace())) return;
+  {
+    MutexLock lock(mu_);
+    report_.lagging = pace_.lagging() ? pace_.pace() : 0;
+  }
+  if (control_) return control_->BeatNow();
+  std::fprintf(stderr, "step %d: %s, computing at %.2f of the group's median speed\n",
+               static_cast<int>(replica_->steps()),
+               pace_.lagging() ? "slow beside the others" : "level with the others again",
+               pace_.pace());
+}
+
+}  // namespace rubato

@@ -1,0 +1,228 @@
+// Servers that come back with less than they acknowledged: their logs were cut, damaged or removed
+// while they were dead. What they lost is trained again, and every record counts once.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "rubato/params/record_file.h"
+#include "tests/job_runner.h"
+#include "tests/server_state.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+namespace fs = std::filesystem;
+
+class LostLogsTest : public testing::Test {
+ protected:
+  void Start(const std::string& extra) {
+    const std::string job = WriteCriteoJob(
+        folder_, 20000, absl::StrCat("servers: 2\nworkers: {max: 2}\nepochs: 4000\n", extra));
+    training_.emplace(folder_.path(), std::vector<std::string>{job});
+    ASSERT_TRUE(training_->ReachStep(60));
+  }
+  void Resume(std::vector<std::string> more = {}) {
+    more.insert(more.begin(), {"--resume", training_->job_dir()});
+    training_.emplace(folder_.path(), more);
+  }
+  // Everybody dies at once, and nobody starts anybody again.
+  void KillAll() {
+    kill(training_->pid(), SIGKILL);
+    training_->Wait();
+    ASSERT_TRUE(Eventually([&] { return training_->Alive().empty(); }));
+  }
+  std::string Folder(int64_t server) const {
+    return absl::StrCat(training_->job_dir(), "/servers/", server);
+  }
+  std::vector<std::string> Segments(int64_t server) const {
+    std::vector<std::string> paths;
+    for (const auto& entry : fs::directory_iterator(Folder(server))) {
+      const std::string name = entry.path().filename().string();
+      if (absl::StartsWith(name, "push-") && absl::EndsWith(name, ".log")) {
+        paths.push_back(entry.path().string());
+      }
+    }
+    std::sort(paths.begin(), paths.end());
+    return paths;
+  }
+  void ExpectProgress() {
+    const nlohmann::json shown = training_->Show();
+    ASSERT_TRUE(shown.is_object());
+    ASSERT_TRUE(training_->ReachStep(shown["steps"].get<int64_t>() + 40));
+  }
+
+  ScratchFolder folder_;
+  std::optional<TrainingJob> training_;
+};
+
+// A job short enough to be seen to its end.
+constexpr char kShort[] = "servers: 2\nworkers: {max: 2}\nepochs: 12\n";
+
+// The log of a server that is dead is cut in the middle, then all of another's is gone, with a
+// checkpoint of both to go back to. The job ends with every record once on every server, which the
+// master checks in the end, partition by partition.
+TEST_F(LostLogsTest, CutLogsAndLostOnesAreTrainedAgain) {
+  const std::string job = WriteCriteoJob(
+      folder_, 20000, absl::StrCat(kShort, "checkpoint: {every_steps: 100, keep: 2}\n"));
+  training_.emplace(folder_.path(), std::vector<std::string>{job});
+  ASSERT_TRUE(Eventually([&] { return training_->Events("checkpoint_complete").size() >= 1; }));
+  ASSERT_TRUE(training_->ReachStep(160));
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  for (const std::string& path : Segments(0)) fs::resize_file(path, fs::file_size(path) / 2);
+  for (const std::string& path : Segments(1)) fs::remove(path);
+  Resume();
+  const CommandResult result = training_->Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json summary = training_->Summary();
+  EXPECT_EQ(summary["state"], "done") << summary;
+  EXPECT_EQ(summary["records_committed"], 12 * 20000);
+  EXPECT_EQ(summary["records_repeated"], 0);
+  EXPECT_GT(summary["records_taken_back"], 0);
+  const auto events = training_->Events("records_taken_back");
+  ASSERT_FALSE(events.empty());
+  EXPECT_THAT(events.back()["cause"].get<std::string>(),
+              AllOf(HasSubstr("came back without"), HasSubstr("they are trained again")));
+  EXPECT_THAT(result.err, HasSubstr("came back without"));
+}
+
+// The same to one server in the midst of training; nobody else is started again. One of its
+// segments is damaged, which is named.
+TEST_F(LostLogsTest, ADamagedLogEndsThereAndIsNamed) {
+  const std::string job = WriteCriteoJob(folder_, 20000, kShort);
+  training_.emplace(folder_.path(), std::vector<std::string>{job});
+  ASSERT_TRUE(training_->ReachStep(100));
+  const auto servers = training_->Alive("server");
+  ASSERT_EQ(servers.size(), 2U);
+  // Frozen, it is there while its log is changed: its next life finds the damage.
+  ASSERT_EQ(kill(servers[1].pid, SIGSTOP), 0);
+  const std::vector<std::string> segments = Segments(servers[1].id);
+  ASSERT_FALSE(segments.empty());
+  const auto middle = static_cast<std::streamoff>(fs::file_size(segments[0]) / 2);
+  {
+    std::fstream file(segments[0], std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(middle);
+    const char was = static_cast<char>(file.get());
+    file.seekp(middle);
+    file.put(static_cast<char>(was ^ 0x10));
+  }
+  ASSERT_EQ(kill(servers[1].pid, SIGKILL), 0);
+  const CommandResult result = training_->Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const nlohmann::json summary = training_->Summary();
+  EXPECT_EQ(summary["records_committed"], 12 * 20000) << summary;
+  EXPECT_EQ(summary["records_repeated"], 0);
+  EXPECT_EQ(summary["workers"]["lost"], 0);
+  const auto events = training_->Events("records_taken_back");
+  ASSERT_FALSE(events.empty());
+  EXPECT_THAT(events.front()["cause"].get<std::string>(), HasSubstr(segments[0]));
+  EXPECT_TRUE(fs::exists(segments[0] + ".damaged"));
+}
+
+TEST_F(LostLogsTest, ADiskWithNothingOnItFailsTheJobAndSaysWhatHelps) {
+  ASSERT_NO_FATAL_FAILURE(Start(""));
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  fs::rename(Folder(1), folder_.path() + "/kept");
+  Resume();
+  const CommandResult result = training_->Wait();
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(training_->Summary()["error"].get<std::string>(),
+              AllOf(HasSubstr("server-1 came back without 512 of its partitions"),
+                    HasSubstr("params.replicas: 1"), HasSubstr("put it back and resume")));
+  // Which is true.
+  fs::remove_all(Folder(1));
+  fs::rename(folder_.path() + "/kept", Folder(1));
+  Resume();
+  ASSERT_NO_FATAL_FAILURE(ExpectProgress());
+  EXPECT_TRUE(training_->Events("records_taken_back").empty());
+}
+
+// With a copy nothing is lost, whatever is wrong with the server's own log: here it cannot even be
+// opened.
+TEST_F(LostLogsTest, ALogThatCannotBeReadComesFromItsCopy) {
+  ASSERT_NO_FATAL_FAILURE(Start("params: {replicas: 1}\n"));
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  const std::vector<std::string> segments = Segments(1);
+  ASSERT_FALSE(segments.empty());
+  fs::remove(segments[0]);
+  fs::create_symlink("nowhere", segments[0]);
+  Resume();
+  ASSERT_TRUE(Eventually([&] { return training_->Show().is_object(); }));
+  ASSERT_NO_FATAL_FAILURE(ExpectProgress());
+  EXPECT_THAT(ReadText(training_->job_dir() + "/logs/server-1.log"),
+              HasSubstr("came back from a copy"));
+  EXPECT_TRUE(training_->Events("records_taken_back").empty());
+}
+
+// A log that ends between two records looks sound. The copy knows better: nothing is trained again.
+// Everybody dies at once, so the servers ask each other before the master knows where they are.
+TEST_F(LostLogsTest, ALogThatWasCutIsMadeWholeByItsCopy) {
+  ASSERT_NO_FATAL_FAILURE(Start("params: {replicas: 1}\n"));
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  const std::vector<std::string> segments = Segments(1);
+  ASSERT_FALSE(segments.empty());
+  const std::string bytes = ReadText(segments.back());
+  std::vector<size_t> ends;
+  (void)SkimRecords(bytes, [&](RecordKind, absl::string_view body) {
+    ends.push_back(static_cast<size_t>(body.data() - bytes.data()) - kRecordHeaderBytes);
+  });
+  ASSERT_GT(ends.size(), 10U);
+  fs::resize_file(segments.back(), ends[ends.size() / 2]);
+  Resume();
+  ASSERT_TRUE(Eventually([&] { return training_->Show().is_object(); }));
+  ASSERT_NO_FATAL_FAILURE(ExpectProgress());
+  EXPECT_THAT(ReadText(training_->job_dir() + "/logs/server-1.log"),
+              AllOf(HasSubstr(segments.back()), HasSubstr("it is taken")));
+  EXPECT_TRUE(training_->Events("records_taken_back").empty());
+  EXPECT_TRUE(fs::exists(segments.back() + ".damaged"));
+}
+
+// mode: sync, resumed with another number of servers: the weights are those of a run that never
+// stopped, to the bit.
+TEST_F(LostLogsTest, AResumedJobHasOtherServersAndTheSameWeights) {
+  constexpr char kSync[] =
+      "mode: sync\nrounds: {gradients: 2}\nservers: 2\nworkers: {max: 2}\nepochs: 8\n";
+  std::map<std::string, std::string> expected;
+  {
+    ScratchFolder folder;
+    TrainingJob calm(folder.path(), {WriteCriteoJob(folder, 20000, kSync)});
+    ASSERT_EQ(calm.Wait().exit_code, 0);
+    expected = ServerState(calm.job_dir());
+  }
+  ASSERT_GT(expected.size(), 1000U);
+  training_.emplace(folder_.path(),
+                    std::vector<std::string>{WriteCriteoJob(folder_, 20000, kSync)});
+  for (const char* servers : {"3", "1"}) {
+    const nlohmann::json shown = training_->Show();
+    const int64_t steps = shown.is_object() ? shown["steps"].get<int64_t>() : 0;
+    ASSERT_TRUE(training_->ReachStep(steps + 60));
+    ASSERT_NO_FATAL_FAILURE(KillAll());
+    const size_t before = training_->Events("servers_scaled").size();
+    Resume({"--servers", servers, "--workers", "1"});
+    ASSERT_TRUE(Eventually([&] { return training_->Events("servers_scaled").size() > before; }));
+    EXPECT_EQ(training_->Events("servers_scaled").back()["to"], std::stoi(servers));
+  }
+  const CommandResult result = training_->Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training_->Summary()["records_committed"], 8 * 20000);
+  EXPECT_TRUE(ServerState(training_->job_dir()) == expected);
+}
+
+TEST_F(LostLogsTest, ServersGoWithResumeOnly) {
+  const CommandResult result = RunRubato(
+      {"train", WriteCriteoJob(folder_, 20000, kShort), "--servers", "3"}, folder_.path());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("--set servers=N"));
+}
+
+}  // namespace
+}  // namespace rubato
