@@ -62,10 +62,12 @@ std::string Words(const ColumnStats& stats) {
       stats.common().error() == 0 ? "" : "about ", stats.distinct());
   if (!stats.is_number()) return words;
   const QuantileSketch& quantiles = stats.quantiles();
-  return absl::StrCat(words, "; ", ShortNumber(stats.min()), " to ", ShortNumber(stats.max()),
-                      ", quartiles ", ShortNumber(quantiles.Quantile(0.25)), ", ",
-                      ShortNumber(quantiles.Quantile(0.5)), ", ",
-                      ShortNumber(quantiles.Quantile(0.75)), "; mean ", ShortNumber(stats.mean()),
+  const auto number = [digits = DigitsFor(stats)](double value) {
+    return ShortNumber(value, digits);
+  };
+  return absl::StrCat(words, "; ", number(stats.min()), " to ", number(stats.max()), ", quartiles ",
+                      number(quantiles.Quantile(0.25)), ", ", number(quantiles.Quantile(0.5)), ", ",
+                      number(quantiles.Quantile(0.75)), "; mean ", number(stats.mean()),
                       ", deviation ", ShortNumber(stats.deviation()));
 }
 

@@ -58,9 +58,11 @@ std::string TopTexts(const ColumnStats& stats) {
 
 std::string Spread(const ColumnStats& stats) {
   if (!stats.is_number()) return TopTexts(stats);
-  return absl::StrFormat("%s .. %s .. %s, mean %s, deviation %s", ShortNumber(stats.min()),
-                         ShortNumber(stats.quantiles().Quantile(0.5)), ShortNumber(stats.max()),
-                         ShortNumber(stats.mean()), ShortNumber(stats.deviation()));
+  const int digits = DigitsFor(stats);
+  return absl::StrFormat("%s .. %s .. %s, mean %s, deviation %s", ShortNumber(stats.min(), digits),
+                         ShortNumber(stats.quantiles().Quantile(0.5), digits),
+                         ShortNumber(stats.max(), digits), ShortNumber(stats.mean(), digits),
+                         ShortNumber(stats.deviation()));
 }
 
 std::string InsteadOf(LooseColumn::Kept kept, int64_t min_count, int64_t error) {
@@ -80,7 +82,14 @@ std::string KindOf(const ColumnStats& stats) {
   return stats.integers() == stats.numbers() ? "integer" : "number";
 }
 
-std::string ShortNumber(double value) { return absl::StrFormat("%.6g", value); }
+std::string ShortNumber(double value, int digits) { return absl::StrFormat("%.*g", digits, value); }
+
+int DigitsFor(const ColumnStats& stats) {
+  const double size = std::max(std::abs(stats.min()), std::abs(stats.max()));
+  const double range = stats.max() - stats.min();
+  if (!(range > 0) || !std::isfinite(range)) return 6;
+  return static_cast<int>(std::clamp(std::ceil(std::log10(size / range)) + 3, 6.0, 17.0));
+}
 
 std::string AnalysisTable(const Analysis& analysis) {
   size_t width = 6;
@@ -265,7 +274,7 @@ Histogram HistogramOf(const ColumnStats& stats) {
   const double low = stats.quantiles().Quantile(0.01), high = stats.quantiles().Quantile(0.99);
   const double step = high > low ? (high - low) / kBars : 1;
   for (size_t i = 0; i < kBars; ++i) {
-    histogram.bars.push_back({ShortNumber(low + step * static_cast<double>(i))});
+    histogram.bars.push_back({ShortNumber(low + step * static_cast<double>(i), DigitsFor(stats))});
   }
   for (const QuantileSketch::Bin& bin : stats.quantiles().Bins()) {
     const double at = std::clamp((bin.value - low) / step, 0.0, static_cast<double>(kBars - 1));

@@ -41,8 +41,10 @@ Histogram HistogramOf(const ColumnStats& stats);
 
 // "number", "integer", "text" or "empty".
 std::string KindOf(const ColumnStats& stats);
-// Six digits at most: "38.5817", "1.23e+06".
-std::string ShortNumber(double value);
+// Six digits at most: "38.5817", "1.23e+06"; or as many as given.
+std::string ShortNumber(double value, int digits = 6);
+// As many as tell the numbers of a column apart, whose range may be small beside their size.
+int DigitsFor(const ColumnStats& stats);
 
 }  // namespace rubato
 

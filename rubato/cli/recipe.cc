@@ -53,11 +53,12 @@ int64_t LooksFor(int64_t rows) {
 // Numbers lie between 0 and about 15, vectors start near 0: side by side, numbers alone decide for
 // a long time which units of a perceptron are on, and what fields do together is not found. So a
 // perceptron reads both only where rows are few, and its layers are normalized where they are many.
-void ChooseOptions(int64_t rows, bool pairs, JobSpec* spec) {
+void ChooseOptions(const RecipeInput& input, bool pairs, JobSpec* spec) {
+  const int64_t rows = input.rows;
   const bool linear = spec->model == "logistic";
   const bool deep = !linear && spec->model != "fm";
   const bool many = rows >= kManyRows || pairs;
-  spec->model_options = {{"use_dense", deep && many ? "false" : "true"}};
+  spec->model_options = {{"use_dense", deep && many && !input.bare_numbers ? "false" : "true"}};
   if (!linear) spec->model_options.insert({{"dim", "16"}, {"l2", "0.001"}});
   if (deep) spec->model_options.insert({"dropout", "0.1"});
   if (deep && many) spec->model_options.insert({"batch_norm", "true"});
@@ -111,12 +112,13 @@ std::string OneFieldText(const std::string& model, const FeaturesSpec& features)
 RecipeInput RecipeInputOf(int64_t rows, const FeaturesSpec& features) {
   constexpr size_t kFewNames = 11;
   size_t fields = 0;
-  absl::flat_hash_set<absl::string_view> coded;
+  absl::flat_hash_set<absl::string_view> coded, numbers, binned;
   bool names = false;
   int64_t ids = 0;
   for (const FeatureSpec& f : features.features) {
     const size_t written = f.vocabulary.size() + f.boundaries.size();
     ids += f.transform == "hash" ? rows : static_cast<int64_t>(written);
+    (MakesNumber(f.transform) ? numbers : binned).insert(f.columns.begin(), f.columns.end());
     if (MakesNumber(f.transform)) continue;
     ++fields;
     if (TellsAllApart(f)) coded.insert(f.columns[0]);
@@ -126,7 +128,12 @@ RecipeInput RecipeInputOf(int64_t rows, const FeaturesSpec& features) {
       std::all_of(features.features.begin(), features.features.end(), [&](const FeatureSpec& f) {
         return IsOfNames(f) || (f.columns.size() == 1 && coded.contains(f.columns[0]));
       });
-  return {.rows = rows, .few_names = names && only && fields <= kFewNames, .ids = ids};
+  const bool bare = std::any_of(numbers.begin(), numbers.end(),
+                                [&](absl::string_view column) { return !binned.contains(column); });
+  return {.rows = rows,
+          .few_names = names && only && fields <= kFewNames,
+          .ids = ids,
+          .bare_numbers = bare};
 }
 
 void ChooseRecipe(const RecipeInput& input, JobSpec* spec) {
@@ -137,7 +144,7 @@ void ChooseRecipe(const RecipeInput& input, JobSpec* spec) {
   spec->optimizer.learning_rate = spec->model == "logistic" ? 0.01 : 0.001;
   // In a short job gradients of old weights show; there is little speed to be had for them.
   if (rows < 1'000'000) spec->max_inflight = 0;
-  ChooseOptions(rows, pairs, spec);
+  ChooseOptions(input, pairs, spec);
   // A factorization machine has nothing but its rows. Where each is seen often there is little to
   // protect it from, and the pull that rare ones need only makes it worse than logistic regression.
   if (spec->model == "fm" && input.ids > 0 && rows >= kSeenOften * input.ids) {

@@ -27,6 +27,7 @@ struct RecipeInput {
   // met. Rows are then what their names are together, and there are few of any two.
   bool few_names = false;
   int64_t ids = 0;  // Rows of the embedding table that the features can ask for; 0: unknown.
+  bool bare_numbers = false;  // Some have no bins: what is not read as a number is not read.
 };
 RecipeInput RecipeInputOf(int64_t rows, const FeaturesSpec& features);
 

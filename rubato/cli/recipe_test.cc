@@ -169,5 +169,24 @@ TEST(RecipeTest, WithoutValidationItMakesAFewPasses) {
   EXPECT_EQ(RecipeFor(12'000, "deepfm", false).evaluate.every_steps, 0);
 }
 
+// A number without bins is read as it is, however many rows there are.
+TEST(RecipeTest, NoNumberGoesUnread) {
+  FeatureSpec number, bins;
+  number.transform = "normalize";
+  bins.transform = "discretize";
+  number.columns = bins.columns = {"age"};
+  for (const bool bare : {false, true}) {
+    FeaturesSpec features;
+    features.features.push_back(number);
+    if (!bare) features.features.push_back(bins);
+    const RecipeInput input = RecipeInputOf(300'000, features);
+    EXPECT_EQ(input.bare_numbers, bare);
+    JobSpec spec;
+    spec.model = "deepfm";
+    ChooseRecipe(input, &spec);
+    EXPECT_EQ(spec.model_options["use_dense"], bare ? "true" : "false");
+  }
+}
+
 }  // namespace
 }  // namespace rubato

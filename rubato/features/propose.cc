@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "rubato/base/status.h"
+#include "rubato/data/ids.h"
 #include "rubato/features/analysis.h"
 #include "rubato/features/column_use.h"
 #include "rubato/features/propose_label.h"
@@ -98,8 +99,7 @@ void ProposeText(const std::string& column, const ColumnStats& stats, int64_t of
   spec->features.push_back(std::move(f));
 }
 
-// Few values get a bin each, however near to each other they are; a sketch would not tell apart
-// what differs by less than 0.2 %.
+// Few values get a bin each, however near to each other they are.
 std::vector<double> BoundariesOf(const ColumnStats& stats) {
   const int bins = BinsFor(stats.present());
   if (stats.common().error() > 0 || stats.distinct() > bins) {
@@ -132,7 +132,7 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
   ids.malformed_is_missing = stats.strangers() > 0;
   if (!criteo) ids.boundaries = BoundariesOf(stats);
-  // All within a fifth of a percent are one bin, and no category.
+  // What all but never changes is one bin, and no category.
   if (criteo || !ids.boundaries.empty()) spec->features.push_back(std::move(ids));
 }
 
@@ -217,6 +217,28 @@ int64_t OftenFor(const Analysis& analysis, const std::vector<ColumnUse>& uses) {
   }
   const bool merge = columns >= kManyColumns && rare_values > 0.2;
   return merge ? often : std::min<int64_t>(often, 2);
+}
+
+// A model tells no more than so many fields apart. Numbers can do without bins, the last ones
+// first.
+absl::Status FitFields(FeaturesSpec* spec) {
+  std::set<std::string> sizes;
+  int fields = 0;
+  for (const FeatureSpec& f : spec->features) {
+    if (MakesNumber(f.transform)) sizes.insert(f.columns[0]);
+    fields += MakesNumber(f.transform) ? 0 : 1;
+  }
+  for (size_t i = spec->features.size(); i-- > 0 && fields > kIdFieldsMax;) {
+    const FeatureSpec& f = spec->features[i];
+    if (f.transform != "discretize" || !sizes.contains(f.columns[0])) continue;
+    spec->features.erase(spec->features.begin() + static_cast<int64_t>(i));
+    --fields;
+  }
+  if (fields <= kIdFieldsMax) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the table has ", fields, " columns of names, more than the ", kIdFieldsMax,
+                   " that a model tells apart: keep those that matter, in a table or a query of "
+                   "fewer columns"));
 }
 
 // The columns that neither a feature nor the label is made of.
@@ -337,6 +359,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
   if (spec.features.empty()) {
     return absl::InvalidArgumentError("no column changes, or all never repeat: nothing to learn");
   }
+  RUBATO_RETURN_IF_ERROR(FitFields(&spec));
   spec.missing.assign(missing.begin(), missing.end());
   notes->min_count = often;
   NoteColumns(analysis, uses, label_column, often, notes);

@@ -5,7 +5,9 @@
 #include <functional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "rubato/base/rng.h"
 #include "rubato/features/analysis.h"
 #include "rubato/features/pipeline.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 struct Proposed {
   FeaturesSpec spec;
@@ -207,6 +210,45 @@ TEST(EntriesTest, ValuesFarFromOneAreTold) {
   ASSERT_EQ(notes_for("-52000").size(), 1u);
   EXPECT_EQ(notes_for("-52000")[0].entry, "2");
   EXPECT_EQ(notes_for("-52000")[0].value, -52000);
+}
+
+// When it happened, and where in the town: small ranges of large numbers have bins like any other.
+TEST(NarrowTest, DatesAndPlacesHaveBins) {
+  Rng rng(1);
+  const Proposed when = ProposeFor(
+      30000, [&](int) { return absl::StrCat(1'700'000'000 + rng.Below(172'800)); }, "ts");
+  ASSERT_THAT(when.made, ElementsAre("ts normalize", "ts discretize"));
+  EXPECT_THAT(when.spec.features[1].boundaries, SizeIs(testing::Ge(55u)));
+  const Proposed where = ProposeFor(
+      30000, [&](int) { return absl::StrFormat("%.6f", -74.02 + rng.Uniform(0, 0.08)); }, "lon");
+  ASSERT_THAT(where.made, ElementsAre("lon normalize", "lon discretize"));
+  EXPECT_THAT(where.spec.features[1].boundaries, SizeIs(testing::Ge(55u)));
+}
+
+// Of more numbers than there may be fields some have no bins; of so many names nothing is proposed.
+TEST(WideTest, NumbersDoWithoutBinsBeforeThereAreTooManyFields) {
+  const auto propose = [](int columns, bool numbers) {
+    Analysis analysis = {.format = "csv", .columns = {"label"}};
+    for (int i = 0; i < columns; ++i) analysis.columns.push_back(absl::StrCat("c", i));
+    analysis.stats.resize(analysis.columns.size());
+    for (int row = 0; row < 60; ++row) {
+      std::vector<std::string> cells = {row % 3 == 0 ? "1" : "0"};
+      for (int i = 0; i < columns; ++i) {
+        cells.push_back(absl::StrCat(numbers ? "" : "n", (row + i) % 20, numbers ? ".5" : ""));
+      }
+      analysis.Add(std::vector<absl::string_view>(cells.begin(), cells.end()));
+    }
+    absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "label");
+    EXPECT_TRUE(!spec.ok() || Pipeline::Create(*spec, analysis.columns, {}).ok());
+    return spec;
+  };
+  const absl::StatusOr<FeaturesSpec> numbers = propose(300, true);
+  ASSERT_TRUE(numbers.ok()) << numbers.status();
+  EXPECT_THAT(numbers->features, SizeIs(300 + 255));
+  EXPECT_EQ(numbers->features.back().transform, "normalize");
+  EXPECT_TRUE(propose(255, false).ok());
+  EXPECT_THAT(propose(256, false).status().message(),
+              testing::HasSubstr("256 columns of names, more than the 255"));
 }
 
 }  // namespace

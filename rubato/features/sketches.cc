@@ -4,62 +4,90 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace rubato {
 namespace {
 
-constexpr double kGrowth = 1.002;
 constexpr int kSmall = 4096;
-// Values below the least are counted as it, and beyond the most bins grow faster, so that they stay
-// few: about 31,000 a sign, and 34,000 for what is rarely more than a slip of the pen.
-constexpr double kLeast = 1e-9, kMost = 1e18, kGrowthBeyond = 1.02;
+// Bins are kept this few for as long as they stay as narrow as 0.2 % of a value, and after that
+// below what it takes for all sizes a column may sensibly have.
+constexpr size_t kFew = 8192, kMost = 65536;
+constexpr int kNarrow = 9;
 
-int FineBinOf(double size) {
-  return static_cast<int>(std::ceil(std::log(size) / std::log(kGrowth)));
-}
-const int kLastFine = FineBinOf(kMost);
+size_t MostOf(int bits) { return bits > kNarrow ? kFew : kMost; }
 
-double UpperEdge(int bin) {
-  if (bin <= kLastFine) return std::pow(kGrowth, bin);
-  const double edge = std::pow(kGrowth, kLastFine) * std::pow(kGrowthBeyond, bin - kLastFine);
-  return std::min(edge, std::numeric_limits<double>::max());
+// The least number with these leading bits, or the one that is `below` it.
+double Edge(uint64_t leading, int bits, uint64_t below = 0) {
+  const uint64_t edge = (leading << (52 - bits)) - below;
+  return std::min(std::bit_cast<double>(edge), std::numeric_limits<double>::max());
 }
 
-int BinOf(double size) {
-  if (size <= kMost) return FineBinOf(std::max(size, kLeast));
-  const double beyond = std::log(size / UpperEdge(kLastFine)) / std::log(kGrowthBeyond);
-  return kLastFine + std::max(0, static_cast<int>(std::ceil(beyond)));
-}
-
-double Middle(int bin) { return UpperEdge(bin) * (2 / (1 + UpperEdge(bin) / UpperEdge(bin - 1))); }
+uint64_t LeadingOf(double size, int bits) { return std::bit_cast<uint64_t>(size) >> (52 - bits); }
 
 }  // namespace
 
 void QuantileSketch::Add(double x) {
+  least_ = count_ == 0 ? x : std::min(least_, x);
+  most_ = count_ == 0 ? x : std::max(most_, x);
   ++count_;
   if (x >= 0 && x < kSmall && x == std::floor(x)) {
     if (small_.empty()) small_.resize(kSmall);
     ++small_[static_cast<size_t>(x)];
-  } else {
-    ++(x < 0 ? negative_ : positive_)[BinOf(std::abs(x))];
+    return;
   }
+  ++(x < 0 ? negative_ : positive_)[LeadingOf(std::abs(x), bits_)];
+  Coarsen();
 }
 
 void QuantileSketch::Merge(const QuantileSketch& other) {
+  if (other.count_ == 0) return;
+  least_ = count_ == 0 ? other.least_ : std::min(least_, other.least_);
+  most_ = count_ == 0 ? other.most_ : std::max(most_, other.most_);
   count_ += other.count_;
   if (small_.size() < other.small_.size()) small_.resize(other.small_.size());
   for (size_t i = 0; i < other.small_.size(); ++i) small_[i] += other.small_[i];
-  for (const auto& [bin, count] : other.positive_) positive_[bin] += count;
-  for (const auto& [bin, count] : other.negative_) negative_[bin] += count;
+  const auto merge = [&](Counts& counts, const Counts& others, int coarser) {
+    for (const auto& [leading, count] : others) counts[leading >> coarser] += count;
+  };
+  if (bits_ > other.bits_) {
+    const Counts positive = std::exchange(positive_, {}), negative = std::exchange(negative_, {});
+    const int coarser = bits_ - other.bits_;
+    merge(positive_, positive, coarser);
+    merge(negative_, negative, coarser);
+    bits_ = other.bits_;
+  }
+  merge(positive_, other.positive_, other.bits_ - bits_);
+  merge(negative_, other.negative_, other.bits_ - bits_);
+  Coarsen();
+}
+
+// What is too much for some of the values is so for all of them, so that however they come there
+// are as many bits in the end.
+void QuantileSketch::Coarsen() {
+  while (positive_.size() + negative_.size() > MostOf(bits_) && bits_ > 0) {
+    for (Counts* counts : {&positive_, &negative_}) {
+      Counts coarser;
+      for (const auto& [leading, count] : *counts) coarser[leading >> 1] += count;
+      *counts = std::move(coarser);
+    }
+    --bits_;
+  }
 }
 
 std::vector<QuantileSketch::Bin> QuantileSketch::Bins() const {
   std::vector<Bin> bins;
-  for (const auto& [bin, count] : negative_) {
-    bins.push_back({-UpperEdge(bin), -UpperEdge(bin - 1), -Middle(bin), count});
+  const auto add = [&](double low, double high, double nearest, double farthest, int64_t count) {
+    bins.push_back({low, high, nearest + (farthest - nearest) / 2, count});
+  };
+  for (const auto& [leading, count] : negative_) {
+    const double nearest = -Edge(leading, bits_), farthest = -Edge(leading + 1, bits_, 1);
+    const double high = leading == 0 ? 0 : -Edge(leading, bits_, 1);
+    add(farthest, high, nearest, farthest, count);
   }
-  for (const auto& [bin, count] : positive_) {
-    bins.push_back({UpperEdge(bin - 1), UpperEdge(bin), Middle(bin), count});
+  for (const auto& [leading, count] : positive_) {
+    const double nearest = Edge(leading, bits_), farthest = Edge(leading + 1, bits_, 1);
+    add(nearest, Edge(leading + 1, bits_), nearest, farthest, count);
   }
   for (size_t i = 0; i < small_.size(); ++i) {
     const double value = static_cast<double>(i);
@@ -78,7 +106,7 @@ double QuantileSketch::Quantile(double q) const {
     seen += bin.count;
     if (static_cast<double>(seen) >= wanted) break;
   }
-  return value;
+  return std::clamp(value, least_, most_);
 }
 
 std::vector<double> QuantileSketch::Boundaries(int bins) const {

@@ -48,10 +48,8 @@ std::optional<double> ToNumber(absl::string_view text) {
 bool FitsFloat(double x) { return std::abs(x) <= std::numeric_limits<float>::max(); }
 
 float Normalize(double x, double mean, double deviation) {
-  constexpr float kLargest = std::numeric_limits<float>::max();
-  const float normal =
-      (static_cast<float>(x) - static_cast<float>(mean)) / static_cast<float>(deviation);
-  return std::clamp(normal, -kLargest, kLargest);
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  return static_cast<float>(std::clamp((x - mean) / deviation, -kLargest, kLargest));
 }
 
 float SignedLog(double x) { return static_cast<float>(std::copysign(std::log1p(std::abs(x)), x)); }

@@ -28,8 +28,8 @@ std::vector<double> NumbersOf(absl::Span<const std::string> texts);
 // Whether x stays finite in the 32 bits that models have for a number. NaN does not.
 bool FitsFloat(double x);
 
-// (x - mean) / deviation, in 32-bit floats as the model will see it; the largest of them, if it is
-// larger.
+// (x - mean) / deviation, rounded in the end to the 32 bits that the model will see: what differs
+// by little beside its size keeps its digits. The largest of them, if it is larger.
 float Normalize(double x, double mean, double deviation);
 
 // log(1 + |x|) with the sign of x.

@@ -192,6 +192,16 @@ absl::Status RowsSpec::Validate() const {
 
 namespace {
 
+// A plug-in may have metrics of its own.
+absl::Status CheckMetric(const EvaluateSpec& spec, const std::string& model) {
+  if (spec.metric.empty() || IsPlugin(model)) return absl::OkStatus();
+  RUBATO_RETURN_IF_ERROR(CheckOneOf("evaluate.metric", spec.metric,
+                                    {"auc", "gauc", "accuracy", "loss", "logloss", "rmse"}));
+  if (spec.metric != "gauc" || !spec.group.empty()) return absl::OkStatus();
+  return Invalid("evaluate.metric", "gauc is the mean over groups; name their column, as ",
+                 "evaluate.group: user");
+}
+
 absl::Status CheckEvaluate(const EvaluateSpec& spec, const std::string& strategy) {
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.every_steps", spec.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("evaluate.stop_after_stalls", spec.stop_after_stalls, 0));
@@ -303,6 +313,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(optimizer.Validate());
   RUBATO_RETURN_IF_ERROR(tables.Validate());
   RUBATO_RETURN_IF_ERROR(CheckEvaluate(evaluate, strategy));
+  RUBATO_RETURN_IF_ERROR(CheckMetric(evaluate, model));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.keep", checkpoint.keep, 1));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.full_every", checkpoint.full_every, 1));

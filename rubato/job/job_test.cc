@@ -144,6 +144,11 @@ TEST(ValidateTest, WhatIsWrongWithServersIsNamed) {
       {[](JobSpec& s) { s.checkpoint.log_bytes = -1; },
        "checkpoint.log_bytes: -1 is neither 0, for no limit, nor 1048576 or more"},
       {[](JobSpec& s) { s.servers = 1025; }, "servers: 1025 is more than 1024"},
+      {[](JobSpec& s) { s.evaluate.metric = "aucc"; },
+       "evaluate.metric: 'aucc' is not one of auc, gauc, accuracy, loss, logloss, rmse; did you "
+       "mean 'auc'?"},
+      {[](JobSpec& s) { s.evaluate.metric = "gauc"; },
+       "evaluate.metric: gauc is the mean over groups; name their column, as evaluate.group: user"},
       {[](JobSpec& s) { s.params.metrics = "here"; },
        "params.metrics: here is no address: write host:port"},
       {[](JobSpec& s) { s.params.metrics = "localhost:99999"; },

@@ -35,6 +35,17 @@ absl::Status ParseFirst(RecordSource& source, const RecordParser& parser) {
   });
 }
 
+// Where features read the columns, what the format would make of them does not matter.
+absl::StatusOr<FileSourceOptions> ReadBy(const JobSpec& spec) {
+  FileSourceOptions options;
+  if (spec.features.empty()) return options;
+  RUBATO_ASSIGN_OR_RETURN(FeaturesSpec features, LoadFeaturesFile(spec.features));
+  options.check = [data = spec.data, features = std::move(features)](const std::string& schema) {
+    return FeatureParser::Create(data, schema, features).status();
+  };
+  return options;
+}
+
 }  // namespace
 
 absl::StatusOr<int64_t> IndexDataSet(
@@ -45,8 +56,10 @@ absl::StatusOr<int64_t> IndexDataSet(
   absl::StatusOr<std::vector<std::string>> files = train ? spec.data.train : spec.data.validation;
   if (spec.data.format == "idx") files = FindIdxFiles(*files, train ? "train" : "t10k");
   if (!files.ok()) return Annotate(files.status(), key);
-  absl::StatusOr<int64_t> records = IndexAnyData(
-      spec.data, *files, train ? directory.train_index() : directory.validation_index(), show);
+  RUBATO_ASSIGN_OR_RETURN(const FileSourceOptions options, ReadBy(spec));
+  absl::StatusOr<int64_t> records =
+      IndexAnyData(spec.data, *files,
+                   train ? directory.train_index() : directory.validation_index(), show, options);
   if (!records.ok()) return Annotate(records.status(), key);
   return records;
 }
@@ -68,7 +81,9 @@ absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory&
 }
 
 absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory) {
-  RUBATO_ASSIGN_OR_RETURN(OpenedData train, OpenAnyData(spec.data, directory.train_index()));
+  RUBATO_ASSIGN_OR_RETURN(const FileSourceOptions options, ReadBy(spec));
+  RUBATO_ASSIGN_OR_RETURN(OpenedData train,
+                          OpenAnyData(spec.data, directory.train_index(), options));
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
   if (!spec.features.empty()) {
     RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, LoadFeaturesFile(directory.features()));
@@ -76,7 +91,7 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   }
   if (!spec.data.validation.empty()) {
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
-                            OpenAnyData(spec.data, directory.validation_index()));
+                            OpenAnyData(spec.data, directory.validation_index(), options));
     // One parser reads both, so their columns must be the same, in the same order. Fields of libffm
     // are named in every record, and a record without some of them is none the worse.
     const bool has_fields = UnwrapSchema(spec.data, train.schema).first.format == "libffm";
