@@ -137,7 +137,9 @@ std::vector<JobKey> CourseKeys() {
        "so many in a row without gain do not count, before the first that does",
        AT(evaluate.forgive_stalls)},
       {"evaluate.metric",
-       "what tells the best version; by default auc, or the loss if there is none",
+       "what tells the best version: auc, gauc, accuracy, loss, logloss or rmse; by default auc, "
+       "or "
+       "the loss if there is none",
        AT(evaluate.metric)},
       {"evaluate.group", "the id column, as user, whose groups' AUCs are averaged as gauc",
        AT(evaluate.group)},
