@@ -159,6 +159,37 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
 }
 
+// The founder dies and is resumed at its old address while the other still waits for it: it trains
+// to the end, alone, and the other says where to join it.
+TEST(JoinTest, OneResumedAtItsOldAddressIsNotHeldUpByWhoWaits) {
+  ScratchFolder folder;
+  folder.Write("pace", "1000");
+  const std::string job =
+      WritePacedDigitsJob(folder, 1500, "epochs: 8\ncheckpoint: {every_steps: 10}\n");
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(founder.Listens()) << founder.err();
+  const std::string address = founder.Address();
+  Worker second(folder, "second", job, address);
+  ASSERT_TRUE(second.TrainsWith(2) && founder.TrainsWith(2)) << second.err();
+  ASSERT_TRUE(Eventually(
+      [&] { return std::filesystem::exists(founder.directory() + "/checkpoints/2/manifest.json"); },
+      kLong))
+      << founder.err();
+  founder.Send(SIGKILL);
+  founder.Wait();
+  ASSERT_TRUE(second.Says("waiting after step ")) << second.err();
+  Worker resumed(folder, "resumed",
+                 {"worker", "--resume", founder.directory(), "--listen", address});
+  EXPECT_TRUE(second.Says(absl::StrCat("founded apart from this one, trains at ", address)))
+      << second.err();
+  std::filesystem::remove(folder.path() + "/pace");
+  const CommandResult ended = resumed.Wait();
+  EXPECT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_THAT(ended.out, StartsWith("trained 376 steps, 12000 records; weights "));
+  second.Send(SIGINT);
+  EXPECT_EQ(second.Wait().exit_code, 130);
+}
+
 // Two who train, and a third who is let in, and falls asleep before it has the model: a step takes
 // seconds by then, and no copy is used before the step after it.
 class TooLateTest : public testing::Test {

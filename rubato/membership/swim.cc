@@ -42,6 +42,14 @@ void Swim::Introduce(const GroupMember& member, absl::Time now) {
   if (!known_.contains(member.id)) Hear({member, Health::kAlive, 0}, now);
 }
 
+void Swim::ForgetOthers() {
+  known_.clear();
+  round_.clear();
+  std::erase_if(queue_, [&](const Queued& q) { return q.rumour.member.id != self_.id; });
+  probe_.reset();
+  changed_ = true;
+}
+
 void Swim::Receive(const SwimMessage& message, absl::Time now) {
   if (message.from.id == self_.id) return;
   Introduce(message.from, now);

@@ -71,6 +71,8 @@ class Swim {
 
   // `member` is known from elsewhere, as from a view; alive until shown otherwise.
   void Introduce(const GroupMember& member, absl::Time now);
+  // Knows nobody any more, until somebody speaks or is introduced.
+  void ForgetOthers();
   // These are not forgotten, however long they are dead: one that was only out of reach must be
   // found again, and its silence must not turn into the kGone of one that nobody knows.
   void Keep(std::set<MemberId> members) { kept_ = std::move(members); }

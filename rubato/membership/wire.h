@@ -27,6 +27,9 @@ struct Packet {
   uint64_t group = 0;
   uint64_t view = 0;  // The sender's view number,
   uint64_t mark = 0;  // and its mark; 0: not said.
+  // Which founding the sender's view goes back to; 0: it has none, or a master's. Those of one job
+  // and secret may be several, a dead one's last member and one resumed from its checkpoint.
+  uint64_t origin = 0;
   GroupMember from;
   // The life that is told: the group has done what it was for, and the sender is about to go. Null:
   // nobody is. A life's id never comes again, so a recording says nothing to a later one.

@@ -8,6 +8,17 @@
 #include "rubato/base/status.h"
 
 namespace rubato {
+namespace {
+
+// Without what it says of others who live.
+SwimMessage OfItself(SwimMessage message) {
+  std::erase_if(message.rumours, [&](const Rumour& rumour) {
+    return rumour.health < Health::kDead && rumour.member.id != message.from.id;
+  });
+  return message;
+}
+
+}  // namespace
 
 absl::Status PeerOptions::Validate() const {
   RUBATO_RETURN_IF_ERROR(swim.Validate());
@@ -32,7 +43,10 @@ Peer::Peer(GroupMember self, PeerOptions options, uint64_t seed)
 void Peer::Found(int64_t step, absl::Time now) {
   steps_.Found(step);
   views_->Offer(step);
-  if (agreed_ != nullptr) agreed_->Found(step);
+  if (agreed_ != nullptr) {
+    agreed_->Found(step);
+    origin_ = static_cast<uint64_t>(self().id.value());
+  }
   Settle(now);
 }
 
@@ -77,8 +91,18 @@ bool Peer::AnotherHolds() const {
                      });
 }
 
+bool Peer::IsStranger(const Packet& packet) {
+  if (origin_ == 0 || packet.origin == 0 || packet.origin == origin_) return false;
+  stranger_ = packet.from.address;
+  const auto* message = std::get_if<SwimMessage>(&packet.body);
+  if (message != nullptr && message->kind == SwimMessage::Kind::kPush) swim_.Greet(packet.from);
+  return true;
+}
+
 void Peer::Receive(const Packet& packet, absl::Time now) {
   if (packet.group != options_.group || packet.from.id == self().id) return;
+  if (IsStranger(packet)) return Settle(now);
+  told_origin_ = packet.origin;
   told_finished_ = told_finished_ || packet.finished == self().id;
   if (packet.view > 0 && !member()) heard_ = now;
   // Of two the younger gives way.
@@ -90,7 +114,9 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
   }
   views_->HearNumber(packet.from, packet.view, packet.mark, now);
   if (const auto* message = std::get_if<SwimMessage>(&packet.body)) {
-    swim_.Receive(*message, now);
+    // Whoever is in no view yet may have asked at several groups: it speaks for itself alone.
+    const bool vouches = origin_ == 0 || packet.origin != 0;
+    swim_.Receive(vouches ? *message : OfItself(*message), now);
   } else if (agreed_ != nullptr) {
     agreed_->Receive(std::get<ViewMessage>(packet.body), now);
   }
@@ -204,6 +230,10 @@ void Peer::EnterView(absl::Time now) {
   entered_ = mark;
   denied_ = MemberId();
   said_frozen_ = false;
+  if (origin_ == 0 && agreed_ != nullptr) {
+    origin_ = told_origin_;
+    swim_.ForgetOthers();  // Some may be of another group.
+  }
   swim_.StopSeeking();
   std::set<MemberId> others;
   for (const GroupMember& member : view().members) {
@@ -222,6 +252,7 @@ void Peer::Post(const std::string& to, Packet packet) {
   packet.group = options_.group;
   packet.view = view().number;
   packet.mark = entered_;
+  packet.origin = origin_;
   if (finished_) packet.finished = swim_.LifeAt(to);
   packet.denied = denied_;
   sends_.push_back({to, std::move(packet)});

@@ -85,6 +85,9 @@ class Peer {
   const GroupView* parting() const {
     return agreed_ != nullptr && agreed_->parting() ? &*agreed_->parting() : nullptr;
   }
+  // Where another group of the same job and secret was last heard of, founded on its own; empty:
+  // nowhere. The two have nothing to say to each other.
+  const std::string& stranger() const { return stranger_; }
   // Someone of the group said that it has done what it was for.
   bool told_finished() const { return told_finished_; }
   // When one was last heard of whom this one could train with: of a member of some view; and, by
@@ -118,6 +121,9 @@ class Peer {
 
  private:
   bool AnotherHolds() const;  // And seems to live.
+  // Whether the sender belongs to another founding; if it asks for something it is told where this
+  // one is.
+  bool IsStranger(const Packet& packet);
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.
@@ -130,7 +136,10 @@ class Peer {
   IssuedViews* issued_ = nullptr;
   std::unique_ptr<ViewSource> views_;
   StepGate steps_;
-  uint64_t entered_ = 0;  // The mark of the view in use.
+  uint64_t entered_ = 0;      // The mark of the view in use,
+  uint64_t origin_ = 0;       // and which founding it goes back to.
+  uint64_t told_origin_ = 0;  // That of the packet that is being read.
+  std::string stranger_;
   bool finished_ = false;
   bool told_finished_ = false;
   MemberId denied_;  // By this member, in the view in use.

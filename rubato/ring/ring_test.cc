@@ -317,6 +317,54 @@ TEST_F(PeerPairTest, TheOlderGoesOnWithTheSumThatAllVotedFor) {
   EXPECT_EQ(events.back().verdict, Verdict::kFinish);
 }
 
+// Peers by their address; each packet arrives at once.
+void PassAround(std::vector<std::pair<std::string, Peer*>> peers, absl::Time& now) {
+  now += absl::Milliseconds(10);
+  for (const auto& [address, peer] : peers) peer->Tick(now);
+  for (int turn = 0; turn < 8; ++turn) {
+    for (const auto& [from, peer] : peers) {
+      for (const Peer::Send& send : peer->TakeSends()) {
+        for (const auto& [to, other] : peers) {
+          if (send.to == to) other->Receive(send.packet, now);
+        }
+      }
+    }
+  }
+}
+
+// Whoever is resumed where a dead one was is found by those who still wait for that one. They are
+// of another founding, and further: it must not believe that it was left behind by them.
+TEST_F(PeerPairTest, OneResumedInADeadOnesPlaceIsNotTheirs) {
+  ASSERT_TRUE(peers_[1].holder());
+  peers_[1].ReportLost(MemberId(1), LossReason::kProcess, now_);
+  Peer resumed({MemberId(3), "a"}, {.swim = SwimOptions::Loopback()}, 9);
+  resumed.Found(0, now_);
+  for (int i = 0; i < 1000; ++i) PassAround({{"a", &resumed}, {"b", &peers_[1]}}, now_);
+  EXPECT_TRUE(resumed.holder());
+  EXPECT_FALSE(resumed.frozen() || resumed.fenced());
+  EXPECT_EQ(resumed.view().size(), 1);
+  EXPECT_EQ(peers_[1].stranger(), "a") << "so that it can say where the others went";
+}
+
+// Two were founded from one job, and one who comes asks both: it joins one of them, and they do not
+// come to know each other through it.
+TEST_F(PeerPairTest, OneWhoAsksTwoGroupsJoinsOne) {
+  ASSERT_TRUE(peers_[1].holder());
+  Peer other({MemberId(3), "c"}, {.swim = SwimOptions::Loopback()}, 9);
+  other.Found(0, now_);
+  Peer newcomer({MemberId(4), "d"}, {.swim = SwimOptions::Loopback()}, 10);
+  newcomer.Join({"b", "c"}, now_);
+  for (int i = 0; i < 1500; ++i) {
+    PassAround({{"a", &peers_[0]}, {"b", &peers_[1]}, {"c", &other}, {"d", &newcomer}}, now_);
+  }
+  EXPECT_TRUE(peers_[0].holder() && peers_[1].holder() && other.holder());
+  ASSERT_TRUE(newcomer.member());
+  const bool with_first = newcomer.view().Contains(MemberId(1));
+  EXPECT_EQ(peers_[0].view().size(), with_first ? 3 : 2);
+  EXPECT_EQ(peers_[1].view().size(), with_first ? 3 : 2);
+  EXPECT_EQ(other.view().size(), with_first ? 1 : 2);
+}
+
 // The younger may not: the older may have gone on without it.
 TEST_F(PeerPairTest, TheYoungerStandsStill) {
   ASSERT_TRUE(peers_[1].holder());

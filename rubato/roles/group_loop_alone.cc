@@ -116,6 +116,14 @@ void GroupLoop::SayWhyItWaits(const absl::Status& status) {
     std::fprintf(stderr, "waiting: %s\n", std::string(status.message()).c_str());
     return;
   }
+  const std::string other = group_->stranger();
+  if (!other.empty()) {
+    std::fprintf(stderr,
+                 "waiting after step %d: another group of this job, founded apart from this one, "
+                 "trains at %s; to train with it, stop this one and start it anew with --join %s\n",
+                 static_cast<int>(replica_->steps()), other.c_str(), other.c_str());
+    return;
+  }
   std::fprintf(
       stderr,
       "waiting after step %d: too few of the %d workers that hold the model can be reached "

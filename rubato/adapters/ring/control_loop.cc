@@ -107,6 +107,7 @@ Company ControlLoop::company() {
 void ControlLoop::NoteCompany() {
   company_.finished = company_.finished || peer_->told_finished();
   company_.heard = std::max(company_.heard, peer_->heard(Now()));
+  if (!peer_->stranger().empty()) company_.stranger = peer_->stranger();
 }
 
 void ControlLoop::StopSharing() {

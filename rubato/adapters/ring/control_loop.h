@@ -32,6 +32,7 @@ namespace rubato {
 struct Company {
   bool finished = false;  // One of them has said that the group has done what it was for.
   absl::Time heard = absl::InfinitePast();  // See Peer::heard.
+  std::string stranger;                     // See Peer::stranger.
 };
 
 class ControlLoop {

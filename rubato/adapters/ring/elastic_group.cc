@@ -69,6 +69,7 @@ class Group : public ElasticGroup {
   void SayFinished() override { control_->Finish(); }
   bool told_finished() const override { return control_->company().finished; }
   absl::Duration unheard() const override { return ControlLoop::Now() - control_->company().heard; }
+  std::string stranger() const override;
   void Obey(const ViewOrder& order) override;
 
  private:
@@ -543,6 +544,12 @@ void Group::AtBoundary() {
       [&](Peer& peer, absl::Time now) { return peer.CatchUp(mark_, finished_, now); });
   applied_ = caught_up || finished_ <= committed_ ? finished_ : -1;
   if (caught_up) learning_ = false;  // Else its successor is on its way, and a new copy.
+}
+
+std::string Group::stranger() const {
+  const std::string address = control_->company().stranger;
+  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
+  return endpoint.ok() ? absl::StrCat(endpoint->host, ":", endpoint->port) : "";
 }
 
 void Group::Obey(const ViewOrder& order) {
