@@ -70,7 +70,7 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
   }
   Say(now, absl::StrCat("worker_", Verb(kind)), std::move(fields), CauseOf(notice, hung));
   if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) {
-    NoteEnd(id, cause, now, &notice);
+    NoteEnd(id, cause, notice, now);
   }
   const std::vector<Task> held = ledger_.HeldBy(id);
   if (kind == ExitKind::kCrashed && !held.empty()) {
@@ -187,10 +187,11 @@ void Master::EvictSilent(absl::Time now) {
   }
   for (const WorkerId id : silent) {
     const absl::Duration silence = now - members_.FindWorker(id)->heard;
-    if (together()) {
-      NoteEnd(id, absl::StrCat(id.ToString(), ": silent for ", absl::FormatDuration(silence)), now);
-    }
-    Record({.kind = EntryKind::kEvicted, .id = id.value()}, now);
+    if (together()) NoteSilence(id, "", now);
+    Record({.kind = EntryKind::kEvicted,
+            .id = id.value(),
+            .numbers = Members::Numbers(*members_.FindWorker(id))},
+           now);
     Say(now, "worker_evicted", {{"worker", id.value()}, {"view", members_.view().number}},
         absl::StrCat("silent for ", absl::FormatDuration(silence)));
   }
@@ -218,10 +219,10 @@ void Master::KillStuck(absl::Time now) {
   for (auto& [id, worker] : members_.workers()) {
     const absl::Duration silence = now - worker.heard, most = SilenceOf(id, worker);
     if (worker.registered && silence > most) {
-      const std::string cause = absl::StrCat("silent for ", absl::FormatDuration(silence),
-                                             ", and nobody of the group can go on without it");
-      NoteEnd(id, absl::StrCat(id.ToString(), ": ", cause), now);
-      Say(now, "worker_killed", {{"worker", id.value()}}, cause);
+      const std::string why = ", and nobody of the group can go on without it";
+      NoteSilence(id, why, now);
+      Say(now, "worker_killed", {{"worker", id.value()}},
+          absl::StrCat("silent for ", absl::FormatDuration(silence), why));
     }
     kill_if(Role::kWorker, id.value(), worker, most);
   }
