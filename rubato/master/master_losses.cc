@@ -207,9 +207,10 @@ absl::Duration Master::SilenceOf(WorkerId id, const WorkerMember& worker) const 
 
 // Kills are repeated until the exit is reported: the signal may have been lost with a master.
 void Master::KillStuck(absl::Time now) {
-  const auto kill_if = [&](Role role, int64_t id, Member& member, absl::Duration silence_max) {
+  const auto kill_if = [&](Role role, int64_t id, Member& member, absl::Duration silence_max,
+                           absl::Duration grace) {
     const bool deaf = now - member.heard > silence_max;
-    const bool lingers = now - member.asked_to_leave > options_.leave_grace;
+    const bool lingers = now - member.asked_to_leave > grace;
     if (!deaf && !lingers) return;
     Send(SignalProcess::Kind::kKill, role, id, member.incarnation);
     member.killed = true;
@@ -224,13 +225,17 @@ void Master::KillStuck(absl::Time now) {
       Say(now, "worker_killed", {{"worker", id.value()}},
           absl::StrCat("silent for ", absl::FormatDuration(silence), why));
     }
-    kill_if(Role::kWorker, id.value(), worker, most);
+    // The others of a group need it until the end of a step, which may take longer than leaving.
+    const bool needed = InGroupView(id) && silence <= options_.job.elastic.lease;
+    kill_if(Role::kWorker, id.value(), worker, most,
+            needed ? std::max(options_.leave_grace, options_.start_grace) : options_.leave_grace);
   }
   for (size_t i = 0; i < members_.servers().size(); ++i) {
     ServerMember& server = members_.servers()[i];
     if (server.state == State::kGone) continue;
     kill_if(Role::kServer, static_cast<int64_t>(i), server,
-            server.registered ? options_.server_silence : options_.start_grace);
+            server.registered ? options_.server_silence : options_.start_grace,
+            options_.leave_grace);
   }
 }
 
