@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <optional>
@@ -142,6 +143,13 @@ TEST_F(AllreduceRecoveryTest, AFrozenWorkerIsLeftBehind) {
   const std::string log = absl::StrCat(training_->job_dir(), "/logs/worker-", victim.id, ".log");
   EXPECT_THAT(ReadText(log), HasSubstr("fenced"));
   EXPECT_EQ(training_->Events("group_founded").size(), 1u);
+  // Its record tells one silence.
+  ASSERT_TRUE(Eventually([&] { return !training_->Events("failure").empty(); }));
+  const nlohmann::json failure = training_->Events("failure").front();
+  ASSERT_TRUE(failure.contains("detect_ms")) << failure.dump();
+  EXPECT_EQ(failure["cause"], absl::StrCat("worker-", victim.id, ": silent for ",
+                                           absl::FormatDuration(absl::Microseconds(std::llround(
+                                               1000 * failure["detect_ms"].get<double>())))));
 }
 
 // A machine that stood still for some leases: the silence of all is no proof that what they hold is
@@ -176,9 +184,25 @@ TEST_F(AllreduceRecoveryTest, EveryoneDies) {
   Start("workers: {max: 2}\ncheckpoint: {every_steps: 50}\n");
   ASSERT_TRUE(Joined(2));
   ASSERT_TRUE(Eventually([&] { return !training_->Events("checkpoint_complete").empty(); }));
+  const absl::Time struck = absl::Now();
   for (const auto& worker : training_->Alive("worker")) kill(worker.pid, SIGKILL);
   ASSERT_TRUE(Eventually([&] { return training_->Events("group_founded").size() == 2; }));
   EXPECT_GE(training_->Events("group_founded").back()["step"].get<int64_t>(), 50);
+  // Each is told once the next generation trains, with all that came between.
+  ASSERT_TRUE(Eventually([&] { return training_->Events("failure").size() == 2; }));
+  const absl::Duration since = absl::Now() - struck;
+  for (const auto& failure : training_->Events("failure")) {
+    EXPECT_THAT(failure["cause"].get<std::string>(), HasSubstr("killed by signal 9"));
+    ASSERT_TRUE(failure.contains("redo_ms")) << failure.dump();
+    EXPECT_EQ(failure["generation"], 2);
+    const double heard = failure["detect_ms"].get<double>();
+    const double rest = failure["agree_ms"].get<double>() + failure["reconnect_ms"].get<double>() +
+                        failure["redo_ms"].get<double>();
+    EXPECT_GE(heard, 0);
+    // A process had to start, read the checkpoint and train a step; then the record was written.
+    EXPECT_GT(rest, 0);
+    EXPECT_LE(rest, absl::ToDoubleMilliseconds(since));
+  }
   EXPECT_TRUE(training_->ReachStep(Steps(*training_) + 30));
 }
 
@@ -412,6 +436,22 @@ TEST(AllreduceTest, DivergingTrainingFailsAndSaysSo) {
   const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(training.Summary()["error"].get<std::string>(), HasSubstr("failed 3 times"));
+}
+
+// What such a step took is not useful work, though nobody died: it is told as `redo`.
+TEST(AllreduceTest, TimeOfFailedStepsIsRedo) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "workers: {max: 2}\n");
+  const auto redo = [&](const char* rate) {
+    ScratchFolder run;
+    TrainingJob training(run.path(), {job, "--set", absl::StrCat("optimizer.learning_rate=", rate),
+                                      "--set", "elastic.task_failures_max=20"});
+    training.Wait();
+    EXPECT_EQ(training.Summary()["workers"]["lost"], 0);
+    return training.Summary()["goodput"]["redo"].get<double>();
+  };
+  EXPECT_GT(redo("1e30"), 0);
+  EXPECT_EQ(redo("0.05"), 0);
 }
 
 // A model that keeps rows by id belongs to servers, and says so before anything starts.

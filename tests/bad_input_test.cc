@@ -99,12 +99,14 @@ TEST(BadUsageTest, ARefusedJobLeavesNothingBehind) {
   ScratchFolder folder;
   const std::string job = WriteCsvJob(folder, "", "}\n");
   const std::string dir = folder.path() + "/job";
-  EXPECT_EQ(
-      RunRubato({"train", job, "--set", "data.train=[no.csv]", "--job-dir", dir}, folder.path())
-          .exit_code,
-      2);
+  const CommandResult refused =
+      RunRubato({"train", job, "--set", "data.train=[no.csv]", "--job-dir", dir}, folder.path());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, Not(HasSubstr("job directory:")));
   EXPECT_FALSE(std::filesystem::exists(dir));
-  EXPECT_EQ(Train(folder, job).exit_code, 0);
+  const CommandResult trained = Train(folder, job);
+  EXPECT_EQ(trained.exit_code, 0);
+  EXPECT_THAT(trained.err, HasSubstr(absl::StrCat("job directory: ", dir)));
   // And a job that is done is not gone on with, nor touched.
   const std::string before = ReadText(dir + "/processes.json");
   const CommandResult again = RunRubato({"train", "--resume", dir}, folder.path());
@@ -423,13 +425,19 @@ TEST_F(ListenTest, APortInUse) {
 
 TEST_F(ListenTest, APortThatOthersReach) {
   const std::string nowhere = folder_.path() + "/nowhere";
-  for (const char* address : {"0.0.0.0:0", "127.0.0.1:0"}) {
-    const CommandResult result = RunRubato(
-        {"server", "--job-dir", nowhere, "--master", "unix:/x", "--id", "0", "--listen", address},
-        folder_.path());
-    EXPECT_EQ(result.exit_code, 2);
-    const bool warned = result.err.find("whoever reaches this port") != std::string::npos;
-    EXPECT_EQ(warned, std::string(address) == "0.0.0.0:0") << result.err;
+  const std::vector<std::vector<std::string>> roles = {
+      {"server", "--job-dir", nowhere, "--master", "unix:/x", "--id", "0"},
+      {"master", "--job-dir", nowhere}};
+  for (std::vector<std::string> words : roles) {
+    words.insert(words.end(), {"--listen", ""});
+    for (const char* address : {"0.0.0.0:0", "127.0.0.1:0", "unix:/tmp/x"}) {
+      words.back() = address;
+      const CommandResult result = RunRubato(words, folder_.path());
+      EXPECT_EQ(result.exit_code, 2);
+      const bool open = address[0] == '0';
+      const std::string warning = absl::StrCat("--listen ", address, ": whoever reaches this port");
+      EXPECT_EQ(result.err.find(warning) != std::string::npos, open) << words[0] << result.err;
+    }
   }
 }
 

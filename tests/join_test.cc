@@ -450,8 +450,47 @@ TEST(JoinTest, SaysWhatItWaitsFor) {
   ScratchFolder folder;
   const std::string job = WriteDigitsJob(folder, 320, "");
   Worker lonely(folder, "lonely", job, "127.0.0.1:1");
-  EXPECT_TRUE(lonely.Says("nobody answers at 127.0.0.1:1")) << lonely.err();
+  EXPECT_TRUE(lonely.Says("s; nobody answers at 127.0.0.1:1: start a member there"))
+      << lonely.err();
+  EXPECT_FALSE(lonely.Said("after 100ms")) << lonely.err();
   lonely.Send(SIGKILL);
+}
+
+// A step that takes longer than anybody waits to leave: the oldest of two goes at the end of one,
+// as agreed, and the other trains on. If it just went, the other would wait for it for ever.
+TEST(JoinTest, WhoLeavesStaysForALongStep) {
+  ScratchFolder folder;
+  folder.Write("pace", "1000");
+  const std::string job = WritePacedDigitsJob(folder, 1500, "epochs: 400\n");
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(founder.Listens()) << founder.err();
+  Worker second(folder, "second", job, founder.Address());
+  ASSERT_TRUE(second.TrainsWith(2) && founder.TrainsWith(2)) << second.err();
+  folder.Write("pace", "200000");  // 6.4 s a step.
+  founder.Send(SIGTERM);
+  const CommandResult left = founder.Wait();
+  EXPECT_EQ(left.exit_code, 130);
+  EXPECT_THAT(left.err, HasSubstr("left the group after step"));
+  EXPECT_TRUE(second.Says(": 1 workers, 1 with the ")) << second.err();
+  EXPECT_FALSE(second.Said("waiting after step"));
+  second.Send(SIGKILL);
+}
+
+// As for rubato train: a key for this once.
+TEST(JoinTest, TakesKeysFromTheCommandLine) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "epochs: 4000\n");
+  const auto words = [&](const std::string& key) {
+    return std::vector<std::string>{"worker", "--job", job, "--job-dir", "made", "--set", key};
+  };
+  const CommandResult trained = RunRubato(words("epochs=2"), folder.path());
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(trained.out, StartsWith("trained 20 steps, 640 records; weights "));
+  EXPECT_THAT(RunRubato(words("epoch=2"), folder.path()).err, HasSubstr("epochs"));
+  const CommandResult resumed =
+      RunRubato({"worker", "--resume", "made", "--set", "epochs=3"}, folder.path());
+  EXPECT_EQ(resumed.exit_code, 2);
+  EXPECT_THAT(resumed.err, HasSubstr("--set goes with --job"));
 }
 
 TEST(JoinTest, SaysWhatIsMissing) {

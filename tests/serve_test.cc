@@ -189,6 +189,14 @@ TEST_F(ServeTest, DamagedAndForeignExportsAreRefused) {
   EXPECT_THAT(other.err, HasSubstr("by rubato 9.9"));
   EXPECT_THAT(Run({"export", "job", "--out", "model"}).err, HasSubstr("--force"));
   EXPECT_THAT(Run({"evaluate", "job", "--from", "7"}).err, HasSubstr("no checkpoint 7"));
+  EXPECT_THAT(Run({"evaluate", "job", "--from", "job/checkpoints/7/"}).err,
+              HasSubstr("no checkpoint 7"));
+  for (const char* bad : {"job", "somewhere/7", "newest", "0", "-1"}) {
+    const CommandResult result = Run({"evaluate", "job", "--from", bad});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err,
+                HasSubstr(absl::StrCat("--from: '", bad, "' is no checkpoint: give its number")));
+  }
   EXPECT_THAT(Run({"evaluate", "people.csv"}).err, HasSubstr("neither a job directory"));
 }
 

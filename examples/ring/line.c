@@ -59,7 +59,8 @@ int main(int argc, char** argv) {
   void* state[] = {model.weights};
   const size_t state_bytes[] = {sizeof(model.weights)};
   const char* join[] = {optind < argc ? argv[optind] : ""};
-  const rubato_group_options options = {.listen = listen,
+  const rubato_group_options options = {.size = sizeof(options),
+                                        .listen = listen,
                                         .join = join,
                                         .join_count = optind < argc ? 1 : 0,
                                         .quorum_any = !majority,

@@ -2,28 +2,22 @@
 on, the other stands still, and once the cable is back all are together again. Nowhere is one step done
 in two ways."""
 
-import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 import threading
-import time
+
+import cable
 
 LINE = re.compile(r'step (\d+): (y = \S+ x \+ \S+) \((\d+) members\)')
-SIDES = {'a': f'rubato-a-{os.getpid()}', 'b': f'rubato-b-{os.getpid()}'}
-
-
-def ip(*words: str) -> None:
-    subprocess.run(['ip', *words], check=True, capture_output=True)
 
 
 class Member:
     """A ring_line in one of the namespaces, and what it printed."""
 
     def __init__(self, binary: str, side: str, listen: str, join: str = '') -> None:
-        command = ['ip', 'netns', 'exec', SIDES[side], binary, '-m', '-v', '-n', '1000000', '-l', listen]
+        command = cable.inside(side, [binary, '-m', '-v', '-n', '1000000', '-l', listen])
         self.errors = tempfile.TemporaryFile('w+')
         self.process = subprocess.Popen(command + ([join] if join else []), stdout=subprocess.PIPE,
                                         stderr=self.errors, text=True)
@@ -51,36 +45,6 @@ class Member:
         return f'{self.errors.read()}stopped at step {self.last()[0]} with {self.last()[2]} members\n'
 
 
-def eventually(what: str, holds) -> None:
-    """Usually a second or two. On a busy machine the kernel alone may take a minute to see that a cable is back."""
-    deadline = time.monotonic() + 150
-    while not holds():
-        if time.monotonic() > deadline:
-            raise AssertionError(f'not within 150 s: {what}')
-        time.sleep(0.05)
-
-
-def has_carrier(side: str) -> bool:
-    shown = subprocess.run(['ip', '-n', SIDES[side], 'link', 'show', 'cable'], check=True, capture_output=True, text=True)
-    return 'LOWER_UP' in shown.stdout and 'state UP' in shown.stdout
-
-
-def lay_cable() -> None:
-    for name in SIDES.values():
-        ip('netns', 'add', name)
-        ip('-n', name, 'link', 'set', 'lo', 'up')
-    ip('link', 'add', 'cable', 'netns', SIDES['a'], 'type', 'veth', 'peer', 'name', 'cable', 'netns', SIDES['b'])
-    for side, address in (('a', '10.231.77.1/24'), ('b', '10.231.77.2/24')):
-        ip('-n', SIDES[side], 'addr', 'add', address, 'dev', 'cable')
-        ip('-n', SIDES[side], 'link', 'set', 'cable', 'up')
-
-
-def remove_namespaces() -> None:
-    if shutil.which('ip'):
-        for name in SIDES.values():
-            subprocess.run(['ip', 'netns', 'del', name], capture_output=True, check=False)
-
-
 def check(members: list[Member]) -> None:
     sums: dict[int, str] = {}
     for member in members:
@@ -96,16 +60,15 @@ def pull_and_plug(binary: str, members: list[Member]) -> None:
     members.append(Member(binary, 'a', '10.231.77.1:4101', founder))
     members.append(Member(binary, 'b', '10.231.77.2:4100', founder))
     majority, minority = members[:2], members[2]
-    eventually('three train together', lambda: all(m.last()[2] == 3 for m in members))
-    ip('-n', SIDES['a'], 'link', 'set', 'cable', 'down')
-    eventually('two train on', lambda: all(m.last()[2] == 2 for m in majority))
+    cable.eventually('three train together', lambda: all(m.last()[2] == 3 for m in members))
+    cable.pull()
+    cable.eventually('two train on', lambda: all(m.last()[2] == 2 for m in majority))
     stood = minority.last()[0]
     before = majority[0].last()[0]
-    eventually('two make headway', lambda: majority[0].last()[0] > before + 30)
+    cable.eventually('two make headway', lambda: majority[0].last()[0] > before + 30)
     assert minority.last()[0] == stood, 'one of three trained on alone'
-    ip('-n', SIDES['a'], 'link', 'set', 'cable', 'up')
-    eventually('the cable is back', lambda: has_carrier('a') and has_carrier('b'))
-    eventually('three train together again',
+    cable.plug()
+    cable.eventually('three train together again',
                lambda: all(m.last()[2] == 3 for m in members) and minority.last()[0] > before + 30)
     print(f'alone at step {stood}; two went on to {majority[0].last()[0]}; together again')
 
@@ -113,10 +76,10 @@ def pull_and_plug(binary: str, members: list[Member]) -> None:
 def main() -> int:
     members: list[Member] = []
     try:
-        lay_cable()
+        cable.lay()
     except (OSError, subprocess.CalledProcessError) as error:
         print(f'skipped: network namespaces need root and ip(8): {error}')
-        remove_namespaces()
+        cable.remove()
         return 77
     try:
         pull_and_plug(sys.argv[1], members)
@@ -127,7 +90,7 @@ def main() -> int:
     finally:
         for member in members:
             member.stop()
-        remove_namespaces()
+        cable.remove()
     check(members)
     return 0
 

@@ -10,6 +10,7 @@
 #include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
+#include "rubato/cli/checkpoint_flag.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/recognise.h"
 #include "rubato/cli/stoppable.h"
@@ -142,8 +143,10 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
 
 void AddCommon(CLI::App* command, EvaluateFlags& flags) {
   command->add_option("model", flags.model, "A job directory, or an export.")->required();
-  command->add_option("--from", flags.from,
-                      "Of a job: which checkpoint; default the best kept, or the newest.");
+  command
+      ->add_option("--from", flags.from,
+                   "Of a job: which checkpoint; default the best kept, or the newest.")
+      ->transform(CheckpointNumber());
   command
       ->add_option("--format", flags.format,
                    "How the data is read, if neither it nor its name says so; default as in\n"

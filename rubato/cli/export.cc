@@ -6,6 +6,7 @@
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
+#include "rubato/cli/checkpoint_flag.h"
 #include "rubato/cli/commands.h"
 #include "rubato/cli/progress.h"
 #include "rubato/roles/servable.h"
@@ -52,8 +53,10 @@ void AddExport(Cli& cli) {
                   [flags, &console] { return RunExport(*flags, console); });
   command->add_option("job-dir", flags->options.job_dir, "The job directory.")->required();
   command->add_option("--out", flags->options.out, "The folder to write.")->required();
-  command->add_option("--from", flags->options.version,
-                      "Which checkpoint; default the best kept, or the newest.");
+  command
+      ->add_option("--from", flags->options.version,
+                   "Which checkpoint; default the best kept, or the newest.")
+      ->transform(CheckpointNumber());
   command->add_flag("--force", flags->options.replace, "Replace what is there.");
   command->add_flag("--json", flags->json, "Print what was written as one JSON object.");
 }

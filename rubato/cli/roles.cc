@@ -34,6 +34,7 @@ struct RoleFlags {
   std::string listen;
   std::string master;
   std::string job;                // A worker by itself: the job file,
+  std::vector<std::string> set;   // what of it shall be otherwise,
   std::vector<std::string> join;  // and who is there already;
   std::string go_on;              // or the job directory whose checkpoint a group begins with;
   std::string secret_file;        // and what keeps strangers out.
@@ -95,7 +96,7 @@ absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
 
 // The job directory of a worker that nobody started but its user: its own, from the job file.
 absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
-  RUBATO_ASSIGN_OR_RETURN(JobSpec spec, LoadJobFile(flags.job));
+  RUBATO_ASSIGN_OR_RETURN(JobSpec spec, LoadJobFile(flags.job, flags.set));
   if (spec.strategy != "allreduce") {
     return absl::InvalidArgumentError(absl::StrCat(flags.job, ": strategy: ", spec.strategy,
                                                    " needs a master; use rubato train"));
@@ -142,6 +143,10 @@ absl::Status CheckWorkerFlags(const RoleFlags& flags) {
   if (!flags.secret_file.empty() && !flags.master.empty()) {
     return absl::InvalidArgumentError(
         "--secret-file is for workers without a master; a job makes its own");
+  }
+  if (!flags.set.empty() && flags.job.empty()) {
+    return absl::InvalidArgumentError(
+        "--set goes with --job: a job that has begun goes on as it was");
   }
   const bool go_on = !flags.go_on.empty() && flags.job.empty() && flags.master.empty() &&
                      flags.join.empty() && flags.job_dir.empty();
@@ -301,6 +306,9 @@ void AddWorker(Cli& cli) {
   command->add_flag("--check", flags->check, "Only load the job's data set and model, and leave.");
   command->add_option("--job", flags->job,
                       "A job file of strategy allreduce: train without a master.");
+  command->add_option("--set", flags->set, "With --job: override a key of it, KEY=VALUE.")
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_option("--join", flags->join, "With --job: a worker that is there already.");
   command->add_option("--resume", flags->go_on,
                       "Found a group anew from the newest checkpoint of this worker's directory.");

@@ -7,6 +7,7 @@
 #include "rubato/adapters/posix/real_clock.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/base/status.h"
+#include "rubato/cli/checkpoint_flag.h"
 #include "rubato/cli/commands.h"
 #include "rubato/roles/scoring.h"
 
@@ -46,8 +47,10 @@ void AddScore(Cli& cli) {
                   "  curl -d '{\"rows\": [{\"age\": 39}]}' 127.0.0.1:8080/score\n",
                   [flags, &console] { return RunScore(*flags, console); });
   command->add_option("model", flags->model, "An export, or a job directory.")->required();
-  command->add_option("--from", flags->from,
-                      "Of a job: which checkpoint; default the best kept, or the newest.");
+  command
+      ->add_option("--from", flags->from,
+                   "Of a job: which checkpoint; default the best kept, or the newest.")
+      ->transform(CheckpointNumber());
   command->add_option("--listen", flags->http.address,
                       "host:port; port 0 takes a free one. Default 127.0.0.1:8080.");
   command->add_option("--threads", flags->http.threads, "Requests worked on at a time; default 8.")

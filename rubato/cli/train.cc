@@ -191,7 +191,6 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   JobSpec spec;
   std::shared_ptr<void> lock;
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, OpenDirectory(flags, &spec, &lock));
-  console.err << "job directory: " << directory.path() << "\n";
   if (absl::Status status = Prepare(spec, directory, console); !status.ok()) {
     // Nothing has begun: a second try with a mended job file may have the same directory.
     if (flags.resume.empty()) (void)RemoveTree(directory.path());
@@ -199,6 +198,7 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
     console.err << status.message() << "; nothing was begun\n";
     return kExitInterrupted;
   }
+  console.err << "job directory: " << directory.path() << "\n";
   RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, Supervise(flags, spec, directory, console));
 
   const Snapshot& snapshot = outcome.snapshot;

@@ -92,6 +92,7 @@ void TrainWatch::Say(const std::string& text) {
 
 void TrainWatch::Show(const Snapshot& snapshot, absl::Time now) {
   TellEvents();
+  if (snapshot.records_expected == 0) return;  // No master has said yet how far the job is.
   DrawCurves(snapshot, now);
   if (now - drawn_ < (console_.terminal ? absl::Milliseconds(100) : absl::Seconds(5))) return;
   drawn_ = now;

@@ -125,6 +125,23 @@ TEST(TrainWatchTest, GoingBackIsNoSpeed) {
   EXPECT_THAT(err.str(), Not(HasSubstr("% -")));
 }
 
+// Until its master has answered, nobody knows how far a resumed job is: it has not lost all.
+TEST(TrainWatchTest, SaysNothingBeforeAnythingIsKnown) {
+  const std::string folder = testing::TempDir() + "/rubato-watch-resumed";
+  std::filesystem::create_directories(folder + "/metrics");
+  std::ostringstream out, err;
+  {
+    Console console = {.out = out, .err = err};
+    const JobSpec spec = Spec();
+    TrainWatch watch(console, spec, JobDirectory(folder));
+    watch.Show(Snapshot(), absl::FromUnixSeconds(1000));
+    EXPECT_EQ(err.str(), "");
+    watch.Show(HalfWay(), absl::FromUnixSeconds(1001));
+  }
+  std::filesystem::remove_all(folder);
+  EXPECT_THAT(err.str(), HasSubstr(" 50% 0 rec/s"));
+}
+
 // After a resume that was stopped at once, say: no worker has told this master a loss.
 TEST(SummaryTest, AnUnknownLossIsNullNotZero) {
   Snapshot snapshot = HalfWay();

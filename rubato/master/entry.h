@@ -23,7 +23,7 @@ enum class EntryKind : uint8_t {
   kLaunched = 3,    // role, id, incarnation; value: a worker's slot.
   kRegistered = 4,  // role, id; value: pid, text: address.
   kLeaving = 5,     // A worker is asked to leave.
-  kEvicted = 6,     // A worker was silent; its tasks are fenced off.
+  kEvicted = 6,     // A worker was silent; its tasks are fenced off. numbers: totals.
   kFenced = 7,      // Every server refuses that worker: its tasks are open again.
   kExited = 8,      // role, id; value: ExitKind, text: last words, numbers: totals.
   kLeased = 9,      // id: worker, task.

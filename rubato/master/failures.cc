@@ -1,5 +1,6 @@
 #include "rubato/master/failures.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "rubato/base/bytes.h"
@@ -10,10 +11,15 @@ namespace rubato {
 std::string EncodeFailure(const Failure& failure) {
   std::string bytes;
   ByteWriter out(bytes);
-  for (const int64_t value : {absl::ToUnixMicros(failure.noted), absl::ToUnixMicros(failure.heard),
-                              failure.pid, failure.step, static_cast<int64_t>(failure.view)}) {
+  for (const absl::Time time : {failure.noted, failure.noticed, failure.heard, failure.founded}) {
+    out.PutVarint(absl::ToUnixMicros(time));
+  }
+  out.PutVarint(failure.held.has_value() ? absl::ToUnixMicros(*failure.held) : -1);
+  for (const int64_t value :
+       {failure.pid, failure.step, static_cast<int64_t>(failure.view), failure.generation}) {
     out.PutVarint(value);
   }
+  out.Put<uint8_t>(failure.silent);
   for (const std::string& text :
        {failure.where, failure.cause, failure.noticed_by, failure.reason}) {
     out.PutString(text);
@@ -31,11 +37,15 @@ std::string EncodeFailure(const Failure& failure) {
 absl::StatusOr<Failure> DecodeFailure(absl::string_view bytes) {
   ByteReader in(bytes);
   Failure failure;
-  failure.noted = absl::FromUnixMicros(in.GetVarint());
-  failure.heard = absl::FromUnixMicros(in.GetVarint());
+  for (absl::Time* time : {&failure.noted, &failure.noticed, &failure.heard, &failure.founded}) {
+    *time = absl::FromUnixMicros(in.GetVarint());
+  }
+  if (const int64_t held = in.GetVarint(); held >= 0) failure.held = absl::FromUnixMicros(held);
   failure.pid = in.GetVarint();
   failure.step = in.GetVarint();
   failure.view = static_cast<uint64_t>(in.GetVarint());
+  failure.generation = in.GetVarint();
+  failure.silent = in.Get<uint8_t>() == 1;
   for (std::string* text : {&failure.where, &failure.cause, &failure.noticed_by, &failure.reason}) {
     *text = std::string(in.GetString());
   }
@@ -50,6 +60,11 @@ absl::StatusOr<Failure> DecodeFailure(absl::string_view bytes) {
   }
   RUBATO_RETURN_IF_ERROR(in.Check("a failure"));
   return failure;
+}
+
+absl::Duration Failure::detect() const {
+  const absl::Time by = change.has_value() ? absl::FromUnixMicros(change->noticed_us) : noticed;
+  return std::max(by - heard, absl::ZeroDuration());
 }
 
 const std::string* Failures::CauseTold(WorkerId worker) const {

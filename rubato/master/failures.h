@@ -3,6 +3,13 @@
 // The pieces of a record come from the parent of the process, from the issuer of views and from a
 // survivor, in any order and with a restart of the master between them: so each is journaled. A
 // worker whose end was told is told of no more; what happens to it later is collateral.
+//
+// What it cost has four parts, one after the other, from its last sign of life to the next step:
+//
+//     heard ──detect──▶ noticed ──agree──▶ founded ──reconnect──▶ held ──redo──▶ a step is applied
+//
+// Where others of its view live, one of them tells the parts (GroupChange). Where nobody is left,
+// the next generation is what all wait for, and the master has seen when each part ended.
 #ifndef RUBATO_MASTER_FAILURES_H_
 #define RUBATO_MASTER_FAILURES_H_
 
@@ -20,15 +27,23 @@
 namespace rubato {
 
 struct Failure {
-  absl::Time noted;
-  absl::Time heard;  // Its last sign of life.
+  absl::Time noted;    // In this life of the master.
+  absl::Time noticed;  // By the master,
+  absl::Time heard;    // who heard of it last at this time.
   int64_t pid = 0;
   std::string where;
-  int64_t step = 0;   // The last that was committed.
-  std::string cause;  // As its parent saw it, or the lease; empty if nobody saw its end.
+  int64_t step = 0;     // The last that was committed.
+  std::string cause;    // As its parent saw it, or the lease; empty if nobody saw its end.
+  bool silent = false;  // Nobody saw it end.
   std::string noticed_by, reason;
-  uint64_t view = 0;  // The first without it.
+  uint64_t view = 0;               // The first without it.
+  int64_t generation = 0;          // Or the one that goes on where it ended, for want of others,
+  absl::Time founded;              // begun at this time by one
+  std::optional<absl::Time> held;  // who has the state since then.
   std::optional<GroupChange> change;
+
+  // Until it was noticed by those who told the rest.
+  absl::Duration detect() const;
   friend bool operator==(const Failure&, const Failure&) = default;
 };
 

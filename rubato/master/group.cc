@@ -14,7 +14,6 @@ void Group::Found(int64_t generation, WorkerId founder, std::string restore) {
 void Group::Hear(WorkerId worker, const GroupReport& report) {
   unheard_.erase(worker);
   reports_[worker] = report;
-  redone_[worker] = std::max(redone_[worker], report.records_redone);
 }
 
 const GroupReport* Group::ReportOf(WorkerId worker) const {
@@ -52,12 +51,6 @@ int64_t Group::bad_rows() const {
   int64_t rows = 0;
   for (const auto& [worker, report] : reports_) rows = std::max(rows, report.bad_rows);
   return rows;
-}
-
-int64_t Group::records_redone() const {
-  int64_t records = 0;
-  for (const auto& [worker, count] : redone_) records += count;
-  return records;
 }
 
 }  // namespace rubato

@@ -44,15 +44,12 @@ class Group {
   // Whether there are holders, all at rest after `steps` steps.
   bool Resting(const std::vector<WorkerId>& alive, int64_t steps) const;
   int64_t bad_rows() const;  // In steps applied.
-  // Computed again, over all generations and lives.
-  int64_t records_redone() const;
 
  private:
   int64_t generation_ = 0;
   WorkerId founder_;
   std::string restore_;
   std::map<WorkerId, GroupReport> reports_;
-  std::map<WorkerId, int64_t> redone_;
   std::set<WorkerId> unheard_;
 };
 

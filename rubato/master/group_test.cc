@@ -3,7 +3,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "rubato/master/fake_job.h"
+#include "rubato/master/group_testing.h"
 #include "rubato/membership/wire.h"
 
 namespace rubato {
@@ -13,49 +13,6 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
-
-// 40 records in 8 steps of 5; two workers to begin with.
-class GroupTest : public testing::Test {
- protected:
-  GroupTest() : job_(Options()) {}
-  static MasterOptions Options() {
-    MasterOptions options = SmallJob();
-    options.job.strategy = "allreduce";
-    return options;
-  }
-  GroupOrders Beat(int64_t worker, GroupReport report) {
-    const HeartbeatReply reply = job_.Done(job_.master->Heartbeat(
-        WorkerHeartbeat{.worker = WorkerId(worker), .group = report}, job_.now));
-    wanted_ = reply.checkpoint_wanted;
-    return reply.group.value_or(GroupOrders());
-  }
-  static GroupReport At(int64_t steps, uint64_t checksum = 0, int64_t generation = 1) {
-    return {.generation = generation,
-            .address = "here",
-            .holds = true,
-            .steps = steps,
-            .records = 5 * steps,
-            .checksum = checksum};
-  }
-  static GroupReport Saved(GroupReport report, int64_t version) {
-    report.checkpointed = version;
-    report.checkpoint_steps = report.steps;
-    report.checkpoint_records = report.records;
-    return report;
-  }
-  const Snapshot Shown() const { return job_.master->snapshot(); }
-  // Who is shown to be slow beside the others, and how slow.
-  std::map<int64_t, double> Lagging() const {
-    std::map<int64_t, double> lagging;
-    for (const ProcessStatus& process : Shown().processes) {
-      if (process.lagging > 0) lagging[process.id] = process.lagging;
-    }
-    return lagging;
-  }
-
-  FakeJob job_;
-  int64_t wanted_ = 0;
-};
 
 TEST_F(GroupTest, OneBeginsTheOthersJoin) {
   EXPECT_THAT(job_.TakeLaunched(Role::kServer), IsEmpty());
@@ -287,97 +244,6 @@ TEST_F(GroupRecipeTest, ABestThatWasLostIsForgotten) {
   EXPECT_EQ(wanted_, 2);
   EXPECT_EQ(Beat(2, Saved(At(6, 7, 2), 2)).evaluated, 6);
   EXPECT_EQ(job_.best, 2);
-}
-
-// Two workers in one view, of which worker 0 loses worker 1, whose process may live on.
-class GroupLossTest : public GroupTest {
- protected:
-  void Lose(bool process, bool restart = false) {
-    job_.JoinWorker(0);
-    job_.JoinWorker(1);
-    Beat(0, At(3));
-    Report(0, 0, false);
-    Report(1, 0, false);
-    job_.Pass(absl::Seconds(1));
-    const uint64_t view = DecodeOrder(job_.orders[0])->view.number;
-    ASSERT_GE(view, 1u);
-    if (process) job_.KillWorker(1);
-    if (restart) job_.Open();
-    Report(0, view, true);
-    job_.Pass(absl::Milliseconds(100));
-    GroupReport told = At(4);
-    told.change = {.view = DecodeOrder(job_.orders[0])->view.number,
-                   .agree_us = 1500,
-                   .reconnect_us = 300,
-                   .redo_us = 2000};
-    EXPECT_GT(told.change.view, view);
-    Beat(0, told);
-    if (restart) job_.Open();
-    for (int i = 0; i < 40; ++i) {
-      Beat(0, told);
-      if (!process) Beat(1, {});
-      job_.Pass(absl::Milliseconds(100));
-    }
-  }
-
- private:
-  void Report(int64_t worker, uint64_t view, bool let_go) {
-    ViewReport report = {.from = {MemberId(100 + worker), "here"}, .view = view, .let_go = let_go};
-    report.urgent = let_go;
-    report.offer = worker == 0 && view == 0 ? 0 : -1;
-    report.progress = {.finished = 5, .applied = 5, .voted = 5};
-    if (let_go) report.lost = {{MemberId(101), MemberId(100), LossReason::kProcess}};
-    job_.master->Confer(
-        {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
-    job_.Perform();
-  }
-};
-
-// A death is one record: who, why, at which step, who noticed, and what it cost.
-TEST_F(GroupLossTest, TellsTheFirstCauseOfALoss) {
-  Lose(/*process=*/true);
-  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
-  EXPECT_THAT(job_.causes["failure"], HasSubstr("killed by signal"));
-}
-
-// The master may die at any moment of it: what was known is in its journal, and what was told is
-// not told again.
-TEST_F(GroupLossTest, ARestartedMasterTellsItOnceAndWhole) {
-  Lose(/*process=*/true, /*restart=*/true);
-  job_.Open();
-  job_.Pass(absl::Seconds(5));
-  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
-  EXPECT_THAT(job_.causes["failure"], HasSubstr("worker-1: killed by signal"));
-  const auto& fields = job_.fields["failure"];
-  EXPECT_EQ(std::get<int64_t>(fields.at("pid")), 101);
-  EXPECT_EQ(std::get<int64_t>(fields.at("step")), 3);
-  EXPECT_EQ(std::get<std::string>(fields.at("noticed_by")), "worker-0");
-  EXPECT_EQ(std::get<double>(fields.at("agree_ms")), 1.5);
-  EXPECT_EQ(std::get<double>(fields.at("redo_ms")), 2);
-}
-
-// A worker that was given up for its silence and then killed has failed once: the second is
-// collateral, and says of what.
-TEST_F(GroupLossTest, WhatFollowsAnEvictionIsCollateral) {
-  job_.JoinWorker(0);
-  job_.JoinWorker(1);
-  for (int i = 0; i < 80; ++i) {
-    Beat(0, At(3));
-    job_.Pass(absl::Milliseconds(100));
-  }
-  EXPECT_THAT(job_.causes["failure"], HasSubstr("worker-1: silent for"));
-  job_.KillWorker(1);
-  job_.Pass(absl::Seconds(5));
-  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
-  EXPECT_THAT(std::get<std::string>(job_.fields["worker_lost"].at("collateral_of")),
-              HasSubstr("silent for"));
-}
-
-// A worker may also only be out of reach for a while: that too is told with its cause.
-TEST_F(GroupLossTest, TellsOfAWorkerThatLivesOn) {
-  Lose(/*process=*/false);
-  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "failure"), 1);
-  EXPECT_THAT(job_.causes["failure"], HasSubstr("though its process lives"));
 }
 
 // Worker 0 holds the state and worker 1 learns, both in one view.

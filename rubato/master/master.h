@@ -202,11 +202,15 @@ class Master {
   // Why `worker` was given up; null if it was not.
   const std::string* FirstCauseOf(WorkerId worker) const;
   void NoteFailure(WorkerId worker, Failure failure, absl::Time now);
-  // `seen` is null if nobody saw it end: it is silent.
-  void NoteEnd(WorkerId worker, std::string cause, absl::Time now,
-               const ExitNotice* seen = nullptr);
+  void NoteEnd(WorkerId worker, std::string cause, const ExitNotice& seen, absl::Time now);
+  void NoteSilence(WorkerId worker, absl::string_view more, absl::Time now);
   void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
   void NoteChange(const GroupChange& change, absl::Time now);
+  void NoteFounding(absl::Time now);
+  void NoteHolder(const GroupReport& report, absl::Time now);
+  // Whether others of a group waited for `worker`: what that took is in its record.
+  bool ConcernsGroup(WorkerId worker, const Failure& failure) const;
+  bool AwaitsMore(WorkerId worker, const Failure& failure, absl::Time now) const;
   void TellFailures(absl::Time now);
   void TellFailure(WorkerId worker, const Failure& failure, absl::Time now);
   absl::Status ApplyView(const JournalEntry& entry);

@@ -261,7 +261,7 @@ absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
       if (!is_server) members_.Leave(worker, now);
       break;
     case EntryKind::kEvicted:
-      members_.Evict(worker);
+      members_.Evict(worker, entry.numbers);
       group_.Forget(worker);
       ledger_.Fence(worker);
       Vacated(worker);

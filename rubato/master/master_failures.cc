@@ -1,6 +1,5 @@
 // One record for each failure: who, where, why, at which step, who noticed, and what it cost. It is
-// written when all its pieces are there, or when it is clear that no more will come.
-#include <algorithm>
+// written as soon as all its pieces are there, or when it is clear that no more will come.
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +8,15 @@
 namespace rubato {
 namespace {
 
-constexpr absl::Duration kPatience = absl::Seconds(3);
+constexpr absl::Duration kPatience = absl::Seconds(3);  // For somebody who saw it end.
+
+// As the journal keeps it.
+absl::Time ToTheMicro(absl::Time t) { return absl::FromUnixMicros(absl::ToUnixMicros(t)); }
+
+std::string SilentCause(WorkerId worker, const Failure& failure, absl::string_view more) {
+  return absl::StrCat(worker.ToString(), ": silent for ", absl::FormatDuration(failure.detect()),
+                      std::string(more));
+}
 
 // What to say of a worker that left the group and whose end nobody has told of.
 std::string UnseenCause(WorkerId worker, const WorkerMember* member, const std::string& reason) {
@@ -24,14 +31,10 @@ std::string UnseenCause(WorkerId worker, const WorkerMember* member, const std::
 Failure Master::FailureOf(WorkerId worker, absl::Time now) const {
   const auto it = failures_.open().find(worker);
   if (it != failures_.open().end()) return it->second;
-  // As the journal keeps it.
-  const auto to_the_micro = [](absl::Time t) {
-    return absl::FromUnixMicros(absl::ToUnixMicros(t));
-  };
-  Failure failure = {.noted = to_the_micro(now), .step = ledger_.steps()};
+  Failure failure = {.noted = ToTheMicro(now), .noticed = ToTheMicro(now), .step = ledger_.steps()};
   if (const WorkerMember* member = members_.FindWorker(worker)) {
     failure.pid = member->pid;
-    failure.heard = to_the_micro(member->heard);
+    failure.heard = ToTheMicro(member->heard);
   }
   if (const GroupReport* report = group_.ReportOf(worker)) failure.where = report->address;
   return failure;
@@ -49,19 +52,30 @@ void Master::NoteFailure(WorkerId worker, Failure failure, absl::Time now) {
   Record({.kind = EntryKind::kFailure, .id = worker.value(), .text = EncodeFailure(failure)}, now);
 }
 
-// Its parent or its lease tells why it ended; one whose end was told already is not told of again.
-void Master::NoteEnd(WorkerId worker, std::string cause, absl::Time now, const ExitNotice* seen) {
+// Its parent tells why it ended; one whose end was told already is not told of again.
+void Master::NoteEnd(WorkerId worker, std::string cause, const ExitNotice& seen, absl::Time now) {
   if (failures_.CauseTold(worker) != nullptr) return;
   Failure failure = FailureOf(worker, now);
   if (!failure.cause.empty()) return;  // What came first is the cause.
   failure.cause = std::move(cause);
-  if (seen == nullptr && failure.reason.empty()) {
+  // One that never registered, or never was in the group, has not told.
+  if (failure.pid == 0) failure.pid = seen.pid;
+  if (failure.where.empty()) failure.where = seen.host;
+  NoteFailure(worker, std::move(failure), now);
+}
+
+// Nobody saw it end. Others may have missed it before its lease ran out here: the record tells the
+// time after which the first did.
+void Master::NoteSilence(WorkerId worker, absl::string_view more, absl::Time now) {
+  if (failures_.CauseTold(worker) != nullptr) return;
+  Failure failure = FailureOf(worker, now);
+  if (!failure.cause.empty()) return;
+  failure.silent = true;
+  failure.cause = SilentCause(worker, failure, more);
+  if (failure.reason.empty()) {
     failure.reason = Name(LossReason::kSilent);
     failure.noticed_by = "master";
   }
-  // One that never registered, or never was in the group, has not told.
-  if (seen != nullptr && failure.pid == 0) failure.pid = seen->pid;
-  if (seen != nullptr && failure.where.empty()) failure.where = seen->host;
   NoteFailure(worker, std::move(failure), now);
 }
 
@@ -87,18 +101,66 @@ void Master::NoteChange(const GroupChange& change, absl::Time now) {
   if (change.view == 0) return;
   const std::map<WorkerId, Failure> open = failures_.open();
   for (const auto& [worker, known] : open) {
-    if (known.view != change.view || known.change.has_value()) continue;
+    // If another died before the next step, the change to a later view is what brought that step.
+    const bool of_this = known.view > 0 && known.view <= change.view && known.generation == 0;
+    if (!of_this || known.change.has_value()) continue;
     Failure failure = known;
     failure.change = change;
+    if (failure.silent) failure.cause = SilentCause(worker, failure, "");
     NoteFailure(worker, std::move(failure), now);
   }
+}
+
+bool Master::ConcernsGroup(WorkerId worker, const Failure& failure) const {
+  return failure.view > 0 || failure.generation > 0 || InGroupView(worker) ||
+         worker == group_.founder();
+}
+
+// Nobody is left who could tell what the ends of these took: the next generation is founded.
+void Master::NoteFounding(absl::Time now) {
+  const std::map<WorkerId, Failure> open = failures_.open();
+  for (const auto& [worker, known] : open) {
+    if (known.change.has_value() || !ConcernsGroup(worker, known)) continue;
+    Failure failure = known;
+    failure.generation = group_.generation() + 1;
+    failure.founded = ToTheMicro(now);
+    failure.held.reset();
+    NoteFailure(worker, std::move(failure), now);
+  }
+}
+
+// Someone holds the state of this generation, and trains or has nothing left to train: before its
+// steps are counted.
+void Master::NoteHolder(const GroupReport& report, absl::Time now) {
+  const std::map<WorkerId, Failure> open = failures_.open();
+  for (const auto& [worker, known] : open) {
+    if (known.generation != group_.generation() || known.change.has_value()) continue;
+    Failure failure = known;
+    const absl::Time here = ToTheMicro(now);
+    if (!failure.held.has_value()) failure.held = here;
+    if (report.steps > ledger_.steps() || report.checksum != 0) {
+      failure.change = {.noticed_us = absl::ToUnixMicros(failure.noticed),
+                        .agree_us = absl::ToInt64Microseconds(failure.founded - failure.noticed),
+                        .reconnect_us = absl::ToInt64Microseconds(*failure.held - failure.founded),
+                        .redo_us = absl::ToInt64Microseconds(here - *failure.held)};
+    }
+    NoteFailure(worker, std::move(failure), now);
+  }
+}
+
+// Whether its parent, a survivor or the next generation may have more to say.
+bool Master::AwaitsMore(WorkerId worker, const Failure& failure, absl::Time now) const {
+  if (verdict_.has_value()) return false;
+  const absl::Duration age = now - failure.noted;
+  if (failure.cause.empty()) return age < kPatience;
+  if (failure.change.has_value() || !ConcernsGroup(worker, failure)) return false;
+  return age < options_.start_grace;  // A process may have to start first.
 }
 
 void Master::TellFailures(absl::Time now) {
   const std::map<WorkerId, Failure> open = failures_.open();
   for (const auto& [worker, failure] : open) {
-    const bool complete = !failure.cause.empty() && failure.change.has_value();
-    if (!complete && now - failure.noted < kPatience && !verdict_.has_value()) continue;
+    if (AwaitsMore(worker, failure, now)) continue;
     TellFailure(worker, failure, now);
     Record({.kind = EntryKind::kFailure, .id = worker.value(), .value = 1}, now);
   }
@@ -114,10 +176,13 @@ void Master::TellFailure(WorkerId worker, const Failure& failure, absl::Time now
   if (failure.change.has_value()) {
     const GroupChange& change = *failure.change;
     const auto ms = [](int64_t us) { return static_cast<double>(us) / 1000; };
-    const int64_t heard = absl::ToUnixMicros(failure.heard);
-    fields.emplace_back("view", static_cast<int64_t>(failure.view));
+    if (failure.generation > 0) {
+      fields.emplace_back("generation", failure.generation);
+    } else {
+      fields.emplace_back("view", static_cast<int64_t>(failure.view));
+    }
     // From its last sign of life, so at most this long.
-    fields.emplace_back("detect_ms", ms(std::max<int64_t>(change.noticed_us - heard, 0)));
+    fields.emplace_back("detect_ms", ms(absl::ToInt64Microseconds(failure.detect())));
     fields.emplace_back("agree_ms", ms(change.agree_us));
     fields.emplace_back("reconnect_ms", ms(change.reconnect_us));
     fields.emplace_back("redo_ms", ms(change.redo_us));

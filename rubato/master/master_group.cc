@@ -16,12 +16,15 @@ void Master::HearGroup(WorkerId id, const GroupReport& report, absl::Time now) {
   const GroupReport* before = group_.ReportOf(id);
   const bool lagged = before != nullptr && before->lagging > 0;
   group_.Hear(id, report);
+  WorkerMember& member = *members_.FindWorker(id);
+  member.records_redone = std::max(member.records_redone, report.records_redone);
   if (report.generation == group_.generation()) {
     NoteChange(report.change, now);
     TellPace(id, report, lagged, now);
   }
   if (verdict_.has_value() || report.generation != group_.generation() || !report.holds) return;
-  const bool first = members_.FindWorker(id)->commits == 0;
+  NoteHolder(report, now);
+  const bool first = member.commits == 0;
   if (first) Say(now, "worker_holds", {{"worker", id.value()}, {"step", report.steps}});
   if (first || report.steps > ledger_.steps()) {
     Record({.kind = EntryKind::kTrained,
@@ -83,6 +86,7 @@ void Master::BeginGeneration(WorkerId founder, absl::Time now) {
   // Each record is taken to have cost the same.
   const double share =
       static_cast<double>(lost) / static_cast<double>(std::max<int64_t>(committed, 1));
+  NoteFounding(now);
   Record({.kind = EntryKind::kFounded,
           .id = founder.value(),
           .incarnation = generation,

@@ -70,7 +70,7 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
   }
   Say(now, absl::StrCat("worker_", Verb(kind)), std::move(fields), CauseOf(notice, hung));
   if (together() && kind != ExitKind::kLeft && kind != ExitKind::kFenced) {
-    NoteEnd(id, cause, now, &notice);
+    NoteEnd(id, cause, notice, now);
   }
   const std::vector<Task> held = ledger_.HeldBy(id);
   if (kind == ExitKind::kCrashed && !held.empty()) {
@@ -187,10 +187,11 @@ void Master::EvictSilent(absl::Time now) {
   }
   for (const WorkerId id : silent) {
     const absl::Duration silence = now - members_.FindWorker(id)->heard;
-    if (together()) {
-      NoteEnd(id, absl::StrCat(id.ToString(), ": silent for ", absl::FormatDuration(silence)), now);
-    }
-    Record({.kind = EntryKind::kEvicted, .id = id.value()}, now);
+    if (together()) NoteSilence(id, "", now);
+    Record({.kind = EntryKind::kEvicted,
+            .id = id.value(),
+            .numbers = Members::Numbers(*members_.FindWorker(id))},
+           now);
     Say(now, "worker_evicted", {{"worker", id.value()}, {"view", members_.view().number}},
         absl::StrCat("silent for ", absl::FormatDuration(silence)));
   }
@@ -206,9 +207,10 @@ absl::Duration Master::SilenceOf(WorkerId id, const WorkerMember& worker) const 
 
 // Kills are repeated until the exit is reported: the signal may have been lost with a master.
 void Master::KillStuck(absl::Time now) {
-  const auto kill_if = [&](Role role, int64_t id, Member& member, absl::Duration silence_max) {
+  const auto kill_if = [&](Role role, int64_t id, Member& member, absl::Duration silence_max,
+                           absl::Duration grace) {
     const bool deaf = now - member.heard > silence_max;
-    const bool lingers = now - member.asked_to_leave > options_.leave_grace;
+    const bool lingers = now - member.asked_to_leave > grace;
     if (!deaf && !lingers) return;
     Send(SignalProcess::Kind::kKill, role, id, member.incarnation);
     member.killed = true;
@@ -218,18 +220,22 @@ void Master::KillStuck(absl::Time now) {
   for (auto& [id, worker] : members_.workers()) {
     const absl::Duration silence = now - worker.heard, most = SilenceOf(id, worker);
     if (worker.registered && silence > most) {
-      const std::string cause = absl::StrCat("silent for ", absl::FormatDuration(silence),
-                                             ", and nobody of the group can go on without it");
-      NoteEnd(id, absl::StrCat(id.ToString(), ": ", cause), now);
-      Say(now, "worker_killed", {{"worker", id.value()}}, cause);
+      const std::string why = ", and nobody of the group can go on without it";
+      NoteSilence(id, why, now);
+      Say(now, "worker_killed", {{"worker", id.value()}},
+          absl::StrCat("silent for ", absl::FormatDuration(silence), why));
     }
-    kill_if(Role::kWorker, id.value(), worker, most);
+    // The others of a group need it until the end of a step, which may take longer than leaving.
+    const bool needed = InGroupView(id) && silence <= options_.job.elastic.lease;
+    kill_if(Role::kWorker, id.value(), worker, most,
+            needed ? std::max(options_.leave_grace, options_.start_grace) : options_.leave_grace);
   }
   for (size_t i = 0; i < members_.servers().size(); ++i) {
     ServerMember& server = members_.servers()[i];
     if (server.state == State::kGone) continue;
     kill_if(Role::kServer, static_cast<int64_t>(i), server,
-            server.registered ? options_.server_silence : options_.start_grace);
+            server.registered ? options_.server_silence : options_.start_grace,
+            options_.leave_grace);
   }
 }
 

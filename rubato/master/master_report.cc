@@ -149,7 +149,7 @@ Snapshot Master::snapshot() const {
                        .records_committed = ledger_.records_committed(),
                        .records_expected = ledger_.records_expected(),
                        .records_repeated = records_repeated_,
-                       .records_recomputed = records_recomputed_ + group_.records_redone(),
+                       .records_recomputed = records_recomputed_ + members_.records_redone(),
                        .records_taken_back = records_taken_back_,
                        .workers_target = target_,
                        .workers_started = totals.workers_started,

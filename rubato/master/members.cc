@@ -41,6 +41,20 @@ double At(const std::vector<double>& numbers, size_t i) {
   return i < numbers.size() ? numbers[i] : 0;
 }
 
+TimeSpent SpentOf(const std::vector<double>& numbers) {
+  return {.useful = At(numbers, 0),
+          .read = At(numbers, 1),
+          .wait = At(numbers, 2),
+          .rebuild = At(numbers, 3),
+          .redo = At(numbers, 4),
+          .checkpoint = At(numbers, 5),
+          .other = At(numbers, 6)};
+}
+
+int64_t RedoneOf(const std::vector<double>& numbers) {
+  return static_cast<int64_t>(At(numbers, 7));
+}
+
 }  // namespace
 
 Members::Members(int64_t servers) : servers_(static_cast<size_t>(servers)) {
@@ -184,8 +198,10 @@ void Members::Leave(WorkerId id, absl::Time now) {
   worker.asked_to_leave = now;
 }
 
-void Members::Evict(WorkerId id) {
+void Members::Evict(WorkerId id, const std::vector<double>& numbers) {
   WorkerMember& worker = workers_.at(id);
+  worker.spent = SpentOf(numbers);
+  worker.records_redone = RedoneOf(numbers);
   // One that was asked to go and fell silent on its way is no loss.
   totals_.workers_lost += worker.state != State::kLeaving;
   worker.state = State::kEvicted;
@@ -195,13 +211,8 @@ void Members::Evict(WorkerId id) {
 
 void Members::RemoveWorker(WorkerId id, bool lost, const std::vector<double>& numbers) {
   const WorkerMember& worker = workers_.at(id);
-  totals_.spent.Add({.useful = At(numbers, 0),
-                     .read = At(numbers, 1),
-                     .wait = At(numbers, 2),
-                     .rebuild = At(numbers, 3),
-                     .redo = At(numbers, 4),
-                     .checkpoint = At(numbers, 5),
-                     .other = At(numbers, 6)});
+  totals_.spent.Add(SpentOf(numbers));
+  totals_.records_redone += RedoneOf(numbers);
   totals_.workers_lost += lost && worker.state != State::kEvicted;  // Counted when evicted.
   Bury(Role::kWorker, id.value(), worker, lost ? "lost" : "exited");
   workers_.erase(id);
@@ -222,6 +233,10 @@ void Members::RemoveServer(int64_t id, bool lost, const std::vector<double>& num
 }
 
 void Members::RemoveAll() {
+  for (const auto& [id, worker] : workers_) {  // What the journal knows of them: the evicted.
+    totals_.spent.Add(worker.spent);
+    totals_.records_redone += worker.records_redone;
+  }
   workers_.clear();
   for (ServerMember& server : servers_) {
     server.state = State::kGone;
@@ -235,7 +250,14 @@ void Members::RemoveAll() {
 
 std::vector<double> Members::Numbers(const WorkerMember& worker) {
   const TimeSpent& s = worker.spent;
-  return {s.useful, s.read, s.wait, s.rebuild, s.redo, s.checkpoint, s.other};
+  return {s.useful, s.read,       s.wait,  s.rebuild,
+          s.redo,   s.checkpoint, s.other, static_cast<double>(worker.records_redone)};
+}
+
+int64_t Members::records_redone() const {
+  int64_t records = totals_.records_redone;
+  for (const auto& [id, worker] : workers_) records += worker.records_redone;
+  return records;
 }
 
 std::vector<double> Members::Numbers(const ServerMember& server) {

@@ -35,6 +35,7 @@ struct WorkerMember : Member {
   int64_t commits = 0;       // Of this life.
   int64_t evicted_view = 0;  // The first view without it.
   TimeSpent spent;
+  int64_t records_redone = 0;  // Allreduce: computed again, in all its lives in the group.
 };
 
 struct ServerMember : Member {
@@ -47,6 +48,7 @@ struct ServerMember : Member {
 // What is left of the processes that are gone.
 struct MemberTotals {
   TimeSpent spent;
+  int64_t records_redone = 0;
   int64_t fenced = 0;
   int64_t workers_started = 0, workers_lost = 0, workers_joined = 0, workers_max = 0;
   int64_t servers_started = 0, servers_lost = 0;
@@ -86,12 +88,15 @@ class Members {
   void GrowServers(int64_t servers);  // To so many; there never are fewer places.
   void SetMove(const MoveOrder& move);
   void Moved();  // The map says so.
-  void Evict(WorkerId id);
+  // `numbers` as for RemoveWorker: an evicted one says no more, and its exit may never be seen.
+  void Evict(WorkerId id, const std::vector<double>& numbers);
   void RemoveWorker(WorkerId id, bool lost, const std::vector<double>& numbers);
   void RemoveServer(int64_t id, bool lost, const std::vector<double>& numbers);
   void RemoveAll();  // A resumed job: nobody of its past is alive.
 
-  // What a leaver's entry keeps: its totals, for RemoveWorker and RemoveServer.
+  int64_t records_redone() const;  // By all workers, of all lives.
+
+  // What a leaver's entry keeps: its totals, for Evict, RemoveWorker and RemoveServer.
   static std::vector<double> Numbers(const WorkerMember& worker);
   static std::vector<double> Numbers(const ServerMember& server);
 

@@ -108,6 +108,26 @@ TEST_F(SilenceTest, OfAllEndsWithTheirDeath) {
   EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("noticed_by")), "master");
 }
 
+// Steps may take longer than leaving: one that is asked to go, and that the others still need, is
+// not killed for it while it speaks, up to a minute.
+TEST_F(SilenceTest, ALeaverThatSpeaksIsNotKilledInALongStep) {
+  ASSERT_TRUE(job_.master->Scale({.workers = 1}, job_.now).accepted);
+  job_.Perform();
+  const auto work = [&](absl::Duration time) {
+    for (const absl::Time end = job_.now + time; job_.now < end;) {
+      for (const int64_t worker : {0, 1}) {
+        Beat(worker);
+        Report(worker, Trains());
+      }
+      job_.Pass(absl::Milliseconds(200));
+    }
+  };
+  work(absl::Seconds(50));
+  EXPECT_EQ(Killed(), 0);
+  work(absl::Seconds(15));
+  EXPECT_GT(Killed(), 0);
+}
+
 // While another one goes on, a silent one is out after its lease, and replaced.
 TEST_F(SilenceTest, OfOneIsTheViewsMatter) {
   job_.TakeLaunched(Role::kWorker);

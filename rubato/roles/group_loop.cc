@@ -17,6 +17,7 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Milliseconds(100);  // To look at the master's wishes.
 constexpr absl::Duration kLeavePatience = absl::Seconds(5);
+constexpr int kLeaveSteps = 3;  // The one under way, the one that all are asked at, one to spare.
 constexpr absl::Duration kIdle = absl::Milliseconds(2);  // Between two steps at rest.
 constexpr absl::Duration kBeatAtRest = absl::Milliseconds(10);
 constexpr absl::Duration kRetry = absl::Milliseconds(100);  // After a step that failed.
@@ -215,7 +216,7 @@ absl::StatusOr<int> GroupLoop::Run() {
     return kRoleFenced;
   }
   RUBATO_RETURN_IF_ERROR(registered);
-  absl::Time leave_by = absl::InfiniteFuture();
+  absl::Time leaving_since = absl::InfiniteFuture(), leave_by = absl::InfiniteFuture();
   bool left = false;
   while (options_.clock->Now() < leave_by) {
     GroupOrders orders;
@@ -247,12 +248,17 @@ absl::StatusOr<int> GroupLoop::Run() {
       if (control_) control_->BeatNow();
     }
     if (leaving && leave_by == absl::InfiniteFuture()) {
-      leave_by = options_.clock->Now() + kLeavePatience;
+      leaving_since = options_.clock->Now();
+      leave_by = leaving_since + kLeavePatience;
       StopEvaluating();
       if (group_->view().size() <= 1) break;
       group_->Leave();
     }
+    const absl::Time began = options_.clock->Now();
     RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, TakeStep());
+    // Whoever goes before the others have agreed to it is a loss to them.
+    const absl::Duration took = options_.clock->Now() - began;
+    leave_by = std::max(leave_by, leaving_since + kLeaveSteps * took);
     left = outcome == Outcome::kLeft;
     if (left) break;
     const Ending ending = control_ ? Ending::kGoOn : EndingOf(StandingAlone());
@@ -416,15 +422,18 @@ absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
   const int64_t rows = batch_.rows;
   if (rows > 0) {
     const uint64_t epoch_seed = Mix(options_.job.seed, static_cast<uint64_t>(step.task.epoch));
-    RUBATO_RETURN_IF_ERROR(
+    absl::Status stepped =
         trainer_.Step({.batch = &batch_,
                        .dense = replica_->weights(),
                        .seed = Mix(epoch_seed, static_cast<uint64_t>(positions.begin)),
                        .watch = stream_.used() ? stream_.Watch(out_, rows) : nullptr},
-                      &out_));
-    if (!AllFinite(out_.dense_gradient)) {
-      computed_ += options_.clock->Now() - begin;
-      return absl::OutOfRangeError("the gradient has a NaN or an infinity in it");
+                      &out_);
+    if (stepped.ok() && !AllFinite(out_.dense_gradient)) {
+      stepped = absl::OutOfRangeError("the gradient has a NaN or an infinity in it");
+    }
+    if (!stepped.ok()) {
+      computed_ += options_.clock->Now() - begin;  // It took as long, in vain.
+      return stepped;
     }
   }
   const int64_t size = positions.end - positions.begin;

@@ -64,15 +64,18 @@ void GroupLoop::TellProgress() {
 
 void GroupLoop::TellChange() {
   const ChangeTimes change = group_->last_change();
-  MutexLock lock(mu_);
-  if (change.view == report_.change.view || change.resumed < change.entered) return;
-  // From the group's clock to everyone's.
-  const absl::Duration ago = ControlLoop::Now() - change.noticed;
-  report_.change = {.view = change.view,
-                    .noticed_us = absl::ToUnixMicros(options_.clock->Now() - ago),
-                    .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
-                    .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
-                    .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
+  {
+    MutexLock lock(mu_);
+    if (change.view == report_.change.view || change.resumed < change.entered) return;
+    // From the group's clock to everyone's.
+    const absl::Duration ago = ControlLoop::Now() - change.noticed;
+    report_.change = {.view = change.view,
+                      .noticed_us = absl::ToUnixMicros(options_.clock->Now() - ago),
+                      .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
+                      .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
+                      .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
+  }
+  if (control_) control_->BeatNow();  // Records of failures wait for it.
 }
 
 void GroupLoop::WatchPace() {

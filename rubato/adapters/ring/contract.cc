@@ -79,7 +79,9 @@ std::map<std::string, std::string> LinesOf(absl::string_view contract) {
 absl::StatusOr<std::string> AskContract(const std::string& address, uint64_t lobby,
                                         const TlsLinks* tls, absl::Duration timeout) {
   const absl::Time deadline = absl::Now() + timeout;
-  const absl::Status nobody = absl::UnavailableError(absl::StrCat("nobody answers at ", address));
+  const absl::Status nobody = absl::UnavailableError(
+      absl::StrCat("nobody answers at ", address,
+                   ": start a member there, or join the address that one prints"));
   RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
   RUBATO_ASSIGN_OR_RETURN(const sockaddr_in to, Resolve(endpoint));
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "rubato/adapters/ring/contract.h"
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/adapters/ring/group_settings.h"
@@ -97,6 +98,7 @@ class Group : public ElasticGroup {
   bool AllOnThisNode(const GroupView& view) const;
   // Whether those to join train the same, as soon as one of them answers.
   absl::Status CheckContract();
+  std::string WhyNoView(absl::Duration timeout) const;
 
   GroupOptions options_;
   Endpoint self_;
@@ -106,7 +108,9 @@ class Group : public ElasticGroup {
   bool contract_known_ = false;  // To be the same as that of the others.
   absl::Time ask_again_ = absl::InfinitePast();
   std::string unanswered_;  // Why it is not known.
-  int refused_ = 0;         // How often in a row those to join turned this member away.
+  // Since when BeginStep has been asked in vain.
+  absl::Time no_view_since_ = absl::InfiniteFuture();
+  int refused_ = 0;  // How often in a row those to join turned this member away.
   MemberId id_;
   GroupView view_;
   uint64_t mark_ = 0;  // Of the view.
@@ -281,7 +285,7 @@ void Group::EnterView(const ControlLoop::Event& event) {
   change_.redone = event.verdict == Verdict::kRedo;
   change_.losses = event.losses;
   // Who needs nobody else to agree is never seen to let go.
-  if (change_.noticed < change_.entered) change_.noticed = change_.agreed;
+  if (change_.noticed <= change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
   mark_ = view_.Mark();
   rank_ = view_.RankOf(id_);
@@ -358,8 +362,29 @@ absl::Status Group::CheckContract() {
   return absl::OkStatus();
 }
 
+// Whoever looks again and again wants to hear how long that has been, to the second.
+std::string Group::WhyNoView(absl::Duration timeout) const {
+  const absl::Duration waited = ControlLoop::Now() - no_view_since_;
+  std::string why =
+      absl::StrCat("no view to train in after ",
+                   absl::FormatDuration(std::max(timeout, absl::Trunc(waited, absl::Seconds(1)))));
+  if (view_.number > 0) {
+    absl::StrAppend(&why, "; the last was ", view_.ToString(),
+                    ": it goes on when enough of its members can be reached");
+  } else if (options_.report != nullptr) {
+    absl::StrAppend(&why, "; the master has not issued one");
+  } else if (!unanswered_.empty() || options_.join.empty()) {
+    why += unanswered_;
+  } else {
+    absl::StrAppend(&why, "; the group at ", absl::StrJoin(options_.join, ", "),
+                    " answers, and has yet to let this member in");
+  }
+  return why;
+}
+
 absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
   const absl::Time deadline = ControlLoop::Now() + timeout;
+  no_view_since_ = std::min(no_view_since_, ControlLoop::Now());
   reducer_->Wait().IgnoreError();
   while (true) {
     while (TakeEvent(absl::ZeroDuration())) {
@@ -375,12 +400,11 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     if (view_.number == 0) RUBATO_RETURN_IF_ERROR(CheckContract());
     const absl::Duration left = deadline - ControlLoop::Now();
     if (left <= absl::ZeroDuration()) {
-      return absl::DeadlineExceededError(
-          absl::StrCat("no view to train in after ", absl::FormatDuration(timeout),
-                       view_.number > 0 ? "; the last was " + view_.ToString() : unanswered_));
+      return absl::DeadlineExceededError(WhyNoView(timeout));
     }
     TakeEvent(std::min(left, absl::Milliseconds(200)));
   }
+  no_view_since_ = absl::InfiniteFuture();
   buffers_.clear();
   decided_ = failed_ = rode_ = sum_lost_ = told_ = false;
   quotas_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders);

@@ -1,5 +1,8 @@
 #include "rubato/adapters/ring/elastic_group_c.h"
 
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
@@ -38,6 +41,36 @@ absl::StatusOr<T> Chosen(const char* what, const T (&all)[3], int number) {
   return absl::InvalidArgumentError(absl::StrCat("no ", what, " has number ", number));
 }
 
+// All members of the first version; there is no padding after the last.
+constexpr size_t kFirstBytes =
+    offsetof(rubato_group_options, reserved) + sizeof(rubato_group_options::reserved);
+constexpr size_t kBytesMax = 1 << 16;  // No version will have more: it is no size at all.
+
+// What the caller has filled of what this version knows, the rest being zero.
+absl::StatusOr<rubato_group_options> Known(const rubato_group_options* from) {
+  const size_t size = from->size == 0 ? kFirstBytes : from->size;
+  if (size < kFirstBytes || size > kBytesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rubato_group_options.size is ", size, ": it must be 0 or ",
+                     "sizeof(rubato_group_options), which is ", sizeof(rubato_group_options),
+                     " here: begin with RUBATO_GROUP_OPTIONS_INIT"));
+  }
+  rubato_group_options known = {};
+  std::memcpy(&known, from, std::min(size, sizeof(known)));
+  const char* const bytes = reinterpret_cast<const char*>(from);
+  for (size_t i = sizeof(known); i < size; ++i) {
+    if (bytes[i] == 0) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "rubato_group_options has ", size, " bytes, of which this library knows the first ",
+        sizeof(known), ", and byte ", i, " is set: use the library of the version that the program",
+        " was built for, or leave zero what is new in it"));
+  }
+  if (known.reserved != 0) {
+    return absl::InvalidArgumentError("rubato_group_options.reserved must be 0");
+  }
+  return known;
+}
+
 absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
   rubato::GroupOptions to;
   RUBATO_ASSIGN_OR_RETURN(to.network, Chosen("network", kNetworks, from.network));
@@ -72,9 +105,12 @@ absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
 }  // namespace
 
 rubato_group* rubato_group_open(const rubato_group_options* options) {
-  auto converted = Convert(*options);
-  auto opened =
-      converted.ok() ? rubato::ElasticGroup::Open(*std::move(converted)) : converted.status();
+  const auto open = [&]() -> absl::StatusOr<std::unique_ptr<rubato::ElasticGroup>> {
+    RUBATO_ASSIGN_OR_RETURN(const rubato_group_options known, Known(options));
+    RUBATO_ASSIGN_OR_RETURN(rubato::GroupOptions converted, Convert(known));
+    return rubato::ElasticGroup::Open(std::move(converted));
+  };
+  auto opened = open();
   if (!opened.ok()) {
     open_error = opened.status().ToString();
     return nullptr;

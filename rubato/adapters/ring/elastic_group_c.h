@@ -22,9 +22,13 @@ typedef struct rubato_group rubato_group;
 enum { RUBATO_LOOPBACK = 0, RUBATO_LAN = 1, RUBATO_WAN = 2 };
 enum { RUBATO_FP32 = 0, RUBATO_BF16 = 1, RUBATO_FP16 = 2 };
 
-/* All zero is a good start: set what differs. */
+/* RUBATO_GROUP_OPTIONS_INIT, or all zero, is a good start: set what differs. Later versions add
+ * members at the end alone: `size` tells the library how many the caller knows, so that a program
+ * need not be built again for a newer library. One built for a newer library than it meets is
+ * refused if it has set what that library does not know. */
 typedef struct {
-  const char* listen;      /* "127.0.0.1:0" if null */
+  size_t size;        /* sizeof(rubato_group_options); 0: of the first version, up to reserved */
+  const char* listen; /* "127.0.0.1:0" if null */
   const char* const* join; /* addresses of members; none founds a group */
   size_t join_count;
   const char* name; /* with secret, the same for all members */
@@ -43,7 +47,11 @@ typedef struct {
   int wire;    /* what sums travel as: one of RUBATO_FP32, RUBATO_BF16, RUBATO_FP16 */
   double verdict_timeout_seconds; /* how long commit waits for a next view; 60 if 0 */
   int no_encryption; /* 0: where there is a secret, links are encrypted; the same for all */
+  int reserved;      /* 0 */
 } rubato_group_options;
+
+#define RUBATO_GROUP_OPTIONS_INIT \
+  { sizeof(rubato_group_options) }
 
 typedef struct {
   int64_t step;

@@ -1,16 +1,18 @@
 // The real TcpEdges over streams that obey a seed: short reads and writes, bytes that arrive after
-// their sender's death, connections cut at any byte, members a view ahead of others, and members
-// who were left out of the view and do not know it yet.
+// their sender's death, connections cut at any byte, members a view ahead of others, some of whom
+// have not heard of it, and members who were left out of the view and do not know it yet.
 //
 // Each process is a thread, but one of them runs at a time: whoever would wait hands its turn to
 // the world, which moves bytes, ends views and kills by chance, and gives the turn to someone else.
 // So a seed replays, with TLS too (other keys, the same lengths).
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <ucontext.h>
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <set>
@@ -168,7 +170,7 @@ class Process : public EdgeNetwork {
 
 class World {
  public:
-  World(uint64_t seed, bool tls) : rng_(seed) {
+  World(uint64_t seed, bool tls, EdgeBug bug = EdgeBug::kNone) : bug_(bug), rng_(seed) {
     if (tls) tls_ = std::make_unique<TlsLinks>("between us");
     const int count = 2 + static_cast<int>(rng_.Below(3));
     for (int i = 0; i < count; ++i) AddMember(Start());
@@ -188,7 +190,7 @@ class World {
   // Through all views; false if someone waits for ever in the last.
   bool Run() {
     for (int turn = 0; turn < kTurnsMax; ++turn) {
-      if (failed_) return true;
+      if (!failed_.empty()) return true;
       if (view_.number > kViews && Settled()) return true;
       Happen();
       Process& process = *processes_[rng_.Below(processes_.size())];
@@ -215,9 +217,10 @@ class World {
     return in.closed || in.cut || wire.pipes[at % 2].abandoned;
   }
   void Fail(const std::string& why) {
-    failed_ = true;
-    ADD_FAILURE() << why;
+    if (failed_.empty()) failed_ = why;
   }
+  const std::string& failed() const { return failed_; }  // Why; empty: it has not.
+  EdgeBug bug() const { return bug_; }
   bool over() const { return over_; }
   int64_t sums() const { return sums_; }
   void CountSum() { ++sums_; }
@@ -309,15 +312,20 @@ class World {
         ->Kill();  // Its sockets are closed when it has the turn; its bytes still come.
   }
 
-  // Members let go of a view one by one, and enter the next one by one.
+  // Members let go of a view one by one, and enter the next one by one: first those awaited.
   void ChangeView() {
-    if (!leaving_.empty() && rng_.Chance(0.05)) {
+    // Whoever nobody waits for may hear of it much later.
+    if (!leaving_.empty() && rng_.Chance(awaited_.empty() ? 0.003 : 0.05)) {
       const int process = Draw(leaving_);
       processes_[process]->LetGo();
       if (!zombies_.contains(process)) awaited_.erase(process);
     }
-    if (!entering_.empty() && awaited_.empty() && rng_.Chance(0.05)) {
-      const int process = Draw(entering_);
+    std::set<int> ready;
+    std::set_difference(entering_.begin(), entering_.end(), leaving_.begin(), leaving_.end(),
+                        std::inserter(ready, ready.end()));
+    if (!ready.empty() && awaited_.empty() && rng_.Chance(0.05)) {
+      const int process = Draw(ready);
+      entering_.erase(process);
       const auto me = std::find_if(
           view_.members.begin(), view_.members.end(),
           [&](const GroupMember& member) { return member.address == absl::StrCat(process); });
@@ -327,7 +335,7 @@ class World {
     const std::vector<int> members = Members();
     const bool must = std::any_of(members.begin(), members.end(),
                                   [&](int p) { return dead(p) || processes_[p]->complained(); });
-    const bool may = view_.number <= kViews && (Settled() || rng_.Chance(0.0005));
+    const bool may = view_.number <= kViews && (Settled() || rng_.Chance(0.002));
     if (must || may) Propose();
   }
   int Draw(std::set<int>& from) {
@@ -347,11 +355,13 @@ class World {
       if (dead(process)) continue;
       // Left out, and it may take long to hear of that; or it has come again as another life.
       const bool out = next.size() > 0 && view_.number <= kViews && rng_.Chance(0.1);
+      // A learner need not have let go for the next view to begin: it may hear of it late.
+      const bool late = next.size() > 0 && view_.number <= kViews && rng_.Chance(0.3);
       leaving_.insert(process);
       if (out) {
         zombies_.insert(process);
       } else {
-        awaited_.insert(process);
+        if (!late) awaited_.insert(process);
         next.members.push_back(member);
       }
     }
@@ -367,6 +377,7 @@ class World {
     for (const int process : Members()) entering_.insert(process);
   }
 
+  const EdgeBug bug_;
   Rng rng_;
   std::unique_ptr<TlsLinks> tls_;
   std::vector<std::pair<std::shared_ptr<Wire>, int>> wires_;
@@ -380,13 +391,13 @@ class World {
   int64_t lives_ = 0;
   int64_t sums_ = 0;
   bool over_ = false;
-  bool failed_ = false;
+  std::string failed_;
 };
 
 Process::Process(World& world)
     : world_(world),
-      edges_(std::make_unique<TcpEdges>(attention_, kGroup, *this,
-                                        [this](MemberId, bool) { complained_ = true; })),
+      edges_(std::make_unique<TcpEdges>(
+          attention_, kGroup, *this, [this](MemberId, bool) { complained_ = true; }, world.bug())),
       stack_(kStackBytes) {
   getcontext(&context_);
   context_.uc_stack.ss_sp = stack_.data();
@@ -499,9 +510,25 @@ TEST_P(SimEdgesTest, NoSumMixesViewsOrOperations) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
     World world(seed, GetParam());
     EXPECT_TRUE(world.Run()) << "someone waits for ever";
+    EXPECT_EQ(world.failed(), "");
     sums += world.sums();
   }
   EXPECT_GT(sums, static_cast<int64_t>(seeds) * kViews * kOperations);
+}
+
+// Whoever has not heard of a change yet takes what it cut off for data: the sum is wrong.
+// (Not so soon with TLS, which takes frames of these sizes whole.)
+TEST(SimEdgesBugTest, CatchesAFrameWithoutItsEndWord) {
+  if (kSanitized) GTEST_SKIP() << "a sanitizer does not follow these stacks";
+  std::string caught;
+  uint64_t seed = 0;
+  for (; seed < 300 && caught.empty(); ++seed) {
+    World world(seed, /*tls=*/false, EdgeBug::kNoEndWord);
+    world.Run();
+    caught = world.failed();
+  }
+  EXPECT_THAT(caught, testing::HasSubstr("a wrong s")) << "in " << seed << " seeds";
+  std::printf("caught by seed %d: %s\n", static_cast<int>(seed - 1), caught.c_str());
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, SimEdgesTest, testing::Bool(),

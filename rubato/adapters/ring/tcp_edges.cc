@@ -61,11 +61,12 @@ struct TcpEdges::Operation {
 };
 
 TcpEdges::TcpEdges(const Attention& attention, uint64_t group, EdgeNetwork& network,
-                   std::function<void(MemberId, bool)> lost)
+                   std::function<void(MemberId, bool)> lost, EdgeBug bug)
     : attention_(attention),
       group_(group),
       network_(network),
       lost_(std::move(lost)),
+      bug_(bug),
       arrived_fd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
 TcpEdges::~TcpEdges() = default;
@@ -399,7 +400,7 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
   if (in->payload_got < expected) return true;
   in->header_got = in->payload_got = 0;
   // Cut off: its sender is in another view already, and no more comes to this one.
-  if (old || in->end != kWhole) return true;
+  if (old || (in->end != kWhole && bug_ != EdgeBug::kNoEndWord)) return true;
   for (size_t i = 0; i < heard / sizeof(float); ++i) {
     (*operation.speeds)[i] = std::max((*operation.speeds)[i], in->told[i]);
   }

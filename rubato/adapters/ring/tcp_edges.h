@@ -44,11 +44,18 @@ struct EdgeHello {
   uint64_t mark = 0;     // kState alone: of the view that both must be in.
 };
 
+// Planted by tests, to show that they would notice.
+enum class EdgeBug : uint8_t {
+  kNone,
+  kNoEndWord,  // What a change of view cut off is taken for a whole frame.
+};
+
 class TcpEdges : public DataPlane {
  public:
   // `network` must live longer. `lost` is told of members whose connection broke or was refused.
+  // `bug` is for tests alone.
   TcpEdges(const Attention& attention, uint64_t group, EdgeNetwork& network,
-           std::function<void(MemberId, bool refused)> lost);
+           std::function<void(MemberId, bool refused)> lost, EdgeBug bug = EdgeBug::kNone);
   ~TcpEdges() override;
 
   // A connection from `member` to the life `to` came in. Called by the control thread.
@@ -128,6 +135,7 @@ class TcpEdges : public DataPlane {
   EdgeNetwork& network_;
   MemberId self_;
   const std::function<void(MemberId, bool)> lost_;
+  const EdgeBug bug_;
   GroupView view_;
   int rank_ = 0;
   uint32_t mark_ = 0;

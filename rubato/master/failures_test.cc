@@ -1,0 +1,273 @@
+// Strategy allreduce: what the master tells of each failure, once.
+#include "rubato/master/failures.h"
+
+#include <algorithm>
+#include <string>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "rubato/master/group_testing.h"
+#include "rubato/membership/wire.h"
+
+namespace rubato {
+namespace {
+
+using testing::HasSubstr;
+
+// Two workers in one view, of which worker 0 loses worker 1, whose process may live on.
+class GroupLossTest : public GroupTest {
+ protected:
+  // Both train in one view, and were heard of a second ago.
+  void Enter() {
+    job_.JoinWorker(0);
+    job_.JoinWorker(1);
+    Beat(0, At(3));
+    Report(0, 0, false);
+    Report(1, 0, false);
+    job_.Pass(absl::Seconds(1));
+    view_ = DecodeOrder(job_.orders[0])->view.number;
+    ASSERT_GE(view_, 1u);
+  }
+  // Worker 0 misses worker 1, and the next view is without it.
+  void LoseOne() {
+    Report(0, view_, true);
+    job_.Pass(absl::Milliseconds(100));
+  }
+  // What worker 0 then tells.
+  GroupReport Changed() {
+    GroupReport told = At(4);
+    told.change = {.view = DecodeOrder(job_.orders[0])->view.number,
+                   .agree_us = 1500,
+                   .reconnect_us = 300,
+                   .redo_us = 2000};
+    EXPECT_GT(told.change.view, view_);
+    return told;
+  }
+  void Lose(bool process, bool restart = false) {
+    Enter();
+    if (process) job_.KillWorker(1);
+    if (restart) job_.Open();
+    LoseOne();
+    const GroupReport told = Changed();
+    Beat(0, told);
+    if (restart) job_.Open();
+    for (int i = 0; i < 40; ++i) {
+      Beat(0, told);
+      if (!process) Beat(1, {});
+      job_.Pass(absl::Milliseconds(100));
+    }
+  }
+  int64_t Told() const { return std::count(job_.events.begin(), job_.events.end(), "failure"); }
+
+ private:
+  void Report(int64_t worker, uint64_t view, bool let_go) {
+    ViewReport report = {.from = {MemberId(100 + worker), "here"}, .view = view, .let_go = let_go};
+    report.urgent = let_go;
+    report.offer = worker == 0 && view == 0 ? 0 : -1;
+    report.progress = {.finished = 5, .applied = 5, .voted = 5};
+    if (let_go) report.lost = {{MemberId(101), MemberId(100), LossReason::kProcess}};
+    job_.master->Confer(
+        {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
+    job_.Perform();
+  }
+
+  uint64_t view_ = 0;
+};
+
+// A death is one record: who, why, at which step, who noticed, and what it cost.
+TEST_F(GroupLossTest, TellsTheFirstCauseOfALoss) {
+  Lose(/*process=*/true);
+  EXPECT_EQ(Told(), 1);
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("killed by signal"));
+}
+
+// The master may die at any moment of it: what was known is in its journal, and what was told is
+// not told again.
+TEST_F(GroupLossTest, ARestartedMasterTellsItOnceAndWhole) {
+  Lose(/*process=*/true, /*restart=*/true);
+  job_.Open();
+  job_.Pass(absl::Seconds(5));
+  EXPECT_EQ(Told(), 1);
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("worker-1: killed by signal"));
+  const auto& fields = job_.fields["failure"];
+  EXPECT_EQ(std::get<int64_t>(fields.at("pid")), 101);
+  EXPECT_EQ(std::get<int64_t>(fields.at("step")), 3);
+  EXPECT_EQ(std::get<std::string>(fields.at("noticed_by")), "worker-0");
+  EXPECT_EQ(std::get<double>(fields.at("agree_ms")), 1.5);
+  EXPECT_EQ(std::get<double>(fields.at("redo_ms")), 2);
+}
+
+// A worker that was given up for its silence and then killed has failed once: the second is
+// collateral, and says of what.
+TEST_F(GroupLossTest, WhatFollowsAnEvictionIsCollateral) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  for (int i = 0; i < 80; ++i) {
+    Beat(0, At(3));
+    job_.Pass(absl::Milliseconds(100));
+  }
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("worker-1: silent for"));
+  job_.KillWorker(1);
+  job_.Pass(absl::Seconds(5));
+  EXPECT_EQ(Told(), 1);
+  EXPECT_THAT(std::get<std::string>(job_.fields["worker_lost"].at("collateral_of")),
+              HasSubstr("silent for"));
+}
+
+// A worker may also only be out of reach for a while: that too is told with its cause.
+TEST_F(GroupLossTest, TellsOfAWorkerThatLivesOn) {
+  Lose(/*process=*/false);
+  EXPECT_EQ(Told(), 1);
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("though its process lives"));
+}
+
+// A frozen worker is missed by the others long before the master gives it up: its record tells one
+// silence, that after which it was missed first.
+TEST_F(GroupLossTest, TellsOneSilence) {
+  Enter();
+  const absl::Time heard = job_.now - absl::Seconds(1);
+  LoseOne();
+  EXPECT_EQ(Told(), 0);
+  GroupReport told = Changed();
+  told.change.noticed_us = absl::ToUnixMicros(heard + absl::Microseconds(1712345));
+  Beat(0, told);
+  for (int i = 0; i < 100 && Told() == 0; ++i) {
+    Beat(0, told);
+    job_.Pass(absl::Milliseconds(20));
+  }
+  EXPECT_THAT(job_.causes["worker_evicted"], HasSubstr("silent for"));
+  EXPECT_EQ(job_.causes["failure"], "worker-1: silent for 1.712345s");
+  EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 1712.345);
+}
+
+// Another death before the next step: the change that brought that step ends both records.
+TEST_F(GroupLossTest, AChangeThatWasOvertakenIsToldWithTheNext) {
+  Enter();
+  job_.KillWorker(1);
+  LoseOne();
+  GroupReport told = Changed();
+  ++told.change.view;
+  Beat(0, told);
+  EXPECT_EQ(Told(), 1);
+  EXPECT_EQ(std::get<double>(job_.fields["failure"].at("agree_ms")), 1.5);
+}
+
+// One that was in no view yet is missed by nobody: its record is written at once, without phases.
+TEST_F(GroupLossTest, ANewcomersEndIsToldAtOnce) {
+  Enter();
+  job_.KillWorker(1);
+  LoseOne();
+  Beat(0, Changed());
+  EXPECT_EQ(Told(), 1);
+  job_.JoinWorker(2);
+  job_.CrashWorker(2, "no such model");
+  EXPECT_EQ(Told(), 2);
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("no such model"));
+  EXPECT_FALSE(job_.fields["failure"].contains("agree_ms"));
+}
+
+// All die at once, the master with them if `restart`: nobody is left to tell what it took, but the
+// next generation also agrees, reconnects and redoes, and the master sees when.
+class GenerationLossTest : public GroupLossTest, public testing::WithParamInterface<bool> {
+ protected:
+  void Again() {
+    if (GetParam()) job_.Open();
+  }
+};
+
+TEST_P(GenerationLossTest, TellsWhatTheNextGenerationTook) {
+  Enter();
+  const absl::Time heard = job_.now - absl::Seconds(1);
+  const absl::Time struck = job_.now;
+  job_.KillWorker(1);
+  job_.KillWorker(0);
+  Again();
+  EXPECT_EQ(Told(), 0);
+  job_.Pass(absl::Milliseconds(5000));  // Longer than anybody waits for a cause.
+  job_.JoinWorker(2);
+  const absl::Time founded = job_.now;
+  Again();
+  ASSERT_TRUE(Beat(2, {}).found);
+  job_.Pass(absl::Milliseconds(700));
+  const absl::Time held = job_.now;
+  Beat(2, At(0, 0, /*generation=*/2));
+  Again();
+  job_.Pass(absl::Milliseconds(300));
+  EXPECT_EQ(Told(), 0);
+  Beat(2, At(1, 0, /*generation=*/2));
+  EXPECT_EQ(Told(), 2);  // As soon as there is a step, and not a moment later.
+  const auto& fields = job_.fields["failure"];
+  const auto ms = [](absl::Duration time) { return absl::ToDoubleMilliseconds(time); };
+  EXPECT_EQ(std::get<int64_t>(fields.at("worker")), 1);
+  EXPECT_EQ(std::get<int64_t>(fields.at("generation")), 2);
+  EXPECT_EQ(std::get<int64_t>(fields.at("step")), 3);
+  EXPECT_FALSE(fields.contains("view"));
+  EXPECT_EQ(std::get<double>(fields.at("detect_ms")), ms(struck - heard));
+  EXPECT_EQ(std::get<double>(fields.at("agree_ms")), ms(founded - struck));
+  EXPECT_EQ(std::get<double>(fields.at("reconnect_ms")), ms(held - founded));
+  EXPECT_EQ(std::get<double>(fields.at("redo_ms")), ms(job_.now - held));
+  Again();
+  Beat(2, At(2, 0, /*generation=*/2));
+  job_.Pass(absl::Seconds(5));
+  EXPECT_EQ(Told(), 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(MasterDiesToo, GenerationLossTest, testing::Bool());
+
+// The founder of that generation dies before it has said a word: the one after it is what all wait
+// for, and all three records end with its first step.
+TEST_F(GroupLossTest, TheNextGenerationDiesToo) {
+  Enter();
+  job_.KillWorker(0);
+  job_.KillWorker(1);
+  job_.JoinWorker(2);
+  ASSERT_TRUE(Beat(2, {}).found);
+  job_.KillWorker(2);
+  job_.Pass(absl::Seconds(4));
+  EXPECT_EQ(Told(), 0);
+  job_.JoinWorker(3);
+  Beat(3, At(1, 0, /*generation=*/3));
+  EXPECT_EQ(Told(), 3);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["failure"].at("generation")), 3);
+}
+
+// What a worker computed in vain stays counted when it is dead, or evicted, and the master with it.
+TEST_F(GroupLossTest, WhatTheDeadComputedAgainIsNotForgotten) {
+  Enter();
+  GroupReport report = At(3);
+  report.records_redone = 7;
+  Beat(0, report);
+  report.records_redone = 4;
+  Beat(1, report);
+  EXPECT_EQ(Shown().records_recomputed, 11);
+  job_.KillWorker(1);
+  EXPECT_EQ(Shown().records_recomputed, 11);
+  job_.Open();
+  EXPECT_EQ(Shown().records_recomputed, 4);  // The living tell it again.
+  report.records_redone = 7;
+  Beat(0, report);
+  EXPECT_EQ(Shown().records_recomputed, 11);
+}
+
+TEST_F(GroupLossTest, WhatTheEvictedComputedAgainIsNotForgotten) {
+  job_.JoinWorker(0);
+  job_.JoinWorker(1);
+  GroupReport report = At(3);
+  report.records_redone = 4;
+  Beat(1, report);
+  for (int i = 0; i < 80; ++i) {
+    Beat(0, At(3));
+    job_.Pass(absl::Milliseconds(100));
+  }
+  ASSERT_EQ(std::count(job_.events.begin(), job_.events.end(), "worker_evicted"), 1);
+  job_.Open();
+  EXPECT_EQ(Shown().records_recomputed, 4);
+  job_.KillWorker(1);
+  EXPECT_EQ(Shown().records_recomputed, 4);
+  job_.options.resume = true;
+  job_.Open();
+  EXPECT_EQ(Shown().records_recomputed, 4);
+}
+
+}  // namespace
+}  // namespace rubato

@@ -1,0 +1,102 @@
+// strategy: allreduce with a worker that is slow: it is dealt less of each batch, and the batch
+// stays what it was. What each worker computes is noted by the model itself (paced_model.cc).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/job_runner.h"
+
+namespace rubato {
+namespace {
+
+constexpr int64_t kBatch = 32;
+constexpr int64_t kSteps = 2000;  // More than there will be time for.
+
+// Which records a process computed, by step. A step that is under way may be there in part.
+std::map<int64_t, std::vector<int64_t>> RowsOf(const ScratchFolder& folder, pid_t pid) {
+  std::map<int64_t, std::vector<int64_t>> rows;
+  std::istringstream text(ReadText(absl::StrCat(folder.path(), "/rows-", pid)));
+  for (int64_t number; text >> number;) rows[number / kBatch].push_back(number);
+  return rows;
+}
+
+int64_t LastStep(const ScratchFolder& folder, pid_t pid) {
+  const auto rows = RowsOf(folder, pid);
+  return rows.empty() ? -1 : rows.rbegin()->first;
+}
+
+// The median of how many records of a step it computed, over steps [begin, end).
+size_t Share(const std::map<int64_t, std::vector<int64_t>>& rows, int64_t begin, int64_t end) {
+  std::vector<size_t> shares;
+  for (int64_t step = begin; step < end; ++step) {
+    const auto it = rows.find(step);
+    shares.push_back(it == rows.end() ? 0 : it->second.size());
+  }
+  std::sort(shares.begin(), shares.end());
+  return shares[shares.size() / 2];
+}
+
+TEST(AllreducePaceTest, AWorkerSlowedTwoTimesIsDealtLessOfTheSameBatch) {
+  ScratchFolder folder;
+  std::string numbers;
+  for (int64_t i = 0; i < kBatch * kSteps; ++i) absl::StrAppend(&numbers, i, "\n");
+  folder.Write("numbers.txt", numbers);
+  folder.Write("pace", "5000");  // 80 ms for half a batch.
+  TrainingJob training(
+      folder.path(),
+      {folder.Write("job.yaml", absl::StrCat("name: paced\nmodel: ", RUBATO_PACED_MODEL,
+                                             "\nmodel_options: {folder: ", folder.path(),
+                                             "}\nstrategy: allreduce\ndata: {train: numbers.txt}\n"
+                                             "shuffle: {tasks: false, buffer: 0}\nbatch_size: ",
+                                             kBatch,
+                                             "\nworkers: {max: 2}\noptimizer: {name: sgd}\n"
+                                             "elastic: {lease: 15s}\n"))});  // Busy is not lost.
+  ASSERT_TRUE(Eventually([&] { return training.Events("worker_holds").size() == 2; }));
+  const auto workers = training.Alive("worker");
+  ASSERT_EQ(workers.size(), 2u);
+  const pid_t even = workers[0].pid, slowed = workers[1].pid;
+  const auto reach = [&](int64_t step) {
+    return Eventually([&] { return LastStep(folder, slowed) > step; });
+  };
+  ASSERT_TRUE(reach(-1));
+  const int64_t begin = LastStep(folder, slowed) + 5;  // Both have been measured.
+  ASSERT_TRUE(reach(begin + 20));
+  const size_t views = training.Events("view").size();
+  folder.Write(absl::StrCat("pace-", slowed), "10000");
+  const int64_t struck = LastStep(folder, slowed);
+  const int64_t end = struck + 40;
+  ASSERT_TRUE(reach(end));
+
+  const auto even_rows = RowsOf(folder, even), slowed_rows = RowsOf(folder, slowed);
+  const size_t before = Share(slowed_rows, begin, struck);
+  const size_t after = Share(slowed_rows, struck + 20, end);
+  std::printf("of %d records: %d, slowed %d, then %d\n", static_cast<int>(kBatch),
+              static_cast<int>(before), static_cast<int>(after),
+              static_cast<int>(kBatch - Share(even_rows, struck + 20, end)));
+  // Of 32 records it is 16, then 10 or 12.
+  EXPECT_GE(before, 12u);
+  EXPECT_LE(after, before - 2);
+  EXPECT_LE(after, 14u);
+  EXPECT_GE(after, 2u) << "it takes part, so that its speed is known";
+  EXPECT_GT(Share(even_rows, struck + 20, end), Share(even_rows, begin, struck));
+  // Every step is of exactly the same records, whoever computes them; twice only what a change of
+  // view cost.
+  const bool calm = training.Events("view").size() == views;
+  for (int64_t step = begin; step < end; ++step) {
+    std::vector<int64_t> all = even_rows.at(step), whole;
+    all.insert(all.end(), slowed_rows.at(step).begin(), slowed_rows.at(step).end());
+    std::sort(all.begin(), all.end());
+    if (!calm) all.erase(std::unique(all.begin(), all.end()), all.end());
+    for (int64_t i = 0; i < kBatch; ++i) whole.push_back(kBatch * step + i);
+    EXPECT_EQ(all, whole) << "step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace rubato
