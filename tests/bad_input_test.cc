@@ -188,6 +188,9 @@ TEST(BadRowTest, FailsTheJobAndNamesTheLine) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, AllOf(HasSubstr("train.csv:302"), HasSubstr("cheap"),
                                 HasSubstr("data.bad_rows: skip")));
+  // Whoever resumes reads the row again, and a file with the row mended is another one.
+  EXPECT_THAT(result.err, HasSubstr("rubato train " + job + " --set data.bad_rows=skip\n"));
+  EXPECT_THAT(result.err, Not(HasSubstr("--resume")));
 }
 
 // A label no logistic model can mean, which once trained to an AUC of one half in silence.
@@ -231,6 +234,7 @@ TEST(BadRowTest, TooManySkippedFailTheJob) {
   const CommandResult result = Train(folder, job);
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err, AllOf(HasSubstr("bad_rows_max"), HasSubstr("train.csv:30")));
+  EXPECT_THAT(result.err, HasSubstr("rubato train " + job + " --set data.bad_rows_max=30\n"));
 }
 
 // A learning rate that explodes: the job ends, and says which value was not finite.

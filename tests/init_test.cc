@@ -15,6 +15,7 @@ namespace rubato {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr int kUsers = 40, kItems = 60;
 
@@ -69,6 +70,14 @@ std::string Ratings(int i) {
                       964980000 + i * 37 % 9999, ",", absl::StrJoin(genres, "|"), "\n");
 }
 
+// As a spreadsheet in much of Europe writes it; a price hardly ever repeats.
+std::string Prices(int i) {
+  const int cents = i * 7919 % 9973;
+  const bool is_bought = (cents < 5000) != (i * 31 % 10 == 0);
+  return absl::StrCat(is_bought ? 1 : 0, ";", cents / 100, cents % 100 < 10 ? ",0" : ",",
+                      cents % 100, ";", i % 3 == 0 ? "Köln" : "Wien", "\n");
+}
+
 struct Published {
   const char* name;
   const char* header;
@@ -115,7 +124,8 @@ TEST_P(InitTest, MakesSenseOf) {
 
 INSTANTIATE_TEST_SUITE_P(
     As, InitTest,
-    testing::Values(Published{"Libsvm", "", Libsvm, "", "weight_separator: \":\""},
+    testing::Values(Published{"DecimalCommas", "bought;price;town\n", Prices, "", "decimal: comma"},
+                    Published{"Libsvm", "", Libsvm, "", "weight_separator: \":\""},
                     Published{"FrappeLibfm", "", Libfm, "", "positive: [\"1\"]"},
                     Published{"Libffm", "", Libffm, "", "transform: merge_rare"},
                     Published{"FrappeCsv", "label,user,item,daytime,weekday\n", Table, "",
@@ -179,6 +189,50 @@ TEST(InitTellsTest, NamesOfAnyBytesInJson) {
   const CommandResult looked = RunRubato({"analyze", "job.yaml", "--json"}, folder.path());
   ASSERT_EQ(looked.exit_code, 0) << looked.err;
   EXPECT_EQ(nlohmann::json::parse(looked.out)["columns"][1]["name"], "gr\\xf6\\xdf");
+}
+
+// One table alone: a tenth of its rows is evaluated on, and no epoch trains on them.
+TEST(InitHoldoutTest, RowsAreTrainedOnOrEvaluatedOn) {
+  ScratchFolder folder;
+  std::string table = "bought;price;town\n";
+  for (int i = 0; i < 3004; ++i) table += Prices(i);
+  folder.Write("t.csv", table);
+  const CommandResult init =
+      RunRubato({"init", "--data", "t.csv", "--label", "bought", "--json"}, folder.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  const auto proposed = nlohmann::json::parse(init.out);
+  const int64_t held = proposed["rows_held_back"];
+  EXPECT_NEAR(static_cast<double>(held), 300.5, 0.6);
+  EXPECT_EQ(proposed["warnings"].size(), 0u) << init.out;
+  EXPECT_THAT(init.err, HasSubstr("3004 rows, one in every 10, are for evaluation"));
+  TrainingJob training(
+      folder.path(), {"job.yaml", "--set", "epochs=3", "--set", "evaluate.every_steps=10", "--set",
+                      "workers.max=2", "--set", "evaluate.stop_after_stalls=0"});
+  const CommandResult trained = training.Wait();
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const nlohmann::json summary = training.Summary();
+  EXPECT_EQ(summary["records_committed"], 3 * (3004 - held));
+  ASSERT_GE(summary["evaluations"].size(), 2u);
+  for (const auto& evaluation : summary["evaluations"]) EXPECT_EQ(evaluation["records"], held);
+  EXPECT_GT(summary["metrics"]["auc"].get<double>(), 0.8);
+  // The job's own rows, told apart as training did; and all rows of the file, if it is named.
+  const auto evaluate = [&](std::vector<std::string> words) {
+    words.push_back("--json");
+    const CommandResult result = RunRubato(words, folder.path());
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return nlohmann::json::parse(result.out);
+  };
+  const auto own = evaluate({"evaluate", training.job_dir()});
+  EXPECT_EQ(own["records"], held);
+  EXPECT_NEAR(own["metrics"]["auc"].get<double>(), summary["metrics"]["auc"].get<double>(), 1e-6);
+  EXPECT_EQ(evaluate({"evaluate", training.job_dir(), "--data", "t.csv"})["records"], 3004);
+
+  // None is held back if nobody wants it, and none of a few rows.
+  const CommandResult all = RunRubato(
+      {"init", "--data", "t.csv", "--holdout-every", "0", "--force", "--json"}, folder.path());
+  ASSERT_EQ(all.exit_code, 0) << all.err;
+  EXPECT_THAT(all.err, HasSubstr("warning: no --validation, and no rows are held back"));
+  EXPECT_THAT(ReadText(folder.path() + "/job.yaml"), Not(HasSubstr("holdout")));
 }
 
 TEST(InitTellsTest, WhatIsLeftOut) {
@@ -318,6 +372,16 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         BadTable{"Empty", "", {}, {"t.csv", "is empty"}},
         BadTable{"OnlyAHeader", "y,age\n", {}, {"t.csv", "no row"}},
+        BadTable{
+            "OnlyTheLabel", "y\n1\n0\n1\n", {}, {"t.csv", "has one column", "besides a label"}},
+        BadTable{"NothingElse",
+                 "y,a\n1,7\n0,7\n1,7\n",
+                 {},
+                 {"besides the label 'y' there is nothing to learn from: 'a' never changes"}},
+        BadTable{"TwoSortsOfRows",
+                 kGood,
+                 {"--validation", "t.csv", "--holdout-every", "5"},
+                 {"--holdout-every: --validation is there as well"}},
         BadTable{"OneRow", "y,age\n1,20\n", {}, {"label 'y'", "1 different value"}},
         BadTable{"OneAnswer", "y,age\nyes,20\nyes,30\n", {}, {"label 'y'", "1 different value"}},
         BadTable{"ThreeAnswers", "y,age\nyes,20\nno,30\nmaybe,40\n", {}, {"--positive"}},

@@ -22,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // One trained job for all tests: FOLDER/job, and its export, FOLDER/model.
@@ -156,6 +157,9 @@ TEST_F(ServeTest, WrongRequestsAreToldWhatIsWrong) {
   EXPECT_THAT(post("{\"rows\": [{\"age\": \"old\"}]}"), HasSubstr("'old', is not a finite number"));
   EXPECT_THAT(post("{\"rows\": [{\"age\": [1]}]}"), HasSubstr("neither text nor a number"));
   EXPECT_THAT(post("{\"rows\": [3]}"), HasSubstr("400 "));
+  EXPECT_THAT(post("{\"rows\": []}"), AllOf(HasSubstr("200 "), HasSubstr("\"scores\":[]")));
+  EXPECT_THAT(post("{\"rows\": [{\"age\": NaN}]}"), HasSubstr("null is missing"));
+  EXPECT_THAT(post(std::string(9 << 20, ' ')), HasSubstr("413 "));
   EXPECT_THAT(post("{}"), HasSubstr("neither \\\"rows\\\" nor"));
   EXPECT_THAT(post(std::string(100000, '[')), HasSubstr("is not JSON"));
   EXPECT_THAT(post(std::string("\0\xff\xfe", 3)), HasSubstr("is not JSON"));

@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/sql/sql_source.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -56,6 +57,11 @@ class Postgres {
   int Sql(const std::string& sql) {
     return Wait(Spawn({"psql", "-h", folder_, "-U", "rubato", "-d", "postgres", "-qc", sql}));
   }
+  // Begins `sql`, which lasts.
+  pid_t Hold(const std::string& sql) {
+    return Spawn({"psql", "-h", folder_, "-U", "rubato", "-d", "postgres", "-qc", sql});
+  }
+  void Await(pid_t pid) { Wait(pid); }
   bool Holds(const std::string& condition) {
     return Sql(absl::StrCat("SELECT 1 / (", condition, ")::int")) == 0;
   }
@@ -145,6 +151,39 @@ TEST_F(SqlTest, ADatabaseThatGoesAwayCostsNothing) {
   const std::string scores = ReadText(folder_.path() + "/scores.tsv");
   EXPECT_EQ(std::count(scores.begin(), scores.end(), '\n'), 30000);
   EXPECT_EQ(scores.substr(0, 2), "3\t");
+}
+
+// A lock that another holds is waited for, and said; nothing is read twice or left out.
+TEST_F(SqlTest, ALockedTableIsWaitedForAndTold) {
+  const pid_t other = postgres_->Hold("BEGIN; LOCK TABLE people; SELECT pg_sleep(8); COMMIT");
+  ASSERT_TRUE(Eventually([&] {
+    return postgres_->Holds(
+        "(SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND "
+        "relation = 'people'::regclass) > 0");
+  }));
+  const CommandResult init = RunRubato({"init", "--data", postgres_->Uri("table=people"), "--label",
+                                        "rich", "--model", "logistic", "--json"},
+                                       folder_.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  EXPECT_THAT(init.err, HasSubstr("the database is locked, asking again: another holds a lock"));
+  EXPECT_EQ(nlohmann::json::parse(init.out)["rows"], 30000);
+  postgres_->Await(other);
+}
+
+// One that is never given back ends the wait with a reason.
+TEST_F(SqlTest, ALockForGoodIsAnErrorThatNamesIt) {
+  const pid_t other = postgres_->Hold("BEGIN; LOCK TABLE people; SELECT pg_sleep(4); COMMIT");
+  ASSERT_TRUE(Eventually([&] {
+    return postgres_->Holds(
+        "(SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted AND "
+        "relation = 'people'::regclass) > 0");
+  }));
+  const absl::Status status =
+      IndexTable(postgres_->Uri("table=people"), {.patience = absl::Milliseconds(300)}).status();
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("the database was asked for 300ms in vain: another holds a lock on it"));
+  postgres_->Await(other);
 }
 
 // Predictions into a table: predict is killed, the database is killed, and every row is there once.

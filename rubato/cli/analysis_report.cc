@@ -181,6 +181,11 @@ std::string ProposalText(const ProposalNotes& notes) {
                     "; iconv -f latin1 -t utf8 or the like makes words of them\n");
   }
   for (const CommaColumn& commas : notes.commas) {
+    if (commas.is_decimal) {
+      absl::StrAppend(&out, Printable(commas.column), ": numbers with a decimal comma, as '",
+                      OneLine(commas.text), "' (decimal: comma)\n");
+      continue;
+    }
     absl::StrAppend(&out, "warning: ", Printable(commas.column), ": numbers with a comma, as '",
                     OneLine(commas.text),
                     "', are read as names; write them with a point, or without the comma where it "
@@ -221,8 +226,9 @@ nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const Proposal
                                  {"with_comma", nlohmann::ordered_json::array()},
                                  {"quantities", nlohmann::ordered_json::array()}};
   for (const CommaColumn& commas : notes.commas) {
-    json["with_comma"].push_back(
-        {{"column", Printable(commas.column)}, {"text", Printable(commas.text)}});
+    json["with_comma"].push_back({{"column", Printable(commas.column)},
+                                  {"text", Printable(commas.text)},
+                                  {"read_as", commas.is_decimal ? "numbers" : "names"}});
   }
   for (const std::string& column : notes.quantities) {
     json["quantities"].push_back(Printable(column));

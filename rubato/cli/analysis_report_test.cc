@@ -27,8 +27,11 @@ TEST(AnalysisTableTest, IsInLineWhateverTheLetters) {
 TEST(ProposalTextTest, NamesStrangersAndWhatIsNoUtf8) {
   ProposalNotes notes = {.strange = {{.column = "age", .count = 7, .texts = {"inf", "n.a."}}},
                          .garbled = {{.column = "city", .text = "K\xf6ln", .is_hashed = true}},
-                         .commas = {{.column = "price", .text = "3,14"}}};
-  EXPECT_THAT(ProposalText(notes), HasSubstr("warning: price: numbers with a comma, as '3,14'"));
+                         .commas = {{.column = "price", .text = "3,140"},
+                                    {.column = "rate", .text = "3,14", .is_decimal = true}}};
+  EXPECT_THAT(ProposalText(notes), HasSubstr("warning: price: numbers with a comma, as '3,140'"));
+  EXPECT_THAT(ProposalText(notes),
+              HasSubstr("\nrate: numbers with a decimal comma, as '3,14' (decimal: comma)\n"));
   EXPECT_THAT(ProposalText(notes),
               HasSubstr("age: of its numbers 7 are none and count as missing (malformed: missing): "
                         "'inf', 'n.a.', ...\n"));
@@ -37,7 +40,8 @@ TEST(ProposalTextTest, NamesStrangersAndWhatIsNoUtf8) {
   EXPECT_EQ(json["positive"].dump() + json["negative"].dump(), R"(["1"]["0"])");
   EXPECT_EQ(json["not_numbers"].dump(), R"([{"column":"age","count":7,"texts":["inf","n.a."]}])");
   EXPECT_EQ(json["not_utf8"][0]["text"], "K\\xf6ln");
-  EXPECT_EQ(json["with_comma"].dump(), R"([{"column":"price","text":"3,14"}])");
+  EXPECT_EQ(json["with_comma"][0].dump(), R"({"column":"price","text":"3,140","read_as":"names"})");
+  EXPECT_EQ(json["with_comma"][1]["read_as"], "numbers");
   EXPECT_THAT(ProposalText(notes), testing::Not(HasSubstr("quantities")));
   notes.quantities = {"age", "gr\xf6\xdf"};
   EXPECT_THAT(ProposalText(notes),

@@ -57,8 +57,8 @@ absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
   std::vector<std::string> set = flags.set;
   set.push_back("features=");
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(flags.job, set));
-  RUBATO_ASSIGN_OR_RETURN(const Analysis analysis,
-                          AnalyzeFiles(spec.data, spec.data.train, console));
+  RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(spec.data, spec.data.train, console));
+  analysis.ReadDecimalCommas(LabelOfJob(flags, spec, analysis));
   console.err << AnalysisTable(analysis);
   nlohmann::ordered_json json = AnalysisJson(analysis);
   if (!flags.html.empty()) {

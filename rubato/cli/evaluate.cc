@@ -43,7 +43,9 @@ absl::StatusOr<Servable> OpenModel(const EvaluateFlags& flags) {
 
 // What was asked for, or the job's own validation data.
 std::vector<std::string> DataOf(const EvaluateFlags& flags, const Servable& servable) {
-  return flags.data.empty() ? servable.job.data.validation : flags.data;
+  if (!flags.data.empty()) return flags.data;
+  const DataSpec& own = servable.job.data;
+  return own.holdout_every > 0 ? own.train : own.validation;
 }
 
 // Opens what shall be scored, as it is told or seems to be.
@@ -55,6 +57,7 @@ absl::StatusOr<ScoredData> OpenScored(Servable& servable, const EvaluateFlags& f
   if (!flags.data.empty() || !flags.format.empty()) {
     RUBATO_ASSIGN_OR_RETURN(spec, RecogniseForModel(servable.job.data, patterns, flags.format));
   }
+  if (!flags.data.empty()) spec.holdout_every = 0;  // Of other data all is scored.
   absl::StatusOr<ScoredData> data = ScoredData::Open(servable, spec, patterns, index, has_labels,
                                                      Shown(console, "indexing", "bytes"));
   if (data.ok() || !absl::IsInvalidArgument(data.status()) || !flags.format.empty()) return data;
@@ -90,6 +93,9 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
   if (IsOneClass(result.metrics)) {
     console.err << "warning: all labels are of one class, so there is no auc\n";
     metrics["auc"] = nullptr;
+  }
+  if (const std::string text = WorseThanConstantText(result.metrics); !text.empty()) {
+    console.err << "warning: " << text << "\n";
   }
   if (flags.json) {
     console.out << JsonText(nlohmann::ordered_json{

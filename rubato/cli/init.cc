@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,7 @@
 #include "rubato/cli/commands.h"
 #include "rubato/cli/recipe.h"
 #include "rubato/cli/recognise.h"
+#include "rubato/data/holdout.h"
 #include "rubato/features/propose_label.h"
 
 namespace rubato {
@@ -27,6 +29,7 @@ namespace {
 struct InitFlags {
   std::vector<std::string> data;
   std::vector<std::string> validation;
+  std::optional<int64_t> holdout_every;  // None: where there is no --validation, one in ten.
   std::string label;
   std::vector<std::string> positive;
   std::string model = "deepfm";
@@ -58,6 +61,10 @@ std::string JobText(const JobSpec& spec) {
   if (!data.validation.empty()) {
     absl::StrAppend(&text, "  validation: ", PathList(data.validation), "\n");
   }
+  if (data.holdout_every > 0) {
+    absl::StrAppend(&text, "  holdout_every: ", data.holdout_every,
+                    "  # One row in so many is for evaluation, and never trained on.\n");
+  }
   absl::StrAppend(&text, "  format: ", data.format, "\n");
   if (!data.header) absl::StrAppend(&text, "  header: false\n");
   if (data.bad_rows != DataSpec().bad_rows) {
@@ -70,12 +77,14 @@ std::string JobText(const JobSpec& spec) {
   if (spec.max_inflight != JobSpec().max_inflight) {
     absl::StrAppend(&text, "max_inflight: ", spec.max_inflight, "\n");
   }
-  if (data.validation.empty()) return text;
+  if (!data.has_validation()) return text;
   absl::StrAppend(
       &text,
       "# An evaluation brings no gain if neither the AUC is the highest so far nor the loss the ",
       "lowest.\n# Then the rate falls, and at the second in a row training stops; the first of a ",
-      "job are forgiven.\n# The version of the highest AUC is the model.\n",
+      "job are forgiven.\n# The version of the highest AUC is the model, if its logloss is below "
+      "that of the "
+      "constant rate.\n",
       "evaluate: {every_steps: ", spec.evaluate.every_steps,
       ", lower_rate: ", spec.evaluate.lower_rate,
       ", stop_after_stalls: ", spec.evaluate.stop_after_stalls,
@@ -112,10 +121,23 @@ class Warnings {
 
 // Without figures nobody knows what a model is worth, nor when it is at its best.
 std::string NoValidation(int64_t epochs) {
-  return absl::StrCat("no --validation: training makes ", epochs, epochs == 1 ? " pass" : " passes",
-                      " and says nothing of how good it is; hold back a tenth of the rows in a "
-                      "file of its own (the "
-                      "newest, where time matters), and it stops at its best");
+  return absl::StrCat("no --validation, and no rows are held back: training makes ", epochs,
+                      epochs == 1 ? " pass" : " passes",
+                      " and says nothing of how good it is; with rows to evaluate on (the newest, "
+                      "where time matters) it stops at its best");
+}
+
+// How many rows of `rows` are trained on.
+int64_t ChooseHoldout(const InitFlags& flags, int64_t rows, DataSpec* data, Console& console) {
+  constexpr int64_t kFew = 100;  // Of fewer, a tenth says nothing.
+  if (!data->validation.empty()) return rows;
+  data->holdout_every = flags.holdout_every.value_or(rows < kFew ? 0 : 10);
+  if (data->holdout_every == 0) return rows;
+  const int64_t held = Holdout(data->holdout_every).HeldOf(rows);
+  console.err << "held back: " << held << " of " << rows << " rows, one in every "
+              << data->holdout_every << ", are for evaluation and never trained on; --validation "
+              << "FILE has them in a file of their own, as the newest, where time matters\n";
+  return rows - held;
 }
 
 // Training would stop at rows without a label.
@@ -169,7 +191,8 @@ absl::StatusOr<LeftOut> LookAtValidation(const DataSpec& data, const Analysis& a
   LeftOut rows = {RowsWithout(analysis, features->label), analysis.bad_rows};
   RUBATO_RETURN_IF_ERROR(CheckUnread(analysis, "--data", warnings));
   if (data.validation.empty()) return rows;
-  RUBATO_ASSIGN_OR_RETURN(const Analysis held_out, AnalyzeFiles(data, data.validation, console));
+  RUBATO_ASSIGN_OR_RETURN(Analysis held_out, AnalyzeFiles(data, data.validation, console));
+  held_out.ReadDecimalCommasAs(analysis);
   std::vector<std::string> said;
   RUBATO_RETURN_IF_ERROR(CheckValidation(analysis, held_out, features, &said));
   RUBATO_RETURN_IF_ERROR(CheckUnread(held_out, "--validation", warnings));
@@ -189,9 +212,13 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
     }
   }
   RUBATO_RETURN_IF_ERROR(CheckModel(flags.model));
+  if (!flags.validation.empty() && flags.holdout_every.value_or(0) > 0) {
+    return absl::InvalidArgumentError("--holdout-every: --validation is there as well");
+  }
   RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
-  RUBATO_ASSIGN_OR_RETURN(const Analysis analysis, AnalyzeFiles(data, data.train, console));
+  RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(data, data.train, console));
+  analysis.ReadDecimalCommas(flags.label.empty() ? LabelOf(analysis) : flags.label);
   console.err << AnalysisTable(analysis);
   ProposalNotes notes;
   RUBATO_ASSIGN_OR_RETURN(FeaturesSpec features, Propose(flags, analysis, &notes, console));
@@ -213,8 +240,10 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
     console.err << "label '" << features.label << "': " << left_out.unlabelled
                 << " rows have none; data.bad_rows: skip leaves them out\n";
   }
-  ChooseRecipe(RecipeInputOf(analysis.rows, features), &spec);
-  if (data.validation.empty()) warnings.Say(NoValidation(spec.epochs));
+  const int64_t trained =
+      ChooseHoldout(flags, analysis.rows + analysis.bad_rows, &spec.data, console);
+  ChooseRecipe(RecipeInputOf(trained, features), &spec);
+  if (!spec.data.has_validation()) warnings.Say(NoValidation(spec.epochs));
   const std::string text = JobText(spec);
   RUBATO_RETURN_IF_ERROR(MakeDirectories(flags.out));
   RUBATO_RETURN_IF_ERROR(ParseJobText(text, job_path).status());
@@ -223,9 +252,13 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   console.err << "wrote " << features_path << " and " << job_path << "; now: rubato train "
               << job_path << "\n";
   if (flags.json) {
-    nlohmann::ordered_json json = {{"job", job_path},       {"features_file", features_path},
-                                   {"model", spec.model},   {"format", data.format},
-                                   {"rows", analysis.rows}, {"bad_rows", analysis.bad_rows}};
+    nlohmann::ordered_json json = {{"job", job_path},
+                                   {"features_file", features_path},
+                                   {"model", spec.model},
+                                   {"format", data.format},
+                                   {"rows", analysis.rows},
+                                   {"bad_rows", analysis.bad_rows},
+                                   {"rows_held_back", analysis.rows + analysis.bad_rows - trained}};
     json["warnings"] = warnings.said();
     json["proposed"] = ProposalJson(features, notes);
     console.out << JsonText(json) << "\n";
@@ -247,6 +280,11 @@ void AddInit(Cli& cli) {
   command->add_option("--data", flags->data, "Files or globs to train on; their format is found.")
       ->required();
   command->add_option("--validation", flags->validation, "Files or globs to evaluate on.");
+  command
+      ->add_option("--holdout-every", flags->holdout_every,
+                   "Without --validation: one row of every so many is held back to evaluate on;\n"
+                   "default 10; 0: train on all, and evaluate on none.")
+      ->check(CLI::Range(0, 1 << 30));
   command->add_option("--label", flags->label,
                       "The label's column, by its number where there is no header; by default "
                       "the one called label, click, clicked or target, or else the first.");

@@ -150,7 +150,7 @@ void ChooseRecipe(const RecipeInput& input, JobSpec* spec) {
   if (spec->model == "fm" && input.ids > 0 && rows >= kSeenOften * input.ids) {
     spec->model_options["l2"] = "0.0001";
   }
-  if (spec->data.validation.empty()) {
+  if (!spec->data.has_validation()) {
     spec->epochs = rows < 20'000 ? 8 : rows < 100'000 ? 4 : rows < 1'000'000 ? 2 : 1;
     return;
   }

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rubato/cli/progress.h"
+#include "rubato/metrics/evaluation.h"
 
 namespace rubato {
 namespace {
@@ -47,6 +48,15 @@ std::string Grouped(int64_t number) {
 
 bool IsOneClass(const std::map<std::string, double>& metrics) {
   return metrics.contains("logloss") && !metrics.contains("auc");
+}
+
+std::string WorseThanConstantText(const std::map<std::string, double>& metrics) {
+  if (!IsWorseThanConstant(metrics)) return "";
+  return absl::StrFormat(
+      "logloss %.4f is not below %.4f, which the rate of positives reaches as everybody's score: "
+      "the order of rows may be right, their probabilities are not; try a stronger "
+      "model_options.l2, or fewer ids (rubato init --min-count N)",
+      metrics.at("logloss"), metrics.at("base_logloss"));
 }
 
 Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration elapsed,
@@ -140,8 +150,12 @@ std::string SummaryTable(const Json& summary) {
                           value.get<double>());
   }
   if (!metrics.empty()) AddLine(table, "validation", metrics);
-  if (IsOneClass(summary["metrics"].get<std::map<std::string, double>>())) {
+  const auto validation = summary["metrics"].get<std::map<std::string, double>>();
+  if (IsOneClass(validation)) {
     AddLine(table, "warning", "all validation labels are of one class, so there is no auc");
+  }
+  if (const std::string text = WorseThanConstantText(validation); !text.empty()) {
+    AddLine(table, "warning", text);
   }
   const Json& workers = summary["workers"];
   const Json& servers = summary["servers"];

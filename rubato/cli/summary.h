@@ -22,6 +22,9 @@ std::string SummaryTable(const nlohmann::ordered_json& summary);
 // Whether a binary model's records were all positive, or all negative: there was nothing to tell
 // apart, so there is no AUC, and the accuracy means little.
 bool IsOneClass(const std::map<std::string, double>& metrics);
+// That scores are worth less than the rate of positives alone, with both numbers and what helps;
+// empty if they are worth more.
+std::string WorseThanConstantText(const std::map<std::string, double>& metrics);
 
 }  // namespace rubato
 

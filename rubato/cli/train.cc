@@ -173,6 +173,26 @@ int ExitCodeOf(JobState state) {
   return state == JobState::kStopped ? kExitInterrupted : kExitFailed;
 }
 
+// How a job that is not done goes on; nothing if it cannot. Rows of a file that cannot be read are
+// read again by whoever resumes, and a file with rows mended is another one; the error says which
+// rows they are.
+std::string WhatNext(const JobSpec& spec, const std::string& error, const std::string& job_file,
+                     const std::string& job_dir) {
+  if (absl::StrContains(error, "begin the job anew")) return "";
+  const bool is_bad_row = absl::StrContains(error, "data.bad_rows: skip");
+  const bool are_too_many = absl::StrContains(error, "data.bad_rows_max");
+  const std::string resume = absl::StrCat("go on with: rubato train --resume ", job_dir);
+  if (!is_bad_row && !are_too_many) return resume;
+  const std::string anew =
+      absl::StrCat("rubato train ", job_file, " --set data.",
+                   are_too_many ? absl::StrCat("bad_rows_max=", 10 * spec.data.bad_rows_max + 10)
+                                : "bad_rows=skip");
+  if (spec.data.format == "sql") {
+    return absl::StrCat("mend what is named above, then ", resume, "\nor leave it out: ", anew);
+  }
+  return absl::StrCat("mend what is named above and begin anew, or leave it out: ", anew);
+}
+
 absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   if (flags.job.empty() == flags.resume.empty()) {
     return absl::InvalidArgumentError("give a job file, or --resume JOBDIR");
@@ -207,11 +227,9 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   RUBATO_RETURN_IF_ERROR(WriteFileAtomically(directory.summary(), JsonText(summary, 1) + "\n"));
   console.err << SummaryTable(summary);
   if (flags.json) console.out << JsonText(summary) << "\n";
-  // Where nothing of it can go on, the error says so.
-  const bool hopeless = absl::StrContains(snapshot.error, "begin the job anew");
-  if (snapshot.state != JobState::kDone && !hopeless) {
-    console.err << "go on with: rubato train --resume " << directory.path() << "\n";
-  }
+  const std::string next = WhatNext(
+      spec, snapshot.error, flags.job.empty() ? directory.job_file() : flags.job, directory.path());
+  if (snapshot.state != JobState::kDone && !next.empty()) console.err << next << "\n";
   return snapshot.bad_input ? kExitBadInput : ExitCodeOf(snapshot.state);
 }
 

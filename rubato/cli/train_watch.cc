@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "rubato/base/json_text.h"
 #include "rubato/cli/progress.h"
+#include "rubato/metrics/evaluation.h"
 
 namespace rubato {
 namespace {
@@ -51,6 +52,10 @@ std::string ProgressLine(const Snapshot& snapshot, const JobSpec& spec, double r
       if (found == metrics.end()) continue;
       absl::StrAppendFormat(&line, " %s %.4f", name, found->second);
       break;
+    }
+    if (IsWorseThanConstant(metrics)) {
+      absl::StrAppendFormat(&line, " logloss %.4f>%.4f", metrics.at("logloss"),
+                            metrics.at("base_logloss"));
     }
   }
   if (snapshot.state != JobState::kTraining) {

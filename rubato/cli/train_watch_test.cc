@@ -78,6 +78,23 @@ TEST(SummaryTest, WarnsOfOneClass) {
   EXPECT_THAT(table(), HasSubstr("all validation labels are of one class, so there is no auc"));
 }
 
+// Both numbers and what to try, at the end; beside training the two numbers.
+TEST(SummaryTest, WarnsOfScoresThatTheRateAloneBeats) {
+  Snapshot snapshot = HalfWay();
+  auto& metrics = snapshot.evaluations[0].metrics;
+  const auto table = [&] {
+    return SummaryTable(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job"));
+  };
+  metrics["base_logloss"] = 0.5;
+  EXPECT_THAT(table(), HasSubstr("base_logloss 0.5000"));
+  EXPECT_THAT(table(), Not(HasSubstr("warning")));
+  EXPECT_THAT(ProgressLine(snapshot, Spec(), 55'000, 120), Not(HasSubstr("logloss")));
+  metrics["base_logloss"] = 0.44;
+  EXPECT_THAT(table(), HasSubstr("warning      logloss 0.4600 is not below 0.4400"));
+  EXPECT_THAT(table(), HasSubstr("stronger model_options.l2, or fewer ids"));
+  EXPECT_THAT(ProgressLine(snapshot, Spec(), 55'000, 120), HasSubstr("logloss 0.4600>0.4400"));
+}
+
 TEST(ProgressLineTest, EightyColumnsHoldAllThatMatters) {
   const std::string line = ProgressLine(HalfWay(), Spec(), 55'000, 79);
   EXPECT_EQ(line, " 50% 55.0 k rec/s ETA 1m 31s workers 3/3 servers 2/2 loss 0.4512 auc 0.7853");

@@ -186,6 +186,13 @@ constexpr Table kTables[] = {{"tsv", '\t', RecordRule::kQuotedTabs, "tabs", fals
                              {"ssv", ';', RecordRule::kQuotedSemicolons, "semicolons", true},
                              {"psv", '|', RecordRule::kQuotedBars, "bars", true}};
 
+// Whether nothing cuts any line.
+bool IsOneColumn(const Lines& lines) {
+  return std::none_of(lines.begin(), lines.end(), [](const auto& line) {
+    return line.find_first_of("\t,;|: ") != absl::string_view::npos;
+  });
+}
+
 // For lines of which most, cut at one separator, have the same number of columns: the first that
 // has not. "" if there is no such separator.
 std::string Ragged(absl::string_view text) {
@@ -307,6 +314,11 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
     records = std::move(cut);
     delimiter = table.delimiter;
     data.format = table.format;
+  }
+  if (columns < 2 && IsOneColumn(lines)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has one column, as '", lines[0],
+                     "'; besides a label at least one to learn from is needed"));
   }
   if (columns < 2) {
     const std::string ragged = entries.fault.empty() ? Ragged(beginning) : entries.fault;

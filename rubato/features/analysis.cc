@@ -29,52 +29,56 @@ void ColumnStats::Add(absl::string_view cell) {
   distinct_.Add(HashText(cell, 0));
   common_.Add(cell.substr(0, kLongest));
   if (number.has_value()) {
-    AddNumber(*number);
+    numbers_.Add(*number);
+    points_ += cell.find('.') != absl::string_view::npos;
+    return;
+  }
+  cell = cell.substr(0, kLongest);
+  AddStranger(cell, 1, &stranger_texts_);
+  if (const std::optional<double> with_comma = ToNumberWithComma(cell)) {
+    commas_.Add(cell, *with_comma);
   } else {
-    AddStranger(cell.substr(0, kLongest), 1);
+    AddStranger(cell, 1, &still_strange_);
   }
 }
 
 // Whoever is first by the alphabet in the end was so all along: its count is exact, and the order
 // of cells makes no difference.
-void ColumnStats::AddStranger(absl::string_view text, int64_t count) {
-  if (stranger_texts_.size() == kStrangers && stranger_texts_.rbegin()->first < text) return;
-  stranger_texts_[std::string(text)] += count;
-  if (stranger_texts_.size() > kStrangers) stranger_texts_.erase(--stranger_texts_.end());
-}
-
-void ColumnStats::AddNumber(double x) {
-  min_ = numbers_ == 0 ? x : std::min(min_, x);
-  max_ = numbers_ == 0 ? x : std::max(max_, x);
-  ++numbers_;
-  integers_ += x == std::floor(x);
-  const double before = x - mean_;
-  mean_ += before / static_cast<double>(numbers_);
-  squares_ += before * (x - mean_);
-  quantiles_.Add(x);
+void ColumnStats::AddStranger(absl::string_view text, int64_t count, Texts* texts) {
+  if (texts->size() == kStrangers && texts->rbegin()->first < text) return;
+  (*texts)[std::string(text)] += count;
+  if (texts->size() > kStrangers) texts->erase(--texts->end());
 }
 
 void ColumnStats::Merge(const ColumnStats& other) {
   cells_ += other.cells_;
   missing_ += other.missing_;
   for (const auto& [text, count] : other.missing_texts_) missing_texts_[text] += count;
-  for (const auto& [text, count] : other.stranger_texts_) AddStranger(text, count);
+  for (const auto& [text, count] : other.stranger_texts_) {
+    AddStranger(text, count, &stranger_texts_);
+  }
+  for (const auto& [text, count] : other.still_strange_) AddStranger(text, count, &still_strange_);
   distinct_.Merge(other.distinct_);
   common_.Merge(other.common_);
-  quantiles_.Merge(other.quantiles_);
-  if (other.numbers_ == 0) return;
-  const double a = static_cast<double>(numbers_), b = static_cast<double>(other.numbers_);
-  const double apart = other.mean_ - mean_;
-  mean_ += apart * b / (a + b);
-  squares_ += other.squares_ + apart * apart * a * b / (a + b);
-  min_ = numbers_ == 0 ? other.min_ : std::min(min_, other.min_);
-  max_ = numbers_ == 0 ? other.max_ : std::max(max_, other.max_);
-  numbers_ += other.numbers_;
-  integers_ += other.integers_;
+  numbers_.Merge(other.numbers_);
+  commas_.Merge(other.commas_);
+  points_ += other.points_;
 }
 
-double ColumnStats::deviation() const {
-  return numbers_ < 2 ? 0 : std::sqrt(squares_ / static_cast<double>(numbers_));
+bool ColumnStats::has_decimal_commas() const {
+  const int64_t strange = strangers() - commas_.numbers.count;
+  return points_ == 0 && commas_.are_decimals() && 50 * strange <= present();
+}
+
+void ColumnStats::ReadDecimalCommas() {
+  if (reads_decimal_commas_) return;
+  reads_decimal_commas_ = true;
+  numbers_.Merge(commas_.numbers);
+  stranger_texts_ = still_strange_;
+}
+
+std::optional<double> ColumnStats::NumberOf(absl::string_view text) const {
+  return reads_decimal_commas_ ? ToNumberWithComma(text) : ToNumber(text);
 }
 
 int64_t ColumnStats::distinct() const {
@@ -95,6 +99,18 @@ void Analysis::Merge(const Analysis& other) {
   }
   bad_rows += other.bad_rows;
   for (size_t i = 0; i < stats.size(); ++i) stats[i].Merge(other.stats[i]);
+}
+
+void Analysis::ReadDecimalCommas(absl::string_view label) {
+  for (size_t i = 0; i < stats.size(); ++i) {
+    if (columns[i] != label && stats[i].has_decimal_commas()) stats[i].ReadDecimalCommas();
+  }
+}
+
+void Analysis::ReadDecimalCommasAs(const Analysis& other) {
+  for (size_t i = 0; i < std::min(stats.size(), other.stats.size()); ++i) {
+    if (other.stats[i].reads_decimal_commas()) stats[i].ReadDecimalCommas();
+  }
 }
 
 }  // namespace rubato

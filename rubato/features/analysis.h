@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "rubato/features/features_spec.h"
+#include "rubato/features/number_stats.h"
 #include "rubato/features/sketches.h"
 
 namespace rubato {
@@ -30,19 +32,27 @@ class ColumnStats {
   int64_t missing() const { return missing_; }
   int64_t present() const { return cells_ - missing_; }
   // Present cells that are finite numbers, and those of them that are integers.
-  int64_t numbers() const { return numbers_; }
-  int64_t integers() const { return integers_; }
+  int64_t numbers() const { return numbers_.count; }
+  int64_t integers() const { return numbers_.integers; }
   // All present cells are numbers; or nearly all, so that the others are slips of the pen.
-  bool is_all_numbers() const { return numbers_ > 0 && numbers_ == present(); }
-  bool is_number() const { return numbers_ > 0 && 50 * strangers() <= present(); }
-  int64_t strangers() const { return present() - numbers_; }
+  bool is_all_numbers() const { return numbers() > 0 && numbers() == present(); }
+  bool is_number() const { return numbers() > 0 && 50 * strangers() <= present(); }
+  int64_t strangers() const { return present() - numbers(); }
   // Some of the present texts that are no numbers, the first by the alphabet, with their counts.
   const std::map<std::string, int64_t>& stranger_texts() const { return stranger_texts_; }
-  double mean() const { return mean_; }
-  double deviation() const;
-  double min() const { return min_; }
-  double max() const { return max_; }
-  const QuantileSketch& quantiles() const { return quantiles_; }
+  double mean() const { return numbers_.mean; }
+  double deviation() const { return numbers_.deviation(); }
+  double min() const { return numbers_.min; }
+  double max() const { return numbers_.max; }
+  const QuantileSketch& quantiles() const { return numbers_.quantiles; }
+  // Whether the column would be one of numbers if a comma stood for the point, and none has a
+  // point.
+  bool has_decimal_commas() const;
+  // From now on it does; there is nothing to be added after that.
+  void ReadDecimalCommas();
+  bool reads_decimal_commas() const { return reads_decimal_commas_; }
+  // One of its texts, as the column is read.
+  std::optional<double> NumberOf(absl::string_view text) const;
   const CommonTexts& common() const { return common_; }
   // Of present values; exact while common() is.
   int64_t distinct() const;
@@ -52,16 +62,20 @@ class ColumnStats {
  private:
   static constexpr size_t kStrangers = 5;
 
-  void AddNumber(double x);
-  void AddStranger(absl::string_view text, int64_t count);
+  using Texts = std::map<std::string, int64_t>;
 
-  int64_t cells_ = 0, missing_ = 0, numbers_ = 0, integers_ = 0;
-  double mean_ = 0, squares_ = 0;  // Welford's: of deviations from the mean.
-  double min_ = 0, max_ = 0;
-  QuantileSketch quantiles_;
+  static void AddStranger(absl::string_view text, int64_t count, Texts* texts);
+
+  int64_t cells_ = 0, missing_ = 0;
+  NumberStats numbers_;
+  CommaStats commas_;   // Of cells that are no numbers otherwise.
+  int64_t points_ = 0;  // Numbers with a point.
+  bool reads_decimal_commas_ = false;
   DistinctSketch distinct_;
   CommonTexts common_{kCommonTexts};
-  std::map<std::string, int64_t> missing_texts_, stranger_texts_;
+  Texts missing_texts_;
+  Texts stranger_texts_;  // Without and
+  Texts still_strange_;   // with commas for points.
 };
 
 struct Analysis {
@@ -76,6 +90,10 @@ struct Analysis {
 
   void Add(absl::Span<const absl::string_view> cells);
   void Merge(const Analysis& other);
+  // Reads the columns of numbers with a decimal comma as such; a label is one of a few texts, and
+  // stays as it is. The second: the same columns as `other`.
+  void ReadDecimalCommas(absl::string_view label);
+  void ReadDecimalCommasAs(const Analysis& other);
 };
 
 // The label where nobody named one: the column called label, click, clicked or target, in large or
@@ -127,10 +145,11 @@ struct UnscaledColumn {
   double value = 0;
 };
 
-// A column of numbers with a comma in them, as 3,14 or 1,500: texts, until somebody says which.
+// A column of numbers with a comma in them, as 3,14 or 1,500.
 struct CommaColumn {
   std::string column;
-  std::string text;  // One of them.
+  std::string text;         // One of them.
+  bool is_decimal = false;  // It is read so; else they are texts, until somebody says which.
 };
 
 // What ProposeFeatures decided that its features do not say.

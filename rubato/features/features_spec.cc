@@ -24,27 +24,39 @@ struct TransformRow {
 
 const std::vector<TransformRow>& Table() {
   static const auto& table = *new std::vector<TransformRow>{
-      {"number", Input::kNumber, true, {"default", "malformed"}},
-      {"normalize", Input::kNumber, true, {"mean", "deviation", "default", "malformed"}},
-      {"log", Input::kNumber, true, {"default", "malformed"}},
-      {"discretize", Input::kNumber, false, {"boundaries", "default", "malformed"}},
-      {"log_round", Input::kNumber, false, {"buckets", "base", "outside", "default", "malformed"}},
-      {"round_identity", Input::kNumber, false, {"buckets", "outside", "default", "malformed"}},
-      {"criteo", Input::kNumber, false, {"default", "malformed"}},
+      {"number", Input::kNumber, true, {"default", "malformed", "decimal", "missing"}},
+      {"normalize",
+       Input::kNumber,
+       true,
+       {"mean", "deviation", "default", "malformed", "decimal", "missing"}},
+      {"log", Input::kNumber, true, {"default", "malformed", "decimal", "missing"}},
+      {"discretize",
+       Input::kNumber,
+       false,
+       {"boundaries", "default", "malformed", "decimal", "missing"}},
+      {"log_round",
+       Input::kNumber,
+       false,
+       {"buckets", "base", "outside", "default", "malformed", "decimal", "missing"}},
+      {"round_identity",
+       Input::kNumber,
+       false,
+       {"buckets", "outside", "default", "malformed", "decimal", "missing"}},
+      {"criteo", Input::kNumber, false, {"default", "malformed", "decimal", "missing"}},
       {"hash",
        Input::kText,
        false,
-       {"buckets", "separator", "weight_separator", "values_max", "combiner"}},
+       {"buckets", "separator", "weight_separator", "values_max", "combiner", "missing"}},
       {"lookup",
        Input::kText,
        false,
        {"vocabulary", "vocabulary_file", "oov", "separator", "weight_separator", "values_max",
-        "combiner"}},
+        "combiner", "missing"}},
       {"merge_rare",
        Input::kText,
        false,
-       {"vocabulary", "vocabulary_file", "separator", "weight_separator", "values_max",
-        "combiner"}},
+       {"vocabulary", "vocabulary_file", "separator", "weight_separator", "values_max", "combiner",
+        "missing"}},
       {"cross", Input::kMany, false, {"buckets"}},
       {"concatenate", Input::kMany, false, {"offsets", "combiner"}},
   };
@@ -165,6 +177,7 @@ bool operator==(const FeatureSpec& a, const FeatureSpec& b) {
          a.base == b.base && a.buckets == b.buckets && a.outside == b.outside &&
          a.vocabulary == b.vocabulary && a.oov == b.oov && a.offsets == b.offsets &&
          a.otherwise == b.otherwise && a.malformed_is_missing == b.malformed_is_missing &&
+         a.missing == b.missing && a.decimal_comma == b.decimal_comma &&
          a.separator == b.separator && a.weight_separator == b.weight_separator &&
          a.values_max == b.values_max && a.combiner == b.combiner;
 }

@@ -14,10 +14,10 @@
 //   cross           any       an id        two columns or more         as of its parts
 //   concatenate     ids       a bag        offsets                     is left out
 //
-// An empty cell is missing, and so is one that reads as a text of `missing`, or as "nan" where a
-// number is wanted. Text that is no finite number makes the row a bad one (`data.bad_rows` says
-// what then), unless the feature says `malformed: missing`. With a `separator`, hash, lookup and
-// merge_rare read a cell as several values and give a bag.
+// An empty cell is missing, and so is one that reads as a text of `missing`, the file's or the
+// feature's own, or as "nan" where a number is wanted. Text that is no finite number makes the row
+// a bad one (`data.bad_rows` says what then), unless the feature says `malformed: missing`. With a
+// `separator`, hash, lookup and merge_rare read a cell as several values and give a bag.
 #ifndef RUBATO_FEATURES_FEATURES_SPEC_H_
 #define RUBATO_FEATURES_FEATURES_SPEC_H_
 
@@ -48,6 +48,8 @@ struct FeatureSpec {
   std::vector<int64_t> offsets;         // concatenate; none: running sums of the parts' sizes
   std::optional<double> otherwise;      // `default`: stands for a missing number
   bool malformed_is_missing = false;    // `malformed: missing`
+  std::vector<std::string> missing;     // Texts that are nothing, besides those of the file.
+  bool decimal_comma = false;           // `decimal: comma`: 3,14 is a number
   std::string separator;                // One character between the values of a cell.
   std::string weight_separator;         // One character between such a value and its weight.
   int64_t values_max = 0;               // Values of a cell that count; 0: all.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -55,11 +56,12 @@ class Planner {
     return static_cast<int>(found - columns_.begin());
   }
 
-  absl::StatusOr<StepSource> Text(const std::string& name) {
+  absl::StatusOr<StepSource> Text(const std::string& name, const FeatureSpec& f) {
     RUBATO_ASSIGN_OR_RETURN(const int column, Find("column", name));
-    int& slot = plan.columns[static_cast<size_t>(column)].text;
-    if (slot < 0) slot = plan.texts++;
-    return StepSource{StepSource::Kind::kText, slot};
+    ChunkPlan::Column& planned = plan.columns[static_cast<size_t>(column)];
+    if (ReadsText(f.transform)) RUBATO_RETURN_IF_ERROR(TakeMissing(f, &planned));
+    if (planned.text < 0) planned.text = plan.texts++;
+    return StepSource{StepSource::Kind::kText, planned.text};
   }
 
   // Two features may share a column; the stricter of them says what is malformed.
@@ -67,7 +69,13 @@ class Planner {
     RUBATO_ASSIGN_OR_RETURN(const int column, Find("column", name));
     ChunkPlan::Column& planned = plan.columns[static_cast<size_t>(column)];
     const bool is_first = planned.number < 0;
+    if (!is_first && planned.decimal_comma != f.decimal_comma) {
+      return Wrong("decimal: a feature above reads column '", name, "' ",
+                   f.decimal_comma ? "without" : "with", " `decimal: comma`; both read it alike");
+    }
+    RUBATO_RETURN_IF_ERROR(TakeMissing(f, &planned));
     if (is_first) planned.number = plan.numbers++;
+    planned.decimal_comma = f.decimal_comma;
     planned.malformed_is_missing =
         f.malformed_is_missing && (is_first || planned.malformed_is_missing);
     planned.is_float |= f.transform == "number" || f.transform == "normalize";
@@ -77,6 +85,18 @@ class Planner {
   ChunkPlan plan;
 
  private:
+  // A cell is read once, for all features of its column; a cross takes it as the others have it.
+  absl::Status TakeMissing(const FeatureSpec& f, ChunkPlan::Column* planned) {
+    const std::vector<std::string> missing = Trimmed(f.missing);
+    if (!claimed_.insert(planned->name).second && planned->missing != missing) {
+      return Wrong("missing: a feature above has other texts for column '", planned->name,
+                   "'; both read it alike");
+    }
+    planned->missing = missing;
+    return absl::OkStatus();
+  }
+
+  std::set<std::string> claimed_;  // Columns whose texts for nothing are known.
   const std::vector<std::string>& columns_;
 };
 
@@ -104,7 +124,7 @@ absl::StatusOr<std::vector<StepSource>> FindInputs(const FeatureSpec& f, const E
       return Wrong("columns: no feature above makes ids called '", name, "'",
                    DidYouMean(name, names));
     } else {
-      RUBATO_ASSIGN_OR_RETURN(inputs.emplace_back(), planner.Text(name));
+      RUBATO_ASSIGN_OR_RETURN(inputs.emplace_back(), planner.Text(name, f));
     }
   }
   return inputs;

@@ -62,6 +62,46 @@ TEST(PipelineTest, NumbersAndTheirMissingValues) {
               ElementsAre(60, 2, SignedLog(60), 0, 0, SignedLog(7), 0, 0, SignedLog(7)));
 }
 
+// -1 may be a code for nothing in one column, and a temperature in another.
+TEST(PipelineTest, AColumnMayHaveItsOwnTextsForNothing) {
+  FeaturesSpec spec;
+  spec.missing = {"?"};
+  spec.features = {Feature("number", {"age"}), Feature("number", {"city"}),
+                   Feature("hash", {"tags"}), Feature("hash", {"age"})};
+  spec.features[0].otherwise = 40;
+  spec.features[0].missing = {" -1 ", "none"};
+  spec.features[2].missing = {"none"};
+  spec.features[3].name = "age_id";
+  EXPECT_THAT(WhyNot(spec),
+              HasSubstr("feature 'age_id': missing: a feature above has other texts"));
+  spec.features[3].missing = {"-1", "none"};
+  const Batch batch =
+      Apply(spec, {{"1", "-1", "-1", "-1"}, {"0", "none", "?", "none"}, {"0", "?", "-1", ""}});
+  EXPECT_THAT(batch.dense, ElementsAre(40, -1, 40, 0, 40, -1));
+  EXPECT_NE(batch.ids[0], batch.ids[2]) << "-1 is a tag";
+  EXPECT_EQ(batch.ids[2], batch.ids[4]) << "none is none";
+  EXPECT_EQ(batch.ids[1], batch.ids[3]);
+}
+
+// What is no number with a decimal comma either is malformed, by the same rule.
+TEST(PipelineTest, NumbersMayHaveADecimalComma) {
+  FeaturesSpec spec;
+  spec.features = {Feature("number", {"age"}), Feature("discretize", {"age"})};
+  spec.features[1].boundaries = {3, 5};
+  const auto pipeline = [&] { return Pipeline::Create(spec, kColumns, {}); };
+  EXPECT_FALSE(pipeline()->NewChunk().Add({"1", "4,5", "", ""}).ok());
+  spec.features[0].decimal_comma = true;
+  EXPECT_THAT(WhyNot(spec), HasSubstr("decimal: a feature above reads column 'age' with"));
+  spec.features[1].decimal_comma = true;
+  const Batch batch = Apply(spec, {{"1", "4,5", "", ""}, {"0", "4.5", "", ""}, {"0", "", "", ""}});
+  EXPECT_THAT(batch.dense, ElementsAre(4.5, 4.5, 0));
+  EXPECT_EQ(batch.ids[0], batch.ids[1]);
+  EXPECT_THAT(pipeline()->NewChunk().Add({"1", "4,5,6", "", ""}).message(),
+              HasSubstr("column 'age', '4,5,6', is not a finite number"));
+  for (FeatureSpec& f : spec.features) f.malformed_is_missing = true;
+  EXPECT_THAT(Apply(spec, {{"1", "4,5,6", "", ""}}).dense, ElementsAre(0));
+}
+
 TEST(PipelineTest, IdsAndTheirMissingValues) {
   FeaturesSpec spec;
   spec.features = {Feature("discretize", {"age"}), Feature("hash", {"city"}),

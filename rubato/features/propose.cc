@@ -7,9 +7,9 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
 #include "rubato/base/status.h"
 #include "rubato/data/ids.h"
+#include "rubato/data/quote.h"
 #include "rubato/features/analysis.h"
 #include "rubato/features/column_use.h"
 #include "rubato/features/propose_label.h"
@@ -107,7 +107,7 @@ std::vector<double> BoundariesOf(const ColumnStats& stats) {
   }
   std::set<double> values;
   for (const CommonTexts::Item& item : stats.common().Items()) {
-    const std::optional<double> number = ToNumber(item.text);
+    const std::optional<double> number = stats.NumberOf(item.text);
     if (number.has_value()) values.insert(*number);
   }
   if (values.empty()) return {};
@@ -118,6 +118,7 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
                    FeaturesSpec* spec) {
   FeatureSpec dense = Plain(column, "log", column);
   dense.malformed_is_missing = stats.strangers() > 0;
+  dense.decimal_comma = stats.reads_decimal_commas();
   if (!criteo && !IsSkewed(stats)) {
     dense.transform = "normalize";
     dense.mean = stats.mean();
@@ -131,6 +132,7 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
   if (has_size) spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
   ids.malformed_is_missing = stats.strangers() > 0;
+  ids.decimal_comma = stats.reads_decimal_commas();
   if (!criteo) ids.boundaries = BoundariesOf(stats);
   // What all but never changes is one bin, and no category.
   if (criteo || !ids.boundaries.empty()) spec->features.push_back(std::move(ids));
@@ -259,15 +261,13 @@ std::vector<UnusedColumn> Unused(const Analysis& analysis, const std::vector<Col
 }
 
 bool IsNumberWithComma(absl::string_view text) {
-  const std::vector<absl::string_view> parts = absl::StrSplit(text, ',');
-  if (parts.size() != 2 || parts[1].empty() || !absl::ascii_isdigit(parts[1][0])) return false;
-  return ToNumber(parts[0]).has_value() && ToNumber(absl::StrCat(parts[0], ".", parts[1]));
+  return text.find(',') != absl::string_view::npos && ToNumberWithComma(text).has_value();
 }
 
 // A number with a comma out of a column of them, or nothing: a few whole numbers may be among them,
 // and lists of two numbers or more, which are no such column, have mostly other lengths, too.
 std::optional<std::string> NumberWithComma(const ColumnStats& stats) {
-  if (stats.is_number()) return std::nullopt;
+  if (stats.is_number() && !stats.reads_decimal_commas()) return std::nullopt;
   int64_t seen = 0, with_comma = 0, numbers = 0;
   std::optional<std::string> example;
   for (const CommonTexts::Item& item : stats.common().Items()) {
@@ -278,7 +278,7 @@ std::optional<std::string> NumberWithComma(const ColumnStats& stats) {
     numbers += has || ToNumber(item.text).has_value() ? item.count : 0;
   }
   const bool are_all = 50 * (seen - numbers) <= seen && 2 * with_comma > seen;
-  return are_all ? example : std::nullopt;
+  return are_all || stats.reads_decimal_commas() ? example : std::nullopt;
 }
 
 // Whether integers have bins only, and not each of them its own: as ids they would say more.
@@ -301,9 +301,9 @@ void NoteColumns(const Analysis& analysis, const std::vector<ColumnUse>& uses, s
       for (const auto& [text, count] : stats.stranger_texts()) strange.texts.push_back(text);
       notes->strange.push_back(std::move(strange));
     }
-    const bool may_be_texts = use == Use::kText || use == Use::kBag || use == Use::kNone;
-    if (const auto text = may_be_texts && i != label ? NumberWithComma(stats) : std::nullopt) {
-      notes->commas.push_back({.column = analysis.columns[i], .text = *text});
+    if (const auto text = i != label ? NumberWithComma(stats) : std::nullopt) {
+      const bool is_decimal = use == Use::kNumber || use == Use::kCode;
+      notes->commas.push_back({analysis.columns[i], *text, is_decimal});
     }
     const int64_t error = stats.common().error();
     if (error == 0 || (use != Use::kText && use != Use::kCode && use != Use::kBag)) continue;
@@ -357,7 +357,13 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     if (use == Use::kEntries) ProposeEntries(column, stats, &spec, notes);
   }
   if (spec.features.empty()) {
-    return absl::InvalidArgumentError("no column changes, or all never repeat: nothing to learn");
+    std::string others;
+    for (const UnusedColumn& unused : Unused(analysis, uses, spec)) {
+      absl::StrAppend(&others, others.empty() ? "" : ", ", Quote(unused.column), " ", unused.why);
+    }
+    return absl::InvalidArgumentError(
+        absl::StrCat("besides the label '", label, "' there is nothing to learn from: ",
+                     others.empty() ? "the table has no other column" : others));
   }
   RUBATO_RETURN_IF_ERROR(FitFields(&spec));
   spec.missing.assign(missing.begin(), missing.end());

@@ -33,6 +33,7 @@ Proposed ProposeFor(int rows, const std::function<std::string(int)>& make,
     const std::string cell = make(row);
     analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", cell});
   }
+  analysis.ReadDecimalCommas("label");
   Proposed proposed;
   const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "label", {}, &proposed.notes);
   EXPECT_TRUE(spec.ok()) << spec.status();
@@ -64,19 +65,60 @@ TEST(StrangersTest, FewValuesHaveABinEachAndStrangersNone) {
   EXPECT_THAT(stars.spec.features[1].boundaries, ElementsAre(2, 3, 4));
 }
 
-// As they are written in much of Europe. They are texts, and nobody should have to find out.
+// As they are written in much of Europe: told, and read as numbers unless they may be something
+// else.
 TEST(CommasTest, NumbersWithACommaAreTold) {
   const auto told = [](const std::function<std::string(int)>& make) {
     const Proposed proposed = ProposeFor(1000, make);
-    return proposed.notes.commas.empty() ? "" : proposed.notes.commas[0].text;
+    if (proposed.notes.commas.empty()) return std::string("no");
+    const CommaColumn& commas = proposed.notes.commas[0];
+    const bool is_number =
+        !proposed.spec.features.empty() && proposed.spec.features[0].decimal_comma;
+    EXPECT_EQ(commas.is_decimal, is_number) << commas.text;
+    return absl::StrCat(commas.text, commas.is_decimal ? " decimal" : " text");
   };
-  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ",5"); }), "0,5");
-  EXPECT_EQ(told([](int i) { return absl::StrCat("-", 1 + i % 40, ",250"); }), "-1,250");
-  EXPECT_EQ(told([](int i) { return i % 4 == 0 ? "7" : absl::StrCat(i % 40, ",5"); }), "1,5");
-  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ".5"); }), "");
-  EXPECT_EQ(told([](int i) { return absl::StrCat("Rome", i % 40, ",5"); }), "");
-  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ",5,", i % 3); }), "");
-  EXPECT_EQ(told([](int i) { return i % 2 == 0 ? "7" : absl::StrCat("a", i % 40); }), "");
+  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ",5"); }), "0,5 decimal");
+  EXPECT_EQ(told([](int i) { return i % 4 == 0 ? "7" : absl::StrCat(i % 40, ",5"); }),
+            "1,5 decimal");
+  EXPECT_EQ(told([](int i) { return absl::StrCat("1.0", 10 + i % 40, ",25"); }),
+            "1.010,25 decimal");
+  EXPECT_EQ(told([](int i) { return i == 3 ? "-" : absl::StrCat(i % 7, ",0", i % 11); }),
+            "0,00 decimal");
+  // May part thousands; may be pairs; a point among them may part thousands.
+  EXPECT_EQ(told([](int i) { return absl::StrCat("-", 1 + i % 40, ",250"); }), "-1,250 text");
+  EXPECT_EQ(told([](int i) { return absl::StrCat(5 + i % 40, ",", 1 + i % 30); }), "10,6 text");
+  EXPECT_EQ(told([](int i) { return i == 3 ? "1.5" : absl::StrCat(i % 40, ",5"); }), "0,5 text");
+  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ".5"); }), "no");
+  EXPECT_EQ(told([](int i) { return absl::StrCat("Rome", i % 40, ",5"); }), "no");
+  EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ",5,", i % 3); }), "no");
+  EXPECT_EQ(told([](int i) { return i % 2 == 0 ? "7" : absl::StrCat("a", i % 40); }), "no");
+}
+
+// Statistics and features are those of the same numbers with a point, whichever part came first.
+TEST(CommasTest, ADecimalCommaIsAPoint) {
+  const auto cell = [](int i, const char* sign) {
+    return i == 7 ? "?" : i == 9 ? "much" : absl::StrCat(i * 37 % 1000 / 100, sign, i % 90 + 10);
+  };
+  const Proposed points = ProposeFor(1000, [&](int i) { return cell(i, "."); });
+  const Proposed commas = ProposeFor(1000, [&](int i) { return cell(i, ","); });
+  ASSERT_THAT(commas.made, ElementsAre("x normalize", "x discretize"));
+  EXPECT_EQ(commas.spec.features[1].boundaries, points.spec.features[1].boundaries);
+  EXPECT_TRUE(commas.spec.features[1].malformed_is_missing);
+  ColumnStats whole, parts[2];
+  for (int i = 0; i < 1000; ++i) {
+    whole.Add(cell(i, ","));
+    parts[i / 300 % 2].Add(cell(i, ","));
+  }
+  parts[1].Merge(parts[0]);
+  for (ColumnStats* stats : {&whole, &parts[1]}) {
+    ASSERT_TRUE(stats->has_decimal_commas());
+    stats->ReadDecimalCommas();
+    EXPECT_NEAR(stats->mean(), points.spec.features[0].mean, 1e-9);
+    EXPECT_NEAR(stats->deviation(), points.spec.features[0].deviation, 1e-9);
+    EXPECT_EQ(stats->strangers(), 1);
+    EXPECT_EQ(stats->stranger_texts().begin()->first, "much");
+    EXPECT_EQ(stats->NumberOf("0,5"), 0.5);
+  }
 }
 
 TEST(StrangersTest, ManyOfThemAreWords) {

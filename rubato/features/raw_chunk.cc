@@ -35,14 +35,15 @@ absl::Status RawChunk::Add(absl::Span<const absl::string_view> cells) {
 
 absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_view cell) {
   if (column.text < 0 && column.number < 0) return absl::OkStatus();
-  const bool is_missing = IsMissing(cell);
+  const bool is_missing = IsMissing(cell) || std::find(column.missing.begin(), column.missing.end(),
+                                                       cell) != column.missing.end();
   if (column.text >= 0) {
     texts_[static_cast<size_t>(column.text)].Add(is_missing ? absl::string_view() : cell);
   }
   if (column.number < 0) return absl::OkStatus();
   double value = std::numeric_limits<double>::quiet_NaN();
   if (!is_missing) {
-    std::optional<double> number = ToNumber(cell);
+    std::optional<double> number = column.decimal_comma ? ToNumberWithComma(cell) : ToNumber(cell);
     const bool is_too_large =
         column.is_float && number.has_value() && !std::isnan(*number) && !FitsFloat(*number);
     if (is_too_large) number.reset();

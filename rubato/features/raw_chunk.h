@@ -21,6 +21,8 @@ struct ChunkPlan {
     int text = -1;                      // Slot among the chunk's texts.
     int number = -1;                    // Slot among its numbers.
     bool malformed_is_missing = false;  // Otherwise the row is bad.
+    bool decimal_comma = false;         // 3,14 is a number.
+    std::vector<std::string> missing;   // What reads as nothing here alone.
     bool is_float = false;              // What 32 bits cannot hold is malformed too.
   };
   std::vector<Column> columns;  // The data's, in their order.
@@ -30,7 +32,7 @@ struct ChunkPlan {
   std::vector<std::string> negative;  // Labels that are 0; none: all others that are not missing.
   // The same as numbers, if all of both are: 1.0 and +1 are 1.
   std::vector<double> positive_numbers, negative_numbers;
-  std::vector<std::string> missing;  // What reads as nothing, besides the empty text.
+  std::vector<std::string> missing;  // What reads as nothing anywhere, besides the empty text.
 };
 
 // One column of text, end to end.

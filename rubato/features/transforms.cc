@@ -4,9 +4,11 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "rubato/base/rng.h"
 #include "rubato/features/fingerprint.h"
 
@@ -43,6 +45,36 @@ std::optional<double> ToNumber(absl::string_view text) {
   double value = 0;
   if (!absl::SimpleAtod(text, &value) || std::isinf(value)) return std::nullopt;
   return value;
+}
+
+namespace {
+
+// Whether points are before every third digit from the right, or not there at all.
+bool PartThousands(absl::string_view whole) {
+  const size_t first = whole.find('.');
+  if (first == absl::string_view::npos) return true;
+  const absl::string_view rest = whole.substr(first);
+  const size_t digits =
+      static_cast<size_t>(std::count_if(whole.begin(), whole.begin() + first, absl::ascii_isdigit));
+  if (digits < 1 || digits > 3 || rest.size() % 4 != 0) return false;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const bool is_digit = absl::ascii_isdigit(static_cast<unsigned char>(rest[i]));
+    if (i % 4 == 0 ? rest[i] != '.' : !is_digit) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<double> ToNumberWithComma(absl::string_view text) {
+  const size_t comma = text.find(',');
+  if (comma == absl::string_view::npos) return ToNumber(text);
+  const absl::string_view whole = text.substr(0, comma), behind = text.substr(comma + 1);
+  const bool is_decimal = !behind.empty() &&
+                          absl::ascii_isdigit(static_cast<unsigned char>(behind[0])) &&
+                          behind.find_first_of(",.") == absl::string_view::npos;
+  if (!is_decimal || !PartThousands(whole)) return std::nullopt;
+  return ToNumber(absl::StrCat(absl::StrReplaceAll(whole, {{".", ""}}), ".", behind));
 }
 
 bool FitsFloat(double x) { return std::abs(x) <= std::numeric_limits<float>::max(); }

@@ -22,6 +22,10 @@ namespace rubato {
 // letters, which means a missing value everywhere.
 std::optional<double> ToNumber(absl::string_view text);
 
+// The same where a comma may stand for the point: 3,14, and with points that part thousands
+// 1.234,5. A cell without a comma is read as above: whoever writes JSON writes 3.14.
+std::optional<double> ToNumberWithComma(absl::string_view text);
+
 // All of `texts` as numbers; empty if one of them is none.
 std::vector<double> NumbersOf(absl::Span<const std::string> texts);
 

@@ -17,6 +17,23 @@ using testing::HasSubstr;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
+TEST(TransformsTest, ACommaMayStandForThePoint) {
+  EXPECT_EQ(ToNumberWithComma("3,14"), 3.14);
+  EXPECT_EQ(ToNumberWithComma("-0,5"), -0.5);
+  EXPECT_EQ(ToNumberWithComma(",25"), 0.25);
+  EXPECT_EQ(ToNumberWithComma("1.234,5"), 1234.5);
+  EXPECT_EQ(ToNumberWithComma("-12.345.678,90"), -12345678.9);
+  EXPECT_EQ(ToNumberWithComma("1,5e3"), 1500);
+  // Without a comma nothing changes: as JSON and databases write them.
+  EXPECT_EQ(ToNumberWithComma("17"), 17);
+  EXPECT_EQ(ToNumberWithComma("3.14"), 3.14);
+  EXPECT_TRUE(std::isnan(ToNumberWithComma("NaN").value()));
+  for (const char* bad : {"", ",", "3,", "1,2,3", "1,234.5", "1.23,4", "1234.567,8", ".123,4",
+                          "a,5", "1,-5", "1.234.,5", "1..234,5", "nan,5", "1,e5"}) {
+    EXPECT_FALSE(ToNumberWithComma(bad).has_value()) << bad;
+  }
+}
+
 // FarmHash's published values, one for each way it takes by length.
 TEST(FingerprintTest, IsFarmHash) {
   const auto repeat = [](int times) {

@@ -31,8 +31,13 @@ std::vector<JobKey> TrainingKeys() {
       {"model_options", "options of the model, as it documents them", AT(model_options)},
       {"data.train", "files or globs to train on, gzip or not; sql: a table or query",
        AT(data.train)},
-      {"data.validation", "files or globs to evaluate on; none: no evaluation",
+      {"data.validation",
+       "files or globs to evaluate on; none: no evaluation, but for data.holdout_every",
        AT(data.validation)},
+      {"data.holdout_every",
+       "without data.validation: one row of every so many of data.train is held back, to evaluate "
+       "on and never to train on; 0: none",
+       AT(data.holdout_every)},
       {"data.format",
        "criteo, csv, tsv, ssv, psv, libfm, libsvm, libffm, idx (MNIST), recordio, sql, or a "
        "plug-in (.so)",
@@ -137,9 +142,9 @@ std::vector<JobKey> CourseKeys() {
        "so many in a row without gain do not count, before the first that does",
        AT(evaluate.forgive_stalls)},
       {"evaluate.metric",
-       "what tells the best version: auc, gauc, accuracy, loss, logloss or rmse; by default auc, "
-       "or "
-       "the loss if there is none",
+       "what tells the best version: auc, gauc, accuracy, loss, logl"
+       "oss or rmse; by default auc, or the loss if there is none; ranks do no"
+       "t choose a version whose logloss the constant rate beats, if there is another",
        AT(evaluate.metric)},
       {"evaluate.group", "the id column, as user, whose groups' AUCs are averaged as gauc",
        AT(evaluate.group)},

@@ -86,6 +86,13 @@ absl::Status CheckData(const DataSpec& data) {
                                        "libffm", "idx", "recordio", "sql"}));
   }
   RUBATO_RETURN_IF_ERROR(CheckColumns(data));
+  if (data.holdout_every != 0) {
+    RUBATO_RETURN_IF_ERROR(CheckRange("data.holdout_every", data.holdout_every, 2));
+    if (!data.validation.empty()) {
+      return Invalid("data.holdout_every", "data.validation is there as well; one of both is ",
+                     "evaluated on");
+    }
+  }
   RUBATO_RETURN_IF_ERROR(CheckOneOf("data.bad_rows", data.bad_rows, {"fail", "skip"}));
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
 }

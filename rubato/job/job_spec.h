@@ -17,7 +17,8 @@ namespace rubato {
 // Where records come from and how a row is read.
 struct DataSpec {
   std::vector<std::string> train;        // Files or globs; .gz is inflated on the way.
-  std::vector<std::string> validation;   // Empty: the job is never evaluated.
+  std::vector<std::string> validation;   // What it is evaluated on, unless
+  int64_t holdout_every = 0;             // one row of every so many of `train` is held back for it.
   std::string format = "criteo";         // As docs/job.md lists them.
   std::string label;                     // csv, tsv: the label's column; default the first.
   std::vector<std::string> numeric;      // csv, tsv: columns read as numbers.
@@ -26,6 +27,9 @@ struct DataSpec {
   bool header = true;
   std::string bad_rows = "fail";  // fail, or skip up to bad_rows_max in the whole job.
   int64_t bad_rows_max = 1000;
+
+  // Else the job is never evaluated.
+  bool has_validation() const { return !validation.empty() || holdout_every > 0; }
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 

@@ -55,13 +55,23 @@ void Evaluations::Add(TaskId task, EvaluationSums sums) {
   if (running_.has_value()) running_->sums.emplace(task, std::move(sums));
 }
 
-// More is better. A metric that is not there says nothing about it: the loss decides then.
+// A metric that is not there says nothing about a version: the loss decides then.
+std::string Evaluations::MetricOf(const std::map<std::string, double>& metrics) const {
+  const std::string name = spec_.metric.empty() ? "auc" : spec_.metric;
+  return metrics.contains(name) ? name : "loss";
+}
+
+// More is better.
 double Evaluations::ScoreOf(const std::map<std::string, double>& metrics) const {
-  std::string name = spec_.metric.empty() ? "auc" : spec_.metric;
-  if (!metrics.contains(name)) name = "loss";
+  const std::string name = MetricOf(metrics);
   const auto found = metrics.find(name);
   if (found == metrics.end()) return 0;
   return MoreIsBetter(name) ? found->second : -found->second;
+}
+
+// A loss judges probabilities itself, and a metric of the user's own is the user's to judge by.
+bool Evaluations::Misleads(const std::map<std::string, double>& metrics) const {
+  return MoreIsBetter(MetricOf(metrics)) && IsWorseThanConstant(metrics);
 }
 
 void Evaluations::End() {
@@ -81,14 +91,18 @@ void Evaluations::End() {
 void Evaluations::Judge(const EvaluationResult& result) {
   const double score = ScoreOf(result.metrics);
   const std::optional<double> loss = LossOf(result.metrics);
-  const std::optional<double> lowest = best_.lowest_loss;
-  const bool better = !best_.score.has_value() || score > *best_.score;
+  const bool misleads = Misleads(result.metrics);
+  const std::optional<double> lowest = best_.lowest_loss, highest = best_.highest_score;
+  const bool best = !best_.score.has_value() ||
+                    (misleads == best_.misleads ? score > *best_.score : best_.misleads);
+  const bool higher = !highest.has_value() || score > *highest;
   const bool lower = loss.has_value() && (!lowest.has_value() || *loss < *lowest);
   const bool risen =
       loss.has_value() && lowest.has_value() && *loss > *lowest + kRisen * std::abs(*lowest);
-  if (better) best_ = {score, lowest, result.number, result.step};
+  if (best) best_ = {score, misleads, result.number, result.step, highest, lowest};
+  if (higher) best_.highest_score = score;
   if (lower) best_.lowest_loss = loss;
-  if (better || lower) {
+  if (higher || lower) {
     stalls_ = 0;
     forgiven_ = 0;
   } else if (lowered_ == 0 && forgiven_ < spec_.forgive_stalls && !risen) {

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "rubato/metrics/evaluation.h"
+
 namespace rubato {
 namespace {
 
@@ -13,6 +15,18 @@ class EvaluationsTest : public testing::Test {
     EvaluationSums sums;
     sums.AddBinary(yes, true);
     sums.AddBinary(no, false);
+    Add(sums);
+  }
+  // The same, and a yes and a no that tie at one half: the AUC is 0.875 where it was 1 before.
+  void Ties(float yes, float no) {
+    EvaluationSums sums;
+    sums.AddBinary(yes, true);
+    sums.AddBinary(no, false);
+    sums.AddBinary(0.5f, true);
+    sums.AddBinary(0.5f, false);
+    Add(sums);
+  }
+  void Add(const EvaluationSums& sums) {
     const int64_t number = evaluations_.next_number();
     evaluations_.Begin(number, 10 * number, /*final=*/false, absl::UnixEpoch());
     evaluations_.Add(TaskId(number), sums);
@@ -81,6 +95,47 @@ TEST_F(EvaluationsTest, TheBestIsAGainThoughItsLossIsHigher) {
   Evaluate(0.06f, 0.05f);
   EXPECT_FALSE(evaluations_.Stalled());
   EXPECT_EQ(evaluations_.best(), 2);
+}
+
+// The rate of two records, one of each class, is 0.5: its logloss is 0.69. Ranks alone would choose
+// a version whose probabilities are worth less than that.
+TEST_F(EvaluationsTest, AVersionWorseThanTheConstantIsNotPreferred) {
+  Start({.every_steps = 10, .stop_after_stalls = 1});
+  Evaluate(0.06f, 0.05f);             // AUC 1, logloss 1.4.
+  EXPECT_EQ(evaluations_.best(), 1);  // There is no other yet.
+  Evaluate(0.5f, 0.5f);               // AUC a half, logloss that of the constant: no better.
+  EXPECT_EQ(evaluations_.best(), 1);
+  Ties(0.6f, 0.4f);  // AUC 0.875, logloss below it.
+  EXPECT_EQ(evaluations_.best(), 3);
+  Evaluate(0.06f, 0.05f);
+  EXPECT_EQ(evaluations_.best(), 3);
+}
+
+// A metric of the user's own is the user's to judge by.
+TEST_F(EvaluationsTest, OnlyMetricsOfRanksAreGuarded) {
+  for (const bool own : {false, true}) {
+    Start({.every_steps = 10, .metric = own ? "cost" : "auc"});
+    for (const float sure : {0.5f, 0.001f}) {
+      EvaluationSums sums;
+      sums.AddBinary(sure, true);
+      sums.AddBinary(0.9f * sure, false);
+      sums.user_sums["cost"] = sure;
+      Add(sums);
+    }
+    EXPECT_EQ(evaluations_.best(), own ? 2 : 1);
+  }
+}
+
+// Which version is the best is one question, whether there was a gain another: ranks that are the
+// best so far are one at any loss.
+TEST_F(EvaluationsTest, RanksOfAVersionThatMisleadsAreAGain) {
+  Start({.every_steps = 10, .stop_after_stalls = 1});
+  Ties(0.6f, 0.4f);        // AUC 0.875.
+  Evaluate(0.06f, 0.05f);  // AUC 1.
+  EXPECT_EQ(evaluations_.best(), 1);
+  EXPECT_FALSE(evaluations_.Stalled());
+  Evaluate(0.06f, 0.05f);
+  EXPECT_TRUE(evaluations_.Stalled());
 }
 
 // What is taken back was never reached: its loss is not the one to pass.

@@ -105,7 +105,7 @@ void Master::ReportEvaluation(absl::Time now) {
   reported_ = evaluations_.results().size();
   Fields fields = {{"number", result.number}, {"step", result.step}, {"records", result.records}};
   for (const auto& [name, value] : result.metrics) fields.emplace_back(name, value);
-  Say(now, "evaluation_ended", std::move(fields), "every record of data.validation is scored");
+  Say(now, "evaluation_ended", std::move(fields), "every record to evaluate on is scored");
 }
 
 void Master::EndIfStalled(absl::Time now) {

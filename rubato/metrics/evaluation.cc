@@ -91,6 +91,16 @@ std::optional<double> GroupAuc(const EvaluationSums& sums) {
   return weighted / records;
 }
 
+namespace {
+
+// The entropy of the labels: no constant score has a lower logloss.
+double BaseLogloss(const EvaluationSums& sums) {
+  const double p = static_cast<double>(sums.positives) / static_cast<double>(sums.records);
+  return -p * std::log(p) - (1 - p) * std::log1p(-p);
+}
+
+}  // namespace
+
 std::map<std::string, double> Metrics(const EvaluationSums& sums) {
   if (sums.records == 0) return {};
   const double n = static_cast<double>(sums.records);
@@ -101,6 +111,7 @@ std::map<std::string, double> Metrics(const EvaluationSums& sums) {
     if (sums.scores.has_both()) {
       metrics["auc"] = sums.scores.Auc();
       if (!sums.scores.exact()) metrics["auc_error"] = sums.scores.AucError();
+      metrics["base_logloss"] = BaseLogloss(sums);
     }
     metrics["logloss"] = sums.loss_sum / n;
     metrics["rmse"] = std::sqrt(sums.square_sum / n);
@@ -111,6 +122,12 @@ std::map<std::string, double> Metrics(const EvaluationSums& sums) {
   }
   for (const auto& [name, sum] : sums.user_sums) metrics[name] = sum / n;
   return metrics;
+}
+
+bool IsWorseThanConstant(const std::map<std::string, double>& metrics) {
+  const auto own = metrics.find("logloss"), base = metrics.find("base_logloss");
+  if (own == metrics.end() || base == metrics.end()) return false;
+  return !(own->second < base->second);
 }
 
 bool MoreIsBetter(absl::string_view metric) {

@@ -49,8 +49,14 @@ std::optional<double> GroupAuc(const EvaluationSums& sums);
 //   auc          see ScoreCounts::Auc        logloss   the loss
 //   gauc         see GroupAuc                rmse      of the score against 0 and 1
 //   calibration  the mean score over the share of positives: 1 is right, 2 promises twice as many
+//   base_logloss that of the share of positives as the score of every record; not of one class
 // and the user's own.
 std::map<std::string, double> Metrics(const EvaluationSums& sums);
+
+// Whether the scores say less than the share of positives alone would: `logloss` is not below
+// `base_logloss`. Ranks may be right all the same; as probabilities they mislead. False where
+// either is not there.
+bool IsWorseThanConstant(const std::map<std::string, double>& metrics);
 
 // Whether more is better: not for losses and rmse, nor for whatever is not known here.
 bool MoreIsBetter(absl::string_view metric);

@@ -231,6 +231,26 @@ TEST(MetricsTest, FollowTheirDefinitions) {
   EXPECT_FALSE(MoreIsBetter("logloss"));
 }
 
+// The yardstick is the logloss of the records' own rate, given to all of them.
+TEST(MetricsTest, TheBaseIsWhatTheRateAloneReaches) {
+  EvaluationSums constant, knows, misleads;
+  for (int i = 0; i < 100; ++i) {
+    constant.AddBinary(0.2f, i < 20);
+    knows.AddBinary(i < 20 ? 0.3f : 0.1f, i < 20);
+    misleads.AddBinary(i < 20 ? 0.999f : 0.99f, i < 20);  // All in order, and all but sure.
+  }
+  EXPECT_NEAR(Metrics(constant)["base_logloss"], Metrics(constant)["logloss"], 1e-6);
+  EXPECT_FALSE(IsWorseThanConstant(Metrics(knows)));
+  EXPECT_TRUE(IsWorseThanConstant(Metrics(misleads)));
+  EXPECT_EQ(Metrics(misleads)["base_logloss"], Metrics(knows)["base_logloss"]);
+  EXPECT_FALSE(MoreIsBetter("base_logloss"));
+  // Of one class the rate alone would be perfect, and a yardstick of 0 none.
+  EvaluationSums one;
+  one.AddBinary(0.01f, false);
+  EXPECT_FALSE(Metrics(one).contains("base_logloss"));
+  EXPECT_FALSE(IsWorseThanConstant(Metrics(one)));
+}
+
 TEST(EvaluationTest, PartsAddUpToTheWholeAndTravel) {
   const std::vector<Scored> records = Draw(3, 999, 0);
   EvaluationSums whole = SumsOf(records), parts[3], sum;

@@ -8,6 +8,7 @@
 #include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/base/status.h"
+#include "rubato/data/holdout.h"
 #include "rubato/data/record_blocks.h"
 #include "rubato/data/record_index.h"
 #include "rubato/features/feature_parser.h"
@@ -25,6 +26,21 @@ absl::StatusOr<std::vector<DataFile>> FilesOf(const std::string& index_path) {
     if (file.records > 0) files.push_back({.name = file.path, .records = file.records});
   }
   return files;
+}
+
+// The files of one part, with so many of their records as are in it.
+std::vector<DataFile> PartOf(const std::vector<DataFile>& files, Holdout holdout, bool held) {
+  std::vector<DataFile> part;
+  int64_t first = 0;
+  for (const DataFile& file : files) {
+    const int64_t end = first + file.records;
+    const int64_t in_it = holdout.HeldOf(end) - holdout.HeldOf(first);
+    const int64_t records = held ? in_it : file.records - in_it;
+    const char* which = held ? "the rows held back of " : "the rows not held back of ";
+    if (records > 0) part.push_back({.name = which + file.name, .records = records});
+    first = end;
+  }
+  return part;
 }
 
 absl::Status ParseFirst(RecordSource& source, const RecordParser& parser) {
@@ -74,7 +90,11 @@ absl::Status KeepFeatures(const JobDirectory& directory, JobSpec* spec) {
 absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory& directory) {
   DataShape shape;
   RUBATO_ASSIGN_OR_RETURN(shape.train, FilesOf(directory.train_index()));
-  if (!spec.data.validation.empty()) {
+  if (spec.data.holdout_every > 0) {
+    const Holdout holdout(spec.data.holdout_every);
+    shape.validation = PartOf(shape.train, holdout, /*held=*/true);
+    shape.train = PartOf(shape.train, holdout, /*held=*/false);
+  } else if (!spec.data.validation.empty()) {
     RUBATO_ASSIGN_OR_RETURN(shape.validation, FilesOf(directory.validation_index()));
   }
   return shape;
@@ -89,7 +109,18 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
     RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, LoadFeaturesFile(directory.features()));
     RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, features));
   }
-  if (!spec.data.validation.empty()) {
+  if (spec.data.holdout_every > 0) {
+    const Holdout holdout(spec.data.holdout_every);
+    RUBATO_ASSIGN_OR_RETURN(OpenedData again, OpenAnyData(spec.data, directory.train_index()));
+    set.train = TakePart(std::move(set.train), holdout, /*held=*/false);
+    set.validation = TakePart(std::move(again.source), holdout, /*held=*/true);
+    if (set.validation->records() == 0 || set.train->records() == 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data.holdout_every: of ", set.validation->records() + set.train->records(),
+                       " rows one in every ", spec.data.holdout_every, " leaves none to ",
+                       set.train->records() == 0 ? "train on" : "evaluate on"));
+    }
+  } else if (!spec.data.validation.empty()) {
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
                             OpenAnyData(spec.data, directory.validation_index(), options));
     // One parser reads both, so their columns must be the same, in the same order. Fields of libffm

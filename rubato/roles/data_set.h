@@ -29,7 +29,7 @@ absl::Status KeepFeatures(const JobDirectory& directory, JobSpec* spec);
 absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory& directory);
 
 struct DataSet {
-  std::unique_ptr<RecordSource> train;
+  std::unique_ptr<RecordSource> train;       // Without what is held back.
   std::unique_ptr<RecordSource> validation;  // Null if the job has none.
   std::unique_ptr<const RecordParser> parser;
 };

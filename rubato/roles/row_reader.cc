@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/base/json_text.h"
@@ -22,6 +23,26 @@ namespace {
 using Json = nlohmann::json;
 
 absl::Status Wrong(const std::string& what) { return absl::InvalidArgumentError(what); }
+
+// What the parser says of a body that it cannot read, with the place. It knows none for a number
+// that is too large.
+absl::StatusOr<Json> Parse(absl::string_view text) {
+  try {
+    return Json::parse(text.begin(), text.end());
+  } catch (const Json::parse_error& error) {
+    constexpr size_t kBefore = 20, kShown = 30;
+    const size_t at = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
+    const size_t begin = at < kBefore ? 0 : at - kBefore;
+    const absl::string_view word = text.substr(at < 3 ? 0 : at - 3, 12);
+    const bool is_nan =
+        absl::StrContains(word, "NaN") || absl::StrContains(word, "Inf") || word == "nan";
+    return Wrong(absl::StrCat("the body is not JSON: at byte ", at, ", near ",
+                              Quote(text.substr(begin, kShown)),
+                              is_nan ? "; it has no NaN and no Infinity: null is missing" : ""));
+  } catch (const Json::exception&) {
+    return Wrong("the body is not JSON: a number is too large for 64 bits");
+  }
+}
 
 // A value as a cell would have it.
 absl::StatusOr<std::string> CellOf(const Json& value, const RowBooleans& booleans) {
@@ -140,17 +161,17 @@ absl::StatusOr<std::string> RowReader::Labelled(std::string record) const {
 }
 
 absl::StatusOr<Batch> RowReader::Read(absl::string_view json) const {
-  const Json document = Json::parse(json.begin(), json.end(), nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) return Wrong("the body is not JSON");
+  RUBATO_ASSIGN_OR_RETURN(const Json document, Parse(json));
   if (!document.is_object()) return Wrong("the body must be {\"rows\": [...]}");
   const bool by_column = document.contains("rows");
   if (by_column && document.contains("records")) {
     return Wrong("the body has both \"rows\" and \"records\"; send one of them");
   }
   const char* key = by_column ? "rows" : "records";
-  if (!document.contains(key) || !document[key].is_array()) {
+  if (!document.contains(key)) {
     return Wrong("the body has neither \"rows\" nor \"records\", a list of them");
   }
+  if (!document[key].is_array()) return Wrong(absl::StrCat("\"", key, "\" is no list"));
   if (by_column && !writer_.has_value()) {
     return Wrong("this model reads no columns; send \"records\", as its data files have them");
   }

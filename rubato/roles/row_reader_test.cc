@@ -10,6 +10,7 @@
 namespace rubato {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 // A model of `format` that hashes every column, so that each text has an id of its own.
@@ -108,6 +109,25 @@ TEST(RowReaderTest, TrueIsTheWordOfTheVocabulary) {
   EXPECT_THAT(why(R"({"rows": [{"member": true}]})"), HasSubstr("where a number is wanted"));
 }
 
+// Where a number is wanted it may come as one or as text, and is malformed by the same rule.
+TEST(RowReaderTest, ANumberMayBeAText) {
+  Servable servable = ServableOf("csv");
+  FeatureSpec& age = servable.features->features[0];
+  age = {.name = "age", .transform = "number", .columns = {"age"}};
+  const auto read = [&](const char* json) { return RowReader::Make(servable)->Read(json); };
+  EXPECT_THAT(read(R"({"rows": [{"age": 2.5}, {"age": "2.5"}, {"age": "nan"}, {}]})")->dense,
+              testing::ElementsAre(2.5, 2.5, 0, 0));
+  EXPECT_THAT(std::string(read(R"({"rows": [{}, {"age": "2,5"}]})").status().message()),
+              HasSubstr("rows[1]: column 'age', '2,5', is not a finite number"));
+  // With a decimal comma JSON's numbers keep their point.
+  age.decimal_comma = true;
+  EXPECT_THAT(read(R"({"rows": [{"age": 2.5}, {"age": "2,5"}, {"age": 1.234}]})")->dense,
+              testing::ElementsAre(2.5, 2.5, 1.234f));
+  age.malformed_is_missing = true;
+  EXPECT_THAT(read(R"({"rows": [{"age": "old"}]})")->dense, testing::ElementsAre(0));
+  EXPECT_EQ(read(R"({"rows": []})")->rows, 0);
+}
+
 // Where columns go by place, a record may come without its label, as files to predict may.
 TEST(RowReaderTest, ARecordMayLackItsLabel) {
   Servable servable = ServableOf("csv");
@@ -133,6 +153,17 @@ TEST(RowReaderTest, SaysWhichRowIsWrong) {
   EXPECT_EQ(why(R"({"rows": [{}, {"twon": "Oslo"}]})"),
             "rows[1]: no column 'twon'; did you mean 'town'?");
   EXPECT_THAT(why(R"({"rows": [{"age": {}}]})"), HasSubstr("neither text nor a number"));
+  EXPECT_THAT(why(R"({"rows": [{"town": "a"}, {"age": [1]}]})"),
+              HasSubstr("rows[1]: column 'age': is neither text nor a number"));
+  EXPECT_EQ(why(R"({"rows": {"age": 1}})"), "\"rows\" is no list");
+  EXPECT_THAT(why(R"({"rows": [{"age": NaN}]})"),
+              AllOf(HasSubstr("the body is not JSON: at byte "), HasSubstr("[{\"age\": N"),
+                    HasSubstr("null is missing")));
+  EXPECT_THAT(why(R"({"rows": [{"age": 1e999}]})"), HasSubstr("too large for 64 bits"));
+  EXPECT_THAT(why(""), HasSubstr("the body is not JSON: at byte 0"));
+  std::string many = R"({"rows": [{})";
+  for (size_t i = 0; i < RowReader::kRowsMax; ++i) many += ",{}";
+  EXPECT_THAT(why((many + "]}").c_str()), HasSubstr("10001 rows in one request, more than 10000"));
   EXPECT_THAT(why(R"({"records": ["1,2"], "rows": []})"), HasSubstr("both \"rows\" and"));
   EXPECT_THAT(why(R"({"records": ["1,2"]})"), HasSubstr("records[0]: has 2 columns, not 4"));
 }

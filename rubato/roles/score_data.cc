@@ -13,6 +13,7 @@
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
+#include "rubato/data/holdout.h"
 #include "rubato/job/suggest.h"
 #include "rubato/roles/open_data.h"
 #include "rubato/roles/prediction_sink.h"
@@ -108,7 +109,7 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable, const DataSpec& 
   ScoredData data;
   data.servable_ = &servable;
   data.spec_ = spec;
-  data.source_ = std::move(opened.source);
+  data.source_ = data.PartOf(std::move(opened.source));
   RUBATO_ASSIGN_OR_RETURN(data.named_, servable.Named(spec, opened.schema, has_labels));
   RUBATO_ASSIGN_OR_RETURN(data.owned_, servable.MakeParser(spec, opened.schema, has_labels));
   RUBATO_ASSIGN_OR_RETURN(const std::string index, ReadWholeFile(index_path));
@@ -120,7 +121,12 @@ absl::StatusOr<ScoredData> ScoredData::Open(Servable& servable, const DataSpec& 
 absl::StatusOr<std::unique_ptr<RecordSource>> ScoredData::OpenSource() const {
   const FileSourceOptions checked = {.check = [](const std::string&) { return absl::OkStatus(); }};
   RUBATO_ASSIGN_OR_RETURN(OpenedData opened, OpenAnyData(spec_, index_path_, checked));
-  return std::move(opened.source);
+  return PartOf(std::move(opened.source));
+}
+
+std::unique_ptr<RecordSource> ScoredData::PartOf(std::unique_ptr<RecordSource> source) const {
+  if (spec_.holdout_every == 0) return source;
+  return TakePart(std::move(source), Holdout(spec_.holdout_every), /*held=*/true);
 }
 
 const RecordParser& ScoredData::parser() const {

@@ -23,8 +23,8 @@ using ShowProgress = std::function<absl::Status(int64_t done, int64_t total)>;
 class ScoredData {
  public:
   // Read as `spec` says, whose files do not matter: the job's own, or of another format. Keeps its
-  // index at `index_path`. Without `has_labels` the files need not have any. `servable` outlives
-  // it.
+  // index at `index_path`. Without `has_labels` the files need not have any. With `holdout_every`
+  // only what training held back is scored. `servable` outlives it.
   static absl::StatusOr<ScoredData> Open(Servable& servable, const DataSpec& spec,
                                          const std::vector<std::string>& patterns,
                                          const std::string& index_path, bool has_labels,
@@ -42,6 +42,8 @@ class ScoredData {
   uint64_t checksum() const { return checksum_; }
 
  private:
+  std::unique_ptr<RecordSource> PartOf(std::unique_ptr<RecordSource> source) const;
+
   const Servable* servable_ = nullptr;
   DataSpec spec_;
   std::unique_ptr<RecordSource> source_;

@@ -73,7 +73,7 @@ HttpReply Scoring::Score(absl::string_view body) {
   }
   std::vector<float> scores;
   absl::Status status;
-  {
+  if (batch->rows > 0) {  // No rows have no scores, and models want some.
     MutexLock lock(model_mu_);
     const absl::StatusOr<absl::Span<const float>> predicted = servable_.model->Predict(*batch);
     if (predicted.ok()) scores.assign(predicted->begin(), predicted->end());

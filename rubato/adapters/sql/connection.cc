@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/base/status.h"
@@ -13,16 +14,31 @@ namespace {
 // How long a database may be away that nobody has seen yet.
 constexpr absl::Duration kForAnAnswer = absl::Seconds(5);
 
+// So long a query waits for a lock before it is said, and asked again.
+constexpr absl::Duration kForALock = absl::Seconds(5);
+
+constexpr absl::string_view kLocked = "another holds a lock on it";
+
 }  // namespace
+
+absl::Status Locked(absl::string_view text) {
+  return absl::UnavailableError(absl::StrCat(kLocked, ": ", text));
+}
+
+bool IsLocked(const absl::Status& status) {
+  return absl::IsUnavailable(status) && absl::StrContains(status.message(), kLocked);
+}
 
 absl::StatusOr<SqlRows> Connection::Query(const std::string& sql) {
   const absl::Time until = absl::Now() + options_.patience;
   absl::Duration pause = absl::Milliseconds(50);
   while (true) {
     absl::StatusOr<SqlRows> rows = QueryOnce(sql);
-    if (!absl::IsUnavailable(rows.status()) || absl::Now() > until) return rows;
+    if (!absl::IsUnavailable(rows.status())) return rows;
+    if (absl::Now() > until) return GiveUp(rows.status());
     if (connected_before_) {
-      std::fprintf(stderr, "the database is away, asking again: %s\n",
+      std::fprintf(stderr, "the database %s, asking again: %s\n",
+                   IsLocked(rows.status()) ? "is locked" : "is away",
                    std::string(rows.status().message()).c_str());
     } else if (options_.patience > kForAnAnswer &&
                absl::Now() > until - options_.patience + kForAnAnswer) {
@@ -33,10 +49,16 @@ absl::StatusOr<SqlRows> Connection::Query(const std::string& sql) {
   }
 }
 
+absl::Status Connection::GiveUp(const absl::Status& why) const {
+  return Annotate(why, absl::StrCat("the database was asked for ",
+                                    absl::FormatDuration(options_.patience), " in vain"));
+}
+
 absl::StatusOr<SqlRows> Connection::QueryOnce(const std::string& sql) {
   if (database_ == nullptr) {
+    const absl::Duration lock_wait = std::min(kForALock, options_.patience);
     RUBATO_ASSIGN_OR_RETURN(database_, uri_.sqlite ? OpenSqlite(uri_.connect, options_.create)
-                                                   : OpenPostgres(uri_.connect));
+                                                   : OpenPostgres(uri_.connect, lock_wait));
     connected_before_ = true;
   }
   absl::StatusOr<SqlRows> rows = database_->Query(sql);

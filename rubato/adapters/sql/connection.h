@@ -13,8 +13,8 @@
 namespace rubato {
 
 struct ConnectionOptions {
-  // How long to knock at a database that has gone away before giving up; one that was never there
-  // is given ten seconds.
+  // How long to knock at a database that has gone away, or that another has locked, before giving
+  // up; one that was never there is given five seconds.
   absl::Duration patience = absl::Minutes(5);
   bool create = false;  // SQLite: make the file if it is missing.
 };
@@ -37,6 +37,8 @@ class Connection {
   std::string from() const;
 
  private:
+  absl::Status GiveUp(const absl::Status& why) const;
+
   const SqlUri uri_;
   const ConnectionOptions options_;
   std::unique_ptr<Database> database_;

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 
 namespace rubato {
 
@@ -21,7 +22,8 @@ struct SqlRows {
 class Database {
  public:
   virtual ~Database() = default;
-  // UNAVAILABLE if the database is not there, or not any more: connecting again may help.
+  // UNAVAILABLE if the database is not there, or not any more, or if another's lock kept it waiting
+  // for too long (see IsLocked): connecting again may help.
   // INVALID_ARGUMENT, in the database's words, for anything else.
   virtual absl::StatusOr<SqlRows> Query(const std::string& sql) = 0;
   // The name of a table's column of row numbers: its integer primary key. NOT_FOUND if none.
@@ -29,7 +31,13 @@ class Database {
 };
 
 absl::StatusOr<std::unique_ptr<Database>> OpenSqlite(const std::string& path, bool create = false);
-absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri);
+// `lock_wait`: how long a query waits for a lock, unless the address or the server says so.
+absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri,
+                                                       absl::Duration lock_wait);
+
+// An UNAVAILABLE of a query that waited for another's lock, in the database's words.
+absl::Status Locked(absl::string_view text);
+bool IsLocked(const absl::Status& status);
 
 // "public.clicks" as "public"."clicks".
 std::string QuoteName(absl::string_view name);

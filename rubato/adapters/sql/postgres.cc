@@ -1,5 +1,7 @@
 #include <libpq-fe.h>
 
+#include <algorithm>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -65,6 +67,7 @@ class PostgresDatabase : public Database {
   absl::Status ErrorOf(const PGresult* result) const {
     const char* code = PQresultErrorField(result, PG_DIAG_SQLSTATE);
     const absl::string_view state = code == nullptr ? "" : code;
+    if (state == "55P03") return Locked(absl::StripAsciiWhitespace(PQerrorMessage(connection_)));
     if (PQstatus(connection_) != CONNECTION_OK || state.empty() ||
         absl::StartsWith(state, "57P0") || absl::StartsWith(state, "08")) {
       return Lost();
@@ -77,7 +80,8 @@ class PostgresDatabase : public Database {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri) {
+absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri,
+                                                       absl::Duration lock_wait) {
   // Seconds for each address of a host that does not answer; nor is a host waited for without end
   // that is gone in the middle of a query. What the address says goes first.
   const char* const keys[] = {"connect_timeout",
@@ -94,6 +98,13 @@ absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri) {
   // A page is one range of keys in their order, and the key's index has it so. Of a table that was
   // never analyzed the planner thinks otherwise, and sorts all rows for every page.
   RUBATO_RETURN_IF_ERROR(database->Query("SET enable_bitmapscan = off").status());
+  // Behind another's lock a query would wait without a word. 0 is no limit, of nobody's choice.
+  RUBATO_RETURN_IF_ERROR(
+      database
+          ->Query(absl::StrCat("SELECT set_config('lock_timeout', '",
+                               std::max<int64_t>(1, absl::ToInt64Milliseconds(lock_wait)),
+                               "ms', false) WHERE current_setting('lock_timeout') = '0'"))
+          .status());
   return database;
 }
 

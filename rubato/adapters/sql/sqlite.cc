@@ -58,7 +58,7 @@ class SqliteDatabase : public Database {
   absl::Status Error(int result) const {
     const std::string text = absl::StrCat(path_, ": ", db_ != nullptr ? sqlite3_errmsg(db_) : "");
     if (result == SQLITE_CANTOPEN) return absl::NotFoundError(text);
-    if (result == SQLITE_BUSY || result == SQLITE_LOCKED) return absl::UnavailableError(text);
+    if (result == SQLITE_BUSY || result == SQLITE_LOCKED) return Locked(text);
     if (result == SQLITE_CORRUPT || result == SQLITE_NOTADB) return absl::DataLossError(text);
     return absl::InvalidArgumentError(text);
   }

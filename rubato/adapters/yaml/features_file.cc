@@ -174,6 +174,7 @@ class FeaturesReader {
     if (key == "oov") return Read(value, &f->oov);
     if (key == "offsets") return Read(value, &f->offsets);
     if (key == "default") return Read(value, &f->otherwise);
+    if (key == "missing") return Read(value, &f->missing);
     if (key == "separator") return Read(value, &f->separator);
     if (key == "weight_separator") return Read(value, &f->weight_separator);
     if (key == "values_max") return Read(value, &f->values_max);
@@ -183,6 +184,12 @@ class FeaturesReader {
                               : Read(value, &f->vocabulary);
     }
     if (key == "vocabulary_file") return ReadVocabularyFile(value, f);
+    if (key == "decimal") {
+      std::string sign;
+      RUBATO_RETURN_IF_ERROR(Read(value, &sign));
+      f->decimal_comma = sign == "comma";
+      if (sign != "comma" && sign != "point") return Wrong("'", sign, "' is not point or comma");
+    }
     if (key == "malformed") {
       std::string rule;
       RUBATO_RETURN_IF_ERROR(Read(value, &rule));

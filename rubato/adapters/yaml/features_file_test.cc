@@ -77,6 +77,8 @@ TEST(FeaturesFileTest, EveryErrorSaysWhere) {
       {"{column: a, transform: lookup, vocabulary: [x, y, x]}",
        "f.yaml:3: feature 'a': vocabulary: 'x' is word 1 and again word 3"},
       {"{column: a, transform: lookup, vocabulary_file: nowhere.txt}", "nowhere.txt"},
+      {"{column: a, transform: number, decimal: ','}",
+       "f.yaml:3: decimal: ',' is not point or comma"},
       {"{column: a, transform: number, malformed: drop}",
        "f.yaml:3: malformed: 'drop' is not fail or missing"},
       {"{column: a, column: b, transform: number}", "f.yaml:3: key 'column' was given already"},
@@ -161,6 +163,9 @@ FeaturesSpec AnyFeatures(Rng& rng) {
     if (f.transform == "lookup") f.oov = 1 + static_cast<int64_t>(rng.Below(3));
     if (ReadsNumber(f.transform) && rng.Chance(0.5)) f.otherwise = number();
     if (ReadsNumber(f.transform)) f.malformed_is_missing = rng.Chance(0.5);
+    // By the column: features that read one read it alike.
+    if (ReadsNumber(f.transform)) f.decimal_comma = f.columns[0].size() % 2 == 0;
+    if (f.transform != "cross" && f.columns[0].size() % 3 == 0) f.missing = {"x", "a: [\"b\"]"};
     if (ReadsText(f.transform) && rng.Chance(0.3)) {
       f.separator = "|";
       f.weight_separator = ":";
