@@ -17,6 +17,7 @@
 #include "rubato/params/checkpoint_reader.h"
 #include "rubato/params/record_list.h"
 #include "rubato/params/string_sink.h"
+#include "rubato/params/wire.h"
 
 namespace rubato {
 namespace {
@@ -348,6 +349,30 @@ TEST(MoveTest, WhoeverDiesWhenEveryPushCountsOnce) {
   EXPECT_GT(moves, 300);
   EXPECT_GT(anew, 20);
   EXPECT_GT(deltas, 200);
+}
+
+// One that gave all away and died since has no model any more. Whoever asks it by an older map is
+// told of the newer one, and not that something is wrong.
+TEST(MovedAwayTest, WhoOwnsNothingAndKnowsNoModelDisowns) {
+  SystemMemory memory(/*huge_pages=*/false);
+  Shard shard(memory, {.server = 2, .servers = 2, .rows_max = 1 << 10});
+  shard.SetView(1, {WorkerId(1)});
+  PartitionMap all = PartitionMap::Even(2);
+  all.Move(AllPartitions(), 2);
+  std::vector<uint64_t> ids;
+  std::vector<float> gradients, dense;
+  const PushRequest request = BatchAt(0, &ids, &gradients, &dense);
+  PushSplit push;
+  push.Encode(request, all);
+  EXPECT_TRUE(absl::IsAborted(shard.Push(push.body(2).view(), nullptr).status()));
+  std::vector<float> rows(ids.size() * 4);
+  PullSplit pull;
+  pull.Encode({.tables = {{ids, absl::MakeSpan(rows)}}, .dense = {}}, all);
+  Buffer reply;
+  EXPECT_TRUE(absl::IsAborted(shard.Pull(pull.body(2).view(), &reply)));
+  const Declaration model = Model({});
+  EXPECT_TRUE(absl::IsAborted(
+      shard.Declare(EncodeDeclaration(model, DenseSlices(kDense, all, 2)), nullptr)));
 }
 
 }  // namespace

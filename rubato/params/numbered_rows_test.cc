@@ -8,6 +8,7 @@
 
 #include "rubato/base/rng.h"
 #include "rubato/params/optimizer.h"
+#include "rubato/params/optimizer_builds.h"
 
 namespace rubato {
 namespace {
@@ -91,17 +92,6 @@ TEST(NumberedRowsRuleTest, OnlyWithoutAPast) {
   EXPECT_FALSE(Optimizer::Make(spec)->moves_by_number());
 }
 
-std::vector<const OptimizerKernels*> Builds() {
-  std::vector<const OptimizerKernels*> builds = {&kKernelsPlain};
-  if (__builtin_cpu_supports("avx2")) builds.push_back(&kKernelsAvx2);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
-    builds.push_back(&kKernelsAvx512);
-    if (__builtin_cpu_is("intel")) builds.push_back(&kKernelsAvx512Roots);
-  }
-  return builds;
-}
-
 // The roots of floats with these bits, and every `apart`th from there on.
 void CheckRoots(uint64_t begin, uint64_t end, uint64_t apart) {
   constexpr size_t kTogether = 4096;
@@ -112,7 +102,7 @@ void CheckRoots(uint64_t begin, uint64_t end, uint64_t apart) {
       std::memcpy(&values[i], &some, sizeof(some));
       expected[i] = std::sqrt(values[i]);
     }
-    for (const OptimizerKernels* build : Builds()) {
+    for (const OptimizerKernels* build : OptimizerBuilds()) {
       build->roots(values.data(), kTogether, roots.data());
       for (size_t i = 0; i < kTogether; ++i) {
         if (std::isnan(expected[i]) && std::isnan(roots[i])) continue;

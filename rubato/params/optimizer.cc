@@ -7,23 +7,13 @@
 
 #include "absl/strings/string_view.h"
 #include "rubato/base/status.h"
+#include "rubato/params/optimizer_builds.h"
 
 namespace rubato {
 namespace {
 
 const OptimizerKernels& Kernels() {
-  static const OptimizerKernels& chosen = []() -> const OptimizerKernels& {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq")) {
-      // Another maker's estimates of roots were not tried.
-      return __builtin_cpu_is("intel") ? kKernelsAvx512Roots : kKernelsAvx512;
-    }
-    if (__builtin_cpu_supports("avx2")) return kKernelsAvx2;
-#endif
-    return kKernelsPlain;
-  }();
+  static const OptimizerKernels& chosen = *OptimizerBuilds().back();
   return chosen;
 }
 

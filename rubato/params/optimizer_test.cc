@@ -8,7 +8,7 @@
 #include <set>
 
 #include "rubato/base/rng.h"
-#include "rubato/params/optimizer_kernels.h"
+#include "rubato/params/optimizer_builds.h"
 
 namespace rubato {
 namespace {
@@ -148,14 +148,7 @@ TEST_P(OptimizerTest, DenseAndSparseAreTheSameRule) {
 
 // The three builds of the loops give the same bits, so a job may move between machines.
 TEST_P(OptimizerTest, InstructionSetsRoundAlike) {
-#if defined(__x86_64__)
-  std::vector<const OptimizerKernels*> builds = {&kKernelsPlain};
-  if (__builtin_cpu_supports("avx2")) builds.push_back(&kKernelsAvx2);
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-      __builtin_cpu_supports("avx512dq")) {
-    builds.push_back(&kKernelsAvx512);
-    if (__builtin_cpu_is("intel")) builds.push_back(&kKernelsAvx512Roots);
-  }
+  const std::vector<const OptimizerKernels*> builds = OptimizerBuilds();
   const OptimizerConstants constants = optimizer_.At({.number = 1, .learning_rate = 0.05});
   for (const size_t dim : {1, 7, 8, 16, 33}) {
     std::vector<std::vector<float>> results;
@@ -179,7 +172,6 @@ TEST_P(OptimizerTest, InstructionSetsRoundAlike) {
     }
     for (const auto& result : results) EXPECT_EQ(result, results[0]) << dim;
   }
-#endif
 }
 
 // staleness: scale. What comes late moves a weight less, as the reference has it; for FTRL, whose

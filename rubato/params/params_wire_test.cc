@@ -175,7 +175,7 @@ TEST_P(WireTest, WhatIsNotFiniteIsRefusedInEveryFormat) {
     request.dense = dense_;
     PushSplit split;
     split.Encode(request, PartitionMap::Even(1), GetParam());
-    return PushIsFinite(split.body(0).view());
+    return split.finite(0);
   };
   EXPECT_FALSE(finite());
   deep_.assign(deep_.size(), 1e5f);
@@ -186,6 +186,21 @@ TEST_P(WireTest, WhatIsNotFiniteIsRefusedInEveryFormat) {
     const float was = std::exchange(*place, std::numeric_limits<float>::infinity());
     EXPECT_FALSE(finite());
     *place = was;
+  }
+  // Of several servers it is the one that would get it.
+  const PartitionMap map = PartitionMap::Even(kServers);
+  for (const size_t i : {size_t{0}, size_t{817}, size_t{820}, kIds - 1}) {
+    const float was = std::exchange(deep_[i * kDeep + 3], std::numeric_limits<float>::quiet_NaN());
+    PushRequest request;
+    request.tables = {{ids_, deep_}, {ids_, wide_}};
+    PushSplit split;
+    split.Encode(request, map, GetParam());
+    for (int64_t s = 0; s < kServers; ++s) {
+      EXPECT_EQ(split.finite(s), s != map.ServerOf(PointOf(ids_[i]))) << i << ", server " << s;
+    }
+    deep_[i * kDeep + 3] = was;
+    split.Recode(PartitionMap::Even(2));
+    EXPECT_FALSE(split.finite(0) && split.finite(1));
   }
   // Too large for fp16 alone: infinite on arrival, so refused, and the remedy is named.
   deep_.assign(deep_.size(), 1e5f);

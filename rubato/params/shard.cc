@@ -103,6 +103,9 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
     const Interval range = DenseSliceAt(dense_size, s);
     floats += static_cast<size_t>(range.end - range.begin);
   }
+  if (declaration.dense.size() != floats && histories_.empty()) {
+    return absl::AbortedError(absl::StrCat("server ", options_.server, " owns nothing"));
+  }
   if (declaration.dense.size() != floats) {
     return absl::InvalidArgumentError(
         absl::StrFormat("%d dense weights declared, but server %d holds %d of %d",
@@ -138,10 +141,11 @@ bool Shard::PullChanges(absl::string_view body) const {
 absl::Status Shard::BeforePull(absl::string_view body) { return Whole(PullRounds(body)); }
 
 absl::Status Shard::Pull(absl::string_view body, Buffer* reply, PullScratch* scratch) const {
-  if (!declared()) return absl::FailedPreconditionError("pull before the model was declared");
   DecodedPull& pull = scratch->pull;
   RUBATO_RETURN_IF_ERROR(DecodePull(body, &pull));
+  // First: one that gave all away and died since knows of no model, and is asked by an older map.
   RUBATO_RETURN_IF_ERROR(CheckVersion(pull.version));
+  if (!declared()) return absl::FailedPreconditionError("pull before the model was declared");
   if (pull.rounds > rounds() && InRounds()) {
     return absl::FailedPreconditionError("pull of rounds that have not moved the weights");
   }
@@ -260,7 +264,6 @@ absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log,
 
 // What is to become of a push, which is in `push_` from then on. Changes nothing else.
 absl::StatusOr<PushOutcome> Shard::CheckPush(absl::string_view body) {
-  if (!declared()) return absl::FailedPreconditionError("push before the model was declared");
   RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
   const PushRequest& request = push_.request;
   const BatchKey& key = request.key;
@@ -269,6 +272,7 @@ absl::StatusOr<PushOutcome> Shard::CheckPush(absl::string_view body) {
     return absl::InvalidArgumentError(absl::StrCat("a push for no batch: ", KeyText(key)));
   }
   RUBATO_RETURN_IF_ERROR(CheckVersion(push_.version));
+  if (!declared()) return absl::FailedPreconditionError("push before the model was declared");
   size_t held = 0;
   for (const History& history : histories_) {
     const History::Held how = history.HeldOf(key);

@@ -96,7 +96,8 @@ class Shard {
   // ---- requests ----
 
   // The first one makes the tables; a later one must agree, else FAILED_PRECONDITION naming the
-  // difference. The first is appended to `log` before it counts.
+  // difference. The first is appended to `log` before it counts. ABORTED if it has dense weights
+  // for one that owns nothing.
   absl::Status Declare(absl::string_view body, RecordSink* log);
   // Appends the rows and dense weights asked for. FAILED_PRECONDITION before the first Declare.
   // Changes nothing but a count: several threads may pull at a time, each with its own scratch,

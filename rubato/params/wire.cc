@@ -106,9 +106,12 @@ bool HalvesFinite(WireFormat format, absl::Span<const uint16_t> halves) {
   return !bad;
 }
 
-void AppendFloats(WireFormat format, const float* values, size_t count, Buffer* to) {
-  const size_t bytes = count * static_cast<size_t>(WireBytes(format));
-  if (bytes > 0) PackFloats(format, values, count, to->Extend(bytes));
+bool WireIsFinite(WireFormat format, absl::string_view wire) {
+  if (format == WireFormat::kFp32) {
+    return AllFinite({reinterpret_cast<const float*>(wire.data()), wire.size() / sizeof(float)});
+  }
+  return HalvesFinite(
+      format, {reinterpret_cast<const uint16_t*>(wire.data()), wire.size() / sizeof(uint16_t)});
 }
 
 uint32_t DimOf(size_t floats, size_t ids) {
@@ -195,24 +198,6 @@ void PushIds(absl::string_view body, std::vector<absl::Span<const uint64_t>>* ou
     out->push_back(walker.Take<uint64_t>(part.ids));
     skip(uint64_t{part.ids} * part.dim);
   }
-}
-
-bool PushIsFinite(absl::string_view body) {
-  Walker walker(body);
-  const auto heads = walker.Take<PushHead>(1);
-  if (heads.empty()) return true;
-  const auto format = static_cast<WireFormat>(heads[0].format);
-  const auto parts = walker.Take<TablePart>(heads[0].tables);
-  const auto finite = [&](uint64_t count) {
-    if (format == WireFormat::kFp32) return AllFinite(walker.Take<float>(count));
-    return HalvesFinite(format, walker.Take<uint16_t>(count));
-  };
-  bool all = finite(heads[0].dense);
-  for (const TablePart& part : parts) {
-    (void)walker.Take<uint64_t>(part.ids).size();
-    all &= finite(uint64_t{part.ids} * part.dim);
-  }
-  return all;
 }
 
 void PullSplit::Encode(const PullRequest& request, const PartitionMap& map, WireFormat format) {
@@ -317,12 +302,17 @@ absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   return absl::InternalError(absl::StrCat("server ", server, " sent another number of rows"));
 }
 
-void PushSplit::Encode(const PushRequest& request, const PartitionMap& map, WireFormat format) {
+void PushSplit::Look(size_t server, size_t begin, size_t end, WireFormat format) {
+  finite_[server] &= WireIsFinite(format, bodies_[server].view().substr(begin, end - begin));
+}
+
+void PushSplit::EncodeHeads(const PushRequest& request, const PartitionMap& map,
+                            WireFormat format) {
   const auto servers = static_cast<size_t>(map.servers());
-  const size_t tables = request.tables.size();
+  const auto dense_size = dense_size_ = static_cast<int64_t>(request.dense.size());
   bodies_.resize(servers);
   slices_.resize(servers);
-  const auto dense_size = dense_size_ = static_cast<int64_t>(request.dense.size());
+  finite_.assign(servers, true);
   for (size_t s = 0; s < servers; ++s) {
     Buffer& body = bodies_[s];
     const auto server = static_cast<int64_t>(s);
@@ -330,39 +320,74 @@ void PushSplit::Encode(const PushRequest& request, const PartitionMap& map, Wire
     slices = DenseSlices(dense_size, map, server);
     body.clear();
     body.Put(HeadOf(request, map.VersionOf(server), s, Floats(slices), format));
-    body.Extend(tables * sizeof(TablePart));
+    body.Extend(request.tables.size() * sizeof(TablePart));
     for (const Interval& slice : slices) {
-      AppendFloats(format, request.dense.data() + slice.begin,
-                   static_cast<size_t>(slice.end - slice.begin), &body);
+      const size_t from = body.size();
+      const auto floats = static_cast<size_t>(slice.end - slice.begin);
+      char* to = body.Extend(floats * static_cast<size_t>(WireBytes(format)));
+      PackFloats(format, request.dense.data() + slice.begin, floats, to);
+      Look(s, from, body.size(), format);
     }
     body.Pad();
   }
-  const auto head = [&](size_t s, size_t t) {
-    return reinterpret_cast<TablePart*>(bodies_[s].data() + sizeof(PushHead)) + t;
-  };
-  for (size_t t = 0; t < tables; ++t) {
+}
+
+void PushSplit::Encode(const PushRequest& request, const PartitionMap& map, WireFormat format) {
+  EncodeHeads(request, map, format);
+  const size_t servers = bodies_.size();
+  for (size_t t = 0; t < request.tables.size(); ++t) {
     const auto ids = request.tables[t].ids;
     const auto gradients = request.tables[t].gradients;
     const uint32_t dim = DimOf(gradients.size(), ids.size());
-    for (size_t s = 0; s < servers; ++s) *head(s, t) = {0, dim};
+    counts_.assign(servers, 0);
     if (servers == 1) {
-      head(0, t)->ids = static_cast<uint32_t>(ids.size());
+      counts_[0] = static_cast<uint32_t>(ids.size());
       bodies_[0].Append(ids.data(), ids.size() * sizeof(uint64_t));
-      AppendFloats(format, gradients.data(), gradients.size(), &bodies_[0]);
-      bodies_[0].Pad();
-      continue;
+    } else {
+      owners_.resize(ids.size());
+      for (size_t i = 0; i < ids.size(); ++i) {
+        const auto s = static_cast<size_t>(map.ServerOf(PointOf(ids[i])));
+        owners_[i] = static_cast<uint16_t>(s);
+        bodies_[s].Put(ids[i]);
+        ++counts_[s];
+      }
     }
-    owners_.resize(ids.size());
-    for (size_t i = 0; i < ids.size(); ++i) {
-      const auto s = static_cast<size_t>(map.ServerOf(PointOf(ids[i])));
-      owners_[i] = static_cast<uint16_t>(s);
-      bodies_[s].Put(ids[i]);
-      ++head(s, t)->ids;
+    for (size_t s = 0; s < servers; ++s) {
+      reinterpret_cast<TablePart*>(bodies_[s].data() + sizeof(PushHead))[t] = {counts_[s], dim};
     }
-    for (size_t i = 0; i < ids.size(); ++i) {
-      AppendFloats(format, gradients.data() + i * dim, dim, &bodies_[owners_[i]]);
-    }
+    EncodeRows(gradients, dim, format);
     for (Buffer& body : bodies_) body.Pad();
+  }
+}
+
+// What is not finite is found while it is in the cache: some rows are copied, then looked at.
+void PushSplit::EncodeRows(absl::Span<const float> gradients, size_t dim, WireFormat format) {
+  constexpr size_t kLookFloats = 4096;
+  if (gradients.empty()) return;
+  const size_t servers = bodies_.size();
+  const size_t rows = gradients.size() / dim;
+  const size_t row_bytes = dim * static_cast<size_t>(WireBytes(format));
+  const size_t together = std::max<size_t>(1, kLookFloats / dim);
+  ends_.clear();
+  for (size_t s = 0; s < servers; ++s) {
+    ends_.push_back(bodies_[s].size());
+    bodies_[s].Extend(counts_[s] * row_bytes);
+  }
+  for (size_t begin = 0; begin < rows; begin += together) {
+    const size_t end = std::min(rows, begin + together);
+    begins_ = ends_;
+    if (servers == 1) {
+      PackFloats(format, gradients.data() + begin * dim, (end - begin) * dim,
+                 bodies_[0].data() + ends_[0]);
+      ends_[0] += (end - begin) * row_bytes;
+    } else {
+      for (size_t i = begin; i < end; ++i) {
+        const size_t s = owners_[i];
+        PackFloats(format, gradients.data() + i * dim, dim, bodies_[s].data() + ends_[s]);
+        ends_[s] += row_bytes;
+      }
+    }
+    for (size_t s = 0; s < servers; ++s) Look(s, begins_[s], ends_[s], format);
   }
 }
 

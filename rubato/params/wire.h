@@ -83,9 +83,6 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out);
 // The ids of a push alone, by table; those before the place where its bytes stop making sense.
 void PushIds(absl::string_view body, std::vector<absl::Span<const uint64_t>>* out);
 
-// Whether no gradient of a push that was encoded here is a NaN or an infinity, as it travels.
-bool PushIsFinite(absl::string_view body);
-
 // ---- clients: requests split by server ----
 
 // One pull as one body a server, and the answers put back together.
@@ -121,9 +118,20 @@ class PushSplit {
   // The same push by another map.
   void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return bodies_[static_cast<size_t>(server)]; }
+  // Whether no gradient of that body is a NaN or an infinity, as it travels.
+  bool finite(int64_t server) const { return finite_[static_cast<size_t>(server)] != 0; }
 
  private:
+  void EncodeHeads(const PushRequest& request, const PartitionMap& map, WireFormat format);
+  void EncodeRows(absl::Span<const float> gradients, size_t dim, WireFormat format);
+  // Looks at the gradients in bytes [begin, end) of a body.
+  void Look(size_t server, size_t begin, size_t end, WireFormat format);
+
   std::vector<Buffer> bodies_;
+  std::vector<uint8_t> finite_;  // By server.
+  // Of the table at hand, by server: how many ids, and where in the body gradients are put.
+  std::vector<uint32_t> counts_;
+  std::vector<size_t> begins_, ends_;
   int64_t dense_size_ = 0;
   std::vector<std::vector<Interval>> slices_;  // Of the dense gradient, by server.
   std::vector<uint16_t> owners_;               // Of each id of the table at hand.

@@ -211,7 +211,9 @@ absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options) {
   }
   RUBATO_ASSIGN_OR_RETURN(const LogSizes damaged, ListSegments(options.directory));
   for (const auto& [segment, bytes] : damaged) {
-    std::remove(SegmentPath(options.directory, segment).c_str());
+    // Set aside: the copy may turn out to be no better.
+    const std::string path = SegmentPath(options.directory, segment);
+    if (rename(path.c_str(), (path + ".damaged").c_str()) != 0) std::remove(path.c_str());
   }
   // From here on there is no log until there is one from the copy.
   RUBATO_RETURN_IF_ERROR(AddJoint(options.directory, EndOf(sizes)));

@@ -28,8 +28,9 @@ struct FetchLogOptions {
 absl::StatusOr<bool> HasLog(const std::string& directory);
 
 // Asks all others, takes the longest copy and puts it in the place of what is in `directory`: all
-// of it, or nothing. Answers with what it got, which may be nothing. UNAVAILABLE, naming it, if
-// one of the others does not answer: it may be the one that has the copy.
+// of it, or nothing. Segments that were there are kept as push-N.log.damaged. Answers with what it
+// got, which may be nothing. UNAVAILABLE, naming it, if one of the others does not answer: it may
+// be the one that has the copy.
 absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options);
 
 // What the log in `directory` lacks of its copies, a line a segment, naming both; most often

@@ -10,24 +10,18 @@
 
 #include <csignal>
 #include <cstdlib>
-#include <map>
-#include <set>
 #include <utility>
 
 #include "absl/strings/numbers.h"
 #include "rubato/adapters/files/testing.h"
-#include "rubato/adapters/posix/params_server_store.h"
-#include "rubato/adapters/posix/params_testing.h"
+#include "rubato/adapters/posix/kills_testing.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/rng.h"
-#include "rubato/params/wire.h"
 
 namespace rubato {
 namespace {
 
 constexpr int64_t kServers = 2;
-constexpr int64_t kDense = 3 * kDenseSliceFloats + 17;
-constexpr int64_t kDim = 4;
 constexpr size_t kInFlight = 3;
 constexpr char kServe[] = "--serve";
 
@@ -97,31 +91,6 @@ class ServerProcess {
 
 // ---- the worker ----
 
-Declaration Model() { return TestModel(kDense, kDim, "adagrad"); }
-
-// Push number `n`, with its numbers.
-struct Gradients {
-  explicit Gradients(int64_t n) {
-    Rng rng(static_cast<uint64_t>(n));
-    std::set<uint64_t> some;  // Many are met again and again, and some are new.
-    for (int i = 0; i < 150; ++i) some.insert(Mix(rng.Below(300 + static_cast<uint64_t>(n))));
-    ids.assign(some.begin(), some.end());
-    rows.resize(ids.size() * static_cast<size_t>(kDim));
-    dense.resize(static_cast<size_t>(kDense));
-    for (auto* values : {&rows, &dense}) {
-      for (float& g : *values) g = static_cast<float>(rng.Uniform() - 0.5);
-    }
-    request.key = {.epoch = n / 1000, .task = n / 10 % 100, .begin = n * 8, .end = n * 8 + 8};
-    request.worker = WorkerId(1);
-    request.view = 1;
-    request.tables = {{ids, rows}};
-    request.dense = dense;
-  }
-  std::vector<uint64_t> ids;
-  std::vector<float> rows, dense;
-  PushRequest request;
-};
-
 class KillsTest : public testing::Test {
  protected:
   KillsTest() : client_(StartTestClient(kServers)) {
@@ -132,7 +101,7 @@ class KillsTest : public testing::Test {
     }
     client_->SetServers(addresses);
     RUBATO_CHECK_OK(
-        Await<absl::Status>([&](auto done) { client_->Declare(Model(), std::move(done)); }));
+        Await<absl::Status>([&](auto done) { client_->Declare(KillsModel(), std::move(done)); }));
   }
 
   // Sends pushes, a few at a time, until `acknowledged` more of them are.
@@ -192,61 +161,16 @@ class KillsTest : public testing::Test {
     return false;
   }
 
-  using State = std::map<std::string, std::string>;
-  static void AddState(const Shard& shard, State* all) {
-    shard.VisitState([&](const std::string& name, absl::string_view state) {
-      EXPECT_TRUE(all->emplace(name, std::string(state)).second) << name << " is there twice";
-    });
-  }
-  // As the servers' next lives would find it.
-  State OnDisk() {
-    State all;
-    for (int64_t s = 0; s < kServers; ++s) {
-      const auto store = ParamsStore::Open(TestServerOptions(folder_.path(), s, kServers));
-      RUBATO_CHECK_OK(store.status());
-      const auto shard = (*store)->Recover(memory_);
-      RUBATO_CHECK_OK(shard.status());
-      AddState(**shard, &all);
-    }
-    return all;
-  }
-  State Replayed(const std::vector<int64_t>& pushes) {
-    Shard shard(memory_, {.rows_max = 1 << 16});
-    const PartitionMap one = PartitionMap::Even(1);
-    RUBATO_CHECK_OK(
-        shard.Declare(EncodeDeclaration(Model(), DenseSlices(kDense, one, 0)), nullptr));
-    shard.SetView(1, {WorkerId(1)});
-    PushSplit split;
-    for (const int64_t n : pushes) {
-      const Gradients gradients(n);
-      split.Encode(gradients.request, one);
-      const auto outcome = shard.Push(split.body(0).view(), nullptr);
-      RUBATO_CHECK(outcome.ok() && *outcome == PushOutcome::kApplied);
-    }
-    State all;
-    AddState(shard, &all);
-    return all;
-  }
-
   // After a few more, and the death of all: nobody says goodbye.
   void ExpectOnDisk() {
     PushOn(5);
     const std::vector<int64_t> acknowledged = Acknowledged();
     for (const auto& server : servers_) server->Kill();
-    const State expected = Replayed(acknowledged);
-    ASSERT_GT(expected.size(), 300u);
-    const State found = OnDisk();
-    EXPECT_EQ(found.size(), expected.size());
-    for (const auto& [name, state] : expected) {
-      const auto it = found.find(name);
-      ASSERT_TRUE(it != found.end()) << name << " is gone";
-      ASSERT_TRUE(it->second == state) << name << " differs, " << acknowledged.size() << " pushes";
-    }
+    ExpectSameState(StateOnDisk(folder_.path(), kServers), StateAfter(acknowledged));
   }
 
   const TestFolder folder_;
   int64_t version_ = 0;
-  SystemMemory memory_{/*huge_pages=*/false};
   std::vector<std::unique_ptr<ServerProcess>> servers_;
   Mutex mu_;
   CondVar changed_;

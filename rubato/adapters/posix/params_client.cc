@@ -162,7 +162,7 @@ struct PushInFlight : Gathering {
   void Look() {
     not_finite.clear();
     for (int64_t s = 0; s < map->servers(); ++s) {
-      if (!PushIsFinite(body(s))) not_finite.push_back(s);
+      if (!split.finite(s)) not_finite.push_back(s);
     }
   }
   // To be applied nowhere, it must not reach those who would apply their part of it: the others

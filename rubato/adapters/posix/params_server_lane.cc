@@ -182,13 +182,16 @@ void ParamsServerLane::Reply(Connection& connection, const FrameHeader& request,
 
 void ParamsServerLane::Declare(Connection& connection, const Frame& frame) {
   absl::Status status;
+  std::string map;
   LogPosition position;
   {
     WriterLock lock(state_.mu);
     if (state_.holding()) return Hold(connection, frame);
     status = state_.shard->Declare(frame.body, state_.store.get());
+    if (absl::IsAborted(status)) map = state_.shard->map().Encode();
     position = state_.store->end();
   }
+  if (!map.empty()) return Disown(connection, frame.header, map);
   ReplyWhenHeld(connection, frame.header, position, status, "");
 }
 

@@ -316,6 +316,24 @@ TEST_F(ReplicasTest, WhereALifeBeganFromACopyIsKnown) {
   EXPECT_TRUE(Settled());
 }
 
+// A damaged log gives way to its copy, which may turn out to be damaged too: it is set aside.
+TEST_F(ReplicasTest, ALogThatIsReplacedIsKept) {
+  ASSERT_TRUE(Declare().ok());
+  for (int64_t n = 0; n < 3; ++n) ASSERT_TRUE(Push(n).get().ok());
+  ASSERT_TRUE(Settled());
+  servers_[0].reset();
+  const std::string last = SegmentPath(Folder(0), EndOf(*ListSegments(Folder(0))).segment);
+  FlipByte(last, 200);
+  const std::string damaged = *ReadWholeFile(last);
+  ++lives_[0];
+  EXPECT_TRUE(absl::IsDataLoss(ParamsServer::Start(Options(0)).status()));
+  ASSERT_TRUE(Fetch(0).ok());
+  EXPECT_EQ(*ReadWholeFile(last + ".damaged"), damaged);
+  Live(0);
+  EXPECT_EQ(Pull(), -3);
+  EXPECT_TRUE(Settled());
+}
+
 // The log that is to be replayed ends between two records, or its last segment is gone: it looks
 // sound, and what was acknowledged comes back all the same.
 TEST_F(ReplicasTest, ALogCutBetweenTwoRecordsIsMadeWholeByItsCopy) {
