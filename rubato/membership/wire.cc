@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint16_t kMagic = 0x6272;  // "rb"
 constexpr uint8_t kVersion = 2;
-constexpr uint8_t kPacketVersion = 3;
+constexpr uint8_t kPacketVersion = 4;
 constexpr uint8_t kSwim = 0;
 constexpr uint8_t kViews = 1;
 
@@ -140,6 +140,7 @@ std::string EncodePacket(const Packet& packet) {
   out.Put(packet.group);
   out.Put(packet.view);
   out.Put(packet.mark);
+  out.Put(packet.step);
   PutMember(out, packet.from);
   out.Put(packet.finished.value());
   out.Put(packet.denied.value());
@@ -161,6 +162,7 @@ absl::StatusOr<Packet> DecodePacket(absl::string_view bytes) {
   packet.group = in.Get<uint64_t>();
   packet.view = in.Get<uint64_t>();
   packet.mark = in.Get<uint64_t>();
+  packet.step = in.Get<int64_t>();
   packet.from = GetMember(in);
   packet.finished = MemberId(in.Get<int64_t>());
   packet.denied = MemberId(in.Get<int64_t>());

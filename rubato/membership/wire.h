@@ -27,6 +27,7 @@ struct Packet {
   uint64_t group = 0;
   uint64_t view = 0;  // The sender's view number,
   uint64_t mark = 0;  // and its mark; 0: not said.
+  int64_t step = -1;  // The last step that the sender has finished in that view.
   GroupMember from;
   // The life that is told: the group has done what it was for, and the sender is about to go. Null:
   // nobody is. A life's id never comes again, so a recording says nothing to a later one.
