@@ -71,7 +71,8 @@ int main(int argc, char** argv) {
                                         .state_count = 1,
                                         .apply = Apply,
                                         .on_change = OnChange,
-                                        .context = &model};
+                                        .context = &model,
+                                        .verdict_timeout_seconds = 5};
   rubato_group* group = rubato_group_open(&options);
   if (group == NULL) {
     fprintf(stderr, "ring_line: %s\n", rubato_group_error(NULL));
@@ -80,8 +81,12 @@ int main(int argc, char** argv) {
   fprintf(stderr, "address %s\n", rubato_group_address(group));
   while (rubato_group_step(group) < steps) {
     rubato_step step;
-    const int begun = rubato_group_begin_step(group, 60, &step);
+    const int begun = rubato_group_begin_step(group, 5, &step);
     if (begun == RUBATO_LEFT) break;
+    if (begun == RUBATO_LATE && rubato_group_over(group)) {
+      fprintf(stderr, "the others have trained to the end; this one came too late to have it\n");
+      break;
+    }
     if (begun == RUBATO_LATE) continue; /* No majority yet: wait for it. */
     if (begun != 0) {                   /* The group there trains something else, say. */
       fprintf(stderr, "ring_line: %s\n", rubato_group_error(group));
@@ -97,6 +102,7 @@ int main(int argc, char** argv) {
       fflush(stdout);
     }
   }
-  rubato_group_close(group);
+  if (rubato_group_step(group) >= steps) rubato_group_say_finished(group);
+  rubato_group_close(group); /* Stays until the others have the last step too. */
   return 0;
 }

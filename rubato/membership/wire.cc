@@ -141,6 +141,7 @@ std::string EncodePacket(const Packet& packet) {
   out.Put(packet.view);
   out.Put(packet.mark);
   out.Put(packet.origin);
+  out.Put(packet.step);
   PutMember(out, packet.from);
   out.Put(packet.finished.value());
   out.Put(packet.denied.value());
@@ -163,6 +164,7 @@ absl::StatusOr<Packet> DecodePacket(absl::string_view bytes) {
   packet.view = in.Get<uint64_t>();
   packet.mark = in.Get<uint64_t>();
   packet.origin = in.Get<uint64_t>();
+  packet.step = in.Get<int64_t>();
   packet.from = GetMember(in);
   packet.finished = MemberId(in.Get<int64_t>());
   packet.denied = MemberId(in.Get<int64_t>());

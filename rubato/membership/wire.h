@@ -30,6 +30,7 @@ struct Packet {
   // Which founding the sender's view goes back to; 0: it has none, or a master's. Those of one job
   // and secret may be several, a dead one's last member and one resumed from its checkpoint.
   uint64_t origin = 0;
+  int64_t step = -1;  // The last step that the sender has finished in that view.
   GroupMember from;
   // The life that is told: the group has done what it was for, and the sender is about to go. Null:
   // nobody is. A life's id never comes again, so a recording says nothing to a later one.

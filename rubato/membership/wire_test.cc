@@ -13,7 +13,12 @@ Packet AViewPacket() {
   message.applied = 41;
   message.voted = 42;
   message.view = GroupView{.number = 8, .members = {message.from}, .holders = 1, .step = 41};
-  return {.group = 99, .view = 7, .from = message.from, .finished = MemberId(6), .body = message};
+  return {.group = 99,
+          .view = 7,
+          .step = 41,
+          .from = message.from,
+          .finished = MemberId(6),
+          .body = message};
 }
 
 Packet ASwimPacket() {
@@ -33,6 +38,7 @@ TEST(WireTest, WhatIsSentIsReceived) {
   const auto read = DecodePacket(EncodePacket(AViewPacket()));
   EXPECT_EQ(std::get<ViewMessage>(read->body).view->step, 41);
   EXPECT_EQ(read->from.address, "10.0.0.7:4000");
+  EXPECT_EQ(read->step, 41);
   EXPECT_EQ(read->finished, MemberId(6));
   EXPECT_EQ(DecodePacket(EncodePacket(ASwimPacket()))->finished, MemberId());
 }

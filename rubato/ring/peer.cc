@@ -73,6 +73,31 @@ void Peer::Finish(absl::Time now) {
   Settle(now);
 }
 
+bool Peer::IsLevel(const GroupMember& member) const {
+  if (member.id == self().id || swim_.health(member.id) >= Health::kDead) return true;
+  const auto level = levels_.find(member.id);
+  return level != levels_.end() && level->second.first == entered_ &&
+         level->second.second >= steps_.finished();
+}
+
+bool Peer::AllLevel() const {
+  const std::vector<GroupMember>& members = view().members;
+  return agreed_ == nullptr || !member() ||
+         std::all_of(members.begin(), members.end(),
+                     [&](const GroupMember& member) { return IsLevel(member); });
+}
+
+void Peer::AskLevels(absl::Time now) {
+  for (const GroupMember& member : view().members) {
+    if (IsLevel(member)) continue;
+    // Any answer says it.
+    const ViewMessage query{
+        .kind = ViewMessage::Kind::kQuery, .from = self(), .number = view().number + 1};
+    Post(member.address, {.from = self(), .body = query});
+  }
+  Settle(now);
+}
+
 void Peer::Deny(MemberId member, absl::Time now) {
   const int rank = view().RankOf(member);
   if (rank < 0) return;
@@ -105,6 +130,7 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
   told_origin_ = packet.origin;
   told_finished_ = told_finished_ || packet.finished == self().id;
   if (packet.view > 0 && !member()) heard_ = now;
+  if (view().Contains(packet.from.id)) levels_[packet.from.id] = {packet.mark, packet.step};
   // Of two the younger gives way.
   const bool older =
       view().Contains(packet.from.id) && view().RankOf(packet.from.id) < view().RankOf(self().id);
@@ -229,6 +255,7 @@ void Peer::EnterView(absl::Time now) {
   if (mark == entered_) return;
   entered_ = mark;
   denied_ = MemberId();
+  std::erase_if(levels_, [&](const auto& entry) { return !view().Contains(entry.first); });
   said_frozen_ = false;
   if (origin_ == 0 && agreed_ != nullptr) {
     origin_ = told_origin_;
@@ -253,6 +280,7 @@ void Peer::Post(const std::string& to, Packet packet) {
   packet.view = view().number;
   packet.mark = entered_;
   packet.origin = origin_;
+  packet.step = steps_.finished();
   if (finished_) packet.finished = swim_.LifeAt(to);
   packet.denied = denied_;
   sends_.push_back({to, std::move(packet)});

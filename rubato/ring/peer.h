@@ -8,9 +8,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -53,6 +55,14 @@ class Peer {
   // The group has done what it was for. All who are known are told, newcomers and those who were
   // left behind too, now and with every packet from here: nobody shall wait for this group.
   void Finish(absl::Time now);
+
+  // Whether all members of the view are known to be as far as this one, or gone. Who has finished a
+  // step and goes before may leave others in doubt about it: they hold its sum, but let go of the
+  // view when they miss this member, and may be too few to agree on the next one. Always so where a
+  // master issues the views, for it needs no majority.
+  bool AllLevel() const;
+  // Asks whoever is not known to be, and says how far this one is. Repeat it: packets are lost.
+  void AskLevels(absl::Time now);
 
   // This member may not open the memory of `member`, a younger one of its view: it shall come again
   // as one that shares none. Say it until it has gone.
@@ -124,6 +134,7 @@ class Peer {
   // Whether the sender belongs to another founding; if it asks for something it is told where this
   // one is.
   bool IsStranger(const Packet& packet);
+  bool IsLevel(const GroupMember& member) const;
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.
@@ -142,6 +153,8 @@ class Peer {
   std::string stranger_;
   bool finished_ = false;
   bool told_finished_ = false;
+  // How far the others say they are, and in which view, by its mark.
+  std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;
   MemberId denied_;  // By this member, in the view in use.
   bool said_denied_ = false;
   absl::Time heard_ = absl::InfinitePast();  // A member of some view.

@@ -22,6 +22,7 @@ namespace {
 
 constexpr absl::Duration kGreetingTime = absl::Seconds(2);
 constexpr size_t kGreetingsMax = 256;
+constexpr absl::Duration kAskLevels = absl::Milliseconds(20);
 
 void Signal(const Fd& event) {
   const uint64_t one = 1;
@@ -129,6 +130,22 @@ std::optional<ControlLoop::Event> ControlLoop::NextEvent(absl::Duration timeout)
   events_.pop_front();
   if (events_.empty() && event.kind == Peer::Event::Kind::kView) Show(event.view.number);
   return event;
+}
+
+void ControlLoop::AwaitLevel(absl::Duration timeout) {
+  const absl::Time deadline = Now() + timeout;
+  absl::Time ask = absl::InfinitePast();
+  MutexLock lock(mu_);
+  awaits_level_ = true;
+  while (!peer_->AllLevel() && Now() < deadline) {
+    if (Now() >= ask) {
+      peer_->AskLevels(Now());
+      Flush();
+      ask = Now() + kAskLevels;
+    }
+    changed_.WaitFor(mu_, std::min(ask, deadline) - Now());
+  }
+  awaits_level_ = false;
 }
 
 void ControlLoop::Halt() {
@@ -256,6 +273,7 @@ void ControlLoop::Run() {
     if (Now() >= peer_->next_wake()) peer_->Tick(Now());
     NoteCompany();  // Whoever asks may do so long after it was there.
     Flush();
+    if (awaits_level_) changed_.NotifyAll();
   }
 }
 

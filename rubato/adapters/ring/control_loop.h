@@ -86,6 +86,9 @@ class ControlLoop {
   // What this process has heard of the group, in all of its lives.
   Company company();
 
+  // Until whoever goes now leaves nobody in doubt about the last step (Peer::AllLevel), or so long.
+  void AwaitLevel(absl::Duration timeout);
+
   // Ends the live view for the training threads, so that a collective under way stops.
   void Halt();
 
@@ -133,6 +136,7 @@ class ControlLoop {
   std::map<MemberId, Fd> processes_ ABSL_GUARDED_BY(mu_);  // pidfds of members on this node.
   uint64_t lives_ ABSL_GUARDED_BY(mu_) = 0;
   Company company_ ABSL_GUARDED_BY(mu_);
+  bool awaits_level_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

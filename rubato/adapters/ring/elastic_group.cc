@@ -31,10 +31,15 @@ constexpr int kRefusalsMax = 3;
 // So often a member tries to open another's memory, at every BeginStep and a few times a second.
 constexpr int kTriesMax = 10;
 
+// How long one that closes stays for others who live and have not finished its last step. They hold
+// the sum, so they are done within a round trip, or stand still.
+constexpr absl::Duration kCloseMax = absl::Seconds(10);
+
 class Group : public ElasticGroup {
  public:
   explicit Group(GroupOptions options) : options_(std::move(options)) {}
   ~Group() override {
+    if (control_) control_->AwaitLevel(kCloseMax);
     if (exchange_) exchange_->Drop();
     if (control_) control_->Halt();
     reducer_.reset();

@@ -9,6 +9,8 @@
 //       if (!(*group)->AllreduceLast(gradients).ok()) continue;  // Someone is gone: again.
 //       (*group)->Commit();                                      // Calls apply, at all or none.
 //     }
+//     (*group)->SayFinished();                // To whoever came too late; then let go of the
+//     group.
 //
 // Or bucket by bucket, while backward still computes the next: StartAllreduce(bucket) as soon as it
 // is there, AllreduceLast() for the last, and Commit().
@@ -17,6 +19,12 @@
 // microbatches are each counted once, whoever computes them; a newcomer copies state from a member
 // who has it, beside training, and is never copied from before. Members of one machine use
 // shared memory, others TCP.
+//
+// A loop may end right after a Commit. The group's destructor stays until every member of the view
+// has finished this one's last step, or is gone, 10 seconds at most: a round trip where all end
+// with one step. Without that those who have the step's sum, but not yet the last vote, would miss
+// this member, and might be too few to agree that the step counts. Whoever is killed stays for
+// nobody: then the others need a majority to go on, or `quorum: any`.
 //
 // One thread trains and makes all calls; the group's own keep the membership and reduce buckets.
 #ifndef RUBATO_ADAPTERS_RING_ELASTIC_GROUP_H_
@@ -109,7 +117,7 @@ class ElasticGroup {
  public:
   // UNAVAILABLE if `listen` cannot be had. Does not wait for the group: BeginStep does.
   static absl::StatusOr<std::unique_ptr<ElasticGroup>> Open(GroupOptions options);
-  virtual ~ElasticGroup() = default;
+  virtual ~ElasticGroup() = default;  // May wait for others: see above.
 
   // Waits for a view, and says what to compute. DEADLINE_EXCEEDED if there is none within
   // `timeout`, as when a majority is gone; CANCELLED after Leave(); FAILED_PRECONDITION if the

@@ -1,7 +1,7 @@
 /* Elastic allreduce for training loops in C, or in anything that can call C. What each call
  * promises is said in elastic_group.h; here every call returns 0, or a negative number after which
  * rubato_group_error() says what was wrong. RUBATO_AGAIN means that someone is gone: begin the
- * step again. One thread makes all calls. */
+ * step again. One thread makes all calls. Who has trained to the end says so, and closes. */
 #ifndef RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_
 #define RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_
 
@@ -62,6 +62,8 @@ typedef struct {
 
 /* Null if it cannot be opened; rubato_group_error(NULL) then says why. */
 rubato_group* rubato_group_open(const rubato_group_options* options);
+/* Stays until all members have the last step committed here or are gone, 10 s at most: a loop may
+ * close right after commit, and nobody is left in doubt whether that step counts. */
 void rubato_group_close(rubato_group* group);
 
 int rubato_group_begin_step(rubato_group* group, double timeout_seconds, rubato_step* step);
@@ -76,6 +78,11 @@ int rubato_group_barrier(rubato_group* group);
 int rubato_group_commit(rubato_group* group); /* 0: applied at all; RUBATO_AGAIN: at none */
 /* Asks to go; train on until begin_step returns RUBATO_LEFT. */
 void rubato_group_leave(rubato_group* group);
+/* Training is over, and committed() says so: for those who came too late to copy the state. */
+void rubato_group_say_finished(rubato_group* group);
+/* Whether one has said so, and nobody is there any more to take this member further: begin_step
+ * then returns RUBATO_LATE for ever, and the loop should end without the state. */
+int rubato_group_over(const rubato_group* group);
 
 int64_t rubato_group_step(const rubato_group* group);
 int64_t rubato_group_committed(const rubato_group* group);
