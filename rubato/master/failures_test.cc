@@ -122,23 +122,31 @@ TEST_F(GroupLossTest, TellsOfAWorkerThatLivesOn) {
 }
 
 // A frozen worker is missed by the others long before the master gives it up: its record tells one
-// silence, that after which it was missed first.
-TEST_F(GroupLossTest, TellsOneSilence) {
+// silence, that after which it was missed first, whether a survivor tells before (`first`) or
+// after.
+class SilentLossTest : public GroupLossTest, public testing::WithParamInterface<bool> {};
+
+TEST_P(SilentLossTest, TellsOneSilence) {
   Enter();
   const absl::Time heard = job_.now - absl::Seconds(1);
   LoseOne();
   EXPECT_EQ(Told(), 0);
   GroupReport told = Changed();
   told.change.noticed_us = absl::ToUnixMicros(heard + absl::Microseconds(1712345));
-  Beat(0, told);
-  for (int i = 0; i < 100 && Told() == 0; ++i) {
-    Beat(0, told);
+  const bool first = GetParam();
+  for (int i = 0; i < 1000 && !job_.causes.contains("worker_evicted"); ++i) {
+    Beat(0, first ? told : At(4));
     job_.Pass(absl::Milliseconds(20));
   }
+  EXPECT_EQ(Told(), first ? 1 : 0);
+  Beat(0, told);
+  EXPECT_EQ(Told(), 1);
   EXPECT_THAT(job_.causes["worker_evicted"], HasSubstr("silent for"));
   EXPECT_EQ(job_.causes["failure"], "worker-1: silent for 1.712345s");
   EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 1712.345);
 }
+
+INSTANTIATE_TEST_SUITE_P(Survivor, SilentLossTest, testing::Bool());
 
 // Another death before the next step: the change that brought that step ends both records.
 TEST_F(GroupLossTest, AChangeThatWasOvertakenIsToldWithTheNext) {
