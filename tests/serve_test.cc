@@ -345,6 +345,12 @@ TEST_F(ServeTest, PredictNeedsNoLabels) {
   const CommandResult bad = Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_THAT(bad.err, HasSubstr("new.csv:4: column 'age', 'x', is not a finite number"));
+  // Quotes that are letters do not make one cell of all that is between them.
+  folder_->Write("new.csv", "town,serial,age\n\"Oslo,s1,50\nRome,s2,1\n\"Rome\",s3,5\n");
+  const CommandResult stray = Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"});
+  EXPECT_EQ(stray.exit_code, 2);
+  EXPECT_THAT(stray.err,
+              HasSubstr("new.csv:2: a quote that opens is never closed at the end of a"));
   folder_->Write("new.csv", "town,serial,age\nOslo,s1,50\n\"Rome, Italy\",s2,\n");
   ASSERT_EQ(Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"}).exit_code, 0);
   ASSERT_EQ(Lines("new.tsv").size(), 2u);
