@@ -357,10 +357,50 @@ TEST_F(ServeTest, PredictNeedsNoLabels) {
   const CommandResult bad = Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"});
   EXPECT_EQ(bad.exit_code, 2);
   EXPECT_THAT(bad.err, HasSubstr("new.csv:4: column 'age', 'x', is not a finite number"));
+  // Quotes that are letters do not make one cell of all that is between them.
+  folder_->Write("new.csv", "town,serial,age\n\"Oslo,s1,50\nRome,s2,1\n\"Rome\",s3,5\n");
+  const CommandResult stray = Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"});
+  EXPECT_EQ(stray.exit_code, 2);
+  EXPECT_THAT(stray.err,
+              HasSubstr("new.csv:2: a quote that opens is never closed at the end of a"));
   folder_->Write("new.csv", "town,serial,age\nOslo,s1,50\n\"Rome, Italy\",s2,\n");
   ASSERT_EQ(Run({"predict", "model", "--data", "new.csv", "--out", "new.tsv"}).exit_code, 0);
   ASSERT_EQ(Lines("new.tsv").size(), 2u);
   EXPECT_EQ(Lines("new.tsv")[1].substr(0, 2), "1\t");
+}
+
+// The table that is read, or another that is there, is not what scores are written over.
+TEST_F(ServeTest, PredictReplacesNothingUnasked) {
+  const std::string rows = "town,serial,age\nOslo,s1,50\n\"Rome, Italy\",s2,\n";
+  folder_->Write("own.csv", rows);
+  fs::create_symlink("own.csv", path() + "/alias.csv");
+  for (const char* out : {"own.csv", "./own.csv", "alias.csv"}) {
+    for (const bool force : {false, true}) {
+      std::vector<std::string> command = {"predict", "model", "--data", "ow*.csv", "--out", out};
+      if (force) command.push_back("--force");
+      const CommandResult result = Run(command);
+      EXPECT_EQ(result.exit_code, 2);
+      EXPECT_THAT(result.err, HasSubstr("is what --data reads; name another"));
+    }
+  }
+  EXPECT_EQ(ReadText(path() + "/own.csv"), rows);
+  EXPECT_FALSE(fs::exists(path() + "/own.csv.partial.index"));
+  folder_->Write("mine.tsv", "mine\n");
+  std::vector<std::string> command = {"predict", "model", "--data", "own.csv", "--out", "mine.tsv"};
+  const CommandResult refused = Run(command);
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("mine.tsv is there; --force replaces it"));
+  EXPECT_EQ(ReadText(path() + "/mine.tsv"), "mine\n");
+  command.push_back("--force");
+  ASSERT_EQ(Run(command).exit_code, 0);
+  EXPECT_EQ(Lines("mine.tsv").size(), 2u);
+  // Scores of other data stay, too, in a table.
+  const std::string out = absl::StrCat("sqlite://", path(), "/kept.db?table=scores");
+  ASSERT_EQ(Run({"predict", "model", "--data", "own.csv", "--out", out}).exit_code, 0);
+  folder_->Write("other.csv", "town,serial,age\nOslo,s1,x\n");
+  const CommandResult other = Run({"predict", "model", "--data", "other.csv", "--out", out});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("holds 2 scores of another model or of other data; --force"));
 }
 
 // Without servers and features: the weights of a group, and the format's own columns.

@@ -180,6 +180,12 @@ std::string ProposalText(const ProposalNotes& notes) {
                                       : "such values are taken for rare ones",
                     "; iconv -f latin1 -t utf8 or the like makes words of them\n");
   }
+  for (const LostName& lost : notes.lost) {
+    absl::StrAppend(&out, "warning: ", Printable(lost.column), ": '", OneLine(lost.text), "', in ",
+                    lost.count,
+                    " rows, counts as missing, as it does in columns of numbers; if it is a name "
+                    "here, take it out of `missing` and say malformed: missing of those columns\n");
+  }
   for (const CommaColumn& commas : notes.commas) {
     if (commas.is_decimal) {
       absl::StrAppend(&out, Printable(commas.column), ": numbers with a decimal comma, as '",
@@ -225,6 +231,12 @@ nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const Proposal
                                  {"not_scaled", nlohmann::ordered_json::array()},
                                  {"with_comma", nlohmann::ordered_json::array()},
                                  {"quantities", nlohmann::ordered_json::array()}};
+  json["taken_for_missing"] = nlohmann::ordered_json::array();
+  for (const LostName& lost : notes.lost) {
+    json["taken_for_missing"].push_back({{"column", Printable(lost.column)},
+                                         {"text", Printable(lost.text)},
+                                         {"count", lost.count}});
+  }
   for (const CommaColumn& commas : notes.commas) {
     json["with_comma"].push_back({{"column", Printable(commas.column)},
                                   {"text", Printable(commas.text)},

@@ -28,7 +28,13 @@ TEST(ProposalTextTest, NamesStrangersAndWhatIsNoUtf8) {
   ProposalNotes notes = {.strange = {{.column = "age", .count = 7, .texts = {"inf", "n.a."}}},
                          .garbled = {{.column = "city", .text = "K\xf6ln", .is_hashed = true}},
                          .commas = {{.column = "price", .text = "3,140"},
-                                    {.column = "rate", .text = "3,14", .is_decimal = true}}};
+                                    {.column = "rate", .text = "3,14", .is_decimal = true}},
+                         .lost = {{.column = "land", .text = "NA", .count = 9}}};
+  EXPECT_THAT(
+      ProposalText(notes),
+      HasSubstr("warning: land: 'NA', in 9 rows, counts as missing, as it does in columns"));
+  EXPECT_EQ(ProposalJson({.label = "y"}, notes)["taken_for_missing"].dump(),
+            R"([{"column":"land","text":"NA","count":9}])");
   EXPECT_THAT(ProposalText(notes), HasSubstr("warning: price: numbers with a comma, as '3,140'"));
   EXPECT_THAT(ProposalText(notes),
               HasSubstr("\nrate: numbers with a decimal comma, as '3,14' (decimal: comma)\n"));

@@ -12,6 +12,7 @@
 #include "rubato/cli/progress.h"
 #include "rubato/cli/recognise.h"
 #include "rubato/cli/stoppable.h"
+#include "rubato/data/quote.h"
 #include "rubato/roles/convert_data.h"
 #include "rubato/roles/run_directory.h"
 
@@ -60,6 +61,11 @@ absl::StatusOr<int> Convert(const ConvertFlags& flags, Console& console) {
   console.err << "wrote " << converted.records << " records of " << converted.format << " as "
               << options.to << " to " << options.out << " ("
               << ShortCount(static_cast<double>(converted.bytes)) << " bytes)\n";
+  if (!converted.list_column.empty()) {
+    console.err << "warning: column " << Quote(converted.list_column) << " has cells as "
+                << Quote(converted.list_text)
+                << ", each of which became one index; if they are lists, --separator splits them\n";
+  }
   if (flags.json) {
     console.out << JsonText(nlohmann::ordered_json{
                        {"out", options.out},
@@ -105,6 +111,10 @@ void AddConvert(Cli& cli) {
                       "To libfm, libsvm, libffm: columns whose numbers stay numbers.");
   command->add_option("--buckets", flags->options.buckets,
                       "To libfm, libsvm, libffm: indices that texts are hashed to.");
+  command->add_option("--separator", flags->options.separator,
+                      "To libsvm, libffm: the letter between several texts of one cell.");
+  command->add_option("--positive", flags->options.positive,
+                      "To libfm, libsvm, libffm: the label's values that become 1, others 0.");
   command->add_flag("--no-header", flags->no_header, "To csv, tsv: no line of column names.");
   command->add_flag("--force", flags->force, "Replace the file if it is there.");
   command->add_flag("--json", flags->json, "Print what was done as one JSON object.");

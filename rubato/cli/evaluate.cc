@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/json_text.h"
@@ -112,8 +113,50 @@ absl::StatusOr<int> Evaluate(const EvaluateFlags& flags, Console& console) {
   return kExitDone;
 }
 
+bool IsSamePlace(const std::string& a, const std::string& b) {
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error);
+}
+
+// Whether `out` is what is read: the file itself, by whatever name, or the table.
+bool IsRead(const std::string& out, const std::string& data) {
+  const absl::StatusOr<SqlUri> to = ParseSqlUri(out), from = ParseSqlUri(data);
+  if (!IsSqlUri(data)) return IsSamePlace(IsSqlUri(out) && to.ok() ? to->connect : out, data);
+  if (!from.ok()) return false;
+  if (!IsSqlUri(out)) return from->sqlite && IsSamePlace(out, from->connect);
+  if (!to.ok() || to->table != from->table || to->table.empty()) return false;
+  return to->sqlite && from->sqlite ? IsSamePlace(to->connect, from->connect)
+                                    : to->connect == from->connect;
+}
+
+// Before anything is read: what nobody asked to replace stays.
+absl::Status CheckOut(const EvaluateFlags& flags) {
+  const std::string& out = flags.predict.out;
+  std::vector<std::string> read;
+  for (const std::string& pattern : flags.data) {
+    const absl::StatusOr<std::vector<std::string>> paths = ExpandPatterns({pattern});
+    if (IsSqlUri(pattern) || !paths.ok()) {
+      read.push_back(pattern);  // What is wrong with it is told by who reads it.
+    } else {
+      read.insert(read.end(), paths->begin(), paths->end());
+    }
+  }
+  for (const std::string& data : read) {
+    if (!IsRead(out, data)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out: ", out, " is what --data reads; name another"));
+  }
+  // Where lines wait, whose they are is known later (roles/prediction_file.h).
+  const bool may_go_on = PathExists(out + ".partial.state");
+  if (!IsSqlUri(out) && PathExists(out) && !may_go_on && !flags.predict.replace) {
+    return absl::AlreadyExistsError(absl::StrCat(out, " is there; --force replaces it"));
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
+  RUBATO_RETURN_IF_ERROR(CheckOut(flags));
   RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenModel(flags));
   // Beside a file, so that going on need not count the records again.
   RUBATO_ASSIGN_OR_RETURN(const auto scratch, RunDirectory::Make());
@@ -207,6 +250,8 @@ void AddPredict(Cli& cli) {
       ->required();
   command->add_option("--id", flags->predict.id_column,
                       "The column that names a row; default its number, from 0.");
+  command->add_flag("--force", flags->predict.replace,
+                    "Replace the file if it is there, or the scores of another prediction.");
 }
 
 }  // namespace rubato

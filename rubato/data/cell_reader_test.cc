@@ -148,7 +148,7 @@ TEST(CellReaderTest, TsvHasTheQuotesOfCsv) {
   EXPECT_EQ(cells.views[2], "5\"") << "a quote within a cell is a letter";
   for (const char* record : {"\"x\ty\tz", "x\ty\t\"z"}) {
     EXPECT_THAT(std::string(reader->Read(record, &cells).message()),
-                HasSubstr("a quote that opens is never closed; a cell that begins with"))
+                HasSubstr("a quote that opens is never closed at the end of a cell; a cell that"))
         << record;
   }
 }

@@ -89,7 +89,8 @@ bool VisitFields(absl::string_view record, char delimiter,
 absl::Status CheckFields(absl::string_view record, bool is_closed, size_t fields, size_t expected) {
   if (!is_closed) {
     return absl::InvalidArgumentError(
-        "a quote that opens is never closed; a cell that begins with a quote ends with one, quotes "
+        "a quote that opens is never closed at the end of a cell; a cell that begins with a quote "
+        "ends with one, quotes "
         "within it being doubled: \"12\"\" disk\"");
   }
   if (fields == expected) return absl::OkStatus();

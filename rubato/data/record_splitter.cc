@@ -26,18 +26,35 @@ struct QuotedEnd {
   bool open_quote = false;  // The text ended within quotes.
 };
 
-// Quotes count only at the start of a field; inside, two of them stand for one.
-QuotedEnd FindQuotedEnd(absl::string_view text, char delimiter) {
+// Whether something other than blanks stands between a closing quote and the end of its field.
+bool ClosesWithin(absl::string_view text, size_t after, char delimiter) {
+  const auto is_blank = [&](char c) {
+    return c != delimiter && (c == ' ' || c == '\t' || c == '\r');
+  };
+  while (after < text.size() && is_blank(text[after])) ++after;
+  return after < text.size() && text[after] != delimiter && text[after] != '\n';
+}
+
+// Quotes count only at the start of a field; inside, two of them stand for one. One that would
+// close in another line, and there within a field, closes nothing: both are stray, as where nobody
+// quotes, and the record ends with its line, lest all between them be one cell. `line_end` is the
+// first line break.
+QuotedEnd FindQuotedEnd(absl::string_view text, char delimiter, size_t line_end) {
   bool field_start = true;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '\n') return {.end = i};
     if (text[i] == '"' && field_start) {
+      const size_t open = i;
       do {
         i = i + 1 < text.size() ? Find(text, '"', i + 1) : kNone;
         if (i == kNone) return {.open_quote = true};
         ++i;
       } while (i < text.size() && text[i] == '"');
       --i;  // The closing quote.
+      if (i > line_end && ClosesWithin(text, i + 1, delimiter)) {
+        const size_t end = Find(text, '\n', open);
+        if (end < i) return {.end = end};
+      }
     }
     field_start = text[i] == delimiter;
   }
@@ -69,7 +86,7 @@ std::optional<SplitRecord> FirstRecord(absl::string_view text, bool at_end, Reco
     if (line_end == kNone && !at_end) return std::nullopt;
     return Cut(text, line_end);
   }
-  const QuotedEnd quoted = FindQuotedEnd(text, DelimiterOf(rule));
+  const QuotedEnd quoted = FindQuotedEnd(text, DelimiterOf(rule), line_end);
   if (quoted.end == kNone && !at_end) return std::nullopt;
   SplitRecord record = Cut(text, quoted.end);
   record.open_quote = quoted.open_quote;

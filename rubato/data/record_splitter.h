@@ -15,7 +15,7 @@ constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 enum class RecordRule {
   kLines,   // A record ends with its line: criteo, libsvm.
-  kQuoted,  // As csv: a field in double quotes may hold line breaks.
+  kQuoted,  // As csv: a field in double quotes may hold line breaks, if it ends with its quote.
   // The same with other delimiters than commas.
   kQuotedTabs,
   kQuotedSemicolons,

@@ -59,6 +59,24 @@ TEST(FirstRecordTest, OtherDelimitersBeginAFieldAsWell) {
   EXPECT_THAT(SplitAll("a|\"x\ny\"\n", RecordRule::kQuotedBars, 1), ElementsAre("a|\"x\ny\""));
 }
 
+// Quotes that are meant as letters swallow no lines: the first is its line's trouble alone.
+TEST(FirstRecordTest, StrayQuotesSwallowNoLines) {
+  std::string text;
+  std::vector<std::string> lines;
+  for (int i = 0; i < 1000; ++i) {
+    lines.push_back(i == 100 ? "1\t\"shoes\tx" : i == 400 ? "0\t\"boots\"\ty" : "1\tsocks\tz");
+    text += lines.back() + "\n";
+  }
+  EXPECT_EQ(SplitAll(text, RecordRule::kQuotedTabs, 7), lines);
+  EXPECT_THAT(SplitAll("\"a\nb\"c,d\n", RecordRule::kQuoted, 1), ElementsAre("\"a", "b\"c,d"));
+  // What is before it in its record stays whole.
+  EXPECT_THAT(SplitAll("\"a\nb\",\"c\nd\"e\n", RecordRule::kQuoted, 1),
+              ElementsAre("\"a\nb\",\"c", "d\"e"));
+  // Blanks before the delimiter are no harm, nor is text behind a quote that closes in its line.
+  EXPECT_THAT(SplitAll("\"a\nb\" \t,c\n\"x\"y,z\n\"p\nq\" \r\n", RecordRule::kQuoted, 1),
+              ElementsAre("\"a\nb\" \t,c", "\"x\"y,z", "\"p\nq\" "));
+}
+
 TEST(FirstRecordTest, AQuoteThatIsNeverClosedIsSeen) {
   const auto record = FirstRecord("a,\"b\nc\nd\n", true, RecordRule::kQuoted);
   ASSERT_TRUE(record.has_value());
@@ -71,7 +89,22 @@ TEST(FirstRecordTest, AQuoteThatIsNeverClosedIsSeen) {
 std::vector<std::string> SplitPlainly(const std::string& text, bool quotes) {
   enum class State { kFieldStart, kField, kQuoted, kQuoteInQuoted } state = State::kFieldStart;
   std::vector<std::string> records = {""};
-  for (const char c : text) {
+  size_t opened = 0;  // Where the last quote did.
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (state == State::kQuoteInQuoted && std::string("\",\n").find(c) == std::string::npos) {
+      const size_t after = text.find_first_not_of(" \t\r", i);
+      const bool is_clean = after == std::string::npos || text[after] == ',' || text[after] == '\n';
+      const size_t line_end = text.find('\n', opened);
+      if (!is_clean && line_end < i) {
+        std::string& record = records.back();
+        record.resize(record.size() - (i - line_end));
+        records.emplace_back();
+        state = State::kFieldStart;
+        i = line_end;
+        continue;
+      }
+    }
     if (c == '\n' && state != State::kQuoted) {
       records.emplace_back();
       state = State::kFieldStart;
@@ -81,6 +114,7 @@ std::vector<std::string> SplitPlainly(const std::string& text, bool quotes) {
     if (state == State::kQuoted) {
       if (c == '"') state = State::kQuoteInQuoted;
     } else if (c == '"' && quotes && state != State::kField) {
+      if (state == State::kFieldStart) opened = i;
       state = State::kQuoted;
     } else {
       state = c == ',' ? State::kFieldStart : State::kField;

@@ -56,7 +56,8 @@ class ColumnStats {
   const CommonTexts& common() const { return common_; }
   // Of present values; exact while common() is.
   int64_t distinct() const;
-  // Texts, other than the empty one, that seem to mean "missing": "?", "NA", ...
+  // Texts, other than the empty one, that seem to mean "missing": "?", "NA", ... Among names they
+  // may be some: Namibia is NA.
   const std::map<std::string, int64_t>& missing_texts() const { return missing_texts_; }
 
  private:
@@ -152,6 +153,13 @@ struct CommaColumn {
   bool is_decimal = false;  // It is read so; else they are texts, until somebody says which.
 };
 
+// A text of a column of names that counts as missing, since columns of numbers say so by it:
+// `missing` holds for all columns.
+struct LostName {
+  std::string column, text;
+  int64_t count = 0;
+};
+
 // What ProposeFeatures decided that its features do not say.
 struct ProposalNotes {
   int64_t min_count = 0;           // So often a value must occur: as asked, or as the table says.
@@ -161,6 +169,7 @@ struct ProposalNotes {
   std::vector<GarbledColumn> garbled;
   std::vector<UnscaledColumn> unscaled;
   std::vector<CommaColumn> commas;
+  std::vector<LostName> lost;
   std::vector<std::string> quantities;  // Columns of integers that have bins, several to one.
 };
 

@@ -83,7 +83,8 @@ TEST(ProposeTest, MakesSenseOfATable) {
   EXPECT_EQ(spec->label, "rich");
   EXPECT_THAT(spec->positive, ElementsAre(">50K"));
   EXPECT_THAT(spec->negative, ElementsAre("<=50K"));
-  EXPECT_THAT(spec->missing, ElementsAre("?"));
+  EXPECT_THAT(spec->missing, testing::IsEmpty());
+  EXPECT_THAT(spec->features.back().vocabulary, testing::UnorderedElementsAre("no", "yes", "?"));
   std::vector<std::string> made;
   for (const FeatureSpec& f : spec->features) made.push_back(f.name + " " + f.transform);
   EXPECT_THAT(made, ElementsAre("age normalize", "age discretize", "gain log", "gain discretize",

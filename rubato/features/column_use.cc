@@ -161,7 +161,10 @@ bool HoldEntries(const ColumnStats& stats) {
 
 ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) {
   const ColumnStats& stats = analysis.stats[column];
-  if (stats.distinct() < 2) return {Use::kNone};
+  // A name and "NA" are two names.
+  const bool has_more =
+      stats.distinct() == 1 && !stats.is_number() && !stats.missing_texts().empty();
+  if (stats.distinct() < 2 && !has_more) return {Use::kNone};
   // An entry's index names something, though it looks like a number.
   const bool ids_only =
       analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";

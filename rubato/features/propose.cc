@@ -85,11 +85,39 @@ void TakeVocabulary(const std::vector<CommonTexts::Item>& values, int64_t presen
   if (!f->vocabulary.empty()) f->transform = "merge_rare";
 }
 
+// The texts that mean "missing" in columns of numbers, where nothing else can be meant, or in a
+// label of which only the yes is known.
+std::vector<std::string> MissingTexts(const Analysis& analysis, const std::vector<ColumnUse>& uses,
+                                      size_t label, const FeaturesSpec& spec) {
+  std::set<std::string> missing;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const bool is_number = uses[i].use == Use::kNumber || uses[i].use == Use::kCode;
+    const bool is_any_label = i == label && !spec.positive.empty() && spec.negative.empty();
+    if (!is_number && !is_any_label) continue;
+    for (const auto& [text, count] : analysis.stats[i].missing_texts()) missing.insert(text);
+  }
+  return {missing.begin(), missing.end()};
+}
+
+// All that is counted, and what seems to be missing but is a name like others here.
+std::vector<CommonTexts::Item> NamesOf(const std::string& column, const ColumnStats& stats,
+                                       const FeaturesSpec& spec, ProposalNotes* notes) {
+  std::vector<CommonTexts::Item> values = stats.common().Items();
+  for (const auto& [text, count] : stats.missing_texts()) {
+    if (std::find(spec.missing.begin(), spec.missing.end(), text) == spec.missing.end()) {
+      values.push_back({text, count});
+    } else if (!stats.is_number()) {
+      notes->lost.push_back({.column = column, .text = text, .count = count});
+    }
+  }
+  return values;
+}
+
 void ProposeText(const std::string& column, const ColumnStats& stats, int64_t often,
                  FeaturesSpec* spec, ProposalNotes* notes) {
+  std::vector<CommonTexts::Item> values = NamesOf(column, stats, *spec, notes);
   FeatureSpec f = Plain(column, "hash", column);
   if (const std::optional<int64_t> from = KeptFrom(stats, often); from.has_value()) {
-    std::vector<CommonTexts::Item> values = stats.common().Items();
     std::erase_if(values, [&](const CommonTexts::Item& item) {
       // Of a long text only the beginning is known, which is no cell of the column.
       return item.text.size() >= ColumnStats::kLongest || item.count < *from;
@@ -168,7 +196,7 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, char separa
   FeatureSpec f = Plain(column, "hash", column);
   f.separator = std::string(1, separator);
   // Of a long list only the beginning is known, and that may end within a value.
-  const std::vector<CommonTexts::Item> lists = stats.common().Items();
+  const std::vector<CommonTexts::Item> lists = NamesOf(column, stats, *spec, notes);
   const bool whole = std::none_of(lists.begin(), lists.end(), [](const CommonTexts::Item& item) {
     return item.text.size() >= ColumnStats::kLongest;
   });
@@ -333,7 +361,6 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
   if (notes == nullptr) notes = &unwanted;
   *notes = {};
   FeaturesSpec spec;
-  std::set<std::string> missing;
   const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
   if (found == analysis.columns.end()) {
     return absl::InvalidArgumentError(absl::StrCat("label: the data has no column '", label, "'",
@@ -344,12 +371,11 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
       ProposeLabel(analysis.stats[label_column], label, options.positive, &spec));
   const std::vector<ColumnUse> uses = UsesOf(analysis, label_column);
   const int64_t often = options.min_count > 0 ? options.min_count : OftenFor(analysis, uses);
+  spec.missing = MissingTexts(analysis, uses, label_column, spec);
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     const std::string& column = analysis.columns[i];
     const Use use = uses[i].use;
-    if (i == label_column || stats.distinct() < 2) continue;
-    for (const auto& [text, count] : stats.missing_texts()) missing.insert(text);
     if (use == Use::kNumber) ProposeNumber(column, stats, analysis.format == "criteo", &spec);
     if (use == Use::kText) ProposeText(column, stats, often, &spec, notes);
     if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec, notes);
@@ -366,7 +392,6 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
                      others.empty() ? "the table has no other column" : others));
   }
   RUBATO_RETURN_IF_ERROR(FitFields(&spec));
-  spec.missing.assign(missing.begin(), missing.end());
   notes->min_count = often;
   NoteColumns(analysis, uses, label_column, often, notes);
   notes->unused = Unused(analysis, uses, spec);

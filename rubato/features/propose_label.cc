@@ -128,6 +128,10 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
   spec->label = label;
   if (!positive.empty()) return TakePositive(stats, positive, spec);
   if (IsZeroOrOne(stats)) return absl::OkStatus();
+  const bool within_one = stats.min() >= 0 && stats.max() <= 1 && stats.min() < stats.max();
+  if (stats.is_all_numbers() && within_one && stats.integers() < stats.numbers()) {
+    return SoftLabel(label);
+  }
   const std::vector<CommonTexts::Item> values = stats.common().Items();
   if (stats.distinct() == 2) {
     // Of numbers the larger one is a yes; of texts the one that says so, or else the rarer one.
@@ -137,10 +141,6 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
     spec->positive = {values[first ? 0 : 1].text};
     TakeNegative(stats, spec);
     return absl::OkStatus();
-  }
-  const bool within_one = stats.min() >= 0 && stats.max() <= 1 && stats.min() < stats.max();
-  if (stats.distinct() > 2 && stats.is_all_numbers() && within_one) {
-    return SoftLabel(label);
   }
   if (stats.distinct() < 2 || !stats.is_all_numbers() || stats.distinct() > kMarksMax) {
     return NoLabel(label, stats);

@@ -71,6 +71,9 @@ TEST(LabelNumbersTest, FractionsAreNoClasses) {
   EXPECT_THAT(ProposeLabel(soft, "y", {}, &spec).message(),
               HasSubstr("label 'y': has numbers between 0 and 1; soft labels"));
   EXPECT_TRUE(ProposeLabel(soft, "y", {"0.8", "1"}, &spec).ok());
+  ColumnStats two;
+  for (int i = 0; i < 30; ++i) two.Add(i % 3 == 0 ? "0.3" : "0.8");
+  EXPECT_THAT(ProposeLabel(two, "y", {}, &spec).message(), HasSubstr("soft labels"));
   spec = {};
   EXPECT_TRUE(ProposeLabel(spelled, "y", {}, &spec).ok());
   EXPECT_THAT(spec.positive, testing::IsEmpty()) << "numbers that are 0 and 1, as they are";

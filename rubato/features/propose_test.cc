@@ -65,6 +65,38 @@ TEST(StrangersTest, FewValuesHaveABinEachAndStrangersNone) {
   EXPECT_THAT(stars.spec.features[1].boundaries, ElementsAre(2, 3, 4));
 }
 
+// Namibia is NA. What says "missing" among numbers may be a name among names.
+TEST(MissingTextsTest, AreTakenFromNumbersAlone) {
+  const auto propose = [](const std::string& age, const std::string& country) {
+    Analysis analysis = {.format = "csv", .columns = {"label", "age", "country"}};
+    analysis.stats.resize(3);
+    for (int i = 0; i < 1000; ++i) {
+      const std::string years = i % 10 == 0 ? age : absl::StrCat(18.5 + i % 60);
+      const std::string place = i % 4 == 0 ? "NA" : i % 4 == 1 ? "" : country;
+      analysis.Add(std::vector<absl::string_view>{i % 3 == 0 ? "1" : "0", years, place});
+    }
+    Proposed proposed;
+    const auto spec = ProposeFeatures(analysis, "label", {}, &proposed.notes);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    if (spec.ok()) proposed.spec = *spec;
+    return proposed;
+  };
+  // Also where only one other name is there.
+  const Proposed names = propose("?", "ZA");
+  EXPECT_THAT(names.spec.missing, ElementsAre("?"));
+  ASSERT_THAT(names.spec.features, SizeIs(3));
+  EXPECT_THAT(names.spec.features[2].vocabulary, testing::UnorderedElementsAre("NA", "ZA"));
+  EXPECT_THAT(names.notes.lost, IsEmpty());
+  // One text, both meanings: it is told.
+  const Proposed both = propose("NA", "ZA");
+  EXPECT_THAT(both.spec.missing, ElementsAre("NA"));
+  EXPECT_THAT(both.spec.features[2].vocabulary, ElementsAre("ZA"));
+  ASSERT_THAT(both.notes.lost, SizeIs(1));
+  EXPECT_EQ(both.notes.lost[0].column, "country");
+  EXPECT_EQ(both.notes.lost[0].text, "NA");
+  EXPECT_EQ(both.notes.lost[0].count, 250);
+}
+
 // As they are written in much of Europe: told, and read as numbers unless they may be something
 // else.
 TEST(CommasTest, NumbersWithACommaAreTold) {

@@ -6,8 +6,10 @@
 #include <optional>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "rubato/adapters/files/packed_file.h"
 #include "rubato/adapters/files/recordio.h"
 #include "rubato/base/bytes.h"
@@ -57,6 +59,18 @@ class Recoder {
 
   std::string Header() const { return writer_->Header(); }
 
+  // What is to be said after the last record.
+  absl::Status Finish(Converted* converted) const {
+    converted->list_column = list_column_;
+    converted->list_text = list_text_;
+    if (options_.positive.empty() || saw_positive_ || !HasEntries({.format = options_.to})) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat("--positive: column ",
+                                                   Quote(reader_->columns()[label_]), " never is ",
+                                                   Quote(options_.positive[0])));
+  }
+
   absl::Status Recode(absl::string_view record, std::string* out) {
     RUBATO_RETURN_IF_ERROR(reader_->Read(record, &cells_));
     out_cells_.clear();
@@ -64,7 +78,8 @@ class Recoder {
     if (IsDelimited({.format = options_.to})) {
       return writer_->Write(cells_.views, out);
     }
-    out_cells_.push_back(cells_.views[label_]);
+    RUBATO_ASSIGN_OR_RETURN(const absl::string_view label, LabelOf(cells_.views[label_]));
+    out_cells_.push_back(label);
     std::string together;
     for (size_t c = 0, k = 0; c < cells_.views.size(); ++c) {
       if (c == label_) continue;
@@ -99,12 +114,75 @@ class Recoder {
     return columns;
   }
 
-  // The entry of column `c`, the k-th without the label.
+  // As the format has it, which is a number among entries.
+  absl::StatusOr<absl::string_view> LabelOf(absl::string_view cell) {
+    if (!HasEntries({.format = options_.to}) || cell.empty()) return cell;
+    if (!options_.positive.empty()) {
+      const auto& yes = options_.positive;
+      const bool is_yes = std::find(yes.begin(), yes.end(), cell) != yes.end();
+      saw_positive_ |= is_yes;
+      return absl::string_view(is_yes ? "1" : "0");
+    }
+    double number = 0;
+    if (absl::SimpleAtod(cell, &number) && std::isfinite(number)) return cell;
+    return absl::InvalidArgumentError(
+        absl::StrCat("column ", Quote(reader_->columns()[label_]), ", ", Quote(cell),
+                     ", is not a number, as a label of ", options_.to,
+                     " is; --label names another column, --positive says which values are 1"));
+  }
+
+  std::string TextEntry(absl::string_view text, size_t k) const {
+    const uint64_t bucket = HashText(text, k) % static_cast<uint64_t>(options_.buckets);
+    return absl::StrCat(cells_.views.size() + bucket, ":1");
+  }
+
+  // Entries in a cell of a table, "9 12 18:0.5", as they are.
+  absl::Status KeepEntries(absl::string_view cell) {
+    for (const absl::string_view word : absl::StrSplit(cell, ' ', absl::SkipEmpty())) {
+      const std::pair<absl::string_view, absl::string_view> parts =
+          absl::StrSplit(word, absl::MaxSplits(':', 1));
+      uint64_t index = 0;
+      double value = 0;
+      const bool has_value = word.find(':') != absl::string_view::npos;
+      if (!absl::SimpleAtoi(parts.first, &index) ||
+          (has_value && !absl::SimpleAtod(parts.second, &value))) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("column 'entries', ", Quote(word), ", is no entry, index or index:value"));
+      }
+    }
+    made_.emplace_back();
+    for (const absl::string_view word : absl::StrSplit(cell, ' ', absl::SkipEmpty())) {
+      absl::StrAppend(&made_.back(), made_.back().empty() ? "" : " ", word,
+                      word.find(':') == absl::string_view::npos ? ":1" : "");
+    }
+    return absl::OkStatus();
+  }
+
+  void MakeTexts(size_t c, size_t k, absl::string_view cell) {
+    if (!options_.separator.empty()) {
+      std::string& made = made_.emplace_back();
+      for (absl::string_view part : absl::StrSplit(cell, options_.separator[0])) {
+        part = absl::StripAsciiWhitespace(part);
+        if (part.empty() && !cell.empty()) continue;
+        absl::StrAppend(&made, made.empty() ? "" : " ", TextEntry(part, k));
+      }
+      if (made.empty()) made = TextEntry("", k);
+      return;
+    }
+    if (list_column_.empty() && cell.find_first_of("|;^") != absl::string_view::npos) {
+      list_column_ = reader_->columns()[c];
+      list_text_ = std::string(cell);
+    }
+    made_.push_back(TextEntry(cell, k));
+  }
+
+  // What column `c`, the k-th without the label, becomes.
   absl::Status MakeEntry(size_t c, size_t k, absl::string_view cell) {
     double number = 0;
-    if (!is_number_[c]) {
-      const uint64_t bucket = HashText(cell, k) % static_cast<uint64_t>(options_.buckets);
-      made_.push_back(absl::StrCat(cells_.views.size() + bucket, ":1"));
+    if (!is_number_[c] && reader_->columns()[c] == "entries") {
+      return KeepEntries(cell);
+    } else if (!is_number_[c]) {
+      MakeTexts(c, k, cell);
     } else if (cell.empty()) {
       // What libsvm leaves out is 0; the others need an entry for every column.
       made_.push_back(options_.to == "libsvm" ? "" : absl::StrCat(k, ":0"));
@@ -126,6 +204,8 @@ class Recoder {
   Cells cells_;
   std::deque<std::string> made_;
   std::vector<absl::string_view> out_cells_;
+  bool saw_positive_ = false;
+  std::string list_column_, list_text_;  // The first cell that looks like a list.
 };
 
 absl::Status ForAll(RecordSource& source, const ConvertProgress& progress,
@@ -151,7 +231,7 @@ absl::StatusOr<int64_t> WriteRecords(const ConvertOptions& options, RecordSource
 
 absl::StatusOr<int64_t> WriteText(const ConvertOptions& options, RecordSource& source,
                                   const RecordsHead& head, const DataSpec& from,
-                                  const ConvertProgress& progress) {
+                                  const ConvertProgress& progress, Converted* converted) {
   RUBATO_ASSIGN_OR_RETURN(Recoder recoder, Recoder::Make(from, head.schema, options));
   RUBATO_ASSIGN_OR_RETURN(PackedFile file, PackedFile::Create(options.out, options.gzip));
   const bool as_they_are = head.format == options.to;
@@ -166,6 +246,7 @@ absl::StatusOr<int64_t> WriteText(const ConvertOptions& options, RecordSource& s
     line.push_back('\n');
     return file.Write(line);
   }));
+  if (!as_they_are) RUBATO_RETURN_IF_ERROR(recoder.Finish(converted));
   return file.Commit();
 }
 
@@ -176,6 +257,10 @@ absl::Status ConvertOptions::Validate() const {
       "--to", to, {"criteo", "csv", "tsv", "ssv", "psv", "libfm", "libsvm", "libffm", "recordio"}));
   if (to == "recordio" && gzip) {
     return absl::InvalidArgumentError("--out: recordio is read by place and cannot be gzip");
+  }
+  if (separator.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--separator: ", Quote(separator), " is more than one letter"));
   }
   return CheckRange("--buckets", buckets, 1);
 }
@@ -195,10 +280,10 @@ absl::StatusOr<Converted> ConvertData(const ConvertOptions& options, const std::
   if (from.format == "sql") from.format = "csv";  // What rows of a database are read as.
   converted.format = from.format;
   const RecordsHead head = {.format = from.format, .schema = std::string(schema)};
-  RUBATO_ASSIGN_OR_RETURN(converted.bytes,
-                          options.to == "recordio"
-                              ? WriteRecords(options, *data.source, head, converting)
-                              : WriteText(options, *data.source, head, from, converting));
+  RUBATO_ASSIGN_OR_RETURN(
+      converted.bytes, options.to == "recordio"
+                           ? WriteRecords(options, *data.source, head, converting)
+                           : WriteText(options, *data.source, head, from, converting, &converted));
   return converted;
 }
 

@@ -4,7 +4,8 @@
 // others they go cell by cell (data/cell_reader.h). Cells of a table become entries of libfm,
 // libsvm and libffm so: column k, counted from 1 without the label, is field k - 1 (libffm); a text
 // has the index columns + 1 + hash % buckets and the value 1, a missing one too; a number has index
-// k.
+// k. With a separator every part of a text is one. A column called `entries`, as libsvm becomes in
+// a table, holds entries already.
 #ifndef RUBATO_ROLES_CONVERT_DATA_H_
 #define RUBATO_ROLES_CONVERT_DATA_H_
 
@@ -27,8 +28,10 @@ struct ConvertOptions {
   bool header = true;  // csv, tsv: a first line of column names.
   // For formats in which the label comes first: its column; by default the first.
   std::string label;
-  std::vector<std::string> numeric;  // Columns of a table that become numbers among entries.
-  int64_t buckets = 1'000'000;       // For texts of a table among entries.
+  std::vector<std::string> numeric;   // Columns of a table that become numbers among entries.
+  int64_t buckets = 1'000'000;        // For texts of a table among entries.
+  std::string separator;              // One letter, between several texts of a cell; empty: none.
+  std::vector<std::string> positive;  // The label's values that are 1 among entries, others 0.
 
   absl::Status Validate() const;
 };
@@ -37,6 +40,8 @@ struct Converted {
   std::string format;  // Of the records that were read, for recordio those within.
   int64_t records = 0;
   int64_t bytes = 0;  // Of `out`.
+  // A column whose cells look like lists, as "a|b", and became one index each; empty: none.
+  std::string list_column, list_text;
 };
 
 using ConvertProgress = std::function<absl::Status(int64_t done, int64_t total)>;

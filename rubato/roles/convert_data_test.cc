@@ -95,6 +95,43 @@ TEST_F(ConvertDataTest, CellsBecomeEntries) {
             "label,0,4\n1,5,7:0.5 8\n");
 }
 
+// A label among entries is a number: words are refused, or told apart as the user says.
+TEST_F(ConvertDataTest, WordsAreNoLabelsOfEntries) {
+  const DataSpec csv = {.format = "csv"};
+  const std::string table = "town,bought\nRome,yes\nOslo,no\n";
+  for (const char* to : {"libsvm", "libffm", "libfm"}) {
+    EXPECT_THAT(Convert(table, csv, {.to = to, .label = "bought"}),
+                HasSubstr("in:2: column 'bought', 'yes', is not a number, as a label of"));
+    std::vector<std::string> lines =
+        absl::StrSplit(Convert(table, csv, {.to = to, .label = "bought", .positive = {"yes"}}),
+                       '\n', absl::SkipEmpty());
+    ASSERT_EQ(lines.size(), 2u);
+    EXPECT_THAT(lines[0], testing::StartsWith("1 "));
+    EXPECT_THAT(lines[1], testing::StartsWith("0 "));
+    EXPECT_THAT(Convert(table, csv, {.to = to, .label = "bought", .positive = {"Yes"}}),
+                HasSubstr("--positive: column 'bought' never is 'Yes'"));
+  }
+}
+
+// Entries that went through a table, and lists, are several indices, not one text.
+TEST_F(ConvertDataTest, CellsOfSeveralValuesAreSplit) {
+  const DataSpec csv = {.format = "csv"};
+  const std::string entries = "-1 9:1 12:1 18:0.5\n1 3:1\n";
+  const std::string table = Convert(entries, {.format = "libsvm"}, {.to = "csv"});
+  EXPECT_EQ(Convert(table, csv, {.to = "libsvm"}), entries);
+  EXPECT_THAT(Convert("label,entries\n1,9 x:1\n", csv, {.to = "libsvm"}),
+              HasSubstr("in:2: column 'entries', 'x:1', is no entry"));
+  const std::string tags = "label,tags\n1,a|b\n0,b\n1,\n";
+  std::vector<std::string> lines =
+      absl::StrSplit(Convert(tags, csv, {.to = "libffm", .separator = "|"}), '\n');
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_THAT(lines[0], testing::MatchesRegex("1 0:[0-9]+:1 0:[0-9]+:1"));
+  EXPECT_THAT(lines[0], testing::EndsWith(lines[1].substr(1))) << "b is b, wherever it is";
+  EXPECT_THAT(lines[2], testing::MatchesRegex("1 0:[0-9]+:1"));
+  EXPECT_THAT(Convert(tags, csv, {.to = "libffm", .separator = "||"}), HasSubstr("one letter"));
+  EXPECT_THAT(Convert(tags, csv, {.to = "libfm", .separator = "|"}), HasSubstr("cannot stand"));
+}
+
 TEST_F(ConvertDataTest, MistakesAreNamed) {
   const DataSpec csv = {.format = "csv"};
   EXPECT_THAT(Convert(kTable, csv, {.to = "cvs"}), HasSubstr("did you mean 'csv'"));

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/posix/params_server_files.h"
@@ -16,8 +15,12 @@
 namespace rubato {
 
 absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Open(const std::string& path,
-                                                                     const std::string& work) {
+                                                                     const std::string& work,
+                                                                     bool replace) {
   auto file = std::unique_ptr<PredictionFile>(new PredictionFile(path, work));
+  if (!replace && PathExists(path) && file->Saved().is_null()) {
+    return absl::AlreadyExistsError(absl::StrCat(path, " is there; --force replaces it"));
+  }
   RUBATO_ASSIGN_OR_RETURN(file->fd_, OpenFile(file->partial(), O_RDWR | O_CREAT));
   if (flock(file->fd_.get(), LOCK_EX | LOCK_NB) != 0) {
     return absl::FailedPreconditionError(
@@ -27,13 +30,17 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Open(const std::
   return file;
 }
 
-absl::Status PredictionFile::Resume() {
+nlohmann::json PredictionFile::Saved() const {
   const absl::StatusOr<std::string> text = ReadWholeFile(state());
-  const auto saved = nlohmann::json::parse(text.ok() ? *text : "", nullptr, false);
+  nlohmann::json saved = nlohmann::json::parse(text.ok() ? *text : "", nullptr, false);
+  return saved.is_object() && saved.value("work", "") == work_ ? saved : nlohmann::json();
+}
+
+absl::Status PredictionFile::Resume() {
+  const nlohmann::json saved = Saved();
   struct stat now = {};
   if (fstat(fd_.get(), &now) != 0) return PathError(errno, "read", partial());
-  if (saved.is_object() && saved.value("work", "") == work_ &&
-      saved.value("bytes", int64_t{-1}) <= now.st_size) {
+  if (!saved.is_null() && saved.value("bytes", int64_t{-1}) <= now.st_size) {
     records_ = saved.value("records", int64_t{0});
     bytes_ = saved.value("bytes", int64_t{0});
   }

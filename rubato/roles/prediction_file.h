@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 
 #include "absl/status/status.h"
@@ -20,9 +21,11 @@ namespace rubato {
 class PredictionFile {
  public:
   // Goes on with what an earlier writer of the same `work` left, or begins anew.
-  // FAILED_PRECONDITION while another process writes there.
+  // FAILED_PRECONDITION while another process writes there; ALREADY_EXISTS if there is a file at
+  // `path`, unless it is to be replaced or an earlier writer of this work was about to.
   static absl::StatusOr<std::unique_ptr<PredictionFile>> Open(const std::string& path,
-                                                              const std::string& work);
+                                                              const std::string& work,
+                                                              bool replace);
 
   // Records whose lines are there.
   int64_t records() const { return records_; }
@@ -38,6 +41,8 @@ class PredictionFile {
       : path_(std::move(path)), work_(std::move(work)) {}
   std::string partial() const { return path_ + ".partial"; }
   std::string state() const { return path_ + ".partial.state"; }
+  // What an earlier writer of the same work said of its lines; null if there was none.
+  nlohmann::json Saved() const;
   absl::Status Resume();
 
   const std::string path_, work_;

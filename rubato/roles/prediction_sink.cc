@@ -73,21 +73,22 @@ class TableSink : public PredictionSink {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<PredictionSink>> OpenPredictions(const std::string& out,
-                                                                const std::string& work,
-                                                                size_t width) {
-  RUBATO_RETURN_IF_ERROR(CheckSlashes(out));
-  if (!IsSqlUri(out)) {
-    RUBATO_ASSIGN_OR_RETURN(auto file, PredictionFile::Open(out, work));
+absl::StatusOr<std::unique_ptr<PredictionSink>> OpenPredictions(const PredictionTarget& target) {
+  RUBATO_RETURN_IF_ERROR(CheckSlashes(target.out));
+  if (!IsSqlUri(target.out)) {
+    RUBATO_ASSIGN_OR_RETURN(auto file,
+                            PredictionFile::Open(target.out, target.work, target.replace));
     return std::make_unique<FileSink>(std::move(file));
   }
   std::vector<std::string> columns = {"score"};
-  if (width > 1) {
+  if (target.width > 1) {
     columns.clear();
-    for (size_t w = 0; w < width; ++w) columns.push_back(absl::StrCat("score_", w));
+    for (size_t w = 0; w < target.width; ++w) columns.push_back(absl::StrCat("score_", w));
   }
-  RUBATO_ASSIGN_OR_RETURN(
-      auto table, TableWriter::Open({.uri = out, .work = work, .numbers = std::move(columns)}));
+  RUBATO_ASSIGN_OR_RETURN(auto table, TableWriter::Open({.uri = target.out,
+                                                         .work = target.work,
+                                                         .numbers = std::move(columns),
+                                                         .replace = target.replace}));
   return std::make_unique<TableSink>(std::move(table));
 }
 

@@ -33,11 +33,16 @@ class PredictionSink {
   virtual absl::Status Finish() = 0;
 };
 
-// `out` is a file's path or a table's address. Goes on with what an earlier writer of the same
-// `work` left, or begins anew. `width` is the number of scores a record.
-absl::StatusOr<std::unique_ptr<PredictionSink>> OpenPredictions(const std::string& out,
-                                                                const std::string& work,
-                                                                size_t width);
+struct PredictionTarget {
+  std::string out;       // A file's path or a table's address.
+  std::string work;      // What is predicted, and by what.
+  size_t width = 1;      // The number of scores a record.
+  bool replace = false;  // What is there: a file, or another prediction's rows.
+};
+
+// Goes on with what an earlier writer of the same work left, or begins anew. ALREADY_EXISTS if
+// something else is there, unless it may be replaced; a table that somebody else wrote never may.
+absl::StatusOr<std::unique_ptr<PredictionSink>> OpenPredictions(const PredictionTarget& target);
 
 }  // namespace rubato
 

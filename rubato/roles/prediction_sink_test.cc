@@ -18,8 +18,9 @@ using ::testing::HasSubstr;
 
 class PredictionSinkTest : public testing::Test {
  protected:
-  std::unique_ptr<PredictionSink> Open(const std::string& work, size_t width = 1) {
-    auto sink = OpenPredictions(out_, work, width);
+  std::unique_ptr<PredictionSink> Open(const std::string& work, size_t width = 1,
+                                       bool replace = false) {
+    auto sink = OpenPredictions({.out = out_, .work = work, .width = width, .replace = replace});
     EXPECT_TRUE(sink.ok()) << sink.status();
     return *std::move(sink);
   }
@@ -82,16 +83,37 @@ TEST_F(PredictionSinkTest, OtherWorkBeginsAnew) {
   }
   const auto sink = Open("another");
   EXPECT_EQ(sink->records(), 0);
-  EXPECT_THAT(std::string(OpenPredictions(out_, "another", 1).status().message()),
+  EXPECT_THAT(std::string(OpenPredictions({.out = out_, .work = "another"}).status().message()),
               HasSubstr("another process is writing there"));
   Append(*sink, "x", 1);
   ASSERT_TRUE(sink->Finish().ok());
   EXPECT_EQ(Written(), "x\t1\n");
 }
 
+// What is there may be somebody's table: it is replaced by who was told to, and by nobody else.
+TEST_F(PredictionSinkTest, AFileThatIsThereStaysUnlessForced) {
+  std::ofstream(out_) << "mine\n";
+  EXPECT_THAT(std::string(OpenPredictions({.out = out_, .work = "w"}).status().message()),
+              HasSubstr("scores.tsv is there; --force replaces it"));
+  EXPECT_EQ(Written(), "mine\n");
+  EXPECT_FALSE(std::filesystem::exists(out_ + ".partial"));
+  {
+    const auto sink = Open("w", 1, /*replace=*/true);
+    Append(*sink, "a", 0.5f);
+    ASSERT_TRUE(sink->Keep().ok());
+  }
+  // Told once is enough for the same work, not for another.
+  EXPECT_FALSE(OpenPredictions({.out = out_, .work = "another"}).ok());
+  const auto sink = Open("w");
+  EXPECT_EQ(sink->records(), 1);
+  EXPECT_EQ(Written(), "mine\n");
+  ASSERT_TRUE(sink->Finish().ok());
+  EXPECT_EQ(Written(), "a\t0.5\n");
+}
+
 TEST_F(PredictionSinkTest, ADatabaseWithoutItsSlashesIsNoFile) {
   for (const char* out : {"sqlite:x.db?table=s", "postgresql:/h/db?table=s", "postgres:db"}) {
-    EXPECT_THAT(std::string(OpenPredictions(out, "w", 1).status().message()),
+    EXPECT_THAT(std::string(OpenPredictions({.out = out, .work = "w"}).status().message()),
                 HasSubstr("a database is written with two slashes"));
     EXPECT_FALSE(std::filesystem::exists(absl::StrCat(out, ".partial")));
   }

@@ -139,9 +139,10 @@ absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& 
   RUBATO_ASSIGN_OR_RETURN(PredictionReader reader, PredictionReader::Make(data, options.id_column));
   const uint64_t work = Mix(Mix(servable.weights->checksum(), data.checksum()),
                             HashText(options.id_column, /*seed=*/2));
-  RUBATO_ASSIGN_OR_RETURN(
-      const auto sink,
-      OpenPredictions(options.out, absl::StrFormat("%016x", work), static_cast<size_t>(width)));
+  RUBATO_ASSIGN_OR_RETURN(const auto sink, OpenPredictions({.out = options.out,
+                                                            .work = absl::StrFormat("%016x", work),
+                                                            .width = static_cast<size_t>(width),
+                                                            .replace = options.replace}));
   PredictedData result = {.records = data.records(), .resumed_from = sink->records()};
   // Bad rows that an earlier try has met count as well, and the first may be one of them.
   if (data.spec().bad_rows == "skip") {

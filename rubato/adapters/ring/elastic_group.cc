@@ -75,7 +75,7 @@ class Group : public ElasticGroup {
   void SayFinished() override { control_->Finish(); }
   bool told_finished() const override { return control_->company().finished; }
   absl::Duration unheard() const override { return ControlLoop::Now() - control_->company().heard; }
-  std::string stranger() const override;
+  std::string stranger() const override { return HostPort(control_->company().stranger); }
   void Obey(const ViewOrder& order) override;
 
  private:
@@ -113,8 +113,7 @@ class Group : public ElasticGroup {
   bool contract_known_ = false;  // To be the same as that of the others.
   absl::Time ask_again_ = absl::InfinitePast();
   std::string unanswered_;  // Why it is not known.
-  // Since when BeginStep has been asked in vain.
-  absl::Time no_view_since_ = absl::InfiniteFuture();
+  absl::Time no_view_since_ = absl::InfiniteFuture();  // BeginStep has been asked in vain.
   int refused_ = 0;  // How often in a row those to join turned this member away.
   MemberId id_;
   GroupView view_;
@@ -573,12 +572,6 @@ void Group::AtBoundary() {
       [&](Peer& peer, absl::Time now) { return peer.CatchUp(mark_, finished_, now); });
   applied_ = caught_up || finished_ <= committed_ ? finished_ : -1;
   if (caught_up) learning_ = false;  // Else its successor is on its way, and a new copy.
-}
-
-std::string Group::stranger() const {
-  const std::string address = control_->company().stranger;
-  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
-  return endpoint.ok() ? absl::StrCat(endpoint->host, ":", endpoint->port) : "";
 }
 
 void Group::Obey(const ViewOrder& order) {

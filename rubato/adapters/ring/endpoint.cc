@@ -46,6 +46,11 @@ absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text) {
   return endpoint;
 }
 
+std::string HostPort(absl::string_view text) {
+  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(text);
+  return endpoint.ok() ? absl::StrCat(endpoint->host, ":", endpoint->port) : "";
+}
+
 absl::StatusOr<sockaddr_in> Resolve(const Endpoint& endpoint) {
   addrinfo hints{};
   hints.ai_family = AF_INET;

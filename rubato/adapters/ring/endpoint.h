@@ -32,6 +32,8 @@ struct Endpoint {
 
 // INVALID_ARGUMENT naming `text` if it is not HOST:PORT with at most the three fields behind.
 absl::StatusOr<Endpoint> ParseEndpoint(absl::string_view text);
+// HOST:PORT of it, for people; empty if it is no endpoint.
+std::string HostPort(absl::string_view text);
 // Looks the host up; may take a while unless it is a number.
 absl::StatusOr<sockaddr_in> Resolve(const Endpoint& endpoint);
 

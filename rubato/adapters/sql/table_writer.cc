@@ -28,6 +28,16 @@ absl::Status OtherWriter(const std::string& table) {
       "table ", table, ": another process writes there, or has changed it; nothing was added"));
 }
 
+// Whether a table of these columns is one that a TableWriter makes, whatever its numbers are.
+bool AreOfAPrediction(const std::vector<std::string>& columns) {
+  if (columns.size() < 3 || columns[0] != "record" || columns[1] != "id") return false;
+  if (columns.size() == 3 && columns[2] == "score") return true;
+  for (size_t i = 2; i < columns.size(); ++i) {
+    if (columns[i] != absl::StrCat("score_", i - 2)) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 TableWriter::TableWriter(Options options, SqlUri uri)
@@ -65,7 +75,7 @@ absl::Status TableWriter::Prepare() {
   absl::StatusOr<SqlRows> found =
       connection_.Query(absl::StrCat("SELECT * FROM ", table_, " LIMIT 0"));
   if (absl::IsUnavailable(found.status())) return found.status();
-  if (!found.ok()) return BeginAnew(state.has_value(), {});  // There is no such table.
+  if (!found.ok()) return BeginAnew({});  // There is no such table.
   RUBATO_ASSIGN_OR_RETURN(const SqlRows count,
                           connection_.Query(absl::StrCat("SELECT count(*) FROM ", table_)));
   int64_t rows = 0;
@@ -76,19 +86,38 @@ absl::Status TableWriter::Prepare() {
     kept_ = rows;
     return absl::OkStatus();
   }
-  if (!state.has_value() && rows != 0) {
+  RUBATO_RETURN_IF_ERROR(CheckReplaceable(state, found->columns, rows));
+  return BeginAnew(found->columns);
+}
+
+// A count may outlive its table, and another table of the same name may have come since: columns
+// and rows, too, must be those of the prediction.
+absl::Status TableWriter::CheckReplaceable(const std::optional<State>& state,
+                                           const std::vector<std::string>& found,
+                                           int64_t rows) const {
+  const bool has_columns = AreOfAPrediction(found);
+  if (state.has_value() && has_columns && state->records == rows) {
+    if (rows == 0 || options_.replace) return absl::OkStatus();
+    return absl::AlreadyExistsError(absl::StrCat("table ", uri_.table, " holds ", rows,
+                                                 " scores of another model or of other data; "
+                                                 "--force replaces them"));
+  }
+  if (rows != 0 && state.has_value() && has_columns) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("table ", uri_.table, " holds ", rows, " rows, of which a prediction wrote ",
+                     state->records, ": somebody has changed it; drop it, or name another"));
+  }
+  if (rows != 0) {
     return absl::AlreadyExistsError(absl::StrCat("table ", uri_.table, " holds ", rows,
                                                  " rows that no prediction wrote; name another"));
   }
-  return BeginAnew(state.has_value(), found->columns);
+  if (found == Columns()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("table ", uri_.table, " has the columns ",
+                                                 absl::StrJoin(found, ", "), ", not ",
+                                                 absl::StrJoin(Columns(), ", "), "; name another"));
 }
 
-absl::Status TableWriter::BeginAnew(bool is_ours, const std::vector<std::string>& found) {
-  if (!found.empty() && !is_ours && found != Columns()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("table ", uri_.table, " has the columns ", absl::StrJoin(found, ", "),
-                     ", not ", absl::StrJoin(Columns(), ", "), "; name another"));
-  }
+absl::Status TableWriter::BeginAnew(const std::vector<std::string>& found) {
   std::vector<std::string> statements;
   if (found == Columns()) {
     statements.push_back(absl::StrCat("DELETE FROM ", table_));

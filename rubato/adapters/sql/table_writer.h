@@ -29,11 +29,13 @@ class TableWriter {
     std::string uri;   // ...?table=NAME; made if it is not there.
     std::string work;  // Whose rows they are: only the same work goes on with what is there.
     std::vector<std::string> numbers;  // Columns behind record and id.
+    bool replace = false;              // Rows that another work has written.
     absl::Duration patience = absl::Minutes(5);
   };
-  // Goes on with what an earlier writer of the same work left. Rows of another work are removed
-  // first; ALREADY_EXISTS if the table holds rows that no TableWriter wrote, INVALID_ARGUMENT if
-  // its columns are others.
+  // Goes on with what an earlier writer of the same work left. ALREADY_EXISTS if the table holds
+  // rows of another work, unless they are to be replaced, or rows that are not just those that a
+  // TableWriter wrote: these stay in any case. INVALID_ARGUMENT if it is empty and has other
+  // columns.
   static absl::StatusOr<std::unique_ptr<TableWriter>> Open(Options options);
 
   // Rows that are there or wait.
@@ -51,7 +53,9 @@ class TableWriter {
 
   explicit TableWriter(Options options, SqlUri uri);
   absl::Status Prepare();
-  absl::Status BeginAnew(bool is_ours, const std::vector<std::string>& found);
+  absl::Status CheckReplaceable(const std::optional<State>& state,
+                                const std::vector<std::string>& found, int64_t rows) const;
+  absl::Status BeginAnew(const std::vector<std::string>& found);
   absl::StatusOr<std::optional<State>> ReadState();
   absl::Status CommitOnce();
   absl::Status Transaction(const std::vector<std::string>& statements);

@@ -21,10 +21,12 @@ class TableWriterTest : public testing::Test {
     std::filesystem::remove(path_);
   }
   absl::StatusOr<std::unique_ptr<TableWriter>> Open(const std::string& work,
-                                                    std::vector<std::string> numbers = {"score"}) {
+                                                    std::vector<std::string> numbers = {"score"},
+                                                    bool replace = false) {
     return TableWriter::Open({.uri = absl::StrCat("sqlite://", path_, "?table=scores"),
                               .work = work,
                               .numbers = std::move(numbers),
+                              .replace = replace,
                               .patience = absl::ZeroDuration()});
   }
   // Rows up to `end`, of which nothing is committed yet.
@@ -34,6 +36,12 @@ class TableWriterTest : public testing::Test {
       const std::optional<float> score = static_cast<float>(writer.records()) / 4;
       ASSERT_TRUE(writer.Append(id, {score}).ok());
     }
+  }
+  void Write(const std::string& work, int64_t rows) {
+    const auto writer = Open(work);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    Fill(**writer, rows);
+    ASSERT_TRUE((*writer)->Keep().ok());
   }
   std::string Ask(const std::string& sql) {
     const auto database = OpenSqlite(path_);
@@ -67,26 +75,21 @@ TEST_F(TableWriterTest, EveryRowOnceThroughDeaths) {
   EXPECT_EQ(Ask("SELECT name, work, records FROM rubato_predictions"), "scores w 17000 ");
 }
 
-TEST_F(TableWriterTest, OtherWorkBeginsAnewAndSoDoesATableThatChanged) {
+TEST_F(TableWriterTest, OtherWorkReplacesScoresIfForced) {
   Fill(**Open("a"), 10);  // Nothing kept.
-  {
-    const auto writer = Open("a");
-    Fill(**writer, 10);
-    ASSERT_TRUE((*writer)->Keep().ok());
-  }
+  Write("a", 10);
   EXPECT_EQ((*Open("a"))->records(), 10);
-  EXPECT_EQ((*Open("b"))->records(), 0);
+  EXPECT_THAT(Open("b").status().message(),
+              HasSubstr("table scores holds 10 scores of another model or of other data; --force"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "10 ");
+  EXPECT_EQ((*Open("b", {"score"}, /*replace=*/true))->records(), 0);
   EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "0 ");
-  {
-    const auto writer = Open("b");
-    Fill(**writer, 10);
-    ASSERT_TRUE((*writer)->Keep().ok());
-  }
-  Ask("DELETE FROM scores WHERE record = 3");
-  EXPECT_EQ((*Open("b"))->records(), 0);
+  EXPECT_EQ((*Open("c"))->records(), 0);  // There is nothing to lose.
   Ask("DROP TABLE scores");
   EXPECT_EQ((*Open("b"))->records(), 0);
-  EXPECT_TRUE(Open("b", {"score_0", "score_1"}).ok());  // Ours: it may get other columns.
+  Write("b", 10);
+  // Ours: it may get other columns.
+  EXPECT_TRUE(Open("d", {"score_0", "score_1"}, /*replace=*/true).ok());
   EXPECT_EQ(Ask("SELECT name FROM pragma_table_info('scores')"), "record id score_0 score_1 ");
 }
 
@@ -109,6 +112,32 @@ TEST_F(TableWriterTest, ForeignTablesAreLeftAlone) {
   Ask("CREATE TABLE scores (a INTEGER)");
   EXPECT_THAT(Open("w").status().message(), HasSubstr("has the columns a, not record, id, score"));
   EXPECT_EQ(Ask("SELECT id FROM scores"), absl::StrCat(path_, ": no such column: id"));
+}
+
+// Nor is a table in the place of one that a prediction wrote, or with more or less in it, whatever
+// is said about replacing.
+TEST_F(TableWriterTest, WhatBecameOfATableIsLeftAlone) {
+  const auto why = [&] {
+    return std::string(Open("w", {"score"}, /*replace=*/true).status().message());
+  };
+  Write("w", 10);
+  Ask("INSERT INTO scores VALUES (10, 'mine', 0.5)");
+  EXPECT_THAT(why(), HasSubstr("holds 11 rows, of which a prediction wrote 10"));
+  Ask("DELETE FROM scores WHERE record IN (3, 4)");
+  EXPECT_THAT(why(), HasSubstr("holds 9 rows, of which a prediction wrote 10"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "9 ");
+  Ask("DROP TABLE scores");
+  Ask("CREATE TABLE scores (customer TEXT, note TEXT)");
+  EXPECT_THAT(why(), HasSubstr("has the columns customer, note, not record, id, score"));
+  for (int i = 0; i < 10; ++i) Ask("INSERT INTO scores VALUES ('a', 'b')");
+  EXPECT_THAT(why(), HasSubstr("holds 10 rows that no prediction wrote"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores WHERE note = 'b'"), "10 ");
+  // A column added to scores is somebody's work, too.
+  Ask("DROP TABLE scores");
+  Write("w", 10);
+  Ask("ALTER TABLE scores ADD COLUMN note TEXT");
+  EXPECT_THAT(why(), HasSubstr("holds 10 rows that no prediction wrote"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "10 ");
 }
 
 TEST_F(TableWriterTest, NoScoreIsNull) {
