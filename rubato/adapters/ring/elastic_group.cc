@@ -113,7 +113,7 @@ class Group : public ElasticGroup {
   bool contract_known_ = false;  // To be the same as that of the others.
   absl::Time ask_again_ = absl::InfinitePast();
   std::string unanswered_;  // Why it is not known.
-  absl::Time no_view_since_ = absl::InfiniteFuture();  // BeginStep has been asked in vain.
+  absl::Time no_view_since_ = absl::InfiniteFuture();
   int refused_ = 0;  // How often in a row those to join turned this member away.
   MemberId id_;
   GroupView view_;
