@@ -142,6 +142,7 @@ TEST_F(LostLogsTest, ADiskWithNothingOnItFailsTheJobAndSaysWhatHelps) {
   fs::remove_all(Folder(1));
   fs::rename(folder_.path() + "/kept", Folder(1));
   Resume();
+  ASSERT_TRUE(Eventually([&] { return training_->Show().is_object(); }));
   ASSERT_NO_FATAL_FAILURE(ExpectProgress());
   EXPECT_TRUE(training_->Events("records_taken_back").empty());
 }

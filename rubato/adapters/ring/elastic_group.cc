@@ -31,8 +31,7 @@ constexpr int kRefusalsMax = 3;
 // So often a member tries to open another's memory, at every BeginStep and a few times a second.
 constexpr int kTriesMax = 10;
 
-// How long one that closes stays for others who live and have not finished its last step. They hold
-// the sum, so they are done within a round trip, or stand still.
+// One that closes stays for others who have yet to finish its last step: a round trip, if they do.
 constexpr absl::Duration kCloseMax = absl::Seconds(10);
 
 class Group : public ElasticGroup {
