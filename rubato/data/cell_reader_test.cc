@@ -218,6 +218,8 @@ TEST(SniffTest, NamesASeparatorThatItDoesNotRead) {
   EXPECT_THAT(Sniffed("1::1193::5::978300760\n1::661::3::978302109\n"),
               testing::HasSubstr("'::' does: write tabs instead, as by sed 's/::/\\t/g'"));
   EXPECT_EQ(Sniffed("one\ntwo\n"),
+            "has one column, as 'one'; besides a label at least one to learn from is needed");
+  EXPECT_EQ(Sniffed("one day\ntwo\n"),
             "neither tabs nor commas cut its lines into the same number of columns");
 }
 
