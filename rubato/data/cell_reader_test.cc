@@ -219,8 +219,6 @@ TEST(SniffTest, NamesASeparatorThatItDoesNotRead) {
               testing::HasSubstr("'::' does: write tabs instead, as by sed 's/::/\\t/g'"));
   EXPECT_EQ(Sniffed("one\ntwo\n"),
             "has one column, as 'one'; besides a label at least one to learn from is needed");
-  EXPECT_EQ(Sniffed("one day\ntwo\n"),
-            "neither tabs nor commas cut its lines into the same number of columns");
 }
 
 TEST(SniffTest, SemicolonsAndBarsCutWhereNothingElseDoes) {
