@@ -155,6 +155,16 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
   EXPECT_EQ(third.Wait().exit_code, 130);
   resumed.Send(SIGINT);
   EXPECT_EQ(resumed.Wait().exit_code, 130);
+  // With a master it would begin anew, and put its checkpoints in the place of these.
+  const std::string kept = ReadText(second.directory() + "/checkpoints/1/manifest.json");
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"train", "--resume", second.directory()},
+        {"show", second.directory()}}) {
+    const CommandResult refused = RunRubato(words, folder.path());
+    EXPECT_NE(refused.exit_code, 0) << words[0];
+    EXPECT_THAT(refused.err, HasSubstr("is of a worker without a master; `rubato worker --resume"));
+  }
+  EXPECT_EQ(ReadText(second.directory() + "/checkpoints/1/manifest.json"), kept);
   const CommandResult evaluated = RunRubato({"evaluate", second.directory()}, folder.path());
   EXPECT_EQ(evaluated.exit_code, 0) << evaluated.err;
 }

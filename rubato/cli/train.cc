@@ -54,6 +54,7 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
         absl::StatusOr<std::string>(std::filesystem::absolute(flags.resume).lexically_normal()));
     RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Open(path));
     RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file()));
+    RUBATO_RETURN_IF_ERROR(directory.CheckHasMaster());
     RUBATO_RETURN_IF_ERROR(CheckNotDone(directory));
     RUBATO_ASSIGN_OR_RETURN(*lock, directory.Lock());
     return directory;

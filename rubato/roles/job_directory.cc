@@ -113,7 +113,17 @@ std::optional<int64_t> JobDirectory::BestVersion() const {
   return version;
 }
 
+absl::Status JobDirectory::CheckHasMaster() const {
+  std::error_code error;
+  const bool empty = std::filesystem::is_empty(checkpoints(), error);
+  if (PathExists(journal()) || empty || error) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path_, " is of a worker without a master; `rubato worker --resume ", path_,
+                   "` goes on with it, and its output says how it does"));
+}
+
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
+  RUBATO_RETURN_IF_ERROR(CheckHasMaster());
   if (!Locked()) {
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": the job is not running; `rubato train --resume ", path_, "` goes on with it"));

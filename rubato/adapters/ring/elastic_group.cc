@@ -25,8 +25,7 @@
 namespace rubato {
 namespace {
 
-// Another may have had that address for a moment.
-constexpr int kRefusalsMax = 3;
+constexpr int kRefusalsMax = 3;  // Another may have had that address for a moment.
 
 // So often a member tries to open another's memory, at every BeginStep and a few times a second.
 constexpr int kTriesMax = 10;
@@ -499,6 +498,7 @@ absl::Status Group::AllreduceCanonical(const CanonicalSum& mine, absl::Span<floa
 }
 
 absl::Status Group::Broadcast(absl::Span<char> bytes, int root) {
+  RUBATO_RETURN_IF_ERROR(CheckRoot(root, view_));
   return Collect([&] { return plane_->Broadcast(bytes, root); });
 }
 

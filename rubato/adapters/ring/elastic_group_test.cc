@@ -252,6 +252,10 @@ TEST_P(ElasticGroupTest, BroadcastsMeetsAndTellsOfChanges) {
     std::vector<char> bytes(kBytes, static_cast<char>('a' + plan->rank));
     EXPECT_EQ((*group)->Broadcast(absl::MakeSpan(bytes), 1), absl::OkStatus());
     EXPECT_EQ(bytes, std::vector<char>(kBytes, 'b'));
+    for (const int nobody : {-1, 2}) {
+      EXPECT_TRUE(
+          absl::IsInvalidArgument((*group)->Broadcast(absl::MakeSpan(bytes).first(1), nobody)));
+    }
     ++came;
     EXPECT_EQ((*group)->Barrier(), absl::OkStatus());
     EXPECT_EQ(came, 2);

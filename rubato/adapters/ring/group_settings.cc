@@ -37,6 +37,12 @@ ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
   return views;
 }
 
+absl::Status CheckRoot(int root, const GroupView& view) {
+  if (root >= 0 && root < view.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("root ", root, " is no rank of ", view.ToString()));
+}
+
 std::string ContractOf(const GroupOptions& options) {
   std::vector<size_t> sizes;
   for (const absl::Span<char> piece : options.state) sizes.push_back(piece.size());
