@@ -235,6 +235,24 @@ TEST(InitHoldoutTest, RowsAreTrainedOnOrEvaluatedOn) {
   EXPECT_THAT(ReadText(folder.path() + "/job.yaml"), Not(HasSubstr("holdout")));
 }
 
+// A model that is no model of clicks, and lists among the columns: what is proposed runs as it is.
+TEST(InitModelTest, ATransformerReadsRowsOfATable) {
+  ScratchFolder folder;
+  std::string table = "click,site,genres\n";
+  for (int i = 0; i < 300; ++i) {
+    absl::StrAppend(&table, i % 3 == 0, ",s", i % 7, ",",
+                    i % 2 == 0 ? "war|drama" : "drama|love|art", "\n");
+  }
+  folder.Write("t.csv", table);
+  const CommandResult proposed = RunRubato(
+      {"init", "--data", "t.csv", "--label", "click", "--model", "transformer", "--out", "j"},
+      folder.path());
+  ASSERT_EQ(proposed.exit_code, 0) << proposed.err;
+  const CommandResult trained =
+      RunRubato({"train", "j/job.yaml", "--set", "max_steps=2"}, folder.path());
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+}
+
 TEST(InitTellsTest, WhatIsLeftOut) {
   ScratchFolder folder;
   std::string table = "y,id,same,city\n";

@@ -55,6 +55,11 @@ int64_t LooksFor(int64_t rows) {
 // perceptron reads both only where rows are few, and its layers are normalized where they are many.
 void ChooseOptions(const RecipeInput& input, bool pairs, JobSpec* spec) {
   const int64_t rows = input.rows;
+  if (IsPlugin(spec->model)) return;  // It has options of its own.
+  if (spec->model == "transformer") {
+    spec->model_options = {{"dropout", "0.1"}};
+    return;
+  }
   const bool linear = spec->model == "logistic";
   const bool deep = !linear && spec->model != "fm";
   const bool many = rows >= kManyRows || pairs;

@@ -188,5 +188,12 @@ TEST(RecipeTest, NoNumberGoesUnread) {
   }
 }
 
+// Options that a model does not know would be refused.
+TEST(RecipeTest, OtherModelsHaveTheirOwnOptions) {
+  EXPECT_THAT(RecipeFor(300'000, "transformer").model_options,
+              UnorderedElementsAre(Pair("dropout", "0.1")));
+  EXPECT_TRUE(RecipeFor(300'000, "./mine.so").model_options.empty());
+}
+
 }  // namespace
 }  // namespace rubato

@@ -62,7 +62,8 @@ TORCH_MODULE(Layer);
 class Transformer : public TorchModel {
  public:
   explicit Transformer(ModelSetup& setup) {
-    const bool of_ids = !setup.shape.ids.empty();
+    int64_t tokens = static_cast<int64_t>(AllFields(setup.shape).size());
+    const bool of_ids = tokens > 0;
     int64_t dim = setup.options.Int("dim", 64, 1);
     const int64_t heads = setup.options.Int("heads", 4, 1);
     if (dim % heads != 0) {
@@ -70,7 +71,6 @@ class Transformer : public TorchModel {
       dim = heads;
     }
     classes_ = setup.options.Int("classes", of_ids ? 1 : 10, 1);
-    int64_t tokens = static_cast<int64_t>(setup.shape.ids.size());
     if (of_ids) {
       table_ = register_module("table", Embedding("token", dim, AllFields(setup.shape)));
     } else {
