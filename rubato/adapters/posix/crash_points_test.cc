@@ -289,7 +289,7 @@ class Server {
   }
 
  private:
-  void Launch() {
+  void Launch() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     int orders[2], answers[2];
     RUBATO_CHECK(pipe2(orders, O_CLOEXEC) == 0 && pipe2(answers, O_CLOEXEC) == 0);
     posix_spawn_file_actions_t actions;
