@@ -1,6 +1,6 @@
 // The control messages of a group as bytes, little-endian, one packet a datagram:
 //
-//     magic u16 · version u8 · kind u8 · group u64 · view u64 · body
+//     magic u16 · version u8 · kind u8 · group u64 · view u64 · mark u64 · origin u64 · ...
 //
 // `group` is a hash of the group's name and secret, so that other groups are refused before
 // anything of them is believed; `view` is the sender's, the fence of every message. Against
