@@ -89,11 +89,7 @@ def pull_and_plug(rubato: str, folder: pathlib.Path, workers: list[Worker]) -> N
 
 def run(rubato: str, source: str) -> int:
     workers: list[Worker] = []
-    try:
-        cable.lay()
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f'skipped: network namespaces need root and ip(8): {error}')
-        cable.remove()
+    if not cable.is_laid():
         return 77
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)

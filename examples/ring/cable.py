@@ -48,6 +48,17 @@ def remove() -> None:
             subprocess.run(['ip', 'netns', 'del', name], capture_output=True, check=False)
 
 
+def is_laid() -> bool:
+    """Lays it, or says why a test cannot run here."""
+    try:
+        lay()
+    except (OSError, subprocess.CalledProcessError) as error:
+        print(f'skipped: network namespaces need root and ip(8): {error}')
+        remove()
+        return False
+    return True
+
+
 def pull() -> None:
     ip('-n', SIDES['a'], 'link', 'set', 'cable', 'down')
 

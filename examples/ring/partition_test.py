@@ -75,11 +75,7 @@ def pull_and_plug(binary: str, members: list[Member]) -> None:
 
 def main() -> int:
     members: list[Member] = []
-    try:
-        cable.lay()
-    except (OSError, subprocess.CalledProcessError) as error:
-        print(f'skipped: network namespaces need root and ip(8): {error}')
-        cable.remove()
+    if not cable.is_laid():
         return 77
     try:
         pull_and_plug(sys.argv[1], members)
