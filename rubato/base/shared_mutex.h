@@ -1,12 +1,14 @@
 // A lock that many may hold to read, or one to write. Made of rubato::Mutex: ThreadSanitizer sees
 // into it.
 //
-//     free ──turn──▶ whose turn it is ──write──▶ writes alone
-//                    (readers come and go)        (no reader)
+//     free ──turn──▶ whose turn it is ──write──▶ writes alone ──pass on──▶ writes, and the next
+//                    (readers come and go,        (no reader)               has its turn
+//                     the one before may write)
 //
-// Who has the turn alone may write next, so what it reads stays as it is; while it only prepares,
-// readers go on. Once it wants to write it keeps new readers out, so that a stream of them cannot
-// starve it.
+// Who has the turn alone may write next, so what writers change before they pass it on stays as it
+// is; while it only prepares, readers go on. Once it wants to write it keeps new readers out, so
+// that a stream of them cannot starve it; and readers that waited for a writer go before the next
+// one, so that a stream of writers, each with the turn of the next, cannot starve them.
 #ifndef RUBATO_BASE_SHARED_MUTEX_H_
 #define RUBATO_BASE_SHARED_MUTEX_H_
 
@@ -22,29 +24,22 @@ class ABSL_LOCKABLE SharedMutex {
   void Lock() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
     MutexLock lock(mu_);
     TakeTurn();
-    KeepReadersOut();
-  }
-  // To the analysis this is the whole lock: the holder must say Write() before it writes.
-  void LockTurn() ABSL_EXCLUSIVE_LOCK_FUNCTION() {
-    MutexLock lock(mu_);
-    TakeTurn();
-  }
-  // Of who has the turn. Again is nothing.
-  void Write() ABSL_EXCLUSIVE_LOCKS_REQUIRED(this) {
-    MutexLock lock(mu_);
-    KeepReadersOut();
+    BeginWriting();
   }
   void Unlock() ABSL_UNLOCK_FUNCTION() {
     MutexLock lock(mu_);
-    turn_taken_ = false;
-    writing_ = false;
-    turn_.NotifyOne();
-    read_.NotifyAll();
+    EndWriting();
+    GiveTurn();
   }
   void LockShared() ABSL_SHARED_LOCK_FUNCTION() {
     MutexLock lock(mu_);
-    while (writing_) read_.Wait(mu_);
-    ++readers_;
+    if (!writing_) {
+      ++readers_;
+      return;
+    }
+    ++waiting_;
+    const int64_t writer = writers_;
+    while (writers_ == writer) read_.Wait(mu_);  // Whoever ends it counts us.
   }
   void UnlockShared() ABSL_UNLOCK_FUNCTION() {
     MutexLock lock(mu_);
@@ -52,18 +47,36 @@ class ABSL_LOCKABLE SharedMutex {
   }
 
  private:
+  friend class TurnLock;
+
   void TakeTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     while (turn_taken_) turn_.Wait(mu_);
     turn_taken_ = true;
   }
-  void KeepReadersOut() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+  void GiveTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    turn_taken_ = false;
+    turn_.NotifyOne();
+  }
+  // Of who has the turn.
+  void BeginWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    while (writing_) written_.Wait(mu_);
     writing_ = true;
     while (readers_ > 0) no_readers_.Wait(mu_);
   }
+  void EndWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    writing_ = false;
+    ++writers_;
+    readers_ += waiting_;
+    if (waiting_ > 0) read_.NotifyAll();
+    waiting_ = 0;
+    written_.NotifyOne();
+  }
 
   Mutex mu_;
-  CondVar turn_, read_, no_readers_;
+  CondVar turn_, read_, no_readers_, written_;
   int64_t readers_ ABSL_GUARDED_BY(mu_) = 0;
+  int64_t waiting_ ABSL_GUARDED_BY(mu_) = 0;  // To read, until the writer at hand has ended.
+  int64_t writers_ ABSL_GUARDED_BY(mu_) = 0;  // That have ended.
   bool turn_taken_ ABSL_GUARDED_BY(mu_) = false;
   bool writing_ ABSL_GUARDED_BY(mu_) = false;  // Or about to: no new readers.
 };
@@ -79,18 +92,45 @@ class ABSL_SCOPED_LOCKABLE WriterLock {
   SharedMutex& mu_;
 };
 
-// Beside readers, until Write().
+// Beside readers, and beside a writer that passed its turn on, until Write(). To the analysis this
+// is the whole lock: the holder must say Write() before it writes.
 class ABSL_SCOPED_LOCKABLE TurnLock {
  public:
-  explicit TurnLock(SharedMutex& mu) ABSL_EXCLUSIVE_LOCK_FUNCTION(mu) : mu_(mu) { mu_.LockTurn(); }
-  ~TurnLock() ABSL_UNLOCK_FUNCTION() { mu_.Unlock(); }
+  explicit TurnLock(SharedMutex& mu) ABSL_EXCLUSIVE_LOCK_FUNCTION(mu) : mu_(mu) {
+    MutexLock lock(mu_.mu_);
+    mu_.TakeTurn();
+  }
+  ~TurnLock() ABSL_UNLOCK_FUNCTION() {
+    MutexLock lock(mu_.mu_);
+    if (writes_) mu_.EndWriting();
+    if (has_turn_) mu_.GiveTurn();
+  }
   TurnLock(const TurnLock&) = delete;
   TurnLock& operator=(const TurnLock&) = delete;
 
-  void Write() ABSL_NO_THREAD_SAFETY_ANALYSIS { mu_.Write(); }
+  // Whether nobody writes; then nobody will before us.
+  bool alone() const ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    MutexLock lock(mu_.mu_);
+    return writes_ || !mu_.writing_;
+  }
+  // Again is nothing.
+  void Write() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (writes_) return;
+    MutexLock lock(mu_.mu_);
+    mu_.BeginWriting();
+    writes_ = true;
+  }
+  // Of who writes: what it is still to change is nothing that one in its turn looks at.
+  void PassOn() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    MutexLock lock(mu_.mu_);
+    mu_.GiveTurn();
+    has_turn_ = false;
+  }
 
  private:
   SharedMutex& mu_;
+  bool has_turn_ = true;
+  bool writes_ = false;
 };
 
 class ABSL_SCOPED_LOCKABLE ReaderLock {

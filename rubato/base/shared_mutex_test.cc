@@ -134,5 +134,57 @@ TEST(SharedMutexTest, NothingChangesBetweenATurnAndItsWriting) {
   EXPECT_EQ(value, 3 * 500);
 }
 
+// Whoever writes and has passed its turn on keeps the next from writing, not from its turn.
+TEST(SharedMutexTest, TheNextPreparesWhileOneWrites) {
+  SharedMutex mu;
+  std::atomic<bool> prepared = false, written = false;
+  std::thread next;
+  {
+    TurnLock first(mu);
+    EXPECT_TRUE(first.alone());
+    first.Write();
+    EXPECT_TRUE(first.alone());
+    next = std::thread([&] {
+      TurnLock second(mu);
+      EXPECT_FALSE(second.alone());
+      prepared = true;
+      second.Write();
+      EXPECT_TRUE(written);
+    });
+    first.PassOn();
+    while (!prepared) std::this_thread::yield();  // For ever, if it had to wait for us.
+    written = true;
+  }
+  next.join();
+}
+
+// Two writers that relay the lock to each other, so that one always writes, do not starve a reader.
+TEST(SharedMutexTest, AReaderThatWaitsComesBeforeTheNextWriter) {
+  SharedMutex mu;
+  std::atomic<bool> read = false;
+  std::atomic<int64_t> turns = 0;
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 2; ++i) {
+    writers.emplace_back([&] {
+      while (!read) {
+        TurnLock lock(mu);
+        const int64_t before = ++turns;
+        lock.Write();
+        lock.PassOn();
+        // Leaves once the other has its turn, and waits for us to leave.
+        for (int spin = 0; spin < 1000 && turns == before && !read; ++spin) {
+          std::this_thread::yield();
+        }
+      }
+    });
+  }
+  while (turns < 10) std::this_thread::yield();
+  {
+    ReaderLock lock(mu);
+    read = true;
+  }
+  for (std::thread& thread : writers) thread.join();
+}
+
 }  // namespace
 }  // namespace rubato

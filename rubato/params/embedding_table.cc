@@ -256,12 +256,18 @@ void EmbeddingTable::CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t>
   }
 }
 
-absl::Status EmbeddingTable::CheckRoom(size_t rows) const {
+uint64_t EmbeddingTable::room() const {
   const uint64_t taken = std::max<uint64_t>(index_.size(), observer_ ? next_row_ : 0);
   const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
-  if (rows <= rows_max - std::min(taken, rows_max)) return absl::OkStatus();
-  return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", taken, " rows and ",
-                                                   rows, " more may pass rows_max, ", rows_max));
+  return rows_max - std::min(taken, rows_max);
+}
+
+absl::Status EmbeddingTable::CheckRoom(size_t rows) const {
+  if (rows <= room()) return absl::OkStatus();
+  const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
+  return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", rows_max - room(),
+                                                   " rows and ", rows, " more may pass rows_max, ",
+                                                   rows_max));
 }
 
 absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float* gradients) {

@@ -105,6 +105,7 @@ class EmbeddingTable {
 
   // Whether `rows` more would fit into rows_max.
   absl::Status CheckRoom(size_t rows) const;
+  uint64_t room() const;  // For so many more.
 
   size_t dim() const { return dim_; }
   const std::string& name() const { return options_.spec.name; }

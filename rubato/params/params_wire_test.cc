@@ -289,8 +289,9 @@ INSTANTIATE_TEST_SUITE_P(Formats, WireTest,
                          [](const auto& info) { return WireFormatName(info.param); });
 
 // Sees whether a push has asked for the shard alone by the time it is logged, and reads beside it.
-class Witness : public RecordSink {
+class Witness : public RecordSink, public PushTurn {
  public:
+  void Write() override { alone = true; }
   absl::Status Append(RecordKind kind, absl::string_view) override {
     if (kind != RecordKind::kPush) return absl::OkStatus();
     alone_when_logged = alone;
@@ -327,7 +328,9 @@ TEST(PushTest, PullsNeedNotWaitForTheLog) {
     const std::string untouched = shard.Export();
     const auto push = [&] {
       witness.alone = false;
-      return shard.Push(split.body(0).view(), &witness, [&] { witness.alone = true; });
+      DecodedPush decoded;
+      EXPECT_TRUE(DecodePush(split.body(0).view(), &decoded).ok());
+      return shard.Push(decoded, split.body(0).view(), &witness, witness);
     };
 
     witness.result = absl::ResourceExhaustedError("the disk is full");

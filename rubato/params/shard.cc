@@ -16,6 +16,10 @@ std::string KeyText(const BatchKey& key) {
   return absl::StrFormat("epoch %d, positions [%d,%d)", key.epoch, key.begin, key.end);
 }
 
+std::string From(const PushRequest& request) {
+  return absl::StrCat("push of ", request.worker.ToString(), " for ", KeyText(request.key), ": ");
+}
+
 // Names the first value that is not finite, for the message.
 std::string FirstNotFinite(absl::Span<const float> values) {
   const auto it =
@@ -210,7 +214,7 @@ void Shard::GatherRows(size_t t, absl::Span<const uint64_t> ids, float* out) con
   const EmbeddingTable& table = *tables_[t];
   if (histories_.size() == 1 || !table.moves_meanwhile()) return table.Gather(ids, out);
   for (const History& history : histories_) {
-    BeginStep(history, /*evict=*/false);
+    BeginStep(StepOf(history), /*evict=*/false);
     for (size_t i = 0; i < ids.size(); ++i) {
       if (!history.partitions.Contains(PartitionOf(PointOf(ids[i])))) continue;
       table.Gather(ids.subspan(i, 1), out + i * table.dim());
@@ -237,15 +241,25 @@ bool Shard::Fenced(const PushRequest& request) const {
   return request.view <= view_;
 }
 
-absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log,
-                                        absl::FunctionRef<void()> before_change) {
-  if (InRounds()) before_change();
-  absl::StatusOr<PushOutcome> outcome = CheckPush(body);
-  const PushRequest& request = push_.request;
+absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log) {
+  RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
+  PushTurn turn;
+  return Push(push_, body, log, turn);
+}
+
+absl::StatusOr<PushOutcome> Shard::Push(const DecodedPush& push, absl::string_view body,
+                                        RecordSink* log, PushTurn& turn) {
+  if (InRounds()) turn.Write();
+  absl::StatusOr<PushOutcome> outcome = CheckPush(push);
+  const PushRequest& request = push.request;
   const bool applies = outcome.ok() && *outcome == PushOutcome::kApplied;
-  if (applies) RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
-  if (applies && log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
-  before_change();
+  if (applies) {
+    if (!turn.Alone() && !RoomBeside(request)) turn.Write();
+    if (turn.Alone()) RUBATO_RETURN_IF_ERROR(CheckRoom(request));
+    RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
+    if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
+  }
+  turn.Write();
   if (!applies) {
     counters_.not_finite += absl::IsOutOfRange(outcome.status());
     counters_.fenced += outcome.ok() && *outcome == PushOutcome::kFenced;
@@ -253,25 +267,25 @@ absl::StatusOr<PushOutcome> Shard::Push(absl::string_view body, RecordSink* log,
     counters_.stale += outcome.ok() && *outcome == PushOutcome::kStale;
     return outcome;
   }
-  CountStaleness(push_.pulled);
-  RUBATO_RETURN_IF_ERROR(Apply(request));
+  CountStaleness(push.pulled);
   ++counters_.pushes;
   for (const TablePush& part : request.tables) {
     counters_.rows_pushed += static_cast<int64_t>(part.ids.size());
   }
+  RUBATO_RETURN_IF_ERROR(Apply(push, turn));
   return PushOutcome::kApplied;
 }
 
-// What is to become of a push, which is in `push_` from then on. Changes nothing else.
-absl::StatusOr<PushOutcome> Shard::CheckPush(absl::string_view body) {
-  RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
-  const PushRequest& request = push_.request;
+// What is to become of a push, but for the room it needs. Looks at nothing that a push changes
+// after it has passed its turn on.
+absl::StatusOr<PushOutcome> Shard::CheckPush(const DecodedPush& push) const {
+  const PushRequest& request = push.request;
   const BatchKey& key = request.key;
   if (Fenced(request)) return PushOutcome::kFenced;
   if (!IsBatch(key)) {
     return absl::InvalidArgumentError(absl::StrCat("a push for no batch: ", KeyText(key)));
   }
-  RUBATO_RETURN_IF_ERROR(CheckVersion(push_.version));
+  RUBATO_RETURN_IF_ERROR(CheckVersion(push.version));
   if (!declared()) return absl::FailedPreconditionError("push before the model was declared");
   size_t held = 0;
   for (const History& history : histories_) {
@@ -284,8 +298,8 @@ absl::StatusOr<PushOutcome> Shard::CheckPush(absl::string_view body) {
     held += how == History::Held::kAll;
   }
   if (held == histories_.size()) return PushOutcome::kDuplicate;
-  if (Stale(request)) return PushOutcome::kStale;
-  RUBATO_RETURN_IF_ERROR(CheckParts(push_));
+  if (Stale(push)) return PushOutcome::kStale;
+  RUBATO_RETURN_IF_ERROR(CheckParts(push));
   return PushOutcome::kApplied;
 }
 
@@ -297,11 +311,11 @@ void Shard::CountStaleness(int64_t pulled) {
   counters_.staleness_max = std::max(counters_.staleness_max, steps - pulled);
 }
 
-// Everything that could go wrong in Apply is found here, before the push is logged.
+// Everything that could go wrong in Apply is found here and in CheckRoom, before the push is
+// logged.
 absl::Status Shard::CheckParts(const DecodedPush& push) const {
   const PushRequest& request = push.request;
-  const std::string from =
-      absl::StrCat("push of ", request.worker.ToString(), " for ", KeyText(request.key), ": ");
+  const std::string from = From(request);
   if (!request.dense.empty() && request.dense.size() != dense_floats()) {
     return absl::InvalidArgumentError(
         absl::StrCat(from, request.dense.size(), " dense gradients, not ", dense_floats()));
@@ -310,33 +324,61 @@ absl::Status Shard::CheckParts(const DecodedPush& push) const {
     return absl::InvalidArgumentError(
         absl::StrCat(from, request.tables.size(), " tables, but there are ", tables_.size()));
   }
-  const auto not_finite = [&](absl::string_view where, absl::Span<const float> values) {
-    // Beyond the largest number of fp16 a gradient becomes infinite on its way.
-    const bool overflows = push.format == WireFormat::kFp16;
-    return absl::OutOfRangeError(
-        absl::StrCat(from, where, ": gradient is ", FirstNotFinite(values),
-                     overflows ? "; fp16 ends at 65504, params.wire: bf16 does not" : ""));
-  };
   if (!(request.rate > 0 && request.rate <= 1)) {
     return absl::InvalidArgumentError(absl::StrCat(from, "learning rates times ", request.rate));
   }
-  if (!AllFinite(request.dense)) return not_finite("dense weights", request.dense);
   for (size_t t = 0; t < request.tables.size(); ++t) {
     const TablePush& part = request.tables[t];
     const EmbeddingTable& table = *tables_[t];
-    const std::string where = absl::StrCat("table ", table.name());
     if (!part.ids.empty() && push.dims[t] != table.dim()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(from, where, ": dim ", push.dims[t], ", not ", table.dim()));
+      return absl::InvalidArgumentError(absl::StrCat(from, "table ", table.name(), ": dim ",
+                                                     push.dims[t], ", not ", table.dim()));
     }
     if (!Owns(part.ids)) {
-      return absl::InvalidArgumentError(absl::StrCat(from, where, ": ids of another server"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(from, "table ", table.name(), ": ids of another server"));
     }
-    if (!AllFinite(part.gradients)) return not_finite(where, part.gradients);
-    const auto staged = static_cast<size_t>(staged_.ids());  // They may all become rows.
-    RUBATO_RETURN_IF_ERROR(Annotate(table.CheckRoom(part.ids.size() + staged), from));
+  }
+  return push.finite ? absl::OkStatus() : CheckFinite(push);
+}
+
+absl::Status Shard::CheckFinite(const DecodedPush& push) const {
+  const auto check = [&](absl::string_view where, absl::Span<const float> values) -> absl::Status {
+    if (AllFinite(values)) return absl::OkStatus();
+    // Beyond the largest number of fp16 a gradient becomes infinite on its way.
+    const bool overflows = push.format == WireFormat::kFp16;
+    return absl::OutOfRangeError(
+        absl::StrCat(From(push.request), where, ": gradient is ", FirstNotFinite(values),
+                     overflows ? "; fp16 ends at 65504, params.wire: bf16 does not" : ""));
+  };
+  RUBATO_RETURN_IF_ERROR(check("dense weights", push.request.dense));
+  for (size_t t = 0; t < push.request.tables.size(); ++t) {
+    RUBATO_RETURN_IF_ERROR(
+        check(absl::StrCat("table ", tables_[t]->name()), push.request.tables[t].gradients));
   }
   return absl::OkStatus();
+}
+
+absl::Status Shard::CheckRoom(const PushRequest& request) const {
+  const auto staged = static_cast<size_t>(staged_.ids());  // They may all become rows.
+  for (size_t t = 0; t < request.tables.size(); ++t) {
+    const size_t ids = request.tables[t].ids.size();
+    RUBATO_RETURN_IF_ERROR(Annotate(tables_[t]->CheckRoom(ids + staged), From(request)));
+  }
+  return absl::OkStatus();
+}
+
+bool Shard::RoomBeside(const PushRequest& request) const {
+  for (size_t t = 0; t < request.tables.size(); ++t) {
+    if (request.tables[t].ids.size() > room_[t]) return false;
+  }
+  return true;
+}
+
+void Shard::NoteRoom(const PushRequest& request) {
+  room_.clear();
+  for (const auto& table : tables_) room_.push_back(table->room());
+  for (size_t t = 0; t < request.tables.size(); ++t) room_[t] -= request.tables[t].ids.size();
 }
 
 bool Shard::changes_known() const {
@@ -376,6 +418,7 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   if (!declared()) return absl::DataLossError("a push before the declaration");
   RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
   RUBATO_RETURN_IF_ERROR(CheckParts(push_));
+  RUBATO_RETURN_IF_ERROR(CheckRoom(push_.request));
   if (!IsBatch(push_.request.key)) {
     return absl::DataLossError(absl::StrCat("a push for no batch: ", KeyText(push_.request.key)));
   }
@@ -385,7 +428,8 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   if (!news) {
     return absl::DataLossError(absl::StrCat("applied twice: ", KeyText(push_.request.key)));
   }
-  return Apply(push_.request);
+  PushTurn turn;
+  return Apply(push_, turn);
 }
 
 }  // namespace rubato

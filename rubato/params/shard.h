@@ -14,6 +14,9 @@
 //               │ yes
 //             append to the log, apply, kApplied
 //
+// While one push moves its rows the next may be checked and logged (PushTurn): what that looks at
+// has changed by then. Rows move in the order of the log.
+//
 // In modes sync and hybrid a gradient of a round that is not whole yet is staged instead of applied
 // (shard_rounds.cc); to its batch it is the same: once.
 //
@@ -89,6 +92,20 @@ struct PullScratch {
   std::vector<float> rows;
 };
 
+// How a push comes to have a shard to itself, bit by bit, so that others need not wait all the time
+// (base/shared_mutex.h). This one has it from the beginning to the end.
+class PushTurn {
+ public:
+  virtual ~PushTurn() = default;
+  // Whether no push before this one is still at work. If so, none begins.
+  virtual bool Alone() { return true; }
+  // Until then pulls go on, and the push before may be at work. Again is nothing.
+  virtual void Write() {}
+  // After Write: nothing but rows and dense weights is still to change, so the next may be checked
+  // and logged beside it.
+  virtual void PassOn() {}
+};
+
 class Shard {
  public:
   Shard(Memory& memory, ShardOptions options);
@@ -112,17 +129,12 @@ class Shard {
     PullScratch scratch;
     return Pull(body, reply, &scratch);
   }
-  // See above. Appended to `log` before it counts; if that fails, nothing has changed. Until
-  // `before_change` has been called, pulls may go on beside it: it is checked and logged by then,
-  // but for modes sync and hybrid, where a push may have to move the weights first.
-  absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log,
-                                   absl::FunctionRef<void()> before_change);
-  absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log) {
-    return Push(body, log, [] {});
-  }
-
-  // The last push that was applied. Good until the next, and while its bytes are there.
-  const PushRequest& last_push() const { return push_.request; }
+  // See above. `push` is what DecodePush made of `body`, which needs no lock. Appended to `log`
+  // before it counts; if that fails, nothing has changed. It is checked and logged before it says
+  // turn.Write(), but for modes sync and hybrid, where a push may have to move the weights first.
+  absl::StatusOr<PushOutcome> Push(const DecodedPush& push, absl::string_view body, RecordSink* log,
+                                   PushTurn& turn);
+  absl::StatusOr<PushOutcome> Push(absl::string_view body, RecordSink* log);
 
   // What pushes will fill next (EmbeddingTable::TakeAhead), of all tables.
   void TakeAhead(std::vector<MemoryRange>* memory);
@@ -222,23 +234,40 @@ class Shard {
 
   absl::Status MakeTables(const Declaration& declaration);
   void MakeDense(absl::Span<const float> weights);
-  absl::StatusOr<PushOutcome> CheckPush(absl::string_view body);
+  absl::StatusOr<PushOutcome> CheckPush(const DecodedPush& push) const;
   absl::Status CheckParts(const DecodedPush& push) const;
+  absl::Status CheckFinite(const DecodedPush& push) const;
+  absl::Status CheckRoom(const PushRequest& request) const;
+  // Whether there is room however many rows the push that is still at work makes.
+  bool RoomBeside(const PushRequest& request) const;
+  void NoteRoom(const PushRequest& request);
   absl::Status CheckVersion(int64_t version) const;
   bool Owns(absl::Span<const uint64_t> ids) const;
   bool Fenced(const PushRequest& request) const;
   void CountStaleness(int64_t pulled);
-  absl::Status Apply(const PushRequest& request);
-  absl::Status ApplyTo(History& history, const PushRequest& request);
+  absl::Status Apply(const DecodedPush& push, PushTurn& turn);
+  // What the tables and dense weights must know of a step; a history goes on while they move.
+  struct StepAt {
+    uint32_t number = 0;
+    int64_t samples = 0;
+    double rate = 1;
+    OptimizerStep dense;
+  };
+  StepAt StepOf(const History& history) const;
+  void ApplyTo(History& history, const PushRequest& request, int64_t pulled, PushTurn* turn);
+  void MoveWeights(const IntervalSet& partitions, const PushRequest& request,
+                   const OptimizerStep& step);
   void CountStep(History& history);
-  // What the staleness of the push in hand leaves of the rate.
-  double Freshness(const History& history) const;
-  void UpdateDense(const History& history, absl::Span<const float> gradient, double freshness);
+  void ForgetCounted(int64_t steps, const IntervalSet& partitions);
+  // What the staleness of a push leaves of the rate.
+  double Freshness(const History& history, int64_t pulled) const;
+  void UpdateDense(const IntervalSet& partitions, absl::Span<const float> gradient,
+                   const OptimizerStep& step);
   void UpdateSlice(int64_t slice, absl::Span<const float> gradient, const OptimizerStep& step);
   OptimizerStep DenseStep(const History& history) const;
   bool InRounds() const { return declared() && declaration_->mode != PushMode::kAsync; }
-  bool Stale(const PushRequest& request) const;
-  absl::Status Stage(History& history, const PushRequest& request);
+  bool Stale(const DecodedPush& push) const;
+  absl::Status Stage(History& history, const DecodedPush& push);
   StagedGradient StagedOf(const PushRequest& request) const;
   void ApplyRound(History& history);
   absl::Status EvenRounds();  // What moved the weights of some partitions here moves those of all.
@@ -246,7 +275,7 @@ class Shard {
   absl::Status CheckStaged(const StagedGradient& gradient, const IntervalSet& partitions) const;
   absl::Status RestoreStaged(const StagedGradient& gradient);  // What of it is owned here.
   void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
-  void BeginStep(const History& history, bool evict, double freshness = 1) const;
+  void BeginStep(const StepAt& step, bool evict, double freshness = 1) const;
   void BeginNextStep();
   absl::Status BeginArrival(absl::string_view body, RecordSink* log);
   absl::Status CheckArriving(RecordKind kind, absl::string_view body) const;
@@ -277,7 +306,8 @@ class Shard {
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;
   mutable std::atomic<int64_t> pulls_ = 0, rows_pulled_ = 0;
-  DecodedPush push_;  // Reused.
+  std::vector<uint64_t> room_;  // By table, beside the last push that passed its turn on.
+  DecodedPush push_;            // Reused.
 };
 
 }  // namespace rubato

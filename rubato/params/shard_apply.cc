@@ -8,67 +8,89 @@
 namespace rubato {
 
 // To those partitions that do not have it yet: all of them, but for a push that overtook a move.
-absl::Status Shard::Apply(const PushRequest& request) {
+absl::Status Shard::Apply(const DecodedPush& push, PushTurn& turn) {
+  const PushRequest& request = push.request;
   RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
+  if (histories_.size() == 1 && !InRounds()) {
+    ApplyTo(histories_[0], request, push.pulled, &turn);
+    return absl::OkStatus();
+  }
   for (History& history : histories_) {
     if (history.HeldOf(request.key) != History::Held::kNothing) continue;
-    RUBATO_RETURN_IF_ERROR(InRounds() ? Stage(history, request) : ApplyTo(history, request));
+    if (InRounds()) {
+      RUBATO_RETURN_IF_ERROR(Stage(history, push));
+    } else {
+      ApplyTo(history, request, push.pulled, nullptr);
+    }
   }
   if (histories_.size() > 1) JoinHistories(histories_);
   BeginNextStep();
   return absl::OkStatus();
 }
 
-absl::Status Shard::ApplyTo(History& history, const PushRequest& request) {
-  const bool all = histories_.size() == 1;
-  const double freshness = Freshness(history);
-  if (!all || request.rate != history.rate || freshness != 1) {
-    history.rate = request.rate;
-    BeginStep(history, /*evict=*/false, freshness);
+// First all that the next push is checked by, then what only rows and weights are made of. With a
+// `turn` this is the only history, and the tables are left at its next step.
+void Shard::ApplyTo(History& history, const PushRequest& request, int64_t pulled, PushTurn* turn) {
+  const double freshness = Freshness(history, pulled);
+  const bool begins = histories_.size() > 1 || request.rate != history.rate || freshness != 1;
+  history.rate = request.rate;
+  StepAt now = StepOf(history);
+  now.dense.freshness = freshness;
+  history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
+  const int64_t steps = ++history.steps;
+  const StepAt next = StepOf(history);
+  if (turn != nullptr) {
+    NoteRoom(request);
+    turn->PassOn();
   }
-  if (!request.dense.empty()) UpdateDense(history, request.dense, freshness);
+  if (begins) BeginStep(now, /*evict=*/false, freshness);
+  MoveWeights(history.partitions, request, now.dense);
+  ForgetCounted(steps, history.partitions);
+  if (turn != nullptr) BeginStep(next, /*evict=*/settled());
+}
+
+void Shard::MoveWeights(const IntervalSet& partitions, const PushRequest& request,
+                        const OptimizerStep& step) {
+  if (!request.dense.empty()) UpdateDense(partitions, request.dense, step);
   std::vector<uint64_t> ids;
   std::vector<float> gradients;
   for (size_t t = 0; t < request.tables.size(); ++t) {
     TablePush part = request.tables[t];
     const size_t dim = tables_[t]->dim();
-    if (!all) {
+    if (histories_.size() > 1) {
       ids.clear();
       gradients.clear();
       for (size_t i = 0; i < part.ids.size(); ++i) {
-        if (!history.partitions.Contains(PartitionOf(PointOf(part.ids[i])))) continue;
+        if (!partitions.Contains(PartitionOf(PointOf(part.ids[i])))) continue;
         const float* gradient = part.gradients.data() + i * dim;
         ids.push_back(part.ids[i]);
         gradients.insert(gradients.end(), gradient, gradient + dim);
       }
       part = {ids, gradients};
     }
-    RUBATO_RETURN_IF_ERROR(tables_[t]->Update(part.ids, part.gradients.data()));
+    // There is room: that was looked at before it was logged.
+    RUBATO_CHECK_OK(tables_[t]->Update(part.ids, part.gradients.data()));
   }
-  history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
-  CountStep(history);
-  return absl::OkStatus();
 }
 
-void Shard::CountStep(History& history) {
-  ++history.steps;
-  for (const auto& table : tables_) table->ForgetCounted(history.steps, history.partitions);
+void Shard::CountStep(History& history) { ForgetCounted(++history.steps, history.partitions); }
+
+void Shard::ForgetCounted(int64_t steps, const IntervalSet& partitions) {
+  for (const auto& table : tables_) table->ForgetCounted(steps, partitions);
 }
 
 // It follows from the push and what was applied before it, so a replay comes to the same.
-double Shard::Freshness(const History& history) const {
-  const bool known = push_.pulled >= 0 && push_.pulled <= history.steps;
+double Shard::Freshness(const History& history, int64_t pulled) const {
+  const bool known = pulled >= 0 && pulled <= history.steps;
   if (!declaration_->scale_stale || !known) return 1;
-  return 1 / (1 + static_cast<double>(history.steps - push_.pulled));
+  return 1 / (1 + static_cast<double>(history.steps - pulled));
 }
 
-void Shard::UpdateDense(const History& history, absl::Span<const float> gradient,
-                        double freshness) {
-  OptimizerStep step = DenseStep(history);
-  step.freshness = freshness;
+void Shard::UpdateDense(const IntervalSet& partitions, absl::Span<const float> gradient,
+                        const OptimizerStep& step) {
   for (const auto& [s, slice] : dense_) {
     const size_t floats = SliceFloats(s);
-    if (histories_.size() == 1 || history.partitions.Contains(PartitionOfSlice(s))) {
+    if (histories_.size() == 1 || partitions.Contains(PartitionOfSlice(s))) {
       UpdateSlice(s, gradient.subspan(0, floats), step);
     }
     gradient.remove_prefix(floats);
@@ -92,19 +114,26 @@ OptimizerStep Shard::DenseStep(const History& history) const {
 }
 
 // Both the number and the rate follow from what was applied, so a replay comes to the same ones.
-void Shard::BeginStep(const History& history, bool evict, double freshness) const {
+Shard::StepAt Shard::StepOf(const History& history) const {
   const bool sync = declared() && declaration_->mode == PushMode::kSync;
-  const int64_t samples = sync ? history.round_samples : history.samples();
+  StepAt step;
+  step.number = static_cast<uint32_t>(history.steps + 1);
+  step.samples = sync ? history.round_samples : history.samples();
+  step.rate = history.rate;
+  step.dense = DenseStep(history);
+  return step;
+}
+
+void Shard::BeginStep(const StepAt& step, bool evict, double freshness) const {
   for (const auto& table : tables_) {
-    table->BeginStep(static_cast<uint32_t>(history.steps + 1), samples, history.rate, evict,
-                     freshness);
+    table->BeginStep(step.number, step.samples, step.rate, evict, freshness);
   }
 }
 
 // Rows go only while all partitions count the same steps, so that they are as old everywhere, and
 // none is between two servers.
 void Shard::BeginNextStep() {
-  if (histories_.size() == 1) BeginStep(histories_[0], /*evict=*/settled());
+  if (histories_.size() == 1) BeginStep(StepOf(histories_[0]), /*evict=*/settled());
 }
 
 }  // namespace rubato

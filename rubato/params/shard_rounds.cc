@@ -10,12 +10,13 @@ namespace rubato {
 
 // A round that moved the weights has all its gradients, so what comes for it now is from elsewhere.
 // In mode async the word of the client counts: what it had pulled from here, if it says so.
-bool Shard::Stale(const PushRequest& request) const {
+bool Shard::Stale(const DecodedPush& push) const {
+  const PushRequest& request = push.request;
   if (!InRounds()) {
-    return declaration_->tolerance > 0 && push_.pulled >= 0 &&
+    return declaration_->tolerance > 0 && push.pulled >= 0 &&
            std::any_of(histories_.begin(), histories_.end(), [&](const History& history) {
              return history.HeldOf(request.key) == History::Held::kNothing &&
-                    history.steps - push_.pulled > declaration_->tolerance;
+                    history.steps - push.pulled > declaration_->tolerance;
            });
   }
   return request.round < rounds() || request.round - request.rounds > declaration_->tolerance;
@@ -49,14 +50,15 @@ StagedGradient Shard::StagedOf(const PushRequest& request) const {
   return gradient;
 }
 
-absl::Status Shard::Stage(History& history, const PushRequest& request) {
+absl::Status Shard::Stage(History& history, const DecodedPush& push) {
+  const PushRequest& request = push.request;
   const bool hybrid = declaration_->mode == PushMode::kHybrid;
   StagedGradient gradient = StagedOf(request);
   if (histories_.size() > 1) gradient = gradient.Of(history.partitions);
   if (hybrid) {
     PushRequest rows = request;
     rows.dense = {};
-    RUBATO_RETURN_IF_ERROR(ApplyTo(history, rows));
+    ApplyTo(history, rows, push.pulled, nullptr);
     gradient.tables.clear();
   } else {
     history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
@@ -122,7 +124,7 @@ void Shard::ApplyRound(History& history) {
   const StagedRounds::Merged merged = staged_.Merge(history.rounds, history.partitions);
   if (histories_.size() > 1 || merged.gradient.rate != history.rate) {
     history.rate = merged.gradient.rate;
-    BeginStep(history, /*evict=*/false);
+    BeginStep(StepOf(history), /*evict=*/false);
   }
   const OptimizerStep step = DenseStep(history);
   for (const auto& [s, gradient] : merged.gradient.dense) UpdateSlice(s, gradient, step);

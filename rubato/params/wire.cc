@@ -171,6 +171,8 @@ absl::Status DecodePush(absl::string_view body, DecodedPush* out) {
     out->dims.push_back(part.dim);
   }
   if (!walker.Done()) return absl::InvalidArgumentError("bytes that are no push");
+  out->finite = AllFinite(request.dense);
+  for (const TablePush& table : request.tables) out->finite &= AllFinite(table.gradients);
   request.key = {head.epoch, head.task, head.begin, head.end};
   request.worker = WorkerId(head.worker);
   request.view = head.view;

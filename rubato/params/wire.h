@@ -77,6 +77,7 @@ struct DecodedPush {
   std::vector<uint32_t> dims;  // By table; meaningless without ids.
   WireFormat format = WireFormat::kFp32;
   int64_t pulled = -1;  // Steps applied here when its weights were pulled; -1: unknown.
+  bool finite = true;   // All of its gradients.
   Buffer floats;        // What came as halves.
 };
 absl::Status DecodePush(absl::string_view body, DecodedPush* out);

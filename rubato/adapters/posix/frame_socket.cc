@@ -19,6 +19,16 @@ constexpr size_t kUnixPathMax = 107;
 constexpr std::chrono::milliseconds kAcceptPause(100);
 constexpr char kZeros[8] = {};
 
+// Of a Unix socket, whose buffer the system does not let grow by itself: while one request is
+// answered the next few are on their way, rather than waiting for somebody to read them.
+constexpr int kUnixBufferBytes = 4 << 20;
+
+void Widen(asio::local::stream_protocol::socket& socket) {
+  asio::error_code ignored;  // The system may give less.
+  socket.set_option(asio::socket_base::send_buffer_size(kUnixBufferBytes), ignored);
+}
+void Widen(asio::ip::tcp::socket&) {}
+
 absl::Status FromError(const asio::error_code& error, absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", error.message()));
 }
@@ -224,6 +234,7 @@ void FrameListener::AcceptOn(Acceptor& acceptor, std::function<asio::io_context&
     }
     asio::error_code ignored;
     if (!address_.is_unix()) connection.set_option(asio::ip::tcp::no_delay(true), ignored);
+    Widen(connection);
     on_connection(StreamSocket(std::move(connection)));
     AcceptOn(acceptor, choose, on_connection);
   });
@@ -250,6 +261,7 @@ struct Attempt : std::enable_shared_from_this<Attempt> {
     if (error) {
       call(FromError(error, name));
     } else {
+      Widen(socket);
       call(StreamSocket(std::move(socket)));
     }
   }

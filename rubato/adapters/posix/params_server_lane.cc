@@ -229,23 +229,46 @@ void ParamsServerLane::Inspect(Connection& connection, const Frame& frame) {
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, *body, body);
 }
 
+// A push's way through the server's lock.
+class ParamsServerLane::LaneTurn : public PushTurn {
+ public:
+  LaneTurn(TurnLock& lock, const ParamsStore& log) : lock_(lock), log_(log) {}
+  bool Alone() override { return lock_.alone(); }
+  void Write() override { lock_.Write(); }
+  void PassOn() override {
+    logged_ = log_.end();
+    lock_.PassOn();
+  }
+  // However it ended, it has the shard to itself now. Returns how far the log went with it.
+  LogPosition Finish() {
+    lock_.Write();
+    return logged_.value_or(log_.end());
+  }
+
+ private:
+  TurnLock& lock_;
+  const ParamsStore& log_;
+  std::optional<LogPosition> logged_;  // Once others may append to it.
+};
+
 void ParamsServerLane::Push(Connection& connection, const Frame& frame) {
+  const absl::Status read = DecodePush(frame.body, &push_);
   absl::StatusOr<PushOutcome> outcome;
   std::string map;
   LogPosition position;
   {
     TurnLock lock(state_.mu);  // Pulls go on while it is written to the log.
     if (state_.holding()) return Hold(connection, frame);
-    outcome = state_.shard->Push(frame.body, state_.store.get(), [&] { lock.Write(); });
-    lock.Write();
+    LaneTurn turn(lock, *state_.store);
+    outcome = read.ok() ? state_.shard->Push(push_, frame.body, state_.store.get(), turn) : read;
+    position = turn.Finish();
     if (absl::IsAborted(outcome.status())) map = state_.shard->map().Encode();
     if (!outcome.ok()) state_.last_error = std::string(outcome.status().message());
-    position = state_.store->end();
-    if (outcome.ok() && *outcome == PushOutcome::kApplied) {
-      MutexLock counting(hot_mu_);
-      for (const TablePush& part : state_.shard->last_push().tables) keys_.Count(part.ids);
-    }
     state_.shard->TakeAhead(&ahead_);
+  }
+  if (outcome.ok() && *outcome == PushOutcome::kApplied) {
+    MutexLock counting(hot_mu_);
+    for (const TablePush& part : push_.request.tables) keys_.Count(part.ids);
   }
   for (const MemoryRange& range : ahead_) state_.prepare(range);
   ahead_.clear();

@@ -114,6 +114,7 @@ class ParamsServerLane {
     std::string body;
   };
   class BufferPool;
+  class LaneTurn;
 
   void Handle(Connection& connection, const Frame& frame);
   absl::Status CheckHello(const Frame& frame) const;
@@ -145,6 +146,7 @@ class ParamsServerLane {
   // The rest belongs to the lane's thread.
   std::shared_ptr<BufferPool> buffers_ = MakePool();
   PullScratch scratch_;
+  DecodedPush push_;
   std::map<int64_t, Connection> connections_;
   std::vector<Held> held_;
   std::vector<MemoryRange> ahead_;       // That the next pushes will fill.
