@@ -8,11 +8,15 @@
 // Who has the turn alone may write next, so what writers change before they pass it on stays as it
 // is; while it only prepares, readers go on. Once it wants to write it keeps new readers out, so
 // that a stream of them cannot starve it; and readers that waited for a writer go before the next
-// one, so that a stream of writers, each with the turn of the next, cannot starve them.
+// one, so that a stream of writers, each with the turn of the next, cannot starve them. Turns go in
+// the order in which they were asked for: who has just had one and asks again is awake, and would
+// mostly be there before those who must wake up first.
 #ifndef RUBATO_BASE_SHARED_MUTEX_H_
 #define RUBATO_BASE_SHARED_MUTEX_H_
 
 #include <cstdint>
+#include <deque>
+#include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "rubato/base/mutex.h"
@@ -49,13 +53,23 @@ class ABSL_LOCKABLE SharedMutex {
  private:
   friend class TurnLock;
 
+  struct Waiting {
+    CondVar wake;
+    bool has_turn = false;
+  };
+
   void TakeTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    while (turn_taken_) turn_.Wait(mu_);
-    turn_taken_ = true;
+    if (!std::exchange(turn_taken_, true)) return;
+    Waiting self;
+    queue_.push_back(&self);
+    while (!self.has_turn) self.wake.Wait(mu_);
   }
   void GiveTurn() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    turn_taken_ = false;
-    turn_.NotifyOne();
+    turn_taken_ = !queue_.empty();
+    if (!turn_taken_) return;
+    queue_.front()->has_turn = true;
+    queue_.front()->wake.NotifyOne();
+    queue_.pop_front();
   }
   // Of who has the turn.
   void BeginWriting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
@@ -73,7 +87,8 @@ class ABSL_LOCKABLE SharedMutex {
   }
 
   Mutex mu_;
-  CondVar turn_, read_, no_readers_, written_;
+  CondVar read_, no_readers_, written_;
+  std::deque<Waiting*> queue_ ABSL_GUARDED_BY(mu_);  // For the turn.
   int64_t readers_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t waiting_ ABSL_GUARDED_BY(mu_) = 0;  // To read, until the writer at hand has ended.
   int64_t writers_ ABSL_GUARDED_BY(mu_) = 0;  // That have ended.

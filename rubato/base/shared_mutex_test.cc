@@ -186,5 +186,32 @@ TEST(SharedMutexTest, AReaderThatWaitsComesBeforeTheNextWriter) {
   for (std::thread& thread : writers) thread.join();
 }
 
+// Whoever has just had the turn and asks again comes after those who waited meanwhile.
+TEST(SharedMutexTest, TurnsGoInTheOrderInWhichTheyWereAskedFor) {
+  constexpr int kRounds = 100;
+  int overtaken = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    SharedMutex mu;
+    std::atomic<bool> asks = false, again = false;
+    std::thread other;
+    {
+      TurnLock turn(mu);
+      other = std::thread([&] {
+        asks = true;
+        WriterLock lock(mu);
+        overtaken += again;
+      });
+      while (!asks) std::this_thread::yield();
+      for (int spin = 0; spin < 100; ++spin) std::this_thread::yield();  // It waits by now, mostly.
+    }
+    {
+      TurnLock turn(mu);
+      again = true;
+    }
+    other.join();
+  }
+  EXPECT_LT(overtaken, kRounds / 2);
+}
+
 }  // namespace
 }  // namespace rubato
