@@ -335,5 +335,24 @@ TEST_F(ServersTest, WhatCannotBeIsRefused) {
   EXPECT_THAT(neither.err, HasSubstr("--workers N, --servers N"));
 }
 
+// Asked for as many as there are, nothing changes, and nothing is said to have changed: not the
+// change before, either.
+TEST_F(ServersTest, AsManyAsThereAreIsNoChange) {
+  Start();
+  for (const int64_t servers : {2, 3}) {
+    if (servers == 3) {
+      ASSERT_EQ(Scale(servers).exit_code, 0);
+    }
+    const CommandResult again = Scale(servers);
+    EXPECT_EQ(again.exit_code, 0) << again.err;
+    const auto answer = nlohmann::json::parse(again.out);
+    EXPECT_EQ(answer["servers_target"], servers);
+    EXPECT_FALSE(answer.contains("servers_scaled")) << again.out;
+    const CommandResult said = RunRubato(
+        {"scale", training_->job_dir(), "--servers", absl::StrCat(servers)}, folder_.path());
+    EXPECT_THAT(said.err, HasSubstr(absl::StrCat("the job has ", servers, " servers already")));
+  }
+}
+
 }  // namespace
 }  // namespace rubato

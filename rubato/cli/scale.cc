@@ -28,31 +28,33 @@ struct JobFlags {
   bool json = false;
 };
 
+absl::StatusOr<Snapshot> AskHowItStands(const JobFlags& flags) {
+  return AskMaster<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); });
+}
+
+// Whether it has so many servers, and everything is where it shall be.
+bool HasServers(const Snapshot& snapshot, int64_t servers) {
+  const ServersScaled& last = snapshot.servers_scaled;
+  return snapshot.servers_target == servers && (last.to == 0 || last.seconds > 0);
+}
+
 // Waits until the servers are as many as asked for and everything is where it shall be. A job that
 // ends before that is no error: there is nothing left to share.
-absl::StatusOr<Snapshot> AwaitServers(const JobFlags& flags, Console& console) {
+absl::StatusOr<Snapshot> AwaitServers(const JobFlags& flags) {
   while (true) {
-    RUBATO_ASSIGN_OR_RETURN(
-        const Snapshot snapshot,
-        AskMaster<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
-    const bool over =
-        snapshot.state != JobState::kStarting && snapshot.state != JobState::kTraining;
-    const bool settled =
-        snapshot.servers_scaled.to != flags.servers || snapshot.servers_scaled.seconds > 0;
-    if (over || settled) return snapshot;
+    RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, AskHowItStands(flags));
     if (snapshot.servers_target != flags.servers) {
       return absl::AbortedError(
           absl::StrCat("meanwhile the job was asked for ", snapshot.servers_target, " servers"));
     }
+    const bool over =
+        snapshot.state != JobState::kStarting && snapshot.state != JobState::kTraining;
+    if (over || HasServers(snapshot, flags.servers)) return snapshot;
     absl::SleepFor(absl::Milliseconds(50));
   }
 }
 
 void PrintServers(const ServersScaled& scaled, Console& console) {
-  if (scaled.seconds == 0) {
-    console.err << "the job is ending before its servers have changed\n";
-    return;
-  }
   const double before = scaled.rate_before, lowest = scaled.rate_lowest;
   console.err << absl::StrFormat("%d servers became %d in %.2f s: %d partitions in %d moves",
                                  scaled.from, scaled.to, scaled.seconds, scaled.partitions,
@@ -64,10 +66,32 @@ void PrintServers(const ServersScaled& scaled, Console& console) {
   console.err << "\n";
 }
 
+// Tells what became of the servers, and adds it to the answer if they have changed.
+absl::Status TellServers(const JobFlags& flags, bool had_them, Console& console,
+                         nlohmann::json& answer) {
+  const auto say = [&](absl::string_view text) {
+    if (!flags.json) console.err << text << "\n";
+  };
+  if (had_them || !flags.wait) {
+    say(absl::StrCat("the job ", had_them ? "has " : "will have ", flags.servers, " servers",
+                     had_them ? " already" : ""));
+    return absl::OkStatus();
+  }
+  RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, AwaitServers(flags));
+  if (snapshot.servers_scaled.seconds == 0) {
+    say("the job is ending before its servers have changed");
+    return absl::OkStatus();
+  }
+  answer["servers_scaled"] = ServersScaledJson(snapshot.servers_scaled);
+  if (!flags.json) PrintServers(snapshot.servers_scaled, console);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<int> RunScale(const JobFlags& flags, Console& console) {
   if (flags.workers == 0 && flags.servers == 0) {
     return absl::InvalidArgumentError("scale: say --workers N, --servers N or both");
   }
+  RUBATO_ASSIGN_OR_RETURN(const Snapshot before, AskHowItStands(flags));
   RUBATO_ASSIGN_OR_RETURN(
       const ScaleReply reply, AskMaster<ScaleReply>(flags.job_dir, [&](MasterClient& client) {
         return client.Scale({.workers = flags.workers, .servers = flags.servers});
@@ -79,13 +103,7 @@ absl::StatusOr<int> RunScale(const JobFlags& flags, Console& console) {
   }
   if (flags.servers != 0) {
     answer["servers_target"] = reply.servers_target;
-    if (flags.wait) {
-      RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, AwaitServers(flags, console));
-      answer["servers_scaled"] = ServersScaledJson(snapshot.servers_scaled);
-      if (!flags.json) PrintServers(snapshot.servers_scaled, console);
-    } else if (!flags.json) {
-      console.err << "the job will have " << reply.servers_target << " servers\n";
-    }
+    RUBATO_RETURN_IF_ERROR(TellServers(flags, HasServers(before, flags.servers), console, answer));
   }
   if (flags.json) console.out << JsonText(answer) << "\n";
   return kExitDone;
@@ -105,9 +123,7 @@ absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
       if (summary.is_object()) return Print(summary, flags, console);
     }
   }
-  RUBATO_ASSIGN_OR_RETURN(
-      const Snapshot snapshot,
-      AskMaster<Snapshot>(flags.job_dir, [](MasterClient& client) { return client.Show(); }));
+  RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, AskHowItStands(flags));
   const auto summary = SummaryJson(spec, snapshot, absl::Now() - snapshot.run_began,
                                    snapshot.records_before, directory.path());
   return Print(summary, flags, console);
