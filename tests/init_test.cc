@@ -169,7 +169,9 @@ TEST(InitLabelTest, IsTheSameForAnalyze) {
   EXPECT_EQ(proposed(found.out.c_str())["label"], "click");
   EXPECT_THAT(found.err, HasSubstr("label: 'click'"));
   folder.Write("job.yaml", "model: fm\ndata: {train: clicks.csv, format: csv}\n");
-  const CommandResult bare = RunRubato(analyze, folder.path());
+  std::vector<std::string> forced = analyze;
+  forced.push_back("--force");
+  const CommandResult bare = RunRubato(forced, folder.path());
   ASSERT_EQ(bare.exit_code, 0) << bare.err;
   EXPECT_EQ(proposed(bare.out.c_str())["label"], "click");
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "rubato/cli/cli.h"
 #include "rubato/features/analysis.h"
 #include "rubato/job/job_spec.h"
@@ -27,6 +28,8 @@ std::string ProposalText(const ProposalNotes& notes);
 nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const ProposalNotes& notes);
 // A page that stands alone: the same with a histogram of every column. `title` is any text.
 std::string AnalysisHtml(const Analysis& analysis, const std::string& title);
+// Whether a file's text is such a page.
+bool IsAnalysisHtml(absl::string_view text);
 
 // Equal steps between the 1st and the 99th percentile, what is outside counted at the ends; for
 // texts the most common ones.
