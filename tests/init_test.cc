@@ -176,6 +176,42 @@ TEST(InitLabelTest, IsTheSameForAnalyze) {
   EXPECT_EQ(proposed(bare.out.c_str())["label"], "click");
 }
 
+// A field that training never saw says nothing, as an id that it never saw; and rows lack what they
+// lack. With features and without.
+TEST(InitTellsTest, FieldsOfTheValidationDataAlone) {
+  ScratchFolder folder;
+  std::string train, test, strange;
+  for (int i = 0; i < 1200; ++i) {
+    const std::string line = Libffm(i);
+    (i < 1000 ? train : test) += i < 1000 ? line : line.substr(0, line.rfind(' ')) + " 9:5:1\n";
+    absl::StrAppend(&strange, i % 2, " site:5:1\n");
+  }
+  folder.Write("train", train);
+  folder.Write("test", test);
+  folder.Write("strange", strange);
+  const CommandResult init =
+      RunRubato({"init", "--data", "train", "--validation", "test"}, folder.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  EXPECT_THAT(init.err, HasSubstr("warning: field 9: in --validation alone, so nothing is"));
+  for (const char* features : {"features=features.yaml", "features="}) {
+    const CommandResult trained = RunRubato(
+        {"train", "job.yaml", "--job-dir", features, "--set", features, "--set", "epochs=2"},
+        folder.path());
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    EXPECT_EQ(RunRubato({"evaluate", features}, folder.path()).exit_code, 0);
+    const CommandResult other =
+        RunRubato({"predict", features, "--data", "strange", "--out", "s.tsv"}, folder.path());
+    EXPECT_EQ(other.exit_code, 2);
+    EXPECT_THAT(other.err, HasSubstr("the data's fields are site, and none of them is one of the "
+                                     "training data, 0, 1, 2, 3"));
+  }
+  const CommandResult early =
+      RunRubato({"train", "job.yaml", "--job-dir", "none", "--set", "data.validation=strange"},
+                folder.path());
+  EXPECT_EQ(early.exit_code, 2);
+  EXPECT_THAT(early.err, HasSubstr("data.validation: the data's fields are site, and none of"));
+}
+
 // Names that are not UTF-8, as of old spreadsheets, are JSON all the same: columns as they are
 // quoted in messages, paths with replacement characters.
 TEST(InitTellsTest, NamesOfAnyBytesInJson) {
