@@ -140,10 +140,18 @@ int64_t ChooseHoldout(const InitFlags& flags, int64_t rows, DataSpec* data, Cons
   return rows - held;
 }
 
-// Training would stop at rows without a label.
-int64_t RowsWithout(const Analysis& analysis, const std::string& label) {
-  const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
-  return analysis.stats[static_cast<size_t>(found - analysis.columns.begin())].missing();
+// Training would stop at rows without a label. "None" may be one.
+int64_t RowsWithout(const Analysis& analysis, const FeaturesSpec& features) {
+  const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), features.label);
+  const ColumnStats& stats = analysis.stats[static_cast<size_t>(found - analysis.columns.begin())];
+  int64_t missing = stats.missing();
+  for (const std::vector<std::string>* labels : {&features.positive, &features.negative}) {
+    for (const std::string& text : *labels) {
+      const auto said = stats.missing_texts().find(text);
+      if (said != stats.missing_texts().end()) missing -= said->second;
+    }
+  }
+  return missing;
 }
 
 absl::StatusOr<FeaturesSpec> Propose(const InitFlags& flags, const Analysis& analysis,
@@ -188,7 +196,7 @@ absl::Status CheckUnread(const Analysis& analysis, absl::string_view flag, Warni
 absl::StatusOr<LeftOut> LookAtValidation(const DataSpec& data, const Analysis& analysis,
                                          FeaturesSpec* features, Warnings* warnings,
                                          Console& console) {
-  LeftOut rows = {RowsWithout(analysis, features->label), analysis.bad_rows};
+  LeftOut rows = {RowsWithout(analysis, *features), analysis.bad_rows};
   RUBATO_RETURN_IF_ERROR(CheckUnread(analysis, "--data", warnings));
   if (data.validation.empty()) return rows;
   RUBATO_ASSIGN_OR_RETURN(Analysis held_out, AnalyzeFiles(data, data.validation, console));
@@ -197,7 +205,7 @@ absl::StatusOr<LeftOut> LookAtValidation(const DataSpec& data, const Analysis& a
   RUBATO_RETURN_IF_ERROR(CheckValidation(analysis, held_out, features, &said));
   RUBATO_RETURN_IF_ERROR(CheckUnread(held_out, "--validation", warnings));
   for (const std::string& text : said) warnings->Say(text);
-  rows.unlabelled += RowsWithout(held_out, features->label);
+  rows.unlabelled += RowsWithout(held_out, *features);
   rows.unread += held_out.bad_rows;
   return rows;
 }

@@ -71,12 +71,27 @@ bool IsZeroOrOne(const ColumnStats& stats) {
   return stats.integers() == stats.numbers();
 }
 
+// What the label is, the most common first. "None" beside other texts says no, though elsewhere it
+// is what is missing; so does any such text that somebody takes for a value.
+std::vector<CommonTexts::Item> ValuesOf(const ColumnStats& stats,
+                                        const std::vector<std::string>& positive) {
+  std::vector<CommonTexts::Item> values = stats.common().Items();
+  for (const auto& [text, count] : stats.missing_texts()) {
+    const bool is_asked = std::find(positive.begin(), positive.end(), text) != positive.end();
+    const bool says_no = text == "None" && !stats.is_all_numbers() && stats.present() > 0;
+    if (is_asked || says_no) values.push_back({text, count});
+  }
+  std::stable_sort(values.begin(), values.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  return values;
+}
+
 // All values of the label that are no yes: what is neither was not there, and is a slip of the pen.
 // Of a column with very many values somebody knows only which are a yes.
-void TakeNegative(const ColumnStats& stats, FeaturesSpec* spec) {
-  constexpr int64_t kManyValues = 100;
-  if (stats.distinct() > kManyValues) return;
-  for (const CommonTexts::Item& item : stats.common().Items()) {
+void TakeNegative(const std::vector<CommonTexts::Item>& values, FeaturesSpec* spec) {
+  constexpr size_t kManyValues = 100;
+  if (values.size() > kManyValues) return;
+  for (const CommonTexts::Item& item : values) {
     const auto& yes = spec->positive;
     if (std::find(yes.begin(), yes.end(), item.text) == yes.end()) {
       spec->negative.push_back(item.text);
@@ -88,20 +103,21 @@ void TakeNegative(const ColumnStats& stats, FeaturesSpec* spec) {
 // As the user says. A value that is not there is a slip of the pen; neither may all be a yes.
 absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::string>& positive,
                           FeaturesSpec* spec) {
-  std::vector<std::string> values;
-  for (const CommonTexts::Item& item : stats.common().Items()) values.push_back(item.text);
+  const std::vector<CommonTexts::Item> values = ValuesOf(stats, positive);
+  std::vector<std::string> texts;
+  for (const CommonTexts::Item& item : values) texts.push_back(item.text);
   for (const std::string& text : positive) {
-    if (std::find(values.begin(), values.end(), text) != values.end()) continue;
+    if (std::find(texts.begin(), texts.end(), text) != texts.end()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("label '", spec->label, "': never is '", text, "'", DidYouMean(text, values)));
+        absl::StrCat("label '", spec->label, "': never is '", text, "'", DidYouMean(text, texts)));
   }
   const std::set<std::string> yes(positive.begin(), positive.end());
-  if (static_cast<int64_t>(yes.size()) >= stats.distinct()) {
+  if (yes.size() >= values.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("label '", spec->label, "': all of its values are a yes"));
   }
   spec->positive.assign(yes.begin(), yes.end());
-  TakeNegative(stats, spec);
+  TakeNegative(values, spec);
   return absl::OkStatus();
 }
 
@@ -132,14 +148,14 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
   if (stats.is_all_numbers() && within_one && stats.integers() < stats.numbers()) {
     return SoftLabel(label);
   }
-  const std::vector<CommonTexts::Item> values = stats.common().Items();
-  if (stats.distinct() == 2) {
+  const std::vector<CommonTexts::Item> values = ValuesOf(stats, {});
+  if (values.size() == 2) {
     // Of numbers the larger one is a yes; of texts the one that says so, or else the rarer one.
     const bool first = stats.is_all_numbers()
                            ? *ToNumber(values[0].text) > *ToNumber(values[1].text)
                            : FirstIsYes(values[0].text, values[1].text).value_or(false);
     spec->positive = {values[first ? 0 : 1].text};
-    TakeNegative(stats, spec);
+    TakeNegative(values, spec);
     return absl::OkStatus();
   }
   if (stats.distinct() < 2 || !stats.is_all_numbers() || stats.distinct() > kMarksMax) {
@@ -151,7 +167,7 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
   }
   if (spec->positive.empty()) return NoLabel(label, stats);  // One number, in several spellings.
   std::sort(spec->positive.begin(), spec->positive.end());
-  TakeNegative(stats, spec);
+  TakeNegative(values, spec);
   return absl::OkStatus();
 }
 

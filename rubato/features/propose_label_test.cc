@@ -53,6 +53,30 @@ TEST(LabelWordsTest, ElseTheRarerOneIs) {
   EXPECT_THAT(Propose("F", "M").positive, ElementsAre("M"));
 }
 
+// Elsewhere None is what is missing; beside another text it is a no. What stands for nothing
+// beside numbers, or is no word for no, is still missing.
+TEST(LabelWordsTest, NoneIsANo) {
+  const auto none = [](const char* other, int share, const char* nothing,
+                       const std::vector<std::string>& positive = {}) {
+    ColumnStats stats;
+    for (int i = 0; i < 300; ++i) stats.Add(i % share == 0 ? other : nothing);
+    FeaturesSpec spec;
+    const absl::Status status = ProposeLabel(stats, "y", positive, &spec);
+    return status.ok() ? LabelText(spec) : std::string(status.message());
+  };
+  EXPECT_EQ(none("Fraud", 50, "None"), "label 'y': 'Fraud' counts as 1, 'None' as 0");
+  EXPECT_EQ(none("Fraud", 1, "None"), none("Fraud", 1, "NA")) << "there is no None";
+  EXPECT_THAT(none("Fraud", 50, "NA"), HasSubstr("has 1 different values"));
+  EXPECT_THAT(none("1", 50, "None"), HasSubstr("has 1 different values"));
+  EXPECT_EQ(none("Fraud", 50, "NA", {"Fraud"}), "label 'y': all of its values are a yes");
+  EXPECT_EQ(none("Fraud", 50, "NA", {"NA"}), "label 'y': 'NA' counts as 1, 'Fraud' as 0");
+  ColumnStats three;
+  for (int i = 0; i < 300; ++i) three.Add(i % 3 == 0 ? "None" : i % 3 == 1 ? "a" : "b");
+  FeaturesSpec spec;
+  ASSERT_TRUE(ProposeLabel(three, "y", {"a", "b"}, &spec).ok());
+  EXPECT_EQ(LabelText(spec), "label 'y': 'a', 'b' count as 1, 'None' as 0");
+}
+
 TEST(LabelWordsTest, AreSaid) {
   EXPECT_EQ(LabelText(Propose("yes", "no")), "label 'y': 'yes' counts as 1, 'no' as 0");
   EXPECT_EQ(LabelText(Propose("0", "1")), "label 'y': '1' counts as 1, '0' as 0");
