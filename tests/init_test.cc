@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/civil_time.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -78,6 +79,16 @@ std::string Prices(int i) {
                       cents % 100, ";", i % 3 == 0 ? "Köln" : "Wien", "\n");
 }
 
+// A shop is visited in the evening, on working days, and what it costs is written as money.
+std::string Visits(int i) {
+  const int hour = i * 7 % 24, day = i * 11 % 60, cents = i * 7919 % 20000;
+  const bool is_bought = ((hour >= 18) != (day % 7 < 2)) != (i * 31 % 12 == 0);
+  return absl::StrCat(
+      is_bought ? "Sale" : "None", ",",
+      absl::FormatCivilTime(absl::CivilMinute(2026, 3, 2, hour, i % 60) + int64_t{1440} * day),
+      ":00Z,\"$", cents / 1000, ",", 100 + cents % 900, ".50\"\n");
+}
+
 struct Published {
   const char* name;
   const char* header;
@@ -125,6 +136,7 @@ TEST_P(InitTest, MakesSenseOf) {
 INSTANTIATE_TEST_SUITE_P(
     As, InitTest,
     testing::Values(Published{"DecimalCommas", "bought;price;town\n", Prices, "", "decimal: comma"},
+                    Published{"Times", "sold,at,price\n", Visits, "", "part: weekday"},
                     Published{"Libsvm", "", Libsvm, "", "weight_separator: \":\""},
                     Published{"FrappeLibfm", "", Libfm, "", "positive: [\"1\"]"},
                     Published{"Libffm", "", Libffm, "", "transform: merge_rare"},

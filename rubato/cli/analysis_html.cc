@@ -67,13 +67,13 @@ std::string Words(const ColumnStats& stats) {
       stats.common().error() == 0 ? "" : "about ", stats.distinct());
   if (!stats.is_number()) return words;
   const QuantileSketch& quantiles = stats.quantiles();
-  const auto number = [digits = DigitsFor(stats)](double value) {
-    return ShortNumber(value, digits);
-  };
-  return absl::StrCat(words, "; ", number(stats.min()), " to ", number(stats.max()), ", quartiles ",
-                      number(quantiles.Quantile(0.25)), ", ", number(quantiles.Quantile(0.5)), ", ",
-                      number(quantiles.Quantile(0.75)), "; mean ", number(stats.mean()),
-                      ", deviation ", ShortNumber(stats.deviation()));
+  const auto number = [&](double value) { return NumberIn(stats, value); };
+  absl::StrAppend(&words, "; ", number(stats.min()), " to ", number(stats.max()), ", quartiles ",
+                  number(quantiles.Quantile(0.25)), ", ", number(quantiles.Quantile(0.5)), ", ",
+                  number(quantiles.Quantile(0.75)));
+  if (stats.style() == NumberStyle::kTime) return words;
+  return absl::StrCat(words, "; mean ", number(stats.mean()), ", deviation ",
+                      ShortNumber(stats.deviation()));
 }
 
 }  // namespace

@@ -42,10 +42,12 @@ struct Histogram {
 };
 Histogram HistogramOf(const ColumnStats& stats);
 
-// "number", "integer", "text" or "empty".
+// "number", "integer", "time", "text" or "empty".
 std::string KindOf(const ColumnStats& stats);
 // Six digits at most: "38.5817", "1.23e+06"; or as many as given.
 std::string ShortNumber(double value, int digits = 6);
+// One of the column's numbers: as above with DigitsFor(), or as a time.
+std::string NumberIn(const ColumnStats& stats, double value);
 // As many as tell the numbers of a column apart, whose range may be small beside their size.
 int DigitsFor(const ColumnStats& stats);
 

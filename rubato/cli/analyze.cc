@@ -75,7 +75,7 @@ absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
   set.push_back("features=");
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(flags.job, set));
   RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(spec.data, spec.data.train, console));
-  analysis.ReadDecimalCommas(LabelOfJob(flags, spec, analysis));
+  analysis.ChooseStyles(LabelOfJob(flags, spec, analysis));
   console.err << AnalysisTable(analysis);
   nlohmann::ordered_json json = AnalysisJson(analysis);
   if (!flags.html.empty()) {

@@ -200,7 +200,7 @@ absl::StatusOr<LeftOut> LookAtValidation(const DataSpec& data, const Analysis& a
   RUBATO_RETURN_IF_ERROR(CheckUnread(analysis, "--data", warnings));
   if (data.validation.empty()) return rows;
   RUBATO_ASSIGN_OR_RETURN(Analysis held_out, AnalyzeFiles(data, data.validation, console));
-  held_out.ReadDecimalCommasAs(analysis);
+  held_out.ReadAs(analysis);
   std::vector<std::string> said;
   RUBATO_RETURN_IF_ERROR(CheckValidation(analysis, held_out, features, &said));
   RUBATO_RETURN_IF_ERROR(CheckUnread(held_out, "--validation", warnings));
@@ -226,7 +226,7 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(data, data.train, console));
-  analysis.ReadDecimalCommas(flags.label.empty() ? LabelOf(analysis) : flags.label);
+  analysis.ChooseStyles(flags.label.empty() ? LabelOf(analysis) : flags.label);
   console.err << AnalysisTable(analysis);
   ProposalNotes notes;
   RUBATO_ASSIGN_OR_RETURN(FeaturesSpec features, Propose(flags, analysis, &notes, console));

@@ -9,6 +9,20 @@
 namespace rubato {
 namespace {
 
+constexpr NumberStyle kOtherStyles[] = {NumberStyle::kComma, NumberStyle::kAmount,
+                                        NumberStyle::kCommaAmount, NumberStyle::kTime};
+
+// Cheap, and true of all that any of these styles reads: names are many.
+bool MayHaveStyle(absl::string_view cell) {
+  bool has_digit = false, has_mark = false;
+  for (const char c : cell) {
+    has_digit |= c >= '0' && c <= '9';
+    has_mark |= c == ',' || c == '$' || c == '%' || c == '(' || c == '-' || c == '/' ||
+                static_cast<unsigned char>(c) >= 0x80;
+  }
+  return has_digit && has_mark;
+}
+
 bool SeemsMissing(absl::string_view cell) {
   constexpr absl::string_view kTexts[] = {"?",    "NA",   "N/A", "na",  "n/a", "NULL",
                                           "null", "None", "NaN", "nan", "\\N"};
@@ -33,12 +47,30 @@ void ColumnStats::Add(absl::string_view cell) {
     points_ += cell.find('.') != absl::string_view::npos;
     return;
   }
-  cell = cell.substr(0, kLongest);
+  AddStyled(cell.substr(0, kLongest));
+}
+
+// A cell that is no plain number.
+void ColumnStats::AddStyled(absl::string_view cell) {
+  std::array<bool, kNumberStyles> is_number = {};
+  bool is_any = false;
   AddStranger(cell, 1, &stranger_texts_);
-  if (const std::optional<double> with_comma = ToNumberWithComma(cell)) {
-    commas_.Add(cell, *with_comma);
-  } else {
-    AddStranger(cell, 1, &still_strange_);
+  for (const NumberStyle style : kOtherStyles) {
+    const std::optional<double> number = MayHaveStyle(cell) ? ToNumber(cell, style) : std::nullopt;
+    if (!number.has_value()) continue;
+    is_number[static_cast<size_t>(style)] = is_any = true;
+    others_[static_cast<size_t>(style)].numbers.Add(*number);
+    if (style == NumberStyle::kComma) commas_.Add(cell);
+    if (style == NumberStyle::kTime) {
+      hours_ |= 1u << PartOf(*number, TimePart::kHour);
+      weekdays_ |= 1u << PartOf(*number, TimePart::kWeekday);
+    }
+  }
+  if (!is_any) return AddStranger(cell, 1, &names_);
+  sure_amounts_ += IsSurelyAmount(cell);
+  for (const NumberStyle style : kOtherStyles) {
+    const auto i = static_cast<size_t>(style);
+    if (!is_number[i]) AddStranger(cell, 1, &others_[i].strange);
   }
 }
 
@@ -54,31 +86,65 @@ void ColumnStats::Merge(const ColumnStats& other) {
   cells_ += other.cells_;
   missing_ += other.missing_;
   for (const auto& [text, count] : other.missing_texts_) missing_texts_[text] += count;
-  for (const auto& [text, count] : other.stranger_texts_) {
-    AddStranger(text, count, &stranger_texts_);
+  const auto merge = [](const Texts& from, Texts* to) {
+    for (const auto& [text, count] : from) AddStranger(text, count, to);
+  };
+  merge(other.names_, &names_);
+  merge(other.stranger_texts_, &stranger_texts_);
+  for (size_t i = 0; i < kNumberStyles; ++i) {
+    merge(other.others_[i].strange, &others_[i].strange);
+    others_[i].numbers.Merge(other.others_[i].numbers);
   }
-  for (const auto& [text, count] : other.still_strange_) AddStranger(text, count, &still_strange_);
   distinct_.Merge(other.distinct_);
   common_.Merge(other.common_);
   numbers_.Merge(other.numbers_);
   commas_.Merge(other.commas_);
   points_ += other.points_;
+  sure_amounts_ += other.sure_amounts_;
+  hours_ |= other.hours_;
+  weekdays_ |= other.weekdays_;
 }
 
-bool ColumnStats::has_decimal_commas() const {
-  const int64_t strange = strangers() - commas_.numbers.count;
-  return points_ == 0 && commas_.are_decimals() && 50 * strange <= present();
+// Whether the column would be one of numbers, but for slips of the pen.
+bool ColumnStats::IsMostly(NumberStyle style) const {
+  const int64_t count = others_[static_cast<size_t>(style)].numbers.count;
+  // A bare number is no time.
+  const int64_t others = style == NumberStyle::kTime ? present() : strangers();
+  return count > 0 && 50 * (others - count) <= present();
 }
 
-void ColumnStats::ReadDecimalCommas() {
-  if (reads_decimal_commas_) return;
-  reads_decimal_commas_ = true;
-  numbers_.Merge(commas_.numbers);
-  stranger_texts_ = still_strange_;
+NumberStyle ColumnStats::BestStyle() const {
+  if (style_ != NumberStyle::kPlain || is_number()) return style_;
+  if (IsMostly(NumberStyle::kTime)) return NumberStyle::kTime;
+  const bool has_points = points_ > 0;
+  if (!has_points && commas_.are_decimals() && IsMostly(NumberStyle::kComma)) {
+    return NumberStyle::kComma;
+  }
+  if (sure_amounts_ == 0) return NumberStyle::kPlain;
+  if (IsMostly(NumberStyle::kAmount)) return NumberStyle::kAmount;
+  if (!has_points && IsMostly(NumberStyle::kCommaAmount)) return NumberStyle::kCommaAmount;
+  return NumberStyle::kPlain;
+}
+
+void ColumnStats::ReadAs(NumberStyle style) {
+  if (style == style_ || style_ != NumberStyle::kPlain) return;
+  style_ = style;
+  const Other& other = others_[static_cast<size_t>(style)];
+  if (style == NumberStyle::kTime) numbers_ = NumberStats();
+  numbers_.Merge(other.numbers);
+  stranger_texts_ = names_;
+  for (const auto& [text, count] : other.strange) AddStranger(text, count, &stranger_texts_);
+}
+
+bool ColumnStats::HasParts(TimePart part) const {
+  constexpr double kYear = 366 * 24 * 60 * 60;
+  if (part == TimePart::kHour) return (hours_ & (hours_ - 1)) != 0;
+  if (part == TimePart::kWeekday) return (weekdays_ & (weekdays_ - 1)) != 0;
+  return max() - min() > kYear;
 }
 
 std::optional<double> ColumnStats::NumberOf(absl::string_view text) const {
-  return reads_decimal_commas_ ? ToNumberWithComma(text) : ToNumber(text);
+  return ToNumber(text, style_);
 }
 
 int64_t ColumnStats::distinct() const {
@@ -101,15 +167,15 @@ void Analysis::Merge(const Analysis& other) {
   for (size_t i = 0; i < stats.size(); ++i) stats[i].Merge(other.stats[i]);
 }
 
-void Analysis::ReadDecimalCommas(absl::string_view label) {
+void Analysis::ChooseStyles(absl::string_view label) {
   for (size_t i = 0; i < stats.size(); ++i) {
-    if (columns[i] != label && stats[i].has_decimal_commas()) stats[i].ReadDecimalCommas();
+    if (columns[i] != label) stats[i].ReadAs(stats[i].BestStyle());
   }
 }
 
-void Analysis::ReadDecimalCommasAs(const Analysis& other) {
+void Analysis::ReadAs(const Analysis& other) {
   for (size_t i = 0; i < std::min(stats.size(), other.stats.size()); ++i) {
-    if (other.stats[i].reads_decimal_commas()) stats[i].ReadDecimalCommas();
+    stats[i].ReadAs(other.stats[i].style());
   }
 }
 

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+#include "absl/time/civil_time.h"
 #include "rubato/base/rng.h"
 #include "rubato/features/analysis.h"
 #include "rubato/features/pipeline.h"
@@ -33,7 +35,7 @@ Proposed ProposeFor(int rows, const std::function<std::string(int)>& make,
     const std::string cell = make(row);
     analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", cell});
   }
-  analysis.ReadDecimalCommas("label");
+  analysis.ChooseStyles("label");
   Proposed proposed;
   const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "label", {}, &proposed.notes);
   EXPECT_TRUE(spec.ok()) << spec.status();
@@ -143,14 +145,81 @@ TEST(CommasTest, ADecimalCommaIsAPoint) {
   }
   parts[1].Merge(parts[0]);
   for (ColumnStats* stats : {&whole, &parts[1]}) {
-    ASSERT_TRUE(stats->has_decimal_commas());
-    stats->ReadDecimalCommas();
+    ASSERT_EQ(stats->BestStyle(), NumberStyle::kComma);
+    stats->ReadAs(NumberStyle::kComma);
     EXPECT_NEAR(stats->mean(), points.spec.features[0].mean, 1e-9);
     EXPECT_NEAR(stats->deviation(), points.spec.features[0].deviation, 1e-9);
     EXPECT_EQ(stats->strangers(), 1);
     EXPECT_EQ(stats->stranger_texts().begin()->first, "much");
     EXPECT_EQ(stats->NumberOf("0,5"), 0.5);
   }
+}
+
+// When something was is a number like others, and what of it comes back.
+TEST(TimesTest, AreNumbersAndTheirParts) {
+  const auto minutes = [](int step) {
+    return [step](int i) {
+      return i == 3 ? std::string("soon")
+                    : absl::FormatCivilTime(absl::CivilMinute(2026, 1, 1, 8, 0) + i * step) + ":00";
+    };
+  };
+  const Proposed day = ProposeFor(600, minutes(1));
+  EXPECT_THAT(day.made, ElementsAre("x normalize", "x discretize", "x_hour time_part"));
+  EXPECT_EQ(day.spec.features[2].part, "hour");
+  for (const FeatureSpec& f : day.spec.features) {
+    EXPECT_EQ(f.style(), NumberStyle::kTime) << f.name;
+    EXPECT_TRUE(f.malformed_is_missing) << f.name;
+  }
+  ASSERT_THAT(day.notes.strange, SizeIs(1));
+  EXPECT_THAT(day.notes.strange[0].texts, ElementsAre("soon"));
+  ASSERT_THAT(day.notes.styled, SizeIs(1));
+  EXPECT_EQ(day.notes.styled[0].text, "2026-01-01T08:00:00");
+  EXPECT_THAT(
+      ProposeFor(600, minutes(7 * 61)).made,
+      ElementsAre("x normalize", "x discretize", "x_hour time_part", "x_weekday time_part"));
+  // Days alone, over two years: none of them is a name, however often it comes.
+  const Proposed days = ProposeFor(
+      3000, [](int i) { return absl::FormatCivilTime(absl::CivilDay(2025, 1, 1) + i % 700); });
+  EXPECT_THAT(days.made, ElementsAre("x normalize", "x discretize", "x_weekday time_part",
+                                     "x_month time_part"));
+  EXPECT_THAT(days.notes.quantities, IsEmpty());
+}
+
+TEST(TimesTest, OtherDatesAreTold) {
+  const auto told = [](absl::string_view format) {
+    const Proposed proposed =
+        ProposeFor(1000, [&](int i) { return absl::Substitute(format, 10 + i % 3, 11 + i % 17); });
+    return proposed.notes.dates.empty() ? "" : proposed.notes.dates[0].text;
+  };
+  EXPECT_EQ(told("$0/$1/2026"), "10/11/2026");
+  EXPECT_EQ(told("$1.$0.2026"), "11.10.2026");
+  EXPECT_EQ(told("$0/$1/26 05:09"), "10/11/26 05:09");
+  EXPECT_EQ(told("$0.$1.20"), "") << "a version";
+  EXPECT_EQ(told("2026-$0-$1"), "") << "a time";
+}
+
+TEST(AmountsTest, AreNumbersIfSomeAreSure) {
+  const auto made = [](const std::function<std::string(int)>& make, NumberStyle* style) {
+    const Proposed proposed = ProposeFor(1000, make);
+    *style =
+        proposed.spec.features.empty() ? NumberStyle::kPlain : proposed.spec.features[0].style();
+    return proposed.notes.styled.empty() ? "" : proposed.notes.styled[0].text;
+  };
+  NumberStyle style;
+  EXPECT_EQ(made([](int i) { return absl::StrCat("$1,", 100 + i % 90, ".50"); }, &style),
+            "$1,100.50");
+  EXPECT_EQ(style, NumberStyle::kAmount);
+  EXPECT_EQ(made([](int i) { return absl::StrCat(i % 90, "%"); }, &style), "0%");
+  EXPECT_EQ(style, NumberStyle::kAmount);
+  EXPECT_EQ(made([](int i) { return absl::StrCat(i % 90, ",5 €"); }, &style), "0,5 €");
+  EXPECT_EQ(style, NumberStyle::kCommaAmount);
+  // One that is beyond doubt tells what the others are.
+  EXPECT_EQ(made([](int i) { return absl::StrCat(i % 7 == 0 ? "1," : "", 100 + i % 90, ",250"); },
+                 &style),
+            "105,250");
+  EXPECT_EQ(style, NumberStyle::kAmount);
+  EXPECT_EQ(made([](int i) { return absl::StrCat(1 + i % 90, ",250"); }, &style), "");
+  EXPECT_EQ(style, NumberStyle::kPlain);
 }
 
 TEST(StrangersTest, ManyOfThemAreWords) {

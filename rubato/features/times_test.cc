@@ -1,0 +1,107 @@
+// Times against answers of `date -u`, and against each other over a thousand years.
+#include "rubato/features/times.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_format.h"
+#include "absl/time/civil_time.h"
+
+namespace rubato {
+namespace {
+
+struct Case {
+  const char* text;
+  double seconds;
+};
+
+TEST(TimesTest, ReadsWhatTablesHave) {
+  for (const auto& [text, seconds] : {Case{"1970-01-01", 0},
+                                      {"1969-12-31 23:59:59", -1},
+                                      {"2026-11-18", 1794960000},
+                                      {"2026-11-18 05:09", 1794978540},
+                                      {"2026-11-18 05:09:14", 1794978554},
+                                      {"2026-11-18 5:09:14", 1794978554},
+                                      {"2026-11-18T05:09:14Z", 1794978554},
+                                      {"2026-11-18t05:09:14z", 1794978554},
+                                      {"2026-11-18 05:09:14 UTC", 1794978554},
+                                      {"2026-11-18T05:09:14.25", 1794978554.25},
+                                      {"2026-11-18 05:09:14,5", 1794978554.5},
+                                      {"2026-11-18T06:09:14+01:00", 1794978554},
+                                      {"2026-11-17T23:39:14-0530", 1794978554},
+                                      {"2026-11-18 05:09:14+00", 1794978554},
+                                      {"2026/11/18", 1794960000},
+                                      {"2026/1/8", 1767830400},
+                                      {"2024-02-29", 1709164800},
+                                      {"0001-01-01", -62135596800},
+                                      {"9999-12-31", 253402214400}}) {
+    ASSERT_TRUE(ToTime(text).has_value()) << text;
+    EXPECT_DOUBLE_EQ(*ToTime(text), seconds) << text;
+  }
+}
+
+TEST(TimesTest, RefusesWhatIsNoTime) {
+  for (const char* text : {"",
+                           "2026",
+                           "20261118",
+                           "1794978554",
+                           "2026-11",
+                           "2026-13-01",
+                           "2026-00-01",
+                           "2026-02-30",
+                           "2025-02-29",
+                           "2026-11-18x",
+                           "2026-11/18",
+                           "2026-11-18 ",
+                           "2026-11-18 24:00",
+                           "2026-11-18 05:60",
+                           "2026-11-18 05:09:60",
+                           "2026-11-18 05",
+                           "2026-11-18 05:9",
+                           "2026-11-18 05:09:",
+                           "2026-11-18 05:09:14.",
+                           "2026-11-18 05:09:14+1",
+                           "2026-11-18 05:09 CET",
+                           "2026-11-18 05:09:14+99:00",
+                           "18.11.2026",
+                           "11/18/2026",
+                           "-026-11-18",
+                           "2026--1-18"}) {
+    EXPECT_FALSE(ToTime(text).has_value()) << text;
+  }
+}
+
+// Every day of four centuries, after which the calendar repeats: text, number and parts agree.
+TEST(TimesTest, PartsAreThoseOfTheText) {
+  absl::CivilDay day(1800, 1, 1);
+  double before = *ToTime("1799-12-31");
+  int64_t weekday = 1;  // A Tuesday, the day before.
+  for (; day < absl::CivilDay(2200, 1, 1); ++day) {
+    const int hour = static_cast<int>(day.day() * 7 % 24);
+    const std::string text =
+        absl::StrFormat("%04d-%02d-%02d %02d:59:59.9", day.year(), day.month(), day.day(), hour);
+    const std::optional<double> seconds = ToTime(text);
+    ASSERT_TRUE(seconds.has_value()) << text;
+    ASSERT_EQ(*ToTime(text.substr(0, 10)), before + 86400) << text;
+    before += 86400;
+    weekday = (weekday + 1) % 7;
+    ASSERT_EQ(PartOf(*seconds, TimePart::kHour), hour) << text;
+    ASSERT_EQ(PartOf(*seconds, TimePart::kWeekday), weekday) << text;
+    ASSERT_EQ(PartOf(*seconds, TimePart::kDay), day.day() - 1) << text;
+    ASSERT_EQ(PartOf(*seconds, TimePart::kMonth), day.month() - 1) << text;
+    ASSERT_EQ(TimeText(*seconds), text.substr(0, 19));
+    ASSERT_EQ(TimeText(before), text.substr(0, 10));
+  }
+}
+
+TEST(TimesTest, PartsHaveNames) {
+  for (const std::string& name : TimePartNames()) {
+    const std::optional<TimePart> part = TimePartNamed(name);
+    ASSERT_TRUE(part.has_value()) << name;
+    EXPECT_LT(PartOf(-1, *part), CountOf(*part)) << name;  // The last second of 1969.
+    EXPECT_EQ(PartOf(-1, *part), *part == TimePart::kWeekday ? 2 : CountOf(*part) - 1) << name;
+  }
+  EXPECT_FALSE(TimePartNamed("year").has_value());
+}
+
+}  // namespace
+}  // namespace rubato
