@@ -160,6 +160,20 @@ TEST(CellReaderTest, TsvHasTheQuotesOfCsv) {
   }
 }
 
+// Whatever is no table of text says what to do with it.
+TEST(SniffTest, OtherFilesAreNamed) {
+  const auto why = [](absl::string_view text) {
+    return std::string(SniffFormat(text).status().message());
+  };
+  EXPECT_THAT(why(absl::string_view("PAR1\x15\0\n1,2\n", 11)),
+              HasSubstr("is Parquet, which is not"));
+  EXPECT_THAT(why("PK\x03\x04\n1,2\n"), HasSubstr("is a zip archive or a spreadsheet"));
+  EXPECT_THAT(why("SQLite format 3"), HasSubstr("name it as sqlite://PATH?table=NAME"));
+  EXPECT_THAT(why("{\"a\": 1, \"y\": 0}\n{\"a\": 1, \"y\": 0}\n"), HasSubstr("is JSON, which is"));
+  EXPECT_THAT(why("[{\"a\": 1}]\n"), HasSubstr("is JSON, which is not read"));
+  EXPECT_TRUE(SniffFormat("{a},[b]\n1,2\n3,4\n").ok()) << "a header of any names";
+}
+
 std::string Sniffed(absl::string_view text) {
   const absl::StatusOr<DataSpec> data = SniffFormat(text);
   return data.ok() ? FormatName(*data) : std::string(data.status().message());

@@ -256,9 +256,38 @@ std::string HeaderFault(const Lines& lines, char delimiter) {
   return "";
 }
 
+// A file that is no table of text, by how it begins; "" if it may be one.
+std::string OtherFile(absl::string_view beginning) {
+  constexpr std::pair<absl::string_view, absl::string_view> kBeginnings[] = {
+      {"PAR1", "is Parquet, which is not read; write it as CSV, or load it into a database"},
+      {"ORC", "is ORC, which is not read; write it as CSV, or load it into a database"},
+      {"Obj\x01", "is Avro, which is not read; write it as CSV, or load it into a database"},
+      {"ARROW1", "is Arrow, which is not read; write it as CSV, or load it into a database"},
+      {"PK\x03\x04", "is a zip archive or a spreadsheet: unpack it, or save it as CSV"},
+      {"BZh", "is bzip2, which is not read; pack it by gzip or zstd, or not at all"},
+      {"\xfd"
+       "7zXZ",
+       "is xz, which is not read; pack it by gzip or zstd, or not at all"},
+      {"SQLite format 3", "is a database: name it as sqlite://PATH?table=NAME"}};
+  for (const auto& [start, what] : kBeginnings) {
+    if (absl::StartsWith(beginning, start)) return std::string(what);
+  }
+  const absl::string_view text = absl::StripLeadingAsciiWhitespace(beginning);
+  const absl::string_view inner =
+      absl::StripLeadingAsciiWhitespace(text.substr(std::min<size_t>(1, text.size())));
+  const bool is_object = absl::StartsWith(text, "{") && absl::StartsWith(inner, "\"");
+  const bool is_list = absl::StartsWith(text, "[") && absl::StartsWith(inner, "{");
+  if (!is_object && !is_list) return "";
+  return "is JSON, which is not read; write it as CSV, a column for each key, as by jq -r '[.a, "
+         ".b] | @csv'";
+}
+
 }  // namespace
 
 absl::Status CheckText(absl::string_view beginning) {
+  if (const std::string other = OtherFile(beginning); !other.empty()) {
+    return absl::InvalidArgumentError(other);
+  }
   // Of UTF-16 every other byte of western text is 0, with a mark in front or not.
   const absl::string_view start = beginning.substr(0, 1000);
   const auto zeros = std::count(start.begin(), start.end(), '\0');
