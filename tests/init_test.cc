@@ -15,6 +15,7 @@
 namespace rubato {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -222,6 +223,27 @@ TEST(InitTellsTest, FieldsOfTheValidationDataAlone) {
                 folder.path());
   EXPECT_EQ(early.exit_code, 2);
   EXPECT_THAT(early.err, HasSubstr("data.validation: the data's fields are site, and none of"));
+}
+
+// One in a thousand: a tenth of the rows would hold hardly any, and the best version would be luck.
+TEST(InitHoldoutTest, RareLabelsHaveMoreRowsHeldBack) {
+  const auto init = [](int yes) {
+    ScratchFolder folder;
+    std::string rows = "amount,country,fraud\n";
+    for (int i = 0; i < 4000; ++i) {
+      absl::StrAppend(&rows, i * 37 % 500, ",", i % 9, ",", i < yes ? 1 : 0, "\n");
+    }
+    folder.Write("t.csv", rows);
+    const CommandResult made =
+        RunRubato({"init", "--data", "t.csv", "--label", "fraud"}, folder.path());
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return made.err + ReadText(folder.path() + "/job.yaml");
+  };
+  EXPECT_THAT(init(100), AllOf(HasSubstr("holdout_every: 10 "), Not(HasSubstr("rarer"))));
+  EXPECT_THAT(init(3940), AllOf(HasSubstr("holdout_every: 6 "), Not(HasSubstr("rarer"))));
+  EXPECT_THAT(init(14), AllOf(HasSubstr("holdout_every: 3 "),
+                              HasSubstr("warning: of the rarer class there are 14 rows, and about "
+                                        "4 of them are held back")));
 }
 
 // Names that are not UTF-8, as of old spreadsheets, are JSON all the same: columns as they are

@@ -30,8 +30,10 @@ std::string Plainly(absl::string_view text) {
 // place.
 bool AreAPair(absl::string_view yes, absl::string_view no) {
   constexpr std::pair<absl::string_view, absl::string_view> kPairs[] = {
-      {"y", "n"},      {"t", "f"},     {"on", "off"}, {"1", "0"},
-      {"good", "bad"}, {"pos", "neg"}, {"+", "-"},    {"p", "n"}};
+      {"y", "n"},     {"t", "f"},        {"on", "off"},   {"1", "0"},     {"good", "bad"},
+      {"pos", "neg"}, {"+", "-"},        {"p", "n"},      {"ja", "nein"}, {"ja", "nee"},
+      {"ja", "nej"},  {"oui", "non"},    {"sim", "não"},  {"tak", "nie"}, {"да", "нет"},
+      {"Да", "Нет"},  {"evet", "hayır"}, {"kyllä", "ei"}, {"是", "否"},   {"はい", "いいえ"}};
   if (std::find(std::begin(kPairs), std::end(kPairs), std::pair(yes, no)) != std::end(kPairs)) {
     return true;
   }
@@ -121,10 +123,24 @@ absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::strin
   return absl::OkStatus();
 }
 
+std::string Plain(const std::string& text) { return IsUtf8(text) ? text : absl::CHexEscape(text); }
+
 absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
+  const std::vector<CommonTexts::Item> values = stats.common().Items();
+  if (values.size() < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "label '", label, "': ",
+        values.empty() ? "has no values" : absl::StrCat("is always '", Plain(values[0].text), "'"),
+        stats.missing() > 0 ? ", or missing" : "",
+        "; of two classes there must be some rows each"));
+  }
+  std::string some;
+  for (size_t i = 0; i < std::min<size_t>(3, values.size()); ++i) {
+    absl::StrAppend(&some, i == 0 ? "'" : ", '", Plain(values[i].text), "'");
+  }
   return absl::InvalidArgumentError(absl::StrCat(
-      "label '", label, "': has ", stats.distinct(),
-      " different values; a label of two classes is ",
+      "label '", label, "': has ", stats.distinct(), " different values, ", some,
+      values.size() > 3 ? " and others" : "", "; a label of two classes is ",
       "expected, or marks out of a few; which values are a yes is said by --positive VALUE... of ",
       "rubato init, or in features.yaml, as label: {column: ", label, ", positive: [...]}"));
 }
@@ -173,7 +189,7 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
 
 std::string LabelText(const FeaturesSpec& spec) {
   const auto quoted = [](std::string* out, const std::string& text) {
-    absl::StrAppend(out, "'", IsUtf8(text) ? text : absl::CHexEscape(text), "'");
+    absl::StrAppend(out, "'", Plain(text), "'");
   };
   const std::vector<std::string> one = {"1"}, zero = {"0"};
   const std::vector<std::string>& yes = spec.positive.empty() ? one : spec.positive;

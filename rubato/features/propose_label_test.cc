@@ -43,7 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Words{"bought", "not bought"}, Words{"spam", "no spam"}, Words{"pos", "neg"},
                     Words{"Positive", "Negative"}, Words{">50K", "<=50K"}, Words{">50K.", "<=50K."},
                     Words{"subscribed", "unsubscribed"}, Words{"clicked", "skipped"},
-                    Words{"returned", "no"}, Words{"good", "bad"}));
+                    Words{"returned", "no"}, Words{"good", "bad"}, Words{"ja", "nein"},
+                    Words{"Oui", "Non"}, Words{"Да", "Нет"}));
 
 // Where words say nothing, what is looked for is the rarer one. A lone F is no no.
 TEST(LabelWordsTest, ElseTheRarerOneIs) {
@@ -66,8 +67,8 @@ TEST(LabelWordsTest, NoneIsANo) {
   };
   EXPECT_EQ(none("Fraud", 50, "None"), "label 'y': 'Fraud' counts as 1, 'None' as 0");
   EXPECT_EQ(none("Fraud", 1, "None"), none("Fraud", 1, "NA")) << "there is no None";
-  EXPECT_THAT(none("Fraud", 50, "NA"), HasSubstr("has 1 different values"));
-  EXPECT_THAT(none("1", 50, "None"), HasSubstr("has 1 different values"));
+  EXPECT_THAT(none("Fraud", 50, "NA"), HasSubstr("label 'y': is always 'Fraud', or missing; of"));
+  EXPECT_THAT(none("1", 50, "None"), HasSubstr("label 'y': is always '1', or missing; of two"));
   EXPECT_EQ(none("Fraud", 50, "NA", {"Fraud"}), "label 'y': all of its values are a yes");
   EXPECT_EQ(none("Fraud", 50, "NA", {"NA"}), "label 'y': 'NA' counts as 1, 'Fraud' as 0");
   ColumnStats three;
@@ -108,7 +109,8 @@ TEST(LabelNumbersTest, StrangersAmongThemAreNotForgiven) {
   ColumnStats stats;
   for (int i = 0; i < 300; ++i) stats.Add(i == 7 ? "oops" : i % 2 == 0 ? "1" : "0");
   FeaturesSpec spec;
-  EXPECT_THAT(ProposeLabel(stats, "y", {}, &spec).message(), HasSubstr("has 3 different values"));
+  EXPECT_THAT(ProposeLabel(stats, "y", {}, &spec).message(),
+              HasSubstr("has 3 different values, '1', '0', 'oops'; a label of two classes"));
 }
 
 }  // namespace
