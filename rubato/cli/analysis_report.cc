@@ -80,6 +80,13 @@ std::string StylesText(const ProposalNotes& notes) {
   std::string out;
   for (const StyledColumn& styled : notes.styled) {
     const bool is_time = styled.style == NumberStyle::kTime;
+    if (!styled.is_sure) {
+      absl::StrAppend(
+          &out, "warning: ", Printable(styled.column), ": a comma, as in '", OneLine(styled.text),
+          "', parts thousands (read: amount); where it is a decimal one, write decimal: "
+          "comma instead\n");
+      continue;
+    }
     absl::StrAppend(&out, Printable(styled.column), is_time ? ": times, as '" : ": amounts, as '",
                     OneLine(styled.text), is_time ? "' (read: time)\n" : "' (read: amount)\n");
   }
@@ -94,10 +101,11 @@ std::string StylesText(const ProposalNotes& notes) {
                       OneLine(commas.text), "' (decimal: comma)\n");
       continue;
     }
-    absl::StrAppend(&out, "warning: ", Printable(commas.column), ": numbers with a comma, as '",
-                    OneLine(commas.text),
-                    "', are read as names; write them with a point, or without the comma where it "
-                    "parts thousands\n");
+    absl::StrAppend(
+        &out, "warning: ", Printable(commas.column), ": numbers with a comma, as '",
+        OneLine(commas.text),
+        "', are read as names, since they may be pairs; write them with a point, or say "
+        "decimal: comma in features.yaml\n");
   }
   return out;
 }

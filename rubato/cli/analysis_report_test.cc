@@ -43,16 +43,21 @@ TEST(AnalysisTableTest, TimesAreToldAsTimes) {
   EXPECT_EQ(json["columns"][0]["min"], "2026-11-18 05:09:00");
   EXPECT_THAT(AnalysisHtml(analysis, "t"), HasSubstr("2026-11-18 05:09:00 to 2026-11-20"));
   const ProposalNotes notes = {
-      .styled = {{.column = "at", .text = "2026-11-18", .style = NumberStyle::kTime},
-                 {.column = "price", .text = "$5", .style = NumberStyle::kAmount}},
+      .styled =
+          {{.column = "at", .text = "2026-11-18", .style = NumberStyle::kTime},
+           {.column = "price", .text = "$5", .style = NumberStyle::kAmount},
+           {.column = "size", .text = "1,500", .style = NumberStyle::kAmount, .is_sure = false}},
       .dates = {{.column = "born", .text = "11/12/2026"}}};
   EXPECT_EQ(ProposalText(notes),
             "at: times, as '2026-11-18' (read: time)\nprice: amounts, as '$5' (read: amount)\n"
+            "warning: size: a comma, as in '1,500', parts thousands (read: amount); where it is a "
+            "decimal one, write decimal: comma instead\n"
             "warning: born: dates, as '11/12/2026', are read as names; written year first, as "
             "2026-11-18, they are times\n");
   EXPECT_EQ(ProposalJson({.label = "y"}, notes)["styled"].dump(),
             R"([{"column":"at","text":"2026-11-18","read":"time"},)"
-            R"({"column":"price","text":"$5","read":"amount"}])");
+            R"({"column":"price","text":"$5","read":"amount"},)"
+            R"({"column":"size","text":"1,500","read":"amount"}])");
 }
 
 TEST(ProposalTextTest, NamesStrangersAndWhatIsNoUtf8) {

@@ -120,10 +120,12 @@ NumberStyle ColumnStats::BestStyle() const {
   if (!has_points && commas_.are_decimals() && IsMostly(NumberStyle::kComma)) {
     return NumberStyle::kComma;
   }
-  if (sure_amounts_ == 0) return NumberStyle::kPlain;
+  // Where all commas may part thousands they most likely do; were they decimal ones, the numbers
+  // would be a thousand times as large, and in the same order.
   if (IsMostly(NumberStyle::kAmount)) return NumberStyle::kAmount;
-  if (!has_points && IsMostly(NumberStyle::kCommaAmount)) return NumberStyle::kCommaAmount;
-  return NumberStyle::kPlain;
+  const bool is_amount = sure_amounts_ > 0 && !has_points;
+  return is_amount && IsMostly(NumberStyle::kCommaAmount) ? NumberStyle::kCommaAmount
+                                                          : NumberStyle::kPlain;
 }
 
 void ColumnStats::ReadAs(NumberStyle style) {

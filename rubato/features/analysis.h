@@ -53,6 +53,8 @@ class ColumnStats {
   // From now on they are read so; there is nothing to be added after that.
   void ReadAs(NumberStyle style);
   NumberStyle style() const { return style_; }
+  // Of amounts: whether some can be nothing else. Else commas may be decimal ones after all.
+  bool is_surely_amounts() const { return sure_amounts_ > 0; }
   // Of times: whether there are several of this part.
   bool HasParts(TimePart part) const;
   // One of its texts, as the column is read.
@@ -174,6 +176,7 @@ struct StyledColumn {
   std::string column;
   std::string text;  // One of them.
   NumberStyle style = NumberStyle::kPlain;
+  bool is_sure = true;  // Else commas that part thousands may be decimal ones.
 };
 
 // A column of dates that nobody can read for certain, as 11/12/2026, and are names therefore.

@@ -61,12 +61,14 @@ std::optional<Bare> Undress(absl::string_view text) {
   return bare;
 }
 
-// "1,234,567.5", where commas part thousands or are not there.
+// "1,234,567.5", where commas part thousands or are not there. No number of thousands begins with
+// 0.
 std::optional<double> ToNumberWithThousands(absl::string_view text) {
   const size_t point = std::min(text.find('.'), text.size());
   const absl::string_view whole = text.substr(0, point);
   if (whole.find(',') == absl::string_view::npos) return ToNumber(text);
-  if (absl::StrContains(text.substr(point), ",") || !PartThousands(whole, ',')) {
+  if (absl::StrContains(text.substr(point), ",") || !PartThousands(whole, ',') ||
+      whole.front() == '0') {
     return std::nullopt;
   }
   return ToNumber(absl::StrReplaceAll(text, {{",", ""}}));

@@ -366,7 +366,8 @@ void NoteStyle(const std::string& column, const ColumnStats& stats, Use use, Pro
     seen += item.count;
     dates += IsOtherDate(item.text) ? item.count : 0;
   }
-  if (is_styled) notes->styled.push_back({column, styled, stats.style()});
+  const bool is_sure = stats.style() == NumberStyle::kTime || stats.is_surely_amounts();
+  if (is_styled) notes->styled.push_back({column, styled, stats.style(), is_sure});
   if (!stats.is_number() && 10 * dates > 9 * seen) notes->dates.push_back({column, date});
 }
 
