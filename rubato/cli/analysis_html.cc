@@ -71,7 +71,7 @@ std::string Words(const ColumnStats& stats) {
   absl::StrAppend(&words, "; ", number(stats.min()), " to ", number(stats.max()), ", quartiles ",
                   number(quantiles.Quantile(0.25)), ", ", number(quantiles.Quantile(0.5)), ", ",
                   number(quantiles.Quantile(0.75)));
-  if (stats.style() == NumberStyle::kTime) return words;
+  if (IsTime(stats.style())) return words;
   return absl::StrCat(words, "; mean ", number(stats.mean()), ", deviation ",
                       ShortNumber(stats.deviation()));
 }

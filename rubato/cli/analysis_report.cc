@@ -61,7 +61,7 @@ std::string Spread(const ColumnStats& stats) {
   const std::string range = absl::StrCat(NumberIn(stats, stats.min()), " .. ",
                                          NumberIn(stats, stats.quantiles().Quantile(0.5)), " .. ",
                                          NumberIn(stats, stats.max()));
-  if (stats.style() == NumberStyle::kTime) return range;
+  if (IsTime(stats.style())) return range;
   return absl::StrCat(range, ", mean ", NumberIn(stats, stats.mean()), ", deviation ",
                       ShortNumber(stats.deviation()));
 }
@@ -79,7 +79,7 @@ std::string InsteadOf(LooseColumn::Kept kept, int64_t min_count, int64_t error) 
 std::string StylesText(const ProposalNotes& notes) {
   std::string out;
   for (const StyledColumn& styled : notes.styled) {
-    const bool is_time = styled.style == NumberStyle::kTime;
+    const bool is_time = IsTime(styled.style);
     if (!styled.is_sure) {
       absl::StrAppend(
           &out, "warning: ", Printable(styled.column), ": a comma, as in '", OneLine(styled.text),
@@ -88,12 +88,16 @@ std::string StylesText(const ProposalNotes& notes) {
       continue;
     }
     absl::StrAppend(&out, Printable(styled.column), is_time ? ": times, as '" : ": amounts, as '",
-                    OneLine(styled.text), is_time ? "' (read: time)\n" : "' (read: amount)\n");
+                    OneLine(styled.text), "' (read: ", is_time ? "time" : "amount",
+                    styled.style == NumberStyle::kMonthFirst ? ", date: month_first)\n"
+                    : styled.style == NumberStyle::kDayFirst ? ", date: day_first)\n"
+                                                             : ")\n");
   }
   for (const UnreadDates& dates : notes.dates) {
-    absl::StrAppend(&out, "warning: ", Printable(dates.column), ": dates, as '",
-                    OneLine(dates.text),
-                    "', are read as names; written year first, as 2026-11-18, they are times\n");
+    absl::StrAppend(
+        &out, "warning: ", Printable(dates.column), ": dates, as '", OneLine(dates.text),
+        "', are read as names, since the day or the month may come first: say read: time "
+        "and date: day_first or month_first\n");
   }
   for (const CommaColumn& commas : notes.commas) {
     if (commas.is_decimal) {
@@ -122,7 +126,7 @@ void AddStyles(const ProposalNotes& notes, nlohmann::ordered_json* out) {
   for (const StyledColumn& styled : notes.styled) {
     json["styled"].push_back({{"column", Printable(styled.column)},
                               {"text", Printable(styled.text)},
-                              {"read", styled.style == NumberStyle::kTime ? "time" : "amount"}});
+                              {"read", IsTime(styled.style) ? "time" : "amount"}});
   }
   json["dates_unread"] = nlohmann::ordered_json::array();
   for (const UnreadDates& dates : notes.dates) {
@@ -136,7 +140,7 @@ void AddStyles(const ProposalNotes& notes, nlohmann::ordered_json* out) {
 std::string KindOf(const ColumnStats& stats) {
   if (stats.present() == 0) return "empty";
   if (!stats.is_number()) return "text";
-  if (stats.style() == NumberStyle::kTime) return "time";
+  if (IsTime(stats.style())) return "time";
   return stats.integers() == stats.numbers() ? "integer" : "number";
 }
 
@@ -150,7 +154,7 @@ int DigitsFor(const ColumnStats& stats) {
 }
 
 std::string NumberIn(const ColumnStats& stats, double value) {
-  if (stats.style() == NumberStyle::kTime) return TimeText(value);
+  if (IsTime(stats.style())) return TimeText(value);
   return ShortNumber(value, DigitsFor(stats));
 }
 
@@ -192,7 +196,7 @@ nlohmann::ordered_json AnalysisJson(const Analysis& analysis) {
                                      {"missing_rate", Share(stats.missing(), stats.cells())},
                                      {"distinct", stats.distinct()},
                                      {"distinct_is_exact", stats.common().error() == 0}};
-    if (stats.style() == NumberStyle::kTime) {
+    if (IsTime(stats.style())) {
       column["min"] = TimeText(stats.min());
       column["max"] = TimeText(stats.max());
     } else if (stats.is_number()) {

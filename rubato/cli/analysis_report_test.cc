@@ -48,12 +48,13 @@ TEST(AnalysisTableTest, TimesAreToldAsTimes) {
            {.column = "price", .text = "$5", .style = NumberStyle::kAmount},
            {.column = "size", .text = "1,500", .style = NumberStyle::kAmount, .is_sure = false}},
       .dates = {{.column = "born", .text = "11/12/2026"}}};
-  EXPECT_EQ(ProposalText(notes),
-            "at: times, as '2026-11-18' (read: time)\nprice: amounts, as '$5' (read: amount)\n"
-            "warning: size: a comma, as in '1,500', parts thousands (read: amount); where it is a "
-            "decimal one, write decimal: comma instead\n"
-            "warning: born: dates, as '11/12/2026', are read as names; written year first, as "
-            "2026-11-18, they are times\n");
+  EXPECT_EQ(
+      ProposalText(notes),
+      "at: times, as '2026-11-18' (read: time)\nprice: amounts, as '$5' (read: amount)\n"
+      "warning: size: a comma, as in '1,500', parts thousands (read: amount); where it is a "
+      "decimal one, write decimal: comma instead\n"
+      "warning: born: dates, as '11/12/2026', are read as names, since the day or the month may "
+      "come first: say read: time and date: day_first or month_first\n");
   EXPECT_EQ(ProposalJson({.label = "y"}, notes)["styled"].dump(),
             R"([{"column":"at","text":"2026-11-18","read":"time"},)"
             R"({"column":"price","text":"$5","read":"amount"},)"

@@ -9,15 +9,16 @@
 namespace rubato {
 namespace {
 
-constexpr NumberStyle kOtherStyles[] = {NumberStyle::kComma, NumberStyle::kAmount,
-                                        NumberStyle::kCommaAmount, NumberStyle::kTime};
+constexpr NumberStyle kOtherStyles[] = {NumberStyle::kComma,       NumberStyle::kAmount,
+                                        NumberStyle::kCommaAmount, NumberStyle::kTime,
+                                        NumberStyle::kMonthFirst,  NumberStyle::kDayFirst};
 
 // Cheap, and true of all that any of these styles reads: names are many.
 bool MayHaveStyle(absl::string_view cell) {
   bool has_digit = false, has_mark = false;
   for (const char c : cell) {
     has_digit |= c >= '0' && c <= '9';
-    has_mark |= c == ',' || c == '$' || c == '%' || c == '(' || c == '-' || c == '/' ||
+    has_mark |= c == ',' || c == '$' || c == '%' || c == '(' || c == '-' || c == '/' || c == '.' ||
                 static_cast<unsigned char>(c) >= 0x80;
   }
   return has_digit && has_mark;
@@ -59,15 +60,17 @@ void ColumnStats::AddStyled(absl::string_view cell) {
     const std::optional<double> number = MayHaveStyle(cell) ? ToNumber(cell, style) : std::nullopt;
     if (!number.has_value()) continue;
     is_number[static_cast<size_t>(style)] = is_any = true;
-    others_[static_cast<size_t>(style)].numbers.Add(*number);
+    Other& other = others_[static_cast<size_t>(style)];
+    other.numbers.Add(*number);
     if (style == NumberStyle::kComma) commas_.Add(cell);
-    if (style == NumberStyle::kTime) {
-      hours_ |= 1u << PartOf(*number, TimePart::kHour);
-      weekdays_ |= 1u << PartOf(*number, TimePart::kWeekday);
-    }
+    if (!IsTime(style)) continue;
+    other.hours |= 1u << PartOf(*number, TimePart::kHour);
+    other.weekdays |= 1u << PartOf(*number, TimePart::kWeekday);
   }
   if (!is_any) return AddStranger(cell, 1, &names_);
   sure_amounts_ += IsSurelyAmount(cell);
+  points_in_dates_ += is_number[static_cast<size_t>(NumberStyle::kDayFirst)] && cell.size() > 2 &&
+                      (cell[1] == '.' || cell[2] == '.');
   for (const NumberStyle style : kOtherStyles) {
     const auto i = static_cast<size_t>(style);
     if (!is_number[i]) AddStranger(cell, 1, &others_[i].strange);
@@ -94,6 +97,8 @@ void ColumnStats::Merge(const ColumnStats& other) {
   for (size_t i = 0; i < kNumberStyles; ++i) {
     merge(other.others_[i].strange, &others_[i].strange);
     others_[i].numbers.Merge(other.others_[i].numbers);
+    others_[i].hours |= other.others_[i].hours;
+    others_[i].weekdays |= other.others_[i].weekdays;
   }
   distinct_.Merge(other.distinct_);
   common_.Merge(other.common_);
@@ -101,21 +106,33 @@ void ColumnStats::Merge(const ColumnStats& other) {
   commas_.Merge(other.commas_);
   points_ += other.points_;
   sure_amounts_ += other.sure_amounts_;
-  hours_ |= other.hours_;
-  weekdays_ |= other.weekdays_;
+  points_in_dates_ += other.points_in_dates_;
 }
 
 // Whether the column would be one of numbers, but for slips of the pen.
 bool ColumnStats::IsMostly(NumberStyle style) const {
   const int64_t count = others_[static_cast<size_t>(style)].numbers.count;
   // A bare number is no time.
-  const int64_t others = style == NumberStyle::kTime ? present() : strangers();
+  const int64_t others = IsTime(style) ? present() : strangers();
   return count > 0 && 50 * (others - count) <= present();
+}
+
+// kPlain if the cells are no times, or if nobody can tell months from days. Where both may be
+// months, points are a sign of the day coming first: nobody writes 11.18.2026.
+NumberStyle ColumnStats::TimeStyle() const {
+  if (IsMostly(NumberStyle::kTime)) return NumberStyle::kTime;
+  const auto count = [&](NumberStyle style) {
+    return IsMostly(style) ? others_[static_cast<size_t>(style)].numbers.count : 0;
+  };
+  const int64_t month = count(NumberStyle::kMonthFirst), day = count(NumberStyle::kDayFirst);
+  if (month > day) return NumberStyle::kMonthFirst;
+  const bool has_points = 2 * points_in_dates_ > present();
+  return day > month || (day > 0 && has_points) ? NumberStyle::kDayFirst : NumberStyle::kPlain;
 }
 
 NumberStyle ColumnStats::BestStyle() const {
   if (style_ != NumberStyle::kPlain || is_number()) return style_;
-  if (IsMostly(NumberStyle::kTime)) return NumberStyle::kTime;
+  if (const NumberStyle style = TimeStyle(); style != NumberStyle::kPlain) return style;
   const bool has_points = points_ > 0;
   if (!has_points && commas_.are_decimals() && IsMostly(NumberStyle::kComma)) {
     return NumberStyle::kComma;
@@ -132,7 +149,7 @@ void ColumnStats::ReadAs(NumberStyle style) {
   if (style == style_ || style_ != NumberStyle::kPlain) return;
   style_ = style;
   const Other& other = others_[static_cast<size_t>(style)];
-  if (style == NumberStyle::kTime) numbers_ = NumberStats();
+  if (IsTime(style)) numbers_ = NumberStats();
   numbers_.Merge(other.numbers);
   stranger_texts_ = names_;
   for (const auto& [text, count] : other.strange) AddStranger(text, count, &stranger_texts_);
@@ -140,8 +157,10 @@ void ColumnStats::ReadAs(NumberStyle style) {
 
 bool ColumnStats::HasParts(TimePart part) const {
   constexpr double kYear = 366 * 24 * 60 * 60;
-  if (part == TimePart::kHour) return (hours_ & (hours_ - 1)) != 0;
-  if (part == TimePart::kWeekday) return (weekdays_ & (weekdays_ - 1)) != 0;
+  const Other& times = others_[static_cast<size_t>(style_)];
+  const auto has_two = [](uint32_t bits) { return (bits & (bits - 1)) != 0; };
+  if (part == TimePart::kHour) return has_two(times.hours);
+  if (part == TimePart::kWeekday) return has_two(times.weekdays);
   return max() - min() > kYear;
 }
 

@@ -75,11 +75,13 @@ class ColumnStats {
 
   // What a column's cells are in another style than the plain one.
   struct Other {
-    NumberStats numbers;  // Of cells that are no plain numbers, but are so.
-    Texts strange;        // Some that are not, and are in a third style.
+    NumberStats numbers;               // Of cells that are no plain numbers, but are so.
+    Texts strange;                     // Some that are not, and are in a third style.
+    uint32_t hours = 0, weekdays = 0;  // Of times: a bit for each that there is.
   };
 
   bool IsMostly(NumberStyle style) const;
+  NumberStyle TimeStyle() const;
   void AddStyled(absl::string_view cell);
 
   int64_t cells_ = 0, missing_ = 0;
@@ -88,7 +90,7 @@ class ColumnStats {
   CommaStats commas_;                        // Of cells that are numbers with a decimal comma.
   int64_t points_ = 0;                       // Plain numbers with a point.
   int64_t sure_amounts_ = 0;
-  uint32_t hours_ = 0, weekdays_ = 0;  // Of times: a bit for each that there is.
+  int64_t points_in_dates_ = 0;  // Cells such as 18.11.2026.
   NumberStyle style_ = NumberStyle::kPlain;
   DistinctSketch distinct_;
   CommonTexts common_{kCommonTexts};

@@ -62,8 +62,7 @@ bool MayBeNamedLikeAnId(absl::string_view column) {
 }
 
 bool IsIntegers(const ColumnStats& stats) {
-  return stats.is_number() && stats.integers() == stats.numbers() &&
-         stats.style() != NumberStyle::kTime;
+  return stats.is_number() && stats.integers() == stats.numbers() && !IsTime(stats.style());
 }
 
 double RangeOf(const ColumnStats& stats) { return stats.max() - stats.min() + 1; }
@@ -170,7 +169,7 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
   const bool ids_only =
       analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
   if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return {Use::kEntries};
-  if (stats.style() == NumberStyle::kTime) {
+  if (IsTime(stats.style())) {
     return {stats.max() > stats.min() ? Use::kTime : Use::kNone};
   }
   const bool is_id = ids_only || numbered_through ||

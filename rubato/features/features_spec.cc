@@ -25,26 +25,33 @@ struct TransformRow {
 
 const std::vector<TransformRow>& Table() {
   static const auto& table = *new std::vector<TransformRow>{
-      {"number", Input::kNumber, true, {"default", "malformed", "decimal", "read", "missing"}},
+      {"number",
+       Input::kNumber,
+       true,
+       {"default", "malformed", "decimal", "read", "date", "missing"}},
       {"normalize",
        Input::kNumber,
        true,
-       {"mean", "deviation", "default", "malformed", "decimal", "read", "missing"}},
-      {"log", Input::kNumber, true, {"default", "malformed", "decimal", "read", "missing"}},
+       {"mean", "deviation", "default", "malformed", "decimal", "read", "date", "missing"}},
+      {"log", Input::kNumber, true, {"default", "malformed", "decimal", "read", "date", "missing"}},
       {"discretize",
        Input::kNumber,
        false,
-       {"boundaries", "default", "malformed", "decimal", "read", "missing"}},
+       {"boundaries", "default", "malformed", "decimal", "read", "date", "missing"}},
       {"log_round",
        Input::kNumber,
        false,
-       {"buckets", "base", "outside", "default", "malformed", "decimal", "read", "missing"}},
+       {"buckets", "base", "outside", "default", "malformed", "decimal", "read", "date",
+        "missing"}},
       {"round_identity",
        Input::kNumber,
        false,
-       {"buckets", "outside", "default", "malformed", "decimal", "read", "missing"}},
-      {"time_part", Input::kNumber, false, {"part", "malformed", "missing"}},
-      {"criteo", Input::kNumber, false, {"default", "malformed", "decimal", "read", "missing"}},
+       {"buckets", "outside", "default", "malformed", "decimal", "read", "date", "missing"}},
+      {"time_part", Input::kNumber, false, {"part", "date", "malformed", "missing"}},
+      {"criteo",
+       Input::kNumber,
+       false,
+       {"default", "malformed", "decimal", "read", "date", "missing"}},
       {"hash",
        Input::kText,
        false,
@@ -101,6 +108,12 @@ absl::Status CheckReading(const FeatureSpec& f) {
     return Wrong("read: '", f.read, "' is not one of number, amount, time",
                  DidYouMean(f.read, known));
   }
+  const std::vector<std::string> orders = {"year_first", "month_first", "day_first"};
+  if (std::find(orders.begin(), orders.end(), f.date) == orders.end()) {
+    return Wrong("date: '", f.date, "' is not one of ", absl::StrJoin(orders, ", "),
+                 DidYouMean(f.date, orders));
+  }
+  if (f.date != "year_first" && !IsTime(f.style())) return Wrong("date: goes with `read: time`");
   if (f.read == "time" && f.decimal_comma) return Wrong("decimal: a time has no decimal comma");
   if (f.transform != "time_part" || TimePartNamed(f.part).has_value()) return absl::OkStatus();
   return Wrong("part: '", f.part, "' is not one of ", absl::StrJoin(TimePartNames(), ", "),
@@ -187,14 +200,21 @@ absl::Status CheckFeature(const FeatureSpec& f) {
 }  // namespace
 
 NumberStyle FeatureSpec::style() const {
-  if (read == "time" || transform == "time_part") return NumberStyle::kTime;
+  if (read == "time" || transform == "time_part") {
+    return date == "month_first" ? NumberStyle::kMonthFirst
+           : date == "day_first" ? NumberStyle::kDayFirst
+                                 : NumberStyle::kTime;
+  }
   if (read == "amount") return decimal_comma ? NumberStyle::kCommaAmount : NumberStyle::kAmount;
   return decimal_comma ? NumberStyle::kComma : NumberStyle::kPlain;
 }
 
 void FeatureSpec::set_style(NumberStyle style) {
   const bool is_amount = style == NumberStyle::kAmount || style == NumberStyle::kCommaAmount;
-  read = style == NumberStyle::kTime ? "time" : is_amount ? "amount" : "number";
+  read = IsTime(style) ? "time" : is_amount ? "amount" : "number";
+  date = style == NumberStyle::kMonthFirst ? "month_first"
+         : style == NumberStyle::kDayFirst ? "day_first"
+                                           : "year_first";
   decimal_comma = style == NumberStyle::kComma || style == NumberStyle::kCommaAmount;
 }
 

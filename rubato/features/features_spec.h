@@ -53,6 +53,7 @@ struct FeatureSpec {
   std::vector<std::string> missing;     // Texts that are nothing, besides those of the file.
   bool decimal_comma = false;           // `decimal: comma`: 3,14 is a number
   std::string read = "number";          // What a cell is: a number, an amount ($5, 12%), a time
+  std::string date = "year_first";      // Of times: what comes first, or month_first, day_first
   std::string part;                     // time_part: hour, weekday, day, month
   std::string separator;                // One character between the values of a cell.
   std::string weight_separator;         // One character between such a value and its weight.

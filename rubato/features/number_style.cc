@@ -99,6 +99,10 @@ std::optional<double> ToNumber(absl::string_view text, NumberStyle style) {
       return ToAmount(text, /*decimal_comma=*/true);
     case NumberStyle::kTime:
       return ToTime(text);
+    case NumberStyle::kMonthFirst:
+      return ToTime(text, DateOrder::kMonthFirst);
+    case NumberStyle::kDayFirst:
+      return ToTime(text, DateOrder::kDayFirst);
   }
   return std::nullopt;
 }

@@ -15,8 +15,12 @@ enum class NumberStyle {
   kAmount,       // $1,234.50, 12%, (5), and what is plain
   kCommaAmount,  // 1.234,50 €, 12,5 %, and what is of kComma
   kTime,         // 2026-11-18 05:09, as seconds since 1970 (times.h)
+  kMonthFirst,   // 11/18/2026, and what is of kTime
+  kDayFirst,     // 18.11.2026, and what is of kTime
 };
-constexpr size_t kNumberStyles = 5;
+constexpr size_t kNumberStyles = 7;
+
+inline bool IsTime(NumberStyle style) { return style >= NumberStyle::kTime; }
 
 // Nothing if it is none of that style, or not finite; NaN for "nan", which is missing, but not as a
 // time.

@@ -26,9 +26,13 @@ std::vector<std::string> Trimmed(std::vector<std::string> texts) {
 }
 
 absl::string_view HowRead(NumberStyle style) {
-  constexpr absl::string_view kHow[kNumberStyles] = {
-      "as plain numbers", "with `decimal: comma`", "with `read: amount`",
-      "with `read: amount` and `decimal: comma`", "as times"};
+  constexpr absl::string_view kHow[kNumberStyles] = {"as plain numbers",
+                                                     "with `decimal: comma`",
+                                                     "with `read: amount`",
+                                                     "with `read: amount` and `decimal: comma`",
+                                                     "as times",
+                                                     "as times with `date: month_first`",
+                                                     "as times with `date: day_first`"};
   return kHow[static_cast<size_t>(style)];
 }
 

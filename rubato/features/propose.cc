@@ -245,6 +245,8 @@ void ProposeTime(const std::string& column, const ColumnStats& stats, const Anal
     if (!stats.HasParts(part)) continue;
     FeatureSpec f = Plain(column, "time_part", column);
     f.part = TimePartNames()[static_cast<size_t>(part)];
+    f.set_style(stats.style());
+    f.read = FeatureSpec().read;  // It reads nothing but times.
     f.malformed_is_missing = stats.strangers() > 0;
     spec->features.push_back(f);
     Rename(absl::StrCat("_", f.part), analysis, spec);
@@ -366,7 +368,7 @@ void NoteStyle(const std::string& column, const ColumnStats& stats, Use use, Pro
     seen += item.count;
     dates += IsOtherDate(item.text) ? item.count : 0;
   }
-  const bool is_sure = stats.style() == NumberStyle::kTime || stats.is_surely_amounts();
+  const bool is_sure = IsTime(stats.style()) || stats.is_surely_amounts();
   if (is_styled) notes->styled.push_back({column, styled, stats.style(), is_sure});
   if (!stats.is_number() && 10 * dates > 9 * seen) notes->dates.push_back({column, date});
 }

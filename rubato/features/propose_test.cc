@@ -184,17 +184,24 @@ TEST(TimesTest, AreNumbersAndTheirParts) {
   EXPECT_THAT(days.notes.quantities, IsEmpty());
 }
 
-TEST(TimesTest, OtherDatesAreTold) {
-  const auto told = [](absl::string_view format) {
+// With the day or the month first, days beyond the twelfth tell which; else nobody can.
+TEST(TimesTest, OtherDatesSayTheirOrder) {
+  const auto made = [](absl::string_view format, int days) {
     const Proposed proposed =
-        ProposeFor(1000, [&](int i) { return absl::Substitute(format, 10 + i % 3, 11 + i % 17); });
-    return proposed.notes.dates.empty() ? "" : proposed.notes.dates[0].text;
+        ProposeFor(1000, [&](int i) { return absl::Substitute(format, 10 + i % 3, 1 + i % days); });
+    if (!proposed.notes.dates.empty()) return proposed.notes.dates[0].text + " is told";
+    for (const FeatureSpec& f : proposed.spec.features) {
+      if (f.transform == "time_part") return f.name + " " + f.date;
+    }
+    return std::string();
   };
-  EXPECT_EQ(told("$0/$1/2026"), "10/11/2026");
-  EXPECT_EQ(told("$1.$0.2026"), "11.10.2026");
-  EXPECT_EQ(told("$0/$1/26 05:09"), "10/11/26 05:09");
-  EXPECT_EQ(told("$0.$1.20"), "") << "a version";
-  EXPECT_EQ(told("2026-$0-$1"), "") << "a time";
+  EXPECT_EQ(made("$0/$1/2026", 28), "x_weekday month_first");
+  EXPECT_EQ(made("$1/$0/2026", 28), "x_weekday day_first");
+  EXPECT_EQ(made("$0/$1/26 5:09 PM", 28), "x_weekday month_first");
+  EXPECT_EQ(made("$0/$1/2026", 12), "10/1/2026 is told");
+  EXPECT_EQ(made("$1.$0.2026", 12), "x_weekday day_first");
+  EXPECT_EQ(made("2026-$0-$1", 28), "x_weekday year_first");
+  EXPECT_EQ(made("$0.$1.20", 28), "") << "a version";
 }
 
 TEST(AmountsTest, AreNumbersIfSomeAreSure) {

@@ -52,9 +52,8 @@ absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_vie
       return absl::InvalidArgumentError(
           absl::StrCat("column ", Quote(column.name), ", ", Quote(cell),
                        is_too_large ? ", is larger than models' numbers of 32 bits can be, 3.4e38"
-                       : column.style == NumberStyle::kTime
-                           ? ", is no time, as 2026-11-18 or 2026-11-18 05:09:14"
-                           : ", is not a finite number"));
+                       : IsTime(column.style) ? ", is no time, as 2026-11-18 or 2026-11-18 05:09:14"
+                                              : ", is not a finite number"));
     }
     value = number.value_or(value);
   }

@@ -80,10 +80,17 @@ TEST(StylesTest, TimesAndTheirParts) {
   EXPECT_FALSE(pipeline->NewChunk().Add({"1", "1794978554"}).ok());
   for (FeatureSpec& f : spec.features) f.malformed_is_missing = true;
   EXPECT_EQ(Apply(spec, {{"1", "0000-00-00"}}).ids[0], FieldIdOfText(0, ""));
+  for (FeatureSpec& f : spec.features) f.date = "day_first";
+  EXPECT_EQ(Apply(spec, {{"1", "18.11.2026 05:00"}}).ids[0], FieldIdOfInteger(0, 5));
+  spec.features[1].date = "month_first";
+  EXPECT_THAT(WhyNot(spec), HasSubstr("as times with `date: day_first`, this one as times with"));
   spec.features[0].decimal_comma = true;
   EXPECT_THAT(WhyNot(spec), HasSubstr("decimal: a time has no decimal comma"));
   spec.features[0].read = "tine";
   EXPECT_THAT(WhyNot(spec), HasSubstr("is not one of number, amount, time; did you mean 'time'?"));
+  spec.features = {Feature("number", {"age"})};
+  spec.features[0].date = "day_first";
+  EXPECT_THAT(WhyNot(spec), HasSubstr("date: goes with `read: time`"));
 }
 
 TEST(StylesTest, AmountsAreNumbers) {

@@ -2,8 +2,10 @@
 // the week.
 //
 //     2026-11-18    2026-11-18 05:09    2026/11/18 05:09:14.5    2026-11-18T05:09:14+01:00
+//     11/18/2026    11/18/26 5:09 PM    18.11.2026 05:09         where the order is known
 //
-// Without a zone it is UTC: the clock as it is written.
+// Without a zone it is UTC: the clock as it is written. A year of two digits is one of 1970 to
+// 2069.
 #ifndef RUBATO_FEATURES_TIMES_H_
 #define RUBATO_FEATURES_TIMES_H_
 
@@ -16,9 +18,12 @@
 
 namespace rubato {
 
+// What comes first in a date that does not begin with the year. One that does is read in any case.
+enum class DateOrder { kYearFirst, kMonthFirst, kDayFirst };
+
 // Seconds since 1970 began. Nothing if it is none of the above, or no day of the calendar, as
 // 2026-02-30; nor is a bare number: what it counts, nobody knows.
-std::optional<double> ToTime(absl::string_view text);
+std::optional<double> ToTime(absl::string_view text, DateOrder order = DateOrder::kYearFirst);
 
 // "2026-11-18", or "2026-11-18 05:09:14" if it is not midnight.
 std::string TimeText(double seconds);

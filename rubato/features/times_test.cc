@@ -39,6 +39,31 @@ TEST(TimesTest, ReadsWhatTablesHave) {
   }
 }
 
+TEST(TimesTest, ReadsTheOrderThatIsSaid) {
+  for (const auto& [text, seconds] : {Case{"11/18/2026", 1794960000},
+                                      {"11/18/26", 1794960000},
+                                      {"11/18/2026 5:09 AM", 1794978540},
+                                      {"11/18/2026 5:09:14 pm", 1795021754},
+                                      {"11/18/2026 12:00 AM", 1794960000},
+                                      {"11/18/2026 12:00PM", 1795003200},
+                                      {"1/8/2026", 1767830400},
+                                      {"01-08-2026", 1767830400},
+                                      {"1/1/70", 0},
+                                      {"2026-11-18 05:09", 1794978540}}) {
+    ASSERT_TRUE(ToTime(text, DateOrder::kMonthFirst).has_value()) << text;
+    EXPECT_DOUBLE_EQ(*ToTime(text, DateOrder::kMonthFirst), seconds) << text;
+  }
+  for (const char* text : {"18.11.2026", "18/11/2026", "18-11-2026", "18/11/26", "2026/11/18"}) {
+    ASSERT_TRUE(ToTime(text, DateOrder::kDayFirst).has_value()) << text;
+    EXPECT_EQ(*ToTime(text, DateOrder::kDayFirst), 1794960000) << text;
+  }
+  for (const char* text : {"18.11.2026", "13/13/2026", "11/18/226", "11/18", "11/18/2026 13:00 PM",
+                           "11/18/2026 0:00 AM", "1.2.20", "11 18 2026", "11/18.2026", "1234.5",
+                           "12-34-5678", "/11/2026", "1111/1/1111"}) {
+    EXPECT_FALSE(ToTime(text, DateOrder::kMonthFirst).has_value()) << text;
+  }
+}
+
 TEST(TimesTest, RefusesWhatIsNoTime) {
   for (const char* text : {"",
                            "2026",
@@ -90,6 +115,10 @@ TEST(TimesTest, PartsAreThoseOfTheText) {
     ASSERT_EQ(PartOf(*seconds, TimePart::kMonth), day.month() - 1) << text;
     ASSERT_EQ(TimeText(*seconds), text.substr(0, 19));
     ASSERT_EQ(TimeText(before), text.substr(0, 10));
+    const std::string month_first = absl::StrFormat("%d/%d/%d", day.month(), day.day(), day.year());
+    const std::string day_first = absl::StrFormat("%d.%d.%d", day.day(), day.month(), day.year());
+    ASSERT_EQ(ToTime(month_first, DateOrder::kMonthFirst), before) << month_first;
+    ASSERT_EQ(ToTime(day_first, DateOrder::kDayFirst), before) << day_first;
   }
 }
 
