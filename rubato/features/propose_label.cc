@@ -1,6 +1,8 @@
 #include "rubato/features/propose_label.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -123,6 +125,24 @@ absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::strin
   return absl::OkStatus();
 }
 
+// Of two words, in whatever spellings, the one that says yes, or else the rarer one. False if there
+// are more, or one.
+bool TakeYesWord(const std::vector<CommonTexts::Item>& values, FeaturesSpec* spec) {
+  std::map<std::string, int64_t> words;
+  for (const CommonTexts::Item& item : values) words[Plainly(item.text)] += item.count;
+  if (words.size() != 2) return false;
+  const auto first = words.begin(), second = std::next(first);
+  const bool is_first =
+      FirstIsYes(first->first, second->first).value_or(first->second < second->second);
+  const std::string& yes = is_first ? first->first : second->first;
+  for (const CommonTexts::Item& item : values) {
+    if (Plainly(item.text) == yes) spec->positive.push_back(item.text);
+  }
+  std::sort(spec->positive.begin(), spec->positive.end());
+  TakeNegative(values, spec);
+  return true;
+}
+
 std::string Plain(const std::string& text) { return IsUtf8(text) ? text : absl::CHexEscape(text); }
 
 absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
@@ -165,15 +185,13 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
     return SoftLabel(label);
   }
   const std::vector<CommonTexts::Item> values = ValuesOf(stats, {});
-  if (values.size() == 2) {
-    // Of numbers the larger one is a yes; of texts the one that says so, or else the rarer one.
-    const bool first = stats.is_all_numbers()
-                           ? *ToNumber(values[0].text) > *ToNumber(values[1].text)
-                           : FirstIsYes(values[0].text, values[1].text).value_or(false);
+  if (stats.is_all_numbers() && values.size() == 2) {
+    const bool first = *ToNumber(values[0].text) > *ToNumber(values[1].text);
     spec->positive = {values[first ? 0 : 1].text};
     TakeNegative(values, spec);
     return absl::OkStatus();
   }
+  if (!stats.is_all_numbers() && TakeYesWord(values, spec)) return absl::OkStatus();
   if (stats.distinct() < 2 || !stats.is_all_numbers() || stats.distinct() > kMarksMax) {
     return NoLabel(label, stats);
   }

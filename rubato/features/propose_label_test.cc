@@ -78,6 +78,23 @@ TEST(LabelWordsTest, NoneIsANo) {
   EXPECT_EQ(LabelText(spec), "label 'y': 'a', 'b' count as 1, 'None' as 0");
 }
 
+// However they are spelt, two words are two classes.
+TEST(LabelWordsTest, SpellingsOfAWordAreOne) {
+  const auto label = [](const std::vector<std::string>& cells) {
+    ColumnStats stats;
+    for (int i = 0; i < 300; ++i) stats.Add(cells[static_cast<size_t>(i) % cells.size()]);
+    FeaturesSpec spec;
+    const absl::Status status = ProposeLabel(stats, "y", {}, &spec);
+    return status.ok() ? LabelText(spec) : std::string(status.message());
+  };
+  EXPECT_EQ(label({"Yes", "no", "yes", "YES", "No"}),
+            "label 'y': 'YES', 'Yes', 'yes' count as 1, 'No', 'no' as 0");
+  EXPECT_EQ(label({"Ham", "spam", "ham", "Ham", "Spam"}),
+            "label 'y': 'Spam', 'spam' count as 1, 'Ham', 'ham' as 0");
+  EXPECT_THAT(label({"Yes", "no", "maybe"}), HasSubstr("has 3 different values"));
+  EXPECT_THAT(label({"Yes", "yes"}), HasSubstr("has 2 different values, 'Yes', 'yes'; a label of"));
+}
+
 TEST(LabelWordsTest, AreSaid) {
   EXPECT_EQ(LabelText(Propose("yes", "no")), "label 'y': 'yes' counts as 1, 'no' as 0");
   EXPECT_EQ(LabelText(Propose("0", "1")), "label 'y': '1' counts as 1, '0' as 0");
