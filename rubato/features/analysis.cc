@@ -19,7 +19,7 @@ bool MayHaveStyle(absl::string_view cell) {
   for (const char c : cell) {
     has_digit |= c >= '0' && c <= '9';
     has_mark |= c == ',' || c == '$' || c == '%' || c == '(' || c == '-' || c == '/' || c == '.' ||
-                static_cast<unsigned char>(c) >= 0x80;
+                c == ':' || static_cast<unsigned char>(c) >= 0x80;
   }
   return has_digit && has_mark;
 }

@@ -184,6 +184,13 @@ TEST(TimesTest, AreNumbersAndTheirParts) {
   EXPECT_THAT(days.notes.quantities, IsEmpty());
 }
 
+// A clock alone has hours, and no days.
+TEST(TimesTest, ATimeOfDayIsOne) {
+  const Proposed clock =
+      ProposeFor(1000, [](int i) { return absl::StrFormat("%d:%02d", i * 7 % 24, i * 11 % 60); });
+  EXPECT_THAT(clock.made, ElementsAre("x normalize", "x discretize", "x_hour time_part"));
+}
+
 // With the day or the month first, days beyond the twelfth tell which; else nobody can.
 TEST(TimesTest, OtherDatesSayTheirOrder) {
   const auto made = [](absl::string_view format, int days) {

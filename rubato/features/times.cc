@@ -140,6 +140,11 @@ std::optional<double> ZoneOf(absl::string_view text) {
 
 std::optional<double> ToTime(absl::string_view text, DateOrder order) {
   // Most cells of most columns are none.
+  if (text.size() < 4) return std::nullopt;
+  if (text[1] == ':' || text[2] == ':') {
+    const std::optional<double> clock = TakeClock(&text);
+    return text.empty() ? clock : std::nullopt;
+  }
   if (text.size() < 6) return std::nullopt;
   if (order == DateOrder::kYearFirst && !BeginsWithYear(text)) return std::nullopt;
   const std::optional<double> day = TakeDay(&text, order);
@@ -158,8 +163,9 @@ std::string TimeText(double seconds) {
   const int clock = static_cast<int>(seconds - days * kDay);
   const std::string day =
       absl::FormatCivilTime(absl::CivilDay(1970, 1, 1) + static_cast<absl::civil_diff_t>(days));
-  if (clock == 0) return day;
-  return absl::StrFormat("%s %02d:%02d:%02d", day, clock / 3600, clock / 60 % 60, clock % 60);
+  if (clock == 0 && days != 0) return day;
+  return absl::StrFormat("%s%02d:%02d:%02d", days == 0 ? "" : day + " ", clock / 3600,
+                         clock / 60 % 60, clock % 60);
 }
 
 const std::vector<std::string>& TimePartNames() {

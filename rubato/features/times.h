@@ -3,6 +3,7 @@
 //
 //     2026-11-18    2026-11-18 05:09    2026/11/18 05:09:14.5    2026-11-18T05:09:14+01:00
 //     11/18/2026    11/18/26 5:09 PM    18.11.2026 05:09         where the order is known
+//     05:09         05:09:14            5:09 PM                  of the first day of 1970
 //
 // Without a zone it is UTC: the clock as it is written. A year of two digits is one of 1970 to
 // 2069.
@@ -25,7 +26,7 @@ enum class DateOrder { kYearFirst, kMonthFirst, kDayFirst };
 // 2026-02-30; nor is a bare number: what it counts, nobody knows.
 std::optional<double> ToTime(absl::string_view text, DateOrder order = DateOrder::kYearFirst);
 
-// "2026-11-18", or "2026-11-18 05:09:14" if it is not midnight.
+// "2026-11-18", or "2026-11-18 05:09:14" if it is not midnight, or "05:09:14" on that first day.
 std::string TimeText(double seconds);
 
 enum class TimePart { kHour, kWeekday, kDay, kMonth };
