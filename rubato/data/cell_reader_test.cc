@@ -252,6 +252,14 @@ TEST(SniffTest, SemicolonsAndBarsCutWhereNothingElseDoes) {
 TEST(SniffTest, TheFirstLineThatDiffersIsNamed) {
   EXPECT_EQ(Sniffed("a,b,c\n1,2,3\n4,5\n6,7,8\n9,1,2\n"),
             "cut at commas, line 3 has 2 columns, and most others have 3");
+  // One in a hundred is a bad row, wherever it is: counted by whoever reads the table.
+  const auto table = [](int rows, int bad) {
+    std::string text = "a,b,y\n";
+    for (int i = 1; i < rows; ++i) text += i == bad ? "1,2,3,4\n" : "1,x,0\n";
+    return text;
+  };
+  EXPECT_EQ(Sniffed(table(200, 50)), "csv with header");
+  EXPECT_EQ(Sniffed(table(99, 50)), "cut at commas, line 51 has 4 columns, and most others have 3");
   EXPECT_EQ(Sniffed("# a comment\n1\t2\n4\t5\n6\t7\n"),
             "cut at tabs, line 1 has 1 columns, and most others have 2");
 }
