@@ -53,11 +53,12 @@ void ColumnStats::Add(absl::string_view cell) {
 
 // A cell that is no plain number.
 void ColumnStats::AddStyled(absl::string_view cell) {
+  AddStranger(cell, 1, &stranger_texts_);
+  if (!MayHaveStyle(cell)) return AddStranger(cell, 1, &names_);
   std::array<bool, kNumberStyles> is_number = {};
   bool is_any = false;
-  AddStranger(cell, 1, &stranger_texts_);
   for (const NumberStyle style : kOtherStyles) {
-    const std::optional<double> number = MayHaveStyle(cell) ? ToNumber(cell, style) : std::nullopt;
+    const std::optional<double> number = ToNumber(cell, style);
     if (!number.has_value()) continue;
     is_number[static_cast<size_t>(style)] = is_any = true;
     Other& other = others_[static_cast<size_t>(style)];
