@@ -118,6 +118,33 @@ TEST(FeaturesTest, AnalyzeTellsProgramsPeopleAndBrowsers) {
   EXPECT_THAT(ReadText(folder.path() + "/f.yaml"), HasSubstr("positive: [\">50K\"]"));
 }
 
+// Its own page is only the data's; anything else may be somebody's work.
+TEST(FeaturesTest, AnalyzeReplacesNothingUnasked) {
+  ScratchFolder folder;
+  folder.Write("people.csv", PeopleCsv(300, 0));
+  folder.Write("job.yaml",
+               "model: logistic\ndata: {train: people.csv, format: csv, label: income}\n");
+  const auto analyze = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"analyze", "job.yaml"});
+    return RunRubato(words, folder.path());
+  };
+  ASSERT_EQ(analyze({"--html", "p.html", "--features", "f.yaml"}).exit_code, 0);
+  EXPECT_EQ(analyze({"--html", "p.html"}).exit_code, 0);
+  folder.Write("f.yaml", "mine");
+  folder.Write("q.html", "<!doctype html>mine");
+  const CommandResult features = analyze({"--features", "f.yaml"});
+  EXPECT_EQ(features.exit_code, 2);
+  EXPECT_THAT(features.err, HasSubstr("--features: f.yaml is there; --force replaces it"));
+  const CommandResult page = analyze({"--html", "q.html"});
+  EXPECT_EQ(page.exit_code, 2);
+  EXPECT_THAT(page.err, HasSubstr("--html: q.html is there, and no page of rubato analyze"));
+  EXPECT_EQ(ReadText(folder.path() + "/f.yaml") + ReadText(folder.path() + "/q.html"),
+            "mine<!doctype html>mine");
+  ASSERT_EQ(analyze({"--html", "q.html", "--features", "f.yaml", "--force"}).exit_code, 0);
+  EXPECT_THAT(ReadText(folder.path() + "/f.yaml"), HasSubstr("features:"));
+  EXPECT_THAT(ReadText(folder.path() + "/q.html"), HasSubstr("<svg"));
+}
+
 struct BadFeatures {
   const char* name;
   const char* text;

@@ -9,11 +9,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/civil_time.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -78,6 +80,16 @@ std::string Prices(int i) {
                       cents % 100, ";", i % 3 == 0 ? "Köln" : "Wien", "\n");
 }
 
+// A shop is visited in the evening, on working days, and what it costs is written as money.
+std::string Visits(int i) {
+  const int hour = i * 7 % 24, day = i * 11 % 60, cents = i * 7919 % 20000;
+  const bool is_bought = ((hour >= 18) != (day % 7 < 2)) != (i * 31 % 12 == 0);
+  return absl::StrCat(
+      is_bought ? "Sale" : "None", ",",
+      absl::FormatCivilTime(absl::CivilMinute(2026, 3, 2, hour, i % 60) + int64_t{1440} * day),
+      ":00Z,\"$", cents / 1000, ",", 100 + cents % 900, ".50\"\n");
+}
+
 struct Published {
   const char* name;
   const char* header;
@@ -125,6 +137,7 @@ TEST_P(InitTest, MakesSenseOf) {
 INSTANTIATE_TEST_SUITE_P(
     As, InitTest,
     testing::Values(Published{"DecimalCommas", "bought;price;town\n", Prices, "", "decimal: comma"},
+                    Published{"Times", "sold,at,price\n", Visits, "", "part: weekday"},
                     Published{"Libsvm", "", Libsvm, "", "weight_separator: \":\""},
                     Published{"FrappeLibfm", "", Libfm, "", "positive: [\"1\"]"},
                     Published{"Libffm", "", Libffm, "", "transform: merge_rare"},
@@ -169,9 +182,68 @@ TEST(InitLabelTest, IsTheSameForAnalyze) {
   EXPECT_EQ(proposed(found.out.c_str())["label"], "click");
   EXPECT_THAT(found.err, HasSubstr("label: 'click'"));
   folder.Write("job.yaml", "model: fm\ndata: {train: clicks.csv, format: csv}\n");
-  const CommandResult bare = RunRubato(analyze, folder.path());
+  std::vector<std::string> forced = analyze;
+  forced.push_back("--force");
+  const CommandResult bare = RunRubato(forced, folder.path());
   ASSERT_EQ(bare.exit_code, 0) << bare.err;
   EXPECT_EQ(proposed(bare.out.c_str())["label"], "click");
+}
+
+// A field that training never saw says nothing, as an id that it never saw; and rows lack what they
+// lack. With features and without.
+TEST(InitTellsTest, FieldsOfTheValidationDataAlone) {
+  ScratchFolder folder;
+  std::string train, test, strange;
+  for (int i = 0; i < 1200; ++i) {
+    const std::string line = Libffm(i);
+    (i < 1000 ? train : test) += i < 1000 ? line : line.substr(0, line.rfind(' ')) + " 9:5:1\n";
+    absl::StrAppend(&strange, i % 2, " site:5:1\n");
+  }
+  folder.Write("train", train);
+  folder.Write("test", test);
+  folder.Write("strange", strange);
+  const CommandResult init =
+      RunRubato({"init", "--data", "train", "--validation", "test"}, folder.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  EXPECT_THAT(init.err, HasSubstr("warning: field 9: in --validation alone, so nothing is"));
+  for (const char* features : {"features=features.yaml", "features="}) {
+    const CommandResult trained = RunRubato(
+        {"train", "job.yaml", "--job-dir", features, "--set", features, "--set", "epochs=2"},
+        folder.path());
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    EXPECT_EQ(RunRubato({"evaluate", features}, folder.path()).exit_code, 0);
+    const CommandResult other =
+        RunRubato({"predict", features, "--data", "strange", "--out", "s.tsv"}, folder.path());
+    EXPECT_EQ(other.exit_code, 2);
+    EXPECT_THAT(other.err, HasSubstr("the data's fields are site, and none of them is one of the "
+                                     "training data, 0, 1, 2, 3"));
+  }
+  const CommandResult early =
+      RunRubato({"train", "job.yaml", "--job-dir", "none", "--set", "data.validation=strange"},
+                folder.path());
+  EXPECT_EQ(early.exit_code, 2);
+  EXPECT_THAT(early.err, HasSubstr("data.validation: the data's fields are site, and none of"));
+}
+
+// One in a thousand: a tenth of the rows would hold hardly any, and the best version would be luck.
+TEST(InitHoldoutTest, RareLabelsHaveMoreRowsHeldBack) {
+  const auto init = [](int yes) {
+    ScratchFolder folder;
+    std::string rows = "amount,country,fraud\n";
+    for (int i = 0; i < 4000; ++i) {
+      absl::StrAppend(&rows, i * 37 % 500, ",", i % 9, ",", i < yes ? 1 : 0, "\n");
+    }
+    folder.Write("t.csv", rows);
+    const CommandResult made =
+        RunRubato({"init", "--data", "t.csv", "--label", "fraud"}, folder.path());
+    EXPECT_EQ(made.exit_code, 0) << made.err;
+    return made.err + ReadText(folder.path() + "/job.yaml");
+  };
+  EXPECT_THAT(init(100), AllOf(HasSubstr("holdout_every: 10 "), Not(HasSubstr("rarer"))));
+  EXPECT_THAT(init(3940), AllOf(HasSubstr("holdout_every: 6 "), Not(HasSubstr("rarer"))));
+  EXPECT_THAT(init(14), AllOf(HasSubstr("holdout_every: 3 "),
+                              HasSubstr("warning: of the rarer class there are 14 rows, and about "
+                                        "4 of them are held back")));
 }
 
 // Names that are not UTF-8, as of old spreadsheets, are JSON all the same: columns as they are
@@ -400,8 +472,8 @@ INSTANTIATE_TEST_SUITE_P(
                  kGood,
                  {"--validation", "t.csv", "--holdout-every", "5"},
                  {"--holdout-every: --validation is there as well"}},
-        BadTable{"OneRow", "y,age\n1,20\n", {}, {"label 'y'", "1 different value"}},
-        BadTable{"OneAnswer", "y,age\nyes,20\nyes,30\n", {}, {"label 'y'", "1 different value"}},
+        BadTable{"OneRow", "y,age\n1,20\n", {}, {"label 'y'", "is always"}},
+        BadTable{"OneAnswer", "y,age\nyes,20\nyes,30\n", {}, {"label 'y'", "is always"}},
         BadTable{"ThreeAnswers", "y,age\nyes,20\nno,30\nmaybe,40\n", {}, {"--positive"}},
         BadTable{"NoSuchAnswer",
                  "y,age\nyes,20\nno,30\nmaybe,40\n",

@@ -110,6 +110,34 @@ class SqlTest : public testing::Test {
         0);
   }
 
+  // Other scores take the place of those in `scores`, which `calm` has too, all at once: until
+  // then, and through a kill, the old ones are read.
+  void ReplaceScores(const std::string& many, const std::string& scores) {
+    ASSERT_EQ(postgres_->Sql("CREATE VIEW likely AS SELECT * FROM scores WHERE score > 0.5"), 0);
+    const std::vector<std::string> by_row = {"predict", "job", "--data", many, "--out", scores};
+    {
+      std::vector<std::string> forced = by_row;
+      forced.push_back("--force");
+      RunningCommand predict(forced, folder_.path());
+      ASSERT_TRUE(Eventually([&] {
+        return postgres_->Holds(
+                   "(SELECT count(*) FROM rubato_predictions WHERE records > 0) > 1") ||
+               !predict.running();
+      })) << predict.err();
+      predict.End(SIGKILL);
+    }
+    EXPECT_TRUE(postgres_->Holds("(SELECT count(*) FROM scores JOIN calm USING (id)) = 120000"));
+    const CommandResult replaced = RunRubato(by_row, folder_.path());
+    EXPECT_EQ(replaced.exit_code, 0) << replaced.err;
+    EXPECT_THAT(replaced.err, HasSubstr("went on after "));
+    EXPECT_TRUE(postgres_->Holds(
+        "(SELECT count(*) = 120000 AND count(DISTINCT record) = 120000 FROM scores "
+        "JOIN calm ON calm.id = (record + 1)::text WHERE scores.id = record::text "
+        "AND scores.score = calm.score)"));
+    EXPECT_TRUE(postgres_->Holds("(SELECT count(*) FROM rubato_predictions) = 1"));
+    EXPECT_TRUE(postgres_->Holds("(SELECT count(*) FROM likely) >= 0"));
+  }
+
   ScratchFolder folder_;
   std::optional<Postgres> postgres_;
 };
@@ -243,6 +271,10 @@ TEST_F(SqlTest, PredictIntoATableThroughKills) {
       {"predict", "job", "--data", "many.csv", "--out", "file.tsv", "--id", "id"}, folder_.path());
   ASSERT_EQ(of_file.exit_code, 0) << of_file.err;
   EXPECT_TRUE(ReadText(folder_.path() + "/file.tsv") == ReadText(folder_.path() + "/calm.tsv"));
+  ReplaceScores(many, scores);
+  std::vector<std::string> back = command;
+  back.push_back("--force");
+  ASSERT_EQ(RunRubato(back, folder_.path()).exit_code, 0);
   // Once more: there is nothing left to do. And what is not ours stays.
   const CommandResult again = RunRubato(command, folder_.path());
   EXPECT_THAT(again.err, HasSubstr("went on after 120000"));

@@ -1,6 +1,7 @@
 // The page of `rubato analyze --html`: no script, nothing from elsewhere.
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
@@ -8,6 +9,10 @@
 
 namespace rubato {
 namespace {
+
+constexpr char kHtmlOpening[] =
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+    "<meta name=\"generator\" content=\"rubato analyze\">\n";
 
 constexpr char kStyle[] = R"(
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em;
@@ -62,22 +67,24 @@ std::string Words(const ColumnStats& stats) {
       stats.common().error() == 0 ? "" : "about ", stats.distinct());
   if (!stats.is_number()) return words;
   const QuantileSketch& quantiles = stats.quantiles();
-  const auto number = [digits = DigitsFor(stats)](double value) {
-    return ShortNumber(value, digits);
-  };
-  return absl::StrCat(words, "; ", number(stats.min()), " to ", number(stats.max()), ", quartiles ",
-                      number(quantiles.Quantile(0.25)), ", ", number(quantiles.Quantile(0.5)), ", ",
-                      number(quantiles.Quantile(0.75)), "; mean ", number(stats.mean()),
-                      ", deviation ", ShortNumber(stats.deviation()));
+  const auto number = [&](double value) { return NumberIn(stats, value); };
+  absl::StrAppend(&words, "; ", number(stats.min()), " to ", number(stats.max()), ", quartiles ",
+                  number(quantiles.Quantile(0.25)), ", ", number(quantiles.Quantile(0.5)), ", ",
+                  number(quantiles.Quantile(0.75)));
+  if (IsTime(stats.style())) return words;
+  return absl::StrCat(words, "; mean ", number(stats.mean()), ", deviation ",
+                      ShortNumber(stats.deviation()));
 }
 
 }  // namespace
 
+bool IsAnalysisHtml(absl::string_view text) { return absl::StartsWith(text, kHtmlOpening); }
+
 std::string AnalysisHtml(const Analysis& analysis, const std::string& title) {
-  std::string html = absl::StrCat(
-      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n<title>", Escaped(title),
-      "</title>\n<style>", kStyle, "</style></head><body>\n<h1>", Escaped(title), "</h1>\n<p>",
-      analysis.rows, " rows, ", analysis.columns.size(), " columns</p>\n");
+  std::string html =
+      absl::StrCat(kHtmlOpening, "<title>", Escaped(title), "</title>\n<style>", kStyle,
+                   "</style></head><body>\n<h1>", Escaped(title), "</h1>\n<p>", analysis.rows,
+                   " rows, ", analysis.columns.size(), " columns</p>\n");
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     absl::StrAppend(&html, "<section><h2>", Escaped(analysis.columns[i]), "</h2>\n<p>",

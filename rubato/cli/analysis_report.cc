@@ -58,11 +58,12 @@ std::string TopTexts(const ColumnStats& stats) {
 
 std::string Spread(const ColumnStats& stats) {
   if (!stats.is_number()) return TopTexts(stats);
-  const int digits = DigitsFor(stats);
-  return absl::StrFormat("%s .. %s .. %s, mean %s, deviation %s", ShortNumber(stats.min(), digits),
-                         ShortNumber(stats.quantiles().Quantile(0.5), digits),
-                         ShortNumber(stats.max(), digits), ShortNumber(stats.mean(), digits),
-                         ShortNumber(stats.deviation()));
+  const std::string range = absl::StrCat(NumberIn(stats, stats.min()), " .. ",
+                                         NumberIn(stats, stats.quantiles().Quantile(0.5)), " .. ",
+                                         NumberIn(stats, stats.max()));
+  if (IsTime(stats.style())) return range;
+  return absl::StrCat(range, ", mean ", NumberIn(stats, stats.mean()), ", deviation ",
+                      ShortNumber(stats.deviation()));
 }
 
 std::string InsteadOf(LooseColumn::Kept kept, int64_t min_count, int64_t error) {
@@ -74,11 +75,72 @@ std::string InsteadOf(LooseColumn::Kept kept, int64_t min_count, int64_t error) 
                       min_count, " times on some");
 }
 
+// Columns of numbers that are not plain ones, and of what may be some.
+std::string StylesText(const ProposalNotes& notes) {
+  std::string out;
+  for (const StyledColumn& styled : notes.styled) {
+    const bool is_time = IsTime(styled.style);
+    if (!styled.is_sure) {
+      absl::StrAppend(
+          &out, "warning: ", Printable(styled.column), ": a comma, as in '", OneLine(styled.text),
+          "', parts thousands (read: amount); where it is a decimal one, write decimal: "
+          "comma instead\n");
+      continue;
+    }
+    absl::StrAppend(&out, Printable(styled.column), is_time ? ": times, as '" : ": amounts, as '",
+                    OneLine(styled.text), "' (read: ", is_time ? "time" : "amount",
+                    styled.style == NumberStyle::kMonthFirst ? ", date: month_first)\n"
+                    : styled.style == NumberStyle::kDayFirst ? ", date: day_first)\n"
+                                                             : ")\n");
+  }
+  for (const UnreadDates& dates : notes.dates) {
+    absl::StrAppend(
+        &out, "warning: ", Printable(dates.column), ": dates, as '", OneLine(dates.text),
+        "', are read as names, since the day or the month may come first: say read: time "
+        "and date: day_first or month_first\n");
+  }
+  for (const CommaColumn& commas : notes.commas) {
+    if (commas.is_decimal) {
+      absl::StrAppend(&out, Printable(commas.column), ": numbers with a decimal comma, as '",
+                      OneLine(commas.text), "' (decimal: comma)\n");
+      continue;
+    }
+    absl::StrAppend(
+        &out, "warning: ", Printable(commas.column), ": numbers with a comma, as '",
+        OneLine(commas.text),
+        "', are read as names, since they may be pairs; write them with a point, or say "
+        "decimal: comma in features.yaml\n");
+  }
+  return out;
+}
+
+void AddStyles(const ProposalNotes& notes, nlohmann::ordered_json* out) {
+  nlohmann::ordered_json& json = *out;
+  json["with_comma"] = nlohmann::ordered_json::array();
+  for (const CommaColumn& commas : notes.commas) {
+    json["with_comma"].push_back({{"column", Printable(commas.column)},
+                                  {"text", Printable(commas.text)},
+                                  {"read_as", commas.is_decimal ? "numbers" : "names"}});
+  }
+  json["styled"] = nlohmann::ordered_json::array();
+  for (const StyledColumn& styled : notes.styled) {
+    json["styled"].push_back({{"column", Printable(styled.column)},
+                              {"text", Printable(styled.text)},
+                              {"read", IsTime(styled.style) ? "time" : "amount"}});
+  }
+  json["dates_unread"] = nlohmann::ordered_json::array();
+  for (const UnreadDates& dates : notes.dates) {
+    json["dates_unread"].push_back(
+        {{"column", Printable(dates.column)}, {"text", Printable(dates.text)}});
+  }
+}
+
 }  // namespace
 
 std::string KindOf(const ColumnStats& stats) {
   if (stats.present() == 0) return "empty";
   if (!stats.is_number()) return "text";
+  if (IsTime(stats.style())) return "time";
   return stats.integers() == stats.numbers() ? "integer" : "number";
 }
 
@@ -89,6 +151,11 @@ int DigitsFor(const ColumnStats& stats) {
   const double range = stats.max() - stats.min();
   if (!(range > 0) || !std::isfinite(range)) return 6;
   return static_cast<int>(std::clamp(std::ceil(std::log10(size / range)) + 3, 6.0, 17.0));
+}
+
+std::string NumberIn(const ColumnStats& stats, double value) {
+  if (IsTime(stats.style())) return TimeText(value);
+  return ShortNumber(value, DigitsFor(stats));
 }
 
 std::string AnalysisTable(const Analysis& analysis) {
@@ -129,7 +196,10 @@ nlohmann::ordered_json AnalysisJson(const Analysis& analysis) {
                                      {"missing_rate", Share(stats.missing(), stats.cells())},
                                      {"distinct", stats.distinct()},
                                      {"distinct_is_exact", stats.common().error() == 0}};
-    if (stats.is_number()) {
+    if (IsTime(stats.style())) {
+      column["min"] = TimeText(stats.min());
+      column["max"] = TimeText(stats.max());
+    } else if (stats.is_number()) {
       column["min"] = stats.min();
       column["max"] = stats.max();
       column["mean"] = stats.mean();
@@ -186,17 +256,7 @@ std::string ProposalText(const ProposalNotes& notes) {
                     " rows, counts as missing, as it does in columns of numbers; if it is a name "
                     "here, take it out of `missing` and say malformed: missing of those columns\n");
   }
-  for (const CommaColumn& commas : notes.commas) {
-    if (commas.is_decimal) {
-      absl::StrAppend(&out, Printable(commas.column), ": numbers with a decimal comma, as '",
-                      OneLine(commas.text), "' (decimal: comma)\n");
-      continue;
-    }
-    absl::StrAppend(&out, "warning: ", Printable(commas.column), ": numbers with a comma, as '",
-                    OneLine(commas.text),
-                    "', are read as names; write them with a point, or without the comma where it "
-                    "parts thousands\n");
-  }
+  absl::StrAppend(&out, StylesText(notes));
   for (const UnscaledColumn& unscaled : notes.unscaled) {
     absl::StrAppend(&out, "warning: ", Printable(unscaled.column), ": entry ",
                     OneLine(unscaled.entry), " has values up to ", ShortNumber(unscaled.value),
@@ -229,7 +289,6 @@ nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const Proposal
                                  {"not_numbers", nlohmann::ordered_json::array()},
                                  {"not_utf8", nlohmann::ordered_json::array()},
                                  {"not_scaled", nlohmann::ordered_json::array()},
-                                 {"with_comma", nlohmann::ordered_json::array()},
                                  {"quantities", nlohmann::ordered_json::array()}};
   json["taken_for_missing"] = nlohmann::ordered_json::array();
   for (const LostName& lost : notes.lost) {
@@ -237,14 +296,10 @@ nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const Proposal
                                          {"text", Printable(lost.text)},
                                          {"count", lost.count}});
   }
-  for (const CommaColumn& commas : notes.commas) {
-    json["with_comma"].push_back({{"column", Printable(commas.column)},
-                                  {"text", Printable(commas.text)},
-                                  {"read_as", commas.is_decimal ? "numbers" : "names"}});
-  }
   for (const std::string& column : notes.quantities) {
     json["quantities"].push_back(Printable(column));
   }
+  AddStyles(notes, &json);
   for (const UnscaledColumn& unscaled : notes.unscaled) {
     json["not_scaled"].push_back({{"column", Printable(unscaled.column)},
                                   {"entry", Printable(unscaled.entry)},
@@ -292,7 +347,7 @@ Histogram HistogramOf(const ColumnStats& stats) {
   const double low = stats.quantiles().Quantile(0.01), high = stats.quantiles().Quantile(0.99);
   const double step = high > low ? (high - low) / kBars : 1;
   for (size_t i = 0; i < kBars; ++i) {
-    histogram.bars.push_back({ShortNumber(low + step * static_cast<double>(i), DigitsFor(stats))});
+    histogram.bars.push_back({NumberIn(stats, low + step * static_cast<double>(i))});
   }
   for (const QuantileSketch::Bin& bin : stats.quantiles().Bins()) {
     const double at = std::clamp((bin.value - low) / step, 0.0, static_cast<double>(kBars - 1));

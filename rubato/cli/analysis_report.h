@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "rubato/cli/cli.h"
 #include "rubato/features/analysis.h"
 #include "rubato/job/job_spec.h"
@@ -27,6 +28,8 @@ std::string ProposalText(const ProposalNotes& notes);
 nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const ProposalNotes& notes);
 // A page that stands alone: the same with a histogram of every column. `title` is any text.
 std::string AnalysisHtml(const Analysis& analysis, const std::string& title);
+// Whether a file's text is such a page.
+bool IsAnalysisHtml(absl::string_view text);
 
 // Equal steps between the 1st and the 99th percentile, what is outside counted at the ends; for
 // texts the most common ones.
@@ -39,10 +42,12 @@ struct Histogram {
 };
 Histogram HistogramOf(const ColumnStats& stats);
 
-// "number", "integer", "text" or "empty".
+// "number", "integer", "time", "text" or "empty".
 std::string KindOf(const ColumnStats& stats);
 // Six digits at most: "38.5817", "1.23e+06"; or as many as given.
 std::string ShortNumber(double value, int digits = 6);
+// One of the column's numbers: as above with DigitsFor(), or as a time.
+std::string NumberIn(const ColumnStats& stats, double value);
 // As many as tell the numbers of a column apart, whose range may be small beside their size.
 int DigitsFor(const ColumnStats& stats);
 

@@ -24,6 +24,43 @@ TEST(AnalysisTableTest, IsInLineWhateverTheLetters) {
   EXPECT_THAT(table, HasSubstr("a\\tb 50%, 東京 50%"));
 }
 
+// A column of times is one of times, not of large numbers.
+TEST(AnalysisTableTest, TimesAreToldAsTimes) {
+  Analysis analysis = {.columns = {"at", "price"}};
+  analysis.stats.resize(2);
+  for (int i = 0; i < 10; ++i) {
+    analysis.Add(std::vector<absl::string_view>{i < 9 ? "2026-11-18 05:09" : "2026-11-20",
+                                                i < 5 ? "$1,250" : "7%"});
+  }
+  analysis.ChooseStyles("");
+  const std::string table = AnalysisTable(analysis);
+  EXPECT_THAT(table, HasSubstr("\nat      time "));
+  EXPECT_THAT(table, HasSubstr("2026-11-18 05:09:00 .. 2026-11-18 05:09:00 .. 2026-11-20\n"));
+  EXPECT_THAT(table, HasSubstr("\nprice   integer "));
+  EXPECT_THAT(table, HasSubstr("7 .. 7 .. 1250, mean 628.5,"));
+  const nlohmann::ordered_json json = AnalysisJson(analysis);
+  EXPECT_EQ(json["columns"][0]["kind"], "time");
+  EXPECT_EQ(json["columns"][0]["min"], "2026-11-18 05:09:00");
+  EXPECT_THAT(AnalysisHtml(analysis, "t"), HasSubstr("2026-11-18 05:09:00 to 2026-11-20"));
+  const ProposalNotes notes = {
+      .styled =
+          {{.column = "at", .text = "2026-11-18", .style = NumberStyle::kTime},
+           {.column = "price", .text = "$5", .style = NumberStyle::kAmount},
+           {.column = "size", .text = "1,500", .style = NumberStyle::kAmount, .is_sure = false}},
+      .dates = {{.column = "born", .text = "11/12/2026"}}};
+  EXPECT_EQ(
+      ProposalText(notes),
+      "at: times, as '2026-11-18' (read: time)\nprice: amounts, as '$5' (read: amount)\n"
+      "warning: size: a comma, as in '1,500', parts thousands (read: amount); where it is a "
+      "decimal one, write decimal: comma instead\n"
+      "warning: born: dates, as '11/12/2026', are read as names, since the day or the month may "
+      "come first: say read: time and date: day_first or month_first\n");
+  EXPECT_EQ(ProposalJson({.label = "y"}, notes)["styled"].dump(),
+            R"([{"column":"at","text":"2026-11-18","read":"time"},)"
+            R"({"column":"price","text":"$5","read":"amount"},)"
+            R"({"column":"size","text":"1,500","read":"amount"}])");
+}
+
 TEST(ProposalTextTest, NamesStrangersAndWhatIsNoUtf8) {
   ProposalNotes notes = {.strange = {{.column = "age", .count = 7, .texts = {"inf", "n.a."}}},
                          .garbled = {{.column = "city", .text = "K\xf6ln", .is_hashed = true}},

@@ -23,8 +23,24 @@ struct AnalyzeFlags {
   std::string html;
   std::string features;
   int64_t min_count = 0;
+  bool force = false;
   bool json = false;
 };
+
+// Before anything is read. An older page of this command holds nothing that is not in the data;
+// features may have been written or changed by hand.
+absl::Status CheckPlaces(const AnalyzeFlags& flags) {
+  if (flags.force) return absl::OkStatus();
+  if (!flags.features.empty() && PathExists(flags.features)) {
+    return absl::AlreadyExistsError(
+        absl::StrCat("--features: ", flags.features, " is there; --force replaces it"));
+  }
+  if (flags.html.empty() || !PathExists(flags.html)) return absl::OkStatus();
+  const absl::StatusOr<std::string> page = ReadWholeFile(flags.html);
+  if (page.ok() && IsAnalysisHtml(*page)) return absl::OkStatus();
+  return absl::AlreadyExistsError(absl::StrCat(
+      "--html: ", flags.html, " is there, and no page of rubato analyze; --force replaces it"));
+}
 
 // The job's own: as it says, or as the features that it names say, if they are there yet.
 std::string LabelOfJob(const AnalyzeFlags& flags, const JobSpec& spec, const Analysis& analysis) {
@@ -53,12 +69,13 @@ absl::Status WriteFeatures(const AnalyzeFlags& flags, const JobSpec& spec, const
 
 absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
   CatchStopSignals();
+  RUBATO_RETURN_IF_ERROR(CheckPlaces(flags));
   // What the features are is the question here: a job that names a file need not have it yet.
   std::vector<std::string> set = flags.set;
   set.push_back("features=");
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(flags.job, set));
   RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(spec.data, spec.data.train, console));
-  analysis.ReadDecimalCommas(LabelOfJob(flags, spec, analysis));
+  analysis.ChooseStyles(LabelOfJob(flags, spec, analysis));
   console.err << AnalysisTable(analysis);
   nlohmann::ordered_json json = AnalysisJson(analysis);
   if (!flags.html.empty()) {
@@ -108,6 +125,7 @@ void AddAnalyze(Cli& cli) {
                    "table says.")
       ->check(CLI::PositiveNumber)
       ->needs(features);
+  command->add_flag("--force", flags->force, "Replace files that are there.");
   command->add_flag("--json", flags->json, "Print the statistics as one JSON object.");
 }
 

@@ -30,6 +30,18 @@ absl::Status CheckColumns(const Analysis& train, const Analysis& validation) {
                    "; both need the same, in the same order"));
 }
 
+// Fields of libffm that no row of the training data has.
+std::string FieldsLeftOut(const Analysis& train, const Analysis& validation) {
+  std::vector<std::string> fields;
+  for (const std::string& field : validation.columns) {
+    const auto found = std::find(train.columns.begin(), train.columns.end(), field);
+    if (train.format == "libffm" && found == train.columns.end()) fields.push_back(field);
+  }
+  if (fields.empty()) return "";
+  return absl::StrCat(fields.size() == 1 ? "field " : "fields ", absl::StrJoin(fields, ", "),
+                      ": in --validation alone, so nothing is learned of it and it is left out");
+}
+
 absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features) {
   if (!features.positive.empty() && features.negative.empty()) return absl::OkStatus();
   std::vector<std::string> known = features.positive;
@@ -55,6 +67,9 @@ absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features
 absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
                              FeaturesSpec* features, std::vector<std::string>* said) {
   RUBATO_RETURN_IF_ERROR(CheckColumns(train, validation));
+  if (const std::string text = FieldsLeftOut(train, validation); !text.empty()) {
+    said->push_back(text);
+  }
   for (size_t i = 0; i < validation.columns.size(); ++i) {
     const std::string& column = validation.columns[i];
     const ColumnStats& stats = validation.stats[i];

@@ -49,6 +49,21 @@ TEST(CheckValidationTest, LabelsThatTrainingDoesNotHaveAreTold) {
   EXPECT_TRUE(CheckValidation(kTrain, missing, &features, &said).ok());
 }
 
+// Rows of libffm name their fields; one that is new says nothing to the model.
+TEST(CheckValidationTest, FieldsThatTrainingDoesNotHaveAreTold) {
+  Analysis train = TableOf({"label", "0", "1"}, {{"1", "5", "7"}, {"0", "6", ""}});
+  Analysis other = TableOf({"label", "2", "0"}, {{"1", "5", "7"}});
+  train.format = other.format = "libffm";
+  FeaturesSpec features;
+  features.label = "label";
+  std::vector<std::string> said;
+  ASSERT_TRUE(CheckValidation(train, train, &features, &said).ok());
+  EXPECT_THAT(said, IsEmpty());
+  ASSERT_TRUE(CheckValidation(train, other, &features, &said).ok());
+  EXPECT_THAT(said, ElementsAre("field 2: in --validation alone, so nothing is learned of it and "
+                                "it is left out"));
+}
+
 TEST(CheckValidationTest, NumbersAreLabelsHoweverTheyAreWritten) {
   FeaturesSpec features = People();
   features.positive = features.negative = {};

@@ -21,6 +21,7 @@
 #include "rubato/cli/recognise.h"
 #include "rubato/data/holdout.h"
 #include "rubato/features/propose_label.h"
+#include "rubato/features/transforms.h"
 
 namespace rubato {
 namespace fs = std::filesystem;
@@ -119,6 +120,11 @@ class Warnings {
   std::vector<std::string> said_;
 };
 
+const ColumnStats& LabelStats(const Analysis& analysis, const FeaturesSpec& features) {
+  const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), features.label);
+  return analysis.stats[static_cast<size_t>(found - analysis.columns.begin())];
+}
+
 // Without figures nobody knows what a model is worth, nor when it is at its best.
 std::string NoValidation(int64_t epochs) {
   return absl::StrCat("no --validation, and no rows are held back: training makes ", epochs,
@@ -127,12 +133,41 @@ std::string NoValidation(int64_t epochs) {
                       "where time matters) it stops at its best");
 }
 
-// How many rows of `rows` are trained on.
-int64_t ChooseHoldout(const InitFlags& flags, int64_t rows, DataSpec* data, Console& console) {
+// Rows of the rarer class.
+int64_t RarerRows(const Analysis& analysis, const FeaturesSpec& features) {
+  const ColumnStats& stats = LabelStats(analysis, features);
+  int64_t all = 0, yes = 0;
+  const auto count = [&](const std::string& text, int64_t rows, bool is_value) {
+    const bool is_yes = features.positive.empty()
+                            ? ToNumber(text).value_or(0) == 1
+                            : std::find(features.positive.begin(), features.positive.end(), text) !=
+                                  features.positive.end();
+    if (is_yes) yes += rows;
+    if (is_yes || is_value) all += rows;
+  };
+  for (const CommonTexts::Item& item : stats.common().Items()) count(item.text, item.count, true);
+  for (const auto& [text, rows] : stats.missing_texts()) {
+    const std::vector<std::string>& no = features.negative;
+    count(text, rows, std::find(no.begin(), no.end(), text) != no.end());
+  }
+  return std::min(yes, all - yes);
+}
+
+// How many rows of `rows`, of which `rarer` are of the rarer class, are trained on.
+int64_t ChooseHoldout(const InitFlags& flags, int64_t rows, int64_t rarer, DataSpec* data,
+                      Warnings* warnings, Console& console) {
   constexpr int64_t kFew = 100;  // Of fewer, a tenth says nothing.
+  constexpr int64_t kFewRarer = 10;
   if (!data->validation.empty()) return rows;
-  data->holdout_every = flags.holdout_every.value_or(rows < kFew ? 0 : 10);
+  // A tenth, or more, up to a third, where that has hardly any of the rarer class.
+  const int64_t enough = std::clamp<int64_t>(rarer / kFewRarer, 3, 10);
+  data->holdout_every = flags.holdout_every.value_or(rows < kFew ? 0 : enough);
   if (data->holdout_every == 0) return rows;
+  if (const int64_t held = rarer / data->holdout_every; held < kFewRarer) {
+    warnings->Say(absl::StrCat("of the rarer class there are ", rarer, " rows, and about ", held,
+                               " of them are held back: what training says of itself, and which "
+                               "version is the best, is a matter of luck then"));
+  }
   const int64_t held = Holdout(data->holdout_every).HeldOf(rows);
   console.err << "held back: " << held << " of " << rows << " rows, one in every "
               << data->holdout_every << ", are for evaluation and never trained on; --validation "
@@ -140,10 +175,17 @@ int64_t ChooseHoldout(const InitFlags& flags, int64_t rows, DataSpec* data, Cons
   return rows - held;
 }
 
-// Training would stop at rows without a label.
-int64_t RowsWithout(const Analysis& analysis, const std::string& label) {
-  const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
-  return analysis.stats[static_cast<size_t>(found - analysis.columns.begin())].missing();
+// Training would stop at rows without a label. "None" may be one.
+int64_t RowsWithout(const Analysis& analysis, const FeaturesSpec& features) {
+  const ColumnStats& stats = LabelStats(analysis, features);
+  int64_t missing = stats.missing();
+  for (const std::vector<std::string>* labels : {&features.positive, &features.negative}) {
+    for (const std::string& text : *labels) {
+      const auto said = stats.missing_texts().find(text);
+      if (said != stats.missing_texts().end()) missing -= said->second;
+    }
+  }
+  return missing;
 }
 
 absl::StatusOr<FeaturesSpec> Propose(const InitFlags& flags, const Analysis& analysis,
@@ -188,16 +230,16 @@ absl::Status CheckUnread(const Analysis& analysis, absl::string_view flag, Warni
 absl::StatusOr<LeftOut> LookAtValidation(const DataSpec& data, const Analysis& analysis,
                                          FeaturesSpec* features, Warnings* warnings,
                                          Console& console) {
-  LeftOut rows = {RowsWithout(analysis, features->label), analysis.bad_rows};
+  LeftOut rows = {RowsWithout(analysis, *features), analysis.bad_rows};
   RUBATO_RETURN_IF_ERROR(CheckUnread(analysis, "--data", warnings));
   if (data.validation.empty()) return rows;
   RUBATO_ASSIGN_OR_RETURN(Analysis held_out, AnalyzeFiles(data, data.validation, console));
-  held_out.ReadDecimalCommasAs(analysis);
+  held_out.ReadAs(analysis);
   std::vector<std::string> said;
   RUBATO_RETURN_IF_ERROR(CheckValidation(analysis, held_out, features, &said));
   RUBATO_RETURN_IF_ERROR(CheckUnread(held_out, "--validation", warnings));
   for (const std::string& text : said) warnings->Say(text);
-  rows.unlabelled += RowsWithout(held_out, features->label);
+  rows.unlabelled += RowsWithout(held_out, *features);
   rows.unread += held_out.bad_rows;
   return rows;
 }
@@ -218,7 +260,7 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(data, data.train, console));
-  analysis.ReadDecimalCommas(flags.label.empty() ? LabelOf(analysis) : flags.label);
+  analysis.ChooseStyles(flags.label.empty() ? LabelOf(analysis) : flags.label);
   console.err << AnalysisTable(analysis);
   ProposalNotes notes;
   RUBATO_ASSIGN_OR_RETURN(FeaturesSpec features, Propose(flags, analysis, &notes, console));
@@ -241,7 +283,8 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
                 << " rows have none; data.bad_rows: skip leaves them out\n";
   }
   const int64_t trained =
-      ChooseHoldout(flags, analysis.rows + analysis.bad_rows, &spec.data, console);
+      ChooseHoldout(flags, analysis.rows + analysis.bad_rows, RarerRows(analysis, features),
+                    &spec.data, &warnings, console);
   ChooseRecipe(RecipeInputOf(trained, features), &spec);
   if (!spec.data.has_validation()) warnings.Say(NoValidation(spec.epochs));
   const std::string text = JobText(spec);

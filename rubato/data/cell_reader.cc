@@ -16,6 +16,8 @@
 namespace rubato {
 namespace {
 
+constexpr size_t kFieldsMax = 1000;
+
 bool IsWithin(absl::string_view part, absl::string_view whole) {
   return part.data() >= whole.data() && part.data() + part.size() <= whole.data() + whole.size();
 }
@@ -81,7 +83,6 @@ std::string EntriesSchema(const DataSpec& data, absl::string_view first_record) 
 }
 
 void FieldsSeen::See(absl::string_view record) {
-  constexpr size_t kEnough = 1000;  // More than any model has: what is in the fields' place is not.
   TakeLabel(&record);
   size_t next = 1;  // Rows that have the same fields in the same order are the rule.
   for (absl::string_view word = NextWord(&record); !word.empty(); word = NextWord(&record)) {
@@ -95,11 +96,34 @@ void FieldsSeen::See(absl::string_view record) {
     next = static_cast<size_t>(found - columns_.begin()) + 1;
     // Without a colon it is no entry, and makes a bad row, not a field.
     if (found != columns_.end() || colon == absl::string_view::npos) continue;
-    if (columns_.size() <= kEnough) columns_.emplace_back(field);
+    if (columns_.size() <= kFieldsMax + 1) columns_.emplace_back(field);
   }
 }
 
-std::string FieldsSeen::schema() const { return absl::StrJoin(columns_, ","); }
+absl::StatusOr<std::string> FieldsSeen::Schema() const {
+  if (columns_.size() <= kFieldsMax + 1) return absl::StrJoin(columns_, ",");
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the rows have more than ", kFieldsMax, " different fields, as ", Quote(columns_.back()),
+      ": is it libffm, field:index:value? libsvm's entries are index:value"));
+}
+
+absl::Status CheckFieldsKnown(absl::string_view trained_schema, absl::string_view schema) {
+  const std::vector<std::string> known = SplitFields(trained_schema, ',');
+  const std::vector<std::string> fields = SplitFields(schema, ',');
+  const auto is_known = [&](const std::string& field) {
+    return std::find(known.begin() + 1, known.end(), field) != known.end();
+  };
+  if (std::any_of(fields.begin() + 1, fields.end(), is_known)) return absl::OkStatus();
+  const auto list = [](const std::vector<std::string>& names) {
+    constexpr size_t kEnough = 20;
+    const size_t shown = std::min(names.size(), kEnough + 1);
+    return absl::StrCat(absl::StrJoin(names.begin() + 1, names.begin() + shown, ", "),
+                        shown < names.size() ? ", ..." : "");
+  };
+  return absl::InvalidArgumentError(absl::StrCat("the data's fields are ", list(fields),
+                                                 ", and none of them is one of the training data, ",
+                                                 list(known)));
+}
 
 std::string CriteoSchema(absl::string_view first_record) {
   const bool lacks_label =
@@ -177,12 +201,11 @@ absl::Status CellReader::ReadFields(absl::string_view entries, Cells* cells) con
     const size_t colon = word.find(':');
     const absl::string_view field = word.substr(0, colon);
     const auto column = std::find(columns_.begin() + 1, columns_.end(), field);
-    if (colon == absl::string_view::npos || column == columns_.end()) {
+    if (colon == absl::string_view::npos) {
       return absl::InvalidArgumentError(
-          absl::StrCat(Quote(word),
-                       " is no entry, field:index:value, of a field that the data was seen to "
-                       "have, in training where there is a model"));
+          absl::StrCat(Quote(word), " is no entry, field:index:value"));
     }
+    if (column == columns_.end()) continue;
     std::string& cell = cells->made[static_cast<size_t>(column - columns_.begin() - 1)];
     absl::StrAppend(&cell, cell.empty() ? "" : " ", Entry(word.substr(colon + 1)));
   }

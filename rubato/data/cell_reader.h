@@ -42,11 +42,16 @@ std::string EntriesSchema(const DataSpec& data, absl::string_view first_record);
 class FieldsSeen {
  public:
   void See(absl::string_view record);
-  std::string schema() const;
+  // INVALID_ARGUMENT if there are more than any model has: something else is in the fields' place.
+  absl::StatusOr<std::string> Schema() const;
 
  private:
   std::vector<std::string> columns_ = {"label"};
 };
+
+// For other data of libffm than a model was trained on: INVALID_ARGUMENT if it has none of the
+// fields that training saw. One that only one of both has is no matter (CellReader::Read).
+absl::Status CheckFieldsKnown(absl::string_view trained_schema, absl::string_view schema);
 
 // The schema of criteo without labels, as its published test data; with them it has none.
 constexpr absl::string_view kUnlabelledCriteo = "unlabelled";
@@ -58,7 +63,8 @@ class CellReader {
   static absl::StatusOr<CellReader> Make(const DataSpec& data, absl::string_view schema);
 
   const std::vector<std::string>& columns() const { return columns_; }
-  // INVALID_ARGUMENT if the record has another number of columns, or entries that are none.
+  // INVALID_ARGUMENT if the record has another number of columns, or entries that are none. An
+  // entry of a field that the schema does not have is left out: nothing was learned of it.
   absl::Status Read(absl::string_view record, Cells* cells) const;
 
  private:

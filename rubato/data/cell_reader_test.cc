@@ -105,7 +105,10 @@ TEST(CellReaderTest, EntriesByPositionTogetherOrByField) {
   EXPECT_THAT(cells.views, ElementsAre("0", "3", "8 9:0.5"));
   ASSERT_TRUE(libffm.Read("0 2:8:1", &cells).ok());
   EXPECT_THAT(cells.views, ElementsAre("0", "", "8"));
-  EXPECT_THAT(libffm.Read("0 7:8:1", &cells).message(), HasSubstr("'7:8:1' is no entry"));
+  // Nothing was learned of a field that only this row has; what is no entry is a mistake.
+  ASSERT_TRUE(libffm.Read("0 7:8:1 2:8:1", &cells).ok());
+  EXPECT_THAT(cells.views, ElementsAre("0", "", "8"));
+  EXPECT_THAT(libffm.Read("0 2:8:1 7", &cells).message(), HasSubstr("'7' is no entry"));
 }
 
 // Rows of libffm have the fields that they have; a data set has all of them.
@@ -114,7 +117,11 @@ TEST(CellReaderTest, FieldsAreTheUnionOfAllRecords) {
   for (const char* record : {"1 0:5:1 2:70:1", "0 2:8:1", "1:3:1 0:3:1", "0 7 x:1:1"}) {
     fields.See(record);
   }
-  EXPECT_EQ(fields.schema(), "label,0,2,1,x");
+  EXPECT_EQ(*fields.Schema(), "label,0,2,1,x");
+  // None of them is dropped in silence, as `rubato convert` reads all.
+  for (int i = 0; i < 1000; ++i) fields.See(absl::StrCat("1 f", i, ":1:1"));
+  EXPECT_THAT(std::string(fields.Schema().status().message()),
+              HasSubstr("the rows have more than 1000 different fields"));
 }
 
 TEST(EntriesParserTest, EveryPositionIsAField) {
@@ -151,6 +158,20 @@ TEST(CellReaderTest, TsvHasTheQuotesOfCsv) {
                 HasSubstr("a quote that opens is never closed at the end of a cell; a cell that"))
         << record;
   }
+}
+
+// Whatever is no table of text says what to do with it.
+TEST(SniffTest, OtherFilesAreNamed) {
+  const auto why = [](absl::string_view text) {
+    return std::string(SniffFormat(text).status().message());
+  };
+  EXPECT_THAT(why(absl::string_view("PAR1\x15\0\n1,2\n", 11)),
+              HasSubstr("is Parquet, which is not"));
+  EXPECT_THAT(why("PK\x03\x04\n1,2\n"), HasSubstr("is a zip archive or a spreadsheet"));
+  EXPECT_THAT(why("SQLite format 3"), HasSubstr("name it as sqlite://PATH?table=NAME"));
+  EXPECT_THAT(why("{\"a\": 1, \"y\": 0}\n{\"a\": 1, \"y\": 0}\n"), HasSubstr("is JSON, which is"));
+  EXPECT_THAT(why("[{\"a\": 1}]\n"), HasSubstr("is JSON, which is not read"));
+  EXPECT_TRUE(SniffFormat("{a},[b]\n1,2\n3,4\n").ok()) << "a header of any names";
 }
 
 std::string Sniffed(absl::string_view text) {
@@ -231,6 +252,14 @@ TEST(SniffTest, SemicolonsAndBarsCutWhereNothingElseDoes) {
 TEST(SniffTest, TheFirstLineThatDiffersIsNamed) {
   EXPECT_EQ(Sniffed("a,b,c\n1,2,3\n4,5\n6,7,8\n9,1,2\n"),
             "cut at commas, line 3 has 2 columns, and most others have 3");
+  // One in a hundred is a bad row, wherever it is: counted by whoever reads the table.
+  const auto table = [](int rows, int bad) {
+    std::string text = "a,b,y\n";
+    for (int i = 1; i < rows; ++i) text += i == bad ? "1,2,3,4\n" : "1,x,0\n";
+    return text;
+  };
+  EXPECT_EQ(Sniffed(table(200, 50)), "csv with header");
+  EXPECT_EQ(Sniffed(table(99, 50)), "cut at commas, line 51 has 4 columns, and most others have 3");
   EXPECT_EQ(Sniffed("# a comment\n1\t2\n4\t5\n6\t7\n"),
             "cut at tabs, line 1 has 1 columns, and most others have 2");
 }

@@ -115,8 +115,10 @@ absl::StatusOr<NamedData> NameAsTrained(const KnownData& trained, const KnownDat
   const auto [now, schema] = UnwrapSchema(known.data, known.schema);
   NamedData named = {now, std::string(schema)};
   // Fields are named in every record; which of them the first one has does not matter.
-  if (before.format == "libffm" && now.format == "libffm")
+  if (before.format == "libffm" && now.format == "libffm") {
+    RUBATO_RETURN_IF_ERROR(CheckFieldsKnown(before_schema, schema));
     named.schema = std::string(before_schema);
+  }
   const size_t width = NamesIn(now, schema).size();
   std::vector<std::string> names = NamesIn(before, before_schema);
   if (before.format == "libfm" && now.format == "libfm" && width != names.size()) {

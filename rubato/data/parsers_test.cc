@@ -221,6 +221,8 @@ TEST(ParserLikeTest, ColumnsGoByName) {
   const DataSpec ffm = {.format = "libffm"};
   EXPECT_EQ(BatchLike({ffm, "label,0,1,2"}, {ffm, "label,2,0"}, "1 2:7:1 0:5:1").ids,
             BatchLike({ffm, "label,0,1,2"}, {ffm, "label,0,1,2"}, "1 0:5:1 2:7:1").ids);
+  EXPECT_EQ(BatchLike({ffm, "label,0,1,2"}, {ffm, "label,2,9,0"}, "1 2:7:1 9:3:1 0:5:1").ids,
+            BatchLike({ffm, "label,0,1,2"}, {ffm, "label,0,1,2"}, "1 0:5:1 2:7:1").ids);
 }
 
 TEST(ParserLikeTest, OtherColumnsAreNamed) {
@@ -234,6 +236,10 @@ TEST(ParserLikeTest, OtherColumnsAreNamed) {
   EXPECT_THAT(why({all, "y,c,d"}, {all, "z,c,d"}), HasSubstr("data.label: the data has no column"));
   EXPECT_THAT(why({fm, "label,1,2"}, {fm, "label,1,2,3"}),
               HasSubstr("the data has 4 columns, and the training data had 3"));
+  const DataSpec ffm = {.format = "libffm"};
+  EXPECT_EQ(why({ffm, "label,0,1,2"}, {ffm, "label,site,ad"}),
+            "the data's fields are site, ad, and none of them is one of the training data, 0, 1, "
+            "2");
 }
 
 // Without a header a column is its place, and a label that is not there would move all the others.

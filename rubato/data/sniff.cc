@@ -193,33 +193,54 @@ bool IsOneColumn(const Lines& lines) {
   });
 }
 
-// For lines of which most, cut at one separator, have the same number of columns: the first that
-// has not. "" if there is no such separator.
-std::string Ragged(absl::string_view text) {
+// Lines of which most, cut at one separator, have the same number of columns.
+struct MostlyCut {
+  const Table* table = nullptr;
+  Lines records;
+  std::vector<size_t> columns;  // Of each.
+  size_t usual = 0, usual_records = 0;
+};
+
+// By the first separator that does so; nothing if none does.
+std::optional<MostlyCut> CutMostly(absl::string_view text) {
   for (const Table& table : kTables) {
-    const Lines records = RecordsOf(text, table.rule);
-    std::vector<size_t> columns;
+    MostlyCut cut = {.table = &table, .records = RecordsOf(text, table.rule)};
     std::map<size_t, size_t> lines_with;
-    for (const absl::string_view record : records) {
-      columns.push_back(SplitFields(record, table.delimiter).size());
-      ++lines_with[columns.back()];
+    for (const absl::string_view record : cut.records) {
+      cut.columns.push_back(SplitFields(record, table.delimiter).size());
+      ++lines_with[cut.columns.back()];
     }
     const auto usual =
         std::max_element(lines_with.begin(), lines_with.end(),
                          [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (usual->first < 2 || 2 * usual->second <= records.size()) continue;
-    for (size_t i = 0; i < records.size(); ++i) {
-      if (columns[i] == usual->first) continue;
-      const auto line = 1 + std::count(text.data(), records[i].data(), '\n');
-      const auto more = std::count(records[i].begin(), records[i].end(), '\n');
-      return absl::StrCat("cut at ", table.cut_at, ", line ", line, " has ", columns[i],
-                          " columns, and most others have ", usual->first,
-                          more > 0 ? absl::StrCat("; it goes on over ", more + 1,
-                                                  " lines: is a quote left open there?")
-                                   : "");
-    }
+    cut.usual = usual->first;
+    cut.usual_records = usual->second;
+    if (cut.usual > 1 && 2 * cut.usual_records > cut.records.size()) return cut;
+  }
+  return std::nullopt;
+}
+
+// The first line that is not cut as most others.
+std::string Ragged(absl::string_view text, const MostlyCut& cut) {
+  for (size_t i = 0; i < cut.records.size(); ++i) {
+    if (cut.columns[i] == cut.usual) continue;
+    const absl::string_view record = cut.records[i];
+    const auto line = 1 + std::count(text.data(), record.data(), '\n');
+    const auto more = std::count(record.begin(), record.end(), '\n');
+    return absl::StrCat("cut at ", cut.table->cut_at, ", line ", line, " has ", cut.columns[i],
+                        " columns, and most others have ", cut.usual,
+                        more > 0 ? absl::StrCat("; it goes on over ", more + 1,
+                                                " lines: is a quote left open there?")
+                                 : "");
   }
   return "";
+}
+
+// Whether so few are not that they are bad rows of a table, which whoever reads it counts.
+bool HasFewBadRows(const MostlyCut& cut) {
+  constexpr size_t kMany = 100;  // One row in so many.
+  const size_t others = cut.records.size() - cut.usual_records;
+  return cut.columns[0] == cut.usual && kMany * others <= cut.records.size();
 }
 
 // For lines that neither tabs nor commas cut: what else does, and how to mend it.
@@ -256,9 +277,38 @@ std::string HeaderFault(const Lines& lines, char delimiter) {
   return "";
 }
 
+// A file that is no table of text, by how it begins; "" if it may be one.
+std::string OtherFile(absl::string_view beginning) {
+  constexpr std::pair<absl::string_view, absl::string_view> kBeginnings[] = {
+      {"PAR1", "is Parquet, which is not read; write it as CSV, or load it into a database"},
+      {"ORC", "is ORC, which is not read; write it as CSV, or load it into a database"},
+      {"Obj\x01", "is Avro, which is not read; write it as CSV, or load it into a database"},
+      {"ARROW1", "is Arrow, which is not read; write it as CSV, or load it into a database"},
+      {"PK\x03\x04", "is a zip archive or a spreadsheet: unpack it, or save it as CSV"},
+      {"BZh", "is bzip2, which is not read; pack it by gzip or zstd, or not at all"},
+      {"\xfd"
+       "7zXZ",
+       "is xz, which is not read; pack it by gzip or zstd, or not at all"},
+      {"SQLite format 3", "is a database: name it as sqlite://PATH?table=NAME"}};
+  for (const auto& [start, what] : kBeginnings) {
+    if (absl::StartsWith(beginning, start)) return std::string(what);
+  }
+  const absl::string_view text = absl::StripLeadingAsciiWhitespace(beginning);
+  const absl::string_view inner =
+      absl::StripLeadingAsciiWhitespace(text.substr(std::min<size_t>(1, text.size())));
+  const bool is_object = absl::StartsWith(text, "{") && absl::StartsWith(inner, "\"");
+  const bool is_list = absl::StartsWith(text, "[") && absl::StartsWith(inner, "{");
+  if (!is_object && !is_list) return "";
+  return "is JSON, which is not read; write it as CSV, a column for each key, as by jq -r '[.a, "
+         ".b] | @csv'";
+}
+
 }  // namespace
 
 absl::Status CheckText(absl::string_view beginning) {
+  if (const std::string other = OtherFile(beginning); !other.empty()) {
+    return absl::InvalidArgumentError(other);
+  }
   // Of UTF-16 every other byte of western text is 0, with a mark in front or not.
   const absl::string_view start = beginning.substr(0, 1000);
   const auto zeros = std::count(start.begin(), start.end(), '\0');
@@ -320,8 +370,17 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
         absl::StrCat("has one column, as '", lines[0],
                      "'; besides a label at least one to learn from is needed"));
   }
-  if (columns < 2) {
-    const std::string ragged = entries.fault.empty() ? Ragged(beginning) : entries.fault;
+  const std::optional<MostlyCut> mostly = columns < 2 ? CutMostly(beginning) : std::nullopt;
+  if (mostly.has_value() && entries.fault.empty() && HasFewBadRows(*mostly)) {
+    data.format = mostly->table->format;
+    delimiter = mostly->table->delimiter;
+    for (size_t i = 0; i < mostly->records.size(); ++i) {
+      if (mostly->columns[i] == mostly->usual) records.push_back(mostly->records[i]);
+    }
+  } else if (columns < 2) {
+    const std::string ragged = !entries.fault.empty() ? entries.fault
+                               : mostly.has_value()   ? Ragged(beginning, *mostly)
+                                                      : "";
     return absl::InvalidArgumentError(
         !ragged.empty()
             ? ragged

@@ -14,8 +14,9 @@ namespace rubato {
 // there are no rows, or nothing separates their cells.
 absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning);
 
-// INVALID_ARGUMENT for text that is UTF-16, or whose lines end in CR alone: says so, and how to
-// mend it. `beginning` is a file's first record or more.
+// INVALID_ARGUMENT for what is no text (Parquet, a zip archive), for JSON, and for text that is
+// UTF-16 or whose lines end in CR alone: says so, and how to mend it. `beginning` is a file's first
+// record or more.
 absl::Status CheckText(absl::string_view beginning);
 
 }  // namespace rubato

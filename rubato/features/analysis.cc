@@ -9,6 +9,21 @@
 namespace rubato {
 namespace {
 
+constexpr NumberStyle kOtherStyles[] = {NumberStyle::kComma,       NumberStyle::kAmount,
+                                        NumberStyle::kCommaAmount, NumberStyle::kTime,
+                                        NumberStyle::kMonthFirst,  NumberStyle::kDayFirst};
+
+// Cheap, and true of all that any of these styles reads: names are many.
+bool MayHaveStyle(absl::string_view cell) {
+  bool has_digit = false, has_mark = false;
+  for (const char c : cell) {
+    has_digit |= c >= '0' && c <= '9';
+    has_mark |= c == ',' || c == '$' || c == '%' || c == '(' || c == '-' || c == '/' || c == '.' ||
+                c == ':' || static_cast<unsigned char>(c) >= 0x80;
+  }
+  return has_digit && has_mark;
+}
+
 bool SeemsMissing(absl::string_view cell) {
   constexpr absl::string_view kTexts[] = {"?",    "NA",   "N/A", "na",  "n/a", "NULL",
                                           "null", "None", "NaN", "nan", "\\N"};
@@ -33,12 +48,33 @@ void ColumnStats::Add(absl::string_view cell) {
     points_ += cell.find('.') != absl::string_view::npos;
     return;
   }
-  cell = cell.substr(0, kLongest);
+  AddStyled(cell.substr(0, kLongest));
+}
+
+// A cell that is no plain number.
+void ColumnStats::AddStyled(absl::string_view cell) {
   AddStranger(cell, 1, &stranger_texts_);
-  if (const std::optional<double> with_comma = ToNumberWithComma(cell)) {
-    commas_.Add(cell, *with_comma);
-  } else {
-    AddStranger(cell, 1, &still_strange_);
+  if (!MayHaveStyle(cell)) return AddStranger(cell, 1, &names_);
+  std::array<bool, kNumberStyles> is_number = {};
+  bool is_any = false;
+  for (const NumberStyle style : kOtherStyles) {
+    const std::optional<double> number = ToNumber(cell, style);
+    if (!number.has_value()) continue;
+    is_number[static_cast<size_t>(style)] = is_any = true;
+    Other& other = others_[static_cast<size_t>(style)];
+    other.numbers.Add(*number);
+    if (style == NumberStyle::kComma) commas_.Add(cell);
+    if (!IsTime(style)) continue;
+    other.hours |= 1u << PartOf(*number, TimePart::kHour);
+    other.weekdays |= 1u << PartOf(*number, TimePart::kWeekday);
+  }
+  if (!is_any) return AddStranger(cell, 1, &names_);
+  sure_amounts_ += IsSurelyAmount(cell);
+  points_in_dates_ += is_number[static_cast<size_t>(NumberStyle::kDayFirst)] && cell.size() > 2 &&
+                      (cell[1] == '.' || cell[2] == '.');
+  for (const NumberStyle style : kOtherStyles) {
+    const auto i = static_cast<size_t>(style);
+    if (!is_number[i]) AddStranger(cell, 1, &others_[i].strange);
   }
 }
 
@@ -54,31 +90,83 @@ void ColumnStats::Merge(const ColumnStats& other) {
   cells_ += other.cells_;
   missing_ += other.missing_;
   for (const auto& [text, count] : other.missing_texts_) missing_texts_[text] += count;
-  for (const auto& [text, count] : other.stranger_texts_) {
-    AddStranger(text, count, &stranger_texts_);
+  const auto merge = [](const Texts& from, Texts* to) {
+    for (const auto& [text, count] : from) AddStranger(text, count, to);
+  };
+  merge(other.names_, &names_);
+  merge(other.stranger_texts_, &stranger_texts_);
+  for (size_t i = 0; i < kNumberStyles; ++i) {
+    merge(other.others_[i].strange, &others_[i].strange);
+    others_[i].numbers.Merge(other.others_[i].numbers);
+    others_[i].hours |= other.others_[i].hours;
+    others_[i].weekdays |= other.others_[i].weekdays;
   }
-  for (const auto& [text, count] : other.still_strange_) AddStranger(text, count, &still_strange_);
   distinct_.Merge(other.distinct_);
   common_.Merge(other.common_);
   numbers_.Merge(other.numbers_);
   commas_.Merge(other.commas_);
   points_ += other.points_;
+  sure_amounts_ += other.sure_amounts_;
+  points_in_dates_ += other.points_in_dates_;
 }
 
-bool ColumnStats::has_decimal_commas() const {
-  const int64_t strange = strangers() - commas_.numbers.count;
-  return points_ == 0 && commas_.are_decimals() && 50 * strange <= present();
+// Whether the column would be one of numbers, but for slips of the pen.
+bool ColumnStats::IsMostly(NumberStyle style) const {
+  const int64_t count = others_[static_cast<size_t>(style)].numbers.count;
+  // A bare number is no time.
+  const int64_t others = IsTime(style) ? present() : strangers();
+  return count > 0 && 50 * (others - count) <= present();
 }
 
-void ColumnStats::ReadDecimalCommas() {
-  if (reads_decimal_commas_) return;
-  reads_decimal_commas_ = true;
-  numbers_.Merge(commas_.numbers);
-  stranger_texts_ = still_strange_;
+// kPlain if the cells are no times, or if nobody can tell months from days. Where both may be
+// months, points are a sign of the day coming first: nobody writes 11.18.2026.
+NumberStyle ColumnStats::TimeStyle() const {
+  if (IsMostly(NumberStyle::kTime)) return NumberStyle::kTime;
+  const auto count = [&](NumberStyle style) {
+    return IsMostly(style) ? others_[static_cast<size_t>(style)].numbers.count : 0;
+  };
+  const int64_t month = count(NumberStyle::kMonthFirst), day = count(NumberStyle::kDayFirst);
+  if (month > day) return NumberStyle::kMonthFirst;
+  const bool has_points = 2 * points_in_dates_ > present();
+  return day > month || (day > 0 && has_points) ? NumberStyle::kDayFirst : NumberStyle::kPlain;
+}
+
+NumberStyle ColumnStats::BestStyle() const {
+  if (style_ != NumberStyle::kPlain || is_number()) return style_;
+  if (const NumberStyle style = TimeStyle(); style != NumberStyle::kPlain) return style;
+  const bool has_points = points_ > 0;
+  if (!has_points && commas_.are_decimals() && IsMostly(NumberStyle::kComma)) {
+    return NumberStyle::kComma;
+  }
+  // Where all commas may part thousands they most likely do; were they decimal ones, the numbers
+  // would be a thousand times as large, and in the same order.
+  if (IsMostly(NumberStyle::kAmount)) return NumberStyle::kAmount;
+  const bool is_amount = sure_amounts_ > 0 && !has_points;
+  return is_amount && IsMostly(NumberStyle::kCommaAmount) ? NumberStyle::kCommaAmount
+                                                          : NumberStyle::kPlain;
+}
+
+void ColumnStats::ReadAs(NumberStyle style) {
+  if (style == style_ || style_ != NumberStyle::kPlain) return;
+  style_ = style;
+  const Other& other = others_[static_cast<size_t>(style)];
+  if (IsTime(style)) numbers_ = NumberStats();
+  numbers_.Merge(other.numbers);
+  stranger_texts_ = names_;
+  for (const auto& [text, count] : other.strange) AddStranger(text, count, &stranger_texts_);
+}
+
+bool ColumnStats::HasParts(TimePart part) const {
+  constexpr double kYear = 366 * 24 * 60 * 60;
+  const Other& times = others_[static_cast<size_t>(style_)];
+  const auto has_two = [](uint32_t bits) { return (bits & (bits - 1)) != 0; };
+  if (part == TimePart::kHour) return has_two(times.hours);
+  if (part == TimePart::kWeekday) return has_two(times.weekdays);
+  return max() - min() > kYear;
 }
 
 std::optional<double> ColumnStats::NumberOf(absl::string_view text) const {
-  return reads_decimal_commas_ ? ToNumberWithComma(text) : ToNumber(text);
+  return ToNumber(text, style_);
 }
 
 int64_t ColumnStats::distinct() const {
@@ -101,15 +189,15 @@ void Analysis::Merge(const Analysis& other) {
   for (size_t i = 0; i < stats.size(); ++i) stats[i].Merge(other.stats[i]);
 }
 
-void Analysis::ReadDecimalCommas(absl::string_view label) {
+void Analysis::ChooseStyles(absl::string_view label) {
   for (size_t i = 0; i < stats.size(); ++i) {
-    if (columns[i] != label && stats[i].has_decimal_commas()) stats[i].ReadDecimalCommas();
+    if (columns[i] != label) stats[i].ReadAs(stats[i].BestStyle());
   }
 }
 
-void Analysis::ReadDecimalCommasAs(const Analysis& other) {
+void Analysis::ReadAs(const Analysis& other) {
   for (size_t i = 0; i < std::min(stats.size(), other.stats.size()); ++i) {
-    if (other.stats[i].reads_decimal_commas()) stats[i].ReadDecimalCommas();
+    stats[i].ReadAs(other.stats[i].style());
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef RUBATO_FEATURES_ANALYSIS_H_
 #define RUBATO_FEATURES_ANALYSIS_H_
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -14,7 +15,9 @@
 #include "absl/types/span.h"
 #include "rubato/features/features_spec.h"
 #include "rubato/features/number_stats.h"
+#include "rubato/features/number_style.h"
 #include "rubato/features/sketches.h"
+#include "rubato/features/times.h"
 
 namespace rubato {
 
@@ -45,12 +48,15 @@ class ColumnStats {
   double min() const { return numbers_.min; }
   double max() const { return numbers_.max; }
   const QuantileSketch& quantiles() const { return numbers_.quantiles; }
-  // Whether the column would be one of numbers if a comma stood for the point, and none has a
-  // point.
-  bool has_decimal_commas() const;
-  // From now on it does; there is nothing to be added after that.
-  void ReadDecimalCommas();
-  bool reads_decimal_commas() const { return reads_decimal_commas_; }
+  // How the column seems to write its numbers, if it is one of numbers at all.
+  NumberStyle BestStyle() const;
+  // From now on they are read so; there is nothing to be added after that.
+  void ReadAs(NumberStyle style);
+  NumberStyle style() const { return style_; }
+  // Of amounts: whether some can be nothing else. Else commas may be decimal ones after all.
+  bool is_surely_amounts() const { return sure_amounts_ > 0; }
+  // Of times: whether there are several of this part.
+  bool HasParts(TimePart part) const;
   // One of its texts, as the column is read.
   std::optional<double> NumberOf(absl::string_view text) const;
   const CommonTexts& common() const { return common_; }
@@ -67,16 +73,30 @@ class ColumnStats {
 
   static void AddStranger(absl::string_view text, int64_t count, Texts* texts);
 
+  // What a column's cells are in another style than the plain one.
+  struct Other {
+    NumberStats numbers;               // Of cells that are no plain numbers, but are so.
+    Texts strange;                     // Some that are not, and are in a third style.
+    uint32_t hours = 0, weekdays = 0;  // Of times: a bit for each that there is.
+  };
+
+  bool IsMostly(NumberStyle style) const;
+  NumberStyle TimeStyle() const;
+  void AddStyled(absl::string_view cell);
+
   int64_t cells_ = 0, missing_ = 0;
   NumberStats numbers_;
-  CommaStats commas_;   // Of cells that are no numbers otherwise.
-  int64_t points_ = 0;  // Numbers with a point.
-  bool reads_decimal_commas_ = false;
+  std::array<Other, kNumberStyles> others_;  // By style.
+  CommaStats commas_;                        // Of cells that are numbers with a decimal comma.
+  int64_t points_ = 0;                       // Plain numbers with a point.
+  int64_t sure_amounts_ = 0;
+  int64_t points_in_dates_ = 0;  // Cells such as 18.11.2026.
+  NumberStyle style_ = NumberStyle::kPlain;
   DistinctSketch distinct_;
   CommonTexts common_{kCommonTexts};
   Texts missing_texts_;
-  Texts stranger_texts_;  // Without and
-  Texts still_strange_;   // with commas for points.
+  Texts names_;           // Some that are numbers in no style.
+  Texts stranger_texts_;  // Some that are none in style_.
 };
 
 struct Analysis {
@@ -91,10 +111,10 @@ struct Analysis {
 
   void Add(absl::Span<const absl::string_view> cells);
   void Merge(const Analysis& other);
-  // Reads the columns of numbers with a decimal comma as such; a label is one of a few texts, and
-  // stays as it is. The second: the same columns as `other`.
-  void ReadDecimalCommas(absl::string_view label);
-  void ReadDecimalCommasAs(const Analysis& other);
+  // Reads every column in the style that its numbers seem to have; a label is one of a few texts,
+  // and stays as it is. The second: in that of `other`.
+  void ChooseStyles(absl::string_view label);
+  void ReadAs(const Analysis& other);
 };
 
 // The label where nobody named one: the column called label, click, clicked or target, in large or
@@ -153,6 +173,19 @@ struct CommaColumn {
   bool is_decimal = false;  // It is read so; else they are texts, until somebody says which.
 };
 
+// A column of amounts or of times.
+struct StyledColumn {
+  std::string column;
+  std::string text;  // One of them.
+  NumberStyle style = NumberStyle::kPlain;
+  bool is_sure = true;  // Else commas that part thousands may be decimal ones.
+};
+
+// A column of dates that nobody can read for certain, as 11/12/2026, and are names therefore.
+struct UnreadDates {
+  std::string column, text;
+};
+
 // A text of a column of names that counts as missing, since columns of numbers say so by it:
 // `missing` holds for all columns.
 struct LostName {
@@ -169,12 +202,15 @@ struct ProposalNotes {
   std::vector<GarbledColumn> garbled;
   std::vector<UnscaledColumn> unscaled;
   std::vector<CommaColumn> commas;
+  std::vector<StyledColumn> styled;
+  std::vector<UnreadDates> dates;
   std::vector<LostName> lost;
   std::vector<std::string> quantities;  // Columns of integers that have bins, several to one.
 };
 
 // Features that train well as they are. Numbers become bins of like weight, and a dense column,
-// by its logarithm if they are skewed; where a few cells are none, these are missing. Texts keep
+// by its logarithm if they are skewed; where a few cells are none, these are missing. Times are
+// numbers too, and besides their hour and day of the week. Texts keep
 // the values that occur often enough to learn from, or all, by their hash, if some cannot be
 // written down. Columns that never change, or never repeat, are left out. INVALID_ARGUMENT if
 // `label` is not there or is no label of two classes, nor marks out of a few, unless `options` say

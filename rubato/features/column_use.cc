@@ -62,7 +62,7 @@ bool MayBeNamedLikeAnId(absl::string_view column) {
 }
 
 bool IsIntegers(const ColumnStats& stats) {
-  return stats.is_number() && stats.integers() == stats.numbers();
+  return stats.is_number() && stats.integers() == stats.numbers() && !IsTime(stats.style());
 }
 
 double RangeOf(const ColumnStats& stats) { return stats.max() - stats.min() + 1; }
@@ -169,6 +169,9 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
   const bool ids_only =
       analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
   if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return {Use::kEntries};
+  if (IsTime(stats.style())) {
+    return {stats.max() > stats.min() ? Use::kTime : Use::kNone};
+  }
   const bool is_id = ids_only || numbered_through ||
                      (IsIntegers(stats) && IsNamedLikeAnId(analysis.columns[column]));
   if (stats.is_number() && stats.max() > stats.min() && !is_id) {

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/base/status.h"
+#include "rubato/features/times.h"
 #include "rubato/features/transforms.h"
 #include "rubato/job/suggest.h"
 
@@ -24,25 +25,33 @@ struct TransformRow {
 
 const std::vector<TransformRow>& Table() {
   static const auto& table = *new std::vector<TransformRow>{
-      {"number", Input::kNumber, true, {"default", "malformed", "decimal", "missing"}},
+      {"number",
+       Input::kNumber,
+       true,
+       {"default", "malformed", "decimal", "read", "date", "missing"}},
       {"normalize",
        Input::kNumber,
        true,
-       {"mean", "deviation", "default", "malformed", "decimal", "missing"}},
-      {"log", Input::kNumber, true, {"default", "malformed", "decimal", "missing"}},
+       {"mean", "deviation", "default", "malformed", "decimal", "read", "date", "missing"}},
+      {"log", Input::kNumber, true, {"default", "malformed", "decimal", "read", "date", "missing"}},
       {"discretize",
        Input::kNumber,
        false,
-       {"boundaries", "default", "malformed", "decimal", "missing"}},
+       {"boundaries", "default", "malformed", "decimal", "read", "date", "missing"}},
       {"log_round",
        Input::kNumber,
        false,
-       {"buckets", "base", "outside", "default", "malformed", "decimal", "missing"}},
+       {"buckets", "base", "outside", "default", "malformed", "decimal", "read", "date",
+        "missing"}},
       {"round_identity",
        Input::kNumber,
        false,
-       {"buckets", "outside", "default", "malformed", "decimal", "missing"}},
-      {"criteo", Input::kNumber, false, {"default", "malformed", "decimal", "missing"}},
+       {"buckets", "outside", "default", "malformed", "decimal", "read", "date", "missing"}},
+      {"time_part", Input::kNumber, false, {"part", "date", "malformed", "missing"}},
+      {"criteo",
+       Input::kNumber,
+       false,
+       {"default", "malformed", "decimal", "read", "date", "missing"}},
       {"hash",
        Input::kText,
        false,
@@ -93,6 +102,24 @@ absl::Status CheckBoundaries(const std::vector<double>& boundaries) {
   return absl::OkStatus();
 }
 
+absl::Status CheckReading(const FeatureSpec& f) {
+  const std::vector<std::string> known = {"number", "amount", "time"};
+  if (std::find(known.begin(), known.end(), f.read) == known.end()) {
+    return Wrong("read: '", f.read, "' is not one of number, amount, time",
+                 DidYouMean(f.read, known));
+  }
+  const std::vector<std::string> orders = {"year_first", "month_first", "day_first"};
+  if (std::find(orders.begin(), orders.end(), f.date) == orders.end()) {
+    return Wrong("date: '", f.date, "' is not one of ", absl::StrJoin(orders, ", "),
+                 DidYouMean(f.date, orders));
+  }
+  if (f.date != "year_first" && !IsTime(f.style())) return Wrong("date: goes with `read: time`");
+  if (f.read == "time" && f.decimal_comma) return Wrong("decimal: a time has no decimal comma");
+  if (f.transform != "time_part" || TimePartNamed(f.part).has_value()) return absl::OkStatus();
+  return Wrong("part: '", f.part, "' is not one of ", absl::StrJoin(TimePartNames(), ", "),
+               DidYouMean(f.part, TimePartNames()));
+}
+
 absl::Status CheckNumbers(const FeatureSpec& f) {
   const bool needs_buckets = f.transform == "log_round" || f.transform == "round_identity";
   if (f.buckets < 0 || (needs_buckets && f.buckets == 0)) {
@@ -114,6 +141,7 @@ absl::Status CheckNumbers(const FeatureSpec& f) {
     return Wrong("base: ", f.base, " is not above 1 (0 is e)");
   }
   if (f.transform == "discretize") RUBATO_RETURN_IF_ERROR(CheckBoundaries(f.boundaries));
+  RUBATO_RETURN_IF_ERROR(CheckReading(f));
   const bool is_float = f.transform == "number" || f.transform == "normalize";
   const double otherwise = f.otherwise.value_or(0);
   if (!std::isfinite(otherwise) || (is_float && !FitsFloat(otherwise))) {
@@ -171,15 +199,35 @@ absl::Status CheckFeature(const FeatureSpec& f) {
 
 }  // namespace
 
+NumberStyle FeatureSpec::style() const {
+  if (read == "time" || transform == "time_part") {
+    return date == "month_first" ? NumberStyle::kMonthFirst
+           : date == "day_first" ? NumberStyle::kDayFirst
+                                 : NumberStyle::kTime;
+  }
+  if (read == "amount") return decimal_comma ? NumberStyle::kCommaAmount : NumberStyle::kAmount;
+  return decimal_comma ? NumberStyle::kComma : NumberStyle::kPlain;
+}
+
+void FeatureSpec::set_style(NumberStyle style) {
+  const bool is_amount = style == NumberStyle::kAmount || style == NumberStyle::kCommaAmount;
+  read = IsTime(style) ? "time" : is_amount ? "amount" : "number";
+  date = style == NumberStyle::kMonthFirst ? "month_first"
+         : style == NumberStyle::kDayFirst ? "day_first"
+                                           : "year_first";
+  decimal_comma = style == NumberStyle::kComma || style == NumberStyle::kCommaAmount;
+}
+
 bool operator==(const FeatureSpec& a, const FeatureSpec& b) {
   return a.name == b.name && a.transform == b.transform && a.columns == b.columns &&
          a.mean == b.mean && a.deviation == b.deviation && a.boundaries == b.boundaries &&
          a.base == b.base && a.buckets == b.buckets && a.outside == b.outside &&
          a.vocabulary == b.vocabulary && a.oov == b.oov && a.offsets == b.offsets &&
          a.otherwise == b.otherwise && a.malformed_is_missing == b.malformed_is_missing &&
-         a.missing == b.missing && a.decimal_comma == b.decimal_comma &&
-         a.separator == b.separator && a.weight_separator == b.weight_separator &&
-         a.values_max == b.values_max && a.combiner == b.combiner;
+         a.missing == b.missing && a.decimal_comma == b.decimal_comma && a.read == b.read &&
+         a.part == b.part && a.separator == b.separator &&
+         a.weight_separator == b.weight_separator && a.values_max == b.values_max &&
+         a.combiner == b.combiner;
 }
 
 absl::Status FeaturesSpec::Validate() const {

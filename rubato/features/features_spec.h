@@ -8,6 +8,7 @@
 //   log_round       number    an id        buckets, base, outside      `default`, else its own id
 //   round_identity  number    an id        buckets, outside            `default`, else its own id
 //   criteo          number    an id                                    `default`, else its own id
+//   time_part       time      an id        part                        its own id
 //   hash            text      an id, a bag buckets (0: all 64 bits)    its own id; an empty bag
 //   lookup          text      an id, a bag vocabulary, oov             its own id; an empty bag
 //   merge_rare      text      an id, a bag vocabulary                  its own id; an empty bag
@@ -28,6 +29,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "rubato/features/number_style.h"
 
 namespace rubato {
 
@@ -50,6 +52,9 @@ struct FeatureSpec {
   bool malformed_is_missing = false;    // `malformed: missing`
   std::vector<std::string> missing;     // Texts that are nothing, besides those of the file.
   bool decimal_comma = false;           // `decimal: comma`: 3,14 is a number
+  std::string read = "number";          // What a cell is: a number, an amount ($5, 12%), a time
+  std::string date = "year_first";      // Of times: what comes first, or month_first, day_first
+  std::string part;                     // time_part: hour, weekday, day, month
   std::string separator;                // One character between the values of a cell.
   std::string weight_separator;         // One character between such a value and its weight.
   int64_t values_max = 0;               // Values of a cell that count; 0: all.
@@ -58,6 +63,9 @@ struct FeatureSpec {
   // "features.yaml:7", for messages; no part of what the feature is.
   std::string where;
 
+  // How it reads its column, if it reads numbers.
+  NumberStyle style() const;
+  void set_style(NumberStyle style);
   bool is_bag() const { return !separator.empty() || transform == "concatenate"; }
 };
 // All but `where`.

@@ -35,7 +35,7 @@ double NumberStats::deviation() const {
   return count < 2 ? 0 : std::sqrt(squares / static_cast<double>(count));
 }
 
-void CommaStats::Add(absl::string_view cell, double x) {
+void CommaStats::Add(absl::string_view cell) {
   const size_t comma = cell.find(',');
   absl::string_view whole = cell.substr(0, comma), behind = cell.substr(comma + 1);
   if (!whole.empty() && !absl::ascii_isdigit(static_cast<unsigned char>(whole[0]))) {
@@ -45,18 +45,18 @@ void CommaStats::Add(absl::string_view cell, double x) {
   const bool leads_with_zero = whole.empty() || whole[0] == '0';
   no_thousands += digits != 3 || whole.size() > 3 || leads_with_zero;
   no_pairs += (digits > 1 && behind[0] == '0') || (leads_with_zero && whole.size() != 1);
-  digits_min = numbers.count == 0 ? digits : std::min(digits_min, digits);
+  digits_min = count == 0 ? digits : std::min(digits_min, digits);
   digits_max = std::max(digits_max, digits);
-  numbers.Add(x);
+  ++count;
 }
 
 void CommaStats::Merge(const CommaStats& other) {
-  if (other.numbers.count == 0) return;
-  digits_min = numbers.count == 0 ? other.digits_min : std::min(digits_min, other.digits_min);
+  if (other.count == 0) return;
+  digits_min = count == 0 ? other.digits_min : std::min(digits_min, other.digits_min);
   digits_max = std::max(digits_max, other.digits_max);
   no_thousands += other.no_thousands;
   no_pairs += other.no_pairs;
-  numbers.Merge(other.numbers);
+  count += other.count;
 }
 
 }  // namespace rubato

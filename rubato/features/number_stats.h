@@ -25,14 +25,13 @@ struct NumberStats {
 // Cells that are numbers only if a comma may stand for the point, as 3,14. So may be the pair of 3
 // and 14, and 3,140 may be three thousand: what tells them apart is how they are written.
 struct CommaStats {
-  NumberStats numbers;  // Read with a decimal comma.
+  int64_t count = 0;
   // Cells that part no thousands: not three digits behind the comma, or a 0 in front, or more than
   // three digits. Cells whose part behind the comma is written as no integer is, as 3,05.
   int64_t no_thousands = 0, no_pairs = 0;
   int64_t digits_min = 0, digits_max = 0;  // Behind the comma.
 
-  // `cell` is `x`.
-  void Add(absl::string_view cell, double x);
+  void Add(absl::string_view cell);
   void Merge(const CommaStats& other);
   // Whether the comma is a decimal one, and nothing else.
   bool are_decimals() const {

@@ -25,6 +25,17 @@ std::vector<std::string> Trimmed(std::vector<std::string> texts) {
   return texts;
 }
 
+absl::string_view HowRead(NumberStyle style) {
+  constexpr absl::string_view kHow[kNumberStyles] = {"as plain numbers",
+                                                     "with `decimal: comma`",
+                                                     "with `read: amount`",
+                                                     "with `read: amount` and `decimal: comma`",
+                                                     "as times",
+                                                     "as times with `date: month_first`",
+                                                     "as times with `date: day_first`"};
+  return kHow[static_cast<size_t>(style)];
+}
+
 // Gives out slots of the chunk as features ask for columns.
 class Planner {
  public:
@@ -69,13 +80,13 @@ class Planner {
     RUBATO_ASSIGN_OR_RETURN(const int column, Find("column", name));
     ChunkPlan::Column& planned = plan.columns[static_cast<size_t>(column)];
     const bool is_first = planned.number < 0;
-    if (!is_first && planned.decimal_comma != f.decimal_comma) {
-      return Wrong("decimal: a feature above reads column '", name, "' ",
-                   f.decimal_comma ? "without" : "with", " `decimal: comma`; both read it alike");
+    if (!is_first && planned.style != f.style()) {
+      return Wrong("a feature above reads column '", name, "' ", HowRead(planned.style),
+                   ", this one ", HowRead(f.style()), "; both read it alike");
     }
     RUBATO_RETURN_IF_ERROR(TakeMissing(f, &planned));
     if (is_first) planned.number = plan.numbers++;
-    planned.decimal_comma = f.decimal_comma;
+    planned.style = f.style();
     planned.malformed_is_missing =
         f.malformed_is_missing && (is_first || planned.malformed_is_missing);
     planned.is_float |= f.transform == "number" || f.transform == "normalize";

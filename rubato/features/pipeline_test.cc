@@ -83,25 +83,6 @@ TEST(PipelineTest, AColumnMayHaveItsOwnTextsForNothing) {
   EXPECT_EQ(batch.ids[1], batch.ids[3]);
 }
 
-// What is no number with a decimal comma either is malformed, by the same rule.
-TEST(PipelineTest, NumbersMayHaveADecimalComma) {
-  FeaturesSpec spec;
-  spec.features = {Feature("number", {"age"}), Feature("discretize", {"age"})};
-  spec.features[1].boundaries = {3, 5};
-  const auto pipeline = [&] { return Pipeline::Create(spec, kColumns, {}); };
-  EXPECT_FALSE(pipeline()->NewChunk().Add({"1", "4,5", "", ""}).ok());
-  spec.features[0].decimal_comma = true;
-  EXPECT_THAT(WhyNot(spec), HasSubstr("decimal: a feature above reads column 'age' with"));
-  spec.features[1].decimal_comma = true;
-  const Batch batch = Apply(spec, {{"1", "4,5", "", ""}, {"0", "4.5", "", ""}, {"0", "", "", ""}});
-  EXPECT_THAT(batch.dense, ElementsAre(4.5, 4.5, 0));
-  EXPECT_EQ(batch.ids[0], batch.ids[1]);
-  EXPECT_THAT(pipeline()->NewChunk().Add({"1", "4,5,6", "", ""}).message(),
-              HasSubstr("column 'age', '4,5,6', is not a finite number"));
-  for (FeatureSpec& f : spec.features) f.malformed_is_missing = true;
-  EXPECT_THAT(Apply(spec, {{"1", "4,5,6", "", ""}}).dense, ElementsAre(0));
-}
-
 TEST(PipelineTest, IdsAndTheirMissingValues) {
   FeaturesSpec spec;
   spec.features = {Feature("discretize", {"age"}), Feature("hash", {"city"}),

@@ -13,6 +13,7 @@
 #include "rubato/features/analysis.h"
 #include "rubato/features/column_use.h"
 #include "rubato/features/propose_label.h"
+#include "rubato/features/times.h"
 #include "rubato/features/transforms.h"
 #include "rubato/features/utf8.h"
 #include "rubato/job/suggest.h"
@@ -85,15 +86,16 @@ void TakeVocabulary(const std::vector<CommonTexts::Item>& values, int64_t presen
   if (!f->vocabulary.empty()) f->transform = "merge_rare";
 }
 
+bool IsOfNumbers(Use use) { return use == Use::kNumber || use == Use::kCode || use == Use::kTime; }
+
 // The texts that mean "missing" in columns of numbers, where nothing else can be meant, or in a
 // label of which only the yes is known.
 std::vector<std::string> MissingTexts(const Analysis& analysis, const std::vector<ColumnUse>& uses,
                                       size_t label, const FeaturesSpec& spec) {
   std::set<std::string> missing;
   for (size_t i = 0; i < uses.size(); ++i) {
-    const bool is_number = uses[i].use == Use::kNumber || uses[i].use == Use::kCode;
     const bool is_any_label = i == label && !spec.positive.empty() && spec.negative.empty();
-    if (!is_number && !is_any_label) continue;
+    if (!IsOfNumbers(uses[i].use) && !is_any_label) continue;
     for (const auto& [text, count] : analysis.stats[i].missing_texts()) missing.insert(text);
   }
   return {missing.begin(), missing.end()};
@@ -146,7 +148,7 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
                    FeaturesSpec* spec) {
   FeatureSpec dense = Plain(column, "log", column);
   dense.malformed_is_missing = stats.strangers() > 0;
-  dense.decimal_comma = stats.reads_decimal_commas();
+  dense.set_style(stats.style());
   if (!criteo && !IsSkewed(stats)) {
     dense.transform = "normalize";
     dense.mean = stats.mean();
@@ -160,7 +162,7 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
   if (has_size) spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
   ids.malformed_is_missing = stats.strangers() > 0;
-  ids.decimal_comma = stats.reads_decimal_commas();
+  ids.set_style(stats.style());
   if (!criteo) ids.boundaries = BoundariesOf(stats);
   // What all but never changes is one bin, and no category.
   if (criteo || !ids.boundaries.empty()) spec->features.push_back(std::move(ids));
@@ -215,18 +217,40 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, char separa
   spec->features.push_back(std::move(f));
 }
 
+// Calls the last feature as its column with `more` behind it, as often as it takes: neither a
+// column nor another feature has that name.
+void Rename(absl::string_view more, const Analysis& analysis, FeaturesSpec* spec) {
+  std::string& name = spec->features.back().name;
+  do {
+    absl::StrAppend(&name, more);
+  } while (std::find(analysis.columns.begin(), analysis.columns.end(), name) !=
+               analysis.columns.end() ||
+           std::any_of(spec->features.begin(), spec->features.end() - 1,
+                       [&](const FeatureSpec& other) { return other.name == name; }));
+}
+
 // A quantity or a name, nobody knows: it is given as both, under two names.
 void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t often,
                  const Analysis& analysis, FeaturesSpec* spec, ProposalNotes* notes) {
   ProposeNumber(column, stats, /*criteo=*/false, spec);
   ProposeText(column, stats, often, spec, notes);
-  std::string& name = spec->features.back().name;
-  do {
-    absl::StrAppend(&name, "_value");
-  } while (std::find(analysis.columns.begin(), analysis.columns.end(), name) !=
-               analysis.columns.end() ||
-           std::any_of(spec->features.begin(), spec->features.end() - 1,
-                       [&](const FeatureSpec& other) { return other.name == name; }));
+  Rename("_value", analysis, spec);
+}
+
+// How long ago it was, and what comes back every day, week and year.
+void ProposeTime(const std::string& column, const ColumnStats& stats, const Analysis& analysis,
+                 FeaturesSpec* spec) {
+  ProposeNumber(column, stats, /*criteo=*/false, spec);
+  for (const TimePart part : {TimePart::kHour, TimePart::kWeekday, TimePart::kMonth}) {
+    if (!stats.HasParts(part)) continue;
+    FeatureSpec f = Plain(column, "time_part", column);
+    f.part = TimePartNames()[static_cast<size_t>(part)];
+    f.set_style(stats.style());
+    f.read = FeatureSpec().read;  // It reads nothing but times.
+    f.malformed_is_missing = stats.strangers() > 0;
+    spec->features.push_back(f);
+    Rename(absl::StrCat("_", f.part), analysis, spec);
+  }
 }
 
 // From which count on a value gets an id of its own; docs/models.md argues why. What is seen a few
@@ -295,7 +319,8 @@ bool IsNumberWithComma(absl::string_view text) {
 // A number with a comma out of a column of them, or nothing: a few whole numbers may be among them,
 // and lists of two numbers or more, which are no such column, have mostly other lengths, too.
 std::optional<std::string> NumberWithComma(const ColumnStats& stats) {
-  if (stats.is_number() && !stats.reads_decimal_commas()) return std::nullopt;
+  const bool is_decimal = stats.style() == NumberStyle::kComma;
+  if (stats.is_number() && !is_decimal) return std::nullopt;
   int64_t seen = 0, with_comma = 0, numbers = 0;
   std::optional<std::string> example;
   for (const CommonTexts::Item& item : stats.common().Items()) {
@@ -306,7 +331,7 @@ std::optional<std::string> NumberWithComma(const ColumnStats& stats) {
     numbers += has || ToNumber(item.text).has_value() ? item.count : 0;
   }
   const bool are_all = 50 * (seen - numbers) <= seen && 2 * with_comma > seen;
-  return are_all || stats.reads_decimal_commas() ? example : std::nullopt;
+  return are_all || is_decimal ? example : std::nullopt;
 }
 
 // Whether integers have bins only, and not each of them its own: as ids they would say more.
@@ -314,6 +339,38 @@ bool IsQuantityOnly(const Analysis& analysis, size_t column, Use use) {
   const ColumnStats& stats = analysis.stats[column];
   return use == Use::kNumber && analysis.format != "criteo" &&
          stats.integers() == stats.numbers() && stats.distinct() > BinsFor(stats.present());
+}
+
+// Whether it is a date with the day or the month first, "18.11.2026" or "11/18/26": which of both
+// it is depends on the country.
+bool IsOtherDate(absl::string_view text) {
+  text = text.substr(0, text.find(' '));
+  const size_t first = text.find_first_of("/.-");
+  if (first == 0 || first > 2 || first + 1 >= text.size()) return false;
+  const size_t second = text.find(text[first], first + 1);
+  if (second == absl::string_view::npos || second - first < 2 || second - first > 3) return false;
+  const size_t year = text.size() - second - 1;
+  if (year != 4 && !(year == 2 && text[first] == '/')) return false;  // 1.2.20 is a version.
+  const int64_t digits = std::count_if(text.begin(), text.end(), absl::ascii_isdigit);
+  return digits == static_cast<int64_t>(text.size()) - 2;
+}
+
+// What a column of amounts or of times looks like, and one of dates that are names.
+void NoteStyle(const std::string& column, const ColumnStats& stats, Use use, ProposalNotes* notes) {
+  const bool is_styled = IsOfNumbers(use) && stats.style() != NumberStyle::kPlain &&
+                         stats.style() != NumberStyle::kComma;
+  int64_t seen = 0, dates = 0;
+  std::string styled, date;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    const bool is_it = is_styled && stats.NumberOf(item.text).has_value();
+    if (is_it && styled.empty() && !ToNumber(item.text).has_value()) styled = item.text;
+    if (IsOtherDate(item.text) && date.empty()) date = item.text;
+    seen += item.count;
+    dates += IsOtherDate(item.text) ? item.count : 0;
+  }
+  const bool is_sure = IsTime(stats.style()) || stats.is_surely_amounts();
+  if (is_styled) notes->styled.push_back({column, styled, stats.style(), is_sure});
+  if (!stats.is_number() && 10 * dates > 9 * seen) notes->dates.push_back({column, date});
 }
 
 // Which columns of names could not keep to `often`, which of numbers have others among them, which
@@ -324,7 +381,8 @@ void NoteColumns(const Analysis& analysis, const std::vector<ColumnUse>& uses, s
     const ColumnStats& stats = analysis.stats[i];
     const Use use = uses[i].use;
     if (IsQuantityOnly(analysis, i, use)) notes->quantities.push_back(analysis.columns[i]);
-    if ((use == Use::kNumber || use == Use::kCode) && stats.strangers() > 0) {
+    NoteStyle(analysis.columns[i], stats, use, notes);
+    if (IsOfNumbers(use) && stats.strangers() > 0) {
       StrangeColumn strange = {.column = analysis.columns[i], .count = stats.strangers()};
       for (const auto& [text, count] : stats.stranger_texts()) strange.texts.push_back(text);
       notes->strange.push_back(std::move(strange));
@@ -378,6 +436,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     const Use use = uses[i].use;
     if (use == Use::kNumber) ProposeNumber(column, stats, analysis.format == "criteo", &spec);
     if (use == Use::kText) ProposeText(column, stats, often, &spec, notes);
+    if (use == Use::kTime) ProposeTime(column, stats, analysis, &spec);
     if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec, notes);
     if (use == Use::kBag) ProposeBag(column, stats, uses[i].separator, often, &spec, notes);
     if (use == Use::kEntries) ProposeEntries(column, stats, &spec, notes);

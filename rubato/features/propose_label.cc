@@ -1,6 +1,8 @@
 #include "rubato/features/propose_label.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -30,8 +32,10 @@ std::string Plainly(absl::string_view text) {
 // place.
 bool AreAPair(absl::string_view yes, absl::string_view no) {
   constexpr std::pair<absl::string_view, absl::string_view> kPairs[] = {
-      {"y", "n"},      {"t", "f"},     {"on", "off"}, {"1", "0"},
-      {"good", "bad"}, {"pos", "neg"}, {"+", "-"},    {"p", "n"}};
+      {"y", "n"},     {"t", "f"},        {"on", "off"},   {"1", "0"},     {"good", "bad"},
+      {"pos", "neg"}, {"+", "-"},        {"p", "n"},      {"ja", "nein"}, {"ja", "nee"},
+      {"ja", "nej"},  {"oui", "non"},    {"sim", "não"},  {"tak", "nie"}, {"да", "нет"},
+      {"Да", "Нет"},  {"evet", "hayır"}, {"kyllä", "ei"}, {"是", "否"},   {"はい", "いいえ"}};
   if (std::find(std::begin(kPairs), std::end(kPairs), std::pair(yes, no)) != std::end(kPairs)) {
     return true;
   }
@@ -71,12 +75,27 @@ bool IsZeroOrOne(const ColumnStats& stats) {
   return stats.integers() == stats.numbers();
 }
 
+// What the label is, the most common first. "None" beside other texts says no, though elsewhere it
+// is what is missing; so does any such text that somebody takes for a value.
+std::vector<CommonTexts::Item> ValuesOf(const ColumnStats& stats,
+                                        const std::vector<std::string>& positive) {
+  std::vector<CommonTexts::Item> values = stats.common().Items();
+  for (const auto& [text, count] : stats.missing_texts()) {
+    const bool is_asked = std::find(positive.begin(), positive.end(), text) != positive.end();
+    const bool says_no = text == "None" && !stats.is_all_numbers() && stats.present() > 0;
+    if (is_asked || says_no) values.push_back({text, count});
+  }
+  std::stable_sort(values.begin(), values.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
+  return values;
+}
+
 // All values of the label that are no yes: what is neither was not there, and is a slip of the pen.
 // Of a column with very many values somebody knows only which are a yes.
-void TakeNegative(const ColumnStats& stats, FeaturesSpec* spec) {
-  constexpr int64_t kManyValues = 100;
-  if (stats.distinct() > kManyValues) return;
-  for (const CommonTexts::Item& item : stats.common().Items()) {
+void TakeNegative(const std::vector<CommonTexts::Item>& values, FeaturesSpec* spec) {
+  constexpr size_t kManyValues = 100;
+  if (values.size() > kManyValues) return;
+  for (const CommonTexts::Item& item : values) {
     const auto& yes = spec->positive;
     if (std::find(yes.begin(), yes.end(), item.text) == yes.end()) {
       spec->negative.push_back(item.text);
@@ -88,27 +107,60 @@ void TakeNegative(const ColumnStats& stats, FeaturesSpec* spec) {
 // As the user says. A value that is not there is a slip of the pen; neither may all be a yes.
 absl::Status TakePositive(const ColumnStats& stats, const std::vector<std::string>& positive,
                           FeaturesSpec* spec) {
-  std::vector<std::string> values;
-  for (const CommonTexts::Item& item : stats.common().Items()) values.push_back(item.text);
+  const std::vector<CommonTexts::Item> values = ValuesOf(stats, positive);
+  std::vector<std::string> texts;
+  for (const CommonTexts::Item& item : values) texts.push_back(item.text);
   for (const std::string& text : positive) {
-    if (std::find(values.begin(), values.end(), text) != values.end()) continue;
+    if (std::find(texts.begin(), texts.end(), text) != texts.end()) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("label '", spec->label, "': never is '", text, "'", DidYouMean(text, values)));
+        absl::StrCat("label '", spec->label, "': never is '", text, "'", DidYouMean(text, texts)));
   }
   const std::set<std::string> yes(positive.begin(), positive.end());
-  if (static_cast<int64_t>(yes.size()) >= stats.distinct()) {
+  if (yes.size() >= values.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("label '", spec->label, "': all of its values are a yes"));
   }
   spec->positive.assign(yes.begin(), yes.end());
-  TakeNegative(stats, spec);
+  TakeNegative(values, spec);
   return absl::OkStatus();
 }
 
+// Of two words, in whatever spellings, the one that says yes, or else the rarer one. False if there
+// are more, or one.
+bool TakeYesWord(const std::vector<CommonTexts::Item>& values, FeaturesSpec* spec) {
+  std::map<std::string, int64_t> words;
+  for (const CommonTexts::Item& item : values) words[Plainly(item.text)] += item.count;
+  if (words.size() != 2) return false;
+  const auto first = words.begin(), second = std::next(first);
+  const bool is_first =
+      FirstIsYes(first->first, second->first).value_or(first->second < second->second);
+  const std::string& yes = is_first ? first->first : second->first;
+  for (const CommonTexts::Item& item : values) {
+    if (Plainly(item.text) == yes) spec->positive.push_back(item.text);
+  }
+  std::sort(spec->positive.begin(), spec->positive.end());
+  TakeNegative(values, spec);
+  return true;
+}
+
+std::string Plain(const std::string& text) { return IsUtf8(text) ? text : absl::CHexEscape(text); }
+
 absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
+  const std::vector<CommonTexts::Item> values = stats.common().Items();
+  if (values.size() < 2) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "label '", label, "': ",
+        values.empty() ? "has no values" : absl::StrCat("is always '", Plain(values[0].text), "'"),
+        stats.missing() > 0 ? ", or missing" : "",
+        "; of two classes there must be some rows each"));
+  }
+  std::string some;
+  for (size_t i = 0; i < std::min<size_t>(3, values.size()); ++i) {
+    absl::StrAppend(&some, i == 0 ? "'" : ", '", Plain(values[i].text), "'");
+  }
   return absl::InvalidArgumentError(absl::StrCat(
-      "label '", label, "': has ", stats.distinct(),
-      " different values; a label of two classes is ",
+      "label '", label, "': has ", stats.distinct(), " different values, ", some,
+      values.size() > 3 ? " and others" : "", "; a label of two classes is ",
       "expected, or marks out of a few; which values are a yes is said by --positive VALUE... of ",
       "rubato init, or in features.yaml, as label: {column: ", label, ", positive: [...]}"));
 }
@@ -132,16 +184,14 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
   if (stats.is_all_numbers() && within_one && stats.integers() < stats.numbers()) {
     return SoftLabel(label);
   }
-  const std::vector<CommonTexts::Item> values = stats.common().Items();
-  if (stats.distinct() == 2) {
-    // Of numbers the larger one is a yes; of texts the one that says so, or else the rarer one.
-    const bool first = stats.is_all_numbers()
-                           ? *ToNumber(values[0].text) > *ToNumber(values[1].text)
-                           : FirstIsYes(values[0].text, values[1].text).value_or(false);
+  const std::vector<CommonTexts::Item> values = ValuesOf(stats, {});
+  if (stats.is_all_numbers() && values.size() == 2) {
+    const bool first = *ToNumber(values[0].text) > *ToNumber(values[1].text);
     spec->positive = {values[first ? 0 : 1].text};
-    TakeNegative(stats, spec);
+    TakeNegative(values, spec);
     return absl::OkStatus();
   }
+  if (!stats.is_all_numbers() && TakeYesWord(values, spec)) return absl::OkStatus();
   if (stats.distinct() < 2 || !stats.is_all_numbers() || stats.distinct() > kMarksMax) {
     return NoLabel(label, stats);
   }
@@ -151,13 +201,13 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
   }
   if (spec->positive.empty()) return NoLabel(label, stats);  // One number, in several spellings.
   std::sort(spec->positive.begin(), spec->positive.end());
-  TakeNegative(stats, spec);
+  TakeNegative(values, spec);
   return absl::OkStatus();
 }
 
 std::string LabelText(const FeaturesSpec& spec) {
   const auto quoted = [](std::string* out, const std::string& text) {
-    absl::StrAppend(out, "'", IsUtf8(text) ? text : absl::CHexEscape(text), "'");
+    absl::StrAppend(out, "'", Plain(text), "'");
   };
   const std::vector<std::string> one = {"1"}, zero = {"0"};
   const std::vector<std::string>& yes = spec.positive.empty() ? one : spec.positive;

@@ -43,7 +43,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Words{"bought", "not bought"}, Words{"spam", "no spam"}, Words{"pos", "neg"},
                     Words{"Positive", "Negative"}, Words{">50K", "<=50K"}, Words{">50K.", "<=50K."},
                     Words{"subscribed", "unsubscribed"}, Words{"clicked", "skipped"},
-                    Words{"returned", "no"}, Words{"good", "bad"}));
+                    Words{"returned", "no"}, Words{"good", "bad"}, Words{"ja", "nein"},
+                    Words{"Oui", "Non"}, Words{"Да", "Нет"}));
 
 // Where words say nothing, what is looked for is the rarer one. A lone F is no no.
 TEST(LabelWordsTest, ElseTheRarerOneIs) {
@@ -51,6 +52,47 @@ TEST(LabelWordsTest, ElseTheRarerOneIs) {
   EXPECT_THAT(Propose("spam", "ham").positive, ElementsAre("ham"));
   EXPECT_THAT(Propose("M", "F").positive, ElementsAre("F"));
   EXPECT_THAT(Propose("F", "M").positive, ElementsAre("M"));
+}
+
+// Elsewhere None is what is missing; beside another text it is a no. What stands for nothing
+// beside numbers, or is no word for no, is still missing.
+TEST(LabelWordsTest, NoneIsANo) {
+  const auto none = [](const char* other, int share, const char* nothing,
+                       const std::vector<std::string>& positive = {}) {
+    ColumnStats stats;
+    for (int i = 0; i < 300; ++i) stats.Add(i % share == 0 ? other : nothing);
+    FeaturesSpec spec;
+    const absl::Status status = ProposeLabel(stats, "y", positive, &spec);
+    return status.ok() ? LabelText(spec) : std::string(status.message());
+  };
+  EXPECT_EQ(none("Fraud", 50, "None"), "label 'y': 'Fraud' counts as 1, 'None' as 0");
+  EXPECT_EQ(none("Fraud", 1, "None"), none("Fraud", 1, "NA")) << "there is no None";
+  EXPECT_THAT(none("Fraud", 50, "NA"), HasSubstr("label 'y': is always 'Fraud', or missing; of"));
+  EXPECT_THAT(none("1", 50, "None"), HasSubstr("label 'y': is always '1', or missing; of two"));
+  EXPECT_EQ(none("Fraud", 50, "NA", {"Fraud"}), "label 'y': all of its values are a yes");
+  EXPECT_EQ(none("Fraud", 50, "NA", {"NA"}), "label 'y': 'NA' counts as 1, 'Fraud' as 0");
+  ColumnStats three;
+  for (int i = 0; i < 300; ++i) three.Add(i % 3 == 0 ? "None" : i % 3 == 1 ? "a" : "b");
+  FeaturesSpec spec;
+  ASSERT_TRUE(ProposeLabel(three, "y", {"a", "b"}, &spec).ok());
+  EXPECT_EQ(LabelText(spec), "label 'y': 'a', 'b' count as 1, 'None' as 0");
+}
+
+// However they are spelt, two words are two classes.
+TEST(LabelWordsTest, SpellingsOfAWordAreOne) {
+  const auto label = [](const std::vector<std::string>& cells) {
+    ColumnStats stats;
+    for (int i = 0; i < 300; ++i) stats.Add(cells[static_cast<size_t>(i) % cells.size()]);
+    FeaturesSpec spec;
+    const absl::Status status = ProposeLabel(stats, "y", {}, &spec);
+    return status.ok() ? LabelText(spec) : std::string(status.message());
+  };
+  EXPECT_EQ(label({"Yes", "no", "yes", "YES", "No"}),
+            "label 'y': 'YES', 'Yes', 'yes' count as 1, 'No', 'no' as 0");
+  EXPECT_EQ(label({"Ham", "spam", "ham", "Ham", "Spam"}),
+            "label 'y': 'Spam', 'spam' count as 1, 'Ham', 'ham' as 0");
+  EXPECT_THAT(label({"Yes", "no", "maybe"}), HasSubstr("has 3 different values"));
+  EXPECT_THAT(label({"Yes", "yes"}), HasSubstr("has 2 different values, 'Yes', 'yes'; a label of"));
 }
 
 TEST(LabelWordsTest, AreSaid) {
@@ -84,7 +126,8 @@ TEST(LabelNumbersTest, StrangersAmongThemAreNotForgiven) {
   ColumnStats stats;
   for (int i = 0; i < 300; ++i) stats.Add(i == 7 ? "oops" : i % 2 == 0 ? "1" : "0");
   FeaturesSpec spec;
-  EXPECT_THAT(ProposeLabel(stats, "y", {}, &spec).message(), HasSubstr("has 3 different values"));
+  EXPECT_THAT(ProposeLabel(stats, "y", {}, &spec).message(),
+              HasSubstr("has 3 different values, '1', '0', 'oops'; a label of two classes"));
 }
 
 }  // namespace

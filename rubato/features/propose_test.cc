@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/substitute.h"
+#include "absl/time/civil_time.h"
 #include "rubato/base/rng.h"
 #include "rubato/features/analysis.h"
 #include "rubato/features/pipeline.h"
@@ -33,7 +35,7 @@ Proposed ProposeFor(int rows, const std::function<std::string(int)>& make,
     const std::string cell = make(row);
     analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", cell});
   }
-  analysis.ReadDecimalCommas("label");
+  analysis.ChooseStyles("label");
   Proposed proposed;
   const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "label", {}, &proposed.notes);
   EXPECT_TRUE(spec.ok()) << spec.status();
@@ -116,8 +118,7 @@ TEST(CommasTest, NumbersWithACommaAreTold) {
             "1.010,25 decimal");
   EXPECT_EQ(told([](int i) { return i == 3 ? "-" : absl::StrCat(i % 7, ",0", i % 11); }),
             "0,00 decimal");
-  // May part thousands; may be pairs; a point among them may part thousands.
-  EXPECT_EQ(told([](int i) { return absl::StrCat("-", 1 + i % 40, ",250"); }), "-1,250 text");
+  // May be pairs; a point among them may part thousands.
   EXPECT_EQ(told([](int i) { return absl::StrCat(5 + i % 40, ",", 1 + i % 30); }), "10,6 text");
   EXPECT_EQ(told([](int i) { return i == 3 ? "1.5" : absl::StrCat(i % 40, ",5"); }), "0,5 text");
   EXPECT_EQ(told([](int i) { return absl::StrCat(i % 40, ".5"); }), "no");
@@ -143,14 +144,98 @@ TEST(CommasTest, ADecimalCommaIsAPoint) {
   }
   parts[1].Merge(parts[0]);
   for (ColumnStats* stats : {&whole, &parts[1]}) {
-    ASSERT_TRUE(stats->has_decimal_commas());
-    stats->ReadDecimalCommas();
+    ASSERT_EQ(stats->BestStyle(), NumberStyle::kComma);
+    stats->ReadAs(NumberStyle::kComma);
     EXPECT_NEAR(stats->mean(), points.spec.features[0].mean, 1e-9);
     EXPECT_NEAR(stats->deviation(), points.spec.features[0].deviation, 1e-9);
     EXPECT_EQ(stats->strangers(), 1);
     EXPECT_EQ(stats->stranger_texts().begin()->first, "much");
     EXPECT_EQ(stats->NumberOf("0,5"), 0.5);
   }
+}
+
+// When something was is a number like others, and what of it comes back.
+TEST(TimesTest, AreNumbersAndTheirParts) {
+  const auto minutes = [](int step) {
+    return [step](int i) {
+      return i == 3 ? std::string("soon")
+                    : absl::FormatCivilTime(absl::CivilMinute(2026, 1, 1, 8, 0) + i * step) + ":00";
+    };
+  };
+  const Proposed day = ProposeFor(600, minutes(1));
+  EXPECT_THAT(day.made, ElementsAre("x normalize", "x discretize", "x_hour time_part"));
+  EXPECT_EQ(day.spec.features[2].part, "hour");
+  for (const FeatureSpec& f : day.spec.features) {
+    EXPECT_EQ(f.style(), NumberStyle::kTime) << f.name;
+    EXPECT_TRUE(f.malformed_is_missing) << f.name;
+  }
+  ASSERT_THAT(day.notes.strange, SizeIs(1));
+  EXPECT_THAT(day.notes.strange[0].texts, ElementsAre("soon"));
+  ASSERT_THAT(day.notes.styled, SizeIs(1));
+  EXPECT_EQ(day.notes.styled[0].text, "2026-01-01T08:00:00");
+  EXPECT_THAT(
+      ProposeFor(600, minutes(7 * 61)).made,
+      ElementsAre("x normalize", "x discretize", "x_hour time_part", "x_weekday time_part"));
+  // Days alone, over two years: none of them is a name, however often it comes.
+  const Proposed days = ProposeFor(
+      3000, [](int i) { return absl::FormatCivilTime(absl::CivilDay(2025, 1, 1) + i % 700); });
+  EXPECT_THAT(days.made, ElementsAre("x normalize", "x discretize", "x_weekday time_part",
+                                     "x_month time_part"));
+  EXPECT_THAT(days.notes.quantities, IsEmpty());
+}
+
+// A clock alone has hours, and no days.
+TEST(TimesTest, ATimeOfDayIsOne) {
+  const Proposed clock =
+      ProposeFor(1000, [](int i) { return absl::StrFormat("%d:%02d", i * 7 % 24, i * 11 % 60); });
+  EXPECT_THAT(clock.made, ElementsAre("x normalize", "x discretize", "x_hour time_part"));
+}
+
+// With the day or the month first, days beyond the twelfth tell which; else nobody can.
+TEST(TimesTest, OtherDatesSayTheirOrder) {
+  const auto made = [](absl::string_view format, int days) {
+    const Proposed proposed =
+        ProposeFor(1000, [&](int i) { return absl::Substitute(format, 10 + i % 3, 1 + i % days); });
+    if (!proposed.notes.dates.empty()) return proposed.notes.dates[0].text + " is told";
+    for (const FeatureSpec& f : proposed.spec.features) {
+      if (f.transform == "time_part") return f.name + " " + f.date;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(made("$0/$1/2026", 28), "x_weekday month_first");
+  EXPECT_EQ(made("$1/$0/2026", 28), "x_weekday day_first");
+  EXPECT_EQ(made("$0/$1/26 5:09 PM", 28), "x_weekday month_first");
+  EXPECT_EQ(made("$0/$1/2026", 12), "10/1/2026 is told");
+  EXPECT_EQ(made("$1.$0.2026", 12), "x_weekday day_first");
+  EXPECT_EQ(made("2026-$0-$1", 28), "x_weekday year_first");
+  EXPECT_EQ(made("$0.$1.20", 28), "") << "a version";
+}
+
+TEST(AmountsTest, AreNumbersIfSomeAreSure) {
+  const auto made = [](const std::function<std::string(int)>& make, NumberStyle* style) {
+    const Proposed proposed = ProposeFor(1000, make);
+    *style =
+        proposed.spec.features.empty() ? NumberStyle::kPlain : proposed.spec.features[0].style();
+    return proposed.notes.styled.empty() ? "" : proposed.notes.styled[0].text;
+  };
+  NumberStyle style;
+  EXPECT_EQ(made([](int i) { return absl::StrCat("$1,", 100 + i % 90, ".50"); }, &style),
+            "$1,100.50");
+  EXPECT_EQ(style, NumberStyle::kAmount);
+  EXPECT_EQ(made([](int i) { return absl::StrCat(i % 90, "%"); }, &style), "0%");
+  EXPECT_EQ(style, NumberStyle::kAmount);
+  EXPECT_EQ(made([](int i) { return absl::StrCat(i % 90, ",5 €"); }, &style), "0,5 €");
+  EXPECT_EQ(style, NumberStyle::kCommaAmount);
+  // One that is beyond doubt tells what the others are.
+  EXPECT_EQ(made([](int i) { return absl::StrCat(i % 7 == 0 ? "1," : "", 100 + i % 90, ",250"); },
+                 &style),
+            "105,250");
+  EXPECT_EQ(style, NumberStyle::kAmount);
+  // Without such a one they are the same, and it is told.
+  const auto maybe = [](int i) { return i % 9 == 0 ? "950" : absl::StrCat(1 + i % 90, ",250"); };
+  EXPECT_EQ(made(maybe, &style), "2,250");
+  EXPECT_EQ(style, NumberStyle::kAmount);
+  EXPECT_FALSE(ProposeFor(1000, maybe).notes.styled[0].is_sure);
 }
 
 TEST(StrangersTest, ManyOfThemAreWords) {

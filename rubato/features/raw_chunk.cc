@@ -43,7 +43,8 @@ absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_vie
   if (column.number < 0) return absl::OkStatus();
   double value = std::numeric_limits<double>::quiet_NaN();
   if (!is_missing) {
-    std::optional<double> number = column.decimal_comma ? ToNumberWithComma(cell) : ToNumber(cell);
+    std::optional<double> number =
+        column.style == NumberStyle::kPlain ? ToNumber(cell) : ToNumber(cell, column.style);
     const bool is_too_large =
         column.is_float && number.has_value() && !std::isnan(*number) && !FitsFloat(*number);
     if (is_too_large) number.reset();
@@ -51,7 +52,8 @@ absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_vie
       return absl::InvalidArgumentError(
           absl::StrCat("column ", Quote(column.name), ", ", Quote(cell),
                        is_too_large ? ", is larger than models' numbers of 32 bits can be, 3.4e38"
-                                    : ", is not a finite number"));
+                       : IsTime(column.style) ? ", is no time, as 2026-11-18 or 2026-11-18 05:09:14"
+                                              : ", is not a finite number"));
     }
     value = number.value_or(value);
   }

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "rubato/features/number_style.h"
 
 namespace rubato {
 
@@ -21,9 +22,9 @@ struct ChunkPlan {
     int text = -1;                      // Slot among the chunk's texts.
     int number = -1;                    // Slot among its numbers.
     bool malformed_is_missing = false;  // Otherwise the row is bad.
-    bool decimal_comma = false;         // 3,14 is a number.
-    std::vector<std::string> missing;   // What reads as nothing here alone.
-    bool is_float = false;              // What 32 bits cannot hold is malformed too.
+    NumberStyle style = NumberStyle::kPlain;
+    std::vector<std::string> missing;  // What reads as nothing here alone.
+    bool is_float = false;             // What 32 bits cannot hold is malformed too.
   };
   std::vector<Column> columns;  // The data's, in their order.
   int texts = 0, numbers = 0;

@@ -8,6 +8,7 @@
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
 #include "rubato/data/criteo_parser.h"
+#include "rubato/features/times.h"
 #include "rubato/features/transforms.h"
 
 namespace rubato {
@@ -34,7 +35,7 @@ class NumberStep : public Step {
   const ToFloat to_float_;
 };
 
-// discretize, log_round, round_identity, criteo: `to_code` of every cell.
+// discretize, log_round, round_identity, time_part, criteo: `to_code` of every cell.
 template <typename ToCode>
 class BucketStep : public Step {
  public:
@@ -226,6 +227,10 @@ std::unique_ptr<Step> MakeNumberStep(const FeatureSpec& f, int slot) {
     return Bucket(f, slot, f.buckets, [buckets = f.buckets, outside = f.outside](double x) {
       return RoundIdentity(x, buckets, outside);
     });
+  }
+  if (f.transform == "time_part") {
+    const TimePart part = *TimePartNamed(f.part);
+    return Bucket(f, slot, CountOf(part), [part](double x) { return PartOf(x, part); });
   }
   return Bucket(f, slot, 0, CriteoCode());
 }

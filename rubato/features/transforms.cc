@@ -47,11 +47,8 @@ std::optional<double> ToNumber(absl::string_view text) {
   return value;
 }
 
-namespace {
-
-// Whether points are before every third digit from the right, or not there at all.
-bool PartThousands(absl::string_view whole) {
-  const size_t first = whole.find('.');
+bool PartThousands(absl::string_view whole, char separator) {
+  const size_t first = whole.find(separator);
   if (first == absl::string_view::npos) return true;
   const absl::string_view rest = whole.substr(first);
   const size_t digits =
@@ -59,12 +56,10 @@ bool PartThousands(absl::string_view whole) {
   if (digits < 1 || digits > 3 || rest.size() % 4 != 0) return false;
   for (size_t i = 0; i < rest.size(); ++i) {
     const bool is_digit = absl::ascii_isdigit(static_cast<unsigned char>(rest[i]));
-    if (i % 4 == 0 ? rest[i] != '.' : !is_digit) return false;
+    if (i % 4 == 0 ? rest[i] != separator : !is_digit) return false;
   }
   return true;
 }
-
-}  // namespace
 
 std::optional<double> ToNumberWithComma(absl::string_view text) {
   const size_t comma = text.find(',');
@@ -73,7 +68,7 @@ std::optional<double> ToNumberWithComma(absl::string_view text) {
   const bool is_decimal = !behind.empty() &&
                           absl::ascii_isdigit(static_cast<unsigned char>(behind[0])) &&
                           behind.find_first_of(",.") == absl::string_view::npos;
-  if (!is_decimal || !PartThousands(whole)) return std::nullopt;
+  if (!is_decimal || !PartThousands(whole, '.')) return std::nullopt;
   return ToNumber(absl::StrCat(absl::StrReplaceAll(whole, {{".", ""}}), ".", behind));
 }
 

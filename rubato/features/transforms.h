@@ -26,6 +26,10 @@ std::optional<double> ToNumber(absl::string_view text);
 // 1.234,5. A cell without a comma is read as above: whoever writes JSON writes 3.14.
 std::optional<double> ToNumberWithComma(absl::string_view text);
 
+// Whether `separator` is before every third digit of a whole number from the right, or not there
+// at all.
+bool PartThousands(absl::string_view whole, char separator);
+
 // All of `texts` as numbers; empty if one of them is none.
 std::vector<double> NumbersOf(absl::Span<const std::string> texts);
 

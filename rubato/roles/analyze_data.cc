@@ -165,7 +165,8 @@ class Pass {
         fields.See(scanner.record());
       }
     }
-    return UseSchema(files[0].path, fields.schema());
+    RUBATO_ASSIGN_OR_RETURN(const std::string schema, fields.Schema());
+    return UseSchema(files[0].path, schema);
   }
 
   // Tables and queries, one after the other; progress is counted in rows.

@@ -150,11 +150,7 @@ class Recoder {
             absl::StrCat("column 'entries', ", Quote(word), ", is no entry, index or index:value"));
       }
     }
-    made_.emplace_back();
-    for (const absl::string_view word : absl::StrSplit(cell, ' ', absl::SkipEmpty())) {
-      absl::StrAppend(&made_.back(), made_.back().empty() ? "" : " ", word,
-                      word.find(':') == absl::string_view::npos ? ":1" : "");
-    }
+    made_.emplace_back(cell);
     return absl::OkStatus();
   }
 

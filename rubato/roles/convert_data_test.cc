@@ -9,6 +9,7 @@
 #include "absl/strings/str_split.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/testing.h"
+#include "rubato/adapters/sql/database.h"
 
 namespace rubato {
 namespace {
@@ -34,10 +35,14 @@ class ConvertDataTest : public testing::Test {
     if (!converted.ok()) return std::string(converted.status().message());
     const std::string bytes = ReadWholeFile(options.out).value_or("");
     EXPECT_EQ(converted->bytes, static_cast<int64_t>(bytes.size()));
+    format_ = converted->format;
+    list_ = converted->list_column + ": " + converted->list_text;
     return bytes;
   }
 
   TestFolder folder_;
+  std::string format_;  // Of the last conversion's records, and
+  std::string list_;    // the first cell that looked like a list.
 };
 
 constexpr char kTable[] = "town,age,rich\n\"Rome, Italy\",70,1\nOslo,,0\n\"a \"\"b\"\"\n\",5,1\n";
@@ -88,6 +93,10 @@ TEST_F(ConvertDataTest, CellsBecomeEntries) {
   for (const absl::string_view line : absl::StrSplit(fields, '\n', absl::SkipEmpty())) {
     EXPECT_THAT(std::string(line), testing::MatchesRegex("[01] 0:[0-9]+:1 1:[0-9]+:1"));
   }
+  // The same text of two columns is two things.
+  lines = absl::StrSplit(Convert("y,a,b\n1,x,x\n", {.format = "csv"}, {.to = "libfm"}), ' ');
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_NE(lines[1] + "\n", lines[2]);
   EXPECT_EQ(Convert("1 5:1 7:0.5\n", {.format = "libfm"}, {.to = "libffm"}), "1 0:5:1 1:7:0.5\n");
   EXPECT_EQ(Convert("1 0:5:1 4:7:0.5 4:8:1\n", {.format = "libffm"}, {.to = "libsvm"}),
             "1 5:1 7:0.5 8:1\n");
@@ -121,15 +130,39 @@ TEST_F(ConvertDataTest, CellsOfSeveralValuesAreSplit) {
   EXPECT_EQ(Convert(table, csv, {.to = "libsvm"}), entries);
   EXPECT_THAT(Convert("label,entries\n1,9 x:1\n", csv, {.to = "libsvm"}),
               HasSubstr("in:2: column 'entries', 'x:1', is no entry"));
-  const std::string tags = "label,tags\n1,a|b\n0,b\n1,\n";
+  const std::string tags = "label,tags\n1,a|b\n0,b\n1,\n0,a||b\n1,|\n";
   std::vector<std::string> lines =
       absl::StrSplit(Convert(tags, csv, {.to = "libffm", .separator = "|"}), '\n');
-  ASSERT_EQ(lines.size(), 4u);
+  ASSERT_EQ(lines.size(), 6u);
   EXPECT_THAT(lines[0], testing::MatchesRegex("1 0:[0-9]+:1 0:[0-9]+:1"));
   EXPECT_THAT(lines[0], testing::EndsWith(lines[1].substr(1))) << "b is b, wherever it is";
   EXPECT_THAT(lines[2], testing::MatchesRegex("1 0:[0-9]+:1"));
+  EXPECT_EQ(lines[3].substr(1), lines[0].substr(1)) << "between two separators there is nothing";
+  EXPECT_EQ(lines[4], lines[2]);
+  EXPECT_EQ(list_, ": ");
+  Convert(tags, csv, {.to = "libffm"});
+  EXPECT_EQ(list_, "tags: a|b") << "without a separator it is told";
   EXPECT_THAT(Convert(tags, csv, {.to = "libffm", .separator = "||"}), HasSubstr("one letter"));
   EXPECT_THAT(Convert(tags, csv, {.to = "libfm", .separator = "|"}), HasSubstr("cannot stand"));
+}
+
+// Rows of a database are records of csv, also within recordio.
+TEST_F(ConvertDataTest, ATableOfADatabaseIsOneOfCsv) {
+  const std::string path = folder_.File("t.db"), uri = "sqlite://" + path + "?table=t";
+  {
+    const auto database = OpenSqlite(path, /*create=*/true);
+    ASSERT_TRUE(database.ok()) << database.status();
+    for (const char* sql : {"CREATE TABLE t (town TEXT, rich INTEGER)",
+                            "INSERT INTO t VALUES ('Rome, Italy', 1), (NULL, 0)"}) {
+      ASSERT_TRUE((*database)->Query(sql).ok());
+    }
+  }
+  const std::string table = "town,rich\n\"Rome, Italy\",1\n,0\n";
+  EXPECT_EQ(ConvertFile(uri, {.format = "sql"}, {.to = "csv"}), table);
+  EXPECT_EQ(format_, "csv");
+  const std::string records = folder_.File("t.rec");
+  ConvertFile(uri, {.format = "sql"}, {.to = "recordio", .out = records});
+  EXPECT_EQ(ConvertFile(records, {.format = "recordio"}, {.to = "csv"}), table);
 }
 
 TEST_F(ConvertDataTest, MistakesAreNamed) {

@@ -1,5 +1,6 @@
 #include "rubato/roles/data_set.h"
 
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,8 @@
 #include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/base/status.h"
+#include "rubato/data/cell_reader.h"
+#include "rubato/data/formats.h"
 #include "rubato/data/holdout.h"
 #include "rubato/data/record_blocks.h"
 #include "rubato/data/record_index.h"
@@ -51,13 +54,22 @@ absl::Status ParseFirst(RecordSource& source, const RecordParser& parser) {
   });
 }
 
-// Where features read the columns, what the format would make of them does not matter.
-absl::StatusOr<FileSourceOptions> ReadBy(const JobSpec& spec) {
+// Where features read the columns, what the format would make of them does not matter. Validation
+// data need not have all fields of libffm, and may have more: OpenDataSet() holds them together.
+absl::StatusOr<FileSourceOptions> ReadBy(const JobSpec& spec, DataPart part) {
+  const bool is_validation = part == DataPart::kValidation;
+  std::optional<FeaturesSpec> features;
+  if (!spec.features.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(features, LoadFeaturesFile(spec.features));
+  }
   FileSourceOptions options;
-  if (spec.features.empty()) return options;
-  RUBATO_ASSIGN_OR_RETURN(FeaturesSpec features, LoadFeaturesFile(spec.features));
-  options.check = [data = spec.data, features = std::move(features)](const std::string& schema) {
-    return FeatureParser::Create(data, schema, features).status();
+  if (!features.has_value() && !is_validation) return options;
+  options.check = [data = spec.data, is_validation,
+                   features = std::move(features)](const std::string& schema) {
+    const bool has_fields = UnwrapSchema(data, schema).first.format == "libffm";
+    if (is_validation && has_fields) return absl::OkStatus();
+    return features.has_value() ? FeatureParser::Create(data, schema, *features).status()
+                                : MakeParser(data, schema).status();
   };
   return options;
 }
@@ -72,7 +84,7 @@ absl::StatusOr<int64_t> IndexDataSet(
   absl::StatusOr<std::vector<std::string>> files = train ? spec.data.train : spec.data.validation;
   if (spec.data.format == "idx") files = FindIdxFiles(*files, train ? "train" : "t10k");
   if (!files.ok()) return Annotate(files.status(), key);
-  RUBATO_ASSIGN_OR_RETURN(const FileSourceOptions options, ReadBy(spec));
+  RUBATO_ASSIGN_OR_RETURN(const FileSourceOptions options, ReadBy(spec, part));
   absl::StatusOr<int64_t> records =
       IndexAnyData(spec.data, *files,
                    train ? directory.train_index() : directory.validation_index(), show, options);
@@ -101,7 +113,7 @@ absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory&
 }
 
 absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory) {
-  RUBATO_ASSIGN_OR_RETURN(const FileSourceOptions options, ReadBy(spec));
+  RUBATO_ASSIGN_OR_RETURN(const FileSourceOptions options, ReadBy(spec, DataPart::kTrain));
   RUBATO_ASSIGN_OR_RETURN(OpenedData train,
                           OpenAnyData(spec.data, directory.train_index(), options));
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
@@ -121,12 +133,19 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
                        set.train->records() == 0 ? "train on" : "evaluate on"));
     }
   } else if (!spec.data.validation.empty()) {
+    RUBATO_ASSIGN_OR_RETURN(const FileSourceOptions as_trained,
+                            ReadBy(spec, DataPart::kValidation));
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
-                            OpenAnyData(spec.data, directory.validation_index(), options));
+                            OpenAnyData(spec.data, directory.validation_index(), as_trained));
     // One parser reads both, so their columns must be the same, in the same order. Fields of libffm
-    // are named in every record, and a record without some of them is none the worse.
-    const bool has_fields = UnwrapSchema(spec.data, train.schema).first.format == "libffm";
-    if (validation.schema != train.schema && !has_fields) {
+    // are named in every record: those that training did not see are left out, as ids are that it
+    // did not see, and a record without some of them is none the worse.
+    const auto [format, fields] = UnwrapSchema(spec.data, train.schema);
+    if (format.format == "libffm") {
+      RUBATO_RETURN_IF_ERROR(
+          Annotate(CheckFieldsKnown(fields, UnwrapSchema(spec.data, validation.schema).second),
+                   "data.validation"));
+    } else if (validation.schema != train.schema) {
       return absl::InvalidArgumentError(absl::StrCat("data.validation has the columns '",
                                                      validation.schema, "', but data.train has '",
                                                      train.schema, "'"));

@@ -65,7 +65,7 @@ class TableSink : public PredictionSink {
     return absl::OkStatus();
   }
   absl::Status Keep() override { return table_->Keep(); }
-  absl::Status Finish() override { return table_->Keep(); }
+  absl::Status Finish() override { return table_->Finish(); }
 
  private:
   const std::unique_ptr<TableWriter> table_;

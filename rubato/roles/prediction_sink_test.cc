@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/testing.h"
+#include "rubato/adapters/sql/database.h"
 
 namespace rubato {
 namespace {
@@ -109,6 +110,31 @@ TEST_F(PredictionSinkTest, AFileThatIsThereStaysUnlessForced) {
   EXPECT_EQ(Written(), "mine\n");
   ASSERT_TRUE(sink->Finish().ok());
   EXPECT_EQ(Written(), "a\t0.5\n");
+}
+
+// A table that holds another's scores holds them until all of these are there.
+TEST_F(PredictionSinkTest, ATableIsReplacedInTheEnd) {
+  const std::string uri = absl::StrCat("sqlite://", folder_.File("scores.db"), "?table=scores");
+  const auto ids = [&] {
+    std::string text;
+    const auto database = OpenSqlite(folder_.File("scores.db"));
+    if (!database.ok()) return text;
+    const auto rows = (*database)->Query("SELECT id FROM scores ORDER BY record");
+    if (!rows.ok()) return std::string(rows.status().message());
+    for (const auto& row : rows->rows) text += row[0].value_or("NULL");
+    return text;
+  };
+  for (const std::string work : {"a", "b"}) {
+    const auto sink = OpenPredictions({.out = uri, .work = work, .replace = true});
+    ASSERT_TRUE(sink.ok()) << sink.status();
+    Append(**sink, work, 0.5f);
+    ASSERT_TRUE((*sink)->Keep().ok());
+    EXPECT_EQ(ids(), work == "a" ? "a" : "aa");
+    Append(**sink, work, 0.5f);
+    ASSERT_TRUE((*sink)->Finish().ok());
+    EXPECT_EQ(ids(), work + work);
+  }
+  EXPECT_EQ((*OpenPredictions({.out = uri, .work = "b"}))->records(), 2);
 }
 
 TEST_F(PredictionSinkTest, ADatabaseWithoutItsSlashesIsNoFile) {

@@ -45,22 +45,40 @@ absl::StatusOr<Json> Parse(absl::string_view text) {
 }
 
 // A value as a cell would have it.
-absl::StatusOr<std::string> CellOf(const Json& value, const RowBooleans& booleans) {
+absl::StatusOr<std::string> CellOf(const Json& value, const ColumnWords& words) {
   if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number()) return JsonText(value);
   if (!value.is_boolean()) return Wrong("is neither text nor a number");
   const bool is_true = value.get<bool>();
-  if (booleans.refusal.empty()) return is_true ? booleans.yes : booleans.no;
-  return Wrong(absl::StrCat(is_true ? "true" : "false", booleans.refusal));
+  if (words.refusal.empty()) return is_true ? words.yes : words.no;
+  return Wrong(absl::StrCat(is_true ? "true" : "false", words.refusal));
+}
+
+// A list as a cell would have it: what is null or empty in it is left out there as well.
+absl::StatusOr<std::string> ListOf(const Json& list, const ColumnWords& words) {
+  if (words.separator.empty()) {
+    return Wrong("is a list, and no feature with a separator reads this column; send one value");
+  }
+  std::string cell;
+  for (size_t i = 0; i < list.size(); ++i) {
+    absl::StatusOr<std::string> value = CellOf(list[i], words);
+    if (!value.ok()) return Annotate(value.status(), absl::StrCat("value ", i));
+    if (absl::StrContains(absl::StripAsciiWhitespace(*value), words.separator)) {
+      return Wrong(absl::StrCat("value ", i, ", ", Quote(*value), ", holds ",
+                                Quote(words.separator), ", which stands between values"));
+    }
+    absl::StrAppend(&cell, cell.empty() ? "" : words.separator, *value);
+  }
+  return cell;
 }
 
 constexpr absl::string_view kNoSpelling =
     " is spelt in no way that the model's vocabulary knows; send the text that the data has";
 
 // What the features make of `column`.
-RowBooleans BooleansOf(const FeaturesSpec& features, const std::string& column, bool of_database) {
-  RowBooleans booleans;
+ColumnWords BooleansOf(const FeaturesSpec& features, const std::string& column, bool of_database) {
+  ColumnWords booleans;
   for (const FeatureSpec& f : features.features) {
     if (std::find(f.columns.begin(), f.columns.end(), column) == f.columns.end()) continue;
     if (ReadsNumber(f.transform)) {
@@ -69,12 +87,23 @@ RowBooleans BooleansOf(const FeaturesSpec& features, const std::string& column, 
     }
     const std::optional<std::string> yes = SpellBoolean(f.vocabulary, true),
                                      no = SpellBoolean(f.vocabulary, false);
-    if (yes.has_value() && no.has_value()) return {*yes, *no, ""};
+    if (yes.has_value() && no.has_value()) return {*yes, *no, "", ""};
     if (!of_database) booleans.refusal = std::string(kNoSpelling);
   }
   // A database's yes and no are read as 1 and 0 (adapters/sql).
-  if (of_database) return {"1", "0", ""};
+  if (of_database) return {"1", "0", "", ""};
   return booleans;
+}
+
+// The separator that all bags of `column` have; empty if there is none, or if they differ.
+std::string SeparatorOf(const FeaturesSpec& features, const std::string& column) {
+  std::string separator;
+  for (const FeatureSpec& f : features.features) {
+    if (f.separator.empty() || f.columns[0] != column) continue;
+    if (!separator.empty() && separator != f.separator) return "";
+    separator = f.separator;
+  }
+  return separator;
 }
 
 // What a row is turned into.
@@ -82,7 +111,7 @@ struct Target {
   const std::vector<std::string>& columns;
   size_t label;
   const RecordWriter& writer;
-  const std::vector<RowBooleans>& booleans;
+  const std::vector<ColumnWords>& words;
 };
 
 absl::StatusOr<std::string> RecordOf(const Json& row, const Target& target) {
@@ -96,7 +125,8 @@ absl::StatusOr<std::string> RecordOf(const Json& row, const Target& target) {
       return Wrong(absl::StrCat("no column ", Quote(name), DidYouMean(name, columns)));
     }
     const auto at = static_cast<size_t>(column - columns.begin());
-    absl::StatusOr<std::string> cell = CellOf(value, target.booleans[at]);
+    absl::StatusOr<std::string> cell =
+        value.is_array() ? ListOf(value, target.words[at]) : CellOf(value, target.words[at]);
     if (!cell.ok()) return Annotate(cell.status(), absl::StrCat("column ", Quote(name)));
     if (at != target.label || !cell->empty()) cells[at] = *std::move(cell);
   }
@@ -131,14 +161,15 @@ absl::Status RowReader::NameColumns(const Servable& servable) {
   const bool of_database = servable.job.data.format == "sql";
   for (const std::string& column : columns_) {
     if (servable.features.has_value()) {
-      booleans_.push_back(BooleansOf(*servable.features, column, of_database));
+      words_.push_back(BooleansOf(*servable.features, column, of_database));
+      words_.back().separator = SeparatorOf(*servable.features, column);
     } else if (of_database) {
-      booleans_.push_back({"1", "0", ""});
+      words_.push_back({"1", "0", "", ""});
     } else {
-      booleans_.push_back({.refusal = std::string(kNoSpelling)});
+      words_.push_back({.refusal = std::string(kNoSpelling)});
     }
   }
-  booleans_[label_] = {};
+  words_[label_] = {};
   const bool by_place = data.format == "criteo" || (IsDelimited(data) && AreByPlace(columns_) &&
                                                     !HasHeader(servable.job.data));
   if (!by_place || columns_.size() < 2) return absl::OkStatus();
@@ -184,7 +215,7 @@ absl::StatusOr<Batch> RowReader::Read(absl::string_view json) const {
     const std::string place = absl::StrCat(key, "[", i, "]");
     absl::StatusOr<std::string> record = Wrong("is no text");
     if (by_column) {
-      record = RecordOf(rows[i], {columns_, label_, *writer_, booleans_});
+      record = RecordOf(rows[i], {columns_, label_, *writer_, words_});
     } else if (rows[i].is_string()) {
       record = Labelled(rows[i].get<std::string>());
     }

@@ -6,7 +6,8 @@
 //
 // true and false are what the features' vocabularies have for them (SpellBoolean()), 1 and 0 where
 // the job's data is a table of a database, and otherwise refused: nobody knows how files spell
-// them.
+// them. A list, ["drama", "war"], is the cell "drama|war" where the features have a separator for
+// the column.
 #ifndef RUBATO_ROLES_ROW_READER_H_
 #define RUBATO_ROLES_ROW_READER_H_
 
@@ -25,10 +26,11 @@
 
 namespace rubato {
 
-// What a column has for true and false.
-struct RowBooleans {
+// What a column has for true and false, and for a list.
+struct ColumnWords {
   std::string yes = "true", no = "false";
-  std::string refusal;  // Not empty: why it has neither.
+  std::string refusal;    // Not empty: why it has neither.
+  std::string separator;  // Between the values of a list; empty: it takes none.
 };
 
 // Immutable; one serves all threads. `servable` outlives it.
@@ -56,8 +58,8 @@ class RowReader {
   std::optional<RecordWriter> writer_;
   // Reads records that lack the label, of data whose columns go by place; none: they have names.
   std::optional<CellReader> unlabelled_;
-  size_t label_ = 0;                   // Column; a row without it gets a 0 there.
-  std::vector<RowBooleans> booleans_;  // By column.
+  size_t label_ = 0;                // Column; a row without it gets a 0 there.
+  std::vector<ColumnWords> words_;  // By column.
 };
 
 }  // namespace rubato

@@ -128,6 +128,38 @@ TEST(RowReaderTest, ANumberMayBeAText) {
   EXPECT_EQ(read(R"({"rows": []})")->rows, 0);
 }
 
+// Several values of a cell may come as a list, with the same result; one value may not.
+TEST(RowReaderTest, AListIsTheCellWithItsSeparators) {
+  Servable servable = ServableOf("csv");
+  FeatureSpec& town = servable.features->features[1];
+  town.separator = "|";
+  town.weight_separator = ":";
+  const auto read = [&](const std::string& json) { return RowReader::Make(servable)->Read(json); };
+  const auto parser = servable.MakeParser(servable.schema, /*has_labels=*/true);
+  servable.trainer = *LoadTrainer(servable.job, (*parser)->shape());
+  for (const auto& [row, record] :
+       {Case{R"(["Oslo", "Rome"])", "0,,Oslo|Rome,"},
+        {R"(["Oslo:0.5", 17, null, " a b ", ""])", "0,,Oslo:0.5|17|a b,"},
+        {R"(["a,\"b"])", R"(0,,\"a,\"\"b\",)"},
+        {R"(["Oslo"])", "0,,Oslo,"},
+        {"[]", "0,,,"}}) {
+    const auto listed = read(absl::StrCat("{\"rows\": [{\"town\": ", row, "}]}"));
+    const auto written = read(absl::StrCat("{\"records\": [\"", record, "\"]}"));
+    ASSERT_TRUE(listed.ok() && written.ok()) << listed.status() << written.status();
+    EXPECT_EQ(listed->bag_ids, written->bag_ids) << row;
+    EXPECT_EQ(listed->bag_weights, written->bag_weights) << row;
+    EXPECT_EQ(listed->ids, written->ids) << row;
+  }
+  const auto why = [&](const char* json) { return std::string(read(json).status().message()); };
+  EXPECT_EQ(why(R"({"rows": [{}, {"member": ["a"]}]})"),
+            "rows[1]: column 'member': is a list, and no feature with a separator reads this "
+            "column; send one value");
+  EXPECT_EQ(why(R"({"rows": [{"town": ["a", "b|c"]}]})"),
+            "rows[0]: column 'town': value 1, 'b|c', holds '|', which stands between values");
+  EXPECT_EQ(why(R"({"rows": [{"town": ["a", ["b"]]}]})"),
+            "rows[0]: column 'town': value 1: is neither text nor a number");
+}
+
 // Where columns go by place, a record may come without its label, as files to predict may.
 TEST(RowReaderTest, ARecordMayLackItsLabel) {
   Servable servable = ServableOf("csv");
@@ -153,7 +185,7 @@ TEST(RowReaderTest, SaysWhichRowIsWrong) {
   EXPECT_EQ(why(R"({"rows": [{}, {"twon": "Oslo"}]})"),
             "rows[1]: no column 'twon'; did you mean 'town'?");
   EXPECT_THAT(why(R"({"rows": [{"age": {}}]})"), HasSubstr("neither text nor a number"));
-  EXPECT_THAT(why(R"({"rows": [{"town": "a"}, {"age": [1]}]})"),
+  EXPECT_THAT(why(R"({"rows": [{"town": "a"}, {"age": {}}]})"),
               HasSubstr("rows[1]: column 'age': is neither text nor a number"));
   EXPECT_EQ(why(R"({"rows": {"age": 1}})"), "\"rows\" is no list");
   EXPECT_THAT(why(R"({"rows": [{"age": NaN}]})"),

@@ -79,8 +79,8 @@ struct PredictedData {
 };
 // Writes exactly one line or row a record, in their order; the same command goes on where a killed
 // one was. With another model or other data it begins anew. A file is there as a whole or not at
-// all (prediction_file.h), a table grows (adapters/sql/table_writer.h). ALREADY_EXISTS rather than
-// to replace what was not asked to be.
+// all (prediction_file.h), a table grows, or is replaced when all is there
+// (adapters/sql/table_writer.h). ALREADY_EXISTS rather than to replace what was not asked to be.
 absl::StatusOr<PredictedData> PredictData(Servable& servable, const ScoredData& data,
                                           const PredictOptions& options, const ShowProgress& show);
 

@@ -63,7 +63,7 @@ class IndexBuilder {
       bytes_done_ += file.size;
     }
     if (has_fields_) {
-      index_.schema = fields_.schema();
+      RUBATO_ASSIGN_OR_RETURN(index_.schema, fields_.Schema());
       RUBATO_RETURN_IF_ERROR(CheckSchema(data_, index_.schema, options_));
     }
     RUBATO_RETURN_IF_ERROR(progress_(bytes_done_, bytes_total_));

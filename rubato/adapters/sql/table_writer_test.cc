@@ -43,6 +43,13 @@ class TableWriterTest : public testing::Test {
     Fill(**writer, rows);
     ASSERT_TRUE((*writer)->Keep().ok());
   }
+  // What went wrong.
+  std::string Replace(const std::string& work, int64_t rows) {
+    const auto writer = Open(work, {"score"}, /*replace=*/true);
+    if (!writer.ok()) return std::string(writer.status().message());
+    Fill(**writer, rows);
+    return std::string((*writer)->Finish().message());
+  }
   std::string Ask(const std::string& sql) {
     const auto database = OpenSqlite(path_);
     if (!database.ok()) return std::string(database.status().message());
@@ -82,15 +89,78 @@ TEST_F(TableWriterTest, OtherWorkReplacesScoresIfForced) {
   EXPECT_THAT(Open("b").status().message(),
               HasSubstr("table scores holds 10 scores of another model or of other data; --force"));
   EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "10 ");
-  EXPECT_EQ((*Open("b", {"score"}, /*replace=*/true))->records(), 0);
-  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "0 ");
-  EXPECT_EQ((*Open("c"))->records(), 0);  // There is nothing to lose.
+  EXPECT_EQ(Replace("b", 12), "");
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "12 ");
+  EXPECT_EQ((*Open("b"))->records(), 12);
   Ask("DROP TABLE scores");
   EXPECT_EQ((*Open("b"))->records(), 0);
-  Write("b", 10);
+  EXPECT_EQ((*Open("c"))->records(), 0);  // There is nothing to lose.
+  Write("c", 10);
   // Ours: it may get other columns.
-  EXPECT_TRUE(Open("d", {"score_0", "score_1"}, /*replace=*/true).ok());
+  const auto classes = Open("d", {"score_0", "score_1"}, /*replace=*/true);
+  ASSERT_TRUE((*classes)->Append("x", {0.25f, 0.75f}).ok());
+  EXPECT_EQ(Ask("SELECT name FROM pragma_table_info('scores')"), "record id score ");
+  ASSERT_TRUE((*classes)->Finish().ok());
   EXPECT_EQ(Ask("SELECT name FROM pragma_table_info('scores')"), "record id score_0 score_1 ");
+  EXPECT_EQ(Ask("SELECT * FROM scores"), "0 x 0.25 0.75 ");
+}
+
+// Until the last new row is there nothing of the old ones is lost, whoever dies and how often.
+TEST_F(TableWriterTest, OldRowsStayUntilAllNewOnesAreThere) {
+  Write("old", 10);
+  Ask("CREATE VIEW best AS SELECT id FROM scores WHERE score >= 2.5");
+  for (const int64_t end : {0, 5, 17000}) {
+    // The first was told to replace, which is enough for all.
+    const auto writer = Open("new", {"score"}, /*replace=*/end == 0);
+    ASSERT_TRUE(writer.ok()) << writer.status();
+    Fill(**writer, end);
+    ASSERT_TRUE((*writer)->Keep().ok());
+    EXPECT_EQ(Ask("SELECT count(*), max(score) FROM scores"), "10 2.25 ");
+    EXPECT_EQ(Ask("SELECT count(*) FROM best"), "0 ");
+  }
+  EXPECT_EQ((*Open("old"))->records(), 10);
+  EXPECT_THAT(Open("another").status().message(), HasSubstr("--force replaces them"));
+  const auto writer = Open("new");
+  EXPECT_EQ((*writer)->records(), 17000);
+  ASSERT_TRUE((*writer)->Finish().ok());
+  EXPECT_EQ(Ask("SELECT count(*), count(DISTINCT record), max(record) FROM scores"),
+            "17000 17000 16999 ");
+  EXPECT_EQ(Ask("SELECT count(*) FROM best"), "16990 ");  // Stays, as who may read the table does.
+  EXPECT_EQ(Ask("SELECT * FROM rubato_predictions"), "scores new 17000 ");
+  EXPECT_EQ(Ask("SELECT name FROM sqlite_schema WHERE name LIKE 'rubato_new%'"), "");
+  EXPECT_EQ((*Open("new"))->records(), 17000);
+}
+
+// What a third has begun and not finished gives way, and stands in nobody's rows.
+TEST_F(TableWriterTest, AReplacementThatWasGivenUpLeavesNothing) {
+  Write("old", 10);
+  {
+    const auto given_up = Open("given up", {"score_0", "score_1"}, /*replace=*/true);
+    ASSERT_TRUE((*given_up)->Append("x", {0.25f, 0.75f}).ok());
+    ASSERT_TRUE((*given_up)->Keep().ok());
+  }
+  EXPECT_EQ(Replace("new", 3), "");
+  EXPECT_EQ(Ask("SELECT id FROM scores"), "it's 0 it's 1 it's 2 ");
+  EXPECT_EQ(Ask("SELECT name FROM rubato_predictions"), "scores ");
+}
+
+// Rows that somebody adds meanwhile are not a prediction's.
+TEST_F(TableWriterTest, WhatCameMeanwhileIsNotReplaced) {
+  Write("old", 10);
+  const auto writer = Open("new", {"score"}, /*replace=*/true);
+  Fill(**writer, 5);
+  Ask("INSERT INTO scores VALUES (10, 'mine', 0.5)");
+  EXPECT_THAT((*writer)->Finish().message(), HasSubstr("has changed it; nothing was added"));
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "11 ");
+  Ask("DELETE FROM scores WHERE id = 'mine'");
+  // Or another prediction, which was faster.
+  const auto late = Open("late", {"score"}, /*replace=*/true);
+  Fill(**late, 5);
+  ASSERT_TRUE((*late)->Keep().ok());
+  Ask("UPDATE rubato_predictions SET work = 'fast' WHERE name = 'scores'");
+  EXPECT_THAT((*late)->Finish().message(), HasSubstr("nothing was added"));
+  EXPECT_EQ(Ask("SELECT work FROM rubato_predictions WHERE name = 'scores'"), "fast ");
+  EXPECT_EQ(Ask("SELECT count(*) FROM scores"), "10 ");
 }
 
 TEST_F(TableWriterTest, OfTwoAtOnceOneIsRefused) {

@@ -179,6 +179,9 @@ class FeaturesReader {
     if (key == "weight_separator") return Read(value, &f->weight_separator);
     if (key == "values_max") return Read(value, &f->values_max);
     if (key == "combiner") return Read(value, &f->combiner);
+    if (key == "read") return Read(value, &f->read);
+    if (key == "part") return Read(value, &f->part);
+    if (key == "date") return Read(value, &f->date);
     if (key == "vocabulary") {
       return value.IsScalar() ? ReadWords(value.Scalar(), &f->vocabulary)
                               : Read(value, &f->vocabulary);

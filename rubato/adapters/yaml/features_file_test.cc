@@ -14,6 +14,7 @@
 #include "rubato/adapters/files/testing.h"
 #include "rubato/base/rng.h"
 #include "rubato/features/pipeline.h"
+#include "rubato/features/times.h"
 
 namespace rubato {
 namespace {
@@ -161,10 +162,18 @@ FeaturesSpec AnyFeatures(Rng& rng) {
       }
     }
     if (f.transform == "lookup") f.oov = 1 + static_cast<int64_t>(rng.Below(3));
-    if (ReadsNumber(f.transform) && rng.Chance(0.5)) f.otherwise = number();
-    if (ReadsNumber(f.transform)) f.malformed_is_missing = rng.Chance(0.5);
     // By the column: features that read one read it alike.
-    if (ReadsNumber(f.transform)) f.decimal_comma = f.columns[0].size() % 2 == 0;
+    const NumberStyle style = static_cast<NumberStyle>(f.columns[0].size() % kNumberStyles);
+    if (f.transform == "time_part" && !IsTime(style)) f.transform = "criteo";
+    if (f.transform == "time_part") {
+      f.part = TimePartNames()[rng.Below(4)];
+      f.set_style(style);
+      f.read = "number";
+    } else if (ReadsNumber(f.transform)) {
+      f.set_style(style);
+      if (rng.Chance(0.5)) f.otherwise = number();
+    }
+    if (ReadsNumber(f.transform)) f.malformed_is_missing = rng.Chance(0.5);
     if (f.transform != "cross" && f.columns[0].size() % 3 == 0) f.missing = {"x", "a: [\"b\"]"};
     if (ReadsText(f.transform) && rng.Chance(0.3)) {
       f.separator = "|";
@@ -180,8 +189,10 @@ FeaturesSpec AnyFeatures(Rng& rng) {
 
 // All cells of a row; some are no number, for whoever wants one.
 std::vector<std::string> AnyRow(Rng& rng, size_t columns) {
-  const std::vector<std::string> cells = {"",  "?",   "nan", "w1", "w3",  "x",          "w2|w7|zz",
-                                          "0", "-12", "2.5", "7",  "1e9", "w1:0.5|w2:x"};
+  const std::vector<std::string> cells = {
+      "",       "?",         "nan", "w1", "w3",  "x",           "w2|w7|zz",
+      "0",      "-12",       "2.5", "7",  "1e9", "w1:0.5|w2:x", "2026-11-18 05:09",
+      "$1,250", "11/18/2026"};
   std::vector<std::string> row = {"1"};
   while (row.size() < columns) row.push_back(cells[rng.Below(cells.size())]);
   return row;

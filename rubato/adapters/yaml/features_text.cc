@@ -85,6 +85,9 @@ void AppendFeature(const FeatureSpec& f, std::string* out) {
   add("malformed", "missing", f.malformed_is_missing);
   add("missing", List(f.missing), !f.missing.empty());
   add("decimal", "comma", f.decimal_comma);
+  add("read", f.read, f.read != plain.read);
+  add("date", f.date, f.date != plain.date);
+  add("part", f.part, !f.part.empty());
   add("separator", Quoted(f.separator), !f.separator.empty());
   add("weight_separator", Quoted(f.weight_separator), !f.weight_separator.empty());
   add("values_max", absl::StrCat(f.values_max), f.values_max != plain.values_max);
