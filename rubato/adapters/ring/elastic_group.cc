@@ -30,14 +30,11 @@ constexpr int kRefusalsMax = 3;  // Another may have had that address for a mome
 // So often a member tries to open another's memory, at every BeginStep and a few times a second.
 constexpr int kTriesMax = 10;
 
-// One that closes stays for others who have yet to finish its last step: a round trip, if they do.
-constexpr absl::Duration kCloseMax = absl::Seconds(10);
-
 class Group : public ElasticGroup {
  public:
   explicit Group(GroupOptions options) : options_(std::move(options)) {}
   ~Group() override {
-    if (control_) control_->AwaitLevel(kCloseMax);
+    if (control_) control_->Close();
     if (exchange_) exchange_->Drop();
     if (control_) control_->Halt();
     reducer_.reset();
@@ -73,6 +70,7 @@ class Group : public ElasticGroup {
   void SayFinished() override { control_->Finish(); }
   bool told_finished() const override { return control_->company().finished; }
   absl::Duration unheard() const override { return ControlLoop::Now() - control_->company().heard; }
+  bool over() const override { return control_->company().Over(ControlLoop::Now()); }
   std::string stranger() const override { return HostPort(control_->company().stranger); }
   void Obey(const ViewOrder& order) override;
 

@@ -184,6 +184,8 @@ class ElasticGroup {
   virtual bool told_finished() const = 0;
   // How long it is that one was heard of who could take this member further; infinite: never.
   virtual absl::Duration unheard() const = 0;
+  // Told so, and deserted: see Company::Over.
+  virtual bool over() const = 0;
   // Where another group of the same job was heard of, founded apart from this one; empty: nowhere.
   virtual std::string stranger() const = 0;
 

@@ -29,9 +29,6 @@ int Report(rubato_group* group, const absl::Status& status) {
   return absl::IsAborted(status) ? RUBATO_AGAIN : RUBATO_FAILED;
 }
 
-// Others who only change their view are heard of again within this time.
-constexpr absl::Duration kDeserted = absl::Seconds(3);
-
 // By their numbers in the header.
 constexpr rubato::GroupNetwork kNetworks[] = {
     rubato::GroupNetwork::kLoopback, rubato::GroupNetwork::kLan, rubato::GroupNetwork::kWan};
@@ -162,9 +159,7 @@ void rubato_group_leave(rubato_group* group) { group->group->Leave(); }
 
 void rubato_group_say_finished(rubato_group* group) { group->group->SayFinished(); }
 
-int rubato_group_over(const rubato_group* group) {
-  return group->group->told_finished() && group->group->unheard() > kDeserted;
-}
+int rubato_group_over(const rubato_group* group) { return group->group->over(); }
 
 int64_t rubato_group_step(const rubato_group* group) { return group->group->step(); }
 int64_t rubato_group_committed(const rubato_group* group) { return group->group->committed(); }
