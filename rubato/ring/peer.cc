@@ -236,6 +236,10 @@ void Peer::Settle(absl::Time now) {
   // Before anything is decided: a member that needs nobody else lets go and goes on in one breath.
   if (!fenced()) losses_ = views_->Losses();
   EnterView(now);
+  // Whether those who went on live is for the detector to say; see Views::Tick.
+  if (parting() != nullptr && options_.views.quorum == Quorum::kAny) {
+    for (const GroupMember& member : parting()->members) swim_.Introduce(member, now);
+  }
   if (swim_.TakeChanged()) views_->Tick(now);
   EnterView(now);
   if (fenced() && !said_fenced_) {

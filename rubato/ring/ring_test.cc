@@ -452,6 +452,37 @@ TEST(PeerTest, TheOtherHalfOfASplitIsAnotherView) {
 
 // One that copies the state is stopped in its step when all who hold it are gone: nobody else would
 // end the view.
+// Under `quorum: any` one that seemed dead goes on alone, is heard of, and dies: whoever was left
+// behind by it holds all that is left of the state, and goes on with that.
+TEST(PeerTest, WhoWasLeftBehindByTheDeadGoesOn) {
+  absl::Time now = absl::UnixEpoch();
+  PeerOptions any{.swim = SwimOptions::Loopback()};
+  any.views.quorum = Quorum::kAny;
+  Peer a({MemberId(1), "a"}, any, 7), b({MemberId(2), "b"}, any, 8);
+  a.Found(0, now);
+  b.Join({"a"}, now);
+  for (int i = 0; i < 600 && !b.holder(); ++i) {
+    if (i == 100) b.CatchUp(b.view().Mark(), b.steps().finished(), now);
+    PassAround({{"a", &a}, {"b", &b}}, now);
+  }
+  ASSERT_TRUE(b.holder());
+  b.ReportLost(MemberId(1), LossReason::kProcess, now);
+  ASSERT_EQ(b.view().size(), 1);
+  const ViewMessage told{.kind = ViewMessage::Kind::kDecide,
+                         .from = b.self(),
+                         .number = b.view().number,
+                         .view = b.view()};
+  a.Receive({.view = b.view().number, .mark = b.view().Mark(), .from = b.self(), .body = told},
+            now);
+  EXPECT_TRUE(a.frozen()) << "the other is further";
+  a.ReportLost(MemberId(2), LossReason::kProcess, now);
+  for (int i = 0; i < 600 && a.frozen(); ++i) PassAround({{"a", &a}}, now);
+  EXPECT_FALSE(a.frozen() || a.fenced());
+  EXPECT_TRUE(a.holder());
+  EXPECT_EQ(a.view().size(), 1);
+  EXPECT_GT(a.view().number, b.view().number) << "nobody takes it for the older half";
+}
+
 TEST(PeerTest, ALearnerDoesNotWaitForTheDead) {
   Peer learner({MemberId(9), "i"}, {.swim = SwimOptions::Loopback()}, 7);
   const absl::Time now = absl::UnixEpoch();
