@@ -52,6 +52,7 @@ std::string RingNode::address() const { return absl::StrCat("n", index_); }
 
 void RingNode::Begin(std::vector<std::string> seeds) {
   if (peer_ && peer_->holder() && !peer_->fenced()) checker_.Forgets(life(), peer_->view());
+  if (peer_) company_.Note(*peer_, wires_.now());
   ++epoch_;
   const MemberId id(static_cast<int64_t>(rng_.Next() >> 1));
   peer_ = std::make_unique<Peer>(GroupMember{id, address()}, options_, rng_.Next());
@@ -74,22 +75,26 @@ void RingNode::Begin(std::vector<std::string> seeds) {
 void RingNode::Found(std::vector<std::string> others) {
   Begin(std::move(others));
   history_[0] = weights_;
-  checker_.Founded(weights_);
+  checker_.Founded(life(), weights_);
   confirmed_ = 0;
   peer_->Found(0, wires_.now());
+  if (wires_.last_step() >= 0) LookForCompany();
   Settle();
 }
 
 void RingNode::Join(std::vector<std::string> addresses) {
   Begin(addresses);
   peer_->Join(std::move(addresses), wires_.now());
+  if (wires_.last_step() >= 0) LookForCompany();
   Settle();
 }
 
 void RingNode::Die() {
   ++epoch_;
   peer_.reset();
+  company_ = Company();
   leaving_ = false;
+  closing_since_ = absl::InfiniteFuture();
 }
 
 void RingNode::Leave() {
@@ -150,6 +155,7 @@ void RingNode::Settle() {
     Handle(event);
     if (event.kind == Peer::Event::Kind::kFenced) return;  // This life is over.
   }
+  company_.Note(*peer_, wires_.now());
   for (const Peer::Send& send : peer_->TakeSends()) {
     wires_.SendPacket(index_, send.to, send.packet);
   }
@@ -158,8 +164,9 @@ void RingNode::Settle() {
   }
   if (confirmed_ > believed_ && history_.contains(confirmed_)) {
     believed_ = confirmed_;
-    checker_.Believes(life(), confirmed_, history_[confirmed_]);
+    checker_.Believes(life(), peer_->view(), confirmed_, history_[confirmed_]);
   }
+  if (closing() && peer_->MayGo(wires_.now())) return End(LoopEnd::kDone);
   ArmTimer();
 }
 
@@ -187,6 +194,8 @@ void RingNode::Handle(const Peer::Event& event) {
     case Peer::Event::Kind::kFenced:
       if (leaving_ && event.view.size() == 1) wires_.Gone(life());
       if (leaving_) return Die();
+      checker_.LeftBehind(life(), event.view);
+      if (closing()) return End(LoopEnd::kDone);  // Nothing that it knows is needed any more.
       return Join(seeds_);
   }
 }
@@ -262,6 +271,7 @@ void RingNode::ServeAskers() {
 void RingNode::StartStep() {
   const int64_t step = peer_->steps().finished() + 1;
   const GroupView& view = peer_->view();
+  if (Closes()) return;
   ServeAskers();
   if (peer_->steps().learning() && UseSnapshot()) {
     // Loading takes a while, in which the view may end; the peer is told then, and the step begins.
