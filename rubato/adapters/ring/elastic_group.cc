@@ -10,10 +10,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "rubato/adapters/ring/contract.h"
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/adapters/ring/group_settings.h"
+#include "rubato/adapters/ring/lobby.h"
 #include "rubato/adapters/ring/reducer.h"
 #include "rubato/adapters/ring/shared_slots.h"
 #include "rubato/adapters/ring/state_exchange.h"
@@ -24,8 +24,6 @@
 
 namespace rubato {
 namespace {
-
-constexpr int kRefusalsMax = 3;  // Another may have had that address for a moment.
 
 // So often a member tries to open another's memory, at every BeginStep and a few times a second.
 constexpr int kTriesMax = 10;
@@ -75,6 +73,7 @@ class Group : public ElasticGroup {
   void Obey(const ViewOrder& order) override;
 
  private:
+  const Endpoint& MakePlanes(const Attention& attention);
   void Greet(const EdgeHello& hello, std::unique_ptr<Stream> stream);
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
@@ -97,20 +96,14 @@ class Group : public ElasticGroup {
   absl::Status ReduceLast(absl::Span<float> values, WireFormat format);
   void AtBoundary();
   bool AllOnThisNode(const GroupView& view) const;
-  // Whether those to join train the same, as soon as one of them answers.
-  absl::Status CheckContract();
   std::string WhyNoView(absl::Duration timeout) const;
 
   GroupOptions options_;
   Endpoint self_;
   uint64_t group_ = 0;
-  uint64_t lobby_ = 0;
   std::string contract_;
-  bool contract_known_ = false;  // To be the same as that of the others.
-  absl::Time ask_again_ = absl::InfinitePast();
-  std::string unanswered_;  // Why it is not known.
+  std::unique_ptr<Lobby> lobby_;
   absl::Time no_view_since_ = absl::InfiniteFuture();
-  int refused_ = 0;  // How often in a row those to join turned this member away.
   MemberId id_;
   GroupView view_;
   uint64_t mark_ = 0;  // Of the view.
@@ -164,8 +157,6 @@ absl::Status Group::Start() {
   RUBATO_ASSIGN_OR_RETURN(Sockets sockets, OpenSockets(self_));
   contract_ = ContractOf(options_);
   group_ = HashText(contract_, HashText(options_.secret, 0));
-  lobby_ = HashText(options_.secret, 1);
-  contract_known_ = options_.join.empty();
   ControlLoop::Options control;
   if (options_.encrypt && !options_.secret.empty()) {
     tls_ = std::make_unique<TlsLinks>(options_.secret);
@@ -183,7 +174,12 @@ absl::Status Group::Start() {
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
-  control.lobby = lobby_;
+  control.lobby = HashText(options_.secret, 1);
+  // Three round trips, with TLS.
+  const absl::Duration patience =
+      options_.network == GroupNetwork::kWan ? absl::Seconds(2) : absl::Milliseconds(300);
+  lobby_ = std::make_unique<Lobby>(
+      Lobby::Options{options_.join, contract_, control.lobby, tls_.get(), patience});
   control.peer.issued = options_.report != nullptr;
   control.peer.report_period = options_.report_period;
   RUBATO_RETURN_IF_ERROR(control.peer.Validate());
@@ -202,25 +198,27 @@ absl::Status Group::Start() {
   control.arrived = [this](const EdgeHello& hello, std::unique_ptr<Stream> stream) {
     Greet(hello, std::move(stream));
   };
-  control.prepare = [this](const Attention& attention) {
-    if (options_.shared_memory) {
-      if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
-    }
-    self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
-    const auto lost = [this](MemberId member, bool refused) {
-      control_->Call([&](Peer& peer, absl::Time now) {
-        peer.ReportLost(member, refused ? LossReason::kRefused : LossReason::kSocket, now);
-        if (!refused) peer.Complain(now);
-        return 0;
-      });
-    };
-    tcp_ = std::make_unique<TcpEdges>(attention, group_, *network_, lost);
-    return self_;
-  };
+  control.prepare = [this](const Attention& attention) { return MakePlanes(attention); };
   reducer_ = std::make_unique<Reducer>(
       [this](absl::Span<float> values) { return plane_->Allreduce(values, options_.wire); });
   control_ = std::make_unique<ControlLoop>(std::move(control), std::move(sockets));
   return absl::OkStatus();
+}
+
+const Endpoint& Group::MakePlanes(const Attention& attention) {
+  if (options_.shared_memory) {
+    if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
+  }
+  self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
+  const auto lost = [this](MemberId member, bool refused) {
+    control_->Call([&](Peer& peer, absl::Time now) {
+      peer.ReportLost(member, refused ? LossReason::kRefused : LossReason::kSocket, now);
+      if (!refused) peer.Complain(now);
+      return 0;
+    });
+  };
+  tcp_ = std::make_unique<TcpEdges>(attention, group_, *network_, lost);
+  return self_;
 }
 
 // On the control thread.
@@ -340,28 +338,6 @@ void Group::EnterPlane() {
   denied_ = !entered.ok() && !absl::IsUnavailable(entered);
 }
 
-absl::Status Group::CheckContract() {
-  const absl::Time now = ControlLoop::Now();
-  if (contract_known_ || now < ask_again_) return absl::OkStatus();
-  ask_again_ = now + absl::Seconds(1);
-  // Three round trips, with TLS.
-  const absl::Duration patience =
-      options_.network == GroupNetwork::kWan ? absl::Seconds(2) : absl::Milliseconds(300);
-  for (const std::string& address : options_.join) {
-    const absl::StatusOr<std::string> theirs = AskContract(address, lobby_, tls_.get(), patience);
-    if (!theirs.ok()) {
-      unanswered_ = absl::StrCat("; ", std::string(theirs.status().message()));
-      refused_ = absl::IsPermissionDenied(theirs.status()) ? refused_ + 1 : 0;
-      if (refused_ == kRefusalsMax) return absl::FailedPreconditionError(theirs.status().message());
-      continue;
-    }
-    unanswered_.clear();
-    contract_known_ = *theirs == contract_;
-    return CompareContracts(contract_, *theirs, address);
-  }
-  return absl::OkStatus();
-}
-
 // Whoever looks again and again wants to hear how long that has been, to the second.
 std::string Group::WhyNoView(absl::Duration timeout) const {
   const absl::Duration waited = ControlLoop::Now() - no_view_since_;
@@ -373,11 +349,8 @@ std::string Group::WhyNoView(absl::Duration timeout) const {
                     ": it goes on when enough of its members can be reached");
   } else if (options_.report != nullptr) {
     absl::StrAppend(&why, "; the master has not issued one");
-  } else if (!unanswered_.empty() || options_.join.empty()) {
-    why += unanswered_;
   } else {
-    absl::StrAppend(&why, "; the group at ", absl::StrJoin(options_.join, ", "),
-                    " answers, and has yet to let this member in");
+    why += lobby_->Why();
   }
   return why;
 }
@@ -397,7 +370,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
           [&](Peer& peer, absl::Time now) { return peer.StartStep(mark_, finished_ + 1, now); });
       if (may) break;
     }
-    if (view_.number == 0) RUBATO_RETURN_IF_ERROR(CheckContract());
+    if (view_.number == 0) RUBATO_RETURN_IF_ERROR(lobby_->Ask(ControlLoop::Now()));
     const absl::Duration left = deadline - ControlLoop::Now();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(WhyNoView(timeout));
