@@ -75,6 +75,12 @@ absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
   rubato::GroupOptions to;
   RUBATO_ASSIGN_OR_RETURN(to.network, Chosen("network", kNetworks, from.network));
   RUBATO_ASSIGN_OR_RETURN(to.wire, Chosen("wire format", kWires, from.wire));
+  if (from.first_step < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rubato_group_options.first_step is ", from.first_step,
+                     ": it is the step that the state is after, 0 for a new one"));
+  }
+  to.first_step = from.first_step;
   if (from.verdict_timeout_seconds > 0) {
     to.verdict_timeout = absl::Seconds(from.verdict_timeout_seconds);
   }

@@ -48,6 +48,9 @@ typedef struct {
   double verdict_timeout_seconds; /* how long commit waits for a next view; 60 if 0 */
   int no_encryption; /* 0: where there is a secret, links are encrypted; the same for all */
   int reserved;      /* 0 */
+  /* The step that the state is after, of one who founds a group: a loop that goes on from its own
+   * checkpoint begins with the one behind it. Who joins copies the others' state and their step. */
+  int64_t first_step;
 } rubato_group_options;
 
 #define RUBATO_GROUP_OPTIONS_INIT \
