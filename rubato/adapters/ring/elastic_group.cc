@@ -28,6 +28,9 @@ namespace {
 // So often a member tries to open another's memory, at every BeginStep and a few times a second.
 constexpr int kTriesMax = 10;
 
+// So often one whose memory is full looks for the rest of the state, while the others wait.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(2);
+
 class Group : public ElasticGroup {
  public:
   explicit Group(GroupOptions options) : options_(std::move(options)) {}
@@ -111,6 +114,7 @@ class Group : public ElasticGroup {
   bool denied_ = false;  // The plane could not be entered, and no death explains it.
   int tries_ = 0;        // Since.
   bool entered_ = false;
+  bool held_ = false;  // By a copy that is slower than the memory for what passes meanwhile.
   bool learning_ = true;
   bool fenced_ = false;
   bool leaving_ = false;
@@ -150,6 +154,10 @@ class Group : public ElasticGroup {
 absl::Status Group::Start() {
   if (options_.microbatches < 1)
     return absl::InvalidArgumentError("microbatches must be at least 1");
+  if (options_.kept_bytes_max < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kept_bytes_max is ", options_.kept_bytes_max, ": it must not be negative"));
+  }
   RUBATO_ASSIGN_OR_RETURN(self_, ParseEndpoint(options_.listen));
   for (const std::string& address : options_.join) {
     RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());
@@ -170,7 +178,8 @@ absl::Status Group::Start() {
   }
   control.tls = tls_.get();
   network_ = std::make_unique<SocketNetwork>(tls_.get());
-  exchange_ = std::make_unique<StateExchange>(options_.state, options_.apply, group_, tls_.get());
+  exchange_ = std::make_unique<StateExchange>(StateExchange::Options{
+      options_.state, options_.apply, KeptBytesMax(options_), group_, tls_.get()});
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
@@ -344,7 +353,10 @@ std::string Group::WhyNoView(absl::Duration timeout) const {
   std::string why =
       absl::StrCat("no view to train in after ",
                    absl::FormatDuration(std::max(timeout, absl::Trunc(waited, absl::Seconds(1)))));
-  if (view_.number > 0) {
+  if (held_) {
+    absl::StrAppend(&why, ": the state is being copied, and the sums of the steps since have ",
+                    "reached the ", KeptBytesMax(options_), " bytes of kept_bytes_max");
+  } else if (view_.number > 0) {
     absl::StrAppend(&why, "; the last was ", view_.ToString(),
                     ": it goes on when enough of its members can be reached");
   } else if (options_.report != nullptr) {
@@ -366,8 +378,10 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     if (denied_) TryPlaneAgain();
     if (entered_) {
       AtBoundary();
-      const bool may = control_->Call(
-          [&](Peer& peer, absl::Time now) { return peer.StartStep(mark_, finished_ + 1, now); });
+      held_ = learning_ && exchange_->full();
+      const bool may = !held_ && control_->Call([&](Peer& peer, absl::Time now) {
+        return peer.StartStep(mark_, finished_ + 1, now);
+      });
       if (may) break;
     }
     if (view_.number == 0) RUBATO_RETURN_IF_ERROR(lobby_->Ask(ControlLoop::Now()));
@@ -375,7 +389,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(WhyNoView(timeout));
     }
-    TakeEvent(std::min(left, absl::Milliseconds(200)));
+    TakeEvent(std::min(left, held_ ? kLookAgain : absl::Milliseconds(200)));
   }
   no_view_since_ = absl::InfiniteFuture();
   buffers_.clear();

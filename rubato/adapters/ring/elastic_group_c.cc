@@ -81,6 +81,7 @@ absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
                      ": it is the step that the state is after, 0 for a new one"));
   }
   to.first_step = from.first_step;
+  to.kept_bytes_max = from.kept_bytes_max;
   if (from.verdict_timeout_seconds > 0) {
     to.verdict_timeout = absl::Seconds(from.verdict_timeout_seconds);
   }

@@ -11,6 +11,8 @@ namespace rubato {
 namespace {
 
 constexpr uint32_t kChunkBytes = 3;  // Eight bytes of state: three chunks.
+// Bytes are steps here: of every second node so few that the others must wait for its copy.
+constexpr size_t kKeptMin = 1, kKeptMax = 1000;
 constexpr absl::Duration kAskAgain = absl::Milliseconds(80);
 
 }  // namespace
@@ -46,7 +48,12 @@ bool SharedMemory::Withdraw(const Ballot& ballot, const GroupView& view) {
 
 RingNode::RingNode(int index, uint64_t seed, PeerOptions options, Wires& wires,
                    RingChecker& checker)
-    : index_(index), options_(options), rng_(seed), wires_(wires), checker_(checker) {}
+    : index_(index),
+      options_(options),
+      rng_(seed),
+      wires_(wires),
+      checker_(checker),
+      kept_(seed % 2 == 0 ? kKeptMax : kKeptMin) {}
 
 std::string RingNode::address() const { return absl::StrCat("n", index_); }
 
@@ -68,7 +75,7 @@ void RingNode::Begin(std::vector<std::string> seeds) {
   snapshots_.clear();
   askers_.clear();
   sink_.reset();
-  log_.clear();
+  kept_.Clear();
   seeds_ = std::move(seeds);
 }
 
@@ -220,7 +227,7 @@ void RingNode::EnterView(const Peer::Event& event) {
   if (decided && work_->asked && wires_.loop_bug() == RingBug::kAskedAgain) return Join(seeds_);
   if (decided && !peer_->steps().learning()) Apply(working_view_, event.view.step, work_->sum);
   if (decided && peer_->steps().learning()) {
-    log_[event.view.step] = {working_view_, work_->sum};
+    kept_.Keep(event.view.step, {working_view_, work_->sum}, 1);
   }
   if (decided) finished_in_[event.view.step] = working_view_;
   if (event.verdict == Verdict::kCopy) finished_in_.clear();  // The group's may be others.
@@ -284,6 +291,7 @@ void RingNode::StartStep() {
         absl::Milliseconds(10));
     return;
   }
+  if (HeldByCopy()) return;
   if (!peer_->StartStep(mark_, step, wires_.now())) return;
   working_view_ = view;
   work_.emplace();
@@ -435,7 +443,7 @@ void RingNode::FinishStep() {
   finished_in_[step] = view;
   if (finished_in_.size() > 64) finished_in_.erase(finished_in_.begin());
   if (learning) {
-    log_[step] = {view, sum};
+    kept_.Keep(step, {view, sum}, 1);
   } else {
     Apply(view, step, sum);
   }
@@ -463,7 +471,7 @@ void RingNode::Confirm(int64_t step) {
 void RingNode::StartCopy() {
   const GroupView& view = peer_->view();
   const int source = SourceRank(view, RankOf(life()));
-  log_.clear();
+  kept_.Clear();
   history_.clear();
   unconfirmed_.clear();
   sink_.reset();
@@ -483,18 +491,38 @@ void RingNode::AskForState() {
   });
 }
 
+// No room for the sum of another step: the rest of the copy comes first.
+bool RingNode::HeldByCopy() {
+  if (!sink_) return false;
+  if (sink_->step() >= 0) kept_.Began(sink_->step());
+  if (!kept_.useful()) {  // A sum after the snapshot is gone.
+    kept_.BeginAnew();
+    sink_.emplace(peer_->steps().finished(), kChunkBytes);
+    return false;
+  }
+  if (!kept_.full()) return false;
+  Soon(
+      [this, epoch = epoch_] {
+        if (epoch == epoch_ && !work_) StartStep();
+        Settle();
+      },
+      absl::Milliseconds(10));
+  return true;
+}
+
 bool RingNode::UseSnapshot() {
-  if (!sink_ || !sink_->complete() || sink_->step() > peer_->steps().finished()) return false;
+  if (sink_ && sink_->step() >= 0) kept_.Began(sink_->step());
+  if (!sink_ || !kept_.useful() || !sink_->complete() || sink_->step() > peer_->steps().finished())
+    return false;
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
   history_[sink_->step()] = weights_;
   const auto finished = finished_in_.find(sink_->step());
   if (finished != finished_in_.end()) unconfirmed_[sink_->step()] = {finished->second, weights_};
-  for (const auto& [step, entry] : log_) {
-    if (step > sink_->step()) Apply(entry.first, step, entry.second);
-  }
+  kept_.Began(sink_->step());
+  kept_.ForEach([&](int64_t step, const auto& kept) { Apply(kept.first, step, kept.second); });
   sink_.reset();
-  log_.clear();
+  kept_.Clear();
   Confirm(confirmed_);
   return true;
 }

@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "rubato/base/rng.h"
 #include "rubato/ring/company.h"
+#include "rubato/ring/kept_sums.h"
 #include "rubato/ring/peer.h"
 #include "rubato/ring/plan.h"
 #include "rubato/ring/sim/checker.h"
@@ -173,6 +174,7 @@ class RingNode {
   void AskForState();
   // Between two steps: whether the state was there, and is now that after the last one.
   bool UseSnapshot();
+  bool HeldByCopy();
   void ServeState(MemberId learner, const StateRequest& request);
   void ServeAskers();  // Between two steps.
   void ArmTimer();
@@ -216,8 +218,8 @@ class RingNode {
   std::map<MemberId, std::pair<uint64_t, StateRequest>> askers_;  // With the mark of the view.
   std::optional<StateSink> sink_;
   MemberId source_;
-  uint64_t copies_ = 0;  // Begun so far: timers of earlier ones do nothing.
-  std::map<int64_t, std::pair<GroupView, Sum>> log_;  // Steps taken part in while copying.
+  uint64_t copies_ = 0;                       // Begun so far: timers of earlier ones do nothing.
+  KeptSums<std::pair<GroupView, Sum>> kept_;  // Of steps taken part in while copying.
 };
 
 }  // namespace rubato
