@@ -1,11 +1,12 @@
 // What the memory of this machine gives at most: every process writes its buffer where others can
-// read it, and reads another's. A sum through memory must do as much, and nobody can have it before
-// all have written.
+// read it, and reads another's, in pieces that stay in the cache on their way. A sum through memory
+// must do as much, and nobody can have a piece before all have written it.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 
 namespace rubato {
 namespace {
+
+constexpr size_t kPieceBytes = 512 << 10;
 
 char* Map(int fd, size_t bytes) {
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
@@ -34,26 +37,32 @@ std::vector<double> RunMemoryLimit(const Place& place, int64_t elements) {
   const size_t bytes = static_cast<size_t>(elements) * sizeof(float);
   std::vector<char> buffer(bytes, static_cast<char>(place.rank));
   const int mine = memfd_create("memory_limit", MFD_CLOEXEC);
-  if (mine < 0 || ftruncate(mine, static_cast<off_t>(bytes)) != 0) return {};
+  if (mine < 0 || ftruncate(mine, 2 * kPieceBytes) != 0) return {};
   members[place.rank].rank = mine;
   members[place.rank].committed_nanos = getpid();
   meet(1);
   const MemberReport& next = members[(place.rank + 1) % place.size];
   const std::string path = "/proc/" + std::to_string(next.committed_nanos.load()) + "/fd/" +
                            std::to_string(next.rank.load());
-  char* const to = Map(mine, bytes);
-  char* const from = Map(open(path.c_str(), O_RDWR | O_CLOEXEC), bytes);
+  char* const to = Map(mine, 2 * kPieceBytes);
+  char* const from = Map(open(path.c_str(), O_RDWR | O_CLOEXEC), 2 * kPieceBytes);
   if (to == nullptr || from == nullptr) return {};
   std::vector<double> micros;
+  int64_t round = 1;
   for (int i = 0; i < place.runs + 2; ++i) {
-    meet(2 * i + 2);
     const int64_t begin = NowNanos();
-    std::memcpy(to, buffer.data(), bytes);
-    meet(2 * i + 3);
-    std::memcpy(buffer.data(), from, bytes);
+    for (size_t done = 0; done < bytes; done += kPieceBytes) {
+      // Of two places in turn, so that one meeting a piece is enough: whoever writes here again has
+      // met all others since, and they had read it by then.
+      const size_t place_of = round % 2 * kPieceBytes;
+      const size_t piece = std::min(kPieceBytes, bytes - done);
+      std::memcpy(to + place_of, buffer.data() + done, piece);
+      meet(++round);
+      std::memcpy(buffer.data() + done, from + place_of, piece);
+    }
     if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);
   }
-  meet(2 * place.runs + 8);  // Whoever goes takes its memory along.
+  meet(round + 1);  // Whoever goes takes its memory along.
   return micros;
 }
 
