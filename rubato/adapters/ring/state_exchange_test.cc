@@ -118,7 +118,7 @@ TEST(StateExchangeTest, KeepsNoMoreThanItMay) {
 // same.
 TEST(StateExchangeTest, TheOthersWaitForWhoHasNoRoom) {
   struct Loop {
-    std::vector<float> state = std::vector<float>(32 << 20, 0.0f);  // Takes a while to copy.
+    std::vector<float> state = std::vector<float>(16 << 20, 0.0f);  // Takes a while to copy.
     std::vector<float> gradients = std::vector<float>(1000, 1.0f);
     std::unique_ptr<ElasticGroup> group;
     int waited = 0;
@@ -161,7 +161,7 @@ TEST(StateExchangeTest, TheOthersWaitForWhoHasNoRoom) {
   EXPECT_TRUE(status.ok()) << status;
   founder.group.reset();
   other.join();
-  EXPECT_GT(joiner.waited, 0) << "128 MB should take longer than two steps";
+  EXPECT_GT(joiner.waited, 0) << "64 MB should take longer than two steps";
   EXPECT_EQ(joiner.state.back(), static_cast<float>(last));
   EXPECT_EQ(founder.state.back(), static_cast<float>(last));
 }
