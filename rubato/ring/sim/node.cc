@@ -217,6 +217,8 @@ void RingNode::AskAgain() {
 void RingNode::EnterView(const Peer::Event& event) {
   ++epoch_;
   mark_ = event.view.Mark();
+  if (event.verdict == Verdict::kCopy)
+    unconfirmed_.clear();  // What it had applied early is nobody's.
   Confirm(event.view.step);
   const bool decided = event.verdict == Verdict::kFinish && work_;
   // Whoever stops waiting looks once more.
