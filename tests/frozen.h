@@ -28,6 +28,7 @@ class Frozen {
       return true;
     });
   }
+  bool any() const { return !until_.empty(); }
 
  private:
   std::vector<std::pair<absl::Time, pid_t>> until_;

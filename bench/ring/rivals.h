@@ -14,6 +14,9 @@ namespace rubato {
 std::vector<double> RunGloo(const std::string& algorithm, const Place& place, int64_t elements);
 #endif
 
+// Each process's buffer written for all to see, and another's read, as fast as memory can.
+std::vector<double> RunMemoryLimit(const Place& place, int64_t elements);
+
 // The bytes of a ring, sent and received as fast as sockets can.
 std::vector<double> RunSocketLimit(const Place& place, int64_t elements);
 

@@ -1,5 +1,5 @@
-"""What is installed for training loops of others is all they need: the example in C and a few lines of C++
-are built with nothing but pkg-config, and run."""
+"""What is installed for training loops of others is all they need: the commands of README.md are run as they
+stand there, and a few more lines of C and C++ are built with nothing but pkg-config."""
 
 import os
 import pathlib
@@ -35,20 +35,33 @@ int main(void) {
 """
 
 
+def commands() -> str:
+    """The block of README.md that installs, builds and runs, word for word."""
+    text = (pathlib.Path(__file__).parent / 'README.md').read_text()
+    block = text[text.index('    prefix='):]
+    return block[:block.index('\n\n')]
+
+
 def main(cmake: str, build: str, cc: str, cxx: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         here = pathlib.Path(scratch)
-        subprocess.run([cmake, '--install', build, '--component', 'group', '--prefix', here / 'prefix'],
-                       check=True, stdout=subprocess.DEVNULL)
-        library = here / 'prefix' / 'lib'
-        os.environ['PKG_CONFIG_PATH'] = str(library / 'pkgconfig')
+        # A clone, and tools under the names that people know them by.
+        (here / 'build').mkdir()
+        (here / 'build' / 'release').symlink_to(build)
+        (here / 'examples').symlink_to(pathlib.Path(__file__).resolve().parent.parent)
+        (here / 'bin').mkdir()
+        (here / 'bin' / 'cmake').symlink_to(cmake)
+        (here / 'bin' / 'cc').symlink_to(cc)
+        os.environ.update(HOME=scratch, PATH=f'{here / "bin"}:{os.environ["PATH"]}')
+        for unset in ('LD_LIBRARY_PATH', 'PKG_CONFIG_PATH'):
+            os.environ.pop(unset, None)
+        trained = subprocess.run(['bash', '-euc', commands()], cwd=here, capture_output=True, text=True)
+        assert trained.returncode == 0, trained
+        assert 'step 50: y = ' in trained.stdout and 'step 100: y = ' in trained.stdout, trained
+        assert trained.stdout.count('step 50: ') == 1, ('the second run went on from step 50', trained)
+        os.environ['PKG_CONFIG_PATH'] = str(here / 'rubato' / 'lib' / 'pkgconfig')
         flags = subprocess.run(['pkg-config', '--cflags', '--libs', 'rubato-group'], check=True,
                                capture_output=True, text=True).stdout.split()
-        flags.append(f'-Wl,-rpath,{library}')
-        line = pathlib.Path(__file__).parent / 'line.c'
-        subprocess.run([cc, line, '-o', here / 'line', *flags], check=True)
-        trained = subprocess.run([here / 'line', '-v', '-n', '5'], check=True, capture_output=True, text=True)
-        assert 'step 4: y = ' in trained.stdout, trained
         (here / 'newer.c').write_text(NEWER)
         subprocess.run([cc, here / 'newer.c', '-o', here / 'newer', *flags], check=True)
         refused = subprocess.run([here / 'newer'], check=True, capture_output=True, text=True)

@@ -1,4 +1,5 @@
-/* ring_line [-l LISTEN] [-n STEPS] [-m] [-v] [ADDRESS]: fits y = 3x + 1 with whoever is there.
+/* ring_line [-l LISTEN] [-n STEPS] [-c FILE] [-m] [-v] [ADDRESS]: fits y = 3x + 1 with whoever is
+ * there. -c goes on from the checkpoint in FILE, if there is one, and keeps one there at the end;
  * -m trains only with a majority, and over TCP alone, as between machines; -v prints every step. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,13 +46,34 @@ static void AddGradients(struct Model* model, const rubato_step* step) {
   }
 }
 
+/* The step that the weights are after; 0 if there is no checkpoint. */
+static int64_t Load(const char* path, struct Model* model) {
+  long long step = 0;
+  FILE* file = path != NULL ? fopen(path, "r") : NULL;
+  if (file == NULL) return 0;
+  const int read = fscanf(file, "%lld %a %a", &step, &model->weights[0], &model->weights[1]);
+  fclose(file);
+  if (read == 3) return step;
+  fprintf(stderr, "ring_line: %s is no checkpoint\n", path);
+  exit(1);
+}
+
+static int Save(const char* path, int64_t step, const struct Model* model) {
+  FILE* file = fopen(path, "w");
+  if (file == NULL) return -1;
+  fprintf(file, "%lld %a %a\n", (long long)step, model->weights[0], model->weights[1]);
+  return fclose(file);
+}
+
 int main(int argc, char** argv) {
   struct Model model = {{0, 0}, {0, 0}};
   const char* listen = NULL;
+  const char* checkpoint = NULL;
   int steps = 300, majority = 0, every = 50;
-  for (int c; (c = getopt(argc, argv, "l:n:mv")) != -1;) {
+  for (int c; (c = getopt(argc, argv, "l:n:c:mv")) != -1;) {
     if (c == 'l') listen = optarg;
     if (c == 'n') steps = atoi(optarg);
+    if (c == 'c') checkpoint = optarg;
     if (c == 'm') majority = 1;
     if (c == 'v') every = 1;
     if (c == '?') return 2;
@@ -72,7 +94,8 @@ int main(int argc, char** argv) {
                                         .apply = Apply,
                                         .on_change = OnChange,
                                         .context = &model,
-                                        .verdict_timeout_seconds = 5};
+                                        .verdict_timeout_seconds = 5,
+                                        .first_step = Load(checkpoint, &model)};
   rubato_group* group = rubato_group_open(&options);
   if (group == NULL) {
     fprintf(stderr, "ring_line: %s\n", rubato_group_error(NULL));
@@ -102,7 +125,12 @@ int main(int argc, char** argv) {
       fflush(stdout);
     }
   }
-  if (rubato_group_step(group) >= steps) rubato_group_say_finished(group);
+  const int64_t last = rubato_group_step(group);
+  if (last >= steps) rubato_group_say_finished(group);
   rubato_group_close(group); /* Stays until the others have the last step too. */
+  if (checkpoint != NULL && last >= steps && Save(checkpoint, last, &model) != 0) {
+    perror(checkpoint);
+    return 1;
+  }
   return 0;
 }

@@ -231,6 +231,27 @@ TEST(LossesTest, APlaceThatKeepsDyingWaitsWhileOthersAreStartedAtOnce) {
   EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(1));
 }
 
+// A machine takes thirty of thirty-two along: all are asked for again at once, and the two left
+// have the work meanwhile.
+TEST(LossesTest, ThirtyOfThirtyTwoAreReplacedAtOnce) {
+  MasterOptions options = SmallJob();
+  options.job.workers = {.min = 1, .max = 32, .start = 32};
+  options.data = {.train = {{"a.tsv", 400}}};
+  FakeJob job(options);
+  job.JoinServers();
+  for (int64_t id = 0; id < 32; ++id) job.JoinWorker(id);
+  for (int64_t id = 0; id < 32; ++id) job.Lease(id);
+  job.launched.clear();
+  const absl::Time died = job.now;
+  for (int64_t id = 0; id < 30; ++id) job.KillWorker(id);
+  EXPECT_EQ(job.now, died);
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(30));
+  EXPECT_EQ(job.master->snapshot().workers_lost, 30);
+  for (const int64_t id : {30, 31}) {
+    EXPECT_EQ(job.Lease(id).verdict, Verdict::kTask) << "what the dead held is open again";
+  }
+}
+
 TEST(LossesTest, AServerComesBackInItsPlace) {
   FakeJob job;
   job.JoinServers();

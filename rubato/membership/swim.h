@@ -91,8 +91,9 @@ class Swim {
   // Says farewell: others see this member as gone without suspecting it first.
   void Leave(absl::Time now);
 
-  // kGone for an id never heard of.
+  // kGone for an id never heard of, or forgotten: see knows().
   Health health(MemberId member) const;
+  bool knows(MemberId member) const { return known_.contains(member); }
   // Who is at `address`, as far as is known: of all who were, the last to speak. Null: nobody.
   MemberId LifeAt(const std::string& address) const;
   // Neither dead nor gone, self included, by id.

@@ -87,6 +87,10 @@ enum class RingBug : uint8_t {
   kBelieveEarly,      // A step counts as committed with one's own sum of it.
   kStayAhead,         // Whoever has applied a step that the next view redoes stays in it.
   kHastyMaster,       // The state is given up before those who may have it have been heard.
+  kGoAtOnce,          // Whoever closes its group does not stay for those who lack its last step.
+  kEndUncommitted,    // A loop ends with its own sum of the last step.
+  kMixFoundings,      // Packets of another founding are taken for those of one's own.
+  kVouchForAll,       // A newcomer tells one founding of the members of another.
 };
 
 // What the next view is made of.

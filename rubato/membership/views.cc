@@ -38,7 +38,7 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   using Kind = ViewMessage::Kind;
   if (fenced_) return;
   if (message.kind == Kind::kQuery) {
-    if (view_.number > 0) {
+    if (view_.number > 0 && !Bereft(view_)) {
       ViewMessage reply = Make(Kind::kDecide);
       reply.view = view_;
       SendTo(message.from, std::move(reply), now);
@@ -89,6 +89,9 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
 void Views::HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, absl::Time now) {
   if (fenced_ || from.id == self_.id) return;
   if (parting_) return HearWhileParting(from, number);
+  // Who only learns, from one who is dead, has nothing to tell: it goes over to those who live.
+  const bool elsewhere = number > 0 && mark != 0 && mark != view_.Mark();
+  if (elsewhere && member() && !view_.Holds(self_.id) && Bereft(view_)) return Fence();
   if (number > seen_number_) {
     if (!Recently(absl::StrCat("query ", from.address), now)) {
       SendTo(from, Make(ViewMessage::Kind::kQuery), now);
@@ -102,7 +105,7 @@ void Views::HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, 
   const bool split = options_.quorum == Quorum::kAny && number == view_.number && other;
   const bool behind = number < view_.number && (number > 0 || in_view);
   const bool evicted = number == 0 && evicted_.contains(from.id);
-  if (!member() || !(split || behind || evicted)) return;
+  if (!member() || !(split || behind || evicted) || Bereft(view_)) return;
   if (Recently(absl::StrCat("decide ", from.address), now)) return;
   ViewMessage message = Make(evicted ? ViewMessage::Kind::kEvicted : ViewMessage::Kind::kDecide);
   message.view = view_;
@@ -131,7 +134,7 @@ void Views::Adopt(const GroupView& view, absl::Time now) {
   if (fenced_ || !(newer || Loses(view))) return;
   if (parting_ && view.number <= parting_->number) return;
   if (!view.Contains(self_.id)) {
-    if (!view_.Contains(self_.id)) return;
+    if (!view_.Contains(self_.id) || Bereft(view)) return;
     NoteLeft(view);
     return Part(view, now);
   }
@@ -167,6 +170,14 @@ bool Views::Loses(const GroupView& other) const {
     return std::make_tuple(-view.size(), view.members[0].id, -view.holders, view.Mark());
   };
   return rank(other) < rank(view_);
+}
+
+bool Views::Bereft(const GroupView& view) const {
+  return options_.quorum == Quorum::kAny &&
+         std::all_of(view.members.begin(), view.members.begin() + view.holders,
+                     [&](const GroupMember& holder) {
+                       return swim_.knows(holder.id) && swim_.health(holder.id) >= Health::kDead;
+                     });
 }
 
 void Views::Fence() {
@@ -300,6 +311,9 @@ void Views::HandleReject(const ViewMessage& message, absl::Time now) {
 void Views::Tick(absl::Time now) {
   last_tick_ = now;
   if (!member()) return;
+  // Where any quorum will do, whoever holds the state goes on with it when those are dead who had
+  // gone on without.
+  if (parting_ && Bereft(*parting_)) parting_.reset();
   if (parting_) {
     if (now >= tell_again_) TellParting(now);
     return;
@@ -458,7 +472,7 @@ void Views::ProposeValue(absl::Time now) {
   ViewChange change;
   for (const auto& [id, promise] : proposal_->promises) {
     change.standings.push_back({promise.from, promise.applied, promise.voted});
-    if (!view_.Holds(id) || !promise.view) continue;
+    if (!view_.Holds(id) || !promise.view || Bereft(*promise.view)) continue;
     if (bound == nullptr || promise.accepted > bound->accepted) bound = &promise;
   }
   for (const GroupMember& member : view_.members) {
@@ -477,6 +491,9 @@ void Views::ProposeValue(absl::Time now) {
     }
   }
   proposal_->view = bound ? *bound->view : NextView(view_, change, options_.bug);
+  // The other half of a split may be further, and must not take this one for the older.
+  const bool may_split = options_.quorum == Quorum::kAny && !bound;
+  if (may_split) proposal_->view->number = std::max(proposal_->view->number, seen_number_ + 1);
   proposal_->deadline = now + options_.promise_timeout;
   Resend(now);
 }

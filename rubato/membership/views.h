@@ -158,6 +158,8 @@ class Views : public ViewSource {
   void TellParting(absl::Time now);
   void HearWhileParting(const GroupMember& from, uint64_t number);
   bool Loses(const GroupView& other) const;
+  // Whether nobody is left who holds `view`, as far as is known, where any who is would be enough.
+  bool Bereft(const GroupView& view) const;
   void SendTo(const GroupMember& to, ViewMessage message, absl::Time now);
   bool Recently(const std::string& what, absl::Time now);
   ViewMessage Make(ViewMessage::Kind kind) const;

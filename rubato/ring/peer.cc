@@ -82,12 +82,24 @@ bool Peer::IsLevel(const GroupMember& member) const {
 
 bool Peer::AllLevel() const {
   const std::vector<GroupMember>& members = view().members;
-  return agreed_ == nullptr || !member() ||
+  return agreed_ == nullptr || !member() || fenced() ||
          std::all_of(members.begin(), members.end(),
                      [&](const GroupMember& member) { return IsLevel(member); });
 }
 
+void Peer::Close(absl::Time now) {
+  close_by_ = now + options_.close_max;
+  AskLevels(now);
+  Settle(now);
+}
+
+bool Peer::MayGo(absl::Time now) const {
+  return AllLevel() || now >= close_by_ || options_.bug == RingBug::kGoAtOnce;
+}
+
 void Peer::AskLevels(absl::Time now) {
+  ask_levels_ = now + options_.close_retry;
+  if (AllLevel()) return;
   for (const GroupMember& member : view().members) {
     if (IsLevel(member)) continue;
     // Any answer says it.
@@ -95,7 +107,6 @@ void Peer::AskLevels(absl::Time now) {
         .kind = ViewMessage::Kind::kQuery, .from = self(), .number = view().number + 1};
     Post(member.address, {.from = self(), .body = query});
   }
-  Settle(now);
 }
 
 void Peer::Deny(MemberId member, absl::Time now) {
@@ -118,6 +129,7 @@ bool Peer::AnotherHolds() const {
 
 bool Peer::IsStranger(const Packet& packet) {
   if (origin_ == 0 || packet.origin == 0 || packet.origin == origin_) return false;
+  if (options_.bug == RingBug::kMixFoundings) return false;
   stranger_ = packet.from.address;
   const auto* message = std::get_if<SwimMessage>(&packet.body);
   if (message != nullptr && message->kind == SwimMessage::Kind::kPush) swim_.Greet(packet.from);
@@ -141,7 +153,8 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
   views_->HearNumber(packet.from, packet.view, packet.mark, now);
   if (const auto* message = std::get_if<SwimMessage>(&packet.body)) {
     // Whoever is in no view yet may have asked at several groups: it speaks for itself alone.
-    const bool vouches = origin_ == 0 || packet.origin != 0;
+    const bool vouches =
+        origin_ == 0 || packet.origin != 0 || options_.bug == RingBug::kVouchForAll;
     swim_.Receive(vouches ? *message : OfItself(*message), now);
   } else if (agreed_ != nullptr) {
     agreed_->Receive(std::get<ViewMessage>(packet.body), now);
@@ -155,13 +168,16 @@ void Peer::Receive(const ViewOrder& order, absl::Time now) {
 }
 
 void Peer::Tick(absl::Time now) {
+  if (now >= ask_levels_) AskLevels(now);
   swim_.Tick(now);
   Settle(now);
   views_->Tick(now);
   Settle(now);
 }
 
-absl::Time Peer::next_wake() const { return std::min(swim_.next_wake(), views_->next_wake()); }
+absl::Time Peer::next_wake() const {
+  return std::min({swim_.next_wake(), views_->next_wake(), ask_levels_});
+}
 
 void Peer::ReportLost(MemberId member, LossReason reason, absl::Time now) {
   if (view().Contains(member)) views_->NoteLoss(member, reason);
@@ -220,6 +236,10 @@ void Peer::Settle(absl::Time now) {
   // Before anything is decided: a member that needs nobody else lets go and goes on in one breath.
   if (!fenced()) losses_ = views_->Losses();
   EnterView(now);
+  // Whether those who went on live is for the detector to say; see Views::Tick.
+  if (parting() != nullptr && options_.views.quorum == Quorum::kAny) {
+    for (const GroupMember& member : parting()->members) swim_.Introduce(member, now);
+  }
   if (swim_.TakeChanged()) views_->Tick(now);
   EnterView(now);
   if (fenced() && !said_fenced_) {

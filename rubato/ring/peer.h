@@ -33,6 +33,11 @@ struct PeerOptions {
   // A master issues the views: reports go to it, orders come from it, and gossip only detects.
   bool issued = false;
   absl::Duration report_period = absl::Milliseconds(500);  // A quarter of the master's lease.
+  // One that closes stays for others who have yet to finish its last step, so long at most, and
+  // asks them so often: a round trip, if they do.
+  absl::Duration close_max = absl::Seconds(10);
+  absl::Duration close_retry = absl::Milliseconds(20);
+  RingBug bug = RingBug::kNone;  // Tests only: one of the peer's own.
 
   absl::Status Validate() const;
 };
@@ -56,13 +61,13 @@ class Peer {
   // left behind too, now and with every packet from here: nobody shall wait for this group.
   void Finish(absl::Time now);
 
-  // Whether all members of the view are known to be as far as this one, or gone. Who has finished a
-  // step and goes before may leave others in doubt about it: they hold its sum, but let go of the
-  // view when they miss this member, and may be too few to agree on the next one. Always so where a
-  // master issues the views, for it needs no majority.
-  bool AllLevel() const;
-  // Asks whoever is not known to be, and says how far this one is. Repeat it: packets are lost.
-  void AskLevels(absl::Time now);
+  // The loop takes no more steps. Who has finished a step and goes at once may leave others in
+  // doubt about it: they hold its sum, but let go of the view when they miss this member, and may
+  // be too few to agree on the next one. So it stays, and takes part in changes of view, until ...
+  void Close(absl::Time now);
+  // ... all members of the view are known to be as far as this one, or gone; or it was left behind,
+  // or has stayed for close_max. At once where a master issues the views: it needs no majority.
+  bool MayGo(absl::Time now) const;
 
   // This member may not open the memory of `member`, a younger one of its view: it shall come again
   // as one that shares none. Say it until it has gone.
@@ -135,6 +140,9 @@ class Peer {
   // one is.
   bool IsStranger(const Packet& packet);
   bool IsLevel(const GroupMember& member) const;
+  bool AllLevel() const;
+  // Whoever is not known to be, and says how far this one is. Packets are lost: again and again.
+  void AskLevels(absl::Time now);
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.
@@ -152,6 +160,8 @@ class Peer {
   uint64_t told_origin_ = 0;  // That of the packet that is being read.
   std::string stranger_;
   bool finished_ = false;
+  absl::Time close_by_ = absl::InfiniteFuture();  // Set by Close.
+  absl::Time ask_levels_ = absl::InfiniteFuture();
   bool told_finished_ = false;
   // How far the others say they are, and in which view, by its mark.
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;

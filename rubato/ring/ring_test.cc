@@ -379,33 +379,50 @@ TEST_F(PeerPairTest, TheYoungerStandsStill) {
 }
 
 // Who has finished a step may go when the other has finished it too, or is gone.
-TEST_F(PeerPairTest, WhoEndsWaitsUntilTheOtherIsLevel) {
+TEST_F(PeerPairTest, WhoClosesWaitsUntilTheOtherIsLevel) {
   ASSERT_TRUE(peers_[1].holder());
   const uint64_t view = peers_[0].view().Mark();
   const int64_t step = peers_[0].steps().finished() + 1;
   const auto ask = [&] {
-    peers_[0].AskLevels(now_);
+    peers_[0].Close(now_);
     for (int i : {0, 1}) {
       for (const Peer::Send& send : peers_[i].TakeSends()) peers_[1 - i].Receive(send.packet, now_);
     }
-    return peers_[0].AllLevel();
+    return peers_[0].MayGo(now_);
   };
   EXPECT_TRUE(ask());
   for (Peer& peer : peers_) {
     ASSERT_TRUE(peer.StartStep(view, step, now_) && peer.Vote(view, step, now_));
   }
   ASSERT_TRUE(peers_[0].FinishStep(view, step, now_));
-  EXPECT_FALSE(peers_[0].AllLevel());
+  EXPECT_FALSE(peers_[0].MayGo(now_));
   EXPECT_FALSE(ask());
   ASSERT_TRUE(peers_[1].FinishStep(view, step, now_));
-  EXPECT_FALSE(peers_[0].AllLevel()) << "it has not heard so";
+  EXPECT_FALSE(peers_[0].MayGo(now_)) << "it has not heard so";
   EXPECT_TRUE(ask());
-  EXPECT_TRUE(peers_[1].AllLevel()) << "who asks says how far it is";
+  EXPECT_TRUE(peers_[1].MayGo(now_)) << "who asks says how far it is";
   ASSERT_TRUE(peers_[0].StartStep(view, step + 1, now_) && peers_[0].Vote(view, step + 1, now_));
   ASSERT_TRUE(peers_[0].FinishStep(view, step + 1, now_));
   EXPECT_FALSE(ask());
+  EXPECT_TRUE(peers_[0].MayGo(now_ + absl::Seconds(10))) << "nobody waits for ever";
   peers_[0].ReportLost(MemberId(2), LossReason::kProcess, now_);
-  EXPECT_TRUE(peers_[0].AllLevel()) << "nobody waits for the dead";
+  EXPECT_TRUE(peers_[0].MayGo(now_)) << "nobody waits for the dead";
+}
+
+// What is asked may be lost, and is asked again by the peer's own timer.
+TEST_F(PeerPairTest, WhoClosesAsksUntilItIsAnswered) {
+  ASSERT_TRUE(peers_[1].holder());
+  const uint64_t view = peers_[0].view().Mark();
+  const int64_t step = peers_[0].steps().finished() + 1;
+  for (Peer& peer : peers_) {
+    ASSERT_TRUE(peer.StartStep(view, step, now_) && peer.Vote(view, step, now_));
+    ASSERT_TRUE(peer.FinishStep(view, step, now_));
+  }
+  peers_[0].Close(now_);
+  peers_[0].TakeSends();
+  EXPECT_LE(peers_[0].next_wake(), now_ + PeerOptions().close_retry);
+  for (int i = 0; i < 3 && !peers_[0].MayGo(now_); ++i) Pass();
+  EXPECT_TRUE(peers_[0].MayGo(now_));
 }
 
 // Under `quorum: any` both halves of a split may count alike, and a learner may go from one to the
@@ -435,6 +452,37 @@ TEST(PeerTest, TheOtherHalfOfASplitIsAnotherView) {
 
 // One that copies the state is stopped in its step when all who hold it are gone: nobody else would
 // end the view.
+// Under `quorum: any` one that seemed dead goes on alone, is heard of, and dies: whoever was left
+// behind by it holds all that is left of the state, and goes on with that.
+TEST(PeerTest, WhoWasLeftBehindByTheDeadGoesOn) {
+  absl::Time now = absl::UnixEpoch();
+  PeerOptions any{.swim = SwimOptions::Loopback()};
+  any.views.quorum = Quorum::kAny;
+  Peer a({MemberId(1), "a"}, any, 7), b({MemberId(2), "b"}, any, 8);
+  a.Found(0, now);
+  b.Join({"a"}, now);
+  for (int i = 0; i < 600 && !b.holder(); ++i) {
+    if (i == 100) b.CatchUp(b.view().Mark(), b.steps().finished(), now);
+    PassAround({{"a", &a}, {"b", &b}}, now);
+  }
+  ASSERT_TRUE(b.holder());
+  b.ReportLost(MemberId(1), LossReason::kProcess, now);
+  ASSERT_EQ(b.view().size(), 1);
+  const ViewMessage told{.kind = ViewMessage::Kind::kDecide,
+                         .from = b.self(),
+                         .number = b.view().number,
+                         .view = b.view()};
+  a.Receive({.view = b.view().number, .mark = b.view().Mark(), .from = b.self(), .body = told},
+            now);
+  EXPECT_TRUE(a.frozen()) << "the other is further";
+  a.ReportLost(MemberId(2), LossReason::kProcess, now);
+  for (int i = 0; i < 600 && a.frozen(); ++i) PassAround({{"a", &a}}, now);
+  EXPECT_FALSE(a.frozen() || a.fenced());
+  EXPECT_TRUE(a.holder());
+  EXPECT_EQ(a.view().size(), 1);
+  EXPECT_GT(a.view().number, b.view().number) << "nobody takes it for the older half";
+}
+
 TEST(PeerTest, ALearnerDoesNotWaitForTheDead) {
   Peer learner({MemberId(9), "i"}, {.swim = SwimOptions::Loopback()}, 7);
   const absl::Time now = absl::UnixEpoch();

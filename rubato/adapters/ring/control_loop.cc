@@ -22,7 +22,6 @@ namespace {
 
 constexpr absl::Duration kGreetingTime = absl::Seconds(2);
 constexpr size_t kGreetingsMax = 256;
-constexpr absl::Duration kAskLevels = absl::Milliseconds(20);
 
 void Signal(const Fd& event) {
   const uint64_t one = 1;
@@ -87,7 +86,7 @@ MemberId ControlLoop::StartNewLife(int64_t step) {
   for (const GroupMember& member : peer_->swim().Living()) addresses.push_back(member.address);
   for (const GroupMember& member : peer_->view().members) addresses.push_back(member.address);
   events_.clear();
-  NoteCompany();
+  company_.Note(*peer_, Now());
   Begin(step, std::move(addresses));
   Signal(wake_fd_);
   return peer_->self().id;
@@ -101,14 +100,8 @@ void ControlLoop::Finish() {
 
 Company ControlLoop::company() {
   MutexLock lock(mu_);
-  NoteCompany();
+  company_.Note(*peer_, Now());
   return company_;
-}
-
-void ControlLoop::NoteCompany() {
-  company_.finished = company_.finished || peer_->told_finished();
-  company_.heard = std::max(company_.heard, peer_->heard(Now()));
-  if (!peer_->stranger().empty()) company_.stranger = peer_->stranger();
 }
 
 void ControlLoop::StopSharing() {
@@ -132,20 +125,13 @@ std::optional<ControlLoop::Event> ControlLoop::NextEvent(absl::Duration timeout)
   return event;
 }
 
-void ControlLoop::AwaitLevel(absl::Duration timeout) {
-  const absl::Time deadline = Now() + timeout;
-  absl::Time ask = absl::InfinitePast();
+void ControlLoop::Close() {
   MutexLock lock(mu_);
-  awaits_level_ = true;
-  while (!peer_->AllLevel() && Now() < deadline) {
-    if (Now() >= ask) {
-      peer_->AskLevels(Now());
-      Flush();
-      ask = Now() + kAskLevels;
-    }
-    changed_.WaitFor(mu_, std::min(ask, deadline) - Now());
-  }
-  awaits_level_ = false;
+  closing_ = true;
+  peer_->Close(Now());
+  Flush();
+  Wake();  // It has its own times to wake from now on.
+  while (!peer_->MayGo(Now())) changed_.Wait(mu_);
 }
 
 void ControlLoop::Halt() {
@@ -271,9 +257,9 @@ void ControlLoop::Run() {
     ReadErrors();
     ReadPackets();
     if (Now() >= peer_->next_wake()) peer_->Tick(Now());
-    NoteCompany();  // Whoever asks may do so long after it was there.
+    company_.Note(*peer_, Now());  // Whoever asks may do so long after it was there.
     Flush();
-    if (awaits_level_) changed_.NotifyAll();
+    if (closing_) changed_.NotifyAll();
   }
 }
 

@@ -24,16 +24,10 @@
 #include "rubato/adapters/tls/sealed_datagrams.h"
 #include "rubato/adapters/tls/tls_links.h"
 #include "rubato/base/mutex.h"
+#include "rubato/ring/company.h"
 #include "rubato/ring/peer.h"
 
 namespace rubato {
-
-// What a member knows of the others.
-struct Company {
-  bool finished = false;  // One of them has said that the group has done what it was for.
-  absl::Time heard = absl::InfinitePast();  // See Peer::heard.
-  std::string stranger;                     // See Peer::stranger.
-};
 
 class ControlLoop {
  public:
@@ -86,8 +80,8 @@ class ControlLoop {
   // What this process has heard of the group, in all of its lives.
   Company company();
 
-  // Until whoever goes now leaves nobody in doubt about the last step (Peer::AllLevel), or so long.
-  void AwaitLevel(absl::Duration timeout);
+  // The loop has ended: returns when this member may go (Peer::MayGo).
+  void Close();
 
   // Ends the live view for the training threads, so that a collective under way stops.
   void Halt();
@@ -105,7 +99,6 @@ class ControlLoop {
 
   void Wake();
   void Run();
-  void NoteCompany() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Begin(int64_t step, std::vector<std::string> addresses) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Sends packets and queues events.
   void Flush() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -136,7 +129,7 @@ class ControlLoop {
   std::map<MemberId, Fd> processes_ ABSL_GUARDED_BY(mu_);  // pidfds of members on this node.
   uint64_t lives_ ABSL_GUARDED_BY(mu_) = 0;
   Company company_ ABSL_GUARDED_BY(mu_);
-  bool awaits_level_ ABSL_GUARDED_BY(mu_) = false;
+  bool closing_ ABSL_GUARDED_BY(mu_) = false;
   bool stopping_ ABSL_GUARDED_BY(mu_) = false;
   std::thread thread_;
 };

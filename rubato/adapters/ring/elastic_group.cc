@@ -10,10 +10,10 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "rubato/adapters/ring/contract.h"
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/adapters/ring/group_settings.h"
+#include "rubato/adapters/ring/lobby.h"
 #include "rubato/adapters/ring/reducer.h"
 #include "rubato/adapters/ring/shared_slots.h"
 #include "rubato/adapters/ring/state_exchange.h"
@@ -25,19 +25,17 @@
 namespace rubato {
 namespace {
 
-constexpr int kRefusalsMax = 3;  // Another may have had that address for a moment.
-
 // So often a member tries to open another's memory, at every BeginStep and a few times a second.
 constexpr int kTriesMax = 10;
 
-// One that closes stays for others who have yet to finish its last step: a round trip, if they do.
-constexpr absl::Duration kCloseMax = absl::Seconds(10);
+// So often one whose memory is full looks for the rest of the state, while the others wait.
+constexpr absl::Duration kLookAgain = absl::Milliseconds(2);
 
 class Group : public ElasticGroup {
  public:
   explicit Group(GroupOptions options) : options_(std::move(options)) {}
   ~Group() override {
-    if (control_) control_->AwaitLevel(kCloseMax);
+    if (control_) control_->Close();
     if (exchange_) exchange_->Drop();
     if (control_) control_->Halt();
     reducer_.reset();
@@ -73,10 +71,12 @@ class Group : public ElasticGroup {
   void SayFinished() override { control_->Finish(); }
   bool told_finished() const override { return control_->company().finished; }
   absl::Duration unheard() const override { return ControlLoop::Now() - control_->company().heard; }
+  bool over() const override { return control_->company().Over(ControlLoop::Now()); }
   std::string stranger() const override { return HostPort(control_->company().stranger); }
   void Obey(const ViewOrder& order) override;
 
  private:
+  const Endpoint& MakePlanes(const Attention& attention);
   void Greet(const EdgeHello& hello, std::unique_ptr<Stream> stream);
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
@@ -99,20 +99,14 @@ class Group : public ElasticGroup {
   absl::Status ReduceLast(absl::Span<float> values, WireFormat format);
   void AtBoundary();
   bool AllOnThisNode(const GroupView& view) const;
-  // Whether those to join train the same, as soon as one of them answers.
-  absl::Status CheckContract();
   std::string WhyNoView(absl::Duration timeout) const;
 
   GroupOptions options_;
   Endpoint self_;
   uint64_t group_ = 0;
-  uint64_t lobby_ = 0;
   std::string contract_;
-  bool contract_known_ = false;  // To be the same as that of the others.
-  absl::Time ask_again_ = absl::InfinitePast();
-  std::string unanswered_;  // Why it is not known.
+  std::unique_ptr<Lobby> lobby_;
   absl::Time no_view_since_ = absl::InfiniteFuture();
-  int refused_ = 0;  // How often in a row those to join turned this member away.
   MemberId id_;
   GroupView view_;
   uint64_t mark_ = 0;  // Of the view.
@@ -120,6 +114,7 @@ class Group : public ElasticGroup {
   bool denied_ = false;  // The plane could not be entered, and no death explains it.
   int tries_ = 0;        // Since.
   bool entered_ = false;
+  bool held_ = false;  // By a copy that is slower than the memory for what passes meanwhile.
   bool learning_ = true;
   bool fenced_ = false;
   bool leaving_ = false;
@@ -159,6 +154,10 @@ class Group : public ElasticGroup {
 absl::Status Group::Start() {
   if (options_.microbatches < 1)
     return absl::InvalidArgumentError("microbatches must be at least 1");
+  if (options_.kept_bytes_max < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kept_bytes_max is ", options_.kept_bytes_max, ": it must not be negative"));
+  }
   RUBATO_ASSIGN_OR_RETURN(self_, ParseEndpoint(options_.listen));
   for (const std::string& address : options_.join) {
     RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());
@@ -166,8 +165,6 @@ absl::Status Group::Start() {
   RUBATO_ASSIGN_OR_RETURN(Sockets sockets, OpenSockets(self_));
   contract_ = ContractOf(options_);
   group_ = HashText(contract_, HashText(options_.secret, 0));
-  lobby_ = HashText(options_.secret, 1);
-  contract_known_ = options_.join.empty();
   ControlLoop::Options control;
   if (options_.encrypt && !options_.secret.empty()) {
     tls_ = std::make_unique<TlsLinks>(options_.secret);
@@ -181,11 +178,17 @@ absl::Status Group::Start() {
   }
   control.tls = tls_.get();
   network_ = std::make_unique<SocketNetwork>(tls_.get());
-  exchange_ = std::make_unique<StateExchange>(options_.state, options_.apply, group_, tls_.get());
+  exchange_ = std::make_unique<StateExchange>(StateExchange::Options{
+      options_.state, options_.apply, KeptBytesMax(options_), group_, tls_.get()});
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
-  control.lobby = lobby_;
+  control.lobby = HashText(options_.secret, 1);
+  // Three round trips, with TLS.
+  const absl::Duration patience =
+      options_.network == GroupNetwork::kWan ? absl::Seconds(2) : absl::Milliseconds(300);
+  lobby_ = std::make_unique<Lobby>(
+      Lobby::Options{options_.join, contract_, control.lobby, tls_.get(), patience});
   control.peer.issued = options_.report != nullptr;
   control.peer.report_period = options_.report_period;
   RUBATO_RETURN_IF_ERROR(control.peer.Validate());
@@ -204,25 +207,27 @@ absl::Status Group::Start() {
   control.arrived = [this](const EdgeHello& hello, std::unique_ptr<Stream> stream) {
     Greet(hello, std::move(stream));
   };
-  control.prepare = [this](const Attention& attention) {
-    if (options_.shared_memory) {
-      if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
-    }
-    self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
-    const auto lost = [this](MemberId member, bool refused) {
-      control_->Call([&](Peer& peer, absl::Time now) {
-        peer.ReportLost(member, refused ? LossReason::kRefused : LossReason::kSocket, now);
-        if (!refused) peer.Complain(now);
-        return 0;
-      });
-    };
-    tcp_ = std::make_unique<TcpEdges>(attention, group_, *network_, lost);
-    return self_;
-  };
+  control.prepare = [this](const Attention& attention) { return MakePlanes(attention); };
   reducer_ = std::make_unique<Reducer>(
       [this](absl::Span<float> values) { return plane_->Allreduce(values, options_.wire); });
   control_ = std::make_unique<ControlLoop>(std::move(control), std::move(sockets));
   return absl::OkStatus();
+}
+
+const Endpoint& Group::MakePlanes(const Attention& attention) {
+  if (options_.shared_memory) {
+    if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
+  }
+  self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
+  const auto lost = [this](MemberId member, bool refused) {
+    control_->Call([&](Peer& peer, absl::Time now) {
+      peer.ReportLost(member, refused ? LossReason::kRefused : LossReason::kSocket, now);
+      if (!refused) peer.Complain(now);
+      return 0;
+    });
+  };
+  tcp_ = std::make_unique<TcpEdges>(attention, group_, *network_, lost);
+  return self_;
 }
 
 // On the control thread.
@@ -342,44 +347,22 @@ void Group::EnterPlane() {
   denied_ = !entered.ok() && !absl::IsUnavailable(entered);
 }
 
-absl::Status Group::CheckContract() {
-  const absl::Time now = ControlLoop::Now();
-  if (contract_known_ || now < ask_again_) return absl::OkStatus();
-  ask_again_ = now + absl::Seconds(1);
-  // Three round trips, with TLS.
-  const absl::Duration patience =
-      options_.network == GroupNetwork::kWan ? absl::Seconds(2) : absl::Milliseconds(300);
-  for (const std::string& address : options_.join) {
-    const absl::StatusOr<std::string> theirs = AskContract(address, lobby_, tls_.get(), patience);
-    if (!theirs.ok()) {
-      unanswered_ = absl::StrCat("; ", std::string(theirs.status().message()));
-      refused_ = absl::IsPermissionDenied(theirs.status()) ? refused_ + 1 : 0;
-      if (refused_ == kRefusalsMax) return absl::FailedPreconditionError(theirs.status().message());
-      continue;
-    }
-    unanswered_.clear();
-    contract_known_ = *theirs == contract_;
-    return CompareContracts(contract_, *theirs, address);
-  }
-  return absl::OkStatus();
-}
-
 // Whoever looks again and again wants to hear how long that has been, to the second.
 std::string Group::WhyNoView(absl::Duration timeout) const {
   const absl::Duration waited = ControlLoop::Now() - no_view_since_;
   std::string why =
       absl::StrCat("no view to train in after ",
                    absl::FormatDuration(std::max(timeout, absl::Trunc(waited, absl::Seconds(1)))));
-  if (view_.number > 0) {
+  if (held_) {
+    absl::StrAppend(&why, ": the state is being copied, and the sums of the steps since have ",
+                    "reached the ", KeptBytesMax(options_), " bytes of kept_bytes_max");
+  } else if (view_.number > 0) {
     absl::StrAppend(&why, "; the last was ", view_.ToString(),
                     ": it goes on when enough of its members can be reached");
   } else if (options_.report != nullptr) {
     absl::StrAppend(&why, "; the master has not issued one");
-  } else if (!unanswered_.empty() || options_.join.empty()) {
-    why += unanswered_;
   } else {
-    absl::StrAppend(&why, "; the group at ", absl::StrJoin(options_.join, ", "),
-                    " answers, and has yet to let this member in");
+    why += lobby_->Why();
   }
   return why;
 }
@@ -395,16 +378,18 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     if (denied_) TryPlaneAgain();
     if (entered_) {
       AtBoundary();
-      const bool may = control_->Call(
-          [&](Peer& peer, absl::Time now) { return peer.StartStep(mark_, finished_ + 1, now); });
+      held_ = learning_ && exchange_->full();
+      const bool may = !held_ && control_->Call([&](Peer& peer, absl::Time now) {
+        return peer.StartStep(mark_, finished_ + 1, now);
+      });
       if (may) break;
     }
-    if (view_.number == 0) RUBATO_RETURN_IF_ERROR(CheckContract());
+    if (view_.number == 0) RUBATO_RETURN_IF_ERROR(lobby_->Ask(ControlLoop::Now()));
     const absl::Duration left = deadline - ControlLoop::Now();
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(WhyNoView(timeout));
     }
-    TakeEvent(std::min(left, absl::Milliseconds(200)));
+    TakeEvent(std::min(left, held_ ? kLookAgain : absl::Milliseconds(200)));
   }
   no_view_since_ = absl::InfiniteFuture();
   buffers_.clear();

@@ -86,6 +86,9 @@ struct GroupOptions {
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
   std::vector<absl::Span<char>> state;
+  // A newcomer keeps the sums of the steps that pass while it copies, so many bytes at most; then
+  // the others wait for the rest of its copy. 0: twice the bytes of `state`, and at least 256 MB.
+  int64_t kept_bytes_max = 0;
   // Applies the buffers last given to Allreduce to the state. Called by Commit, and for the steps
   // that a newcomer makes up for.
   std::function<void()> apply;
@@ -184,6 +187,8 @@ class ElasticGroup {
   virtual bool told_finished() const = 0;
   // How long it is that one was heard of who could take this member further; infinite: never.
   virtual absl::Duration unheard() const = 0;
+  // Told so, and deserted: see Company::Over.
+  virtual bool over() const = 0;
   // Where another group of the same job was heard of, founded apart from this one; empty: nowhere.
   virtual std::string stranger() const = 0;
 

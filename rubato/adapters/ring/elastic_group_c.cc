@@ -29,9 +29,6 @@ int Report(rubato_group* group, const absl::Status& status) {
   return absl::IsAborted(status) ? RUBATO_AGAIN : RUBATO_FAILED;
 }
 
-// Others who only change their view are heard of again within this time.
-constexpr absl::Duration kDeserted = absl::Seconds(3);
-
 // By their numbers in the header.
 constexpr rubato::GroupNetwork kNetworks[] = {
     rubato::GroupNetwork::kLoopback, rubato::GroupNetwork::kLan, rubato::GroupNetwork::kWan};
@@ -78,6 +75,13 @@ absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
   rubato::GroupOptions to;
   RUBATO_ASSIGN_OR_RETURN(to.network, Chosen("network", kNetworks, from.network));
   RUBATO_ASSIGN_OR_RETURN(to.wire, Chosen("wire format", kWires, from.wire));
+  if (from.first_step < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("rubato_group_options.first_step is ", from.first_step,
+                     ": it is the step that the state is after, 0 for a new one"));
+  }
+  to.first_step = from.first_step;
+  to.kept_bytes_max = from.kept_bytes_max;
   if (from.verdict_timeout_seconds > 0) {
     to.verdict_timeout = absl::Seconds(from.verdict_timeout_seconds);
   }
@@ -162,9 +166,7 @@ void rubato_group_leave(rubato_group* group) { group->group->Leave(); }
 
 void rubato_group_say_finished(rubato_group* group) { group->group->SayFinished(); }
 
-int rubato_group_over(const rubato_group* group) {
-  return group->group->told_finished() && group->group->unheard() > kDeserted;
-}
+int rubato_group_over(const rubato_group* group) { return group->group->over(); }
 
 int64_t rubato_group_step(const rubato_group* group) { return group->group->step(); }
 int64_t rubato_group_committed(const rubato_group* group) { return group->group->committed(); }

@@ -48,6 +48,12 @@ typedef struct {
   double verdict_timeout_seconds; /* how long commit waits for a next view; 60 if 0 */
   int no_encryption; /* 0: where there is a secret, links are encrypted; the same for all */
   int reserved;      /* 0 */
+  /* The step that the state is after, of one who founds a group: a loop that goes on from its own
+   * checkpoint begins with the one behind it. Who joins copies the others' state and their step. */
+  int64_t first_step;
+  /* What a newcomer may keep of the steps that pass while it copies; then the others wait for the
+   * rest of its copy. 0: twice the state, and at least 256 MB. */
+  int64_t kept_bytes_max;
 } rubato_group_options;
 
 #define RUBATO_GROUP_OPTIONS_INIT \

@@ -4,8 +4,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstddef>
 #include <cstring>
+#include <limits>
 #include <string>
+#include <thread>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -14,6 +18,9 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+// What the first version had.
+constexpr size_t kFirstBytes = offsetof(rubato_group_options, first_step);
 
 // Empty if it opens.
 std::string ErrorOf(const rubato_group_options& options) {
@@ -51,8 +58,9 @@ TEST(GroupOptionsTest, OfTheFirstVersionAreReadToTheirEnd) {
   ASSERT_EQ(mprotect(static_cast<char*>(memory) + page, page, PROT_NONE), 0);
   rubato_group_options first = Good();
   first.size = 0;
-  char* const place = static_cast<char*>(memory) + page - sizeof(first);
-  std::memcpy(place, &first, sizeof(first));
+  first.first_step = -1;  // Not there yet, and not to be looked at.
+  char* const place = static_cast<char*>(memory) + page - kFirstBytes;
+  std::memcpy(place, &first, kFirstBytes);
   EXPECT_EQ(ErrorOf(*reinterpret_cast<const rubato_group_options*>(place)), "");
   munmap(memory, 2 * page);
 }
@@ -68,13 +76,66 @@ TEST(GroupOptionsTest, OfANewerVersionAreTakenIfWhatIsNewIsNotUsed) {
 // As of a caller that has no size at all and begins with an address.
 TEST(GroupOptionsTest, NoSizeIsRefused) {
   rubato_group_options options = Good();
-  for (const size_t size : {size_t{8}, sizeof(options) - 1, size_t{0x7ffe12345678}}) {
+  for (const size_t size : {size_t{8}, kFirstBytes - 1, size_t{0x7ffe12345678}}) {
     options.size = size;
     EXPECT_THAT(ErrorOf(options), HasSubstr("begin with RUBATO_GROUP_OPTIONS_INIT")) << size;
   }
   options = Good();
   options.reserved = 1;
   EXPECT_THAT(ErrorOf(options), HasSubstr("reserved must be 0"));
+}
+
+// A loop that goes on from its own checkpoint numbers its steps from there, and so do those who
+// join it, whatever they say themselves.
+TEST(GroupOptionsTest, AFounderGoesOnFromItsCheckpoint) {
+  struct Loop {
+    float weight = 0, gradient = 1;
+    static void Apply(void* context) { static_cast<Loop*>(context)->weight += 1; }
+  };
+  std::atomic<int64_t> last = std::numeric_limits<int64_t>::max();  // Until both have the state.
+  const auto train = [&](rubato_group_options options, Loop& loop, auto opened) {
+    void* const state[] = {&loop.weight};
+    const size_t bytes[] = {sizeof(loop.weight)};
+    options.state = state;
+    options.state_bytes = bytes;
+    options.state_count = 1;
+    options.apply = Loop::Apply;
+    options.context = &loop;
+    options.quorum_any = 1;
+    rubato_group* group = rubato_group_open(&options);
+    ASSERT_NE(group, nullptr) << rubato_group_error(nullptr);
+    opened(group);
+    rubato_step step;
+    while (rubato_group_step(group) < last || rubato_group_learning(group) != 0) {
+      ASSERT_EQ(rubato_group_begin_step(group, 20, &step), 0) << rubato_group_error(group);
+      EXPECT_GT(step.step, 40);
+      if (rubato_group_allreduce_last(group, &loop.gradient, 1) == 0) rubato_group_commit(group);
+      int64_t none = std::numeric_limits<int64_t>::max();
+      const bool both = options.join_count > 0 && rubato_group_learning(group) == 0;
+      if (both) last.compare_exchange_strong(none, rubato_group_step(group) + 5);
+    }
+    EXPECT_FLOAT_EQ(loop.weight, 100 + static_cast<float>(rubato_group_step(group) - 40));
+    rubato_group_close(group);
+  };
+  rubato_group_options options = Good();
+  options.first_step = 40;
+  Loop founder{.weight = 100};
+  Loop joiner;
+  std::thread other;
+  train(options, founder, [&](rubato_group* group) {
+    EXPECT_EQ(rubato_group_step(group), 40);
+    other = std::thread([&, address = std::string(rubato_group_address(group))] {
+      const char* const join[] = {address.c_str()};
+      rubato_group_options joins = Good();
+      joins.join = join;
+      joins.join_count = 1;
+      joins.first_step = 7;
+      train(joins, joiner, [](rubato_group*) {});
+    });
+  });
+  other.join();
+  options.first_step = -2;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("first_step is -2"));
 }
 
 // Who looks every tenth of a second hears how long it has waited, where, and what to do.

@@ -1,5 +1,6 @@
 #include "rubato/adapters/ring/group_settings.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -35,6 +36,13 @@ ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
   views.takeover = swim.probe_period * (patience + patience / 2);
   views.gather = swim.gossip_period;
   return views;
+}
+
+size_t KeptBytesMax(const GroupOptions& options) {
+  if (options.kept_bytes_max > 0) return options.kept_bytes_max;
+  size_t state = 0;
+  for (const absl::Span<char> piece : options.state) state += piece.size();
+  return std::max(2 * state, size_t{256} << 20);
 }
 
 absl::Status CheckRoot(int root, const GroupView& view) {

@@ -12,6 +12,8 @@ namespace rubato {
 
 SwimOptions SwimFor(GroupNetwork network);
 ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim);
+// GroupOptions::kept_bytes_max, or what stands for 0.
+size_t KeptBytesMax(const GroupOptions& options);
 // INVALID_ARGUMENT if nobody has that rank.
 absl::Status CheckRoot(int root, const GroupView& view);
 // What must be the same for all, a line each.

@@ -8,9 +8,8 @@
 
 namespace rubato {
 
-StateExchange::StateExchange(std::vector<absl::Span<char>> state, std::function<void()> apply,
-                             uint64_t group, const TlsLinks* tls)
-    : state_(std::move(state)), apply_(std::move(apply)), group_(group), tls_(tls) {}
+StateExchange::StateExchange(Options options)
+    : options_(std::move(options)), kept_(options_.kept_bytes_max) {}
 
 void StateExchange::Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
   MutexLock lock(mu_);
@@ -41,54 +40,63 @@ void StateExchange::Begin(const GroupView& view, MemberId self) {
 }
 
 void StateExchange::Fetch(const GroupView& view, MemberId self, int64_t min_step) {
-  const EdgeHello hello{EdgeHello::kState, group_,   self.value(),
-                        source_.value(),   min_step, view.Mark()};
-  fetcher_ =
-      std::make_unique<StateFetcher>(view.members[view.RankOf(source_)].address, hello, tls_);
+  const EdgeHello hello{EdgeHello::kState, options_.group, self.value(),
+                        source_.value(),   min_step,       view.Mark()};
+  fetcher_ = std::make_unique<StateFetcher>(view.members[view.RankOf(source_)].address, hello,
+                                            options_.tls);
 }
 
 void StateExchange::Keep(int64_t step, absl::Span<const absl::Span<float>> buffers) {
-  std::vector<Kept>& kept = log_[step];
+  if (!fetcher_) return;  // There is nobody to copy from: no snapshot will need them.
+  std::vector<Kept> kept;
+  size_t bytes = 0;
   for (const absl::Span<float> buffer : buffers) {
     kept.push_back({buffer, {buffer.begin(), buffer.end()}});
+    bytes += buffer.size() * sizeof(float);
   }
+  kept_.Keep(step, std::move(kept), bytes);
 }
 
 bool StateExchange::CatchUp(const GroupView& view, MemberId self, int64_t finished) {
-  if (fetcher_ && fetcher_->failed()) {
-    if (!view.Contains(source_)) {
-      Begin(view, self);
-      return false;
-    }
-    log_.clear();  // Steps up to here are in no log that a later snapshot could need.
+  if (!fetcher_) return false;
+  if (fetcher_->failed() && !view.Contains(source_)) {
+    Begin(view, self);
+    return false;
+  }
+  if (fetcher_->step() >= 0) kept_.Began(fetcher_->step());
+  // No later snapshot can need steps up to here.
+  if (!kept_.useful()) {
+    kept_.BeginAnew();
+    Fetch(view, self, finished);
+  } else if (fetcher_->failed()) {
+    kept_.Clear();
     Fetch(view, self, finished);
   }
-  if (!fetcher_ || !fetcher_->complete() || fetcher_->step() > finished) return false;
-  const int64_t step = fetcher_->step();
+  if (!fetcher_->complete() || fetcher_->step() > finished) return false;
+  kept_.Began(fetcher_->step());
   Restore(fetcher_->TakeSnapshot());
-  for (const auto& [logged, kept] : log_) {
-    if (logged <= step) continue;
+  kept_.ForEach([&](int64_t, const std::vector<Kept>& kept) {
     for (const Kept& one : kept) std::copy(one.sum.begin(), one.sum.end(), one.buffer.begin());
-    if (apply_) apply_();
-  }
+    if (options_.apply) options_.apply();
+  });
   Drop();
   return true;
 }
 
 void StateExchange::Drop() {
   fetcher_.reset();
-  log_.clear();
+  kept_.Clear();
 }
 
 std::string StateExchange::Snapshot() const {
   std::string bytes;
-  for (const absl::Span<char> piece : state_) bytes.append(piece.data(), piece.size());
+  for (const absl::Span<char> piece : options_.state) bytes.append(piece.data(), piece.size());
   return bytes;
 }
 
 void StateExchange::Restore(const std::string& snapshot) {
   size_t at = 0;
-  for (const absl::Span<char> piece : state_) {
+  for (const absl::Span<char> piece : options_.state) {
     RUBATO_CHECK(at + piece.size() <= snapshot.size());
     std::memcpy(piece.data(), snapshot.data() + at, piece.size());
     at += piece.size();

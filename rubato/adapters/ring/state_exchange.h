@@ -4,13 +4,13 @@
 //     a learner   sum ──── sum ──┴─ sum ──── sum ── CatchUp    Keep the sums, then load and apply
 //
 // A learner takes part in every step and keeps its sums while the snapshot is on its way; with
-// the snapshot in place it applies those that came after it. The training thread owns it.
+// the snapshot in place it applies those that came after it. How much it keeps at most, and what
+// then: ring/kept_sums.h. The training thread owns it.
 #ifndef RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
 #define RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -22,15 +22,21 @@
 #include "rubato/adapters/tls/tls_links.h"
 #include "rubato/base/mutex.h"
 #include "rubato/membership/view.h"
+#include "rubato/ring/kept_sums.h"
 
 namespace rubato {
 
 class StateExchange {
  public:
-  // `state` and `apply` as in GroupOptions; `group` tells groups apart on the wire. `tls` may be
-  // null, and must live longer.
-  StateExchange(std::vector<absl::Span<char>> state, std::function<void()> apply, uint64_t group,
-                const TlsLinks* tls);
+  struct Options {
+    // As in GroupOptions.
+    std::vector<absl::Span<char>> state;
+    std::function<void()> apply;
+    size_t kept_bytes_max = 0;
+    uint64_t group = 0;             // Tells groups apart on the wire.
+    const TlsLinks* tls = nullptr;  // May be null, and must live longer.
+  };
+  explicit StateExchange(Options options);
 
   // ---- holders ----
   // A newcomer asks for the state. Called by the control thread.
@@ -47,6 +53,11 @@ class StateExchange {
   // True once the state is that after `finished`, which has been kept last. Tries again if the
   // copy failed.
   bool CatchUp(const GroupView& view, MemberId self, int64_t finished);
+  // Whether no further step may be taken until the snapshot is there: see KeptSums::full.
+  bool full() const { return fetcher_ && !fetcher_->complete() && kept_.full(); }
+  size_t kept_bytes() const { return kept_.bytes(); }
+  // Some of a snapshot is there.
+  bool begun() const { return fetcher_ && fetcher_->step() >= 0; }
   void Drop();
 
  private:
@@ -59,11 +70,8 @@ class StateExchange {
   std::string Snapshot() const;
   void Restore(const std::string& snapshot);
 
-  const std::vector<absl::Span<char>> state_;
-  const std::function<void()> apply_;
-  const uint64_t group_;
-  const TlsLinks* const tls_;
-  std::map<int64_t, std::vector<Kept>> log_;  // By step.
+  const Options options_;
+  KeptSums<std::vector<Kept>> kept_;
   std::unique_ptr<StateFetcher> fetcher_;
   MemberId source_;
   StateServer server_;

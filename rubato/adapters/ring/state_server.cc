@@ -91,6 +91,7 @@ bool StateFetcher::Fetch(const std::string& address, const EdgeHello& hello) {
     chunk.bytes.resize(header.bytes);
     if (!ReadAll(*stream_, chunk.bytes.data(), chunk.bytes.size(), kAnyTime)) return false;
     if (!sink_.Take(chunk).ok()) return false;
+    step_.store(sink_.step(), std::memory_order_release);
   }
   return true;
 }

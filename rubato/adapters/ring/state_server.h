@@ -44,8 +44,9 @@ class StateFetcher {
   // The socket broke, or what came was not a state; begin another.
   bool failed() const { return outcome_.load(std::memory_order_acquire) < 0; }
   bool complete() const { return outcome_.load(std::memory_order_acquire) > 0; }
+  // Of the snapshot; -1 until its first chunk is there.
+  int64_t step() const { return step_.load(std::memory_order_acquire); }
   // complete() must hold.
-  int64_t step() const { return sink_.step(); }
   std::string TakeSnapshot() { return sink_.TakeSnapshot(); }
 
  private:
@@ -54,6 +55,7 @@ class StateFetcher {
   StateSink sink_;
   const int socket_;  // That of stream_.
   std::unique_ptr<Stream> stream_;
+  std::atomic<int64_t> step_{-1};
   std::atomic<int> outcome_{0};
   std::thread thread_;
 };

@@ -20,15 +20,53 @@ void RingChecker::Fail(std::string what) {
   if (violation_.empty()) violation_ = std::move(what);
 }
 
+uint64_t RingChecker::FoundingOf(const GroupView& view) const {
+  if (options_.issued) return 0;
+  if (view.parent == 0 && view.size() > 0) return static_cast<uint64_t>(view.members[0].id.value());
+  const auto it = founding_of_.find(view.parent);
+  return it == founding_of_.end() ? 0 : it->second;
+}
+
+int64_t RingChecker::committed() const {
+  if (options_.split_allowed) return static_cast<int64_t>(applied_.size());
+  int64_t steps = 0;
+  for (const auto& [founder, founding] : foundings_) {
+    if (!founding.committed.empty()) steps += founding.committed.rbegin()->first;
+  }
+  return steps;
+}
+
+std::map<uint64_t, GroupView> RingChecker::newest() const {
+  std::map<uint64_t, GroupView> newest;
+  for (const auto& [founder, founding] : foundings_) {
+    if (!founding.views.empty()) newest[founder] = founding.views.rbegin()->second;
+  }
+  return newest;
+}
+
 void RingChecker::ViewUsed(MemberId member, const GroupView& view, Weights weights) {
-  if (!split_allowed_) {
-    const auto [it, first] = views_.try_emplace(view.number, view);
+  const uint64_t founder = FoundingOf(view);
+  founding_of_[view.Mark()] = founder;
+  if (belongs_to_.try_emplace(member, founder).first->second != founder) {
+    return Fail(absl::StrCat(member.ToString(), " enters ", view.ToString(),
+                             ", which is of another founding than it was"));
+  }
+  for (const GroupMember& other : view.members) {  // One who founds comes to nobody.
+    const auto id = static_cast<uint64_t>(other.id.value());
+    if (id == founder || !foundings_.contains(id)) continue;
+    return Fail(absl::StrCat(view.ToString(), " has ", other.id.ToString(),
+                             " in it, which founded a group of its own"));
+  }
+  Founding& founding = foundings_[founder];
+  if (!options_.split_allowed) {
+    const auto [it, first] = founding.views.try_emplace(view.number, view);
     if (!(it->second == view)) {
       return Fail(absl::StrCat("two views of one number are used: ", it->second.ToString(), "; ",
                                view.ToString()));
     }
     // Commits are in order of steps: only those after the view's begin matter.
-    for (auto later = committed_.upper_bound(view.step); first && later != committed_.end();
+    auto& committed = founding.committed;
+    for (auto later = committed.upper_bound(view.step); first && later != committed.end();
          ++later) {
       if (later->second.view < view.number) {
         return Fail(absl::StrCat(view.ToString(), " begins before step ", later->first,
@@ -37,7 +75,7 @@ void RingChecker::ViewUsed(MemberId member, const GroupView& view, Weights weigh
     }
   }
   if (!view.Holds(member)) return;
-  if (!grown_.contains(weights)) {
+  if (!founding.grown.contains(weights)) {
     return Fail(absl::StrCat(member.ToString(), " holds ", view.ToString(),
                              " with weights that did not grow out of the founder's"));
   }
@@ -60,7 +98,8 @@ void RingChecker::Applied(MemberId member, const GroupView& view, int64_t step, 
     }
   }
   const Weights after = ApplySum(before, sum);
-  if (grown_.contains(before)) grown_.insert(after);
+  std::set<Weights>& grown = Of(view).grown;
+  if (grown.contains(before)) grown.insert(after);
   const auto [it, first] = applied_.try_emplace({view.Mark(), step}, after);
   if (it->second != after) {
     return Fail(absl::StrCat(member.ToString(), " applies another sum of step ", step, " than ",
@@ -73,13 +112,15 @@ void RingChecker::Forgets(MemberId member, const GroupView& view) {
 }
 
 void RingChecker::Committed(const GroupView& view, int64_t step, Weights weights) {
-  if (split_allowed_) return;
-  const auto [it, first] = committed_.try_emplace(step, Commit{view.number, weights});
+  if (options_.split_allowed) return;
+  Founding& founding = Of(view);
+  const auto [it, first] = founding.committed.try_emplace(step, Commit{view.number, weights});
   if (it->second.view != view.number || it->second.weights != weights) {
     return Fail(absl::StrCat("step ", step, " is committed in view ", it->second.view,
                              " and again in view ", view.number));
   }
-  for (auto later = views_.upper_bound(view.number); first && later != views_.end(); ++later) {
+  auto& views = founding.views;
+  for (auto later = views.upper_bound(view.number); first && later != views.end(); ++later) {
     if (later->second.step < step) {
       return Fail(absl::StrCat("step ", step, " is committed in view ", view.number, " although ",
                                later->second.ToString(), " is used"));
@@ -87,10 +128,11 @@ void RingChecker::Committed(const GroupView& view, int64_t step, Weights weights
   }
 }
 
-void RingChecker::Believes(MemberId member, int64_t step, Weights weights) {
-  if (split_allowed_) return;
-  const auto it = committed_.find(step);
-  if (it == committed_.end()) {
+void RingChecker::Believes(MemberId member, const GroupView& view, int64_t step, Weights weights) {
+  if (options_.split_allowed) return;
+  const Founding& founding = Of(view);
+  const auto it = founding.committed.find(step);
+  if (it == founding.committed.end()) {
     if (step == 0) return;  // The founder's.
     return Fail(
         absl::StrCat(member.ToString(), " takes step ", step, " for committed, which is not"));
@@ -99,6 +141,19 @@ void RingChecker::Believes(MemberId member, int64_t step, Weights weights) {
     Fail(
         absl::StrCat(member.ToString(), " takes step ", step, " for committed with other weights"));
   }
+}
+
+void RingChecker::LeftBehind(MemberId member, const GroupView& view) {
+  if (options_.split_allowed || options_.issued || !view.Holds(member)) return;
+  const Founding& founding = Of(view);
+  if (!founding.views.empty() && founding.views.rbegin()->first > view.number) return;
+  Fail(absl::StrCat(member.ToString(), " takes itself for left behind in ", view.ToString(),
+                    ", which no later view of its founding follows"));
+}
+
+void RingChecker::Done(MemberId member, const GroupView& view, int64_t last_step) {
+  if (options_.split_allowed || Of(view).committed.contains(last_step)) return;
+  Fail(absl::StrCat(member.ToString(), " ends although step ", last_step, " is not committed"));
 }
 
 }  // namespace rubato

@@ -10,9 +10,13 @@
 //  - All who hold the state at the beginning of a view hold the same, and it is the founder's with
 //    steps applied to it: a newcomer's weights spread to nobody.
 //
+//  - Who belongs to one founding never enters a view of another, no view has the founder of another
+//    group in it, and nobody who holds the state is left behind but by a later view of its own
+//    founding.
+//
 // Where a split is allowed (quorum: any) the first two hold within each view, not between the
 // halves: those who use the same view begin it with the same weights, and apply the same sum for
-// each step.
+// each step. Where a group is founded twice from one job, all hold within each founding.
 #ifndef RUBATO_RING_SIM_CHECKER_H_
 #define RUBATO_RING_SIM_CHECKER_H_
 
@@ -41,10 +45,14 @@ Weights ApplySum(Weights weights, const Sum& sum);
 
 class RingChecker {
  public:
-  explicit RingChecker(bool split_allowed) : split_allowed_(split_allowed) {}
+  struct Options {
+    bool split_allowed = false;
+    bool issued = false;  // By a master: one founding, whoever begins it.
+  };
+  explicit RingChecker(Options options) : options_(options) {}
 
-  // The first weights.
-  void Founded(Weights weights) { grown_.insert(weights); }
+  // `member` begins a group with these weights.
+  void Founded(MemberId member, Weights weights) { OfFounder(member).grown.insert(weights); }
   void ViewUsed(MemberId member, const GroupView& view, Weights weights);
   // `member` applied `sum`, reduced in `view`, to `before`.
   void Applied(MemberId member, const GroupView& view, int64_t step, Weights before,
@@ -53,19 +61,24 @@ class RingChecker {
   void Committed(const GroupView& view, int64_t step, Weights weights);
   // `member`, which holds `view`, begins a new life: its state is lost for nothing.
   void Forgets(MemberId member, const GroupView& view);
-  // `member` believes `step` to be committed, with these weights after it.
-  void Believes(MemberId member, int64_t step, Weights weights);
+  // `member`, in `view`, believes `step` to be committed, with these weights after it.
+  void Believes(MemberId member, const GroupView& view, int64_t step, Weights weights);
+  // The group has gone on without `member`, whose view was `view`.
+  void LeftBehind(MemberId member, const GroupView& view);
+  // `member` takes training for done, which ends with `last_step`.
+  void Done(MemberId member, const GroupView& view, int64_t last_step);
 
   // Empty while all is well; then the first thing that was not.
   const std::string& violation() const { return violation_; }
   void Fail(std::string what);
 
   // Where halves of a split may differ, each one's are counted.
-  int64_t committed() const {
-    if (split_allowed_) return static_cast<int64_t>(applied_.size());
-    return committed_.empty() ? 0 : committed_.rbegin()->first;
-  }
-  const std::map<uint64_t, GroupView>& views() const { return views_; }
+  int64_t committed() const;
+  // Which founding `view` goes back to, by its founder's id; 0: the only one.
+  uint64_t FoundingOf(const GroupView& view) const;
+  int64_t foundings() const { return static_cast<int64_t>(foundings_.size()); }
+  // The newest view used of each founding; of none where a split is allowed.
+  std::map<uint64_t, GroupView> newest() const;
 
  private:
   struct Commit {
@@ -73,14 +86,24 @@ class RingChecker {
     Weights weights = 0;
   };
 
-  const bool split_allowed_;
+  struct Founding {
+    std::map<uint64_t, GroupView> views;
+    std::map<int64_t, Commit> committed;
+    std::set<Weights> grown;  // All weights that were come by honestly.
+  };
+  Founding& OfFounder(MemberId founder) {
+    return foundings_[options_.issued ? 0 : static_cast<uint64_t>(founder.value())];
+  }
+  Founding& Of(const GroupView& view) { return foundings_[FoundingOf(view)]; }
+
+  const Options options_;
   std::string violation_;
-  std::map<uint64_t, GroupView> views_;
-  std::map<int64_t, Commit> committed_;
+  std::map<uint64_t, Founding> foundings_;    // By the founder's id.
+  std::map<uint64_t, uint64_t> founding_of_;  // By the mark of a view that was used.
+  std::map<MemberId, uint64_t> belongs_to_;   // Which founding, from the first view on.
   // By the view's mark, since two halves of a split may use one number.
   std::map<uint64_t, Weights> base_;  // The holders' weights at the beginning of each view.
   std::map<std::pair<uint64_t, int64_t>, Weights> applied_;  // After each step of each view.
-  std::set<Weights> grown_;  // All weights that were come by honestly.
 };
 
 }  // namespace rubato

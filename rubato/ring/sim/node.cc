@@ -11,6 +11,8 @@ namespace rubato {
 namespace {
 
 constexpr uint32_t kChunkBytes = 3;  // Eight bytes of state: three chunks.
+// Bytes are steps here: of every second node so few that the others must wait for its copy.
+constexpr size_t kKeptMin = 1, kKeptMax = 1000;
 constexpr absl::Duration kAskAgain = absl::Milliseconds(80);
 
 }  // namespace
@@ -46,12 +48,18 @@ bool SharedMemory::Withdraw(const Ballot& ballot, const GroupView& view) {
 
 RingNode::RingNode(int index, uint64_t seed, PeerOptions options, Wires& wires,
                    RingChecker& checker)
-    : index_(index), options_(options), rng_(seed), wires_(wires), checker_(checker) {}
+    : index_(index),
+      options_(options),
+      rng_(seed),
+      wires_(wires),
+      checker_(checker),
+      kept_(seed % 2 == 0 ? kKeptMax : kKeptMin) {}
 
 std::string RingNode::address() const { return absl::StrCat("n", index_); }
 
 void RingNode::Begin(std::vector<std::string> seeds) {
   if (peer_ && peer_->holder() && !peer_->fenced()) checker_.Forgets(life(), peer_->view());
+  if (peer_) company_.Note(*peer_, wires_.now());
   ++epoch_;
   const MemberId id(static_cast<int64_t>(rng_.Next() >> 1));
   peer_ = std::make_unique<Peer>(GroupMember{id, address()}, options_, rng_.Next());
@@ -67,29 +75,33 @@ void RingNode::Begin(std::vector<std::string> seeds) {
   snapshots_.clear();
   askers_.clear();
   sink_.reset();
-  log_.clear();
+  kept_.Clear();
   seeds_ = std::move(seeds);
 }
 
 void RingNode::Found(std::vector<std::string> others) {
   Begin(std::move(others));
   history_[0] = weights_;
-  checker_.Founded(weights_);
+  checker_.Founded(life(), weights_);
   confirmed_ = 0;
   peer_->Found(0, wires_.now());
+  if (wires_.last_step() >= 0) LookForCompany();
   Settle();
 }
 
 void RingNode::Join(std::vector<std::string> addresses) {
   Begin(addresses);
   peer_->Join(std::move(addresses), wires_.now());
+  if (wires_.last_step() >= 0) LookForCompany();
   Settle();
 }
 
 void RingNode::Die() {
   ++epoch_;
   peer_.reset();
+  company_ = Company();
   leaving_ = false;
+  closing_since_ = absl::InfiniteFuture();
 }
 
 void RingNode::Leave() {
@@ -150,6 +162,7 @@ void RingNode::Settle() {
     Handle(event);
     if (event.kind == Peer::Event::Kind::kFenced) return;  // This life is over.
   }
+  company_.Note(*peer_, wires_.now());
   for (const Peer::Send& send : peer_->TakeSends()) {
     wires_.SendPacket(index_, send.to, send.packet);
   }
@@ -158,8 +171,9 @@ void RingNode::Settle() {
   }
   if (confirmed_ > believed_ && history_.contains(confirmed_)) {
     believed_ = confirmed_;
-    checker_.Believes(life(), confirmed_, history_[confirmed_]);
+    checker_.Believes(life(), peer_->view(), confirmed_, history_[confirmed_]);
   }
+  if (closing() && peer_->MayGo(wires_.now())) return End(LoopEnd::kDone);
   ArmTimer();
 }
 
@@ -187,6 +201,8 @@ void RingNode::Handle(const Peer::Event& event) {
     case Peer::Event::Kind::kFenced:
       if (leaving_ && event.view.size() == 1) wires_.Gone(life());
       if (leaving_) return Die();
+      checker_.LeftBehind(life(), event.view);
+      if (closing()) return End(LoopEnd::kDone);  // Nothing that it knows is needed any more.
       return Join(seeds_);
   }
 }
@@ -201,6 +217,8 @@ void RingNode::AskAgain() {
 void RingNode::EnterView(const Peer::Event& event) {
   ++epoch_;
   mark_ = event.view.Mark();
+  if (event.verdict == Verdict::kCopy)
+    unconfirmed_.clear();  // What it had applied early is nobody's.
   Confirm(event.view.step);
   const bool decided = event.verdict == Verdict::kFinish && work_;
   // Whoever stops waiting looks once more.
@@ -211,7 +229,7 @@ void RingNode::EnterView(const Peer::Event& event) {
   if (decided && work_->asked && wires_.loop_bug() == RingBug::kAskedAgain) return Join(seeds_);
   if (decided && !peer_->steps().learning()) Apply(working_view_, event.view.step, work_->sum);
   if (decided && peer_->steps().learning()) {
-    log_[event.view.step] = {working_view_, work_->sum};
+    kept_.Keep(event.view.step, {working_view_, work_->sum}, 1);
   }
   if (decided) finished_in_[event.view.step] = working_view_;
   if (event.verdict == Verdict::kCopy) finished_in_.clear();  // The group's may be others.
@@ -262,6 +280,7 @@ void RingNode::ServeAskers() {
 void RingNode::StartStep() {
   const int64_t step = peer_->steps().finished() + 1;
   const GroupView& view = peer_->view();
+  if (Closes()) return;
   ServeAskers();
   if (peer_->steps().learning() && UseSnapshot()) {
     // Loading takes a while, in which the view may end; the peer is told then, and the step begins.
@@ -274,6 +293,7 @@ void RingNode::StartStep() {
         absl::Milliseconds(10));
     return;
   }
+  if (HeldByCopy()) return;
   if (!peer_->StartStep(mark_, step, wires_.now())) return;
   working_view_ = view;
   work_.emplace();
@@ -425,7 +445,7 @@ void RingNode::FinishStep() {
   finished_in_[step] = view;
   if (finished_in_.size() > 64) finished_in_.erase(finished_in_.begin());
   if (learning) {
-    log_[step] = {view, sum};
+    kept_.Keep(step, {view, sum}, 1);
   } else {
     Apply(view, step, sum);
   }
@@ -453,7 +473,7 @@ void RingNode::Confirm(int64_t step) {
 void RingNode::StartCopy() {
   const GroupView& view = peer_->view();
   const int source = SourceRank(view, RankOf(life()));
-  log_.clear();
+  kept_.Clear();
   history_.clear();
   unconfirmed_.clear();
   sink_.reset();
@@ -473,18 +493,38 @@ void RingNode::AskForState() {
   });
 }
 
+// No room for the sum of another step: the rest of the copy comes first.
+bool RingNode::HeldByCopy() {
+  if (!sink_) return false;
+  if (sink_->step() >= 0) kept_.Began(sink_->step());
+  if (!kept_.useful()) {  // A sum after the snapshot is gone.
+    kept_.BeginAnew();
+    sink_.emplace(peer_->steps().finished(), kChunkBytes);
+    return false;
+  }
+  if (!kept_.full()) return false;
+  Soon(
+      [this, epoch = epoch_] {
+        if (epoch == epoch_ && !work_) StartStep();
+        Settle();
+      },
+      absl::Milliseconds(10));
+  return true;
+}
+
 bool RingNode::UseSnapshot() {
-  if (!sink_ || !sink_->complete() || sink_->step() > peer_->steps().finished()) return false;
+  if (sink_ && sink_->step() >= 0) kept_.Began(sink_->step());
+  if (!sink_ || !kept_.useful() || !sink_->complete() || sink_->step() > peer_->steps().finished())
+    return false;
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
   history_[sink_->step()] = weights_;
   const auto finished = finished_in_.find(sink_->step());
   if (finished != finished_in_.end()) unconfirmed_[sink_->step()] = {finished->second, weights_};
-  for (const auto& [step, entry] : log_) {
-    if (step > sink_->step()) Apply(entry.first, step, entry.second);
-  }
+  kept_.Began(sink_->step());
+  kept_.ForEach([&](int64_t step, const auto& kept) { Apply(kept.first, step, kept.second); });
   sink_.reset();
-  log_.clear();
+  kept_.Clear();
   Confirm(confirmed_);
   return true;
 }

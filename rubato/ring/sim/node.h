@@ -16,6 +16,8 @@
 
 #include "absl/time/time.h"
 #include "rubato/base/rng.h"
+#include "rubato/ring/company.h"
+#include "rubato/ring/kept_sums.h"
 #include "rubato/ring/peer.h"
 #include "rubato/ring/plan.h"
 #include "rubato/ring/sim/checker.h"
@@ -71,6 +73,13 @@ class SharedMemory {
   std::set<Ballot> withdrawn_;
 };
 
+// How a loop comes to its end.
+enum class LoopEnd : uint8_t {
+  kDone,  // With the last step, which is committed.
+  kTold,  // Others have it, and are gone: this one came too late for the state.
+  kLost   // Nobody has been heard of for long, and this one has no state.
+};
+
 // The world as a node sees it.
 class Wires {
  public:
@@ -92,6 +101,10 @@ class Wires {
   virtual void Wake(const GroupView& view) = 0;
   // This life has ended, and with it the state: nobody else was there.
   virtual void Gone(MemberId life) = 0;
+  // The step that training ends with; -1: it does not.
+  virtual int64_t last_step() const = 0;
+  // The loop of node `index`, still up, ends now.
+  virtual void Ended(int index, LoopEnd how) = 0;
 };
 
 // A node's step under way.
@@ -128,6 +141,12 @@ class RingNode {
 
   bool up() const { return peer_ != nullptr; }
   const Peer& peer() const { return *peer_; }
+  // Since when its loop has been closing the group; InfiniteFuture: it is not.
+  absl::Time closing_since() const { return closing_since_; }
+  bool closing() const { return closing_since_ < absl::InfiniteFuture(); }
+  const Company& company() const { return company_; }
+  // In a view, and with what it takes to go on, even if the view has yet to call it a holder.
+  bool HasState() const { return peer_->member() && !peer_->steps().learning(); }
   // Null while the node is down.
   MemberId life() const { return peer_ ? peer_->self().id : MemberId(); }
   Weights weights() const { return weights_; }
@@ -155,9 +174,15 @@ class RingNode {
   void AskForState();
   // Between two steps: whether the state was there, and is now that after the last one.
   bool UseSnapshot();
+  bool HeldByCopy();
   void ServeState(MemberId learner, const StateRequest& request);
   void ServeAskers();  // Between two steps.
   void ArmTimer();
+  // Whether the loop has come to its end, and begins to close its group.
+  bool Closes();
+  // Now and then, while the loop waits: whether it waits in vain.
+  void LookForCompany();
+  void End(LoopEnd how);
   void SendTo(int rank, std::variant<Part, Vote, StateRequest, StateChunk> body);
   int RankOf(MemberId member) const { return peer_->view().RankOf(member); }
   uint64_t FenceOf(uint64_t view) const;
@@ -173,6 +198,8 @@ class RingNode {
   uint64_t epoch_ = 0;  // Grows with every life and view: timers of the past do nothing.
   absl::Time timer_ = absl::InfiniteFuture();
   bool leaving_ = false;
+  absl::Time closing_since_ = absl::InfiniteFuture();
+  Company company_;  // Of all lives of a process.
 
   Weights weights_ = 0;
   std::map<int64_t, Weights> history_;
@@ -191,8 +218,8 @@ class RingNode {
   std::map<MemberId, std::pair<uint64_t, StateRequest>> askers_;  // With the mark of the view.
   std::optional<StateSink> sink_;
   MemberId source_;
-  uint64_t copies_ = 0;  // Begun so far: timers of earlier ones do nothing.
-  std::map<int64_t, std::pair<GroupView, Sum>> log_;  // Steps taken part in while copying.
+  uint64_t copies_ = 0;                       // Begun so far: timers of earlier ones do nothing.
+  KeptSums<std::pair<GroupView, Sum>> kept_;  // Of steps taken part in while copying.
 };
 
 }  // namespace rubato

@@ -2,7 +2,8 @@
 // groups, prints one line of JSON, and exits 1 at the first seed whose run breaks a rule. Every
 // second one has shared memory and every fourth applies steps early, unless PLANE names one for
 // all: "shared", "votes" (over connections, with votes of their own) or "early". In every third
-// with a master, that dies with the only holder of the state when another has it too.
+// with a master, that dies with the only holder of the state when another has it too. Without one,
+// every third ends with a step, and every fifth is founded twice.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,15 +27,18 @@ int main(int argc, char** argv) {
     return *plane == '\0' ? by_seed : std::strcmp(plane, name) == 0;
   };
   int64_t committed = 0, views = 0, events = 0, lost = 0, restarts = 0, orphans = 0, struck = 0,
-          fell_back = 0;
+          fell_back = 0, founded_twice = 0, done = 0, told = 0, left = 0, forsaken = 0;
   double slowest_s = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
+    const bool ends = !master && seed % 3 == 1;
     rubato::RingWorld world({.seed = seed,
                              .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
                              .master = master,
                              .orphans = master && seed % 3 == 0,
                              .shared_memory = planned("shared", seed % 2 == 1),
                              .early_apply = planned("early", seed % 4 == 2),
+                             .foundings = !master && seed % 5 == 3,
+                             .ends = ends,
                              .bug = static_cast<rubato::RingBug>(bug)});
     const rubato::RingWorldResult result = world.Run();
     if (!result.violation.empty()) {
@@ -50,7 +54,12 @@ int main(int argc, char** argv) {
     orphans += result.orphans;
     struck += result.struck;
     fell_back += result.fell_back;
-    if (!result.quorum_lost) {
+    founded_twice += result.foundings > 1;
+    done += result.done;
+    told += result.told;
+    left += result.lost;
+    forsaken += result.forsaken;
+    if (!result.quorum_lost && !ends) {
       slowest_s = std::max(slowest_s, absl::ToDoubleSeconds(result.agreed_after));
     }
   }
@@ -58,12 +67,15 @@ int main(int argc, char** argv) {
       "{\"mode\": \"%s\", \"seeds\": %llu, \"events\": %lld, "
       "\"steps_committed\": %lld, \"views\": %lld, "
       "\"quorum_lost\": %lld, \"master_restarts\": %lld, \"orphans\": %lld, "
-      "\"struck\": %lld, \"fell_back\": %lld, "
+      "\"struck\": %lld, \"fell_back\": %lld, \"founded_twice\": %lld, "
+      "\"ended\": %lld, \"told\": %lld, \"left\": %lld, \"forsaken\": %lld, "
       "\"slowest_agreement_s\": %.2f}\n",
       mode, static_cast<unsigned long long>(seeds), static_cast<long long>(events),
       static_cast<long long>(committed), static_cast<long long>(views),
       static_cast<long long>(lost), static_cast<long long>(restarts),
       static_cast<long long>(orphans), static_cast<long long>(struck),
-      static_cast<long long>(fell_back), slowest_s);
+      static_cast<long long>(fell_back), static_cast<long long>(founded_twice),
+      static_cast<long long>(done), static_cast<long long>(told), static_cast<long long>(left),
+      static_cast<long long>(forsaken), slowest_s);
   return 0;
 }

@@ -73,6 +73,49 @@ TEST(RingSimTest, AnHeirIsHeardBeforeTheStateIsGivenUp) {
   EXPECT_GT(inherited, 75) << "most heirs should live to train on";
 }
 
+// Two groups are founded from one job, and those who come and go ask at both: each trains as if the
+// other were not there.
+TEST(RingSimTest, TwoFoundingsDoNotMix) {
+  int64_t twice = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    const RingWorldResult result =
+        RingWorld({.seed = seed,
+                   .quorum = seed % 5 == 4 ? Quorum::kAny : Quorum::kMajority,
+                   .shared_memory = seed % 2 == 1,
+                   .early_apply = seed % 4 == 2,
+                   .foundings = true,
+                   .ends = seed % 3 == 0})
+            .Run();
+    EXPECT_EQ(result.violation, "") << "seed " << seed;
+    twice += result.foundings > 1;
+  }
+  EXPECT_GT(twice, 150);
+}
+
+// Loops that end with a step, while others die, sleep, are cut off and come: whoever goes leaves
+// nobody within reach in doubt about that step, and nobody waits for those who have gone.
+TEST(RingSimTest, WhoEndsLeavesNobodyInDoubt) {
+  int64_t done = 0, told = 0, lost = 0, forsaken = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const RingWorldResult result =
+        RingWorld({.seed = seed,
+                   .quorum = seed % 5 == 4 ? Quorum::kAny : Quorum::kMajority,
+                   .shared_memory = seed % 2 == 1,
+                   .early_apply = seed % 4 == 2,
+                   .ends = true})
+            .Run();
+    EXPECT_EQ(result.violation, "") << "seed " << seed;
+    done += result.done;
+    told += result.told;
+    lost += result.lost;
+    forsaken += result.forsaken;
+  }
+  EXPECT_GT(done, 600) << "most should have the last step";
+  EXPECT_GT(told, 30) << "some should come too late, and be told";
+  EXPECT_LT(lost, done / 10);
+  EXPECT_LT(forsaken, done / 5) << "few should be out of reach just then";
+}
+
 TEST(RingSimTest, TheSameSeedIsTheSameRun) {
   const RingWorldResult a = RingWorld({.seed = 42}).Run();
   const RingWorldResult b = RingWorld({.seed = 42}).Run();
@@ -83,11 +126,13 @@ TEST(RingSimTest, TheSameSeedIsTheSameRun) {
 // The checker has teeth: each known bug of other systems breaks a rule within a few seeds.
 struct Planted {
   RingBug bug;
-  bool master;
+  bool master = false;
   bool shared_memory = false;
   bool early_apply = false;
   bool tells_once = false;  // Nobody is wrong by it, but some never go on.
   bool orphans = false;
+  bool foundings = false;
+  bool ends = false;
 };
 class RingBugTest : public testing::TestWithParam<Planted> {};
 
@@ -98,6 +143,8 @@ TEST_P(RingBugTest, IsCaught) {
                                               .orphans = GetParam().orphans,
                                               .shared_memory = GetParam().shared_memory,
                                               .early_apply = GetParam().early_apply,
+                                              .foundings = GetParam().foundings,
+                                              .ends = GetParam().ends,
                                               .tells_once = GetParam().tells_once,
                                               .bug = GetParam().bug})
                                        .Run();
@@ -124,6 +171,15 @@ INSTANTIATE_TEST_SUITE_P(Agreed, RingBugTest,
                                          Planted{RingBug::kStayAhead, false, false, true},
                                          Planted{RingBug::kNone, false, false, false, true},
                                          Planted{RingBug::kNone, false, false, true, true}));
+INSTANTIATE_TEST_SUITE_P(
+    Ending, RingBugTest,
+    testing::Values(Planted{.bug = RingBug::kGoAtOnce, .ends = true},
+                    Planted{.bug = RingBug::kGoAtOnce, .shared_memory = true, .ends = true},
+                    Planted{.bug = RingBug::kGoAtOnce, .early_apply = true, .ends = true},
+                    Planted{.bug = RingBug::kEndUncommitted, .early_apply = true, .ends = true}));
+INSTANTIATE_TEST_SUITE_P(Founded, RingBugTest,
+                         testing::Values(Planted{.bug = RingBug::kMixFoundings, .foundings = true},
+                                         Planted{.bug = RingBug::kVouchForAll, .foundings = true}));
 INSTANTIATE_TEST_SUITE_P(
     Issued, RingBugTest,
     testing::Values(Planted{RingBug::kNoFencing, true}, Planted{RingBug::kRankByAddress, true},

@@ -24,13 +24,16 @@ PeerOptions MakePeerOptions(const RingWorldOptions& options) {
   peer.views.bug = PeerBug(options.bug);
   peer.views.tells_once = options.tells_once;
   peer.issued = options.master;
+  peer.bug = options.bug;
   return peer;
 }
 
 }  // namespace
 
 RingWorld::RingWorld(RingWorldOptions options)
-    : options_(options), rng_(Mix(options.seed)), checker_(options.quorum == Quorum::kAny) {
+    : options_(options),
+      rng_(Mix(options.seed)),
+      checker_({.split_allowed = options.quorum == Quorum::kAny, .issued = options.master}) {
   const int count = options_.nodes > 0 ? options_.nodes : 2 + static_cast<int>(rng_.Below(6));
   loss_ = rng_.Chance(0.5) ? 0 : rng_.Uniform(0, 0.25);
   duplication_ = rng_.Chance(0.5) ? 0 : 0.1;
@@ -46,11 +49,15 @@ RingWorld::RingWorld(RingWorldOptions options)
   }
   memory_.bug = options_.bug;
   if (options_.master) StartMaster();
+  if (options_.ends) last_step_ = 10 + static_cast<int64_t>(rng_.Below(50));
   nodes_[0]->Found(addresses);
   for (int i = 1; i < count; ++i) {
     At(now_ + absl::Seconds(rng_.Uniform(0, 3)), -1, [this, i, addresses] {
-      if (!nodes_[i]->up()) nodes_[i]->Join(addresses);
+      if (!nodes_[i]->up() && !ended_.contains(i)) nodes_[i]->Join(addresses);
     });
+  }
+  if (options_.foundings) {
+    At(now_ + absl::Seconds(rng_.Uniform(0, 8)), -1, [this] { FoundAgain(); });
   }
   ScheduleFault();
   At(now_ + options_.faults_for, -1, [this] { EndFaults(); });
@@ -59,20 +66,27 @@ RingWorld::RingWorld(RingWorldOptions options)
 RingWorld::~RingWorld() = default;
 
 RingWorldResult RingWorld::Run() {
-  const absl::Time deadline = now_ + options_.faults_for + options_.agree_within;
+  // Whoever waits for others who may be gone takes its time to be sure of it.
+  const absl::Duration patience = options_.agree_within * (options_.ends ? 3 : 1);
+  const absl::Time deadline = now_ + options_.faults_for + patience;
   RingWorldResult result;
   while (!queue_.empty() && now_ < deadline && checker_.violation().empty()) {
     Step();
-    if (faults_over_ && (events_ % 64) == 0 && (Agreed() || QuorumLost(-1))) break;
+    if ((events_ % 64) == 0 && Decided()) break;
   }
-  result.quorum_lost = QuorumLost(-1);
-  if (checker_.violation().empty() && !result.quorum_lost && !Agreed()) {
-    checker_.Fail(
-        absl::StrCat("no agreement within the time allowed after the last fault", Describe()));
+  result.quorum_lost = !options_.ends && AllLost();
+  if (checker_.violation().empty() && !Decided()) {
+    checker_.Fail(absl::StrCat(options_.ends ? "someone waits for ever" : "no agreement",
+                               " within the time allowed after the last fault", Describe()));
   }
   result.violation = checker_.violation();
   result.committed = checker_.committed();
-  result.views = checker_.views().empty() ? 0 : checker_.views().rbegin()->first;
+  for (const auto& [founder, view] : checker_.newest()) result.views += view.number;
+  result.foundings = checker_.foundings();
+  for (const auto& [node, how] : ended_) {
+    ++(how == LoopEnd::kDone ? result.done : how == LoopEnd::kTold ? result.told : result.lost);
+  }
+  result.forsaken = static_cast<int64_t>(forsaken_.size());
   result.events = events_;
   result.restarts = restarts_;
   result.orphans = orphans_;
@@ -311,13 +325,7 @@ void RingWorld::CauseDeath(int node) {
   nodes_[node]->Die();
   gone_.insert(dead);
   paused_until_[node] = absl::InfinitePast();
-  // Closed sockets: those that are connected notice at once, some with proof.
-  for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (static_cast<int>(i) == node || !rng_.Chance(0.5) || cut_[node][i]) continue;
-    At(now_ + Delay(), static_cast<int>(i), [this, i, dead, proven] {
-      if (nodes_[i]->up()) nodes_[i]->ReportLost(dead, proven);
-    });
-  }
+  ShowDeath(node, dead, proven);
   if (options_.master && rng_.Chance(0.5)) {  // Its parent sees it too.
     At(now_ + Delay(), master(), [this, dead] {
       exits_.insert(dead);
@@ -327,12 +335,31 @@ void RingWorld::CauseDeath(int node) {
     });
   }
   const auto revive = [this, node] {
-    if (nodes_[node]->up()) return;
+    if (nodes_[node]->up() || ended_.contains(node)) return;
     std::vector<std::string> addresses;
     for (const auto& other : nodes_) addresses.push_back(other->address());
     nodes_[node]->Join(addresses);
   };
   At(now_ + absl::Seconds(rng_.Exponential(2)), -1, revive);
+}
+
+void RingWorld::ShowDeath(int node, MemberId dead, bool proven) {
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    if (static_cast<int>(i) == node || !rng_.Chance(0.5) || cut_[node][i]) continue;
+    At(now_ + Delay(), static_cast<int>(i), [this, i, dead, proven] {
+      if (nodes_[i]->up()) nodes_[i]->ReportLost(dead, proven);
+    });
+  }
+}
+
+// By hand, or from a checkpoint in the place of one that has just died.
+void RingWorld::FoundAgain() {
+  const int node = 1 + static_cast<int>(rng_.Below(nodes_.size() - 1));
+  if (ended_.contains(node)) return;
+  if (nodes_[node]->up()) CauseDeath(node);
+  std::vector<std::string> addresses;
+  for (const auto& other : nodes_) addresses.push_back(other->address());
+  nodes_[node]->Found(addresses);
 }
 
 void RingWorld::EndFaults() {
@@ -344,7 +371,7 @@ void RingWorld::EndFaults() {
 }
 
 std::string RingWorld::Describe() const {
-  std::string text;
+  std::string text = options_.ends ? absl::StrCat("; the last step is ", last_step_) : "";
   for (const auto& node : nodes_) {
     absl::StrAppend(&text, "; ", node->address(), " ");
     if (!node->up()) {
@@ -355,44 +382,72 @@ std::string RingWorld::Describe() const {
     absl::StrAppend(&text, peer.self().id.ToString(), " ", peer.view().ToString(), ", finished ",
                     peer.steps().finished(), peer.frozen() ? ", frozen" : "",
                     peer.fenced() ? ", fenced" : "", peer.steps().learning() ? ", learning" : "",
-                    ", sees ", peer.swim().Living().size());
+                    node->closing() ? ", closing" : "", ", sees ", peer.swim().Living().size());
   }
   return text;
 }
 
-// All that are up hold the state in one view, and are within a step of each other.
+// All that are up hold the state, within a step of the others of their founding and in one view
+// with them; but for those of a founding that cannot go on, and for newcomers if there is no other.
 bool RingWorld::Agreed() const {
-  const RingNode* first = nullptr;
+  const std::map<uint64_t, bool> lost = LostFoundings(-1);
+  std::map<uint64_t, const RingNode*> first;
   for (const auto& node : nodes_) {
     if (!node->up()) continue;
-    if (!first) first = node.get();
+    const auto founding = lost.find(FoundingOf(*node));
+    if (node->peer().member() && founding != lost.end() && founding->second) continue;
     if (!node->peer().holder() || node->peer().frozen()) return false;
-    if (!(node->peer().view() == first->peer().view())) return false;
-    const int64_t ahead = node->peer().steps().finished() - first->peer().steps().finished();
+    const RingNode* const other = first.try_emplace(FoundingOf(*node), node.get()).first->second;
+    if (!(node->peer().view() == other->peer().view())) return false;
+    const int64_t ahead = node->peer().steps().finished() - other->peer().steps().finished();
     if (ahead < -1 || ahead > 1) return false;
     if (node->peer().steps().finished() < node->peer().view().step + 2) return false;
   }
-  return first != nullptr;
+  return !first.empty();
+}
+
+bool RingWorld::Decided() const {
+  if (options_.ends) return (faults_over_ || ended_.size() == nodes_.size()) && AllEnded();
+  return faults_over_ && (Agreed() || AllLost());
+}
+
+bool RingWorld::QuorumLost(int without) const {
+  const std::map<uint64_t, bool> lost = LostFoundings(without);
+  return lost.empty() ||
+         std::any_of(lost.begin(), lost.end(), [](auto& one) { return one.second; });
+}
+
+bool RingWorld::AllLost() const {
+  const std::map<uint64_t, bool> lost = LostFoundings(-1);
+  return std::all_of(lost.begin(), lost.end(), [](auto& one) { return one.second; });
 }
 
 // Whether some view that a living member sits in, or the newest one used, has lost its majority:
-// then nobody may go on, and nobody can be asked to. With a master, its newest view counts.
-bool RingWorld::QuorumLost(int without) const {
+// then nobody may go on, and nobody can be asked to. With a master, its newest view counts; where
+// any quorum will do, whether someone holds a view.
+std::map<uint64_t, bool> RingWorld::LostFoundings(int without) const {
   if (options_.master) {
     // No view by then: the founder died before it could found anything.
-    return journal_.empty() ? faults_over_ : TooFewHold(journal_.back(), without);
+    return {{0, journal_.empty() ? faults_over_ : TooFewHold(journal_.back(), without)}};
   }
-  std::vector<const GroupView*> views;
+  const MemberId dying = without < 0 ? MemberId() : nodes_[without]->life();
+  std::map<uint64_t, bool> lost;
+  const auto look = [&](uint64_t founding, const GroupView& view) {
+    lost[founding] = lost[founding] || TooFewHold(view, without);
+  };
   for (const auto& node : nodes_) {
     if (!node->up() || !node->peer().member()) continue;
-    views.push_back(&node->peer().view());
+    if (options_.quorum == Quorum::kAny) {  // One who holds the state is enough, in whatever view.
+      bool& dead = lost.try_emplace(FoundingOf(*node), true).first->second;
+      dead = dead && (!node->peer().holder() || node->life() == dying);
+      continue;
+    }
+    look(FoundingOf(*node), node->peer().view());
     // Decided, though perhaps none of it lived to hear so.
-    if (node->peer().parting() != nullptr) views.push_back(node->peer().parting());
+    if (node->peer().parting() != nullptr) look(FoundingOf(*node), *node->peer().parting());
   }
-  if (!checker_.views().empty()) views.push_back(&checker_.views().rbegin()->second);
-  return views.empty() || std::any_of(views.begin(), views.end(), [&](const GroupView* view) {
-           return TooFewHold(*view, without);
-         });
+  for (const auto& [founding, view] : checker_.newest()) look(founding, view);
+  return lost;
 }
 
 // Where a majority must agree, whoever fell out or left without dying counts as there: it may do so

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <queue>
 #include <set>
@@ -35,6 +36,8 @@ struct RingWorldOptions {
   bool orphans = false;  // With a master: it dies with the last holder, when another is level.
   bool shared_memory = false;  // In place of connections: votes ride in the reduction.
   bool early_apply = false;    // Over connections, votes come with the next reduction.
+  bool foundings = false;      // Without a master: one founds the group a second time.
+  bool ends = false;           // Without a master: training has a last step, and loops end with it.
   bool tells_once = false;     // A planted bug: see ViewOptions.
   RingBug bug = RingBug::kNone;
 };
@@ -46,10 +49,15 @@ struct RingWorldResult {
   int64_t orphans = 0;       // Bulk data that arrived after its sender's end.
   int64_t struck = 0;        // The last holder and the master died at once, and left an heir.
   int64_t fell_back = 0;     // The master gave the state of a view up.
+  int64_t foundings = 0;     // How often a group was founded.
+  int64_t done = 0;          // Loops that ended with the last step,
+  int64_t told = 0;          // that came too late for it, and were told,
+  int64_t lost = 0;          // or were left with nothing,
+  int64_t forsaken = 0;      // and who may wait for ever: those who ended could not reach them.
   int64_t committed = 0;
   uint64_t views = 0;
   int64_t events = 0;
-  absl::Duration agreed_after;  // From the last fault.
+  absl::Duration agreed_after;  // From the last fault; or until all had ended.
 };
 
 class RingWorld : public Wires {
@@ -71,6 +79,8 @@ class RingWorld : public Wires {
   RingBug loop_bug() const override { return options_.bug; }
   void Wake(const GroupView& view) override;
   void Gone(MemberId life) override { gone_.insert(life); }
+  int64_t last_step() const override { return last_step_; }
+  void Ended(int index, LoopEnd how) override;
 
  private:
   struct Event {
@@ -88,11 +98,30 @@ class RingWorld : public Wires {
   void ScheduleFault();
   void CauseFault();
   void CauseDeath(int node);
+  // Closed sockets: those that are connected notice at once, some with proof.
+  void ShowDeath(int node, MemberId dead, bool proven);
+  void FoundAgain();
   void EndFaults();
   bool Agreed() const;
   std::string Describe() const;
-  // Also if node `without` died (-1: nobody).
+  // The foundings that live or lived, and whether nobody of them may go on, also if node `without`
+  // died (-1: nobody).
+  std::map<uint64_t, bool> LostFoundings(int without) const;
+  // Whether that is so for one of them,
   bool QuorumLost(int without) const;
+  // or for all.
+  bool AllLost() const;
+  uint64_t FoundingOf(const RingNode& node) const {
+    return checker_.FoundingOf(node.peer().view());
+  }
+  // `node` goes for good, with the last step: who of its view lacks that step must be out of reach.
+  void CheckGoing(const RingNode& node);
+  // Whether this one, who holds the state, may be left without the last step.
+  bool Forsaken(const RingNode& node) const;
+  // All that is left are those who may wait for ever.
+  bool AllEnded() const;
+  // Whether all is decided, as far as this world goes.
+  bool Decided() const;
   // Whether so few hold `view` that nobody may go on.
   bool TooFewHold(const GroupView& view, int without) const;
   // The master's node is the one behind the last.
@@ -139,6 +168,9 @@ class RingWorld : public Wires {
   double duplication_ = 0;
   double slow_ = 0;  // How many packets take a long way round.
   bool faults_over_ = false;
+  int64_t last_step_ = -1;
+  std::map<int, LoopEnd> ended_;  // Nodes whose loops have; they do not come back.
+  std::set<MemberId> forsaken_;   // Out of reach when another of their founding ended.
 };
 
 }  // namespace rubato

@@ -1,0 +1,44 @@
+// What a newcomer finds out from those it wants to join while they have yet to let it in: whether
+// they train the same, or why that is not known. The training thread owns it.
+#ifndef RUBATO_ADAPTERS_RING_LOBBY_H_
+#define RUBATO_ADAPTERS_RING_LOBBY_H_
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "rubato/adapters/tls/tls_links.h"
+
+namespace rubato {
+
+class Lobby {
+ public:
+  struct Options {
+    std::vector<std::string> join;  // Empty: there is nobody to ask.
+    std::string contract;
+    uint64_t key = 0;               // What AskContract calls `lobby`.
+    const TlsLinks* tls = nullptr;  // May be null, and must live longer.
+    absl::Duration patience;        // For one answer.
+  };
+  explicit Lobby(Options options) : options_(std::move(options)), known_(options_.join.empty()) {}
+
+  // Asks, once a second at most, until it is known that they train the same. FAILED_PRECONDITION if
+  // they do not, or if they have turned this member away a few times in a row.
+  absl::Status Ask(absl::Time now);
+  // What came of it, to be put behind "no view to train in": empty, or "; nobody answers at ...".
+  std::string Why() const;
+
+ private:
+  const Options options_;
+  bool known_;  // To be the same.
+  absl::Time ask_again_ = absl::InfinitePast();
+  std::string unanswered_;
+  int refused_ = 0;  // How often in a row.
+};
+
+}  // namespace rubato
+
+#endif  // RUBATO_ADAPTERS_RING_LOBBY_H_
