@@ -98,7 +98,6 @@ class Group : public ElasticGroup {
   absl::Status ReduceInView(absl::Span<float> values, WireFormat format);
   absl::Status ReduceLast(absl::Span<float> values, WireFormat format);
   void AtBoundary();
-  bool AllOnThisNode(const GroupView& view) const;
   // Whether those to join train the same, as soon as one of them answers.
   absl::Status CheckContract();
   std::string WhyNoView(absl::Duration timeout) const;
@@ -128,6 +127,7 @@ class Group : public ElasticGroup {
   int64_t committed_ = -1;  // finished_, or the one before where votes come with the next step.
   int partings_ = 0;
   int64_t parted_at_ = -1;
+  bool begun_ = false;    // A step, which Commit is to end.
   bool decided_ = false;  // A verdict kFinish arrived for the step under way.
   ChangeTimes change_;
 
@@ -235,14 +235,6 @@ void Group::Greet(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
   if (hello.kind == EdgeHello::kContract) TellContract(*stream, contract_);
 }
 
-bool Group::AllOnThisNode(const GroupView& view) const {
-  for (const GroupMember& member : view.members) {
-    const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
-    if (!endpoint.ok() || endpoint->node != self_.node || endpoint->memory_fd < 0) return false;
-  }
-  return shared_ != nullptr;
-}
-
 bool Group::TakeEvent(absl::Duration timeout) {
   const std::optional<ControlLoop::Event> event = control_->NextEvent(timeout);
   if (!event) return false;
@@ -266,7 +258,7 @@ bool Group::TakeEvent(absl::Duration timeout) {
 }
 
 void Group::BeginAnew() {
-  entered_ = denied_ = false;
+  entered_ = denied_ = begun_ = false;
   fenced_ = true;
   exchange_->Drop();
   if (leaving_) return;
@@ -291,7 +283,7 @@ void Group::EnterView(const ControlLoop::Event& event) {
   view_ = event.view;
   mark_ = view_.Mark();
   rank_ = view_.RankOf(id_);
-  fenced_ = false;
+  fenced_ = begun_ = false;
   decided_ = event.verdict == Verdict::kFinish;
   if (decided_) Finish(view_.step);
   // What it had caught up with is not what the group goes on with.
@@ -304,7 +296,8 @@ void Group::EnterView(const ControlLoop::Event& event) {
     exchange_->Drop();
   }
   speeds_.assign(view_.size(), 0.0f);
-  plane_ = AllOnThisNode(view_) ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
+  const bool shares = shared_ != nullptr && AllShareMemory(view_, self_.node);
+  plane_ = shares ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
   EnterPlane();
   tries_ = 0;
   if (denied_ && learning_) return BeginWithoutMemory();
@@ -414,6 +407,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
   waited_ = absl::ZeroDuration();
   measured_ = true;
   step_began_ = ControlLoop::Now();
+  begun_ = true;
   return StepPlan{finished_ + 1, view_.number, quota_, rank_, view_.size()};
 }
 
@@ -508,6 +502,7 @@ absl::Status Group::Barrier() {
 }
 
 absl::StatusOr<bool> Group::Commit() {
+  if (!begun_) return absl::FailedPreconditionError("Commit() without a BeginStep() before it");
   const int64_t step = finished_ + 1;
   const absl::Status reduced = Wait();
   if (!reduced.ok() && !absl::IsAborted(reduced)) return reduced;
@@ -555,6 +550,7 @@ absl::StatusOr<bool> Group::AwaitVerdict() {
 
 void Group::Finish(int64_t step) {
   finished_ = step;
+  begun_ = false;
   if (!learning_) {
     applied_ = step;
     if (options_.apply) options_.apply();

@@ -150,7 +150,8 @@ class ElasticGroup {
   virtual absl::Status Barrier() = 0;
   // Ends the step: true if all members of the view apply it, and `apply` has run here; false if
   // none does, and it must begin again. DEADLINE_EXCEEDED if that cannot be known: call it again to
-  // wait longer, or give up and start from a checkpoint.
+  // wait longer, or give up and start from a checkpoint. FAILED_PRECONDITION, and nothing happens,
+  // if no BeginStep came before it, or a Commit has ended that step.
   virtual absl::StatusOr<bool> Commit() = 0;
 
   // The last step in the state here; any later view begins at it or after, unless committed() is

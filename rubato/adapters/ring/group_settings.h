@@ -14,6 +14,8 @@ SwimOptions SwimFor(GroupNetwork network);
 ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim);
 // INVALID_ARGUMENT if nobody has that rank.
 absl::Status CheckRoot(int root, const GroupView& view);
+// Whether all members are on the machine `node`, and share memory there.
+bool AllShareMemory(const GroupView& view, const std::string& node);
 // What must be the same for all, a line each.
 std::string ContractOf(const GroupOptions& options);
 
