@@ -130,7 +130,10 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
   told_origin_ = packet.origin;
   told_finished_ = told_finished_ || packet.finished == self().id;
   if (packet.view > 0 && !member()) heard_ = now;
-  if (view().Contains(packet.from.id)) levels_[packet.from.id] = {packet.mark, packet.step};
+  if (view().Contains(packet.from.id)) {
+    levels_[packet.from.id] = {packet.mark, packet.step};
+    signs_[packet.from.id] = now;
+  }
   // Of two the younger gives way.
   const bool older =
       view().Contains(packet.from.id) && view().RankOf(packet.from.id) < view().RankOf(self().id);
@@ -193,6 +196,7 @@ bool Peer::Pledge(uint64_t mark, int64_t step, std::function<bool()> withdraw) {
 
 bool Peer::FinishStep(uint64_t mark, int64_t step, absl::Time now) {
   const bool may = steps_.Finish(mark, step, frozen());
+  if (may) together_ = now;  // All have added to it.
   views_->SetProgress(steps_.progress(), now);
   Settle(now);  // A planned change may have waited for this.
   return may;
@@ -255,7 +259,10 @@ void Peer::EnterView(absl::Time now) {
   if (mark == entered_) return;
   entered_ = mark;
   denied_ = MemberId();
+  std::vector<Departure> gone = Gone(std::exchange(in_use_, view()));
+  together_ = now;
   std::erase_if(levels_, [&](const auto& entry) { return !view().Contains(entry.first); });
+  std::erase_if(signs_, [&](const auto& entry) { return !view().Contains(entry.first); });
   said_frozen_ = false;
   if (origin_ == 0 && agreed_ != nullptr) {
     origin_ = told_origin_;
@@ -272,7 +279,29 @@ void Peer::EnterView(absl::Time now) {
   const Verdict verdict = steps_.Enter(view(), self().id);
   views_->SetProgress(steps_.progress(), now);
   if (verdict == Verdict::kCopy) views_->SetCaughtUp(false);
-  events_.push_back({Event::Kind::kView, view(), verdict, std::exchange(losses_, {})});
+  events_.push_back(
+      {Event::Kind::kView, view(), verdict, std::exchange(losses_, {}), std::move(gone)});
+}
+
+std::vector<Departure> Peer::Gone(const GroupView& before) const {
+  std::vector<Departure> gone;
+  for (const GroupMember& member : before.members) {
+    if (view().Contains(member.id)) continue;
+    Departure departure = {member, {member.id, MemberId(), LossReason::kLink}, together_};
+    const auto take = [&](const std::vector<Loss>& losses) {
+      const auto loss = std::find_if(losses.begin(), losses.end(),
+                                     [&](const Loss& lost) { return lost.member == member.id; });
+      if (loss != losses.end()) departure.loss = *loss;
+      return loss != losses.end();
+    };
+    // Who asked to go is no loss, however its end was noticed.
+    const bool told = agreed_ != nullptr && take(agreed_->gone());
+    if (!told || departure.loss.reason != LossReason::kLeft) take(losses_);
+    const auto sign = signs_.find(member.id);
+    if (sign != signs_.end()) departure.heard = std::max(departure.heard, sign->second);
+    gone.push_back(std::move(departure));
+  }
+  return gone;
 }
 
 void Peer::Post(const std::string& to, Packet packet) {

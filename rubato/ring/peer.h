@@ -118,6 +118,7 @@ class Peer {
     GroupView view;
     Verdict verdict = Verdict::kNothing;
     std::vector<Loss> losses;  // Seen from here when the view before was let go.
+    std::vector<Departure> gone;
   };
   std::vector<Event> TakeEvents();
 
@@ -135,6 +136,8 @@ class Peer {
   // one is.
   bool IsStranger(const Packet& packet);
   bool IsLevel(const GroupMember& member) const;
+  // Those of `before` who are not in view().
+  std::vector<Departure> Gone(const GroupView& before) const;
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.
@@ -155,11 +158,14 @@ class Peer {
   bool told_finished_ = false;
   // How far the others say they are, and in which view, by its mark.
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;
-  MemberId denied_;  // By this member, in the view in use.
+  std::map<MemberId, absl::Time> signs_;  // When each member of the view last said something,
+  absl::Time together_;                   // and when all of them were last known to live.
+  MemberId denied_;                       // By this member, in the view in use.
   bool said_denied_ = false;
   absl::Time heard_ = absl::InfinitePast();  // A member of some view.
   bool said_frozen_ = false;
   bool said_fenced_ = false;
+  GroupView in_use_;
   std::vector<Loss> losses_;  // Of the view in use.
   std::vector<Event> events_;
   std::vector<Send> sends_;

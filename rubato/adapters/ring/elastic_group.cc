@@ -278,6 +278,7 @@ void Group::EnterView(const ControlLoop::Event& event) {
   change_.resumed = absl::InfinitePast();
   change_.redone = event.verdict == Verdict::kRedo;
   change_.losses = event.losses;
+  change_.gone = event.gone;
   // Who needs nobody else to agree is never seen to let go.
   if (change_.noticed <= change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
