@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -152,6 +153,16 @@ void EventLog::Write(absl::Time now, absl::string_view kind, absl::string_view f
       "\",\"event\":\"", kind, "\"", fields.empty() ? "" : ",", fields, "}\n");
   // A story of what happened: worth a try, never worth stopping the job for.
   [[maybe_unused]] const ssize_t written = write(file_, line.data(), line.size());
+}
+
+void EventLog::Write(const JobEvent& event) {
+  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : event.fields) {
+    std::visit([&, &name = name](const auto& v) { fields[name] = v; }, value);
+  }
+  if (!event.cause.empty()) fields["cause"] = event.cause;
+  const std::string text = JsonText(fields);
+  Write(event.time, event.kind, absl::string_view(text).substr(1, text.size() - 2));
 }
 
 }  // namespace rubato

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rubato/master/effect.h"
 #include "rubato/master/messages.h"
 
 namespace rubato {
@@ -82,6 +83,7 @@ class EventLog {
   ~EventLog();
   // `fields` are JSON members without braces ("\"worker\":3"), or empty.
   void Write(absl::Time now, absl::string_view kind, absl::string_view fields);
+  void Write(const JobEvent& event);
 
  private:
   explicit EventLog(int file) : file_(file) {}
