@@ -18,6 +18,12 @@ SwimMessage OfItself(SwimMessage message) {
   return message;
 }
 
+const Loss* Find(const std::vector<Loss>& losses, MemberId member) {
+  const auto loss = std::find_if(losses.begin(), losses.end(),
+                                 [&](const Loss& lost) { return lost.member == member; });
+  return loss == losses.end() ? nullptr : &*loss;
+}
+
 }  // namespace
 
 absl::Status PeerOptions::Validate() const {
@@ -287,16 +293,13 @@ std::vector<Departure> Peer::Gone(const GroupView& before) const {
   std::vector<Departure> gone;
   for (const GroupMember& member : before.members) {
     if (view().Contains(member.id)) continue;
-    Departure departure = {member, {member.id, MemberId(), LossReason::kLink}, together_};
-    const auto take = [&](const std::vector<Loss>& losses) {
-      const auto loss = std::find_if(losses.begin(), losses.end(),
-                                     [&](const Loss& lost) { return lost.member == member.id; });
-      if (loss != losses.end()) departure.loss = *loss;
-      return loss != losses.end();
-    };
-    // Who asked to go is no loss, however its end was noticed.
-    const bool told = agreed_ != nullptr && take(agreed_->gone());
-    if (!told || departure.loss.reason != LossReason::kLeft) take(losses_);
+    const Loss* seen = Find(losses_, member.id);
+    const Loss* told = agreed_ != nullptr ? Find(agreed_->gone(), member.id) : nullptr;
+    // What this member saw itself counts, unless that is hearsay, or the other had asked to go.
+    const bool vague = seen == nullptr || seen->reason == LossReason::kHearsay;
+    if (told != nullptr && (vague || told->reason == LossReason::kLeft)) seen = told;
+    const Loss unknown = {member.id, MemberId(), LossReason::kLink};
+    Departure departure = {member, seen != nullptr ? *seen : unknown, together_};
     const auto sign = signs_.find(member.id);
     if (sign != signs_.end()) departure.heard = std::max(departure.heard, sign->second);
     gone.push_back(std::move(departure));

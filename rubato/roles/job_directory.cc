@@ -18,6 +18,17 @@
 #include "rubato/base/status.h"
 
 namespace rubato {
+namespace {
+
+// The master's address in processes.json; empty if it is not there.
+std::string ReadMaster(const std::string& processes) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(processes);
+  const auto document =
+      nlohmann::json::parse(text.ok() ? *text : std::string("{}"), nullptr, false);
+  return document.is_object() ? document.value("master", "") : "";
+}
+
+}  // namespace
 
 absl::StatusOr<JobDirectory> JobDirectory::Create(const std::string& path) {
   const JobDirectory directory(path);
@@ -114,13 +125,18 @@ std::optional<int64_t> JobDirectory::BestVersion() const {
   return version;
 }
 
-absl::Status JobDirectory::CheckHasMaster() const {
+bool JobDirectory::IsOfLoneWorker() const {
+  if (PathExists(journal())) return false;
   std::error_code error;
   const bool empty = std::filesystem::is_empty(checkpoints(), error);
-  if (PathExists(journal()) || empty || error) return absl::OkStatus();
+  return (!empty && !error) || ReadMaster(processes_path()) == kNoMaster;
+}
+
+absl::Status JobDirectory::CheckHasMaster() const {
+  if (!IsOfLoneWorker()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path_, " is of a worker without a master; `rubato worker --resume ", path_,
-                   "` goes on with it, and its output says how it does"));
+                   "` goes on with it, and `rubato show ", path_, "` says how it stands"));
 }
 
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
@@ -129,10 +145,7 @@ absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": the job is not running; `rubato train --resume ", path_, "` goes on with it"));
   }
-  const absl::StatusOr<std::string> text = ReadWholeFile(processes_path());
-  const auto document =
-      nlohmann::json::parse(text.ok() ? *text : std::string("{}"), nullptr, false);
-  const std::string address = document.is_object() ? document.value("master", "") : "";
+  const std::string address = ReadMaster(processes_path());
   if (address.empty()) {
     return absl::UnavailableError(absl::StrCat(path_, ": the job is still starting"));
   }
