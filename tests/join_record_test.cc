@@ -116,11 +116,13 @@ TEST(JoinRecordTest, EachFailureIsOneRecordAtEachSurvivor) {
   EXPECT_THAT(founder.Events("checkpoint_complete").size(), Gt(1u));
 }
 
-// Two train to the end side by side: whoever is first to go is no failure.
+// Two train to the end side by side: whoever is first to go is no failure. Every so many steps both
+// rest, and each has the evaluation in its own directory.
 TEST(JoinRecordTest, TheEndIsNoFailure) {
   ScratchFolder folder;
   folder.Write("pace", "1000");
-  const std::string job = WritePacedDigitsJob(folder, 320, "epochs: 10\n");
+  const std::string job =
+      WritePacedDigitsJob(folder, 320, "epochs: 10\nevaluate: {every_steps: 40}\n");
   Worker founder(folder, "founder", job);
   ASSERT_TRUE(founder.Listens()) << founder.err();
   Worker second(folder, "second", job, founder.Address());
@@ -134,6 +136,12 @@ TEST(JoinRecordTest, TheEndIsNoFailure) {
     EXPECT_THAT(shown.out, HasSubstr("digits: done after")) << shown.err;
   }
   EXPECT_EQ(founder.Summary()["weights"], second.Summary()["weights"]);
+  const auto evaluations = founder.Events("evaluation_ended");
+  ASSERT_EQ(evaluations.size(), 3u) << founder.err();
+  for (const int i : {0, 1, 2}) {
+    EXPECT_EQ(evaluations[static_cast<size_t>(i)]["step"], i < 2 ? 40 * (i + 1) : 100);
+  }
+  EXPECT_EQ(second.Events("evaluation_ended").back()["loss"], evaluations.back()["loss"]);
 }
 
 // Nobody there: it says whom it waits for and how long, and gives up when it was told to.

@@ -77,12 +77,18 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
   founder.Send(SIGKILL);
   ASSERT_TRUE(second.Says("waiting after step ")) << second.err();
   EXPECT_TRUE(second.Said("allreduce.quorum is majority"));
+  EXPECT_TRUE(second.Said(founder.Address() + ": its process ended; too few")) << second.err();
   second.Send(SIGINT);
   const CommandResult stopped = second.Wait();
   EXPECT_EQ(stopped.exit_code, 130);
   EXPECT_THAT(stopped.err, HasSubstr(absl::StrCat("with a checkpoint; go on with: rubato worker "
                                                   "--resume ",
                                                   second.directory())));
+
+  // Nobody went on, so there is nothing that it took; but why it stopped is known.
+  ASSERT_EQ(second.Events("failure").size(), 1u) << stopped.err;
+  EXPECT_EQ(second.Events("failure")[0]["worker"], founder.Address());
+  EXPECT_FALSE(second.Events("failure")[0].contains("redo_ms"));
 
   Worker resumed(folder, second.directory());
   ASSERT_TRUE(resumed.Listens()) << resumed.err();

@@ -113,8 +113,8 @@ absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
         evaluate.keep_best        ? "keep_best"
         : evaluate.lower_rate < 1 ? "lower_rate"
                                   : "stop_after_stalls",
-        ": without a master a model is evaluated at the end alone; take it out, or use rubato ",
-        "train"));
+        ": without a master an evaluation is told, and nobody acts on it; take it out, or use ",
+        "rubato train"));
   }
   for (const std::string& address : flags.join) {
     RUBATO_RETURN_IF_ERROR(Annotate(ParseEndpoint(address).status(), "--join"));

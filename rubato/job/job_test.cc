@@ -241,6 +241,7 @@ TEST(TrainingContractTest, HoldsWhatAStepDependsOn) {
   EXPECT_TRUE(differs([](JobSpec& s) { s.seed = 8; }));
   EXPECT_TRUE(differs([](JobSpec& s) { s.optimizer.learning_rate = 0.5; }));
   EXPECT_TRUE(differs([](JobSpec& s) { s.allreduce.quorum = "any"; }));
+  EXPECT_TRUE(differs([](JobSpec& s) { s.evaluate.every_steps = 9; }));
   EXPECT_FALSE(differs([](JobSpec& s) { s.data.train = {"elsewhere"}; }));
   EXPECT_FALSE(differs([](JobSpec& s) { s.workers.max = 3; }));
   EXPECT_FALSE(differs([](JobSpec& s) { s.checkpoint.keep = 1; }));

@@ -86,6 +86,7 @@ class Failures {
   void Note(WorkerId worker, Failure failure) { open_[worker] = std::move(failure); }
   void Told(WorkerId worker);
   void Forget() { open_.clear(); }
+  void Forget(WorkerId worker) { open_.erase(worker); }  // It was none.
   // Those who could tell more have yet to find a restarted master.
   void Restart(absl::Time now);
 

@@ -289,6 +289,20 @@ void Peer::EnterView(absl::Time now) {
       {Event::Kind::kView, view(), verdict, std::exchange(losses_, {}), std::move(gone)});
 }
 
+std::vector<Departure> Peer::Missed() const {
+  std::vector<Departure> missed;
+  for (const Loss& loss : views_->Losses()) {
+    const auto rank = static_cast<size_t>(view().RankOf(loss.member));
+    missed.push_back(MissedSince(view().members[rank], loss));
+  }
+  return missed;
+}
+
+Departure Peer::MissedSince(const GroupMember& member, const Loss& loss) const {
+  const auto sign = signs_.find(member.id);
+  return {member, loss, sign != signs_.end() ? std::max(together_, sign->second) : together_};
+}
+
 std::vector<Departure> Peer::Gone(const GroupView& before) const {
   std::vector<Departure> gone;
   for (const GroupMember& member : before.members) {
@@ -299,10 +313,7 @@ std::vector<Departure> Peer::Gone(const GroupView& before) const {
     const bool vague = seen == nullptr || seen->reason == LossReason::kHearsay;
     if (told != nullptr && (vague || told->reason == LossReason::kLeft)) seen = told;
     const Loss unknown = {member.id, MemberId(), LossReason::kLink};
-    Departure departure = {member, seen != nullptr ? *seen : unknown, together_};
-    const auto sign = signs_.find(member.id);
-    if (sign != signs_.end()) departure.heard = std::max(departure.heard, sign->second);
-    gone.push_back(std::move(departure));
+    gone.push_back(MissedSince(member, seen != nullptr ? *seen : unknown));
   }
   return gone;
 }

@@ -75,6 +75,9 @@ class Peer {
   // See Swim::ReportLost.
   void ReportLost(MemberId member, LossReason reason, absl::Time now);
 
+  // Members of the view who seem gone from here, while no other view is agreed on.
+  std::vector<Departure> Missed() const;
+
   // See ViewSource::Complain.
   void Complain(absl::Time now);
 
@@ -136,6 +139,7 @@ class Peer {
   // one is.
   bool IsStranger(const Packet& packet);
   bool IsLevel(const GroupMember& member) const;
+  Departure MissedSince(const GroupMember& member, const Loss& loss) const;
   // Those of `before` who are not in view().
   std::vector<Departure> Gone(const GroupView& before) const;
   // Brings the parts into line after any of them moved.

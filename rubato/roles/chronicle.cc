@@ -69,6 +69,7 @@ void Chronicle::Enter(const GroupView& view, const std::vector<Departure>& gone,
       Say("worker_holds", {{"worker", name}, {"step", standing.steps}}, "", now);
     }
   }
+  for (const GroupMember& member : view.members) failures_.Forget(WorkerId(member.id.value()));
   most_ = std::max<int64_t>(most_, view.size());
   view_ = view;
 }
@@ -82,6 +83,19 @@ void Chronicle::Depart(const Departure& departure, const GroupView& next, const 
     return Say("worker_left", {{"worker", who}, {"view", view}},
                standing.over ? "training is over" : "it asked to go", now);
   }
+  Failure failure = FailureOf(departure, standing, next, now);
+  failure.view = next.number;
+  const bool lives = failure.cause.empty();
+  Say(lives ? "worker_evicted" : "worker_lost", {{"worker", who}, {"view", view}},
+      lives ? UnseenCause(who, failure.reason, lives) : failure.cause, now);
+  if (!lives) ++lost_;
+  failures_.Note(WorkerId(departure.member.id.value()), std::move(failure));
+}
+
+Failure Chronicle::FailureOf(const Departure& departure, const Standing& standing,
+                             const GroupView& next, absl::Time now) const {
+  const std::string who = Name(departure.member);
+  const LossReason reason = departure.loss.reason;
   Failure failure = {.noted = now,
                      .noticed = standing.noticed,
                      .heard = std::min(departure.heard, standing.noticed),
@@ -90,14 +104,22 @@ void Chronicle::Depart(const Departure& departure, const GroupView& next, const 
                      .step = standing.steps,
                      .silent = reason == LossReason::kLease || reason == LossReason::kSilent,
                      .noticed_by = NameOf(departure.loss.noticed_by, next),
-                     .reason = rubato::Name(reason),
-                     .view = next.number};
+                     .reason = rubato::Name(reason)};
   failure.cause = CauseOf(who, reason, failure);
-  const bool lives = failure.cause.empty();
-  Say(lives ? "worker_evicted" : "worker_lost", {{"worker", who}, {"view", view}},
-      lives ? UnseenCause(who, failure.reason, lives) : failure.cause, now);
-  if (!lives) ++lost_;
-  failures_.Note(WorkerId(departure.member.id.value()), std::move(failure));
+  return failure;
+}
+
+std::string Chronicle::Miss(const std::vector<Departure>& missed, const Standing& standing,
+                            absl::Time now) {
+  std::vector<std::string> causes;
+  for (const Departure& departure : missed) {
+    Failure failure = FailureOf(departure, standing, view_, now);
+    if (failure.cause.empty()) continue;
+    causes.push_back(failure.cause);
+    const WorkerId worker(departure.member.id.value());
+    if (!failures_.open().contains(worker)) failures_.Note(worker, std::move(failure));
+  }
+  return absl::StrJoin(causes, "; ");
 }
 
 void Chronicle::Resume(const GroupChange& change, absl::Time now) {

@@ -37,6 +37,10 @@ class Chronicle {
   // `gone` are those of the view before who are not in this one.
   void Enter(const GroupView& view, const std::vector<Departure>& gone, const Standing& standing,
              absl::Time now);
+  // There is no view to train in, for want of these. They may come back; if not, their ends are
+  // told without what they cost, for nothing goes on. Answers with the causes, or nothing if none
+  // is known.
+  std::string Miss(const std::vector<Departure>& missed, const Standing& standing, absl::Time now);
   // A step was taken in `change.view`: what the failures before it cost is known.
   void Resume(const GroupChange& change, absl::Time now);
   // No more will be known of anyone.
@@ -55,6 +59,9 @@ class Chronicle {
  private:
   void Depart(const Departure& departure, const GroupView& next, const Standing& standing,
               absl::Time now);
+  // What is known of the end of one who is gone, or missed; `next` may know who noticed.
+  Failure FailureOf(const Departure& departure, const Standing& standing, const GroupView& next,
+                    absl::Time now) const;
   void Tell(WorkerId worker, const Failure& failure, absl::Time now);
   // As people know it.
   std::string NameOf(MemberId member, const GroupView& next) const;

@@ -130,6 +130,24 @@ TEST_F(ChronicleTest, ASecondDeathBeforeTheNextStep) {
   for (auto& one : told) EXPECT_EQ(one["redo_ms"], "4") << one["worker"];
 }
 
+// Where too few are left to agree on anything the one who waits knows why, and says so if it ends
+// there; who was only out of reach and comes back was no failure.
+TEST_F(ChronicleTest, WhomItMissesIsToldIfNothingGoesOn) {
+  const std::vector<Departure> missed = {Gone(3, LossReason::kLease),
+                                         Gone(4, LossReason::kProcess)};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(chronicle_.Miss(missed, {.steps = 8, .noticed = now_}, now_),
+              "10.0.0.3:4000: silent for 300ms; 10.0.0.4:4000: its process ended");
+  }
+  EXPECT_THAT(Told("failure"), IsEmpty());
+  Enter(6, {1, 2, 3}, {Gone(4, LossReason::kProcess)});
+  chronicle_.End(now_);
+  auto told = Told("failure");
+  ASSERT_EQ(told.size(), 1u) << "worker 3 is back";
+  EXPECT_EQ(told[0]["worker"], "10.0.0.4:4000");
+  EXPECT_FALSE(told[0].contains("redo_ms"));
+}
+
 TEST_F(ChronicleTest, WhoGoesAsAgreedIsNoFailure) {
   Enter(6, {1, 2, 3}, {Gone(4, LossReason::kLeft, 2)});
   EXPECT_EQ(Told("worker_left")[0]["cause"], "it asked to go");

@@ -131,7 +131,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
                      .batch_size = job.batch_size,
                      .batch_rule = BatchRuleOf(job.allreduce.batch_rule),
                      .batch_warmup = job.allreduce.batch_warmup,
-                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0,
+                     .pause_every = evaluator_ || !control_ ? job.evaluate.every_steps : 0,
                      .lower_rate = job.evaluate.lower_rate},
                     plan_, trainer_.InitialDense(job.seed)));
   replica_.emplace(std::move(replica));
@@ -500,6 +500,9 @@ void GroupLoop::Rest() {
   if (control_ && evaluator_ && !group_->learning()) {
     Enter(Activity::kUseful);
     if (evaluator_->Go(*control_, replica_->weights())) return;
+  }
+  if (!control_ && !group_->learning() && replica_->phase() == Replica::Phase::kPaused) {
+    return EvaluateAlone();
   }
   Enter(Activity::kWait);
   const absl::Time now = options_.clock->Now();

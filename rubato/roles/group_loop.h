@@ -134,6 +134,7 @@ class GroupLoop {
   void BeginRecord(const GroupOrders& orders);
   void EndRecord(const absl::StatusOr<int>& result);
   void EnterView(const GroupView& view);
+  std::string WhomItMisses();
   void Record(std::string kind, Chronicle::Fields fields, std::string cause);
   // What the chronicle has to tell goes to the events, and how it stands to whoever shows it.
   void WriteEvents();
@@ -141,7 +142,8 @@ class GroupLoop {
   void ShowSometimes();
   void NoteLoss(double loss);
   void WriteProcesses();
-  absl::Status Evaluate(std::string* line);
+  absl::Status Evaluate(const std::string& why);
+  void EvaluateAlone();
   absl::Status SaveAtTheEnd(const std::string& why);
   // DEADLINE_EXCEEDED once nobody has let this worker in for too long.
   absl::Status CheckPatience(const absl::Status& why) const;

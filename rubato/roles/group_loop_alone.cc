@@ -37,28 +37,46 @@ absl::Status GroupLoop::FinishAlone() {
   const std::string weights = absl::StrCat(absl::Hex(replica_->Checksum()));
   std::string line = absl::StrCat("trained ", replica_->steps(), " steps, ", replica_->records(),
                                   " records; weights ", weights);
-  if (evaluator_) RUBATO_RETURN_IF_ERROR(Evaluate(&line));
+  if (evaluator_) {
+    RUBATO_RETURN_IF_ERROR(Evaluate("training is over"));
+    for (const auto& [name, value] : evaluations_.back().metrics) {
+      absl::StrAppend(&line, ", ", name, " ", value);
+    }
+  }
   result_ = {.line = std::move(line), .weights = weights};
   return Annotate(saved, "trained, but the last checkpoint could not be written");
 }
 
-absl::Status GroupLoop::Evaluate(std::string* line) {
-  Record("evaluation_began", {{"number", int64_t{1}}, {"step", replica_->steps()}},
-         "training is over");
+absl::Status GroupLoop::Evaluate(const std::string& why) {
+  const int64_t number = static_cast<int64_t>(evaluations_.size()) + 1;
+  Record("evaluation_began", {{"number", number}, {"step", replica_->steps()}}, why);
   Enter(Activity::kUseful);
-  RUBATO_ASSIGN_OR_RETURN(const EvaluationSums sums,
-                          evaluator_->EvaluateAll(plan_, replica_->weights()));
+  const absl::StatusOr<EvaluationSums> sums = evaluator_->EvaluateAll(plan_, replica_->weights());
   Enter(Activity::kOther);
-  evaluations_.push_back(
-      {.number = 1, .step = replica_->steps(), .records = sums.records, .metrics = Metrics(sums)});
+  RUBATO_RETURN_IF_ERROR(sums.status());
+  evaluations_.push_back({.number = number,
+                          .step = replica_->steps(),
+                          .records = sums->records,
+                          .metrics = Metrics(*sums)});
   Chronicle::Fields fields = {
-      {"number", int64_t{1}}, {"step", replica_->steps()}, {"records", sums.records}};
-  for (const auto& [name, value] : evaluations_.back().metrics) {
-    absl::StrAppend(line, ", ", name, " ", value);
-    fields.emplace_back(name, value);
-  }
+      {"number", number}, {"step", replica_->steps()}, {"records", sums->records}};
+  for (const auto& [name, value] : evaluations_.back().metrics) fields.emplace_back(name, value);
   Record("evaluation_ended", std::move(fields), "every record to evaluate on is scored");
   return absl::OkStatus();
+}
+
+// The group rests after the same step everywhere, and each member scores all of it for itself. The
+// others wait for the slowest in the sum, in which all vote to go on.
+void GroupLoop::EvaluateAlone() {
+  if (!StandingAlone().known) return;  // Whether the step stays shows in the next sum.
+  if (evaluator_) {
+    const absl::Status evaluated = Evaluate("evaluate.every_steps");
+    if (!evaluated.ok()) {
+      Record("evaluation_failed", {{"step", replica_->steps()}}, std::string(evaluated.message()));
+    }
+  }
+  MutexLock lock(mu_);
+  orders_.evaluated = replica_->steps();
 }
 
 absl::Status GroupLoop::SaveAtTheEnd(const std::string& why) {
@@ -165,6 +183,8 @@ void GroupLoop::SayWhyItWaits(const absl::Status& status) {
         "); this goes on when they are back. Where they are not coming back: Ctrl-C keeps a "
         "checkpoint, and `rubato worker --resume ",
         options_.directory, "` goes on from it");
+    const std::string missed = WhomItMisses();
+    if (!missed.empty()) why = absl::StrCat(missed, "; ", why);
   }
   Record("waiting", {{"step", replica_->steps()}}, std::move(why));
 }

@@ -43,6 +43,13 @@ void GroupLoop::BeginRecord(const GroupOrders& orders) {
                         : absl::StrCat("it joins the group at ", absl::StrJoin(orders.join, ", ")));
 }
 
+std::string GroupLoop::WhomItMisses() {
+  const absl::Time now = options_.clock->Now();
+  std::vector<Departure> missed = group_->missed();
+  for (Departure& departure : missed) departure.heard += now - ControlLoop::Now();
+  return chronicle_->Miss(missed, {.steps = replica_->steps(), .noticed = now}, now);
+}
+
 void GroupLoop::EnterView(const GroupView& view) {
   ChangeTimes change = group_->last_change();
   const absl::Time now = options_.clock->Now();

@@ -73,6 +73,9 @@ class Group : public ElasticGroup {
   void SayFinished() override { control_->Finish(); }
   bool told_finished() const override { return control_->company().finished; }
   absl::Duration unheard() const override { return ControlLoop::Now() - control_->company().heard; }
+  std::vector<Departure> missed() const override {
+    return control_->Call([](Peer& peer, absl::Time) { return peer.Missed(); });
+  }
   std::string stranger() const override { return HostPort(control_->company().stranger); }
   void Obey(const ViewOrder& order) override;
 

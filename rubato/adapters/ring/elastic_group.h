@@ -186,6 +186,8 @@ class ElasticGroup {
   virtual bool told_finished() const = 0;
   // How long it is that one was heard of who could take this member further; infinite: never.
   virtual absl::Duration unheard() const = 0;
+  // Members of the view who seem gone: why there is no view to train in, if there is none.
+  virtual std::vector<Departure> missed() const = 0;
   // Where another group of the same job was heard of, founded apart from this one; empty: nowhere.
   virtual std::string stranger() const = 0;
 
