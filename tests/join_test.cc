@@ -85,6 +85,7 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
                                                   "--resume ",
                                                   second.directory())));
 
+  EXPECT_EQ(second.Summary()["steps"], second.Events("checkpoint_complete").back()["step"]);
   // Nobody went on, so there is nothing that it took; but why it stopped is known.
   ASSERT_EQ(second.Events("failure").size(), 1u) << stopped.err;
   EXPECT_EQ(second.Events("failure")[0]["worker"], founder.Address());

@@ -84,6 +84,11 @@ absl::Status GroupLoop::SaveAtTheEnd(const std::string& why) {
   const absl::Status saved = own_->Save(*replica_);
   Enter(Activity::kOther);
   const Chronicle::Fields fields = {{"version", own_->begun()}, {"step", replica_->steps()}};
+  if (saved.ok() || replica_->phase() == Replica::Phase::kEnded) {
+    MutexLock lock(mu_);  // What is kept counts, whoever else has it.
+    report_.steps = replica_->steps();
+    report_.records = replica_->records();
+  }
   if (saved.ok()) {
     Record("checkpoint_complete", fields, why);
   } else {

@@ -130,22 +130,18 @@ Snapshot GroupLoop::snapshot() {
 }
 
 void GroupLoop::EndRecord(const absl::StatusOr<int>& result) {
+  if (!joined()) return;  // Nothing happened, and nothing is kept of it.
   Enter(Activity::kOther);
   const bool trained = !result_.line.empty();
   state_ = !result.ok() ? JobState::kFailed : trained ? JobState::kDone : JobState::kStopped;
   if (!result.ok()) error_ = std::string(result.status().message());
   const absl::Time now = options_.clock->Now();
-  {
-    MutexLock lock(mu_);
-    if (trained) report_.steps = replica_->steps();
-    if (trained) report_.records = replica_->records();
-  }
   const Snapshot last = snapshot();
   chronicle_->End(now);
   chronicle_->Say(std::string(JobStateName(state_)),
                   {{"steps", last.steps}, {"records", last.records_committed}},
                   result.ok() ? ending_ : error_, now);
-  if (joined()) WriteProcesses();
+  WriteProcesses();
   WriteEvents();
 }
 

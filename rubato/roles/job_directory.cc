@@ -136,7 +136,8 @@ absl::Status JobDirectory::CheckHasMaster() const {
   if (!IsOfLoneWorker()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path_, " is of a worker without a master; `rubato worker --resume ", path_,
-                   "` goes on with it, and `rubato show ", path_, "` says how it stands"));
+                   "` goes on with it, `rubato show ", path_,
+                   "` says how it stands, and it grows as others `--join` it"));
 }
 
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
