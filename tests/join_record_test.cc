@@ -88,6 +88,9 @@ TEST(JoinRecordTest, EachFailureIsOneRecordAtEachSurvivor) {
                 AnyOf(founder.Address(), second.Address()));
   }
 
+  third.Wait();
+  const CommandResult dead = RunRubato({"show", third.directory()}, folder.path());
+  EXPECT_THAT(dead.err, HasSubstr("its process has ended without a word")) << dead.out;
   second.Send(SIGTERM);
   EXPECT_EQ(second.Wait().exit_code, 130);
   ASSERT_TRUE(Eventually([&] { return !founder.Events("worker_left").empty(); }, kLong))

@@ -343,6 +343,7 @@ TEST(JoinTest, AStepThatFailsAgainAndAgain) {
   EXPECT_THAT(result.err, HasSubstr("the label is 77"));
   EXPECT_THAT(result.err, HasSubstr("go on with: rubato worker --resume made"));
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/made/checkpoints/1/worker-0.ckpt"));
+  EXPECT_THAT(ReadText(folder.path() + "/made/summary.json"), HasSubstr("\"state\": \"failed\""));
 }
 
 // A torn checkpoint is passed over for the one before it.

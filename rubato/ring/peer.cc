@@ -234,7 +234,7 @@ void Peer::Settle(absl::Time now) {
   EnterView(now);
   if (fenced() && !said_fenced_) {
     said_fenced_ = true;
-    events_.push_back({Event::Kind::kFenced, view()});
+    events_.push_back({.kind = Event::Kind::kFenced, .view = view(), .gone = Missed()});
   }
   if (frozen() && !said_frozen_ && !fenced()) {
     said_frozen_ = true;

@@ -120,8 +120,8 @@ class Peer {
     Kind kind = Kind::kView;
     GroupView view;
     Verdict verdict = Verdict::kNothing;
-    std::vector<Loss> losses;  // Seen from here when the view before was let go.
-    std::vector<Departure> gone;
+    std::vector<Loss> losses;     // Seen from here when the view before was let go.
+    std::vector<Departure> gone;  // kFenced: who seemed gone, when this life was.
   };
   std::vector<Event> TakeEvents();
 

@@ -54,7 +54,14 @@ void Chronicle::Enter(const GroupView& view, const std::vector<Departure>& gone,
        {"holders", static_cast<int64_t>(view.holders)},
        {"step", standing.steps}},
       "", now);
-  for (const Departure& departure : gone) Depart(departure, view, standing, now);
+  // In a new life what became of the others meanwhile is not known: see Part().
+  const bool same_life =
+      std::any_of(view.members.begin(), view.members.end(), [&](const GroupMember& member) {
+        return Name(member) == self_ && view_.Contains(member.id);
+      });
+  for (const Departure& departure : gone) {
+    if (same_life) Depart(departure, view, standing, now);
+  }
   const bool first = !in_group();  // Who was there before this worker came is no news.
   for (const GroupMember& member : view.members) {
     const std::string name = Name(member);
@@ -120,6 +127,24 @@ std::string Chronicle::Miss(const std::vector<Departure>& missed, const Standing
     if (!failures_.open().contains(worker)) failures_.Note(worker, std::move(failure));
   }
   return absl::StrJoin(causes, "; ");
+}
+
+void Chronicle::Part(int64_t step, const std::vector<Departure>& gone, const Standing& standing,
+                     absl::Time now) {
+  Fields fields = {{"worker", self_}, {"step", step}};
+  for (const Departure& departure : gone) {
+    // Those who were only out of reach may have been so because this worker was.
+    if (!IsProof(departure.loss.reason) || standing.over) continue;
+    Failure failure = FailureOf(departure, standing, view_, now);
+    if (fields.size() == 2) fields.emplace_back("collateral_of", failure.cause);
+    Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
+    ++lost_;
+    const WorkerId worker(departure.member.id.value());
+    failures_.Note(worker, failure);
+    Tell(worker, failure, now);  // What it cost shows at those who went on.
+  }
+  Say("worker_evicted", std::move(fields),
+      "the others went on without this worker after that step; it copies the model anew", now);
 }
 
 void Chronicle::Resume(const GroupChange& change, absl::Time now) {

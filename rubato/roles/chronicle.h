@@ -41,6 +41,9 @@ class Chronicle {
   // told without what they cost, for nothing goes on. Answers with the causes, or nothing if none
   // is known.
   std::string Miss(const std::vector<Departure>& missed, const Standing& standing, absl::Time now);
+  // The others went on without this worker, after `step`; `gone` were those who seemed gone to it.
+  void Part(int64_t step, const std::vector<Departure>& gone, const Standing& standing,
+            absl::Time now);
   // A step was taken in `change.view`: what the failures before it cost is known.
   void Resume(const GroupChange& change, absl::Time now);
   // No more will be known of anyone.

@@ -148,6 +148,26 @@ TEST_F(ChronicleTest, WhomItMissesIsToldIfNothingGoesOn) {
   EXPECT_FALSE(told[0].contains("redo_ms"));
 }
 
+// Worker 1 itself falls out when 4 dies, and 3 only seems silent to it: it tells of that death
+// once, and of itself as collateral. What it missed until it was back is not its to tell.
+TEST_F(ChronicleTest, WhoIsLeftOutTellsWhy) {
+  chronicle_.Part(7, {Gone(3, LossReason::kLease), Gone(4, LossReason::kProcess)},
+                  {.steps = 8, .noticed = now_}, now_);
+  const std::vector<JobEvent> events = chronicle_.TakeEvents();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].kind, "worker_lost");
+  EXPECT_EQ(events[1].kind, "failure");
+  EXPECT_EQ(events[1].cause, "10.0.0.4:4000: its process ended");
+  EXPECT_EQ(events[2].kind, "worker_evicted");
+  EXPECT_EQ(std::get<std::string>(events[2].fields.back().second), events[1].cause);
+
+  GroupView back = ViewOf(8, {2, 3, 9}, 2);  // 9 is its new life.
+  back.members[2].address = M(1).address;
+  chronicle_.Enter(back, {Gone(4, LossReason::kProcess)}, {.noticed = now_}, now_);
+  chronicle_.End(now_);
+  EXPECT_THAT(Told("failure"), IsEmpty());
+}
+
 TEST_F(ChronicleTest, WhoGoesAsAgreedIsNoFailure) {
   Enter(6, {1, 2, 3}, {Gone(4, LossReason::kLeft, 2)});
   EXPECT_EQ(Told("worker_left")[0]["cause"], "it asked to go");

@@ -135,6 +135,9 @@ class GroupLoop {
   void EndRecord(const absl::StatusOr<int>& result);
   void EnterView(const GroupView& view);
   std::string WhomItMisses();
+  void TellParting();
+  std::vector<Departure> InOurTime(std::vector<Departure> departures) const;
+  Chronicle::Standing StandingNow(absl::Time noticed);
   void Record(std::string kind, Chronicle::Fields fields, std::string cause);
   // What the chronicle has to tell goes to the events, and how it stands to whoever shows it.
   void WriteEvents();

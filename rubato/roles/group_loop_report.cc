@@ -31,10 +31,7 @@ void GroupLoop::Account(int64_t step, bool applied) {
 void GroupLoop::SettleDoubts() {
   if (std::exchange(partings_, group_->partings()) != group_->partings()) {
     CountRedone(doubts_.Parted(group_->parted_at()));
-    if (!control_) {
-      Record("worker_evicted", {{"worker", chronicle_->self()}, {"step", group_->parted_at()}},
-             "the others went on without this worker after that step; it copies the model anew");
-    }
+    if (!control_) TellParting();
   }
   doubts_.Committed(group_->committed());
 }

@@ -43,23 +43,37 @@ void GroupLoop::BeginRecord(const GroupOrders& orders) {
                         : absl::StrCat("it joins the group at ", absl::StrJoin(orders.join, ", ")));
 }
 
+// From the group's clock to everyone's.
+std::vector<Departure> GroupLoop::InOurTime(std::vector<Departure> departures) const {
+  const absl::Duration offset = options_.clock->Now() - ControlLoop::Now();
+  for (Departure& departure : departures) departure.heard += offset;
+  return departures;
+}
+
+Chronicle::Standing GroupLoop::StandingNow(absl::Time noticed) {
+  // Who holds the model has it as of the view's first step.
+  return {.steps = group_->learning() ? snapshot().steps : replica_->steps(),
+          .over = replica_->phase() == Replica::Phase::kEnded || told_ || group_->told_finished(),
+          .noticed = noticed};
+}
+
 std::string GroupLoop::WhomItMisses() {
   const absl::Time now = options_.clock->Now();
-  std::vector<Departure> missed = group_->missed();
-  for (Departure& departure : missed) departure.heard += now - ControlLoop::Now();
-  return chronicle_->Miss(missed, {.steps = replica_->steps(), .noticed = now}, now);
+  return chronicle_->Miss(InOurTime(group_->missed()), StandingNow(now), now);
+}
+
+void GroupLoop::TellParting() {
+  const absl::Time now = options_.clock->Now();
+  chronicle_->Part(group_->parted_at(), InOurTime(group_->last_change().gone), StandingNow(now),
+                   now);
+  WriteEvents();
 }
 
 void GroupLoop::EnterView(const GroupView& view) {
-  ChangeTimes change = group_->last_change();
+  const ChangeTimes change = group_->last_change();
   const absl::Time now = options_.clock->Now();
-  const absl::Duration offset = now - ControlLoop::Now();  // From the group's clock to everyone's.
-  for (Departure& departure : change.gone) departure.heard += offset;
-  // Who holds the model has it as of the view's first step.
-  const int64_t steps = group_->learning() ? snapshot().steps : replica_->steps();
-  const bool over = replica_->phase() == Replica::Phase::kEnded || told_ || group_->told_finished();
-  chronicle_->Enter(view, change.gone,
-                    {.steps = steps, .over = over, .noticed = change.noticed + offset}, now);
+  const absl::Time noticed = now - (ControlLoop::Now() - change.noticed);
+  chronicle_->Enter(view, InOurTime(change.gone), StandingNow(noticed), now);
   if (state_ == JobState::kStarting) state_ = JobState::kTraining;
   WriteProcesses();
   WriteEvents();

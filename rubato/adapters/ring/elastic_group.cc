@@ -92,8 +92,7 @@ class Group : public ElasticGroup {
   void Measure();
   absl::StatusOr<bool> AwaitVerdict();
   void Finish(int64_t step);
-  // Notes a buffer of the step; false, and the step has failed, if there is no view to reduce it
-  // in.
+  // Notes a buffer; false, and the step has failed, if there is no view to reduce it in.
   bool TakeBuffer(absl::Span<float> values);
   // Runs a collective on this thread, and notes how long it was waited for, and whether it failed.
   template <typename F>
@@ -160,8 +159,7 @@ class Group : public ElasticGroup {
 };
 
 absl::Status Group::Start() {
-  if (options_.microbatches < 1)
-    return absl::InvalidArgumentError("microbatches must be at least 1");
+  if (options_.microbatches < 1) return absl::InvalidArgumentError("microbatches is less than 1");
   RUBATO_ASSIGN_OR_RETURN(self_, ParseEndpoint(options_.listen));
   for (const std::string& address : options_.join) {
     RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());
@@ -251,6 +249,7 @@ bool Group::TakeEvent(absl::Duration timeout) {
       EnterView(*event);
       return true;
     case Peer::Event::Kind::kFenced:
+      change_.gone = event->gone;
       BeginAnew();
       return true;
     case Peer::Event::Kind::kDenied:
@@ -281,7 +280,7 @@ void Group::EnterView(const ControlLoop::Event& event) {
   change_.resumed = absl::InfinitePast();
   change_.redone = event.verdict == Verdict::kRedo;
   change_.losses = event.losses;
-  change_.gone = event.gone;
+  if (view_.Contains(id_)) change_.gone = event.gone;
   // Who needs nobody else to agree is never seen to let go.
   if (change_.noticed <= change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;

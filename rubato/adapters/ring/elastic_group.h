@@ -105,13 +105,14 @@ struct StepPlan {
 // forward; their differences are what counts.
 struct ChangeTimes {
   uint64_t view = 0;
-  absl::Time noticed;           // This member let go of the view before: the end of "detect".
-  absl::Time agreed;            // The new view was there.
-  absl::Time entered;           // Its connections were.
-  absl::Time resumed;           // Its first step was committed: the end of "redo". Past until then.
-  bool redone = false;          // The step under way had to be computed again.
-  std::vector<Loss> losses;     // Whom this member missed when it let go, and how it noticed.
-  std::vector<Departure> gone;  // Who is not in this view any more.
+  absl::Time noticed;        // This member let go of the view before: the end of "detect".
+  absl::Time agreed;         // The new view was there.
+  absl::Time entered;        // Its connections were.
+  absl::Time resumed;        // Its first step was committed: the end of "redo". Past until then.
+  bool redone = false;       // The step under way had to be computed again.
+  std::vector<Loss> losses;  // Whom this member missed when it let go, and how it noticed.
+  // Who is not in this view any more; after a parting, who seemed gone just then.
+  std::vector<Departure> gone;
 };
 
 class ElasticGroup {
