@@ -149,7 +149,7 @@ TEST(BadModelTest, WhatNeedsServersIsRefusedWithoutThem) {
                                               "--job-dir", folder.path() + "/job"};
   for (const char* option :
        {"model_options.l2=0.01", "model_options.wide_ftrl=0.1", "model_options.batch_norm=true",
-        "evaluate.every=9s", "max_inflight=0"}) {
+        "evaluate.every=9s", "max_inflight=0", "allreduce.quorum=any"}) {
     std::vector<std::string> command = allreduce;
     command.insert(command.end(), {"--set", option});
     const CommandResult result = RunRubato(command, folder.path());
@@ -158,6 +158,19 @@ TEST(BadModelTest, WhatNeedsServersIsRefusedWithoutThem) {
     EXPECT_THAT(result.err, HasSubstr(key)) << option;
     EXPECT_FALSE(std::filesystem::exists(folder.path() + "/job")) << option;
   }
+}
+
+// More workers than a step has parts is allowed, and said before anything starts.
+TEST(BadModelTest, WorkersThatWouldIdleAreNamed) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const CommandResult result =
+      RunRubato({"train", job, "--set", "strategy=allreduce", "--set", "workers.max=8", "--set",
+                 "allreduce.microbatches=4", "--set", "model=depfm"},
+                folder.path());
+  EXPECT_EQ(result.exit_code, 2) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: workers.max is 8, but a step has 4 parts"));
+  EXPECT_THAT(result.err, HasSubstr("set allreduce.microbatches: 8 or more, or workers.max: 4"));
 }
 
 TEST(BadModelTest, OneRowIsNoBatchToNormalizeBy) {

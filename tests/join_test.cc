@@ -10,9 +10,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "tests/digits.h"
+#include "tests/hand_worker.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -21,67 +20,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
-
-constexpr absl::Duration kLong = absl::Seconds(150);  // A busy machine takes a while to start one.
-
-// A worker started by hand, with a job directory of its own.
-class Worker {
- public:
-  Worker(const ScratchFolder& folder, const std::string& name, const std::string& job,
-         const std::string& join = "", bool apart = false)
-      : directory_(absl::StrCat(folder.path(), "/", name)),
-        command_(Words(job, directory_, join), folder.path(), name, apart) {}
-  // With all of its words.
-  Worker(const ScratchFolder& folder, const std::string& name,
-         const std::vector<std::string>& words)
-      : directory_(absl::StrCat(folder.path(), "/", name)), command_(words, folder.path(), name) {}
-  // Goes on from the checkpoint in `directory`.
-  Worker(const ScratchFolder& folder, const std::string& directory)
-      : directory_(directory),
-        command_({"worker", "--resume", directory}, folder.path(), "resumed") {}
-
-  // Where others find it; empty until it listens.
-  std::string Address() const {
-    for (absl::string_view line : absl::StrSplit(command_.err(), '\n')) {
-      if (absl::ConsumePrefix(&line, "listening on ")) return std::string(line);
-    }
-    return "";
-  }
-  // Whether it has been in a view of so many workers who all hold the model.
-  bool Trained(int workers) const {
-    return command_.err().find(absl::StrCat(": ", workers, " workers, ", workers, " with the ")) !=
-           std::string::npos;
-  }
-  // The same, once it has come true; false if it does not.
-  bool Listens() const {
-    return Eventually([&] { return !Address().empty(); }, kLong);
-  }
-  bool TrainsWith(int workers) const {
-    return Eventually([&] { return Trained(workers); }, kLong);
-  }
-  bool Says(const std::string& words) const {
-    return Eventually([&] { return Said(words); }, kLong);
-  }
-  std::string Checkpoint() const { return ReadText(directory_ + "/checkpoints/1/worker-0.ckpt"); }
-  const std::string& directory() const { return directory_; }
-  bool Said(const std::string& words) const {
-    return command_.err().find(words) != std::string::npos;
-  }
-  std::string err() const { return command_.err(); }
-  void Send(int signal) { kill(command_.pid(), signal); }
-  CommandResult Wait() { return command_.Wait(); }
-
- private:
-  static std::vector<std::string> Words(const std::string& job, const std::string& directory,
-                                        const std::string& join) {
-    std::vector<std::string> words = {"worker", "--job", job, "--job-dir", directory};
-    if (!join.empty()) words.insert(words.end(), {"--join", join});
-    return words;
-  }
-
-  const std::string directory_;
-  Command command_;
-};
 
 // On one machine, or as if each had one of its own: over TCP, where steps are applied early.
 class FoundersTest : public testing::TestWithParam<bool> {};
@@ -140,12 +78,19 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
   founder.Send(SIGKILL);
   ASSERT_TRUE(second.Says("waiting after step ")) << second.err();
   EXPECT_TRUE(second.Said("allreduce.quorum is majority"));
+  EXPECT_TRUE(second.Said(founder.Address() + ": its process ended; too few")) << second.err();
   second.Send(SIGINT);
   const CommandResult stopped = second.Wait();
   EXPECT_EQ(stopped.exit_code, 130);
   EXPECT_THAT(stopped.err, HasSubstr(absl::StrCat("with a checkpoint; go on with: rubato worker "
                                                   "--resume ",
                                                   second.directory())));
+
+  EXPECT_EQ(second.Summary()["steps"], second.Events("checkpoint_complete").back()["step"]);
+  // Nobody went on, so there is nothing that it took; but why it stopped is known.
+  ASSERT_EQ(second.Events("failure").size(), 1u) << stopped.err;
+  EXPECT_EQ(second.Events("failure")[0]["worker"], founder.Address());
+  EXPECT_FALSE(second.Events("failure")[0].contains("redo_ms"));
 
   Worker resumed(folder, second.directory());
   ASSERT_TRUE(resumed.Listens()) << resumed.err();
@@ -160,7 +105,7 @@ TEST(JoinTest, AGroupThatLostItsMajorityGoesOnFromACheckpoint) {
   const std::string kept = ReadText(second.directory() + "/checkpoints/1/manifest.json");
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"train", "--resume", second.directory()},
-        {"show", second.directory()}}) {
+        {"scale", second.directory(), "--workers", "2"}}) {
     const CommandResult refused = RunRubato(words, folder.path());
     EXPECT_NE(refused.exit_code, 0) << words[0];
     EXPECT_THAT(refused.err, HasSubstr("is of a worker without a master; `rubato worker --resume"));
@@ -407,6 +352,7 @@ TEST(JoinTest, AStepThatFailsAgainAndAgain) {
   EXPECT_THAT(result.err, HasSubstr("the label is 77"));
   EXPECT_THAT(result.err, HasSubstr("go on with: rubato worker --resume made"));
   EXPECT_TRUE(std::filesystem::exists(folder.path() + "/made/checkpoints/1/worker-0.ckpt"));
+  EXPECT_THAT(ReadText(folder.path() + "/made/summary.json"), HasSubstr("\"state\": \"failed\""));
 }
 
 // A torn checkpoint is passed over for the one before it.
@@ -462,17 +408,6 @@ TEST(JoinTest, WhoMakesOtherFeaturesIsTold) {
   EXPECT_FALSE(founder.Trained(3));
   second.Send(SIGKILL);
   founder.Send(SIGKILL);
-}
-
-// Nobody there yet is no error, but no silence either.
-TEST(JoinTest, SaysWhatItWaitsFor) {
-  ScratchFolder folder;
-  const std::string job = WriteDigitsJob(folder, 320, "");
-  Worker lonely(folder, "lonely", job, "127.0.0.1:1");
-  EXPECT_TRUE(lonely.Says("s; nobody answers at 127.0.0.1:1: start a member there"))
-      << lonely.err();
-  EXPECT_FALSE(lonely.Said("after 100ms")) << lonely.err();
-  lonely.Send(SIGKILL);
 }
 
 // A step that takes longer than anybody waits to leave: the oldest of two goes at the end of one,

@@ -15,6 +15,7 @@
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/status.h"
 #include "rubato/cli/commands.h"
+#include "rubato/cli/lone_worker.h"
 #include "rubato/cli/version.h"
 #include "rubato/job/contract.h"
 #include "rubato/roles/checkpoint_weights.h"
@@ -37,12 +38,16 @@ struct RoleFlags {
   std::vector<std::string> set;   // what of it shall be otherwise,
   std::vector<std::string> join;  // and who is there already;
   std::string go_on;              // or the job directory whose checkpoint a group begins with;
-  std::string secret_file;        // and what keeps strangers out.
+  std::string secret_file;        // and what keeps strangers out;
+  std::string join_timeout;       // how long it waits to be let in,
+  bool json = false;              // and whether its summary goes to stdout.
   int64_t id = 0;
   int64_t incarnation = 1;
   bool resume = false;
   bool check = false;
 };
+
+constexpr absl::Duration kJoinTimeout = absl::Minutes(10);  // Machines may start one by one.
 
 bool AskedToStop() { return StopSignals() > 0; }
 
@@ -108,8 +113,8 @@ absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
         evaluate.keep_best        ? "keep_best"
         : evaluate.lower_rate < 1 ? "lower_rate"
                                   : "stop_after_stalls",
-        ": without a master a model is evaluated at the end alone; take it out, or use rubato ",
-        "train"));
+        ": without a master an evaluation is told, and nobody acts on it; take it out, or use ",
+        "rubato train"));
   }
   for (const std::string& address : flags.join) {
     RUBATO_RETURN_IF_ERROR(Annotate(ParseEndpoint(address).status(), "--join"));
@@ -148,6 +153,13 @@ absl::Status CheckWorkerFlags(const RoleFlags& flags) {
     return absl::InvalidArgumentError(
         "--set goes with --job: a job that has begun goes on as it was");
   }
+  if (!flags.join_timeout.empty() && flags.join.empty()) {
+    return absl::InvalidArgumentError("--join-timeout goes with --join: nobody else is waited for");
+  }
+  if (flags.json && flags.job.empty() && flags.go_on.empty()) {
+    return absl::InvalidArgumentError(
+        "--json is for workers without a master; `rubato show JOBDIR --json` asks the master");
+  }
   const bool go_on = !flags.go_on.empty() && flags.job.empty() && flags.master.empty() &&
                      flags.join.empty() && flags.job_dir.empty();
   const bool role =
@@ -185,8 +197,19 @@ absl::StatusOr<std::string> SecretOf(const RoleFlags& flags, const JobDirectory&
   return secret;
 }
 
-absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& directory,
-                                bool by_hand) {
+absl::StatusOr<absl::Duration> JoinTimeout(const RoleFlags& flags) {
+  if (flags.join_timeout.empty()) return kJoinTimeout;
+  absl::Duration timeout;
+  if (!absl::ParseDuration(flags.join_timeout, &timeout) || timeout <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat("--join-timeout: '", flags.join_timeout,
+                                                   "' is no time: write 90s, 10m, 1h or inf"));
+  }
+  return timeout;
+}
+
+// `joined`: without a master, whether it was in a group.
+absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& directory, bool by_hand,
+                                Console& console, bool* joined) {
   std::shared_ptr<void> lock;
   if (by_hand) {
     RUBATO_ASSIGN_OR_RETURN(lock, directory.Lock());
@@ -216,6 +239,7 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
       RUBATO_ASSIGN_OR_RETURN(contract, ContractOf(spec, directory, data));
       RUBATO_ASSIGN_OR_RETURN(orders, FirstOrders(flags, directory));
     }
+    RUBATO_ASSIGN_OR_RETURN(const absl::Duration join_timeout, JoinTimeout(flags));
     const GroupLoopOptions options = {.job = spec,
                                       .directory = directory.path(),
                                       .checkpoints = directory.checkpoints(),
@@ -224,11 +248,16 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
                                       .contract = contract,
                                       .master = flags.master,
                                       .orders = orders,
+                                      .join_timeout = join_timeout,
                                       .listen = flags.listen,
                                       .id = WorkerId(flags.id),
                                       .version = kVersion,
                                       .stop = AskedToStop,
                                       .clock = &clock};
+    if (by_hand) {
+      return RunLoneWorker({options, *trainer, parser, *data.train, data.validation.get()},
+                           directory, flags.json, console, joined);
+    }
     return GroupLoop(options, *trainer, parser, *data.train, data.validation.get()).Run();
   }
   const WorkerLoopOptions options = {.job = spec,
@@ -240,7 +269,7 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
   return WorkerLoop(options, *trainer, parser, *data.train, data.validation.get()).Run();
 }
 
-absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
+absl::StatusOr<int> RunWorker(const RoleFlags& flags, Console& console) {
   CatchStopSignals();
   RUBATO_RETURN_IF_ERROR(CheckWorkerFlags(flags));
   const bool by_hand = !flags.job.empty() || !flags.go_on.empty();
@@ -250,11 +279,10 @@ absl::StatusOr<int> RunWorker(const RoleFlags& flags) {
   }
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
                           by_hand ? OpenOwnDirectory(flags) : JobDirectory::Open(flags.job_dir));
-  absl::StatusOr<int> result = RunWorkerIn(flags, directory, by_hand);
-  if (result.ok() || flags.job.empty()) return result;
-  // Refused, say: what was made for it goes, unless there is something of use in it.
-  const auto checkpoints = ListDirectory(directory.checkpoints());
-  if (checkpoints.ok() && checkpoints->empty()) (void)RemoveTree(directory.path());
+  bool joined = false;
+  absl::StatusOr<int> result = RunWorkerIn(flags, directory, by_hand, console, &joined);
+  // Refused, say, or stopped while it waited: what was made for it goes, as nothing happened there.
+  if (!joined && !flags.job.empty()) (void)RemoveTree(directory.path());
   return result;
 }
 
@@ -299,7 +327,7 @@ void AddWorker(Cli& cli) {
       "  rubato worker --job digits.yaml --listen 10.0.0.8:4000 --join 10.0.0.7:4000\n"
       "  rubato worker --resume rubato-jobs/digits-1 --listen 10.0.0.7:4000\n"
       "  rubato worker --job digits.yaml --listen 10.0.0.7:4000 --secret-file ~/digits.secret",
-      [flags] { return RunWorker(*flags); });
+      [flags, &console = cli.console()] { return RunWorker(*flags, console); });
   command->add_option("--job-dir", flags->job_dir, "The job directory.");
   command->add_option("--master", flags->master, "The master's address.");
   command->add_option("--id", flags->id, "The worker's number, as the master gave it.");
@@ -310,6 +338,11 @@ void AddWorker(Cli& cli) {
       ->take_all()
       ->allow_extra_args(false);
   command->add_option("--join", flags->join, "With --job: a worker that is there already.");
+  command->add_option("--join-timeout", flags->join_timeout,
+                      "With --join: how long to wait to be let in, as 90s or 1h; inf: without end. "
+                      "Default 10m.");
+  command->add_flag("--json", flags->json,
+                    "With --job or --resume: print the summary as one JSON object.");
   command->add_option("--resume", flags->go_on,
                       "Found a group anew from the newest checkpoint of this worker's directory.");
   command->add_option("--listen", flags->listen, "Strategy allreduce: host:port for the others.");

@@ -114,12 +114,25 @@ int Print(const nlohmann::ordered_json& summary, const JobFlags& flags, Console&
   return kExitDone;
 }
 
+// A worker without a master keeps its summary up to date; one that was killed could not end it.
+void SayIfKilled(const nlohmann::ordered_json& summary, const JobDirectory& directory,
+                 Console& console) {
+  const std::string state = summary.value("state", "");
+  if (state == "done" || state == "failed" || state == "stopped") return;
+  console.err << "its process has ended without a word, and this is how it stood then; `rubato "
+                 "worker --resume "
+              << directory.path()
+              << "` goes on from its newest checkpoint, if no other worker does\n";
+}
+
 absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
-  if (!directory.Locked()) {  // Over: its last words are on disk.
+  const bool runs = directory.Locked(), lone = directory.IsOfLoneWorker();
+  if (!runs || lone) {  // Over, or without a master to ask: its last words are on disk.
     if (const auto text = ReadWholeFile(directory.summary()); text.ok()) {
       const auto summary = nlohmann::ordered_json::parse(*text, nullptr, false);
+      if (lone && !runs && summary.is_object()) SayIfKilled(summary, directory, console);
       if (summary.is_object()) return Print(summary, flags, console);
     }
   }

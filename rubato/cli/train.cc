@@ -17,6 +17,7 @@
 #include "rubato/cli/progress.h"
 #include "rubato/cli/summary.h"
 #include "rubato/cli/train_watch.h"
+#include "rubato/job/advice.h"
 #include "rubato/job/job_keys.h"
 #include "rubato/roles/data_set.h"
 #include "rubato/roles/job_directory.h"
@@ -60,6 +61,7 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
     return directory;
   }
   RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(flags.job, flags.set));
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckForMaster(*spec), flags.job));
   // Before there is a directory to be left behind.
   if (!spec->features.empty()) RUBATO_RETURN_IF_ERROR(LoadFeaturesFile(spec->features).status());
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory made, flags.job_dir.empty()
@@ -212,6 +214,9 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   JobSpec spec;
   std::shared_ptr<void> lock;
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, OpenDirectory(flags, &spec, &lock));
+  if (const std::string idle = IdleWorkersText(spec); !idle.empty()) {
+    console.err << "warning: " << idle << "\n";
+  }
   if (absl::Status status = Prepare(spec, directory, console); !status.ok()) {
     // Nothing has begun: a second try with a mended job file may have the same directory.
     if (flags.resume.empty()) (void)RemoveTree(directory.path());

@@ -14,9 +14,26 @@ namespace {
 
 constexpr absl::Duration kRateWindow = absl::Seconds(5);
 
+// "view 7: 3 workers, 2 with the model"
+std::string ViewSentence(const nlohmann::ordered_json& event) {
+  const std::string members = event.value("members", "");
+  const auto workers = std::count(members.begin(), members.end(), ' ') + (members.empty() ? 0 : 1);
+  return absl::StrFormat("view %d: %d workers, %d with the model", event.value("number", 0),
+                         workers, event.value("holders", 0));
+}
+
+// "waiting after step 7: too few ..."
+std::string WaitingSentence(const nlohmann::ordered_json& event) {
+  return absl::StrCat(
+      "waiting", event.contains("step") ? absl::StrCat(" after step ", event.value("step", 0)) : "",
+      ": ", event.value("cause", ""));
+}
+
 // "worker_lost  worker 3, task 7: killed by signal 9"
 std::string Sentence(const nlohmann::ordered_json& event) {
   std::string text = event.value("event", "");
+  if (text == "view") return ViewSentence(event);
+  if (text == "waiting") return WaitingSentence(event);
   std::replace(text.begin(), text.end(), '_', ' ');
   std::string fields;
   for (const auto& [name, value] : event.items()) {

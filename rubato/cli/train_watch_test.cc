@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "rubato/cli/summary.h"
@@ -157,6 +158,32 @@ TEST(TrainWatchTest, SaysNothingBeforeAnythingIsKnown) {
   }
   std::filesystem::remove_all(folder);
   EXPECT_THAT(err.str(), HasSubstr(" 50% 0 rec/s"));
+}
+
+// Events are told in words, with their cause behind.
+TEST(TrainWatchTest, SaysWhatHappens) {
+  const std::string folder = testing::TempDir() + "/rubato-watch-events";
+  std::filesystem::create_directories(folder + "/metrics");
+  std::ostringstream out, err;
+  {
+    Console console = {.out = out, .err = err};
+    const JobSpec spec = Spec();
+    TrainWatch watch(console, spec, JobDirectory(folder));
+    std::ofstream(folder + "/events.jsonl")
+        << R"({"event":"view","number":7,"members":"a b c","holders":2})"
+        << "\n"
+        << R"({"event":"waiting","cause":"nobody answers"})"
+        << "\n"
+        << R"({"event":"waiting","step":9,"cause":"too few"})"
+        << "\n"
+        << R"({"event":"worker_left","worker":3,"cause":"asked to"})"
+        << "\n";
+    watch.Show(Snapshot(), absl::FromUnixSeconds(1000));
+  }
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(err.str(),
+            "view 7: 3 workers, 2 with the model\nwaiting: nobody answers\n"
+            "waiting after step 9: too few\nworker left: worker 3 (asked to)\n");
 }
 
 // After a resume that was stopped at once, say: no worker has told this master a loss.

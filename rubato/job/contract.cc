@@ -16,6 +16,7 @@ constexpr int kFeatureLinesMax = 100;
 constexpr size_t kFeatureLineBytesMax = 120;
 
 bool IsPrivate(absl::string_view key) {
+  if (key == "evaluate.every_steps") return false;  // All rest after the same steps.
   constexpr absl::string_view kGroups[] = {"workers.", "checkpoint.", "elastic.", "evaluate."};
   constexpr absl::string_view kKeys[] = {
       "name",     "model",    "data.train",        "data.validation",  "features",

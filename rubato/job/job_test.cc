@@ -5,6 +5,7 @@
 #include <set>
 
 #include "absl/types/span.h"
+#include "rubato/job/advice.h"
 #include "rubato/job/contract.h"
 #include "rubato/job/job_keys.h"
 #include "rubato/job/job_spec.h"
@@ -240,6 +241,7 @@ TEST(TrainingContractTest, HoldsWhatAStepDependsOn) {
   EXPECT_TRUE(differs([](JobSpec& s) { s.seed = 8; }));
   EXPECT_TRUE(differs([](JobSpec& s) { s.optimizer.learning_rate = 0.5; }));
   EXPECT_TRUE(differs([](JobSpec& s) { s.allreduce.quorum = "any"; }));
+  EXPECT_TRUE(differs([](JobSpec& s) { s.evaluate.every_steps = 9; }));
   EXPECT_FALSE(differs([](JobSpec& s) { s.data.train = {"elsewhere"}; }));
   EXPECT_FALSE(differs([](JobSpec& s) { s.workers.max = 3; }));
   EXPECT_FALSE(differs([](JobSpec& s) { s.checkpoint.keep = 1; }));
@@ -258,6 +260,44 @@ TEST(TrainingContractTest, HoldsTheFeatures) {
 }
 
 // No two keys share a name or a place, so none can overwrite another.
+// Two keys that are valid and do not do what they seem to: said when the job is submitted.
+TEST(AdviceTest, SaysWhatWillNotComeAsExpected) {
+  JobSpec job = GoodJob();
+  job.allreduce.quorum = "any";
+  EXPECT_TRUE(CheckForMaster(job).ok()) << "strategy: ps is refused elsewhere";
+  job.strategy = "allreduce";
+  EXPECT_THAT(
+      std::string(CheckForMaster(job).message()),
+      testing::StartsWith("allreduce.quorum: any does nothing where a master runs the job"));
+  job.allreduce.quorum = "majority";
+  EXPECT_TRUE(CheckForMaster(job).ok());
+
+  struct Case {
+    int64_t workers, microbatches, batch_size;
+    const char* text;
+  };
+  const Case cases[] = {
+      {16, 0, 512, ""},
+      {40, 0, 512, ""},
+      {4, 4, 512, ""},
+      {8, 4, 512,
+       "workers.max is 8, but a step has 4 parts to compute (allreduce.microbatches): with more "
+       "than 4 workers the others idle; set allreduce.microbatches: 8 or more, or workers.max: 4"},
+      {8, 0, 1,
+       "workers.max is 8, but a step has 1 part to compute (batch_size): with more than 1 workers "
+       "the others idle; set batch_size: 8 or more, or workers.max: 1"},
+  };
+  for (const Case& c : cases) {
+    job.workers.max = c.workers;
+    job.allreduce.microbatches = c.microbatches;
+    job.batch_size = c.batch_size;
+    EXPECT_EQ(IdleWorkersText(job), c.text);
+    job.strategy = "ps";
+    EXPECT_EQ(IdleWorkersText(job), "");
+    job.strategy = "allreduce";
+  }
+}
+
 TEST(JobKeysTest, NamesAndPlacesAreDistinct) {
   JobSpec spec;
   std::set<std::string> names;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
 
@@ -65,6 +66,57 @@ absl::StatusOr<Failure> DecodeFailure(absl::string_view bytes) {
 absl::Duration Failure::detect() const {
   const absl::Time by = change.has_value() ? absl::FromUnixMicros(change->noticed_us) : noticed;
   return std::max(by - heard, absl::ZeroDuration());
+}
+
+JobEvent RecordOf(const Failure& failure, const FailureWords& words, absl::Time now) {
+  JobEvent event = {.time = now, .kind = "failure"};
+  event.fields = {
+      {"worker", words.worker},
+      {"pid", failure.pid},
+      {"where", failure.where},
+      {"step", failure.step},
+      {"noticed_by", failure.noticed_by.empty() ? words.noticed_by : failure.noticed_by},
+      {"noticed_how", failure.reason.empty() ? "exit" : failure.reason}};
+  if (failure.change.has_value()) {
+    const GroupChange& change = *failure.change;
+    const auto ms = [](int64_t us) { return static_cast<double>(us) / 1000; };
+    if (failure.generation > 0) {
+      event.fields.emplace_back("generation", failure.generation);
+    } else {
+      event.fields.emplace_back("view", static_cast<int64_t>(failure.view));
+    }
+    // From its last sign of life, so at most this long.
+    event.fields.emplace_back("detect_ms", ms(absl::ToInt64Microseconds(failure.detect())));
+    event.fields.emplace_back("agree_ms", ms(change.agree_us));
+    event.fields.emplace_back("reconnect_ms", ms(change.reconnect_us));
+    event.fields.emplace_back("redo_ms", ms(change.redo_us));
+  }
+  if (failure.cause.empty() && !words.collateral_of.empty()) {
+    event.fields.emplace_back("collateral_of", words.collateral_of);
+  }
+  event.cause = failure.cause.empty() ? words.cause : failure.cause;
+  return event;
+}
+
+std::string SilentCause(const std::string& who, const Failure& failure, absl::string_view more) {
+  return absl::StrCat(who, ": silent for ", absl::FormatDuration(failure.detect()),
+                      std::string(more));
+}
+
+std::string UnseenCause(const std::string& who, const std::string& reason, bool lives) {
+  return absl::StrCat(who, ": out of the group (", reason, ")",
+                      lives ? ", though its process lives: it joins again" : "");
+}
+
+std::map<WorkerId, Failure> Failures::Changed(const GroupChange& change) const {
+  std::map<WorkerId, Failure> changed;
+  for (const auto& [worker, known] : open_) {
+    const bool of_this = known.view > 0 && known.view <= change.view && known.generation == 0;
+    if (!of_this || known.change.has_value()) continue;
+    changed[worker] = known;
+    changed[worker].change = change;
+  }
+  return changed;
 }
 
 const std::string* Failures::CauseTold(WorkerId worker) const {

@@ -10,6 +10,9 @@
 //
 // Where others of its view live, one of them tells the parts (GroupChange). Where nobody is left,
 // the next generation is what all wait for, and the master has seen when each part ended.
+//
+// Without a master each worker keeps these for itself (roles/chronicle.h), and writes the same
+// record of what it saw.
 #ifndef RUBATO_MASTER_FAILURES_H_
 #define RUBATO_MASTER_FAILURES_H_
 
@@ -22,6 +25,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "rubato/base/ids.h"
+#include "rubato/master/effect.h"
 #include "rubato/master/messages.h"
 
 namespace rubato {
@@ -51,10 +55,28 @@ std::string EncodeFailure(const Failure& failure);
 // DATA_LOSS if the bytes are none of ours.
 absl::StatusOr<Failure> DecodeFailure(absl::string_view bytes);
 
+// How a record calls what is the same in all of them.
+struct FailureWords {
+  JobEvent::Value worker;     // Its number, or where there are none its address.
+  std::string noticed_by;     // If nobody of the group did.
+  std::string cause;          // If nobody knows the failure's own:
+  std::string collateral_of;  // then the first cause, if there is one.
+};
+// The one record of `failure`, an event "failure".
+JobEvent RecordOf(const Failure& failure, const FailureWords& words, absl::Time now);
+
+// "worker-3: silent for 1.2s", and `more` behind it.
+std::string SilentCause(const std::string& who, const Failure& failure, absl::string_view more);
+// What to say of one that left the group and whose end nobody has told of.
+std::string UnseenCause(const std::string& who, const std::string& reason, bool lives);
+
 class Failures {
  public:
   // Not yet told.
   const std::map<WorkerId, Failure>& open() const { return open_; }
+  // Those that `change` was about, with what it took. If another died before the next step, the
+  // change to a later view is what brought that step.
+  std::map<WorkerId, Failure> Changed(const GroupChange& change) const;
   // Null if its end was not told, or not its end: it may join again.
   const std::string* CauseTold(WorkerId worker) const;
   // The cause of a failure that the change to `view` was about; empty if none is known.
@@ -64,6 +86,7 @@ class Failures {
   void Note(WorkerId worker, Failure failure) { open_[worker] = std::move(failure); }
   void Told(WorkerId worker);
   void Forget() { open_.clear(); }
+  void Forget(WorkerId worker) { open_.erase(worker); }  // It was none.
   // Those who could tell more have yet to find a restarted master.
   void Restart(absl::Time now);
 

@@ -13,18 +13,6 @@ constexpr absl::Duration kPatience = absl::Seconds(3);  // For somebody who saw 
 // As the journal keeps it.
 absl::Time ToTheMicro(absl::Time t) { return absl::FromUnixMicros(absl::ToUnixMicros(t)); }
 
-std::string SilentCause(WorkerId worker, const Failure& failure, absl::string_view more) {
-  return absl::StrCat(worker.ToString(), ": silent for ", absl::FormatDuration(failure.detect()),
-                      std::string(more));
-}
-
-// What to say of a worker that left the group and whose end nobody has told of.
-std::string UnseenCause(WorkerId worker, const WorkerMember* member, const std::string& reason) {
-  const bool lives = member != nullptr && member->state == Member::State::kRunning;
-  return absl::StrCat(worker.ToString(), ": out of the group (", reason, ")",
-                      lives ? ", though its process lives: it joins again" : "");
-}
-
 }  // namespace
 
 // What is known of `worker`'s end so far, or what can be said of any.
@@ -71,7 +59,7 @@ void Master::NoteSilence(WorkerId worker, absl::string_view more, absl::Time now
   Failure failure = FailureOf(worker, now);
   if (!failure.cause.empty()) return;
   failure.silent = true;
-  failure.cause = SilentCause(worker, failure, more);
+  failure.cause = SilentCause(worker.ToString(), failure, more);
   if (failure.reason.empty()) {
     failure.reason = Name(LossReason::kSilent);
     failure.noticed_by = "master";
@@ -99,14 +87,8 @@ void Master::NoteLoss(const Loss& loss, uint64_t view, absl::Time now) {
 // A survivor tells what the change to `change.view` took.
 void Master::NoteChange(const GroupChange& change, absl::Time now) {
   if (change.view == 0) return;
-  const std::map<WorkerId, Failure> open = failures_.open();
-  for (const auto& [worker, known] : open) {
-    // If another died before the next step, the change to a later view is what brought that step.
-    const bool of_this = known.view > 0 && known.view <= change.view && known.generation == 0;
-    if (!of_this || known.change.has_value()) continue;
-    Failure failure = known;
-    failure.change = change;
-    if (failure.silent) failure.cause = SilentCause(worker, failure, "");
+  for (auto& [worker, failure] : failures_.Changed(change)) {
+    if (failure.silent) failure.cause = SilentCause(worker.ToString(), failure, "");
     NoteFailure(worker, std::move(failure), now);
   }
 }
@@ -167,34 +149,15 @@ void Master::TellFailures(absl::Time now) {
 }
 
 void Master::TellFailure(WorkerId worker, const Failure& failure, absl::Time now) {
-  Fields fields = {{"worker", worker.value()},
-                   {"pid", failure.pid},
-                   {"where", failure.where},
-                   {"step", failure.step},
-                   {"noticed_by", failure.noticed_by.empty() ? "supervisor" : failure.noticed_by},
-                   {"noticed_how", failure.reason.empty() ? "exit" : failure.reason}};
-  if (failure.change.has_value()) {
-    const GroupChange& change = *failure.change;
-    const auto ms = [](int64_t us) { return static_cast<double>(us) / 1000; };
-    if (failure.generation > 0) {
-      fields.emplace_back("generation", failure.generation);
-    } else {
-      fields.emplace_back("view", static_cast<int64_t>(failure.view));
-    }
-    // From its last sign of life, so at most this long.
-    fields.emplace_back("detect_ms", ms(absl::ToInt64Microseconds(failure.detect())));
-    fields.emplace_back("agree_ms", ms(change.agree_us));
-    fields.emplace_back("reconnect_ms", ms(change.reconnect_us));
-    fields.emplace_back("redo_ms", ms(change.redo_us));
-  }
+  const WorkerMember* member = members_.FindWorker(worker);
+  const bool lives = member != nullptr && member->state == Member::State::kRunning;
   // One whose own end nobody saw fell out when another died: that one's end is the first cause.
-  if (failure.cause.empty()) {
-    const std::string first = failures_.FirstCause(failure.view);
-    if (!first.empty()) fields.emplace_back("collateral_of", first);
-  }
-  Say(now, "failure", std::move(fields),
-      !failure.cause.empty() ? failure.cause
-                             : UnseenCause(worker, members_.FindWorker(worker), failure.reason));
+  effects_.push_back(RecordOf(failure,
+                              {.worker = worker.value(),
+                               .noticed_by = "supervisor",
+                               .cause = UnseenCause(worker.ToString(), failure.reason, lives),
+                               .collateral_of = failures_.FirstCause(failure.view)},
+                              now));
 }
 
 }  // namespace rubato

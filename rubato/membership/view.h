@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "rubato/membership/member.h"
 
 namespace rubato {
@@ -63,6 +64,13 @@ struct Loss {
   MemberId noticed_by;  // Null: the master.
   LossReason reason = LossReason::kLease;
   friend bool operator==(const Loss&, const Loss&) = default;
+};
+
+// One who was in the view before and is not in this one.
+struct Departure {
+  GroupMember member;
+  Loss loss;         // Why: as one member saw it, or else as it was told with the view.
+  absl::Time heard;  // The last sign of life that came to it.
 };
 
 // What a member says when it lets go of a view: from these the next one is made.

@@ -8,6 +8,11 @@
 #include "absl/strings/str_format.h"
 
 namespace rubato {
+namespace {
+
+constexpr size_t kGoneMax = 64;  // Told with a view, which fills a packet by itself if it is large.
+
+}  // namespace
 
 absl::Status ViewOptions::Validate() const {
   if (retry <= absl::ZeroDuration() || promise_timeout < retry || takeover < promise_timeout) {
@@ -38,15 +43,11 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   using Kind = ViewMessage::Kind;
   if (fenced_) return;
   if (message.kind == Kind::kQuery) {
-    if (view_.number > 0 && !Bereft(view_)) {
-      ViewMessage reply = Make(Kind::kDecide);
-      reply.view = view_;
-      SendTo(message.from, std::move(reply), now);
-    }
+    if (view_.number > 0 && !Bereft(view_)) SendTo(message.from, Tell(Kind::kDecide), now);
     return;
   }
   const bool carries_used_view = message.kind == Kind::kDecide || message.kind == Kind::kPrepare;
-  if (carries_used_view && message.view) Adopt(*message.view, now);
+  if (carries_used_view && message.view) Adopt(*message.view, now, message.gone);
   if (message.kind == Kind::kEvicted && view_.number == 0) Fence();
   if (fenced_ || !member()) return;
   if (parting_) {
@@ -55,6 +56,7 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
     if (unaware && !Recently(absl::StrCat("parting ", message.from.address), now)) {
       ViewMessage decide = Make(Kind::kDecide);
       decide.view = parting_;
+      decide.gone = parting_gone_;
       SendTo(message.from, std::move(decide), now);
     }
     return HearWhileParting(message.from, message.number - 1);
@@ -107,9 +109,7 @@ void Views::HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, 
   const bool evicted = number == 0 && evicted_.contains(from.id);
   if (!member() || !(split || behind || evicted) || Bereft(view_)) return;
   if (Recently(absl::StrCat("decide ", from.address), now)) return;
-  ViewMessage message = Make(evicted ? ViewMessage::Kind::kEvicted : ViewMessage::Kind::kDecide);
-  message.view = view_;
-  SendTo(from, std::move(message), now);
+  SendTo(from, Tell(evicted ? ViewMessage::Kind::kEvicted : ViewMessage::Kind::kDecide), now);
 }
 
 void Views::SetProgress(const StepProgress& progress, absl::Time now) {
@@ -128,7 +128,7 @@ void Views::SetProgress(const StepProgress& progress, absl::Time now) {
   }
 }
 
-void Views::Adopt(const GroupView& view, absl::Time now) {
+void Views::Adopt(const GroupView& view, absl::Time now, std::vector<Loss> gone) {
   seen_number_ = std::max(seen_number_, view.number);
   const bool newer = view.number > view_.number;
   if (fenced_ || !(newer || Loses(view))) return;
@@ -136,7 +136,7 @@ void Views::Adopt(const GroupView& view, absl::Time now) {
   if (!view.Contains(self_.id)) {
     if (!view_.Contains(self_.id) || Bereft(view)) return;
     NoteLeft(view);
-    return Part(view, now);
+    return Part(view, std::move(gone), now);
   }
   Settle();
   const bool bug = options_.bug != RingBug::kNone;
@@ -148,6 +148,7 @@ void Views::Adopt(const GroupView& view, absl::Time now) {
     if (!view.Contains(member.id)) evicted_.insert(member.id);
   }
   Enter(view);
+  gone_ = std::move(gone);
   frozen_since_ = planned_since_ = absl::InfiniteFuture();
   promised_ = accepted_ = Ballot();
   accepted_view_.reset();
@@ -189,8 +190,9 @@ void Views::Fence() {
 
 // A learner is no part of any majority; and a later view than the next was made by those who had
 // it.
-void Views::Part(const GroupView& next, absl::Time now) {
+void Views::Part(const GroupView& next, std::vector<Loss> gone, absl::Time now) {
   if (!view_.Holds(self_.id) || parting_ || next.number > view_.number + 1) return Fence();
+  parting_gone_ = std::move(gone);
   if (options_.tells_once || options_.bug == RingBug::kNoFencing) {
     parting_ = next;
     TellParting(now);
@@ -208,6 +210,7 @@ void Views::TellParting(absl::Time now) {
   tell_again_ = now + options_.retry;
   ViewMessage decide = Make(ViewMessage::Kind::kDecide);
   decide.view = parting_;
+  decide.gone = parting_gone_;
   for (const GroupMember& member : parting_->members) {
     if (!reached_.contains(member.id)) SendTo(member, decide, now);
   }
@@ -291,6 +294,7 @@ void Views::Decide(absl::Time now) {
   const GroupView next = *proposal_->view;
   ViewMessage decide = Make(ViewMessage::Kind::kDecide);
   decide.view = next;
+  decide.gone = proposal_->gone;
   const auto tell = [&](const GroupMember& member) {
     if (member.id != self_.id) SendTo(member, decide, now);
   };
@@ -298,7 +302,7 @@ void Views::Decide(absl::Time now) {
     if (!next.Contains(member.id)) tell(member);
   }
   if (next.Contains(self_.id)) std::for_each(next.members.begin(), next.members.end(), tell);
-  Adopt(next, now);
+  Adopt(next, now, decide.gone);
 }
 
 void Views::HandleReject(const ViewMessage& message, absl::Time now) {
@@ -430,6 +434,7 @@ void Views::Resend(absl::Time now) {
   message.ballot = proposal_->ballot;
   message.after_step = proposal_->after_step;
   message.view = proposal_->view ? *proposal_->view : view_;
+  if (!proposal_->view) message.gone = gone_;
   SendToHolders(std::move(message), now);
 }
 
@@ -494,8 +499,25 @@ void Views::ProposeValue(absl::Time now) {
   // The other half of a split may be further, and must not take this one for the older.
   const bool may_split = options_.quorum == Quorum::kAny && !bound;
   if (may_split) proposal_->view->number = std::max(proposal_->view->number, seen_number_ + 1);
+  proposal_->gone = WhyGone(*proposal_->view);
   proposal_->deadline = now + options_.promise_timeout;
   Resend(now);
+}
+
+std::vector<Loss> Views::WhyGone(const GroupView& next) const {
+  const std::vector<Loss> losses = Losses();
+  std::vector<Loss> gone;
+  for (const GroupMember& member : view_.members) {
+    if (next.Contains(member.id) || gone.size() == kGoneMax) continue;
+    const auto loss = std::find_if(losses.begin(), losses.end(),
+                                   [&](const Loss& lost) { return lost.member == member.id; });
+    if (leavers_.contains(member.id)) {
+      gone.push_back({member.id, self_.id, LossReason::kLeft});
+    } else {  // It lives, as far as is known: it did not answer in time, or was a step ahead.
+      gone.push_back(loss != losses.end() ? *loss : Loss{member.id, self_.id, LossReason::kLink});
+    }
+  }
+  return gone;
 }
 
 bool Views::IsQuorum(const GroupView& view, const std::set<MemberId>& agreed) const {
@@ -516,6 +538,13 @@ bool Views::Recently(const std::string& what, absl::Time now) {
 
 ViewMessage Views::Make(ViewMessage::Kind kind) const {
   return {.kind = kind, .from = self_, .number = view_.number + 1};
+}
+
+ViewMessage Views::Tell(ViewMessage::Kind kind) const {
+  ViewMessage message = Make(kind);
+  message.view = view_;
+  message.gone = gone_;
+  return message;
 }
 
 void Views::SendTo(const GroupMember& to, ViewMessage message, absl::Time now) {

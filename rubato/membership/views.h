@@ -18,6 +18,9 @@
 // many of them have it that they could agree on the one after: were it silent sooner, they might
 // wait for a majority of view N that its going has broken.
 //
+// A view is told together with the reasons for which members of the one before are not in it, as
+// its proposer saw them: for the record alone, nothing is decided by them.
+//
 // With `quorum: any` a proposer needs nobody but itself: training goes on while one member
 // lives, and a partition may split the group, both halves training; when they meet, the lower
 // (number, size) is fenced and its steps since the split are lost.
@@ -91,6 +94,7 @@ struct ViewMessage {
   int64_t voted = 0;
   int64_t after_step = 0;  // kPrepare: let this step finish first.
   std::optional<GroupView> view;
+  std::vector<Loss> gone;  // kPrepare, kDecide: who was in the view before `view` and is not in it.
 };
 
 class Views : public ViewSource {
@@ -99,8 +103,8 @@ class Views : public ViewSource {
 
   // The first view, of this member alone. Everyone else joins.
   void Found(int64_t step);
-  // A view decided elsewhere.
-  void Adopt(const GroupView& view, absl::Time now);
+  // A view decided elsewhere, without those who are `gone`.
+  void Adopt(const GroupView& view, absl::Time now, std::vector<Loss> gone = {});
 
   void Receive(const ViewMessage& message, absl::Time now);
   void Tick(absl::Time now) override;
@@ -110,6 +114,8 @@ class Views : public ViewSource {
   void SetProgress(const StepProgress& progress, absl::Time now) override;
   // The view that goes on without this member, while too few of its holders are known to have it.
   const std::optional<GroupView>& parting() const { return parting_; }
+  // Who is not in view() any more, and why, as far as this member was told.
+  const std::vector<Loss>& gone() const { return gone_; }
 
   struct Send {
     std::string to;
@@ -125,7 +131,8 @@ class Views : public ViewSource {
     absl::Time deadline;
     absl::Time resend;
     std::map<MemberId, ViewMessage> promises;
-    std::optional<GroupView> view;  // Set in the second phase.
+    std::optional<GroupView> view;  // Set in the second phase,
+    std::vector<Loss> gone;         // with who is out of it.
     std::set<MemberId> accepted_by;
   };
 
@@ -154,7 +161,7 @@ class Views : public ViewSource {
   absl::Time TakeoverTime() const;  // When a frozen member no longer waits for an older one.
   bool HasWish() const;
   void Fence();  // And gives up what it proposed.
-  void Part(const GroupView& next, absl::Time now);
+  void Part(const GroupView& next, std::vector<Loss> gone, absl::Time now);
   void TellParting(absl::Time now);
   void HearWhileParting(const GroupMember& from, uint64_t number);
   bool Loses(const GroupView& other) const;
@@ -163,6 +170,10 @@ class Views : public ViewSource {
   void SendTo(const GroupMember& to, ViewMessage message, absl::Time now);
   bool Recently(const std::string& what, absl::Time now);
   ViewMessage Make(ViewMessage::Kind kind) const;
+  // One that tells the view in use.
+  ViewMessage Tell(ViewMessage::Kind kind) const;
+  // Why members of view() are not in `next`.
+  std::vector<Loss> WhyGone(const GroupView& next) const;
 
   const ViewOptions options_;
   Rng rng_;
@@ -172,7 +183,9 @@ class Views : public ViewSource {
   std::optional<GroupView> accepted_view_;
   std::optional<ViewMessage> held_;  // A planned prepare that waits for its step.
   std::optional<Proposal> proposal_;
+  std::vector<Loss> gone_;
   std::optional<GroupView> parting_;
+  std::vector<Loss> parting_gone_;
   std::set<MemberId> reached_;  // Its holders who have it,
   absl::Time tell_again_;       // and when the others are told again.
   uint32_t round_ = 0;

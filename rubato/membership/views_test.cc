@@ -285,6 +285,21 @@ TEST(ViewsTest, WhoIsLeftKnowsWhereTheOthersWentOn) {
   EXPECT_EQ(assembly[2].left_at(), 5) << "the first that it hears of";
 }
 
+// With a view come the reasons for which others are not in it any more, also to those who saw
+// nothing themselves.
+TEST(ViewsTest, AllAreToldWhyOneIsGone) {
+  Assembly assembly(4);
+  assembly[0].NoteLoss(MemberId(3), LossReason::kProcess);
+  assembly.Bury(3);
+  assembly.RunFor(absl::Seconds(1));
+  const Loss died = {MemberId(3), MemberId(0), LossReason::kProcess};
+  for (const int i : {0, 1, 2}) EXPECT_THAT(assembly[i].gone(), testing::ElementsAre(died)) << i;
+  assembly[1].SetLeaving();
+  assembly.RunFor(absl::Seconds(1));
+  const Loss left = {MemberId(1), MemberId(0), LossReason::kLeft};
+  for (const int i : {0, 2}) EXPECT_THAT(assembly[i].gone(), testing::ElementsAre(left)) << i;
+}
+
 // Whoever proposes acts on a wish when it comes, not when its next timer runs out.
 TEST(ViewsTest, AWishWaitsForNoTimer) {
   const ViewOptions options;

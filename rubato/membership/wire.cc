@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint16_t kMagic = 0x6272;  // "rb"
 constexpr uint8_t kVersion = 2;
-constexpr uint8_t kPacketVersion = 4;
+constexpr uint8_t kPacketVersion = 5;
 constexpr uint8_t kSwim = 0;
 constexpr uint8_t kViews = 1;
 
@@ -59,6 +59,15 @@ absl::StatusOr<GroupView> GetView(ByteReader& in) {
   return view;
 }
 
+void PutLosses(ByteWriter& out, const std::vector<Loss>& losses) {
+  out.Put<uint32_t>(losses.size());
+  for (const Loss& loss : losses) {
+    out.Put(loss.member.value());
+    out.Put(loss.noticed_by.value());
+    out.Put(static_cast<uint8_t>(loss.reason));
+  }
+}
+
 template <typename Enum>
 absl::StatusOr<Enum> GetEnum(ByteReader& in, Enum last) {
   const uint8_t value = in.Get<uint8_t>();
@@ -66,6 +75,22 @@ absl::StatusOr<Enum> GetEnum(ByteReader& in, Enum last) {
     return absl::InvalidArgumentError(absl::StrFormat("unknown kind %d", value));
   }
   return static_cast<Enum>(value);
+}
+
+absl::StatusOr<std::vector<Loss>> GetLosses(ByteReader& in) {
+  const uint32_t count = in.Get<uint32_t>();
+  if (count > kMembersMax) {
+    return absl::InvalidArgumentError(absl::StrFormat("%d members lost at once", count));
+  }
+  std::vector<Loss> losses;
+  for (uint32_t i = 0; i < count && in.ok(); ++i) {
+    Loss loss;
+    loss.member = MemberId(in.Get<int64_t>());
+    loss.noticed_by = MemberId(in.Get<int64_t>());
+    RUBATO_ASSIGN_OR_RETURN(loss.reason, GetEnum(in, LossReason::kLeft));
+    losses.push_back(loss);
+  }
+  return losses;
 }
 
 void PutSwim(ByteWriter& out, const SwimMessage& message) {
@@ -110,6 +135,7 @@ void PutViews(ByteWriter& out, const ViewMessage& message) {
   out.Put(message.after_step);
   out.Put<uint8_t>(message.view.has_value());
   if (message.view) PutView(out, *message.view);
+  PutLosses(out, message.gone);
 }
 
 absl::StatusOr<ViewMessage> GetViews(ByteReader& in, const GroupMember& from) {
@@ -125,6 +151,7 @@ absl::StatusOr<ViewMessage> GetViews(ByteReader& in, const GroupMember& from) {
   if (in.Get<uint8_t>() != 0) {
     RUBATO_ASSIGN_OR_RETURN(message.view, GetView(in));
   }
+  RUBATO_ASSIGN_OR_RETURN(message.gone, GetLosses(in));
   return message;
 }
 
@@ -209,12 +236,7 @@ std::string EncodeReport(const ViewReport& report) {
   out.Put(report.progress.voted);
   out.Put(report.offer);
   out.Put(report.answers);
-  out.Put<uint32_t>(report.lost.size());
-  for (const Loss& loss : report.lost) {
-    out.Put(loss.member.value());
-    out.Put(loss.noticed_by.value());
-    out.Put(static_cast<uint8_t>(loss.reason));
-  }
+  PutLosses(out, report.lost);
   return bytes;
 }
 
@@ -235,17 +257,7 @@ absl::StatusOr<ViewReport> DecodeReport(absl::string_view bytes) {
   report.progress.voted = in.Get<int64_t>();
   report.offer = in.Get<int64_t>();
   report.answers = in.Get<uint64_t>();
-  const uint32_t count = in.Get<uint32_t>();
-  if (count > kMembersMax) {
-    return absl::InvalidArgumentError(absl::StrFormat("%d members lost in one report", count));
-  }
-  for (uint32_t i = 0; i < count && in.ok(); ++i) {
-    Loss loss;
-    loss.member = MemberId(in.Get<int64_t>());
-    loss.noticed_by = MemberId(in.Get<int64_t>());
-    RUBATO_ASSIGN_OR_RETURN(loss.reason, GetEnum(in, LossReason::kLeft));
-    report.lost.push_back(loss);
-  }
+  RUBATO_ASSIGN_OR_RETURN(report.lost, GetLosses(in));
   RUBATO_RETURN_IF_ERROR(in.Check("report"));
   return report;
 }

@@ -13,6 +13,7 @@ Packet AViewPacket() {
   message.applied = 41;
   message.voted = 42;
   message.view = GroupView{.number = 8, .members = {message.from}, .holders = 1, .step = 41};
+  message.gone = {{MemberId(3), MemberId(77), LossReason::kProcess}};
   return {.group = 99,
           .view = 7,
           .step = 41,
@@ -37,6 +38,8 @@ TEST(WireTest, WhatIsSentIsReceived) {
   }
   const auto read = DecodePacket(EncodePacket(AViewPacket()));
   EXPECT_EQ(std::get<ViewMessage>(read->body).view->step, 41);
+  const std::vector<Loss> gone = {{MemberId(3), MemberId(77), LossReason::kProcess}};
+  EXPECT_EQ(std::get<ViewMessage>(read->body).gone, gone);
   EXPECT_EQ(read->from.address, "10.0.0.7:4000");
   EXPECT_EQ(read->step, 41);
   EXPECT_EQ(read->finished, MemberId(6));

@@ -18,6 +18,12 @@ SwimMessage OfItself(SwimMessage message) {
   return message;
 }
 
+const Loss* Find(const std::vector<Loss>& losses, MemberId member) {
+  const auto loss = std::find_if(losses.begin(), losses.end(),
+                                 [&](const Loss& lost) { return lost.member == member; });
+  return loss == losses.end() ? nullptr : &*loss;
+}
+
 }  // namespace
 
 absl::Status PeerOptions::Validate() const {
@@ -142,7 +148,10 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
   told_origin_ = packet.origin;
   told_finished_ = told_finished_ || packet.finished == self().id;
   if (packet.view > 0 && !member()) heard_ = now;
-  if (view().Contains(packet.from.id)) levels_[packet.from.id] = {packet.mark, packet.step};
+  if (view().Contains(packet.from.id)) {
+    levels_[packet.from.id] = {packet.mark, packet.step};
+    signs_[packet.from.id] = now;
+  }
   // Of two the younger gives way.
   const bool older =
       view().Contains(packet.from.id) && view().RankOf(packet.from.id) < view().RankOf(self().id);
@@ -209,6 +218,7 @@ bool Peer::Pledge(uint64_t mark, int64_t step, std::function<bool()> withdraw) {
 
 bool Peer::FinishStep(uint64_t mark, int64_t step, absl::Time now) {
   const bool may = steps_.Finish(mark, step, frozen());
+  if (may) together_ = now;  // All have added to it.
   views_->SetProgress(steps_.progress(), now);
   Settle(now);  // A planned change may have waited for this.
   return may;
@@ -244,7 +254,7 @@ void Peer::Settle(absl::Time now) {
   EnterView(now);
   if (fenced() && !said_fenced_) {
     said_fenced_ = true;
-    events_.push_back({Event::Kind::kFenced, view()});
+    events_.push_back({.kind = Event::Kind::kFenced, .view = view(), .gone = Missed()});
   }
   if (frozen() && !said_frozen_ && !fenced()) {
     said_frozen_ = true;
@@ -275,7 +285,10 @@ void Peer::EnterView(absl::Time now) {
   if (mark == entered_) return;
   entered_ = mark;
   denied_ = MemberId();
+  std::vector<Departure> gone = Gone(std::exchange(in_use_, view()));
+  together_ = now;
   std::erase_if(levels_, [&](const auto& entry) { return !view().Contains(entry.first); });
+  std::erase_if(signs_, [&](const auto& entry) { return !view().Contains(entry.first); });
   said_frozen_ = false;
   if (origin_ == 0 && agreed_ != nullptr) {
     origin_ = told_origin_;
@@ -292,7 +305,37 @@ void Peer::EnterView(absl::Time now) {
   const Verdict verdict = steps_.Enter(view(), self().id);
   views_->SetProgress(steps_.progress(), now);
   if (verdict == Verdict::kCopy) views_->SetCaughtUp(false);
-  events_.push_back({Event::Kind::kView, view(), verdict, std::exchange(losses_, {})});
+  events_.push_back(
+      {Event::Kind::kView, view(), verdict, std::exchange(losses_, {}), std::move(gone)});
+}
+
+std::vector<Departure> Peer::Missed() const {
+  std::vector<Departure> missed;
+  for (const Loss& loss : views_->Losses()) {
+    const auto rank = static_cast<size_t>(view().RankOf(loss.member));
+    missed.push_back(MissedSince(view().members[rank], loss));
+  }
+  return missed;
+}
+
+Departure Peer::MissedSince(const GroupMember& member, const Loss& loss) const {
+  const auto sign = signs_.find(member.id);
+  return {member, loss, sign != signs_.end() ? std::max(together_, sign->second) : together_};
+}
+
+std::vector<Departure> Peer::Gone(const GroupView& before) const {
+  std::vector<Departure> gone;
+  for (const GroupMember& member : before.members) {
+    if (view().Contains(member.id)) continue;
+    const Loss* seen = Find(losses_, member.id);
+    const Loss* told = agreed_ != nullptr ? Find(agreed_->gone(), member.id) : nullptr;
+    // What this member saw itself counts, unless that is hearsay, or the other had asked to go.
+    const bool vague = seen == nullptr || seen->reason == LossReason::kHearsay;
+    if (told != nullptr && (vague || told->reason == LossReason::kLeft)) seen = told;
+    const Loss unknown = {member.id, MemberId(), LossReason::kLink};
+    gone.push_back(MissedSince(member, seen != nullptr ? *seen : unknown));
+  }
+  return gone;
 }
 
 void Peer::Post(const std::string& to, Packet packet) {

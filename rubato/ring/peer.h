@@ -80,6 +80,9 @@ class Peer {
   // See Swim::ReportLost.
   void ReportLost(MemberId member, LossReason reason, absl::Time now);
 
+  // Members of the view who seem gone from here, while no other view is agreed on.
+  std::vector<Departure> Missed() const;
+
   // See ViewSource::Complain.
   void Complain(absl::Time now);
 
@@ -122,7 +125,8 @@ class Peer {
     Kind kind = Kind::kView;
     GroupView view;
     Verdict verdict = Verdict::kNothing;
-    std::vector<Loss> losses;  // Seen from here when the view before was let go.
+    std::vector<Loss> losses;     // Seen from here when the view before was let go.
+    std::vector<Departure> gone;  // kFenced: who seemed gone, when this life was.
   };
   std::vector<Event> TakeEvents();
 
@@ -143,6 +147,9 @@ class Peer {
   bool AllLevel() const;
   // Whoever is not known to be, and says how far this one is. Packets are lost: again and again.
   void AskLevels(absl::Time now);
+  Departure MissedSince(const GroupMember& member, const Loss& loss) const;
+  // Those of `before` who are not in view().
+  std::vector<Departure> Gone(const GroupView& before) const;
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.
@@ -165,11 +172,14 @@ class Peer {
   bool told_finished_ = false;
   // How far the others say they are, and in which view, by its mark.
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;
-  MemberId denied_;  // By this member, in the view in use.
+  std::map<MemberId, absl::Time> signs_;  // When each member of the view last said something,
+  absl::Time together_;                   // and when all of them were last known to live.
+  MemberId denied_;                       // By this member, in the view in use.
   bool said_denied_ = false;
   absl::Time heard_ = absl::InfinitePast();  // A member of some view.
   bool said_frozen_ = false;
   bool said_fenced_ = false;
+  GroupView in_use_;
   std::vector<Loss> losses_;  // Of the view in use.
   std::vector<Event> events_;
   std::vector<Send> sends_;

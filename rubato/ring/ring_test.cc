@@ -300,6 +300,10 @@ TEST_F(PeerPairTest, TheOlderGoesOnAtOnceAndNamesTheLoss) {
   EXPECT_EQ(events.back().view.size(), 1);
   ASSERT_EQ(events.back().losses.size(), 1u);
   EXPECT_EQ(events.back().losses[0], (Loss{MemberId(2), MemberId(1), LossReason::kProcess}));
+  ASSERT_EQ(events.back().gone.size(), 1u);
+  EXPECT_EQ(events.back().gone[0].member.id, MemberId(2));
+  EXPECT_EQ(events.back().gone[0].loss, events.back().losses[0]);
+  EXPECT_GT(events.back().gone[0].heard, now_ - absl::Seconds(1));
 }
 
 // What a peer says when it lets go is what the votes in memory came to.

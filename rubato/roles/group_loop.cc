@@ -9,6 +9,7 @@
 #include "absl/time/clock.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/job/advice.h"
 #include "rubato/params/optimizer.h"
 #include "rubato/roles/exit_codes.h"
 
@@ -31,13 +32,6 @@ TaskReader::Options ReaderOptions(const JobSpec& job, const Trainer& trainer) {
           .score_width = trainer.score_width()};
 }
 
-// Enough that every worker can have one; the same for any smaller number of workers.
-int MicrobatchesOf(const JobSpec& job) {
-  int64_t count = job.allreduce.microbatches;
-  if (count == 0) count = std::max<int64_t>(16, job.workers.max);
-  return static_cast<int>(std::min(count, job.batch_size));
-}
-
 WireFormat WireOf(const std::string& name) {
   if (name == "bf16") return WireFormat::kBf16;
   return name == "fp16" ? WireFormat::kFp16 : WireFormat::kFp32;
@@ -53,19 +47,6 @@ GroupNetwork NetworkOf(const std::string& name) {
   return name == "wan" ? GroupNetwork::kWan : GroupNetwork::kLoopback;
 }
 
-void SayView(const GroupView& view) {
-  std::fprintf(stderr, "view %d: %d workers, %d with the model\n", static_cast<int>(view.number),
-               view.size(), view.holders);
-}
-
-// Where others find this worker, and who can overhear them.
-void SayWhere(const ElasticGroup& group, bool has_secret) {
-  std::fprintf(stderr, "listening on %s\n", group.address().c_str());
-  if (group.encrypted()) return;
-  std::fprintf(stderr, "what workers send each other can be read on the way: %s\n",
-               has_secret ? "allreduce.encrypt is off" : "no --secret-file");
-}
-
 }  // namespace
 
 GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const RecordParser& parser,
@@ -73,7 +54,7 @@ GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const Re
     : options_(options),
       trainer_(trainer),
       plan_(PlanOf(options.job, train.records(), validation ? validation->records() : 0)),
-      microbatches_(MicrobatchesOf(options.job)),
+      microbatches_(static_cast<int>(MicrobatchesOf(options.job))),
       stream_(trainer.signature(),
               options.job.allreduce.deterministic ? 0 : options.job.allreduce.bucket_bytes),
       reader_(train, parser, ReaderOptions(options.job, trainer)),
@@ -150,7 +131,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
                      .batch_size = job.batch_size,
                      .batch_rule = BatchRuleOf(job.allreduce.batch_rule),
                      .batch_warmup = job.allreduce.batch_warmup,
-                     .pause_every = evaluator_ && control_ ? job.evaluate.every_steps : 0,
+                     .pause_every = evaluator_ || !control_ ? job.evaluate.every_steps : 0,
                      .lower_rate = job.evaluate.lower_rate},
                     plan_, trainer_.InitialDense(job.seed)));
   replica_.emplace(std::move(replica));
@@ -171,7 +152,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     group.report_period = job.elastic.lease / 4;
     group.first_step = orders.found ? 0 : -1;
   } else {
-    group.on_change = SayView;
+    group.on_change = [this](const GroupView& view) { EnterView(view); };
   }
   group.name = options_.group;
   group.secret = options_.secret;
@@ -195,7 +176,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   }
   generation_ = orders.generation;
   seen_ = options_.clock->Now();
-  if (!control_) SayWhere(*group_, !options_.secret.empty());
+  if (!control_) BeginRecord(orders);
   MutexLock lock(mu_);
   report_.generation = generation_;
   report_.address = group_->address();
@@ -208,6 +189,12 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
 }
 
 absl::StatusOr<int> GroupLoop::Run() {
+  absl::StatusOr<int> result = Work();
+  if (chronicle_.has_value()) EndRecord(result);
+  return result;
+}
+
+absl::StatusOr<int> GroupLoop::Work() {
   const absl::Status registered = Register();
   if (absl::IsCancelled(registered)) return kRoleDone;
   if (absl::IsFailedPrecondition(registered)) {
@@ -262,7 +249,10 @@ absl::StatusOr<int> GroupLoop::Run() {
     left = outcome == Outcome::kLeft;
     if (left) break;
     const Ending ending = control_ ? Ending::kGoOn : EndingOf(StandingAlone());
-    if (ending == Ending::kStopped) break;
+    if (ending == Ending::kStopped) {
+      ending_ = "all is trained, but whether the others have the same is not known";
+      break;
+    }
     if (ending == Ending::kGoOn) continue;
     if (ending != Ending::kDone) return EndWithout(ending);
     RUBATO_RETURN_IF_ERROR(FinishAlone());
@@ -281,7 +271,10 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   Enter(Activity::kRebuild);
   const absl::StatusOr<StepPlan> plan = group_->BeginStep(kPatience);
   if (absl::IsDeadlineExceeded(plan.status())) {
-    if (!control_) SayWhyItWaits(plan.status());
+    if (control_) return Outcome::kGoOn;
+    SayWhyItWaits(plan.status());
+    ShowSometimes();
+    RUBATO_RETURN_IF_ERROR(CheckPatience(plan.status()));
     return Outcome::kGoOn;
   }
   if (absl::IsCancelled(plan.status())) return Outcome::kLeft;
@@ -327,6 +320,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
       return FailedAgain();
     }
     failures_ = {};
+    if (!control_) NoteLoss(replica_->loss());
   }
   if (applied && *training && quota_.size() > 0) WatchPace();
   Account(plan->step, applied);
@@ -401,10 +395,17 @@ void GroupLoop::Compute(const StepPlan& plan) {
 }
 
 void GroupLoop::SayFailed(const absl::Status& status) {
-  std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
-               std::string(status.message()).c_str());
-  if (control_) control_->Fail({.error = std::string(status.message())});
-  if (failures_.first.empty()) failures_.first = std::string(status.message());
+  const std::string error(status.message());
+  if (control_) {
+    std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
+                 error.c_str());
+    control_->Fail({.error = error});
+  } else {
+    Record("step_failed",
+           {{"worker", chronicle_->self()}, {"what", absl::StrCat("step ", replica_->steps() + 1)}},
+           error);
+  }
+  if (failures_.first.empty()) failures_.first = error;
   absl::SleepFor(kRetry);
 }
 
@@ -474,6 +475,10 @@ void GroupLoop::AtBoundary(const StepPlan& plan) {
   if (group_->learning() || plan.rank >= group_->view().holders) {
     marks_.clear();
     saver_.Drop();
+    if (!control_) {  // It lives through what happens to the others all the same.
+      TellChange();
+      ShowSometimes();
+    }
     MutexLock lock(mu_);
     report_.holds = false;
     report_.checksum = 0;
@@ -488,12 +493,16 @@ void GroupLoop::AtBoundary(const StepPlan& plan) {
   SaveAtBoundary(plan);
   TellProgress();
   TellChange();
+  if (!control_) ShowSometimes();
 }
 
 void GroupLoop::Rest() {
   if (control_ && evaluator_ && !group_->learning()) {
     Enter(Activity::kUseful);
     if (evaluator_->Go(*control_, replica_->weights())) return;
+  }
+  if (!control_ && !group_->learning() && replica_->phase() == Replica::Phase::kPaused) {
+    return EvaluateAlone();
   }
   Enter(Activity::kWait);
   const absl::Time now = options_.clock->Now();

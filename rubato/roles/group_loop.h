@@ -28,6 +28,7 @@
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
 #include "rubato/ring/straggler.h"
+#include "rubato/roles/chronicle.h"
 #include "rubato/roles/ending_alone.h"
 #include "rubato/roles/gradient_stream.h"
 #include "rubato/roles/group_evaluator.h"
@@ -52,6 +53,12 @@ struct GroupLoopOptions {
   std::string contract;     // What they must have in common, where no master sees to it.
   std::string master;       // Empty: there is none, and `orders` says what to begin with.
   GroupOrders orders;
+  // Without a master: how long to wait for those who are to let this worker in,
+  absl::Duration join_timeout = absl::InfiniteDuration();
+  // who draws how it stands, told often and after each event,
+  std::function<void(const Snapshot&)> show;
+  // and who says a line to people. Both on the compute thread; neither may be null.
+  std::function<void(const std::string&)> say;
   std::string listen = "127.0.0.1:0";  // For the other workers.
   WorkerId id;
   std::string version;
@@ -69,6 +76,16 @@ class GroupLoop {
   // Works until told to leave; answers with the exit code. An error is for the log's last line.
   absl::StatusOr<int> Run();
 
+  // Without a master: how it stands, or stood at the end; whether it has been in a group at all;
+  // and what it came to.
+  Snapshot snapshot();
+  bool joined() const { return chronicle_.has_value() && chronicle_->in_group(); }
+  struct Result {
+    std::string line;     // For people; empty if this worker has no result.
+    std::string weights;  // The same for all workers who have the same.
+  };
+  const Result& result() const { return result_; }
+
  private:
   // How far training was after a step of the group.
   struct Mark {
@@ -80,6 +97,7 @@ class GroupLoop {
   };
   enum class Outcome { kGoOn, kLeft };
 
+  absl::StatusOr<int> Work();
   absl::Status Register();
   absl::Status OpenGroup(const GroupOrders& orders);
   void CloseGroup();
@@ -113,6 +131,25 @@ class GroupLoop {
   absl::StatusOr<bool> Commit();
   // Without a master.
   LoneStanding StandingAlone() const;
+  void BeginRecord(const GroupOrders& orders);
+  void EndRecord(const absl::StatusOr<int>& result);
+  void EnterView(const GroupView& view);
+  std::string WhomItMisses();
+  void TellParting();
+  std::vector<Departure> InOurTime(std::vector<Departure> departures) const;
+  Chronicle::Standing StandingNow(absl::Time noticed);
+  void Record(std::string kind, Chronicle::Fields fields, std::string cause);
+  // What the chronicle has to tell goes to the events, and how it stands to whoever shows it.
+  void WriteEvents();
+  void ShowNow();
+  void ShowSometimes();
+  void NoteLoss(double loss);
+  void WriteProcesses();
+  absl::Status Evaluate(const std::string& why);
+  void EvaluateAlone();
+  absl::Status SaveAtTheEnd(const std::string& why);
+  // DEADLINE_EXCEEDED once nobody has let this worker in for too long.
+  absl::Status CheckPatience(const absl::Status& why) const;
   absl::Status FinishAlone();
   absl::StatusOr<int> StopAlone(bool left);
   // The step counts for nobody and begins again; without a master, so often and no more.
@@ -151,10 +188,23 @@ class GroupLoop {
     int64_t count = 0;
     std::string first;  // Why, if it was this worker's part.
   } failures_;          // Of the step in hand.
-  bool told_ = false;   // By the sum of a step: the others have trained to the end.
-  absl::Time seen_;     // The group, when it last took a step.
-  absl::Time said_;     // Why it waits.
-  absl::Time beaten_;   // At rest: when the master was last asked.
+  // Without a master: what it tells.
+  std::optional<Chronicle> chronicle_;
+  std::unique_ptr<EventLog> events_;  // Null if it cannot be written.
+  JobState state_ = JobState::kStarting;
+  std::string error_, ending_;  // Why it failed, or ended as it did.
+  Result result_;
+  std::vector<EvaluationResult> evaluations_;
+  struct {
+    double mean = 0, weight = 0;
+  } loss_;  // A moving mean of the group's.
+  absl::Time opened_, shown_;
+  int64_t records_before_ = 0;
+
+  bool told_ = false;  // By the sum of a step: the others have trained to the end.
+  absl::Time seen_;    // The group, when it last took a step.
+  absl::Time said_;    // Why it waits.
+  absl::Time beaten_;  // At rest: when the master was last asked.
 
   Mutex obey_mu_;
   ElasticGroup* obeying_ ABSL_GUARDED_BY(obey_mu_) = nullptr;  // Takes the master's orders.

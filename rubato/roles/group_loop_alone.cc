@@ -1,6 +1,5 @@
 // What a worker does for itself where there is no master.
 #include <algorithm>
-#include <cstdio>
 
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
@@ -32,38 +31,94 @@ absl::Status GroupLoop::FinishAlone() {
         absl::StrCat(replica_->records_wrong(), " records were trained twice or not at all"));
   }
   group_->SayFinished();
-  const absl::Status saved = own_->Save(*replica_);
+  state_ = JobState::kEvaluating;
+  ending_ = "every record is trained, once";
+  const absl::Status saved = SaveAtTheEnd("training is over");
+  const std::string weights = absl::StrCat(absl::Hex(replica_->Checksum()));
   std::string line = absl::StrCat("trained ", replica_->steps(), " steps, ", replica_->records(),
-                                  " records; weights ", absl::Hex(replica_->Checksum()));
+                                  " records; weights ", weights);
   if (evaluator_) {
-    RUBATO_ASSIGN_OR_RETURN(const EvaluationSums sums,
-                            evaluator_->EvaluateAll(plan_, replica_->weights()));
-    for (const auto& [name, value] : Metrics(sums)) absl::StrAppend(&line, ", ", name, " ", value);
+    RUBATO_RETURN_IF_ERROR(Evaluate("training is over"));
+    for (const auto& [name, value] : evaluations_.back().metrics) {
+      absl::StrAppend(&line, ", ", name, " ", value);
+    }
   }
-  std::printf("%s\n", line.c_str());
+  result_ = {.line = std::move(line), .weights = weights};
   return Annotate(saved, "trained, but the last checkpoint could not be written");
+}
+
+absl::Status GroupLoop::Evaluate(const std::string& why) {
+  const int64_t number = static_cast<int64_t>(evaluations_.size()) + 1;
+  Record("evaluation_began", {{"number", number}, {"step", replica_->steps()}}, why);
+  Enter(Activity::kUseful);
+  const absl::StatusOr<EvaluationSums> sums = evaluator_->EvaluateAll(plan_, replica_->weights());
+  Enter(Activity::kOther);
+  RUBATO_RETURN_IF_ERROR(sums.status());
+  evaluations_.push_back({.number = number,
+                          .step = replica_->steps(),
+                          .records = sums->records,
+                          .metrics = Metrics(*sums)});
+  Chronicle::Fields fields = {
+      {"number", number}, {"step", replica_->steps()}, {"records", sums->records}};
+  for (const auto& [name, value] : evaluations_.back().metrics) fields.emplace_back(name, value);
+  Record("evaluation_ended", std::move(fields), "every record to evaluate on is scored");
+  return absl::OkStatus();
+}
+
+// The group rests after the same step everywhere, and each member scores all of it for itself. The
+// others wait for the slowest in the sum, in which all vote to go on.
+void GroupLoop::EvaluateAlone() {
+  if (!StandingAlone().known) return;  // Whether the step stays shows in the next sum.
+  if (evaluator_) {
+    const absl::Status evaluated = Evaluate("evaluate.every_steps");
+    if (!evaluated.ok()) {
+      Record("evaluation_failed", {{"step", replica_->steps()}}, std::string(evaluated.message()));
+    }
+  }
+  MutexLock lock(mu_);
+  orders_.evaluated = replica_->steps();
+}
+
+absl::Status GroupLoop::SaveAtTheEnd(const std::string& why) {
+  Enter(Activity::kCheckpoint);
+  const absl::Status saved = own_->Save(*replica_);
+  Enter(Activity::kOther);
+  const Chronicle::Fields fields = {{"version", own_->begun()}, {"step", replica_->steps()}};
+  if (saved.ok() || replica_->phase() == Replica::Phase::kEnded) {
+    MutexLock lock(mu_);  // What is kept counts, whoever else has it.
+    report_.steps = replica_->steps();
+    report_.records = replica_->records();
+  }
+  if (saved.ok()) {
+    Record("checkpoint_complete", fields, why);
+  } else {
+    Record("checkpoint_failed", fields, std::string(saved.message()));
+  }
+  return saved;
 }
 
 // Asked to end before training did. If others go on, they have the state; if nobody does, it must
 // not be lost with this process.
 absl::StatusOr<int> GroupLoop::StopAlone(bool left) {
   trainer_.OnTrainEnd();
+  if (ending_.empty()) ending_ = "asked to stop";
   // The last of those who leave together has nobody to leave it to.
   if (left && group_->view().size() > 1) {
-    std::fprintf(stderr, "left the group after step %d; the others go on\n",
-                 static_cast<int>(replica_->steps()));
+    ending_ = "asked to stop; the others go on";
+    options_.say(
+        absl::StrCat("left the group after step ", replica_->steps(), "; the others go on"));
     return kRoleStopped;
   }
   const bool holds = group_ != nullptr && MayKeep(StandingAlone()) && replica_->steps() > 0;
   if (!holds) {
-    std::fprintf(stderr, "stopped with nothing to keep\n");
+    options_.say("stopped with nothing to keep");
     return kRoleStopped;
   }
   saver_.Drop();
-  RUBATO_RETURN_IF_ERROR(own_->Save(*replica_));
-  std::fprintf(stderr,
-               "stopped after step %d with a checkpoint; go on with: rubato worker --resume %s\n",
-               static_cast<int>(replica_->steps()), options_.directory.c_str());
+  RUBATO_RETURN_IF_ERROR(SaveAtTheEnd("the worker stops, and nobody else has the model"));
+  options_.say(absl::StrCat("stopped after step ", replica_->steps(),
+                            " with a checkpoint; go on with: rubato worker --resume ",
+                            options_.directory));
   return kRoleStopped;
 }
 
@@ -75,7 +130,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::FailedAgain() {
                    failures_.first.empty() ? "another worker's log says why" : "the first error: ",
                    failures_.first);
   saver_.Drop();
-  if (replica_->steps() > 0 && own_->Save(*replica_).ok()) {
+  if (replica_->steps() > 0 && SaveAtTheEnd("the next step fails").ok()) {
     absl::StrAppend(&error, "; the steps before it are kept, go on with: rubato worker --resume ",
                     options_.directory);
   }
@@ -90,8 +145,8 @@ absl::StatusOr<int> GroupLoop::EndWithout(Ending ending) {
         "training had ended; ";
     saver_.Drop();
     // What it held before it was left behind may be all there is.
-    const bool kept =
-        MayKeep(StandingAlone()) && replica_->steps() > 0 && own_->Save(*replica_).ok();
+    const bool kept = MayKeep(StandingAlone()) && replica_->steps() > 0 &&
+                      SaveAtTheEnd("nobody else may have the model").ok();
     absl::StrAppend(&error,
                     kept
                         ? absl::StrCat("what it has itself, ", replica_->steps(), " steps, is kept")
@@ -99,9 +154,10 @@ absl::StatusOr<int> GroupLoop::EndWithout(Ending ending) {
                     ", go on with: rubato worker --resume ", kept ? options_.directory : "DIR");
     return absl::UnavailableError(error);
   }
-  std::fprintf(stderr,
-               "training has ended: the others finished it before this worker had the model, and "
-               "have the result; nothing is kept here\n");
+  ending_ =
+      "training has ended: the others finished it before this worker had the model, and have the "
+      "result; nothing is kept here";
+  options_.say(ending_);
   return kRoleDone;
 }
 
@@ -113,26 +169,37 @@ void GroupLoop::SayWhyItWaits(const absl::Status& status) {
   said_ = now;
   const GroupView view = group_->view();
   if (view.number == 0) {
-    std::fprintf(stderr, "waiting: %s\n", std::string(status.message()).c_str());
-    return;
+    std::string why(status.message());
+    if (options_.join_timeout < absl::InfiniteDuration()) {
+      absl::StrAppend(&why, "; gives up after ", absl::FormatDuration(options_.join_timeout),
+                      " (--join-timeout)");
+    }
+    return Record("waiting", {}, std::move(why));
   }
   const std::string other = group_->stranger();
-  if (!other.empty()) {
-    std::fprintf(stderr,
-                 "waiting after step %d: another group of this job, founded apart from this one, "
-                 "trains at %s; to train with it, stop this one and start it anew with --join %s\n",
-                 static_cast<int>(replica_->steps()), other.c_str(), other.c_str());
-    return;
+  std::string why =
+      absl::StrCat("another group of this job, founded apart from this one, trains at ", other,
+                   "; to train with it, stop this one and start it anew with --join ", other);
+  if (other.empty()) {
+    why = absl::StrCat(
+        "too few of the ", view.holders,
+        " workers that hold the model can be reached (allreduce.quorum is ",
+        options_.job.allreduce.quorum,
+        "); this goes on when they are back. Where they are not coming back: Ctrl-C keeps a "
+        "checkpoint, and `rubato worker --resume ",
+        options_.directory, "` goes on from it");
+    const std::string missed = WhomItMisses();
+    if (!missed.empty()) why = absl::StrCat(missed, "; ", why);
   }
-  std::fprintf(
-      stderr,
-      "waiting after step %d: too few of the %d workers that hold the model can be reached "
-      "(%s); this goes on when they are back. Where they are not coming back: Ctrl-C keeps a "
-      "checkpoint, and `rubato worker --resume %s` goes on from it\n",
-      static_cast<int>(replica_->steps()), view.holders,
-      options_.job.allreduce.quorum == "any" ? "allreduce.quorum is any"
-                                             : "allreduce.quorum is majority",
-      options_.directory.c_str());
+  Record("waiting", {{"step", replica_->steps()}}, std::move(why));
+}
+
+absl::Status GroupLoop::CheckPatience(const absl::Status& why) const {
+  if (joined() || options_.orders.found) return absl::OkStatus();
+  if (options_.clock->Now() - opened_ < options_.join_timeout) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("nobody has let this worker in: ", std::string(why.message()),
+                   "; check --join, or wait longer with --join-timeout"));
 }
 
 }  // namespace rubato

@@ -39,7 +39,13 @@ void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   }
   if (saved.has_value() && control_) control_->BeatNow();
   if (saved.has_value() && own_) {
-    if (const absl::Status kept = own_->Complete(*saved); !kept.ok()) CheckpointFailed(kept);
+    const absl::Status kept = own_->Complete(*saved);
+    if (!kept.ok()) {
+      CheckpointFailed(kept);
+    } else {
+      Record("checkpoint_complete", {{"version", saved->version}, {"step", saved->steps}},
+             absl::StrCat("every ", options_.job.checkpoint.every_steps, " steps"));
+    }
   }
   if (own_) wanted = due;
   const bool may = own_ || options_.clock->Now() >= save_again_;
@@ -53,7 +59,12 @@ void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
 void GroupLoop::CheckpointFailed(const absl::Status& status) {
   const std::string file = absl::StrCat(saver_.version(), "/", options_.id.ToString(), ".ckpt");
   const std::string error(status.message());
-  std::fprintf(stderr, "checkpoint %s: %s\n", file.c_str(), error.c_str());
+  if (control_) {
+    std::fprintf(stderr, "checkpoint %s: %s\n", file.c_str(), error.c_str());
+  } else {
+    Record("checkpoint_failed", {{"version", saver_.version()}, {"step", replica_->steps()}},
+           absl::StrCat("checkpoint ", file, ": ", error));
+  }
   saver_.Forget();
   save_again_ = options_.clock->Now() + kSaveAgain;
   if (control_) control_->Fail({.checkpoint = file, .error = error});

@@ -1,8 +1,8 @@
 // What a worker of a group tells of itself: where its time went, how far training is, how a change
 // of view went, and whether it is slow.
-#include <cstdio>
 #include <utility>
 
+#include "absl/strings/str_format.h"
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/roles/group_loop.h"
 
@@ -31,6 +31,7 @@ void GroupLoop::Account(int64_t step, bool applied) {
 void GroupLoop::SettleDoubts() {
   if (std::exchange(partings_, group_->partings()) != group_->partings()) {
     CountRedone(doubts_.Parted(group_->parted_at()));
+    if (!control_) TellParting();
   }
   doubts_.Committed(group_->committed());
 }
@@ -51,6 +52,8 @@ void GroupLoop::TellProgress() {
   {
     MutexLock lock(mu_);
     news = !report_.holds || (rests && report_.checksum == 0);
+    // One that joins takes no credit for what the others had trained by then.
+    if (records_before_ < 0) records_before_ = mark.records;
     report_.holds = true;
     report_.steps = mark.steps;
     report_.records = mark.records;
@@ -64,6 +67,7 @@ void GroupLoop::TellProgress() {
 
 void GroupLoop::TellChange() {
   const ChangeTimes change = group_->last_change();
+  GroupChange told;
   {
     MutexLock lock(mu_);
     if (change.view == report_.change.view || change.resumed < change.entered) return;
@@ -74,8 +78,11 @@ void GroupLoop::TellChange() {
                       .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
                       .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
                       .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
+    told = report_.change;
   }
-  if (control_) control_->BeatNow();  // Records of failures wait for it.
+  if (control_) return control_->BeatNow();  // Records of failures wait for it.
+  chronicle_->Resume(told, options_.clock->Now());
+  WriteEvents();
 }
 
 void GroupLoop::WatchPace() {
@@ -85,10 +92,13 @@ void GroupLoop::WatchPace() {
     report_.lagging = pace_.lagging() ? pace_.pace() : 0;
   }
   if (control_) return control_->BeatNow();
-  std::fprintf(stderr, "step %d: %s, computing at %.2f of the group's median speed\n",
-               static_cast<int>(replica_->steps()),
-               pace_.lagging() ? "slow beside the others" : "level with the others again",
-               pace_.pace());
+  Chronicle::Fields fields = {{"worker", chronicle_->self()}, {"step", replica_->steps()}};
+  if (!pace_.lagging()) return Record("straggler_recovered", std::move(fields), "");
+  fields.emplace_back("ratio", pace_.pace());
+  Record("straggler", std::move(fields),
+         absl::StrFormat("it computes at %.2f of the group's median speed, and is dealt less of "
+                         "each batch",
+                         pace_.pace()));
 }
 
 }  // namespace rubato

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -17,6 +18,17 @@
 #include "rubato/base/status.h"
 
 namespace rubato {
+namespace {
+
+// The master's address in processes.json; empty if it is not there.
+std::string ReadMaster(const std::string& processes) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(processes);
+  const auto document =
+      nlohmann::json::parse(text.ok() ? *text : std::string("{}"), nullptr, false);
+  return document.is_object() ? document.value("master", "") : "";
+}
+
+}  // namespace
 
 absl::StatusOr<JobDirectory> JobDirectory::Create(const std::string& path) {
   const JobDirectory directory(path);
@@ -113,13 +125,19 @@ std::optional<int64_t> JobDirectory::BestVersion() const {
   return version;
 }
 
-absl::Status JobDirectory::CheckHasMaster() const {
+bool JobDirectory::IsOfLoneWorker() const {
+  if (PathExists(journal())) return false;
   std::error_code error;
   const bool empty = std::filesystem::is_empty(checkpoints(), error);
-  if (PathExists(journal()) || empty || error) return absl::OkStatus();
+  return (!empty && !error) || ReadMaster(processes_path()) == kNoMaster;
+}
+
+absl::Status JobDirectory::CheckHasMaster() const {
+  if (!IsOfLoneWorker()) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path_, " is of a worker without a master; `rubato worker --resume ", path_,
-                   "` goes on with it, and its output says how it does"));
+                   "` goes on with it, `rubato show ", path_,
+                   "` says how it stands, and it grows as others `--join` it"));
 }
 
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
@@ -128,10 +146,7 @@ absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
     return absl::FailedPreconditionError(absl::StrCat(
         path_, ": the job is not running; `rubato train --resume ", path_, "` goes on with it"));
   }
-  const absl::StatusOr<std::string> text = ReadWholeFile(processes_path());
-  const auto document =
-      nlohmann::json::parse(text.ok() ? *text : std::string("{}"), nullptr, false);
-  const std::string address = document.is_object() ? document.value("master", "") : "";
+  const std::string address = ReadMaster(processes_path());
   if (address.empty()) {
     return absl::UnavailableError(absl::StrCat(path_, ": the job is still starting"));
   }
@@ -152,6 +167,16 @@ void EventLog::Write(absl::Time now, absl::string_view kind, absl::string_view f
       "\",\"event\":\"", kind, "\"", fields.empty() ? "" : ",", fields, "}\n");
   // A story of what happened: worth a try, never worth stopping the job for.
   [[maybe_unused]] const ssize_t written = write(file_, line.data(), line.size());
+}
+
+void EventLog::Write(const JobEvent& event) {
+  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
+  for (const auto& [name, value] : event.fields) {
+    std::visit([&, &name = name](const auto& v) { fields[name] = v; }, value);
+  }
+  if (!event.cause.empty()) fields["cause"] = event.cause;
+  const std::string text = JsonText(fields);
+  Write(event.time, event.kind, absl::string_view(text).substr(1, text.size() - 2));
 }
 
 }  // namespace rubato

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "rubato/master/effect.h"
 #include "rubato/master/messages.h"
 
 namespace rubato {
@@ -59,10 +60,13 @@ class JobDirectory {
   absl::StatusOr<std::shared_ptr<void>> Lock() const;
   bool Locked() const;  // By anybody.
 
-  // FAILED_PRECONDITION, with the way to go on, if it is that of a worker that trained without a
-  // master: one that begins there would put its checkpoints in the place of those.
+  // Whether it is that of a worker that trains without a master, or did.
+  bool IsOfLoneWorker() const;
+  // FAILED_PRECONDITION, with the way to go on, if so: a master that begins there would put its
+  // checkpoints in the place of those.
   absl::Status CheckHasMaster() const;
 
+  static constexpr const char* kNoMaster = "none";  // In place of the master's address.
   // What processes.json says, and replacing it atomically.
   static std::string ProcessesText(const std::vector<ProcessStatus>& processes,
                                    const std::string& master_address);
@@ -82,6 +86,7 @@ class EventLog {
   ~EventLog();
   // `fields` are JSON members without braces ("\"worker\":3"), or empty.
   void Write(absl::Time now, absl::string_view kind, absl::string_view fields);
+  void Write(const JobEvent& event);
 
  private:
   explicit EventLog(int file) : file_(file) {}

@@ -2,14 +2,12 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/checkpoint_files.h"
-#include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/master/journal.h"
 
@@ -27,16 +25,6 @@ constexpr absl::Duration kTick = absl::Milliseconds(20);
 
 void DieUnless(const absl::Status& status) {
   if (!status.ok()) Die(status);
-}
-
-std::string FieldsOf(const JobEvent& event) {
-  nlohmann::ordered_json fields = nlohmann::ordered_json::object();
-  for (const auto& [name, value] : event.fields) {
-    std::visit([&, &name = name](const auto& v) { fields[name] = v; }, value);
-  }
-  if (!event.cause.empty()) fields["cause"] = event.cause;
-  const std::string text = JsonText(fields);
-  return text.substr(1, text.size() - 2);
 }
 
 }  // namespace
@@ -221,9 +209,7 @@ void MasterHost::AddOrder(OrderKind kind, const ProcessKey& process) {
   ordered_.NotifyAll();
 }
 
-void MasterHost::Perform(const JobEvent& effect) {
-  events_->Write(effect.time, effect.kind, FieldsOf(effect));
-}
+void MasterHost::Perform(const JobEvent& effect) { events_->Write(effect); }
 
 void MasterHost::Perform(const WriteManifest& effect) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);

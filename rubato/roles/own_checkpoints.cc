@@ -20,7 +20,10 @@ OwnCheckpoints::OwnCheckpoints(JobDirectory directory, const CheckpointSpec& spe
   if (!names.ok()) return;
   for (const std::string& name : *names) {
     int64_t version = 0;
-    if (absl::SimpleAtoi(name, &version)) begun_ = std::max(begun_, version);
+    if (!absl::SimpleAtoi(name, &version)) continue;
+    begun_ = std::max(begun_, version);
+    const std::string folder = absl::StrCat(directory_.checkpoints(), "/", version);
+    if (PathExists(folder + "/manifest.json")) complete_ = std::max(complete_, version);
   }
 }
 
@@ -44,6 +47,7 @@ absl::Status OwnCheckpoints::Complete(const ReplicaSaver::Saved& saved) {
                                    {"file", kFile}};
   RUBATO_RETURN_IF_ERROR(
       WriteFileAtomically(folder + "/manifest.json", JsonText(manifest, 1) + "\n"));
+  complete_ = std::max(complete_, saved.version);
   RUBATO_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_.checkpoints()));
   std::set<int64_t, std::greater<>> versions;  // From new to old.
   for (const std::string& name : names) {

@@ -24,6 +24,8 @@ class OwnCheckpoints {
   // The version to begin, now that `steps` are taken; 0: none is due.
   int64_t Due(int64_t steps);
   int64_t Next() { return ++begun_; }
+  int64_t begun() const { return begun_; }
+  int64_t complete() const { return complete_; }  // The newest that counts; 0 for none.
   // Its file is there: it counts from now on, and what is older than those to keep goes.
   absl::Status Complete(const ReplicaSaver::Saved& saved);
   // Now, on this thread.
@@ -32,7 +34,8 @@ class OwnCheckpoints {
  private:
   const JobDirectory directory_;
   const CheckpointSpec spec_;
-  int64_t begun_ = 0;      // The newest version.
+  int64_t begun_ = 0;  // The newest version.
+  int64_t complete_ = 0;
   int64_t due_after_ = 0;  // Steps.
 };
 

@@ -72,6 +72,9 @@ class Group : public ElasticGroup {
   bool told_finished() const override { return control_->company().finished; }
   absl::Duration unheard() const override { return ControlLoop::Now() - control_->company().heard; }
   bool over() const override { return control_->company().Over(ControlLoop::Now()); }
+  std::vector<Departure> missed() const override {
+    return control_->Call([](Peer& peer, absl::Time) { return peer.Missed(); });
+  }
   std::string stranger() const override { return HostPort(control_->company().stranger); }
   void Obey(const ViewOrder& order) override;
 
@@ -89,8 +92,7 @@ class Group : public ElasticGroup {
   void Measure();
   absl::StatusOr<bool> AwaitVerdict();
   void Finish(int64_t step);
-  // Notes a buffer of the step; false, and the step has failed, if there is no view to reduce it
-  // in.
+  // Notes a buffer; false, and the step has failed, if there is no view to reduce it in.
   bool TakeBuffer(absl::Span<float> values);
   // Runs a collective on this thread, and notes how long it was waited for, and whether it failed.
   template <typename F>
@@ -123,6 +125,7 @@ class Group : public ElasticGroup {
   int64_t committed_ = -1;  // finished_, or the one before where votes come with the next step.
   int partings_ = 0;
   int64_t parted_at_ = -1;
+  bool begun_ = false;    // A step, which Commit is to end.
   bool decided_ = false;  // A verdict kFinish arrived for the step under way.
   ChangeTimes change_;
 
@@ -152,12 +155,11 @@ class Group : public ElasticGroup {
 };
 
 absl::Status Group::Start() {
-  if (options_.microbatches < 1)
-    return absl::InvalidArgumentError("microbatches must be at least 1");
   if (options_.kept_bytes_max < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("kept_bytes_max is ", options_.kept_bytes_max, ": it must not be negative"));
   }
+  if (options_.microbatches < 1) return absl::InvalidArgumentError("microbatches is less than 1");
   RUBATO_ASSIGN_OR_RETURN(self_, ParseEndpoint(options_.listen));
   for (const std::string& address : options_.join) {
     RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());
@@ -240,14 +242,6 @@ void Group::Greet(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
   if (hello.kind == EdgeHello::kContract) TellContract(*stream, contract_);
 }
 
-bool Group::AllOnThisNode(const GroupView& view) const {
-  for (const GroupMember& member : view.members) {
-    const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
-    if (!endpoint.ok() || endpoint->node != self_.node || endpoint->memory_fd < 0) return false;
-  }
-  return shared_ != nullptr;
-}
-
 bool Group::TakeEvent(absl::Duration timeout) {
   const std::optional<ControlLoop::Event> event = control_->NextEvent(timeout);
   if (!event) return false;
@@ -261,6 +255,7 @@ bool Group::TakeEvent(absl::Duration timeout) {
       EnterView(*event);
       return true;
     case Peer::Event::Kind::kFenced:
+      change_.gone = event->gone;
       BeginAnew();
       return true;
     case Peer::Event::Kind::kDenied:
@@ -271,7 +266,7 @@ bool Group::TakeEvent(absl::Duration timeout) {
 }
 
 void Group::BeginAnew() {
-  entered_ = denied_ = false;
+  entered_ = denied_ = begun_ = false;
   fenced_ = true;
   exchange_->Drop();
   if (leaving_) return;
@@ -291,12 +286,13 @@ void Group::EnterView(const ControlLoop::Event& event) {
   change_.resumed = absl::InfinitePast();
   change_.redone = event.verdict == Verdict::kRedo;
   change_.losses = event.losses;
+  if (view_.Contains(id_)) change_.gone = event.gone;
   // Who needs nobody else to agree is never seen to let go.
   if (change_.noticed <= change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
   mark_ = view_.Mark();
   rank_ = view_.RankOf(id_);
-  fenced_ = false;
+  fenced_ = begun_ = false;
   decided_ = event.verdict == Verdict::kFinish;
   if (decided_) Finish(view_.step);
   // What it had caught up with is not what the group goes on with.
@@ -309,7 +305,8 @@ void Group::EnterView(const ControlLoop::Event& event) {
     exchange_->Drop();
   }
   speeds_.assign(view_.size(), 0.0f);
-  plane_ = AllOnThisNode(view_) ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
+  const bool shares = shared_ != nullptr && AllShareMemory(view_, self_.node);
+  plane_ = shares ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
   EnterPlane();
   tries_ = 0;
   if (denied_ && learning_) return BeginWithoutMemory();
@@ -399,6 +396,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
   waited_ = absl::ZeroDuration();
   measured_ = true;
   step_began_ = ControlLoop::Now();
+  begun_ = true;
   return StepPlan{finished_ + 1, view_.number, quota_, rank_, view_.size()};
 }
 
@@ -493,6 +491,7 @@ absl::Status Group::Barrier() {
 }
 
 absl::StatusOr<bool> Group::Commit() {
+  if (!begun_) return absl::FailedPreconditionError("Commit() without a BeginStep() before it");
   const int64_t step = finished_ + 1;
   const absl::Status reduced = Wait();
   if (!reduced.ok() && !absl::IsAborted(reduced)) return reduced;
@@ -540,6 +539,7 @@ absl::StatusOr<bool> Group::AwaitVerdict() {
 
 void Group::Finish(int64_t step) {
   finished_ = step;
+  begun_ = false;
   if (!learning_) {
     applied_ = step;
     if (options_.apply) options_.apply();

@@ -114,6 +114,8 @@ struct ChangeTimes {
   absl::Time resumed;        // Its first step was committed: the end of "redo". Past until then.
   bool redone = false;       // The step under way had to be computed again.
   std::vector<Loss> losses;  // Whom this member missed when it let go, and how it noticed.
+  // Who is not in this view any more; after a parting, who seemed gone just then.
+  std::vector<Departure> gone;
 };
 
 class ElasticGroup {
@@ -153,7 +155,8 @@ class ElasticGroup {
   virtual absl::Status Barrier() = 0;
   // Ends the step: true if all members of the view apply it, and `apply` has run here; false if
   // none does, and it must begin again. DEADLINE_EXCEEDED if that cannot be known: call it again to
-  // wait longer, or give up and start from a checkpoint.
+  // wait longer, or give up and start from a checkpoint. FAILED_PRECONDITION, and nothing happens,
+  // if no BeginStep came before it, or a Commit has ended that step.
   virtual absl::StatusOr<bool> Commit() = 0;
 
   // The last step in the state here; any later view begins at it or after, unless committed() is
@@ -189,6 +192,8 @@ class ElasticGroup {
   virtual absl::Duration unheard() const = 0;
   // Told so, and deserted: see Company::Over.
   virtual bool over() const = 0;
+  // Members of the view who seem gone: why there is no view to train in, if there is none.
+  virtual std::vector<Departure> missed() const = 0;
   // Where another group of the same job was heard of, founded apart from this one; empty: nowhere.
   virtual std::string stranger() const = 0;
 

@@ -81,7 +81,9 @@ int rubato_group_start_allreduce(rubato_group* group, float* values, size_t coun
 int rubato_group_wait(rubato_group* group);
 int rubato_group_broadcast(rubato_group* group, void* bytes, size_t count, int root);
 int rubato_group_barrier(rubato_group* group);
-int rubato_group_commit(rubato_group* group); /* 0: applied at all; RUBATO_AGAIN: at none */
+/* 0: applied at all; RUBATO_AGAIN: at none. RUBATO_FAILED without a begin_step before it, or if a
+ * commit has ended that step already. */
+int rubato_group_commit(rubato_group* group);
 /* Asks to go; train on until begin_step returns RUBATO_LEFT. */
 void rubato_group_leave(rubato_group* group);
 /* Training is over, and committed() says so: for those who came too late to copy the state. */

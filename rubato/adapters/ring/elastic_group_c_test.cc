@@ -160,4 +160,26 @@ TEST(GroupErrorTest, WhoWaitsHearsHowLongAndForWhat) {
   rubato_group_close(group);
 }
 
+// A loop with a mistake in it: told so, not ended, and it may go on.
+TEST(GroupStepTest, ACommitWithoutAStepIsAnError) {
+  const rubato_group_options options = Good();
+  rubato_group* group = rubato_group_open(&options);
+  ASSERT_NE(group, nullptr) << rubato_group_error(nullptr);
+  const auto is_refused = [&] {
+    EXPECT_EQ(rubato_group_commit(group), RUBATO_FAILED);
+    EXPECT_THAT(rubato_group_error(group), HasSubstr("Commit() without a BeginStep()"));
+  };
+  is_refused();
+  rubato_step step = {};
+  float value = 1;
+  for (int64_t taken = 1; taken <= 2; ++taken) {
+    ASSERT_EQ(rubato_group_begin_step(group, 60, &step), 0) << rubato_group_error(group);
+    ASSERT_EQ(rubato_group_allreduce_last(group, &value, 1), 0);
+    ASSERT_EQ(rubato_group_commit(group), 0);
+    is_refused();
+    EXPECT_EQ(rubato_group_step(group), taken);
+  }
+  rubato_group_close(group);
+}
+
 }  // namespace

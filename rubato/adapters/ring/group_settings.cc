@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rubato/adapters/ring/endpoint.h"
 
 namespace rubato {
 namespace {
@@ -49,6 +50,13 @@ absl::Status CheckRoot(int root, const GroupView& view) {
   if (root >= 0 && root < view.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("root ", root, " is no rank of ", view.ToString()));
+}
+
+bool AllShareMemory(const GroupView& view, const std::string& node) {
+  return std::all_of(view.members.begin(), view.members.end(), [&](const GroupMember& member) {
+    const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
+    return endpoint.ok() && endpoint->node == node && endpoint->memory_fd >= 0;
+  });
 }
 
 std::string ContractOf(const GroupOptions& options) {

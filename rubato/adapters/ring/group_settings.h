@@ -16,6 +16,8 @@ ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim);
 size_t KeptBytesMax(const GroupOptions& options);
 // INVALID_ARGUMENT if nobody has that rank.
 absl::Status CheckRoot(int root, const GroupView& view);
+// Whether all members are on the machine `node`, and share memory there.
+bool AllShareMemory(const GroupView& view, const std::string& node);
 // What must be the same for all, a line each.
 std::string ContractOf(const GroupOptions& options);
 

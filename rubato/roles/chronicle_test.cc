@@ -1,0 +1,204 @@
+#include "rubato/roles/chronicle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace rubato {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+GroupMember M(int id) {
+  return {MemberId(id), absl::StrCat("10.0.0.", id, ":4000;node;", 100 + id, ";9")};
+}
+
+GroupView ViewOf(uint64_t number, std::vector<int> ids, int holders) {
+  GroupView view{.number = number, .holders = holders, .step = 9};
+  for (const int id : ids) view.members.push_back(M(id));
+  return view;
+}
+
+// Worker 1 of a group of four, all of whom hold the model.
+class ChronicleTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    chronicle_.Enter(ViewOf(5, {1, 2, 3, 4}, 4), {}, {.steps = 7}, now_);
+    chronicle_.TakeEvents();
+  }
+  Departure Gone(int id, LossReason reason, int noticed_by = 1) {
+    return {M(id), {MemberId(id), MemberId(noticed_by), reason}, now_ - absl::Milliseconds(300)};
+  }
+  void Enter(uint64_t number, std::vector<int> ids, std::vector<Departure> gone,
+             bool over = false) {
+    chronicle_.Enter(ViewOf(number, ids, static_cast<int>(ids.size())), gone,
+                     {.steps = 8, .over = over, .noticed = now_}, now_);
+  }
+  void Resume(uint64_t view) {
+    chronicle_.Resume({.view = view,
+                       .noticed_us = absl::ToUnixMicros(now_),
+                       .agree_us = 1000,
+                       .reconnect_us = 2000,
+                       .redo_us = 4000},
+                      now_);
+  }
+  // Those of one kind since the last call, fields by name.
+  std::vector<std::map<std::string, std::string>> Told(const std::string& kind) {
+    std::vector<std::map<std::string, std::string>> told;
+    for (const JobEvent& event : chronicle_.TakeEvents()) {
+      if (event.kind != kind) continue;
+      told.push_back({{"cause", event.cause}});
+      for (const auto& [name, value] : event.fields) {
+        told.back()[name] =
+            std::holds_alternative<std::string>(value) ? std::get<std::string>(value)
+            : std::holds_alternative<double>(value)    ? absl::StrCat(std::get<double>(value))
+                                                       : absl::StrCat(std::get<int64_t>(value));
+      }
+    }
+    return told;
+  }
+
+  absl::Time now_ = absl::FromUnixSeconds(1000);
+  Chronicle chronicle_{"10.0.0.1:4000"};
+};
+
+TEST_F(ChronicleTest, AFailureIsOneRecordOnceItsPhasesAreKnown) {
+  Enter(6, {1, 2, 3}, {Gone(4, LossReason::kProcess, 2)});
+  EXPECT_THAT(Told("failure"), IsEmpty()) << "nobody knows yet what it cost";
+  Resume(6);
+  auto told = Told("failure");
+  ASSERT_EQ(told.size(), 1u);
+  const std::map<std::string, std::string> expected = {
+      {"worker", "10.0.0.4:4000"},
+      {"where", "10.0.0.4:4000"},
+      {"pid", "104"},
+      {"step", "8"},
+      {"noticed_by", "10.0.0.2:4000"},
+      {"noticed_how", "process"},
+      {"view", "6"},
+      {"detect_ms", "300"},
+      {"agree_ms", "1"},
+      {"reconnect_ms", "2"},
+      {"redo_ms", "4"},
+      {"cause", "10.0.0.4:4000: its process ended"}};
+  EXPECT_EQ(told[0], expected);
+  Resume(7);
+  chronicle_.End(now_);
+  EXPECT_THAT(Told("failure"), IsEmpty()) << "it is told once";
+}
+
+TEST_F(ChronicleTest, EachReasonHasItsWords) {
+  const std::pair<LossReason, const char*> cases[] = {
+      {LossReason::kRefused, "10.0.0.4:4000: nobody listens there any more"},
+      {LossReason::kSocket, "10.0.0.4:4000: its connection closed, and it answers no more"},
+      {LossReason::kLease, "10.0.0.4:4000: silent for 300ms"}};
+  for (const auto& [reason, cause] : cases) {
+    Chronicle fresh("10.0.0.1:4000");
+    fresh.Enter(ViewOf(5, {1, 4}, 2), {}, {}, now_);
+    fresh.Enter(ViewOf(6, {1}, 1), {Gone(4, reason)}, {.noticed = now_}, now_);
+    fresh.End(now_);
+    EXPECT_EQ(fresh.TakeEvents().back().cause, cause);
+  }
+}
+
+// Who is dropped with a dead one, though it lives, is no failure of its own.
+TEST_F(ChronicleTest, WhoFallsOutWithADeadOneIsCollateral) {
+  Enter(6, {1, 2}, {Gone(3, LossReason::kLink, 2), Gone(4, LossReason::kProcess)});
+  Resume(6);
+  auto told = Told("failure");
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(told[0]["worker"], "10.0.0.3:4000");
+  EXPECT_EQ(told[0]["collateral_of"], "10.0.0.4:4000: its process ended");
+  EXPECT_EQ(told[0]["cause"],
+            "10.0.0.3:4000: out of the group (link), though its process lives: it joins again");
+  EXPECT_FALSE(told[1].contains("collateral_of"));
+}
+
+// If another dies before the next step, the change to the later view brought that step for both.
+TEST_F(ChronicleTest, ASecondDeathBeforeTheNextStep) {
+  Enter(6, {1, 2, 3}, {Gone(4, LossReason::kProcess)});
+  Enter(7, {1, 2}, {Gone(3, LossReason::kProcess)});
+  Resume(7);
+  auto told = Told("failure");
+  ASSERT_EQ(told.size(), 2u);
+  for (auto& one : told) EXPECT_EQ(one["redo_ms"], "4") << one["worker"];
+}
+
+// Where too few are left to agree on anything the one who waits knows why, and says so if it ends
+// there; who was only out of reach and comes back was no failure.
+TEST_F(ChronicleTest, WhomItMissesIsToldIfNothingGoesOn) {
+  const std::vector<Departure> missed = {Gone(3, LossReason::kLease),
+                                         Gone(4, LossReason::kProcess)};
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(chronicle_.Miss(missed, {.steps = 8, .noticed = now_}, now_),
+              "10.0.0.3:4000: silent for 300ms; 10.0.0.4:4000: its process ended");
+  }
+  EXPECT_THAT(Told("failure"), IsEmpty());
+  Enter(6, {1, 2, 3}, {Gone(4, LossReason::kProcess)});
+  chronicle_.End(now_);
+  auto told = Told("failure");
+  ASSERT_EQ(told.size(), 1u) << "worker 3 is back";
+  EXPECT_EQ(told[0]["worker"], "10.0.0.4:4000");
+  EXPECT_FALSE(told[0].contains("redo_ms"));
+}
+
+// Worker 1 itself falls out when 4 dies, and 3 only seems silent to it: it tells of that death
+// once, and of itself as collateral. What it missed until it was back is not its to tell.
+TEST_F(ChronicleTest, WhoIsLeftOutTellsWhy) {
+  chronicle_.Part(7, {Gone(3, LossReason::kLease), Gone(4, LossReason::kProcess)},
+                  {.steps = 8, .noticed = now_}, now_);
+  const std::vector<JobEvent> events = chronicle_.TakeEvents();
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[0].kind, "worker_lost");
+  EXPECT_EQ(events[1].kind, "failure");
+  EXPECT_EQ(events[1].cause, "10.0.0.4:4000: its process ended");
+  EXPECT_EQ(events[2].kind, "worker_evicted");
+  EXPECT_EQ(std::get<std::string>(events[2].fields.back().second), events[1].cause);
+
+  GroupView back = ViewOf(8, {2, 3, 9}, 2);  // 9 is its new life.
+  back.members[2].address = M(1).address;
+  chronicle_.Enter(back, {Gone(4, LossReason::kProcess)}, {.noticed = now_}, now_);
+  chronicle_.End(now_);
+  EXPECT_THAT(Told("failure"), IsEmpty());
+}
+
+TEST_F(ChronicleTest, WhoGoesAsAgreedIsNoFailure) {
+  Enter(6, {1, 2, 3}, {Gone(4, LossReason::kLeft, 2)});
+  EXPECT_EQ(Told("worker_left")[0]["cause"], "it asked to go");
+  Enter(7, {1, 2}, {Gone(3, LossReason::kHearsay)}, /*over=*/true);
+  EXPECT_EQ(Told("worker_left")[0]["cause"], "training is over");
+  chronicle_.End(now_);
+  EXPECT_THAT(Told("failure"), IsEmpty());
+  Snapshot snapshot;
+  chronicle_.Describe(&snapshot);
+  EXPECT_EQ(snapshot.workers_lost, 0);
+  EXPECT_EQ(snapshot.workers_max, 4);
+  EXPECT_EQ(snapshot.workers_alive, 2);
+}
+
+// A newcomer tells of itself, and later of whoever comes after it.
+TEST(ChronicleOfNewcomerTest, WhoComesIsNamed) {
+  const absl::Time now = absl::FromUnixSeconds(1000);
+  Chronicle chronicle("10.0.0.2:4000");
+  const auto kinds = [&] {
+    std::vector<std::string> kinds;
+    for (const JobEvent& event : chronicle.TakeEvents()) kinds.push_back(event.kind);
+    return kinds;
+  };
+  EXPECT_FALSE(chronicle.in_group());
+  chronicle.Enter(ViewOf(2, {1, 2}, 1), {}, {}, now);
+  EXPECT_THAT(kinds(), ElementsAre("view", "worker_joined"));
+  chronicle.Enter(ViewOf(3, {1, 2}, 2), {}, {}, now);
+  EXPECT_THAT(kinds(), ElementsAre("view", "worker_holds"));
+  chronicle.Enter(ViewOf(4, {1, 2, 3}, 2), {}, {}, now);
+  EXPECT_THAT(kinds(), ElementsAre("view", "worker_joined"));
+}
+
+}  // namespace
+}  // namespace rubato
