@@ -100,7 +100,6 @@ class Group : public ElasticGroup {
   absl::Status ReduceInView(absl::Span<float> values, WireFormat format);
   absl::Status ReduceLast(absl::Span<float> values, WireFormat format);
   void AtBoundary();
-  bool AllOnThisNode(const GroupView& view) const;
   std::string WhyNoView(absl::Duration timeout) const;
 
   GroupOptions options_;
