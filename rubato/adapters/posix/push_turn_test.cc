@@ -159,7 +159,7 @@ class KeptLog : public RecordSink {
 };
 
 // A model in which all hangs on the order of the pushes: rows that go, ids that are only counted,
-// decay that is caught up with, a schedule, and rates by staleness.
+// decay that is caught up with, changing rates, and rates by staleness.
 Declaration OrderedModel() {
   Declaration model;
   model.signature.dense_size = 40;
