@@ -11,6 +11,7 @@
 #include "rubato/data/criteo_parser.h"
 #include "rubato/data/ids.h"
 #include "rubato/features/feature_parser.h"
+#include "rubato/features/pipeline_testing.h"
 #include "rubato/features/strangers.h"
 #include "rubato/features/transforms.h"
 
@@ -23,23 +24,9 @@ using testing::Not;
 
 const std::vector<std::string> kColumns = {"click", "age", "city", "tags"};
 
-FeatureSpec Feature(std::string transform, std::vector<std::string> columns) {
-  FeatureSpec f;
-  f.name = columns[0];
-  f.transform = std::move(transform);
-  f.columns = std::move(columns);
-  return f;
-}
-
 // The batch that `rows` become.
 Batch Apply(const FeaturesSpec& spec, const std::vector<std::vector<absl::string_view>>& rows) {
-  const absl::StatusOr<Pipeline> pipeline = Pipeline::Create(spec, kColumns, {});
-  EXPECT_TRUE(pipeline.ok()) << pipeline.status();
-  RawChunk chunk = pipeline->NewChunk();
-  for (const auto& row : rows) EXPECT_TRUE(chunk.Add(row).ok());
-  Batch batch;
-  pipeline->Apply(chunk, &batch);
-  return batch;
+  return ApplyTo(kColumns, spec, rows);
 }
 
 std::string WhyNot(const FeaturesSpec& spec) {

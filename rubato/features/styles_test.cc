@@ -4,6 +4,7 @@
 
 #include "rubato/data/ids.h"
 #include "rubato/features/pipeline.h"
+#include "rubato/features/pipeline_testing.h"
 
 namespace rubato {
 namespace {
@@ -11,22 +12,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-FeatureSpec Feature(std::string transform, std::vector<std::string> columns) {
-  FeatureSpec f;
-  f.name = columns[0];
-  f.transform = std::move(transform);
-  f.columns = std::move(columns);
-  return f;
-}
-
 Batch Apply(const FeaturesSpec& spec, const std::vector<std::vector<absl::string_view>>& rows) {
-  const absl::StatusOr<Pipeline> pipeline = Pipeline::Create(spec, {"click", "age"}, {});
-  EXPECT_TRUE(pipeline.ok()) << pipeline.status();
-  RawChunk chunk = pipeline->NewChunk();
-  for (const auto& row : rows) EXPECT_TRUE(chunk.Add(row).ok());
-  Batch batch;
-  pipeline->Apply(chunk, &batch);
-  return batch;
+  return ApplyTo({"click", "age"}, spec, rows);
 }
 
 std::string WhyNot(const FeaturesSpec& spec) {
