@@ -19,8 +19,9 @@ constexpr size_t kUnixPathMax = 107;
 constexpr std::chrono::milliseconds kAcceptPause(100);
 constexpr char kZeros[8] = {};
 
-// Of a Unix socket, whose buffer the system does not let grow by itself: while one request is
-// answered the next few are on their way, rather than waiting for somebody to read them.
+// Of who asks over a Unix socket, whose buffer the system does not let grow by itself: while one
+// request is answered the next few are on their way, rather than waiting for somebody to read them.
+// Not of who answers: replies are read at once, from memory that is better in the cache.
 constexpr int kUnixBufferBytes = 4 << 20;
 
 void Widen(asio::local::stream_protocol::socket& socket) {
@@ -234,7 +235,6 @@ void FrameListener::AcceptOn(Acceptor& acceptor, std::function<asio::io_context&
     }
     asio::error_code ignored;
     if (!address_.is_unix()) connection.set_option(asio::ip::tcp::no_delay(true), ignored);
-    Widen(connection);
     on_connection(StreamSocket(std::move(connection)));
     AcceptOn(acceptor, choose, on_connection);
   });
