@@ -244,7 +244,8 @@ std::optional<ViewReport> Peer::TakeReport(absl::Time now) {
 
 void Peer::Settle(absl::Time now) {
   // Before anything is decided: a member that needs nobody else lets go and goes on in one breath.
-  if (!fenced()) losses_ = views_->Losses();
+  // One that is told of a view has it already, and no longer knows what it saw in the one before.
+  if (!fenced() && (entered_ == 0 || view().Mark() == entered_)) losses_ = views_->Losses();
   EnterView(now);
   // Whether those who went on live is for the detector to say; see Views::Tick.
   if (parting() != nullptr && options_.views.quorum == Quorum::kAny) {

@@ -336,6 +336,41 @@ void PassAround(std::vector<std::pair<std::string, Peer*>> peers, absl::Time& no
   }
 }
 
+// Whoever is told of a view by another says what it saw itself, not what it heard.
+TEST_F(PeerPairTest, WhoIsToldOfAViewNamesTheLossItSaw) {
+  Peer third({MemberId(3), "c"}, {.swim = SwimOptions::Loopback()}, 9);
+  Peer fourth({MemberId(4), "d"}, {.swim = SwimOptions::Loopback()}, 10);
+  third.Join({"a"}, now_);
+  fourth.Join({"a"}, now_);
+  const auto all = [&](int passes) {
+    for (int i = 0; i < passes; ++i) {
+      PassAround({{"a", &peers_[0]}, {"b", &peers_[1]}, {"c", &third}, {"d", &fourth}}, now_);
+    }
+  };
+  all(300);
+  for (Peer* peer : {&third, &fourth}) {
+    ASSERT_TRUE(peer->member());
+    peer->CatchUp(peer->view().Mark(), peer->steps().finished(), now_);
+    all(50);
+  }
+  ASSERT_EQ(peers_[1].view().size(), 4);
+  third.TakeEvents();
+  peers_[1].TakeEvents();
+  peers_[1].ReportLost(MemberId(4), LossReason::kProcess, now_);
+  third.ReportLost(MemberId(4), LossReason::kSocket, now_);
+  for (int i = 0; i < 200; ++i) {
+    PassAround({{"a", &peers_[0]}, {"b", &peers_[1]}, {"c", &third}}, now_);
+  }
+  for (Peer* peer : {&peers_[1], &third}) {
+    const std::vector<Peer::Event> events = peer->TakeEvents();
+    ASSERT_FALSE(events.empty());
+    ASSERT_EQ(events.back().view.size(), 3);
+    ASSERT_EQ(events.back().gone.size(), 1u);
+    const LossReason saw = peer == &third ? LossReason::kSocket : LossReason::kProcess;
+    EXPECT_EQ(events.back().gone[0].loss, (Loss{MemberId(4), peer->self().id, saw}));
+  }
+}
+
 // Whoever is resumed where a dead one was is found by those who still wait for that one. They are
 // of another founding, and further: it must not believe that it was left behind by them.
 TEST_F(PeerPairTest, OneResumedInADeadOnesPlaceIsNotTheirs) {

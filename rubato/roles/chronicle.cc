@@ -76,7 +76,10 @@ void Chronicle::Enter(const GroupView& view, const std::vector<Departure>& gone,
       Say("worker_holds", {{"worker", name}, {"step", standing.steps}}, "", now);
     }
   }
-  for (const GroupMember& member : view.members) failures_.Forget(WorkerId(member.id.value()));
+  for (const GroupMember& member : view.members) {
+    failures_.Forget(WorkerId(member.id.value()));
+    missed_.erase(WorkerId(member.id.value()));
+  }
   most_ = std::max<int64_t>(most_, view.size());
   view_ = view;
 }
@@ -86,6 +89,7 @@ void Chronicle::Depart(const Departure& departure, const GroupView& next, const 
   const std::string who = Name(departure.member);
   const LossReason reason = departure.loss.reason;
   const int64_t view = static_cast<int64_t>(next.number);
+  missed_.erase(WorkerId(departure.member.id.value()));
   if (reason == LossReason::kLeft || standing.over) {
     return Say("worker_left", {{"worker", who}, {"view", view}},
                standing.over ? "training is over" : "it asked to go", now);
@@ -124,7 +128,9 @@ std::string Chronicle::Miss(const std::vector<Departure>& missed, const Standing
     if (failure.cause.empty()) continue;
     causes.push_back(failure.cause);
     const WorkerId worker(departure.member.id.value());
-    if (!failures_.open().contains(worker)) failures_.Note(worker, std::move(failure));
+    if (failures_.open().contains(worker)) continue;
+    failures_.Note(worker, std::move(failure));
+    missed_.insert(worker);
   }
   return absl::StrJoin(causes, "; ");
 }
@@ -133,13 +139,13 @@ void Chronicle::Part(int64_t step, const std::vector<Departure>& gone, const Sta
                      absl::Time now) {
   Fields fields = {{"worker", self_}, {"step", step}};
   for (const Departure& departure : gone) {
+    const WorkerId worker(departure.member.id.value());
     // Those who were only out of reach may have been so because this worker was.
-    if (!IsProof(departure.loss.reason) || standing.over) continue;
+    if (!IsProof(departure.loss.reason) || standing.over || failures_.CauseTold(worker)) continue;
     Failure failure = FailureOf(departure, standing, view_, now);
     if (fields.size() == 2) fields.emplace_back("collateral_of", failure.cause);
     Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
     ++lost_;
-    const WorkerId worker(departure.member.id.value());
     failures_.Note(worker, failure);
     Tell(worker, failure, now);  // What it cost shows at those who went on.
   }
@@ -160,7 +166,13 @@ void Chronicle::Resume(const GroupChange& change, absl::Time now) {
 
 void Chronicle::End(absl::Time now) {
   const std::map<WorkerId, Failure> open = failures_.open();
-  for (const auto& [worker, failure] : open) Tell(worker, failure, now);
+  for (const auto& [worker, failure] : open) {
+    if (missed_.contains(worker)) {  // No view has come without it, and none will.
+      Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
+      ++lost_;
+    }
+    Tell(worker, failure, now);
+  }
 }
 
 void Chronicle::Tell(WorkerId worker, const Failure& failure, absl::Time now) {

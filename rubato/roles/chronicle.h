@@ -71,10 +71,11 @@ class Chronicle {
 
   const std::string self_;
   GroupView view_;
-  Failures failures_;  // By the member's id.
-  int64_t seen_ = 0;   // Lives in all views together,
-  int64_t lost_ = 0;   // those of them that ended,
-  int64_t most_ = 0;   // and how many there were at once.
+  Failures failures_;          // By the member's id.
+  std::set<WorkerId> missed_;  // Of those, who have not left a view.
+  int64_t seen_ = 0;           // Lives in all views together,
+  int64_t lost_ = 0;           // those of them that ended,
+  int64_t most_ = 0;           // and how many there were at once.
   std::vector<JobEvent> events_;
 };
 

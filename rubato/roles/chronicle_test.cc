@@ -148,6 +148,30 @@ TEST_F(ChronicleTest, WhomItMissesIsToldIfNothingGoesOn) {
   EXPECT_FALSE(told[0].contains("redo_ms"));
 }
 
+// A death that no view came after is counted as any other.
+TEST_F(ChronicleTest, WhoIsMissedToTheEndIsLost) {
+  (void)chronicle_.Miss({Gone(4, LossReason::kProcess)}, {.steps = 8, .noticed = now_}, now_);
+  chronicle_.End(now_);
+  const std::vector<JobEvent> events = chronicle_.TakeEvents();
+  ASSERT_EQ(events.size(), 2u);
+  EXPECT_EQ(events[0].kind, "worker_lost");
+  EXPECT_EQ(events[1].kind, "failure");
+  Snapshot snapshot;
+  chronicle_.Describe(&snapshot);
+  EXPECT_EQ(snapshot.workers_lost, 1);
+}
+
+// A worker that falls out again has nothing new to say of a death that it has told.
+TEST_F(ChronicleTest, ADeathIsToldOnceHoweverOftenOneFallsOut) {
+  for (int i = 0; i < 2; ++i) {
+    chronicle_.Part(7, {Gone(4, LossReason::kProcess)}, {.steps = 8, .noticed = now_}, now_);
+  }
+  EXPECT_EQ(Told("failure").size(), 1u);
+  Snapshot snapshot;
+  chronicle_.Describe(&snapshot);
+  EXPECT_EQ(snapshot.workers_lost, 1);
+}
+
 // Worker 1 itself falls out when 4 dies, and 3 only seems silent to it: it tells of that death
 // once, and of itself as collateral. What it missed until it was back is not its to tell.
 TEST_F(ChronicleTest, WhoIsLeftOutTellsWhy) {

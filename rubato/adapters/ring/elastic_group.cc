@@ -372,6 +372,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     }
     if (fenced_ && leaving_) return absl::CancelledError("this member has left the group");
     if (denied_) TryPlaneAgain();
+    held_ = false;
     if (entered_) {
       AtBoundary();
       held_ = learning_ && exchange_->full();
