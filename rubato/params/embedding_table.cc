@@ -455,6 +455,7 @@ void EmbeddingTable::TakeAhead(std::vector<MemoryRange>* memory) {
   const uint64_t ahead = std::min(used / kAheadShare, kAheadBytesMax);
   if (ahead < kAheadBytesMin || rows_ahead_ >= used + ahead / 2) return;
   const uint64_t end = std::min<uint64_t>(used + ahead, rows_.size());
+  if (rows_ahead_ < used) HoldBack({rows_.data() + used, rows_.size() - used});
   for (uint64_t at = std::max(used, rows_ahead_); at < end; at += kAheadPiece) {
     memory->push_back({rows_.data() + at, std::min(end - at, kAheadPiece)});
   }

@@ -2,8 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,7 +15,29 @@ namespace rubato {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kSmallPage = 4096;  // Or more: then there are fewer to ask about.
 constexpr size_t RoundUp(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
+
+#ifndef MADV_POPULATE_WRITE  // Of Linux 5.14.
+#define MADV_POPULATE_WRITE 23
+#endif
+#ifndef MADV_COLLAPSE  // Of Linux 6.1.
+#define MADV_COLLAPSE 25
+#endif
+
+bool Touched(void* page) {
+  unsigned char there[kHugePage / kSmallPage] = {};
+  if (mincore(page, kHugePage, there) != 0) return false;
+  return std::any_of(std::begin(there), std::end(there), [](unsigned char t) { return t & 1; });
+}
+
+void PopulateHugePage(void* page) {
+  const bool touched = Touched(page);
+  madvise(page, kHugePage, MADV_HUGEPAGE);
+  madvise(page, kHugePage, MADV_POPULATE_WRITE);
+  // Someone was faster: the small pages that they got, if those they were, become one.
+  if (touched) madvise(page, kHugePage, MADV_COLLAPSE);
+}
 
 }  // namespace
 
@@ -39,13 +63,19 @@ absl::StatusOr<char*> SystemMemory::Reserve(size_t bytes) {
 
 void SystemMemory::Release(char* begin, size_t bytes) { munmap(begin, RoundUp(bytes)); }
 
+void HoldBack(const MemoryRange& range) {
+  const uintptr_t begin = RoundUp(reinterpret_cast<uintptr_t>(range.begin));
+  const uintptr_t end = RoundUp(reinterpret_cast<uintptr_t>(range.begin) + range.bytes);
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_NOHUGEPAGE);
+}
+
 void Populate(const MemoryRange& range) {
-#ifdef MADV_POPULATE_WRITE
-  // Whole huge pages, so that none begins as a small one.
   const auto begin = reinterpret_cast<uintptr_t>(range.begin) / kHugePage * kHugePage;
   const auto end = RoundUp(reinterpret_cast<uintptr_t>(range.begin) + range.bytes);
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_WRITE);
-#endif
+  // One by one: a huge page that is allowed and not yet there would be cleared by whoever needs it.
+  for (uintptr_t page = begin; page < end; page += kHugePage) {
+    PopulateHugePage(reinterpret_cast<void*>(page));
+  }
 }
 
 absl::StatusOr<Region> Region::Reserve(Memory& memory, size_t bytes) {

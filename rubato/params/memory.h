@@ -38,8 +38,12 @@ struct MemoryRange {
   size_t bytes = 0;
 };
 
-// Makes a stretch real before it is used, so that nobody waits for zeros later. It may be in use
-// meanwhile, by any thread. Advice only: a system that cannot does nothing.
+// Small pages in a stretch until it is populated. Whoever comes before Populate then waits for the
+// few small pages that it touches, not for huge ones to be cleared.
+void HoldBack(const MemoryRange& range);
+
+// Makes a stretch real before it is used, on huge pages, so that nobody waits for zeros later. It
+// may be in use meanwhile, by any thread. Advice only: a system that cannot does nothing.
 void Populate(const MemoryRange& range);
 
 // A reservation that gives itself back.

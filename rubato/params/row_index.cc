@@ -180,6 +180,10 @@ void RowIndex::TakeAhead(std::vector<MemoryRange>* memory) {
                                 region_.size() / sizeof(Group));
   const uint64_t begin = std::max(end_, ahead_);
   if (end < begin + kPieceGroups / 4) return;
+  if (ahead_ < end_) {
+    const uint64_t taken = begin * sizeof(Group);
+    HoldBack({region_.data() + taken, region_.size() - taken});
+  }
   ahead_ = end;
   for (uint64_t left = end; left > begin;) {  // Entries move from the largest key down.
     const uint64_t some = std::min(left - begin, kPieceGroups);
