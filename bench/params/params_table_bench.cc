@@ -7,6 +7,8 @@
 //                      [--threads 1|2] [--adam 0|1]
 //                      [--memory 1 (prepared by another thread, as a server does) | 2 (not) |
 //                                3 (touched beforehand)]
+#include <sys/resource.h>
+
 #include <cstdio>
 #include <cstring>
 #include <deque>
@@ -166,17 +168,34 @@ class Zeros {
 
 struct Growth {
   double cpu = 0, wall = 0;  // Of the slowest push, in seconds.
+  int slow = 0;              // Pushes that took more than 5 ms of CPU time,
+  int slow_by_faults = 0;    // and those of them that met a page that was not there yet.
+
+  void Add(double push_cpu, double push_wall, bool faults) {
+    cpu = std::max(cpu, push_cpu);
+    wall = std::max(wall, push_wall);
+    if (push_cpu <= 5e-3) return;
+    ++slow;
+    slow_by_faults += faults;
+  }
 };
+
+int64_t PageFaults() {
+  rusage used;
+  RUBATO_CHECK(getrusage(RUSAGE_THREAD, &used) == 0);
+  return used.ru_minflt;
+}
+
 // Makes rows `from` to `to`, `batch` with each push.
-Growth Grow(EmbeddingTable& table, uint64_t from, uint64_t to, size_t batch,
-            Zeros* zeros = nullptr) {
+void Grow(EmbeddingTable& table, uint64_t from, uint64_t to, size_t batch, Zeros* zeros,
+          Growth* growth) {
   std::vector<MemoryRange> ahead;
   const std::vector<float> gradients(batch * table.dim(), 0.01f);
   std::vector<uint64_t> ids;
-  Growth slowest;
   for (uint64_t rank = from; rank < to;) {
     ids.clear();
     for (; ids.size() < batch && rank < to; ++rank) ids.push_back(IdOfRank(rank));
+    const int64_t faults = PageFaults();
     const double cpu = ThreadCpu(), wall = Wall();
     RUBATO_CHECK_OK(table.Update(ids, gradients.data()));
     if (zeros != nullptr) {
@@ -184,10 +203,8 @@ Growth Grow(EmbeddingTable& table, uint64_t from, uint64_t to, size_t batch,
       if (!ahead.empty()) zeros->Post(ahead);
       ahead.clear();
     }
-    slowest.cpu = std::max(slowest.cpu, ThreadCpu() - cpu);
-    slowest.wall = std::max(slowest.wall, Wall() - wall);
+    growth->Add(ThreadCpu() - cpu, Wall() - wall, PageFaults() > faults);
   }
-  return slowest;
 }
 
 struct Setting {
@@ -209,7 +226,8 @@ std::map<std::string, double> Measure(const OptimizerSpec& spec, const Setting& 
   const auto optimizer = Optimizer::Make(spec);
   RUBATO_CHECK_OK(optimizer.status());
   const auto table = MakeTable(memory, dim, spec, rows);
-  Grow(*table, 0, rows, kBatch);
+  Growth unused;
+  Grow(*table, 0, rows, kBatch, nullptr, &unused);
   Flat flat(memory, rows, dim, *optimizer);
   Hashed hashed(rows);
   std::vector<float> out(kBatch * dim), gradients(kBatch * dim, 0.01f);
@@ -290,23 +308,24 @@ Json ReportGrowth(Memory& memory, uint64_t rows, bool prepare) {
   std::optional<Zeros> zeros;
   if (prepare) zeros.emplace();
   Zeros* const beside = prepare ? &*zeros : nullptr;
-  Grow(*table, 0, start, kPush, beside);
-  Growth slowest;
+  Growth beginning, growth;
+  Grow(*table, 0, start, kPush, beside, &beginning);
   double bytes = 0, most = 0;
   constexpr int kParts = 100;
   for (int part = 0; part < kParts; ++part) {
     const uint64_t from = start + (rows - start) * static_cast<uint64_t>(part) / kParts;
     const uint64_t to = start + (rows - start) * static_cast<uint64_t>(part + 1) / kParts;
-    const Growth growth = Grow(*table, from, to, kPush, beside);
-    slowest = {std::max(slowest.cpu, growth.cpu), std::max(slowest.wall, growth.wall)};
+    Grow(*table, from, to, kPush, beside, &growth);
     const double now = static_cast<double>(table->bytes()) / static_cast<double>(table->rows());
     bytes += now / kParts;
     most = std::max(most, now);
   }
   Json json;
   json.Number("rows", static_cast<double>(rows)).Number("keys_a_push", kPush);
-  json.Number("slowest_push_cpu_ms", slowest.cpu * 1e3);
-  json.Number("slowest_push_wall_ms", slowest.wall * 1e3);
+  json.Number("slowest_push_cpu_ms", growth.cpu * 1e3);
+  json.Number("slowest_push_wall_ms", growth.wall * 1e3);
+  json.Number("pushes_over_5_ms_cpu", growth.slow);
+  json.Number("of_them_with_page_faults", growth.slow_by_faults);
   json.Number("bytes_per_row_mean", bytes).Number("bytes_per_row_most", most);
   json.Number("of_payload_mean", bytes / 64).Number("of_payload_most", most / 64);
   return json;

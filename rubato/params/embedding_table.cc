@@ -456,8 +456,11 @@ void EmbeddingTable::TakeAhead(std::vector<MemoryRange>* memory) {
   if (ahead < kAheadBytesMin || rows_ahead_ >= used + ahead / 2) return;
   const uint64_t end = std::min<uint64_t>(used + ahead, rows_.size());
   if (rows_ahead_ < used) HoldBack({rows_.data() + used, rows_.size() - used});
-  for (uint64_t at = std::max(used, rows_ahead_); at < end; at += kAheadPiece) {
-    memory->push_back({rows_.data() + at, std::min(end - at, kAheadPiece)});
+  const uint64_t begin = std::max(used, rows_ahead_);
+  for (uint64_t left = end; left > begin;) {  // Rows come last to what is named first.
+    const uint64_t some = std::min(left - begin, kAheadPiece);
+    left -= some;
+    memory->push_back({rows_.data() + left, some});
   }
   rows_ahead_ = end;
 }

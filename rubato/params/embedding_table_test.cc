@@ -105,7 +105,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, RowIndexTest,
                          testing::Values(Shape{1, 50}, Shape{1, 5000}, Shape{1, 100000},
                                          Shape{0.25, 60000}, Shape{1.0 / 1024, 60000}));
 
-// What is named ahead is named once, before any of it is touched, and what growth touches first
+// What is named ahead is named once, before any of it is touched, and what growth touches last
 // comes first.
 TEST(RowIndexTest, WhatItGrowsIntoIsNamedAhead) {
   SystemMemory memory;
@@ -121,13 +121,13 @@ TEST(RowIndexTest, WhatItGrowsIntoIsNamedAhead) {
     named.clear();
     index->TakeAhead(&named);
     if (named.empty()) continue;
-    const auto from = static_cast<uint64_t>(named.back().begin - begin);
+    const auto from = static_cast<uint64_t>(named.front().begin - begin);
     EXPECT_GE(from + (1 << 20), bytes) << n;
     EXPECT_GE(from, index->bytes());
     for (size_t i = 1; i < named.size(); ++i) {
-      EXPECT_EQ(named[i].begin + named[i].bytes, named[i - 1].begin);
+      EXPECT_EQ(named[i].begin, named[i - 1].begin + named[i - 1].bytes);
     }
-    bytes = static_cast<uint64_t>(named[0].begin - begin) + named[0].bytes;
+    bytes = static_cast<uint64_t>(named.back().begin - begin) + named.back().bytes;
   }
   EXPECT_GT(bytes, uint64_t{30} << 20);
   EXPECT_LT(most, uint64_t{1} << 20);  // The last homes push a little further.
@@ -315,6 +315,7 @@ TEST(EmbeddingTableTest, MemoryOfRowsIsNamedAheadOfThem) {
     EXPECT_TRUE(end == nullptr || used() <= end) << push;
     named.clear();
     table->TakeAhead(&named);
+    std::reverse(named.begin(), named.end());
     for (const MemoryRange& range : named) {
       EXPECT_EQ(range.begin, end == nullptr ? used() : end);
       end = range.begin + range.bytes;

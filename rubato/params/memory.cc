@@ -1,6 +1,7 @@
 #include "rubato/params/memory.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace rubato {
 namespace {
 
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kSmallPage = 4096;  // Or more: then there are fewer to ask about.
+constexpr size_t kSmallPage = 4096;  // Or more: then there are fewer of them.
 constexpr size_t RoundUp(size_t bytes) { return (bytes + kHugePage - 1) / kHugePage * kHugePage; }
 
 #ifndef MADV_POPULATE_WRITE  // Of Linux 5.14.
@@ -25,18 +26,22 @@ constexpr size_t RoundUp(size_t bytes) { return (bytes + kHugePage - 1) / kHugeP
 #define MADV_COLLAPSE 25
 #endif
 
-bool Touched(void* page) {
+// How much of a huge page is there.
+size_t BytesThere(void* page) {
   unsigned char there[kHugePage / kSmallPage] = {};
-  if (mincore(page, kHugePage, there) != 0) return false;
-  return std::any_of(std::begin(there), std::end(there), [](unsigned char t) { return t & 1; });
+  if (mincore(page, kHugePage, there) != 0) return 0;
+  const auto count =
+      std::count_if(std::begin(there), std::end(there), [](auto t) { return t & 1; });
+  return static_cast<size_t>(count) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
 void PopulateHugePage(void* page) {
-  const bool touched = Touched(page);
+  const size_t there = BytesThere(page);
   madvise(page, kHugePage, MADV_HUGEPAGE);
-  madvise(page, kHugePage, MADV_POPULATE_WRITE);
-  // Someone was faster: the small pages that they got, if those they were, become one.
-  if (touched) madvise(page, kHugePage, MADV_COLLAPSE);
+  if (there == 0) madvise(page, kHugePage, MADV_POPULATE_WRITE);
+  // Someone was faster, and got small pages. They become one once all are there; as long as more
+  // are being asked for, that would keep whoever asks waiting.
+  if (there == kHugePage) madvise(page, kHugePage, MADV_COLLAPSE);
 }
 
 }  // namespace

@@ -13,11 +13,11 @@ namespace {
 constexpr double kLoadMax = 0.72;
 constexpr double kGrowth = 1.2;
 // Groups moved with every insertion while stretching. Four would do to be in time.
-constexpr uint64_t kGroupsPerInsert = 8;
+constexpr uint64_t kGroupsPerInsert = 5;
 // Room for what the last homes push on.
 constexpr uint64_t kTailGroups = 4096;
 // The next stretching is near when one in so many of the entries before it is missing.
-constexpr uint64_t kNear = 50;
+constexpr uint64_t kNear = 10;
 // Memory is named in pieces, and not at all if it is less than a quarter of one.
 constexpr uint64_t kPieceGroups = (uint64_t{4} << 20) / sizeof(RowGroup);
 
@@ -185,10 +185,10 @@ void RowIndex::TakeAhead(std::vector<MemoryRange>* memory) {
     HoldBack({region_.data() + taken, region_.size() - taken});
   }
   ahead_ = end;
-  for (uint64_t left = end; left > begin;) {  // Entries move from the largest key down.
-    const uint64_t some = std::min(left - begin, kPieceGroups);
-    left -= some;
-    memory->push_back({region_.data() + left * sizeof(Group), some * sizeof(Group)});
+  // Entries move from the largest key down: they come last to what is named first.
+  for (uint64_t at = begin; at < end; at += kPieceGroups) {
+    const uint64_t some = std::min(end - at, kPieceGroups);
+    memory->push_back({region_.data() + at * sizeof(Group), some * sizeof(Group)});
   }
 }
 
