@@ -178,6 +178,7 @@ absl::Status Shard::Pull(absl::string_view body, Buffer* reply, PullScratch* scr
     return absl::InvalidArgumentError(absl::StrCat("pull of ", bytes, " bytes, but a reply holds ",
                                                    kFrameBytesMax, ": lower batch_size"));
   }
+  reply->Reserve(reply->size() + bytes);
   reply->Put(PullReplyHead{dense, histories_.empty() ? 0 : histories_[0].steps});
   for (const auto& [s, slice] : dense_) {
     if (!pull.want_dense) break;
