@@ -362,9 +362,11 @@ absl::Status Shard::CheckFinite(const DecodedPush& push) const {
 
 absl::Status Shard::CheckRoom(const PushRequest& request) const {
   const auto staged = static_cast<size_t>(staged_.ids());  // They may all become rows.
+  const auto coming = declaration_->mode == PushMode::kSync ? EmbeddingTable::Coming::kLater
+                                                            : EmbeddingTable::Coming::kNow;
   for (size_t t = 0; t < request.tables.size(); ++t) {
     const size_t ids = request.tables[t].ids.size();
-    RUBATO_RETURN_IF_ERROR(Annotate(tables_[t]->CheckRoom(ids + staged), From(request)));
+    RUBATO_RETURN_IF_ERROR(Annotate(tables_[t]->CheckRoom(ids + staged, coming), From(request)));
   }
   return absl::OkStatus();
 }
