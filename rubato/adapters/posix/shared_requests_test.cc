@@ -375,9 +375,11 @@ TEST_F(SharedRequestsTest, ScribblingChangesNothingThatWasRead) {
   std::atomic<bool> stop = false;
   const size_t bytes = Batch(0).Bytes().size();
   const size_t gradients = bytes - kIds * static_cast<size_t>(kDim) * sizeof(float);
+  const auto own = SharedArea::Open(FileDescriptor(dup(requests_->file())), Others::kWrite);
+  ASSERT_TRUE(own.ok()) << own.status();
   std::thread scribbler([&] {
     Rng rng(9);
-    volatile char* area = requests_->data();
+    volatile char* area = (*own)->data();
     while (!stop) {
       const auto value = static_cast<float>(rng.Uniform());
       char raw[sizeof(value)];
