@@ -10,10 +10,12 @@ namespace rubato::bench {
 
 Load::Load(const LoadOptions& options)
     : options_(options),
-      client_(ParamsClient::Start({.job = "bench",
-                                   .servers = options.servers,
-                                   .wire = options.wire,
-                                   .reconnect = absl::Milliseconds(2)})) {
+      client_(ParamsClient::Start(
+          {.job = "bench",
+           .servers = options.servers,
+           .wire = options.wire,
+           .reconnect = absl::Milliseconds(2),
+           .shared_bytes = options.shared ? ParamsClientOptions().shared_bytes : 0})) {
   client_->SetServers(options.addresses);
 }
 

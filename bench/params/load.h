@@ -38,6 +38,7 @@ struct LoadOptions {
   std::vector<std::string> addresses;
   int64_t servers = 1;  // That share everything at first.
   WireFormat wire = WireFormat::kFp32;
+  bool shared = true;  // Memory, over Unix sockets.
   uint64_t rows = 0;
   size_t dim = 16;
   int64_t epoch = 0;  // Each client pushes batches of its own.

@@ -23,6 +23,7 @@ struct World {
   uint64_t rows = 0;
   size_t dim = 0;
   bool tcp = false;
+  bool shared = true;  // Memory, where it is not TCP.
   WireFormat wire = WireFormat::kFp32;
   int64_t threads = 2;
   double seconds = 1;
@@ -49,6 +50,7 @@ class Bench {
     for (int64_t i = 0; i < 2; ++i) {
       loads_.push_back(std::make_unique<Load>(LoadOptions{.addresses = {server.Address()},
                                                           .wire = world.wire,
+                                                          .shared = world.shared,
                                                           .rows = world.rows,
                                                           .dim = world.dim,
                                                           .epoch = i}));
@@ -147,8 +149,9 @@ Json RunWorld(const World& world) {
 // One line of the report for every socket, format and size of a row, unless told which.
 int Main(int argc, char** argv) {
   if (const auto code = ServerProcess::Main(argc, argv)) return *code;
-  CheckFlags(argc, argv,
-             {"rows", "dim", "seconds", "threads", "tcp", "bits", "keys", "push", "spare"});
+  CheckFlags(
+      argc, argv,
+      {"rows", "dim", "seconds", "threads", "tcp", "bits", "keys", "push", "spare", "shared"});
   World world;
   world.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 4e6));
   world.seconds = Flag(argc, argv, "seconds", 1);
@@ -156,6 +159,7 @@ int Main(int argc, char** argv) {
   world.keys = static_cast<size_t>(Flag(argc, argv, "keys", 0));
   world.push = static_cast<int>(Flag(argc, argv, "push", -1));
   world.spare = Flag(argc, argv, "spare", 0);
+  world.shared = Flag(argc, argv, "shared", 1) > 0;
   const auto only_dim = static_cast<size_t>(Flag(argc, argv, "dim", 0));
   const double only_tcp = Flag(argc, argv, "tcp", -1);
   const double only_bits = Flag(argc, argv, "bits", 0);

@@ -38,6 +38,10 @@ bool HasServers(const Snapshot& snapshot, int64_t servers) {
   return snapshot.servers_target == servers && (last.to == 0 || last.seconds > 0);
 }
 
+std::string Servers(int64_t count) {
+  return absl::StrCat(count, count == 1 ? " server" : " servers");
+}
+
 // Waits until the servers are as many as asked for and everything is where it shall be. A job that
 // ends before that is no error: there is nothing left to share.
 absl::StatusOr<Snapshot> AwaitServers(const JobFlags& flags) {
@@ -45,7 +49,7 @@ absl::StatusOr<Snapshot> AwaitServers(const JobFlags& flags) {
     RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, AskHowItStands(flags));
     if (snapshot.servers_target != flags.servers) {
       return absl::AbortedError(
-          absl::StrCat("meanwhile the job was asked for ", snapshot.servers_target, " servers"));
+          absl::StrCat("meanwhile the job was asked for ", Servers(snapshot.servers_target)));
     }
     const bool over =
         snapshot.state != JobState::kStarting && snapshot.state != JobState::kTraining;
@@ -56,9 +60,9 @@ absl::StatusOr<Snapshot> AwaitServers(const JobFlags& flags) {
 
 void PrintServers(const ServersScaled& scaled, Console& console) {
   const double before = scaled.rate_before, lowest = scaled.rate_lowest;
-  console.err << absl::StrFormat("%d servers became %d in %.2f s: %d partitions in %d moves",
-                                 scaled.from, scaled.to, scaled.seconds, scaled.partitions,
-                                 scaled.moves);
+  console.err << absl::StrFormat("%s became %d in %.2f s: %d partitions in %d %s",
+                                 Servers(scaled.from), scaled.to, scaled.seconds, scaled.partitions,
+                                 scaled.moves, scaled.moves == 1 ? "move" : "moves");
   if (before > 0) {
     console.err << absl::StrFormat("; %.0f records/s before, %.0f %s", before, lowest,
                                    scaled.seconds < 1 ? "meanwhile" : "in the slowest second");
@@ -73,7 +77,7 @@ absl::Status TellServers(const JobFlags& flags, bool had_them, Console& console,
     if (!flags.json) console.err << text << "\n";
   };
   if (had_them || !flags.wait) {
-    say(absl::StrCat("the job ", had_them ? "has " : "will have ", flags.servers, " servers",
+    say(absl::StrCat("the job ", had_them ? "has " : "will have ", Servers(flags.servers),
                      had_them ? " already" : ""));
     return absl::OkStatus();
   }

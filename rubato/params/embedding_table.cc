@@ -256,16 +256,18 @@ void EmbeddingTable::CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t>
   }
 }
 
-uint64_t EmbeddingTable::room() const {
-  const uint64_t taken = std::max<uint64_t>(index_.size(), observer_ ? next_row_ : 0);
+uint64_t EmbeddingTable::room(Coming coming) const {
+  const bool observed = observer_ != nullptr || coming == Coming::kLater;
+  const uint64_t taken = std::max<uint64_t>(index_.size(), observed ? next_row_ : 0);
   const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
   return rows_max - std::min(taken, rows_max);
 }
 
-absl::Status EmbeddingTable::CheckRoom(size_t rows) const {
-  if (rows <= room()) return absl::OkStatus();
+absl::Status EmbeddingTable::CheckRoom(size_t rows, Coming coming) const {
+  const uint64_t free = room(coming);
+  if (rows <= free) return absl::OkStatus();
   const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
-  return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", rows_max - room(),
+  return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", rows_max - free,
                                                    " rows and ", rows, " more may pass rows_max, ",
                                                    rows_max));
 }

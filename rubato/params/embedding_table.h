@@ -103,9 +103,11 @@ class EmbeddingTable {
   // most a 32nd of what the rows fill, and as much of the index as it is about to grow by.
   void TakeAhead(std::vector<MemoryRange>* memory);
 
-  // Whether `rows` more would fit into rows_max.
-  absl::Status CheckRoom(size_t rows) const;
-  uint64_t room() const;  // For so many more.
+  // Whether `rows` more would fit into rows_max; of rows that come `kLater`, also if a checkpoint
+  // or a move begins before they do, while which the numbers of rows that went are not used again.
+  enum class Coming { kNow, kLater };
+  absl::Status CheckRoom(size_t rows, Coming coming = Coming::kNow) const;
+  uint64_t room(Coming coming = Coming::kNow) const;  // For so many more.
 
   size_t dim() const { return dim_; }
   const std::string& name() const { return options_.spec.name; }

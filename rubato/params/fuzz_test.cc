@@ -351,8 +351,23 @@ bool Carried(absl::string_view body, ReplicaCopy* copy) {
   return true;
 }
 
+bool Handled(const Frame& frame, absl::Span<char> area, Shard& shard, ReplicaCopy& copy);
+
+// As a server does whose client shares `area` with it.
+bool HandledShared(absl::string_view body, absl::Span<char> area, Shard& shard, ReplicaCopy& copy) {
+  const absl::StatusOr<SharedRequest> shared = DecodeShared(body);
+  if (!shared.ok()) return false;
+  const auto request = PlaceIn(area, shared->request);
+  const auto reply = PlaceIn(area, shared->reply);
+  if (!request.has_value() || !reply.has_value()) return false;
+  Buffer read;
+  read.Append(request->data(), request->size());
+  std::fill(reply->begin(), reply->end(), 'x');
+  return Handled({{.op = static_cast<uint16_t>(shared->op)}, read.view()}, {}, shard, copy);
+}
+
 // Whether a server would take it.
-bool Handled(const Frame& frame, Shard& shard, ReplicaCopy& copy) {
+bool Handled(const Frame& frame, absl::Span<char> area, Shard& shard, ReplicaCopy& copy) {
   Buffer reply;
   switch (static_cast<ParamsOp>(frame.header.op)) {
     case ParamsOp::kHello:
@@ -375,6 +390,8 @@ bool Handled(const Frame& frame, Shard& shard, ReplicaCopy& copy) {
     case ParamsOp::kReplicate:
     case ParamsOp::kReplicaRead:
       return Carried(frame.body, &copy);
+    case ParamsOp::kShared:
+      return HandledShared(frame.body, area, shard, copy);
     case ParamsOp::kInspect:
       break;
   }
@@ -393,6 +410,9 @@ TEST_F(FuzzTest, Frames) {
         {ParamsOp::kPull, PullOf(/*rounds=*/1)},
         {ParamsOp::kPush, PushOf(2)},
         {ParamsOp::kPull, PullOf(/*rounds=*/1)},
+        {ParamsOp::kShared, EncodeShared({.op = ParamsOp::kPush,
+                                          .request = {0, PushOf(3).size()},
+                                          .reply = {PushOf(3).size(), 100}})},
         {ParamsOp::kFollow, Encode(FollowRequest{.job = "ctr", .leader = 1, .incarnation = 1})},
         {ParamsOp::kFollow, Encode(LogSizes{{1, 100}, {2, 50}})},
         {ParamsOp::kReplicate,
@@ -412,6 +432,10 @@ TEST_F(FuzzTest, Frames) {
     shard.SetView(1, {WorkerId(1)});
     ReplicaCopy copy;
     EXPECT_TRUE(copy.Follow(/*incarnation=*/1, /*line=*/1).ok());
+    const std::string pushed = PushOf(3);
+    std::vector<char> area(pushed.begin(), pushed.end());
+    area.resize(area.size() + 100);
+    area.shrink_to_fit();  // So that a step beyond it is one into nowhere.
     FrameParser parser;
     bool all_taken = true;
     for (absl::string_view rest = stream; !rest.empty();) {
@@ -425,7 +449,7 @@ TEST_F(FuzzTest, Frames) {
         const auto frame = parser.Next();
         if (!frame.ok()) return false;  // The connection is closed.
         if (!frame->has_value()) break;
-        all_taken &= Handled(**frame, shard, copy);
+        all_taken &= Handled(**frame, absl::MakeSpan(area), shard, copy);
       }
     }
     Use(shard);

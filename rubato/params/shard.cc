@@ -178,6 +178,7 @@ absl::Status Shard::Pull(absl::string_view body, Buffer* reply, PullScratch* scr
     return absl::InvalidArgumentError(absl::StrCat("pull of ", bytes, " bytes, but a reply holds ",
                                                    kFrameBytesMax, ": lower batch_size"));
   }
+  reply->Reserve(reply->size() + bytes);
   reply->Put(PullReplyHead{dense, histories_.empty() ? 0 : histories_[0].steps});
   for (const auto& [s, slice] : dense_) {
     if (!pull.want_dense) break;
@@ -361,9 +362,11 @@ absl::Status Shard::CheckFinite(const DecodedPush& push) const {
 
 absl::Status Shard::CheckRoom(const PushRequest& request) const {
   const auto staged = static_cast<size_t>(staged_.ids());  // They may all become rows.
+  const auto coming = declaration_->mode == PushMode::kSync ? EmbeddingTable::Coming::kLater
+                                                            : EmbeddingTable::Coming::kNow;
   for (size_t t = 0; t < request.tables.size(); ++t) {
     const size_t ids = request.tables[t].ids.size();
-    RUBATO_RETURN_IF_ERROR(Annotate(tables_[t]->CheckRoom(ids + staged), From(request)));
+    RUBATO_RETURN_IF_ERROR(Annotate(tables_[t]->CheckRoom(ids + staged, coming), From(request)));
   }
   return absl::OkStatus();
 }

@@ -126,6 +126,50 @@ int64_t Floats(const std::vector<Interval>& slices) {
 
 }  // namespace
 
+std::optional<absl::Span<char>> PlaceIn(absl::Span<char> area, const SharedPlace& place) {
+  if (place.bytes > area.size() || place.offset > area.size() - place.bytes) return std::nullopt;
+  return area.subspan(place.offset, place.bytes);
+}
+
+std::string EncodeShared(const SharedRequest& request) {
+  std::string body;
+  ByteWriter writer(body);
+  writer.Put<uint64_t>(static_cast<uint64_t>(request.op));
+  for (const SharedPlace& place : {request.request, request.reply}) {
+    writer.Put<uint64_t>(place.offset);
+    writer.Put<uint64_t>(place.bytes);
+  }
+  return body;
+}
+
+absl::StatusOr<SharedRequest> DecodeShared(absl::string_view body) {
+  ByteReader reader(body);
+  const auto op = reader.Get<uint64_t>();
+  SharedRequest request;
+  for (SharedPlace* place : {&request.request, &request.reply}) {
+    place->offset = reader.Get<uint64_t>();
+    place->bytes = reader.Get<uint64_t>();
+  }
+  request.op = op == static_cast<uint64_t>(ParamsOp::kPush) ? ParamsOp::kPush : ParamsOp::kPull;
+  if (reader.ok() && reader.remaining() == 0 && op == static_cast<uint64_t>(request.op)) {
+    return request;
+  }
+  return absl::InvalidArgumentError("bytes that are no request in shared memory");
+}
+
+std::string EncodeSharedReply(uint64_t bytes) {
+  std::string body;
+  ByteWriter(body).Put<uint64_t>(bytes);
+  return body;
+}
+
+std::optional<uint64_t> DecodeSharedReply(absl::string_view body, uint64_t most) {
+  ByteReader reader(body);
+  const auto bytes = reader.Get<uint64_t>();
+  if (!reader.ok() || reader.remaining() > 0 || bytes > most) return std::nullopt;
+  return bytes;
+}
+
 absl::Status DecodePull(absl::string_view body, DecodedPull* out) {
   Walker walker(body);
   const auto head = walker.Take<PullHead>(1);
@@ -207,7 +251,8 @@ void PullSplit::Encode(const PullRequest& request, const PartitionMap& map, Wire
   const size_t tables = request.tables.size();
   request_ = request;
   format_ = format;
-  parts_.resize(servers);
+  while (parts_.size() < servers) parts_.emplace_back(memory_);
+  parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(servers), parts_.end());
   if (request.steps != nullptr) request.steps->assign(servers, -1);
   dims_.clear();
   for (size_t s = 0; s < servers; ++s) {
@@ -264,6 +309,17 @@ void PullSplit::Recode(const PartitionMap& map) {
   Encode(request, map, format_);
 }
 
+size_t PullSplit::reply_bytes(int64_t server) const {
+  const Part& part = parts_[static_cast<size_t>(server)];
+  const auto wire_bytes = static_cast<size_t>(WireBytes(format_));
+  size_t bytes =
+      sizeof(PullReplyHead) + Padded(static_cast<size_t>(Floats(part.dense)) * wire_bytes);
+  for (size_t t = 0; t < dims_.size(); ++t) {
+    bytes += Padded(size_t{part.counts[t]} * dims_[t] * wire_bytes);
+  }
+  return bytes;
+}
+
 absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   const Part& part = parts_[static_cast<size_t>(server)];
   Walker walker(reply);
@@ -274,10 +330,12 @@ absl::Status PullSplit::Scatter(int64_t server, absl::string_view reply) const {
   const auto take = [&](uint64_t count) {
     return walker.Take<char>(count > reply.size() ? UINT64_MAX : count * wire_bytes);
   };
-  const auto dense = take(head.dense);
-  if (!walker.ok() || head.dense != static_cast<uint64_t>(Floats(part.dense))) {
+  // By our own count, never by the reply's, which may lie in memory that the server still writes.
+  const auto floats_wanted = static_cast<uint64_t>(Floats(part.dense));
+  const auto dense = take(floats_wanted);
+  if (!walker.ok() || head.dense != floats_wanted) {
     return absl::InternalError(absl::StrCat(head.dense, " dense weights came from server ", server,
-                                            ", not ", Floats(part.dense)));
+                                            ", not ", floats_wanted));
   }
   const char* from = dense.data();
   for (const Interval& slice : part.dense) {
@@ -312,6 +370,7 @@ void PushSplit::EncodeHeads(const PushRequest& request, const PartitionMap& map,
                             WireFormat format) {
   const auto servers = static_cast<size_t>(map.servers());
   const auto dense_size = dense_size_ = static_cast<int64_t>(request.dense.size());
+  while (bodies_.size() < servers) bodies_.emplace_back(memory_);
   bodies_.resize(servers);
   slices_.resize(servers);
   finite_.assign(servers, true);

@@ -11,12 +11,16 @@
 #define RUBATO_PARAMS_WIRE_H_
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/net/buffer.h"
 #include "rubato/net/wire_format.h"
@@ -37,7 +41,36 @@ enum class ParamsOp : uint16_t {
   kFollow = 6,       // Copies of logs, also between servers (params/log_replica.h):
   kReplicate = 7,    // an order for one,
   kReplicaRead = 8,  // and some of its bytes back.
+  kShared = 9,       // A pull or a push whose bytes lie in shared memory; see below.
 };
+
+// ---- between processes of one machine ----
+//
+// A large request need not go through the socket: its body lies in memory that both sides see, and
+// the rows that answer a pull are written there. The greeting says whether they do; the frames of
+// such a request say only where.
+struct SharedPlace {
+  uint64_t offset = 0;
+  uint64_t bytes = 0;
+  friend bool operator==(const SharedPlace&, const SharedPlace&) = default;
+};
+struct SharedRequest {
+  ParamsOp op = ParamsOp::kPull;  // Or kPush.
+  SharedPlace request;            // In the area of requests.
+  SharedPlace reply;              // In that of replies; of no bytes: the answer is a frame.
+  friend bool operator==(const SharedRequest&, const SharedRequest&) = default;
+};
+// The bytes of `area` there, or nothing if some would lie beyond it.
+std::optional<absl::Span<char>> PlaceIn(absl::Span<char> area, const SharedPlace& place);
+// What a server answers to the greeting of a client whose memory it sees.
+inline constexpr absl::string_view kSharesMemory = "shares memory";
+std::string EncodeShared(const SharedRequest& request);
+// INVALID_ARGUMENT if the bytes are none. Says nothing about whether the places exist.
+absl::StatusOr<SharedRequest> DecodeShared(absl::string_view body);
+// The body of the frame that says: so many bytes of the answer are at `reply`.
+std::string EncodeSharedReply(uint64_t bytes);
+// Nothing if they are none, or more than `most`.
+std::optional<uint64_t> DecodeSharedReply(absl::string_view body, uint64_t most);
 
 // A declaration for one server: all of it but the dense values, of which only `slices`.
 std::string EncodeDeclaration(const Declaration& declaration, const std::vector<Interval>& slices);
@@ -89,21 +122,28 @@ void PushIds(absl::string_view body, std::vector<absl::Span<const uint64_t>>* ou
 // One pull as one body a server, and the answers put back together.
 class PullSplit {
  public:
+  // Bodies lie in `memory` as far as that has room.
+  explicit PullSplit(std::shared_ptr<BufferMemory> memory = nullptr) : memory_(std::move(memory)) {}
+
   void Encode(const PullRequest& request, const PartitionMap& map,
               WireFormat format = WireFormat::kFp32);
   // The same pull by another map.
   void Recode(const PartitionMap& map);
   Buffer& body(int64_t server) { return parts_[static_cast<size_t>(server)].body; }
+  // Of the answer.
+  size_t reply_bytes(int64_t server) const;
   // Copies a server's rows to where the request wants them. INTERNAL if the reply does not fit.
   absl::Status Scatter(int64_t server, absl::string_view reply) const;
 
  private:
   struct Part {
+    explicit Part(std::shared_ptr<BufferMemory> memory) : body(std::move(memory)) {}
     Buffer body;
     std::vector<uint32_t> counts;     // Ids by table.
     std::vector<uint32_t> positions;  // Of each id within its table's request.
     std::vector<Interval> dense;      // What of the dense weights it has.
   };
+  std::shared_ptr<BufferMemory> memory_;
   PullRequest request_;
   WireFormat format_ = WireFormat::kFp32;
   std::vector<uint32_t> dims_;
@@ -114,6 +154,9 @@ class PullSplit {
 // the batch is done.
 class PushSplit {
  public:
+  // As PullSplit's.
+  explicit PushSplit(std::shared_ptr<BufferMemory> memory = nullptr) : memory_(std::move(memory)) {}
+
   void Encode(const PushRequest& request, const PartitionMap& map,
               WireFormat format = WireFormat::kFp32);
   // The same push by another map.
@@ -128,6 +171,7 @@ class PushSplit {
   // Looks at the gradients in bytes [begin, end) of a body.
   void Look(size_t server, size_t begin, size_t end, WireFormat format);
 
+  std::shared_ptr<BufferMemory> memory_;
   std::vector<Buffer> bodies_;
   std::vector<uint8_t> finite_;  // By server.
   // Of the table at hand, by server: how many ids, and where in the body gradients are put.

@@ -1,8 +1,13 @@
 #include "rubato/adapters/posix/frame_socket.h"
 
+#include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -29,6 +34,48 @@ void Widen(asio::local::stream_protocol::socket& socket) {
   socket.set_option(asio::socket_base::send_buffer_size(kUnixBufferBytes), ignored);
 }
 void Widen(asio::ip::tcp::socket&) {}
+
+constexpr size_t kFilesMax = 2;  // That come with a greeting.
+
+// As recv(2), without waiting.
+ssize_t ReceiveWithFiles(int socket, absl::Span<char> space, std::vector<FileDescriptor>* files) {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kFilesMax * sizeof(int))> control{};
+  iovec part = {space.data(), space.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t bytes = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (bytes < 0) return bytes;
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
+    if (one->cmsg_level != SOL_SOCKET || one->cmsg_type != SCM_RIGHTS) continue;
+    for (size_t at = 0; at + sizeof(int) <= one->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
+      int file = -1;
+      std::memcpy(&file, CMSG_DATA(one) + at, sizeof(file));
+      files->emplace_back(file);
+    }
+  }
+  return bytes;
+}
+
+// As send(2), without waiting.
+ssize_t SendWithFiles(int socket, absl::string_view bytes, absl::Span<const int> files) {
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kFilesMax * sizeof(int))> control{};
+  RUBATO_CHECK(files.size() <= kFilesMax);
+  iovec part = {const_cast<char*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = CMSG_SPACE(files.size() * sizeof(int));
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
+  std::memcpy(CMSG_DATA(rights), files.data(), files.size() * sizeof(int));
+  return sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
 
 absl::Status FromError(const asio::error_code& error, absl::string_view what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", error.message()));
@@ -78,6 +125,7 @@ void FrameSocket::Start(OnFrame on_frame, OnClosed on_closed) {
 void FrameSocket::Read() {
   if (closed_ || reading_ || queued_bytes_ > kQueuedBytesMax) return;
   reading_ = true;
+  if (welcomes_files_) return ReadWithFiles();
   const absl::Span<char> space = parser_.Space();
   socket_.async_read_some(asio::buffer(space.data(), space.size()),
                           [self = shared_from_this()](const asio::error_code& error, size_t bytes) {
@@ -87,6 +135,23 @@ void FrameSocket::Read() {
                             self->TakeFrames(bytes);
                             self->Read();
                           });
+}
+
+// Asio reads no files, so it only says when there is something.
+void FrameSocket::ReadWithFiles() {
+  socket_.async_wait(
+      StreamSocket::wait_read, [self = shared_from_this()](const asio::error_code& error) {
+        self->reading_ = false;
+        if (self->closed_) return;
+        if (error) return self->Lost(FromError(error, "connection lost"));
+        const ssize_t bytes =
+            ReceiveWithFiles(self->socket_.native_handle(), self->parser_.Space(), &self->files_);
+        if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return self->Read();
+        if (bytes <= 0) return self->Lost(absl::UnavailableError("connection lost"));
+        self->welcomes_files_ = false;
+        self->TakeFrames(static_cast<size_t>(bytes));
+        self->Read();
+      });
 }
 
 void FrameSocket::TakeFrames(size_t bytes) {
@@ -106,6 +171,24 @@ void FrameSocket::Send(FrameHeader header, absl::string_view body,
   queued_bytes_ += body.size();
   queue_.push_back({header, body, std::move(keep)});
   if (writing_ == 0) Write();
+}
+
+void FrameSocket::SendFirst(FrameHeader header, absl::string_view body,
+                            absl::Span<const int> files) {
+  header.body_bytes = static_cast<uint32_t>(body.size());
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+  bytes.append(body.data(), body.size());
+  bytes.resize(sizeof(header) + Padded(body.size()));
+  // A socket on which nothing was sent has room for it.
+  if (SendWithFiles(socket_.native_handle(), bytes, files) == std::ssize(bytes)) return;
+  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+    self->Lost(absl::UnavailableError("the greeting could not be sent"));
+  });
+}
+
+bool FrameSocket::IsOpenThere() {
+  pollfd look = {socket_.native_handle(), POLLRDHUP, 0};
+  return poll(&look, 1, 0) == 0;
 }
 
 void FrameSocket::Write() {
@@ -140,6 +223,7 @@ void FrameSocket::Close() {
   if (closed_) return;
   closed_ = true;
   asio::error_code ignored;
+  socket_.shutdown(StreamSocket::shutdown_both, ignored);  // Whoever else has it open.
   socket_.close(ignored);
   if (writing_ == 0) queue_.clear();
 }

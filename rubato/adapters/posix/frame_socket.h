@@ -8,11 +8,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+#include "rubato/adapters/files/files.h"
 #include "rubato/net/frame.h"
 
 namespace rubato {
@@ -44,9 +47,17 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   explicit FrameSocket(StreamSocket socket, size_t body_bytes_max);
 
   void Start(OnFrame on_frame, OnClosed on_closed);
+  // Before Start: files that come with the first bytes are kept for TakeFiles; later ones are
+  // closed.
+  void WelcomeFiles() { welcomes_files_ = true; }
+  std::vector<FileDescriptor> TakeFiles() { return std::exchange(files_, {}); }
   void set_body_bytes_max(size_t bytes) { parser_.set_body_bytes_max(bytes); }
   // Queues a frame. Whatever `body` shows is kept by `keep` until it is written.
   void Send(FrameHeader header, absl::string_view body, std::shared_ptr<const void> keep);
+  // The first frame of a connection over a Unix socket, with open files for the other side.
+  void SendFirst(FrameHeader header, absl::string_view body, absl::Span<const int> files);
+  // Whether the other side has not hung up yet, whatever of its frames is still to be read.
+  bool IsOpenThere();
   // Writes what is queued, then closes.
   void CloseAfterWriting();
   // Closes now; no callback comes after it.
@@ -59,6 +70,7 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
     std::shared_ptr<const void> keep;
   };
   void Read();
+  void ReadWithFiles();
   void TakeFrames(size_t bytes);
   void Write();
   void Lost(const absl::Status& why);
@@ -71,6 +83,8 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   size_t writing_ = 0;       // The first so many of queue_ are being written.
   size_t queued_bytes_ = 0;  // A peer that does not read is not read from either.
   std::vector<asio::const_buffer> gather_;
+  std::vector<FileDescriptor> files_;
+  bool welcomes_files_ = false;
   bool reading_ = false;
   bool close_after_writing_ = false;
   bool closed_ = false;

@@ -1,5 +1,6 @@
 #include "rubato/adapters/posix/params_client.h"
 
+#include <algorithm>
 #include <asio.hpp>
 #include <atomic>
 #include <chrono>
@@ -10,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/posix/params_line.h"
+#include "rubato/adapters/posix/shared_area.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 #include "rubato/net/frame.h"
@@ -23,28 +25,40 @@ namespace {
 struct Call {
   ParamsOp op;
   absl::string_view body;
+  size_t reply_bytes = 0;            // Of a long answer that it knows the length of.
   std::shared_ptr<const void> keep;  // Owns what `body` shows.
   // An error, or the reply's body, which lives until the call returns.
   std::function<void(absl::StatusOr<absl::string_view>)> done;
+  char* reply = nullptr;  // The place for that answer; null: it comes as a frame.
 };
+
+// Null where there is none.
+std::shared_ptr<SharedHeap> MakeHeap(size_t bytes, SharedArea::Others others) {
+  if (bytes == 0) return nullptr;
+  absl::StatusOr<std::unique_ptr<SharedArea>> area = SharedArea::Make(bytes, others);
+  return area.ok() ? std::make_shared<SharedHeap>(*std::move(area)) : nullptr;
+}
 
 // The calls to one server: sends what is unanswered whenever its line is up again. Belongs to the
 // client's thread.
 class Link {
  public:
-  Link(asio::io_context& io, const ParamsClientOptions& options, int64_t server)
+  Link(asio::io_context& io, const ParamsClientOptions& options, int64_t server,
+       std::shared_ptr<SharedHeap> requests)
       : options_(options),
         server_(server),
+        requests_(std::move(requests)),
         line_(io, options.reconnect,
               {.greeted =
-                   [this](const Frame&) {
-                     for (const auto& [id, call] : calls_) Write(id, call);
+                   [this](const Frame& frame) {
+                     if (frame.body != kSharesMemory) replies_ = nullptr;
+                     for (auto& [id, call] : calls_) Write(id, call);
                    },
                .answered = [this](const Frame& frame) { Take(frame); },
                .lost = [] {},  // Whoever waits for an answer goes on waiting.
                // Asking again will not help those who wait.
-               .refused =
-                   [this](const absl::Status& why) { Fail(Annotate(why, line_.address())); }}) {}
+               .refused = [this](const absl::Status& why) { Fail(Annotate(why, line_.address())); },
+               .files = [this] { return Offer(); }}) {}
 
   void SetAddress(const std::string& address) {
     if (address == line_.address()) return;
@@ -56,7 +70,7 @@ class Link {
   }
   void Send(Call call) {
     const uint64_t id = next_id_++;
-    const Call& kept = calls_[id] = std::move(call);
+    Call& kept = calls_[id] = std::move(call);
     if (line_.greeted()) Write(id, kept);
   }
   bool down() const { return line_.address().empty(); }
@@ -72,23 +86,61 @@ class Link {
   void Drop() { line_.Drop(); }
 
  private:
+  // What a server would have to copy twice more if it went through the socket.
+  static constexpr size_t kSharedBytesMin = 4096;
+
   void Take(const Frame& frame);
-  void Write(uint64_t id, const Call& call) {
-    line_.Send({.op = static_cast<uint16_t>(call.op), .id = id}, call.body, call.keep);
-  }
+  std::vector<int> Offer();
+  void Write(uint64_t id, Call& call);
 
   const ParamsClientOptions& options_;
   const int64_t server_;
+  const std::shared_ptr<SharedHeap> requests_;  // Null: nothing is shared.
+  // Of this connection alone: a server that is given up may write into the last one's.
+  std::shared_ptr<SharedHeap> replies_;
   ParamsLine line_;
   uint64_t next_id_ = 1;            // 0 is the greeting's.
   std::map<uint64_t, Call> calls_;  // Unanswered, oldest first.
 };
+
+std::vector<int> Link::Offer() {
+  replies_ =
+      requests_ == nullptr ? nullptr : MakeHeap(options_.shared_bytes, SharedArea::Others::kWrite);
+  if (replies_ == nullptr) return {};
+  return {requests_->area().file(), replies_->area().file()};
+}
+
+void Link::Write(uint64_t id, Call& call) {
+  const auto place = replies_ == nullptr ? std::nullopt : requests_->area().Find(call.body);
+  call.reply = nullptr;
+  if (!place.has_value() || std::max(call.body.size(), call.reply_bytes) < kSharedBytesMin) {
+    return line_.Send({.op = static_cast<uint16_t>(call.op), .id = id}, call.body, call.keep);
+  }
+  SharedRequest request = {.op = call.op, .request = *place, .reply = {}};
+  if (call.reply_bytes > 0) call.reply = replies_->Take(call.reply_bytes);
+  if (call.reply != nullptr) {
+    request.reply = {static_cast<uint64_t>(call.reply - replies_->area().data()), call.reply_bytes};
+  }
+  const auto body = std::make_shared<std::string>(EncodeShared(request));
+  line_.Send({.op = static_cast<uint16_t>(ParamsOp::kShared), .id = id}, *body, body);
+}
 
 void Link::Take(const Frame& frame) {
   const auto it = calls_.find(frame.header.id);
   if (it == calls_.end()) return;
   const Call call = std::move(it->second);
   calls_.erase(it);
+  if (call.reply != nullptr) {
+    const std::shared_ptr<SharedHeap> heap = replies_;  // Whatever `done` may bring about.
+    const auto bytes = frame.header.op == static_cast<uint16_t>(ParamsOp::kShared)
+                           ? DecodeSharedReply(frame.body, call.reply_bytes)
+                           : std::nullopt;
+    if (bytes.has_value() && frame.header.code == 0) {
+      call.done(absl::string_view(call.reply, *bytes));
+      return heap->Give(call.reply, call.reply_bytes);
+    }
+    heap->Give(call.reply, call.reply_bytes);
+  }
   if (frame.header.code == 0) return call.done(frame.body);
   // Its message is a map.
   if (absl::IsAborted(frame.status())) return call.done(frame.status());
@@ -100,6 +152,8 @@ void Link::Take(const Frame& frame) {
 template <typename T>
 class Pool : public std::enable_shared_from_this<Pool<T>> {
  public:
+  explicit Pool(std::shared_ptr<BufferMemory> memory) : memory_(std::move(memory)) {}
+
   std::shared_ptr<T> Take() {
     std::unique_ptr<T> item;
     {
@@ -109,7 +163,7 @@ class Pool : public std::enable_shared_from_this<Pool<T>> {
         free_.pop_back();
       }
     }
-    if (item == nullptr) item = std::make_unique<T>();
+    if (item == nullptr) item = std::make_unique<T>(memory_);
     return {item.release(), [pool = this->shared_from_this()](T* used) {
               MutexLock lock(pool->mu_);
               pool->free_.emplace_back(used);
@@ -117,6 +171,7 @@ class Pool : public std::enable_shared_from_this<Pool<T>> {
   }
 
  private:
+  const std::shared_ptr<BufferMemory> memory_;
   Mutex mu_;
   std::vector<std::unique_ptr<T>> free_ ABSL_GUARDED_BY(mu_);
 };
@@ -131,6 +186,8 @@ using SharedMap = std::shared_ptr<const PartitionMap>;
 
 // One answer made of one from each server.
 struct Gathering {
+  static size_t reply_bytes(int64_t) { return 0; }
+
   SharedMap map;  // By which it is split.
   int64_t missing = 0;
   bool disowned = false;  // Some server owns something else than the map says.
@@ -138,10 +195,12 @@ struct Gathering {
 };
 struct PullInFlight : Gathering {
   static constexpr ParamsOp kOp = ParamsOp::kPull;
+  explicit PullInFlight(std::shared_ptr<BufferMemory> memory) : split(std::move(memory)) {}
   PullSplit split;
   std::function<void(absl::Status)> done;
 
   absl::string_view body(int64_t server) { return split.body(server).view(); }
+  size_t reply_bytes(int64_t server) const { return split.reply_bytes(server); }
   void Choose(std::vector<int64_t>*) {}  // All owners.
   absl::Status Take(int64_t server, absl::string_view reply) {
     return split.Scatter(server, reply);
@@ -151,6 +210,7 @@ struct PullInFlight : Gathering {
 };
 struct PushInFlight : Gathering {
   static constexpr ParamsOp kOp = ParamsOp::kPush;
+  explicit PushInFlight(std::shared_ptr<BufferMemory> memory) : split(std::move(memory)) {}
   PushSplit split;
   bool applied = false;
   bool fenced = false;
@@ -294,7 +354,7 @@ class AsioParamsClient : public ParamsClient {
   void Grow(int64_t servers) {
     MutexLock lock(mu_);
     for (auto s = static_cast<int64_t>(links_.size()); s < servers; ++s) {
-      links_.push_back(std::make_unique<Link>(io_, options_, s));
+      links_.push_back(std::make_unique<Link>(io_, options_, s, requests_));
     }
   }
 
@@ -346,7 +406,8 @@ class AsioParamsClient : public ParamsClient {
                                                      ", but at most ", options_.request_bytes_max,
                                                      " go at once: lower batch_size")));
       } else {
-        links_[static_cast<size_t>(s)]->Send({T::kOp, request->body(s), request, done});
+        links_[static_cast<size_t>(s)]->Send(
+            {T::kOp, request->body(s), request->reply_bytes(s), request, done});
       }
     }
   }
@@ -373,8 +434,10 @@ class AsioParamsClient : public ParamsClient {
   static constexpr auto kMapPatience = std::chrono::milliseconds(5);
 
   const ParamsClientOptions options_;
-  std::shared_ptr<Pool<PullInFlight>> pulls_ = std::make_shared<Pool<PullInFlight>>();
-  std::shared_ptr<Pool<PushInFlight>> pushes_ = std::make_shared<Pool<PushInFlight>>();
+  const std::shared_ptr<SharedHeap> requests_ =
+      MakeHeap(options_.shared_bytes, SharedArea::Others::kRead);
+  std::shared_ptr<Pool<PullInFlight>> pulls_ = std::make_shared<Pool<PullInFlight>>(requests_);
+  std::shared_ptr<Pool<PushInFlight>> pushes_ = std::make_shared<Pool<PushInFlight>>(requests_);
   asio::io_context io_;
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   bool stopping_ = false;  // The client's thread alone, until it has ended.

@@ -37,6 +37,10 @@ struct ParamsClientOptions {
   // Of a request's part for one server. A larger one is refused here: the server would close the
   // connection, and it would be sent again for ever.
   size_t request_bytes_max = kFrameBytesMax;
+  // Over Unix sockets large requests and answers go through memory that is shared with the servers
+  // (shared_area.h): so many bytes for requests, and for answers as many a server. Taken as they
+  // are used; what finds no room, and all if this is 0, goes through the socket.
+  size_t shared_bytes = size_t{64} << 20;
 };
 
 class ParamsClient {

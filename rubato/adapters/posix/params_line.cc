@@ -37,18 +37,23 @@ void ParamsLine::Connect() {
   if (address_.empty()) return;
   const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(address_);
   if (!address.ok()) return events_.refused(address.status());
-  attempt_ = ConnectTo(io_, *address, [this](absl::StatusOr<StreamSocket> socket) {
+  const bool is_unix = address->is_unix();
+  attempt_ = ConnectTo(io_, *address, [this, is_unix](absl::StatusOr<StreamSocket> socket) {
     if (!socket.ok()) return Lost();
-    Greet(*std::move(socket));
+    Greet(*std::move(socket), is_unix);
   });
 }
 
-void ParamsLine::Greet(StreamSocket socket) {
+void ParamsLine::Greet(StreamSocket socket, bool is_unix) {
   socket_ = std::make_shared<FrameSocket>(std::move(socket), kFrameBytesMax);
   socket_->Start([this](const Frame& frame) { Take(frame); },
                  [this](const absl::Status&) { Lost(); });
+  const FrameHeader header = {.op = static_cast<uint16_t>(greeting_.op)};
+  const std::vector<int> files =
+      is_unix && events_.files != nullptr ? events_.files() : std::vector<int>();
+  if (!files.empty()) return socket_->SendFirst(header, greeting_.body, files);
   const auto body = std::make_shared<std::string>(greeting_.body);
-  socket_->Send({.op = static_cast<uint16_t>(greeting_.op)}, *body, body);
+  socket_->Send(header, *body, body);
 }
 
 void ParamsLine::Take(const Frame& frame) {

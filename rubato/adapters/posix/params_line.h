@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -40,6 +41,8 @@ struct ParamsLineEvents {
   // The server did not take the greeting (another job, place or release), or there can be no such
   // address. It is tried again, in case another comes to live there.
   std::function<void(const absl::Status& why)> refused;
+  // Over a Unix socket: open files to go with the greeting. Null: none.
+  std::function<std::vector<int>()> files;
 };
 
 class ParamsLine {
@@ -67,7 +70,7 @@ class ParamsLine {
 
  private:
   void Connect();
-  void Greet(StreamSocket socket);
+  void Greet(StreamSocket socket, bool is_unix);
   void Take(const Frame& frame);
   void Lost();
 

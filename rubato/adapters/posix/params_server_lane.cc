@@ -44,6 +44,7 @@ void ParamsServerLane::Welcome(StreamSocket socket) {
     connection.number = number;
     ++state_.clients;
     connection.socket = std::make_shared<FrameSocket>(std::move(socket), kHelloBytesMax);
+    connection.socket->WelcomeFiles();
     connection.socket->Start([this, &connection](const Frame& frame) { Handle(connection, frame); },
                              [this, number](const absl::Status&) { Forget(number); });
   });
@@ -118,6 +119,8 @@ void ParamsServerLane::Handle(Connection& connection, const Frame& frame) {
   }
   if (!connection.greeted) return Greet(connection, frame);
   switch (static_cast<ParamsOp>(frame.header.op)) {
+    case ParamsOp::kShared:
+      return HandleShared(connection, frame);
     case ParamsOp::kPull:
       return Pull(connection, frame);
     case ParamsOp::kPush:
@@ -154,6 +157,7 @@ void ParamsServerLane::Greet(Connection& connection, const Frame& frame) {
     Reply(connection, frame.header, status);
     return connection.socket->CloseAfterWriting();
   }
+  connection.welcome = Share(connection);
   // A view that is set from now on finds this connection waiting: ViewIsSet comes after it.
   connection.hello_waits = true;
   connection.hello_id = frame.header.id;
@@ -169,7 +173,8 @@ void ParamsServerLane::Admit(Connection& connection, uint64_t id) {
   connection.greeted = true;
   connection.hello_waits = false;
   connection.socket->set_body_bytes_max(kFrameBytesMax);
-  connection.socket->Send({.op = static_cast<uint16_t>(ParamsOp::kHello), .id = id}, "", nullptr);
+  const auto body = std::make_shared<std::string>(connection.welcome);
+  connection.socket->Send({.op = static_cast<uint16_t>(ParamsOp::kHello), .id = id}, *body, body);
 }
 
 void ParamsServerLane::Reply(Connection& connection, const FrameHeader& request,
@@ -196,7 +201,8 @@ void ParamsServerLane::Declare(Connection& connection, const Frame& frame) {
 }
 
 void ParamsServerLane::Pull(Connection& connection, const Frame& frame) {
-  const std::shared_ptr<Buffer> reply = buffers_->Take();
+  std::shared_ptr<Buffer> reply = SharedReply(connection);
+  if (reply == nullptr) reply = buffers_->Take();
   absl::Status status;
   std::string map;
   bool changes = false;
@@ -216,7 +222,7 @@ void ParamsServerLane::Pull(Connection& connection, const Frame& frame) {
   }
   if (absl::IsAborted(status)) return Disown(connection, frame.header, map);
   if (!status.ok()) return Reply(connection, frame.header, status);
-  connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, reply->view(), reply);
+  SendPulled(connection, frame.header, reply);
   MutexLock lock(hot_mu_);
   for (size_t t = 0; t < scratch_.pull.tables.size(); ++t) {
     hot_.Count(static_cast<uint32_t>(t), scratch_.pull.tables[t].ids);
@@ -285,7 +291,11 @@ void ParamsServerLane::Hold(const Connection& connection, const Frame& frame) {
   Held& held = held_.emplace_back();
   held.connection = connection.number;
   held.header = frame.header;
-  held.body.Append(frame.body.data(), frame.body.size());
+  if (!connection.shared.has_value()) return held.body.Append(frame.body.data(), frame.body.size());
+  // It waits where it is.
+  const std::string where = EncodeShared(*connection.shared);
+  held.header.op = static_cast<uint16_t>(ParamsOp::kShared);
+  held.body.Append(where.data(), where.size());
 }
 
 void ParamsServerLane::Disown(Connection& connection, const FrameHeader& request,

@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "rubato/adapters/posix/params_server_store.h"
 #include "rubato/adapters/posix/replica_lines.h"
 #include "rubato/adapters/posix/replica_vault.h"
+#include "rubato/adapters/posix/shared_area.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/shared_mutex.h"
 #include "rubato/net/buffer.h"
@@ -96,7 +98,10 @@ class ParamsServerLane {
     std::shared_ptr<FrameSocket> socket;
     bool greeted = false;
     uint64_t hello_id = 0;  // Waits for the first view, if `hello_waits`.
+    std::string welcome;    // The body of the answer to the greeting.
     bool hello_waits = false;
+    std::unique_ptr<SharedArea> requests, replies;  // Or null: all goes through the socket.
+    std::optional<SharedRequest> shared;            // The request at hand, if it came that way.
     int64_t leader = -1;  // Whose log comes here to be copied, or is read; -1: nobody's.
     int64_t line = 0;
   };
@@ -114,12 +119,21 @@ class ParamsServerLane {
     std::string body;
   };
   class BufferPool;
+  class ReplyPlace;
   class LaneTurn;
 
   void Handle(Connection& connection, const Frame& frame);
+  // Takes the memory that a client offers with its greeting, if it is as it must be.
+  std::string Share(Connection& connection);
+  void HandleShared(Connection& connection, const Frame& frame);
   absl::Status CheckHello(const Frame& frame) const;
   void Greet(Connection& connection, const Frame& frame);
   void Admit(Connection& connection, uint64_t id);
+  // The answer to a pull is put together where the client wants it, if it fits there; null: it did
+  // not say where.
+  std::shared_ptr<Buffer> SharedReply(const Connection& connection) const;
+  void SendPulled(Connection& connection, const FrameHeader& request,
+                  std::shared_ptr<Buffer> reply);
   void Declare(Connection& connection, const Frame& frame);
   void Pull(Connection& connection, const Frame& frame);
   void Push(Connection& connection, const Frame& frame);
@@ -145,6 +159,7 @@ class ParamsServerLane {
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   // The rest belongs to the lane's thread.
   std::shared_ptr<BufferPool> buffers_ = MakePool();
+  Buffer shared_;  // The body of the request at hand, copied out of shared memory.
   PullScratch scratch_;
   DecodedPush push_;
   std::map<int64_t, Connection> connections_;
