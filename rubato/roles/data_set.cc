@@ -82,8 +82,9 @@ absl::StatusOr<std::unique_ptr<const RecordParser>> ParserForValidation(
   return FeatureParser::Create(named.data, named.schema, *features);
 }
 
-// Where features read the columns, what the format would make of them does not matter. Validation
-// data need not have all fields of libffm, and may have more: OpenDataSet() holds them together.
+// Where features read the columns, what the format would make of them does not matter. What can
+// be said of validation data only beside training's is for OpenDataSet(): it need not have all
+// fields of libffm, and may have more.
 absl::StatusOr<FileSourceOptions> ReadBy(const JobSpec& spec, DataPart part) {
   const bool is_validation = part == DataPart::kValidation;
   std::optional<FeaturesSpec> features;
@@ -95,7 +96,9 @@ absl::StatusOr<FileSourceOptions> ReadBy(const JobSpec& spec, DataPart part) {
   options.check = [data = spec.data, is_validation,
                    features = std::move(features)](const std::string& schema) {
     const bool has_fields = UnwrapSchema(data, schema).first.format == "libffm";
-    if (is_validation && has_fields) return absl::OkStatus();
+    // A label without a name is training's first column, wherever it is here.
+    const bool has_no_label = !features.has_value() && data.label.empty();
+    if (is_validation && (has_fields || has_no_label)) return absl::OkStatus();
     return features.has_value() ? FeatureParser::Create(data, schema, *features).status()
                                 : MakeParser(data, schema).status();
   };
