@@ -199,7 +199,7 @@ TEST(TimesTest, ATimeOfDayIsOne) {
 TEST(TimesTest, MayBeNumbers) {
   const auto at = [](int i) { return absl::StrCat(964982703 + int64_t{7919} * i); };
   const Proposed seconds = ProposeFor(3000, at, "timestamp");
-  EXPECT_THAT(seconds.made, ElementsAre("timestamp normalize", "timestamp discretize",
+  ASSERT_THAT(seconds.made, ElementsAre("timestamp normalize", "timestamp discretize",
                                         "timestamp_hour time_part", "timestamp_weekday time_part"));
   EXPECT_EQ(seconds.spec.features[2].unit, "seconds");
   EXPECT_THAT(seconds.notes.quantities, IsEmpty()) << "nobody takes it for an id";
