@@ -187,10 +187,11 @@ TEST(BadModelTest, OneRowIsNoBatchToNormalizeBy) {
 TEST(BadColumnsTest, ValidationMustHaveTheColumnsOfTraining) {
   ScratchFolder folder;
   const std::string job = WriteCsvJob(folder, "", ", validation: valid.csv}\n");
-  folder.Write("valid.csv", "click,site,price\n1,site1,3\n");
+  folder.Write("valid.csv", "click,site,prize\n1,site1,3\n");
   const CommandResult result = Train(folder, job);
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err, AllOf(HasSubstr("data.validation"), HasSubstr("click,site,price")));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("data.validation"),
+                                HasSubstr("no column 'price'; did you mean 'prize'?")));
 }
 
 // A malformed row fails the job by default, naming file and line; nothing is dropped silently.

@@ -225,6 +225,43 @@ TEST(InitTellsTest, FieldsOfTheValidationDataAlone) {
   EXPECT_THAT(early.err, HasSubstr("data.validation: the data's fields are site, and none of"));
 }
 
+// Validation data as somebody else's query wrote it: the columns in another order, one more, and
+// without one that nothing is made of.
+TEST(InitTellsTest, ColumnsOfTheValidationDataGoByName) {
+  ScratchFolder folder;
+  std::string train = "clicked,user,item,hour,day,row\n", test = train;
+  std::string other = "day,hour,more,item,user,clicked\n";
+  for (int i = 0; i < 1200; ++i) {
+    const std::vector<int> ids = IdsOf(i);
+    const int likes = Taste(i).likes ? 1 : 0;
+    absl::StrAppend(i < 1000 ? &train : &test, likes, ",", absl::StrJoin(ids, ","), ",r", i, "\n");
+    if (i < 1000) continue;
+    absl::StrAppend(&other, ids[3], ",", ids[2], ",\"x,y\",", ids[1], ",", ids[0], ",", likes,
+                    "\n");
+  }
+  folder.Write("train.csv", train);
+  folder.Write("test.csv", test);
+  folder.Write("other.csv", other);
+  const CommandResult init =
+      RunRubato({"init", "--data", "train.csv", "--validation", "other.csv"}, folder.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  const auto auc = [&](const std::string& data, std::vector<std::string> more) {
+    const std::string job_dir = absl::StrCat("of-", data, more.size());
+    std::vector<std::string> args = {"train",     "job.yaml", "--json",
+                                     "--job-dir", job_dir,    "--set",
+                                     "epochs=3",  "--set",    "data.validation=" + data};
+    args.insert(args.end(), more.begin(), more.end());
+    const CommandResult trained = RunRubato(args, folder.path());
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+    return nlohmann::json::parse(trained.out)["metrics"]["auc"].get<double>();
+  };
+  EXPECT_EQ(auc("other.csv", {}), auc("test.csv", {}));
+  // Without features too, where the label is the first column of the training data.
+  const std::vector<std::string> plain = {"--set", "features=", "--set",
+                                          "data.categorical=[user, item, hour, day]"};
+  EXPECT_EQ(auc("other.csv", plain), auc("test.csv", plain));
+}
+
 // One in a thousand: a tenth of the rows would hold hardly any, and the best version would be luck.
 TEST(InitHoldoutTest, RareLabelsHaveMoreRowsHeldBack) {
   const auto init = [](int yes) {

@@ -2,32 +2,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/base/status.h"
+#include "rubato/data/formats.h"
 #include "rubato/features/transforms.h"
 #include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
 
-// Of entries, records that lack a field are the normal case; a table has its columns.
-absl::Status CheckColumns(const Analysis& train, const Analysis& validation) {
+// Of entries, records that lack a field are the normal case; a table has the columns that are read,
+// in whatever order.
+absl::Status CheckColumns(const Analysis& train, const Analysis& validation,
+                          const FeaturesSpec& features) {
   const bool has_entries =
       train.format == "libsvm" || train.format == "libfm" || train.format == "libffm";
   if (has_entries || validation.columns == train.columns) return absl::OkStatus();
+  std::set<std::string> needed = {features.label};
+  for (const FeatureSpec& f : features.features) needed.insert(f.columns.begin(), f.columns.end());
+  const auto& others = validation.columns;
+  const bool by_place = AreByPlace(train.columns);
   for (const std::string& column : train.columns) {
-    const auto& others = validation.columns;
     if (std::find(others.begin(), others.end(), column) != others.end()) continue;
+    if (!by_place && !needed.contains(column)) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "--validation: has no column '", column, "', which --data has", DidYouMean(column, others),
         "; its first row has ", others.size(), ", that of --data ", train.columns.size()));
   }
-  return absl::InvalidArgumentError(
-      absl::StrCat("--validation: has the columns ", absl::StrJoin(validation.columns, ", "),
-                   ", but --data has ", absl::StrJoin(train.columns, ", "),
-                   "; both need the same, in the same order"));
+  return by_place
+             ? absl::InvalidArgumentError(absl::StrCat(
+                   "--validation: its first row has ", others.size(), " columns, that of --data ",
+                   train.columns.size(), "; without a header they go by place"))
+             : absl::OkStatus();
 }
 
 // Fields of libffm that no row of the training data has.
@@ -66,7 +75,7 @@ absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features
 
 absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
                              FeaturesSpec* features, std::vector<std::string>* said) {
-  RUBATO_RETURN_IF_ERROR(CheckColumns(train, validation));
+  RUBATO_RETURN_IF_ERROR(CheckColumns(train, validation, *features));
   if (const std::string text = FieldsLeftOut(train, validation); !text.empty()) {
     said->push_back(text);
   }

@@ -84,7 +84,7 @@ TEST(CheckValidationTest, NumbersAreLabelsHoweverTheyAreWritten) {
   EXPECT_THAT(CheckValidation(kTrain, good, &features, &said).message(), HasSubstr("is '"));
 }
 
-TEST(CheckValidationTest, ColumnsAreTheSame) {
+TEST(CheckValidationTest, ColumnsThatAreReadAreThereInAnyOrder) {
   FeaturesSpec features = People();
   std::vector<std::string> said;
   const auto message = [&](std::vector<std::string> columns) {
@@ -95,7 +95,16 @@ TEST(CheckValidationTest, ColumnsAreTheSame) {
   };
   EXPECT_THAT(message({"aage", "income"}),
               HasSubstr("has no column 'age', which --data has; did you mean 'aage'?"));
-  EXPECT_THAT(message({"income", "age"}), HasSubstr("in the same order"));
+  const Analysis moved = TableOf({"more", "income", "age"}, {{"x", ">50K", "30"}});
+  EXPECT_TRUE(CheckValidation(kTrain, moved, &features, &said).ok());
+  // Nothing is made of `serial`.
+  const Analysis wider = TableOf({"serial", "age", "income"}, {{"1", "30", ">50K"}});
+  EXPECT_TRUE(CheckValidation(wider, moved, &features, &said).ok());
+  // Without names a column's place is all there is.
+  const Analysis by_place = TableOf({"1", "2"}, {{"30", ">50K"}});
+  const Analysis longer = TableOf({"1", "2", "3"}, {{"30", ">50K", "x"}});
+  EXPECT_THAT(CheckValidation(by_place, longer, &features, &said).message(),
+              HasSubstr("its first row has 3 columns, that of --data 2"));
 }
 
 TEST(CheckValidationTest, NumbersThatAreNoneBecomeMissing) {

@@ -40,7 +40,7 @@ absl::StatusOr<int> RunLoneWorker(LoneWorker worker, const JobDirectory& directo
                         Durability::kProcess)
         .IgnoreError();
   };
-  GroupLoop loop(worker.options, worker.trainer, worker.parser, worker.train, worker.validation);
+  GroupLoop loop(worker.options, worker.trainer, worker.train, worker.validation);
   absl::StatusOr<int> result = loop.Run();
   watch.reset();
   *joined = loop.joined();

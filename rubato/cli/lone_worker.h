@@ -13,9 +13,8 @@ namespace rubato {
 struct LoneWorker {
   GroupLoopOptions options;  // But for who shows and says.
   Trainer& trainer;
-  const RecordParser& parser;
-  RecordSource& train;
-  RecordSource* validation;
+  Readable train;
+  Readable validation;
 };
 
 // What is trained goes to `console.out` as a line, or with `json` the summary as one object.

@@ -218,7 +218,17 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
   RUBATO_ASSIGN_OR_RETURN(const DataSet data, OpenDataSet(spec, directory));
   RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer,
                           LoadTrainer(spec, data.parser->shape()));
-  const RecordParser& parser = trainer->parser() != nullptr ? *trainer->parser() : *data.parser;
+  const RecordParser* own = trainer->parser();
+  if (own != nullptr && data.validation_parser != nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.validation has the columns of data.train in another order, and ",
+                     spec.model, " reads records by itself: give both the same header"));
+  }
+  const RecordParser* parser = own != nullptr ? own : data.parser.get();
+  const Readable train = {data.train.get(), parser};
+  const Readable validation = {data.validation.get(), data.validation_parser != nullptr
+                                                          ? data.validation_parser.get()
+                                                          : parser};
   if (spec.strategy == "allreduce" && !trainer->signature().tables.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("strategy: allreduce keeps the whole model at every worker, but ", spec.model,
@@ -226,8 +236,8 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
                      "'; use strategy: ps"));
   }
   if (flags.check) {
-    RUBATO_RETURN_IF_ERROR(FindGroup(parser.shape(), spec.evaluate.group).status());
-    if (spec.data.bad_rows == "fail") RUBATO_RETURN_IF_ERROR(CheckFirstRecords(data, parser));
+    RUBATO_RETURN_IF_ERROR(FindGroup(parser->shape(), spec.evaluate.group).status());
+    if (spec.data.bad_rows == "fail") RUBATO_RETURN_IF_ERROR(CheckFirstRecords(train, validation));
     return kRoleDone;
   }
   const RealClock clock;
@@ -255,10 +265,10 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
                                       .stop = AskedToStop,
                                       .clock = &clock};
     if (by_hand) {
-      return RunLoneWorker({options, *trainer, parser, *data.train, data.validation.get()},
-                           directory, flags.json, console, joined);
+      return RunLoneWorker({options, *trainer, train, validation}, directory, flags.json, console,
+                           joined);
     }
-    return GroupLoop(options, *trainer, parser, *data.train, data.validation.get()).Run();
+    return GroupLoop(options, *trainer, train, validation).Run();
   }
   const WorkerLoopOptions options = {.job = spec,
                                      .master = flags.master,
@@ -266,7 +276,7 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
                                      .version = kVersion,
                                      .stop = AskedToStop,
                                      .clock = &clock};
-  return WorkerLoop(options, *trainer, parser, *data.train, data.validation.get()).Run();
+  return WorkerLoop(options, *trainer, train, validation).Run();
 }
 
 absl::StatusOr<int> RunWorker(const RoleFlags& flags, Console& console) {

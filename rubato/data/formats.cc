@@ -124,7 +124,10 @@ absl::StatusOr<NamedData> NameAsTrained(const KnownData& trained, const KnownDat
   if (before.format == "libfm" && now.format == "libfm" && width != names.size()) {
     return OtherWidth(width, names.size(), ", counted with the label; in libfm they go by place");
   }
-  if (!IsDelimited(before) || !IsDelimited(now) || HasHeader(known.data)) return named;
+  if (!IsDelimited(before) || !IsDelimited(now)) return named;
+  // The label that training found by its place has a name as well.
+  if (named.data.label.empty()) named.data.label = names[0];
+  if (HasHeader(known.data)) return named;
   if (!AreByPlace(names) || !AreByPlace(NamesIn(now, schema)) || width == names.size()) {
     return named;
   }
@@ -145,13 +148,11 @@ absl::StatusOr<std::unique_ptr<RecordParser>> MakeParserLike(const KnownData& tr
                                                              bool has_labels) {
   const auto [before, before_schema] = UnwrapSchema(trained.data, trained.schema);
   RUBATO_ASSIGN_OR_RETURN(NamedData named, NameAsTrained(trained, known, before.label, has_labels));
-  DataSpec& now = named.data;
+  const DataSpec& now = named.data;
   RUBATO_ASSIGN_OR_RETURN(const auto model, MakeParser(before, before_schema));
   const BatchShape& needs = model->shape();
   std::unique_ptr<RecordParser> parser;
   if (IsDelimited(before) && IsDelimited(now)) {
-    // The label that training found by its place has a name as well.
-    if (now.label.empty()) now.label = NamesIn(before, before_schema)[0];
     RUBATO_ASSIGN_OR_RETURN(parser,
                             DelimitedParser::Create(now, NamesIn(now, named.schema),
                                                     {.order = &needs, .has_labels = has_labels}));

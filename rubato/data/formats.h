@@ -38,8 +38,9 @@ struct KnownData {
 // Data by the columns of the data that a model was trained with. Where those are known by their
 // place alone, as in csv without a header, the number of columns must be training's; without
 // `has_labels` there may be one less, the one called `label` ("": the first), and the others keep
-// their names. Fields of libffm are training's, whichever of them the rows have. Anything else is
-// as it is. INVALID_ARGUMENT names both numbers of columns.
+// their names. A label that training found by its place goes by its name. Fields of libffm are
+// training's, whichever of them the rows have. Anything else is as it is. INVALID_ARGUMENT names
+// both numbers of columns.
 struct NamedData {
   DataSpec data;  // Of the records, that is without recordio around them.
   std::string schema;

@@ -196,8 +196,10 @@ void Analysis::ChooseStyles(absl::string_view label) {
 }
 
 void Analysis::ReadAs(const Analysis& other) {
-  for (size_t i = 0; i < std::min(stats.size(), other.stats.size()); ++i) {
-    stats[i].ReadAs(other.stats[i].style());
+  for (size_t i = 0; i < stats.size(); ++i) {
+    const auto found = std::find(other.columns.begin(), other.columns.end(), columns[i]);
+    if (found == other.columns.end()) continue;
+    stats[i].ReadAs(other.stats[static_cast<size_t>(found - other.columns.begin())].style());
   }
 }
 

@@ -8,7 +8,10 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "rubato/data/criteo_parser.h"
 #include "rubato/data/delimited_parser.h"
+#include "rubato/data/formats.h"
+#include "rubato/features/times.h"
 #include "rubato/features/transforms.h"
 
 namespace rubato {
@@ -110,9 +113,36 @@ bool MayBeACode(const ColumnStats& stats, absl::string_view column) {
   return others >= (is_dense ? kTwice : kOften) * (stats.distinct() - 1);
 }
 
+// Whether a column is called as times are, or has no name that could say so.
+bool MayBeNamedLikeATime(const Analysis& analysis, size_t column) {
+  const NameParts name = PartsOf(analysis.columns[column]);
+  for (const absl::string_view word : {"time", "date", "epoch", "unix"}) {
+    if (absl::StrContains(name.whole, word)) return true;
+  }
+  constexpr absl::string_view kEnds[] = {"ts", "at", "on", "when", "day", "created", "updated"};
+  return absl::c_linear_search(kEnds, name.last) || AreByPlace(analysis.columns);
+}
+
+// What numbers count since 1970, if they are times of 1990 to 2040; a few may be anything, as 0
+// where it is not known. Empty if they are not.
+std::string UnixUnitOf(const Analysis& analysis, size_t column) {
+  constexpr double kFirst = 631152000, kLast = 2208988800;
+  const ColumnStats& stats = analysis.stats[column];
+  if (stats.style() != NumberStyle::kPlain || !MayBeNamedLikeATime(analysis, column)) return "";
+  for (const std::string& unit : TimeUnitNames()) {
+    const double second = 1 / *SecondsIn(unit);
+    if (stats.quantiles().Quantile(0.02) >= kFirst * second &&
+        stats.quantiles().Quantile(0.98) < kLast * second) {
+      return unit;
+    }
+  }
+  return "";
+}
+
 // What a separator makes of a column's texts.
 struct Cut {
   int64_t cells = 0, several = 0;     // Of all cells looked at; with more than one value.
+  bool all_in_brackets = true;        // As "[6, 41]", which is a list and nothing else.
   size_t texts = 0, values = 0;       // Different ones.
   size_t least = SIZE_MAX, most = 0;  // Values of a text.
 };
@@ -127,6 +157,8 @@ Cut CutBy(char separator, const std::vector<CommonTexts::Item>& items) {
       ++parts;
     });
     cut.cells += item.count;
+    const bool is_cut_short = item.text.size() >= ColumnStats::kLongest;
+    cut.all_in_brackets &= item.text.front() == '[' && (item.text.back() == ']' || is_cut_short);
     if (parts > 1) cut.several += item.count;
     cut.least = std::min(cut.least, parts);
     cut.most = std::max(cut.most, parts);
@@ -145,8 +177,9 @@ char SeparatorOf(const ColumnStats& stats) {
   if (items.size() < kFewestTexts) return 0;
   for (const char separator : {'|', ';', '^', ',', ' '}) {
     const Cut cut = CutBy(separator, items);
-    const bool is_list = 2 * cut.several > cut.cells && cut.least != cut.most;
-    if (is_list && 2 * cut.values <= cut.texts) return separator;
+    const bool is_list = 2 * cut.several > cut.cells && 2 * cut.values <= cut.texts;
+    const bool is_surely_list = cut.several > 0 && cut.all_in_brackets;
+    if ((is_list || is_surely_list) && cut.least != cut.most) return separator;
   }
   return 0;
 }
@@ -175,8 +208,11 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
   const bool is_id = ids_only || numbered_through ||
                      (IsIntegers(stats) && IsNamedLikeAnId(analysis.columns[column]));
   if (stats.is_number() && stats.max() > stats.min() && !is_id) {
+    if (const std::string unit = UnixUnitOf(analysis, column); !unit.empty()) {
+      return {.use = Use::kTime, .unit = unit};
+    }
     const bool may_be_a_code =
-        analysis.format != "criteo" && MayBeACode(stats, analysis.columns[column]);
+        !HasCriteoColumns(analysis) && MayBeACode(stats, analysis.columns[column]);
     return {may_be_a_code ? Use::kCode : Use::kNumber};
   }
   if (const char separator = stats.is_number() ? 0 : SeparatorOf(stats); separator != 0) {
@@ -186,6 +222,21 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
 }
 
 }  // namespace
+
+bool HasCriteoColumns(const Analysis& analysis) {
+  if (analysis.format == "criteo") return true;
+  const auto has = [&](const std::string& name) {
+    return absl::c_any_of(analysis.columns, [&](const std::string& column) {
+      return absl::EqualsIgnoreCase(column, name);
+    });
+  };
+  for (int i = 1; i <= kCriteoTexts; ++i) {
+    if (!has(absl::StrCat("C", i)) || (i <= kCriteoIntegers && !has(absl::StrCat("I", i)))) {
+      return false;
+    }
+  }
+  return true;
+}
 
 std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label) {
   const bool numbered_through = AreNumberedThrough(analysis, label);

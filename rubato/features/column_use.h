@@ -4,6 +4,7 @@
 #define RUBATO_FEATURES_COLUMN_USE_H_
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "rubato/features/analysis.h"
@@ -23,10 +24,15 @@ enum class Use {
 struct ColumnUse {
   Use use = Use::kNone;
   char separator = 0;  // Of a bag.
+  std::string unit;    // Of times that are numbers: what they count since 1970, as TimeUnitNames().
 };
 
 // As `analysis.columns`. What stands at `label` is no use of the label's.
 std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label);
+
+// Whether the table is Criteo's, in its own format or as a table with these names: its integers are
+// counts, for which the bins are known.
+bool HasCriteoColumns(const Analysis& analysis);
 
 }  // namespace rubato
 

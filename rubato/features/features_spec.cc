@@ -32,7 +32,8 @@ const std::vector<TransformRow>& Table() {
       {"normalize",
        Input::kNumber,
        true,
-       {"mean", "deviation", "default", "malformed", "decimal", "read", "date", "missing"}},
+       {"mean", "deviation", "min", "max", "default", "malformed", "decimal", "read", "date",
+        "missing"}},
       {"log", Input::kNumber, true, {"default", "malformed", "decimal", "read", "date", "missing"}},
       {"discretize",
        Input::kNumber,
@@ -47,7 +48,7 @@ const std::vector<TransformRow>& Table() {
        Input::kNumber,
        false,
        {"buckets", "outside", "default", "malformed", "decimal", "read", "date", "missing"}},
-      {"time_part", Input::kNumber, false, {"part", "date", "malformed", "missing"}},
+      {"time_part", Input::kNumber, false, {"part", "unit", "date", "malformed", "missing"}},
       {"criteo",
        Input::kNumber,
        false,
@@ -115,6 +116,10 @@ absl::Status CheckReading(const FeatureSpec& f) {
   }
   if (f.date != "year_first" && !IsTime(f.style())) return Wrong("date: goes with `read: time`");
   if (f.read == "time" && f.decimal_comma) return Wrong("decimal: a time has no decimal comma");
+  if (!f.unit.empty() && !SecondsIn(f.unit).has_value()) {
+    return Wrong("unit: '", f.unit, "' is not one of ", absl::StrJoin(TimeUnitNames(), ", "),
+                 DidYouMean(f.unit, TimeUnitNames()));
+  }
   if (f.transform != "time_part" || TimePartNamed(f.part).has_value()) return absl::OkStatus();
   return Wrong("part: '", f.part, "' is not one of ", absl::StrJoin(TimePartNames(), ", "),
                DidYouMean(f.part, TimePartNames()));
@@ -131,6 +136,11 @@ absl::Status CheckNumbers(const FeatureSpec& f) {
   }
   if (f.transform == "normalize") {
     if (!FitsFloat(f.mean)) return Wrong("mean: ", f.mean, " is no finite number of 32 bits");
+    if (!std::isfinite(f.min.value_or(0)) || !std::isfinite(f.max.value_or(0)) ||
+        f.min.value_or(-INFINITY) > f.max.value_or(INFINITY)) {
+      return Wrong("min: ", f.min.value_or(-INFINITY), " to max, ", f.max.value_or(INFINITY),
+                   ", is no range");
+    }
     // As a float: a deviation that is 0 there would divide by it.
     if (!(static_cast<float>(f.deviation) > 0) || !FitsFloat(f.deviation)) {
       return Wrong("deviation: ", f.deviation,
@@ -200,7 +210,7 @@ absl::Status CheckFeature(const FeatureSpec& f) {
 }  // namespace
 
 NumberStyle FeatureSpec::style() const {
-  if (read == "time" || transform == "time_part") {
+  if (read == "time" || (transform == "time_part" && unit.empty())) {
     return date == "month_first" ? NumberStyle::kMonthFirst
            : date == "day_first" ? NumberStyle::kDayFirst
                                  : NumberStyle::kTime;
@@ -220,12 +230,13 @@ void FeatureSpec::set_style(NumberStyle style) {
 
 bool operator==(const FeatureSpec& a, const FeatureSpec& b) {
   return a.name == b.name && a.transform == b.transform && a.columns == b.columns &&
-         a.mean == b.mean && a.deviation == b.deviation && a.boundaries == b.boundaries &&
-         a.base == b.base && a.buckets == b.buckets && a.outside == b.outside &&
-         a.vocabulary == b.vocabulary && a.oov == b.oov && a.offsets == b.offsets &&
-         a.otherwise == b.otherwise && a.malformed_is_missing == b.malformed_is_missing &&
-         a.missing == b.missing && a.decimal_comma == b.decimal_comma && a.read == b.read &&
-         a.part == b.part && a.separator == b.separator &&
+         a.mean == b.mean && a.deviation == b.deviation && a.min == b.min && a.max == b.max &&
+         a.boundaries == b.boundaries && a.base == b.base && a.buckets == b.buckets &&
+         a.outside == b.outside && a.vocabulary == b.vocabulary && a.oov == b.oov &&
+         a.offsets == b.offsets && a.otherwise == b.otherwise &&
+         a.malformed_is_missing == b.malformed_is_missing && a.missing == b.missing &&
+         a.decimal_comma == b.decimal_comma && a.read == b.read && a.date == b.date &&
+         a.part == b.part && a.unit == b.unit && a.separator == b.separator &&
          a.weight_separator == b.weight_separator && a.values_max == b.values_max &&
          a.combiner == b.combiner;
 }

@@ -2,13 +2,13 @@
 //
 //   transform       in        out          needs                       a missing value becomes
 //   number          number    a number                                 `default`, else 0
-//   normalize       number    a number     mean, deviation             `default`, else the mean
+//   normalize       number    a number     mean, deviation, min, max   `default`, else the mean
 //   log             number    a number                                 `default`, else 0
 //   discretize      number    an id        boundaries                  `default`, else its own id
 //   log_round       number    an id        buckets, base, outside      `default`, else its own id
 //   round_identity  number    an id        buckets, outside            `default`, else its own id
 //   criteo          number    an id                                    `default`, else its own id
-//   time_part       time      an id        part                        its own id
+//   time_part       time      an id        part, unit                  its own id
 //   hash            text      an id, a bag buckets (0: all 64 bits)    its own id; an empty bag
 //   lookup          text      an id, a bag vocabulary, oov             its own id; an empty bag
 //   merge_rare      text      an id, a bag vocabulary                  its own id; an empty bag
@@ -41,6 +41,7 @@ struct FeatureSpec {
 
   double mean = 0;                      // normalize
   double deviation = 1;                 // normalize; above 0
+  std::optional<double> min, max;       // normalize: what is beyond counts as this
   std::vector<double> boundaries;       // discretize; growing
   double base = 0;                      // log_round; 0 is e
   int64_t buckets = 0;                  // log_round, round_identity, hash, cross
@@ -55,6 +56,7 @@ struct FeatureSpec {
   std::string read = "number";          // What a cell is: a number, an amount ($5, 12%), a time
   std::string date = "year_first";      // Of times: what comes first, or month_first, day_first
   std::string part;                     // time_part: hour, weekday, day, month
+  std::string unit;                     // time_part: a number of these since 1970; none: a text
   std::string separator;                // One character between the values of a cell.
   std::string weight_separator;         // One character between such a value and its weight.
   int64_t values_max = 0;               // Values of a cell that count; 0: all.

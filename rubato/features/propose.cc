@@ -153,6 +153,10 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
     dense.transform = "normalize";
     dense.mean = stats.mean();
     dense.deviation = stats.deviation();
+    // Of tomorrow's times, and of a price with two zeros too many, nothing was learned but that
+    // they are beyond; as they are they would decide alone.
+    dense.min = stats.min();
+    dense.max = stats.max();
   }
   // What is too large for a model's floats, or for the sum of squares, has bins, and no size; so
   // has what differs by too little.
@@ -237,16 +241,32 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
   Rename("_value", analysis, spec);
 }
 
+// Whether times, which count in `unit` if that is not empty, have several of this part.
+bool HasParts(const ColumnStats& stats, const std::string& unit, TimePart part) {
+  if (unit.empty()) return stats.HasParts(part);
+  const double second = *SecondsIn(unit);
+  constexpr double kYear = 366 * 24 * 60 * 60;
+  if (part == TimePart::kMonth && second * (stats.max() - stats.min()) <= kYear) return false;
+  std::set<int64_t> parts;
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    const double seconds = second * stats.NumberOf(item.text).value_or(INFINITY);
+    if (IsInCalendar(seconds)) parts.insert(PartOf(seconds, part));
+    if (parts.size() > 1) return true;
+  }
+  return false;
+}
+
 // How long ago it was, and what comes back every day, week and year.
-void ProposeTime(const std::string& column, const ColumnStats& stats, const Analysis& analysis,
-                 FeaturesSpec* spec) {
+void ProposeTime(const std::string& column, const ColumnStats& stats, const std::string& unit,
+                 const Analysis& analysis, FeaturesSpec* spec) {
   ProposeNumber(column, stats, /*criteo=*/false, spec);
   for (const TimePart part : {TimePart::kHour, TimePart::kWeekday, TimePart::kMonth}) {
-    if (!stats.HasParts(part)) continue;
+    if (!HasParts(stats, unit, part)) continue;
     FeatureSpec f = Plain(column, "time_part", column);
     f.part = TimePartNames()[static_cast<size_t>(part)];
     f.set_style(stats.style());
     f.read = FeatureSpec().read;  // It reads nothing but times.
+    f.unit = unit;
     f.malformed_is_missing = stats.strangers() > 0;
     spec->features.push_back(f);
     Rename(absl::StrCat("_", f.part), analysis, spec);
@@ -337,7 +357,7 @@ std::optional<std::string> NumberWithComma(const ColumnStats& stats) {
 // Whether integers have bins only, and not each of them its own: as ids they would say more.
 bool IsQuantityOnly(const Analysis& analysis, size_t column, Use use) {
   const ColumnStats& stats = analysis.stats[column];
-  return use == Use::kNumber && analysis.format != "criteo" &&
+  return use == Use::kNumber && !HasCriteoColumns(analysis) &&
          stats.integers() == stats.numbers() && stats.distinct() > BinsFor(stats.present());
 }
 
@@ -430,13 +450,14 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
   const std::vector<ColumnUse> uses = UsesOf(analysis, label_column);
   const int64_t often = options.min_count > 0 ? options.min_count : OftenFor(analysis, uses);
   spec.missing = MissingTexts(analysis, uses, label_column, spec);
+  const bool has_counts = HasCriteoColumns(analysis);
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     const std::string& column = analysis.columns[i];
     const Use use = uses[i].use;
-    if (use == Use::kNumber) ProposeNumber(column, stats, analysis.format == "criteo", &spec);
+    if (use == Use::kNumber) ProposeNumber(column, stats, has_counts, &spec);
     if (use == Use::kText) ProposeText(column, stats, often, &spec, notes);
-    if (use == Use::kTime) ProposeTime(column, stats, analysis, &spec);
+    if (use == Use::kTime) ProposeTime(column, stats, uses[i].unit, analysis, &spec);
     if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec, notes);
     if (use == Use::kBag) ProposeBag(column, stats, uses[i].separator, often, &spec, notes);
     if (use == Use::kEntries) ProposeEntries(column, stats, &spec, notes);

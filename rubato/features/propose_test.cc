@@ -58,6 +58,8 @@ TEST(StrangersTest, AFewAmongNumbersAreMissing) {
   EXPECT_EQ(income.notes.strange[0].count, 5);
   EXPECT_THAT(income.notes.strange[0].texts, ElementsAre("inf", "n.a."));
   EXPECT_NEAR(income.spec.features[0].mean, 1499.5, 5) << "of the numbers alone";
+  EXPECT_EQ(income.spec.features[0].min, 1000.25);
+  EXPECT_EQ(income.spec.features[0].max, 1999.25);
 }
 
 TEST(StrangersTest, FewValuesHaveABinEachAndStrangersNone) {
@@ -192,6 +194,64 @@ TEST(TimesTest, ATimeOfDayIsOne) {
 }
 
 // With the day or the month first, days beyond the twelfth tell which; else nobody can.
+// Seconds and milliseconds since 1970, as MovieLens and KuaiRec have them, where a column is called
+// so or has no name.
+TEST(TimesTest, MayBeNumbers) {
+  const auto at = [](int i) { return absl::StrCat(964982703 + int64_t{7919} * i); };
+  const Proposed seconds = ProposeFor(3000, at, "timestamp");
+  ASSERT_THAT(seconds.made, ElementsAre("timestamp normalize", "timestamp discretize",
+                                        "timestamp_hour time_part", "timestamp_weekday time_part"));
+  EXPECT_EQ(seconds.spec.features[2].unit, "seconds");
+  EXPECT_THAT(seconds.notes.quantities, IsEmpty()) << "nobody takes it for an id";
+  const Proposed finer = ProposeFor(
+      3000, [&](int i) { return absl::StrCat(at(20 * i), i % 97 == 0 ? "" : "437"); }, "seen_at");
+  EXPECT_EQ(finer.made.back(), "seen_at_month time_part") << "of several years";
+  EXPECT_EQ(finer.spec.features.back().unit, "milliseconds");
+  // Midnights have no hour.
+  const auto day = [](int i) { return absl::StrCat(1500076800 + int64_t{86400} * (i % 40)); };
+  EXPECT_THAT(ProposeFor(3000, day, "date").made,
+              ElementsAre("date normalize", "date discretize", "date_weekday time_part"));
+  EXPECT_THAT(ProposeFor(3000, at, "account").made,
+              ElementsAre("account normalize", "account discretize"));
+  const auto short_time = [](int i) { return absl::StrCat(i * 7919 % 100003); };
+  EXPECT_THAT(ProposeFor(3000, short_time, "watch_time").made,
+              ElementsAre("watch_time normalize", "watch_time discretize"));
+}
+
+// The same bins as in its own format, in which counts have been learned from best.
+TEST(CriteoTest, IsKnownByItsColumns) {
+  const auto transform = [](const std::string& last) {
+    Analysis analysis = {.format = "csv", .columns = {"label"}};
+    for (int i = 1; i <= 13; ++i) analysis.columns.push_back(absl::StrCat("I", i));
+    for (int i = 1; i <= 25; ++i) analysis.columns.push_back(absl::StrCat("C", i));
+    analysis.columns.push_back(last);
+    analysis.stats.resize(analysis.columns.size());
+    for (int row = 0; row < 500; ++row) {
+      std::vector<std::string> cells = {row % 3 == 0 ? "1" : "0"};
+      for (int i = 1; i <= 13; ++i) cells.push_back(absl::StrCat(row * i % 400));
+      for (int i = 1; i <= 26; ++i) cells.push_back(absl::StrCat("c", row * i % 30));
+      analysis.Add(std::vector<absl::string_view>(cells.begin(), cells.end()));
+    }
+    analysis.ChooseStyles("label");
+    const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "label", {}, nullptr);
+    return spec->features[0].transform + " " + spec->features[1].transform;
+  };
+  EXPECT_EQ(transform("C26"), "log criteo");
+  EXPECT_EQ(transform("city"), "normalize discretize");
+}
+
+// What KuaiRec and its like have: a list as Python writes it.
+TEST(BagsTest, MayStandInBrackets) {
+  const Proposed tags = ProposeFor(1000, [](int i) {
+    return i % 7 == 0   ? "[]"
+           : i % 2 == 0 ? absl::StrCat("[", i % 31, "]")
+                        : absl::StrCat("[", i % 31, ", ", i % 29, ", ", i % 5, "]");
+  });
+  ASSERT_THAT(tags.made, ElementsAre("x merge_rare"));
+  EXPECT_EQ(tags.spec.features[0].separator, ",");
+  EXPECT_THAT(tags.spec.features[0].vocabulary, SizeIs(31));
+}
+
 TEST(TimesTest, OtherDatesSayTheirOrder) {
   const auto made = [](absl::string_view format, int days) {
     const Proposed proposed =
@@ -376,7 +436,8 @@ TEST(NarrowTest, DatesAndPlacesHaveBins) {
   Rng rng(1);
   const Proposed when = ProposeFor(
       30000, [&](int) { return absl::StrCat(1'700'000'000 + rng.Below(172'800)); }, "ts");
-  ASSERT_THAT(when.made, ElementsAre("ts normalize", "ts discretize"));
+  ASSERT_THAT(when.made, ElementsAre("ts normalize", "ts discretize", "ts_hour time_part",
+                                     "ts_weekday time_part"));
   EXPECT_THAT(when.spec.features[1].boundaries, SizeIs(testing::Ge(55u)));
   const Proposed where = ProposeFor(
       30000, [&](int) { return absl::StrFormat("%.6f", -74.02 + rng.Uniform(0, 0.08)); }, "lon");

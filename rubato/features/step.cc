@@ -1,5 +1,6 @@
 #include "rubato/features/step.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -207,9 +208,11 @@ std::unique_ptr<Step> MakeNumberStep(const FeatureSpec& f, int slot) {
     return Number(f, slot, 0, [](double x) { return static_cast<float>(x); });
   }
   if (f.transform == "normalize") {
-    return Number(f, slot, f.mean, [mean = f.mean, deviation = f.deviation](double x) {
-      return Normalize(x, mean, deviation);
-    });
+    return Number(f, slot, f.mean,
+                  [mean = f.mean, deviation = f.deviation, min = f.min.value_or(-INFINITY),
+                   max = f.max.value_or(INFINITY)](double x) {
+                    return Normalize(std::clamp(x, min, max), mean, deviation);
+                  });
   }
   if (f.transform == "log") return Number(f, slot, 0, LogOf());
   if (f.transform == "discretize") {
@@ -230,7 +233,9 @@ std::unique_ptr<Step> MakeNumberStep(const FeatureSpec& f, int slot) {
   }
   if (f.transform == "time_part") {
     const TimePart part = *TimePartNamed(f.part);
-    return Bucket(f, slot, CountOf(part), [part](double x) { return PartOf(x, part); });
+    return Bucket(f, slot, CountOf(part), [part, unit = SecondsIn(f.unit).value_or(1)](double x) {
+      return IsInCalendar(unit * x) ? PartOf(unit * x, part) : kMissingCode;
+    });
   }
   return Bucket(f, slot, 0, CriteoCode());
 }

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/data/ids.h"
 #include "rubato/features/pipeline.h"
 #include "rubato/features/pipeline_testing.h"
@@ -78,6 +79,49 @@ TEST(StylesTest, TimesAndTheirParts) {
   spec.features = {Feature("number", {"age"})};
   spec.features[0].date = "day_first";
   EXPECT_THAT(WhyNot(spec), HasSubstr("date: goes with `read: time`"));
+}
+
+// What is beyond all that training saw is as far as the farthest of it, and no farther.
+TEST(StylesTest, NormalizedNumbersMayHaveBounds) {
+  FeaturesSpec spec;
+  spec.features = {Feature("normalize", {"age"})};
+  FeatureSpec& f = spec.features[0];
+  f.mean = 40, f.deviation = 10;
+  const std::vector<std::vector<absl::string_view>> rows = {
+      {"1", "10"}, {"1", "50"}, {"1", "1e9"}, {"1", ""}};
+  EXPECT_THAT(Apply(spec, rows).dense, ElementsAre(-3, 1, 99999996, 0));
+  f.min = 20;
+  EXPECT_THAT(Apply(spec, rows).dense, ElementsAre(-2, 1, 99999996, 0));
+  f.max = 70;
+  EXPECT_THAT(Apply(spec, rows).dense, ElementsAre(-2, 1, 3, 0));
+  f.max = 10;
+  EXPECT_THAT(WhyNot(spec), HasSubstr("min: 20 to max, 10, is no range"));
+}
+
+// A number since 1970 is one like others, beside which its parts are ids.
+TEST(StylesTest, NumbersMayBeTimes) {
+  FeaturesSpec spec;
+  spec.features = {Feature("number", {"age"}), Feature("time_part", {"age"}),
+                   Feature("time_part", {"age"})};
+  spec.features[1].part = "hour";
+  spec.features[2].name = "weekday";
+  spec.features[2].part = "weekday";
+  for (const auto& [unit, zeros] : {std::pair("seconds", ""), std::pair("milliseconds", "000"),
+                                    std::pair("microseconds", "000000")}) {
+    spec.features[1].unit = spec.features[2].unit = unit;
+    const std::string time = absl::StrCat("1794978554", zeros);
+    const Batch batch = Apply(spec, {{"1", time}, {"0", ""}, {"0", "-1e30"}});
+    EXPECT_THAT(batch.ids,
+                ElementsAre(FieldIdOfInteger(0, 5), FieldIdOfInteger(1, 2), FieldIdOfText(0, ""),
+                            FieldIdOfText(1, ""), FieldIdOfText(0, ""), FieldIdOfText(1, "")))
+        << unit;
+    EXPECT_EQ(batch.dense[0], static_cast<float>(std::stod(time)));
+  }
+  spec.features[1].unit = "second";
+  EXPECT_THAT(WhyNot(spec), HasSubstr("unit: 'second' is not one of seconds, milliseconds, "
+                                      "microseconds; did you mean 'seconds'?"));
+  spec.features[1].unit = "";
+  EXPECT_THAT(WhyNot(spec), HasSubstr("reads column 'age' as plain numbers, this one as times"));
 }
 
 TEST(StylesTest, AmountsAreNumbers) {

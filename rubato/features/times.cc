@@ -185,6 +185,22 @@ int64_t CountOf(TimePart part) {
   return kCounts[static_cast<size_t>(part)];
 }
 
+const std::vector<std::string>& TimeUnitNames() {
+  static const auto& names =
+      *new std::vector<std::string>{"seconds", "milliseconds", "microseconds"};
+  return names;
+}
+
+std::optional<double> SecondsIn(absl::string_view unit) {
+  constexpr double kSeconds[] = {1, 1e-3, 1e-6};
+  const std::vector<std::string>& names = TimeUnitNames();
+  const auto found = std::find(names.begin(), names.end(), unit);
+  if (found == names.end()) return std::nullopt;
+  return kSeconds[found - names.begin()];
+}
+
+bool IsInCalendar(double seconds) { return std::abs(seconds) < 1e11; }
+
 int64_t PartOf(double seconds, TimePart part) {
   const double days = std::floor(seconds / kDay);
   if (part == TimePart::kHour) return static_cast<int64_t>((seconds - days * kDay) / 3600);

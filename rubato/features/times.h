@@ -34,8 +34,15 @@ const std::vector<std::string>& TimePartNames();  // As features.yaml has them.
 std::optional<TimePart> TimePartNamed(absl::string_view name);
 // How many there are of it: 24, 7, 31, 12.
 int64_t CountOf(TimePart part);
-// From 0; Monday is 0.
+// Whether it is within some thousands of years; a number may be anything.
+bool IsInCalendar(double seconds);
+// From 0; Monday is 0. Of one in the calendar.
 int64_t PartOf(double seconds, TimePart part);
+
+// What a number may count since 1970 began: seconds, milliseconds, microseconds.
+const std::vector<std::string>& TimeUnitNames();
+// How many seconds one of them is; nothing if it is none of these.
+std::optional<double> SecondsIn(absl::string_view unit);
 
 }  // namespace rubato
 

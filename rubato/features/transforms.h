@@ -60,7 +60,8 @@ int64_t HashBucket(absl::string_view text, int64_t buckets);
 uint64_t CrossCode(uint64_t left, uint64_t right);
 
 // Calls visit(part) for what stands between separators, blanks around it and empty parts dropped;
-// at most `values_max` (0: all).
+// at most `values_max` (0: all). A list as JSON and Python write it, [6, 41] or ['drama', 'war'],
+// has neither brackets nor quotes.
 template <typename Visit>
 void SplitValues(absl::string_view cell, char separator, int64_t values_max, Visit visit);
 
@@ -88,12 +89,20 @@ class Vocabulary {
 
 template <typename Visit>
 void SplitValues(absl::string_view cell, char separator, int64_t values_max, Visit visit) {
+  const auto is_within = [](absl::string_view text, char open, char close) {
+    return text.size() >= 2 && text.front() == open && text.back() == close;
+  };
+  const bool is_list = is_within(cell, '[', ']');
+  if (is_list) cell = cell.substr(1, cell.size() - 2);
   int64_t count = 0;
   while (!cell.empty() && (values_max == 0 || count < values_max)) {
     const size_t end = std::min(cell.find(separator), cell.size());
     absl::string_view part = cell.substr(0, end);
     while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
     while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
+    if (is_list && (is_within(part, '\'', '\'') || is_within(part, '"', '"'))) {
+      part = part.substr(1, part.size() - 2);
+    }
     if (!part.empty()) {
       visit(part);
       ++count;

@@ -155,6 +155,11 @@ TEST(TransformsTest, CellsOfSeveralValues) {
   EXPECT_THAT(parts(" a ||b|", 0), ElementsAre("a", "b"));
   EXPECT_THAT(parts("a|b|c", 2), ElementsAre("a", "b"));
   EXPECT_THAT(parts("", 0), ElementsAre());
+  // As JSON and Python write lists.
+  EXPECT_THAT(parts("[6| 41|6]", 0), ElementsAre("6", "41", "6"));
+  EXPECT_THAT(parts("['drama'| \"war\"|'|'']", 0), ElementsAre("drama", "war", "'"));
+  EXPECT_THAT(parts("[]", 0), ElementsAre());
+  EXPECT_THAT(parts("[a]|'b'|[c", 0), ElementsAre("[a]", "'b'", "[c"));
 }
 
 TEST(TransformsTest, WeightsStandBehindTheLastSeparator) {

@@ -10,6 +10,7 @@
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
+#include "rubato/data/delimited_parser.h"
 #include "rubato/data/formats.h"
 #include "rubato/data/holdout.h"
 #include "rubato/data/record_blocks.h"
@@ -46,16 +47,44 @@ std::vector<DataFile> PartOf(const std::vector<DataFile>& files, Holdout holdout
   return part;
 }
 
-absl::Status ParseFirst(RecordSource& source, const RecordParser& parser) {
-  if (source.records() == 0) return absl::OkStatus();
-  return source.Read(0, 1, [&](int64_t record, absl::string_view bytes) {
+absl::Status ParseFirst(Readable data) {
+  if (data.records() == 0) return absl::OkStatus();
+  return data.source->Read(0, 1, [&](int64_t record, absl::string_view bytes) {
     Batch batch;
-    return Annotate(parser.Parse(bytes, &batch), source.Locate(record));
+    return Annotate(data.parser->Parse(bytes, &batch), data.source->Locate(record));
   });
 }
 
-// Where features read the columns, what the format would make of them does not matter. Validation
-// data need not have all fields of libffm, and may have more: OpenDataSet() holds them together.
+// A parser for validation data whose columns are not training's one by one; null if they are.
+// Columns go by name, where they have names. Fields of libffm are named in every record: those that
+// training did not see are left out, as ids are that it did not see, and a record without some of
+// them is none the worse.
+absl::StatusOr<std::unique_ptr<const RecordParser>> ParserForValidation(
+    const DataSpec& data, const std::optional<FeaturesSpec>& features, absl::string_view trained,
+    absl::string_view schema) {
+  const auto [format, before] = UnwrapSchema(data, trained);
+  const auto [now, columns] = UnwrapSchema(data, schema);
+  if (format.format == "libffm") {
+    RUBATO_RETURN_IF_ERROR(CheckFieldsKnown(before, columns));
+    return nullptr;
+  }
+  if (schema == trained) return nullptr;
+  if (!IsDelimited(format) || !IsDelimited(now)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("has the columns '", schema, "', but data.train has '", trained, "'"));
+  }
+  if (!features.has_value()) {
+    return MakeParserLike({data, trained}, {data, schema}, /*has_labels=*/true);
+  }
+  const std::string& label = features->label.empty() ? data.label : features->label;
+  RUBATO_ASSIGN_OR_RETURN(const NamedData named, NameAsTrained({data, trained}, {data, schema},
+                                                               label, /*has_labels=*/true));
+  return FeatureParser::Create(named.data, named.schema, *features);
+}
+
+// Where features read the columns, what the format would make of them does not matter. What can
+// be said of validation data only beside training's is for OpenDataSet(): it need not have all
+// fields of libffm, and may have more.
 absl::StatusOr<FileSourceOptions> ReadBy(const JobSpec& spec, DataPart part) {
   const bool is_validation = part == DataPart::kValidation;
   std::optional<FeaturesSpec> features;
@@ -67,7 +96,9 @@ absl::StatusOr<FileSourceOptions> ReadBy(const JobSpec& spec, DataPart part) {
   options.check = [data = spec.data, is_validation,
                    features = std::move(features)](const std::string& schema) {
     const bool has_fields = UnwrapSchema(data, schema).first.format == "libffm";
-    if (is_validation && has_fields) return absl::OkStatus();
+    // A label without a name is training's first column, wherever it is here.
+    const bool has_no_label = !features.has_value() && data.label.empty();
+    if (is_validation && (has_fields || has_no_label)) return absl::OkStatus();
     return features.has_value() ? FeatureParser::Create(data, schema, *features).status()
                                 : MakeParser(data, schema).status();
   };
@@ -117,9 +148,10 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   RUBATO_ASSIGN_OR_RETURN(OpenedData train,
                           OpenAnyData(spec.data, directory.train_index(), options));
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
+  std::optional<FeaturesSpec> features;
   if (!spec.features.empty()) {
-    RUBATO_ASSIGN_OR_RETURN(const FeaturesSpec features, LoadFeaturesFile(directory.features()));
-    RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, features));
+    RUBATO_ASSIGN_OR_RETURN(features, LoadFeaturesFile(directory.features()));
+    RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, *features));
   }
   if (spec.data.holdout_every > 0) {
     const Holdout holdout(spec.data.holdout_every);
@@ -137,27 +169,17 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
                             ReadBy(spec, DataPart::kValidation));
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
                             OpenAnyData(spec.data, directory.validation_index(), as_trained));
-    // One parser reads both, so their columns must be the same, in the same order. Fields of libffm
-    // are named in every record: those that training did not see are left out, as ids are that it
-    // did not see, and a record without some of them is none the worse.
-    const auto [format, fields] = UnwrapSchema(spec.data, train.schema);
-    if (format.format == "libffm") {
-      RUBATO_RETURN_IF_ERROR(
-          Annotate(CheckFieldsKnown(fields, UnwrapSchema(spec.data, validation.schema).second),
-                   "data.validation"));
-    } else if (validation.schema != train.schema) {
-      return absl::InvalidArgumentError(absl::StrCat("data.validation has the columns '",
-                                                     validation.schema, "', but data.train has '",
-                                                     train.schema, "'"));
-    }
+    auto parser = ParserForValidation(spec.data, features, train.schema, validation.schema);
+    if (!parser.ok()) return Annotate(parser.status(), "data.validation");
+    set.validation_parser = *std::move(parser);
     set.validation = std::move(validation.source);
   }
   return set;
 }
 
-absl::Status CheckFirstRecords(const DataSet& set, const RecordParser& parser) {
-  RUBATO_RETURN_IF_ERROR(ParseFirst(*set.train, parser));
-  return set.validation ? ParseFirst(*set.validation, parser) : absl::OkStatus();
+absl::Status CheckFirstRecords(Readable train, Readable validation) {
+  RUBATO_RETURN_IF_ERROR(ParseFirst(train));
+  return ParseFirst(validation);
 }
 
 }  // namespace rubato

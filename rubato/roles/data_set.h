@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "rubato/data/source.h"
+#include "rubato/data/readable.h"
 #include "rubato/job/job_spec.h"
 #include "rubato/master/master.h"
 #include "rubato/roles/job_directory.h"
@@ -32,11 +32,13 @@ struct DataSet {
   std::unique_ptr<RecordSource> train;       // Without what is held back.
   std::unique_ptr<RecordSource> validation;  // Null if the job has none.
   std::unique_ptr<const RecordParser> parser;
+  // For validation data that has the columns in another order; null: `parser` reads both.
+  std::unique_ptr<const RecordParser> validation_parser;
 };
 absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory);
 
 // A file of another shape should be found before the first step, not after an epoch.
-absl::Status CheckFirstRecords(const DataSet& set, const RecordParser& parser);
+absl::Status CheckFirstRecords(Readable train, Readable validation);
 
 }  // namespace rubato
 

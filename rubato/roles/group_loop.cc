@@ -49,21 +49,21 @@ GroupNetwork NetworkOf(const std::string& name) {
 
 }  // namespace
 
-GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const RecordParser& parser,
-                     RecordSource& train, RecordSource* validation)
+GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, Readable train,
+                     Readable validation)
     : options_(options),
       trainer_(trainer),
-      plan_(PlanOf(options.job, train.records(), validation ? validation->records() : 0)),
+      plan_(PlanOf(options.job, train.records(), validation.records())),
       microbatches_(static_cast<int>(MicrobatchesOf(options.job))),
       stream_(trainer.signature(),
               options.job.allreduce.deterministic ? 0 : options.job.allreduce.bucket_bytes),
-      reader_(train, parser, ReaderOptions(options.job, trainer)),
+      reader_(*train.source, *train.parser, ReaderOptions(options.job, trainer)),
       orders_(options.orders),
       time_(options.clock->Now()) {
   if (options.master.empty()) own_.emplace(JobDirectory(options.directory), options.job.checkpoint);
-  if (validation != nullptr) {
-    const auto group = FindGroup(parser.shape(), options.job.evaluate.group);
-    evaluator_ = std::make_unique<GroupEvaluator>(trainer, *validation, parser,
+  if (validation.source != nullptr) {
+    const auto group = FindGroup(train.parser->shape(), options.job.evaluate.group);
+    evaluator_ = std::make_unique<GroupEvaluator>(trainer, *validation.source, *validation.parser,
                                                   ReaderOptions(options.job, trainer),
                                                   group.value_or(GroupColumn()));
   }

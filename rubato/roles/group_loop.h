@@ -23,7 +23,7 @@
 #include "rubato/adapters/ring/elastic_group.h"
 #include "rubato/base/clock.h"
 #include "rubato/base/mutex.h"
-#include "rubato/data/source.h"
+#include "rubato/data/readable.h"
 #include "rubato/job/job_spec.h"
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
@@ -68,9 +68,8 @@ struct GroupLoopOptions {
 
 class GroupLoop {
  public:
-  // `validation` may be null. All must outlive the loop.
-  GroupLoop(const GroupLoopOptions& options, Trainer& trainer, const RecordParser& parser,
-            RecordSource& train, RecordSource* validation);
+  // There may be no `validation`. All must outlive the loop.
+  GroupLoop(const GroupLoopOptions& options, Trainer& trainer, Readable train, Readable validation);
   ~GroupLoop();
 
   // Works until told to leave; answers with the exit code. An error is for the log's last line.

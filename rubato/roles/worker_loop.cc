@@ -34,16 +34,15 @@ absl::string_view Remedy(const absl::Status& status) {
 
 }  // namespace
 
-WorkerLoop::WorkerLoop(const WorkerLoopOptions& options, Trainer& trainer,
-                       const RecordParser& parser, RecordSource& train, RecordSource* validation)
+WorkerLoop::WorkerLoop(const WorkerLoopOptions& options, Trainer& trainer, Readable train,
+                       Readable validation)
     : options_(options),
       trainer_(trainer),
-      parser_(parser),
       train_(train),
       validation_(validation),
-      id_columns_(static_cast<int64_t>(parser.shape().ids.size())),
+      id_columns_(static_cast<int64_t>(train.parser->shape().ids.size())),
       optimizer_(trainer.optimizer(options.job.optimizer)),
-      group_(FindGroup(parser.shape(), options.job.evaluate.group).value_or(GroupColumn())),
+      group_(FindGroup(train.parser->shape(), options.job.evaluate.group).value_or(GroupColumn())),
       window_(options.job.max_inflight),
       time_(options.clock->Now()) {}
 
@@ -158,10 +157,10 @@ absl::StatusOr<int> WorkerLoop::Run() {
 
 void WorkerLoop::Read() {
   const TaskReader::Options options = ReaderOptions(options_.job, trainer_);
-  TaskReader train(train_, parser_, options);
+  TaskReader train(*train_.source, *train_.parser, options);
   std::unique_ptr<TaskReader> validation;
-  if (validation_ != nullptr) {
-    validation = std::make_unique<TaskReader>(*validation_, parser_, options);
+  if (validation_.source != nullptr) {
+    validation = std::make_unique<TaskReader>(*validation_.source, *validation_.parser, options);
   }
   while (true) {
     {
@@ -341,10 +340,10 @@ void WorkerLoop::Train(const std::shared_ptr<Work>& shared) {
     MutexLock lock(mu_);
     Enter(Activity::kOther);
     if (!status.ok()) {
-      GiveUp(
-          work.task.id,
-          absl::Status(status.code(), absl::StrCat("records from ", train_.Locate(work.task.begin),
-                                                   ": ", status.message(), Remedy(status))));
+      GiveUp(work.task.id,
+             absl::Status(status.code(),
+                          absl::StrCat("records from ", train_.source->Locate(work.task.begin),
+                                       ": ", status.message(), Remedy(status))));
     } else if (work.batch.rows > 0) {
       losses_.Add(out_.loss);
     }

@@ -23,7 +23,7 @@
 #include "rubato/adapters/posix/params_client.h"
 #include "rubato/base/clock.h"
 #include "rubato/base/mutex.h"
-#include "rubato/data/source.h"
+#include "rubato/data/readable.h"
 #include "rubato/job/job_spec.h"
 #include "rubato/master/messages.h"
 #include "rubato/model/trainer.h"
@@ -48,9 +48,9 @@ struct WorkerLoopOptions {
 
 class WorkerLoop {
  public:
-  // `validation` may be null. All must outlive the loop.
-  WorkerLoop(const WorkerLoopOptions& options, Trainer& trainer, const RecordParser& parser,
-             RecordSource& train, RecordSource* validation);
+  // There may be no `validation`. All must outlive the loop.
+  WorkerLoop(const WorkerLoopOptions& options, Trainer& trainer, Readable train,
+             Readable validation);
   ~WorkerLoop();
 
   // Works until told to leave; answers with the exit code. An error is for the log's last line.
@@ -103,9 +103,7 @@ class WorkerLoop {
 
   const WorkerLoopOptions& options_;
   Trainer& trainer_;
-  const RecordParser& parser_;
-  RecordSource& train_;
-  RecordSource* const validation_;
+  const Readable train_, validation_;
   const int64_t id_columns_;
   const OptimizerSpec optimizer_;
   const GroupColumn group_;  // That it is there was seen by `rubato worker --check`.

@@ -163,6 +163,8 @@ class FeaturesReader {
     if (key == "column" || key == "columns") return Read(value, &f->columns);
     if (key == "mean") return Read(value, &f->mean);
     if (key == "deviation") return Read(value, &f->deviation);
+    if (key == "min") return Read(value, &f->min);
+    if (key == "max") return Read(value, &f->max);
     if (key == "boundaries") return Read(value, &f->boundaries);
     if (key == "base") return Read(value, &f->base);
     if (key == "buckets") {
@@ -181,6 +183,7 @@ class FeaturesReader {
     if (key == "combiner") return Read(value, &f->combiner);
     if (key == "read") return Read(value, &f->read);
     if (key == "part") return Read(value, &f->part);
+    if (key == "unit") return Read(value, &f->unit);
     if (key == "date") return Read(value, &f->date);
     if (key == "vocabulary") {
       return value.IsScalar() ? ReadWords(value.Scalar(), &f->vocabulary)

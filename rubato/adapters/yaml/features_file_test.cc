@@ -148,6 +148,8 @@ FeaturesSpec AnyFeatures(Rng& rng) {
     f.columns = {word()};
     if (f.transform == "cross") f.columns.push_back(word());
     if (f.transform == "normalize") f.mean = number(), f.deviation = std::abs(number()) + 1e-9;
+    if (f.transform == "normalize" && rng.Chance(0.5)) f.min = -std::abs(number());
+    if (f.transform == "normalize" && rng.Chance(0.5)) f.max = std::abs(number());
     if (f.transform == "discretize") {
       f.boundaries = {number()};
       for (int b = 0; b < 5; ++b) f.boundaries.push_back(f.boundaries.back() + 1 + rng.Uniform());
@@ -164,9 +166,11 @@ FeaturesSpec AnyFeatures(Rng& rng) {
     if (f.transform == "lookup") f.oov = 1 + static_cast<int64_t>(rng.Below(3));
     // By the column: features that read one read it alike.
     const NumberStyle style = static_cast<NumberStyle>(f.columns[0].size() % kNumberStyles);
-    if (f.transform == "time_part" && !IsTime(style)) f.transform = "criteo";
+    const bool is_plain = style == NumberStyle::kPlain;
+    if (f.transform == "time_part" && !IsTime(style) && !is_plain) f.transform = "criteo";
     if (f.transform == "time_part") {
       f.part = TimePartNames()[rng.Below(4)];
+      if (is_plain) f.unit = TimeUnitNames()[rng.Below(3)];
       f.set_style(style);
       f.read = "number";
     } else if (ReadsNumber(f.transform)) {
@@ -190,8 +194,8 @@ FeaturesSpec AnyFeatures(Rng& rng) {
 // All cells of a row; some are no number, for whoever wants one.
 std::vector<std::string> AnyRow(Rng& rng, size_t columns) {
   const std::vector<std::string> cells = {
-      "",       "?",         "nan", "w1", "w3",  "x",           "w2|w7|zz",
-      "0",      "-12",       "2.5", "7",  "1e9", "w1:0.5|w2:x", "2026-11-18 05:09",
+      "",       "?",         "nan", "w1", "w3",         "x",           "w2|w7|zz",
+      "0",      "-12",       "2.5", "7",  "1794978554", "w1:0.5|w2:x", "2026-11-18 05:09",
       "$1,250", "11/18/2026"};
   std::vector<std::string> row = {"1"};
   while (row.size() < columns) row.push_back(cells[rng.Below(cells.size())]);

@@ -69,6 +69,8 @@ void AppendFeature(const FeatureSpec& f, std::string* out) {
   add("columns", List(f.columns), f.columns.size() > 1);
   add("mean", Number(f.mean), f.mean != plain.mean);
   add("deviation", Number(f.deviation), f.deviation != plain.deviation);
+  add("min", Number(f.min.value_or(0)), f.min.has_value());
+  add("max", Number(f.max.value_or(0)), f.max.has_value());
   add("boundaries",
       absl::StrCat(
           "[",
@@ -88,6 +90,7 @@ void AppendFeature(const FeatureSpec& f, std::string* out) {
   add("read", f.read, f.read != plain.read);
   add("date", f.date, f.date != plain.date);
   add("part", f.part, !f.part.empty());
+  add("unit", f.unit, !f.unit.empty());
   add("separator", Quoted(f.separator), !f.separator.empty());
   add("weight_separator", Quoted(f.weight_separator), !f.weight_separator.empty());
   add("values_max", absl::StrCat(f.values_max), f.values_max != plain.values_max);
