@@ -521,8 +521,10 @@ std::vector<Loss> Views::WhyGone(const GroupView& next) const {
 }
 
 bool Views::IsQuorum(const GroupView& view, const std::set<MemberId>& agreed) const {
-  if (options_.quorum == Quorum::kMajority) return view.IsMajority(agreed);
-  return std::any_of(agreed.begin(), agreed.end(), [&](MemberId id) { return view.Holds(id); });
+  const auto count =
+      std::count_if(agreed.begin(), agreed.end(), [&](MemberId id) { return view.Holds(id); });
+  if (options_.half_agrees) return 2 * count >= view.holders;
+  return options_.quorum == Quorum::kAny ? count > 0 : view.IsMajority(agreed);
 }
 
 std::vector<Views::Send> Views::TakeSends() { return std::exchange(sends_, {}); }

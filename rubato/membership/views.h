@@ -61,6 +61,7 @@ struct ViewOptions {
   absl::Duration takeover = absl::Seconds(1);
   RingBug bug = RingBug::kNone;  // Tests only.
   bool tells_once = false;       // Tests only, a bug too: who is out says so once.
+  bool half_agrees = false;      // Likewise: any half of the holders is enough.
 
   absl::Status Validate() const;
 };

@@ -158,14 +158,18 @@ uint64_t RingNode::MarkOf(uint64_t mark) const {
 }
 
 void RingNode::Settle() {
+  std::vector<Peer::Send> sends = peer_->TakeSends();
+  for (const Peer::Send& send : sends) {  // What was said comes before what was made of it.
+    if (const auto* said = std::get_if<ViewMessage>(&send.packet.body)) checker_.Said(*said);
+  }
   for (const Peer::Event& event : peer_->TakeEvents()) {
     Handle(event);
     if (event.kind == Peer::Event::Kind::kFenced) return;  // This life is over.
   }
   company_.Note(*peer_, wires_.now());
-  for (const Peer::Send& send : peer_->TakeSends()) {
-    wires_.SendPacket(index_, send.to, send.packet);
-  }
+  const std::vector<Peer::Send> more = peer_->TakeSends();
+  sends.insert(sends.end(), more.begin(), more.end());
+  for (const Peer::Send& send : sends) wires_.SendPacket(index_, send.to, send.packet);
   if (const std::optional<ViewReport> report = peer_->TakeReport(wires_.now())) {
     wires_.SendReport(index_, *report);
   }
@@ -496,7 +500,7 @@ void RingNode::AskForState() {
 // No room for the sum of another step: the rest of the copy comes first.
 bool RingNode::HeldByCopy() {
   if (!sink_) return false;
-  if (sink_->step() >= 0) kept_.Began(sink_->step());
+  SnapshotBegan();
   if (!kept_.useful()) {  // A sum after the snapshot is gone.
     kept_.BeginAnew();
     sink_.emplace(peer_->steps().finished(), kChunkBytes);
@@ -512,8 +516,13 @@ bool RingNode::HeldByCopy() {
   return true;
 }
 
+void RingNode::SnapshotBegan() {
+  const bool again = wires_.loop_bug() == RingBug::kApplyAgain;
+  if (sink_->step() >= 0) kept_.Began(again ? sink_->step() - 1 : sink_->step());
+}
+
 bool RingNode::UseSnapshot() {
-  if (sink_ && sink_->step() >= 0) kept_.Began(sink_->step());
+  if (sink_) SnapshotBegan();
   if (!sink_ || !kept_.useful() || !sink_->complete() || sink_->step() > peer_->steps().finished())
     return false;
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
@@ -521,7 +530,6 @@ bool RingNode::UseSnapshot() {
   history_[sink_->step()] = weights_;
   const auto finished = finished_in_.find(sink_->step());
   if (finished != finished_in_.end()) unconfirmed_[sink_->step()] = {finished->second, weights_};
-  kept_.Began(sink_->step());
   kept_.ForEach([&](int64_t step, const auto& kept) { Apply(kept.first, step, kept.second); });
   sink_.reset();
   kept_.Clear();

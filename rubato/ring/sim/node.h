@@ -174,6 +174,7 @@ class RingNode {
   void AskForState();
   // Between two steps: whether the state was there, and is now that after the last one.
   bool UseSnapshot();
+  void SnapshotBegan();  // If it has: what it holds need not be kept.
   bool HeldByCopy();
   void ServeState(MemberId learner, const StateRequest& request);
   void ServeAskers();  // Between two steps.

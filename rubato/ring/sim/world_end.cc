@@ -12,9 +12,10 @@ void RingWorld::Ended(int index, LoopEnd how) {
   if (how == LoopEnd::kDone) {
     CheckGoing(node);
   } else if (node.HasState() && !Forsaken(node)) {
-    checker_.Fail(absl::StrCat(node.life().ToString(),
-                               ", which holds the state, ends without step ", last_step_,
-                               ": those who have it left it in doubt", Describe()));
+    checker_.Fail(
+        RingRule::kNobodyInDoubt,
+        absl::StrCat(node.life().ToString(), ", which holds the state, ends without step ",
+                     last_step_, ": those who have it left it in doubt", Describe()));
   }
   ShowDeath(index, node.life(), rng_.Chance(0.5));
 }
@@ -31,7 +32,8 @@ void RingWorld::CheckGoing(const RingNode& node) {
     if (!reached) {
       forsaken_.insert(other->life());
     } else if (other->peer().steps().finished() < finished) {
-      checker_.Fail(absl::StrCat(node.life().ToString(), " goes after step ", finished, ", which ",
+      checker_.Fail(RingRule::kNobodyInDoubt,
+                    absl::StrCat(node.life().ToString(), " goes after step ", finished, ", which ",
                                  other->life().ToString(), " has not finished", Describe()));
     }
   }
