@@ -442,7 +442,7 @@ std::map<uint64_t, bool> RingWorld::LostFoundings(int without) const {
     if (!node->up() || !node->peer().member()) continue;
     if (options_.quorum == Quorum::kAny) {  // One who holds the state is enough, in whatever view.
       bool& dead = lost.try_emplace(FoundingOf(*node), true).first->second;
-      dead = dead && (!node->peer().holder() || node->life() == dying);
+      dead = dead && (!node->HasState() || node->life() == dying);
       continue;
     }
     look(FoundingOf(*node), node->peer().view());

@@ -27,7 +27,11 @@ void RingWorld::CheckGoing(const RingNode& node) {
   for (const auto& other : nodes_) {
     if (!other->up() || other.get() == &node || !other->peer().member()) continue;
     if (FoundingOf(*other) != FoundingOf(node)) continue;
-    const bool together = peer.view().Contains(other->life()) && !peer.fenced();
+    // Where a split is allowed, one may have gone over to the other half, which this one cannot
+    // know.
+    const bool elsewhere =
+        options_.quorum == Quorum::kAny && other->peer().view().number > peer.view().number;
+    const bool together = peer.view().Contains(other->life()) && !peer.fenced() && !elsewhere;
     const bool reached = together && !late && peer.swim().health(other->life()) < Health::kDead;
     if (!reached) {
       forsaken_.insert(other->life());
