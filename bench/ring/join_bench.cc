@@ -15,6 +15,14 @@ namespace {
 
 constexpr int64_t kJoinStepUs = 10000;
 
+// The last copies for many steps, and has room in memory for two of them.
+struct JoinCase {
+  int hosts;
+  int64_t state_bytes = 256 << 10;
+  int64_t kept_bytes_max = 0;
+};
+constexpr JoinCase kJoinCases[] = {{2}, {4}, {8}, {15}, {2, 256 << 20, 512 << 10}};
+
 // A stretch of training as process 0 takes its steps.
 struct Stretch {
   int64_t begin_nanos = 0;
@@ -64,18 +72,20 @@ int RunJoinBench(int rounds) {
       "{\"bench\": \"join\", \"step\": \"10 ms of a device + allreduce of 256 KB\", "
       "\"cases\": [\n");
   bool first = true;
-  for (int hosts : {2, 4, 8, 15}) {
-    TrainingFleet fleet(hosts, {.compute_us = kJoinStepUs});
+  for (const auto [hosts, state_bytes, kept_bytes_max] : kJoinCases) {
+    TrainingFleet fleet(
+        hosts,
+        {.compute_us = kJoinStepUs, .state_bytes = state_bytes, .kept_bytes_max = kept_bytes_max});
     JoinTimes times;
     for (int round = 0; round < rounds; ++round) {
       if (!Join(fleet, hosts, times)) return 1;
     }
     if (!std::exchange(first, false)) std::printf(",\n");
     std::printf(
-        "  {\"hosts\": %d, \"rounds\": %d, \"first_share_ms\": %.1f, \"lost_steps\": %.2f, "
-        "\"lost_steps_when_nobody_joins\": %.2f}",
-        hosts, rounds, Median(times.first_share_ms), Median(times.lost_steps),
-        Median(times.lost_without));
+        "  {\"hosts\": %d, \"state_bytes\": %lld, \"rounds\": %d, \"first_share_ms\": %.1f, "
+        "\"lost_steps\": %.2f, \"lost_steps_when_nobody_joins\": %.2f}",
+        hosts, static_cast<long long>(state_bytes), rounds, Median(times.first_share_ms),
+        Median(times.lost_steps), Median(times.lost_without));
     std::fflush(stdout);
   }
   std::printf("\n]}\n");

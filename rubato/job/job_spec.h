@@ -109,6 +109,9 @@ struct AllreduceSpec {
   std::string quorum = "majority";
   std::string network = "loopback";  // How far workers are apart: loopback, lan or wan.
   bool encrypt = true;  // What goes between workers over TCP and UDP, where they have a secret.
+  // Memory of a newcomer for the sums of the steps that pass while it copies the state; what is
+  // more goes to a file in the job directory. 0: twice the state, and at least 256 MB.
+  int64_t kept_bytes = 0;
   friend bool operator==(const AllreduceSpec&, const AllreduceSpec&) = default;
 };
 

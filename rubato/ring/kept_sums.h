@@ -1,14 +1,14 @@
 // What one that copies the state keeps meanwhile: the sums of the steps that pass, to be applied
-// on top of the snapshot. It may take no more memory than it was given, however slow the copy.
+// on top of the snapshot. They may take no more memory than was given, however slow the copy:
 //
 //     asked for        the oldest sums go when there is no room: the snapshot will most likely be
-//                      of a later step. If it is not, another is asked for, and all are kept until
-//                      that arrives, room or not: a few steps, and there is an end to it
-//     arriving         sums up to the snapshot's step go; those after it stay, all of them, and
-//                      when there is no room for more no further step is taken: the others wait
+//                      of a later step. If it is not, another is asked for, and none goes any more
+//     arriving         sums up to the snapshot's step go; those after it stay, all of them
+//     there            the first is taken, applied, and gone, until none is left
 //
-// So the group is held up only by a copy that is slower than the memory lasts, for as long as the
-// rest of it takes, and every copy that is waited for is of use.
+// When none may go and there is no room (full), the owner keeps the next elsewhere, and here where
+// that is: nobody waits for a slow copy. It is caught up with a few sums at a time, for the others
+// wait for as long as that takes.
 #ifndef RUBATO_RING_KEPT_SUMS_H_
 #define RUBATO_RING_KEPT_SUMS_H_
 
@@ -25,6 +25,7 @@ class KeptSums {
   // Room for one step there always is.
   explicit KeptSums(size_t bytes_max) : bytes_max_(bytes_max) {}
 
+  // `bytes` of memory; 0: they are elsewhere.
   void Keep(int64_t step, Sums sums, size_t bytes) {
     steps_.insert_or_assign(step, std::make_pair(std::move(sums), bytes));
     bytes_ += bytes;
@@ -42,23 +43,26 @@ class KeptSums {
     Clear();
     keeps_all_ = true;
   }
-  // Take no further step until the snapshot is there.
-  bool full() const { return snapshot_ >= 0 && bytes_ >= bytes_max_ && !steps_.empty(); }
+  // The next must be kept elsewhere.
+  bool full() const { return MustKeep() && bytes_ >= bytes_max_ && bytes_ > 0; }
   void Clear() { *this = KeptSums(bytes_max_); }
 
+  bool empty() const { return steps_.empty(); }
   size_t bytes() const { return bytes_; }
-  // Calls `what(step, sums)` for those after the snapshot, in order.
-  template <typename F>
-  void ForEach(F what) const {
-    for (const auto& [step, kept] : steps_) what(step, kept.first);
+  // The first after the snapshot, which is gone with it; empty() must not hold.
+  std::pair<int64_t, Sums> TakeFirst() {
+    auto first = steps_.extract(steps_.begin());
+    bytes_ -= first.mapped().second;
+    return {first.key(), std::move(first.mapped().first)};
   }
 
  private:
+  bool MustKeep() const { return snapshot_ >= 0 || keeps_all_; }
   void Trim() {
     while (!steps_.empty()) {
       const auto first = steps_.begin();
       const bool in_snapshot = first->first <= snapshot_;
-      const bool no_room = snapshot_ < 0 && !keeps_all_ && bytes_ > bytes_max_ && steps_.size() > 1;
+      const bool no_room = !MustKeep() && bytes_ > bytes_max_ && steps_.size() > 1;
       if (!in_snapshot && !no_room) return;
       if (no_room) dropped_ = first->first;
       bytes_ -= first->second.second;

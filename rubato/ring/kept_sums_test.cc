@@ -11,9 +11,11 @@ namespace {
 
 using ::testing::ElementsAre;
 
-std::vector<int64_t> StepsOf(const KeptSums<std::string>& kept) {
+// Those that are kept, all taken.
+std::vector<int64_t> StepsOf(KeptSums<std::string> kept) {
   std::vector<int64_t> steps;
-  kept.ForEach([&](int64_t step, const std::string&) { steps.push_back(step); });
+  while (!kept.empty()) steps.push_back(kept.TakeFirst().first);
+  EXPECT_EQ(kept.bytes(), 0u);
   return steps;
 }
 
@@ -33,7 +35,7 @@ TEST(KeptSumsTest, TheOldestGoWhileNothingArrives) {
   for (int step = 1; step <= 1000; ++step) {
     kept.Keep(step, "sum", 10);
     EXPECT_LE(kept.bytes(), 30u);
-    EXPECT_FALSE(kept.full()) << "whoever is to take the snapshot would wait for this member";
+    EXPECT_FALSE(kept.full()) << "the oldest makes room";
   }
   EXPECT_THAT(StepsOf(kept), ElementsAre(998, 999, 1000));
   kept.Began(997);
@@ -43,14 +45,17 @@ TEST(KeptSumsTest, TheOldestGoWhileNothingArrives) {
   kept.Began(6);
   EXPECT_FALSE(kept.useful()) << "step 7 went for want of room";
   kept.BeginAnew();
-  for (int step = 11; step <= 20; ++step) kept.Keep(step, "sum", 10);
-  EXPECT_FALSE(kept.full());
+  for (int step = 11; step <= 20; ++step) {
+    EXPECT_EQ(kept.full(), step > 13);
+    kept.Keep(step, "sum", kept.full() ? 0 : 10);
+  }
+  EXPECT_EQ(kept.bytes(), 30u);
   kept.Began(12);
   EXPECT_TRUE(kept.useful()) << "this time nothing went";
-  EXPECT_TRUE(kept.full());
+  EXPECT_THAT(StepsOf(kept), ElementsAre(13, 14, 15, 16, 17, 18, 19, 20));
 }
 
-// Nothing that the snapshot needs is dropped: rather the others wait.
+// Nothing that the snapshot needs is dropped: rather it is put elsewhere, until there is room.
 TEST(KeptSumsTest, IsFullWhileTheSnapshotArrives) {
   KeptSums<std::string> kept(30);
   kept.Keep(1, "sum", 10);
@@ -59,8 +64,12 @@ TEST(KeptSumsTest, IsFullWhileTheSnapshotArrives) {
   EXPECT_FALSE(kept.full());
   kept.Keep(3, "sum", 10);
   EXPECT_TRUE(kept.full());
+  kept.Keep(4, "elsewhere", 0);
   EXPECT_TRUE(kept.useful());
-  EXPECT_THAT(StepsOf(kept), ElementsAre(1, 2, 3));
+  EXPECT_EQ(kept.bytes(), 30u);
+  EXPECT_EQ(kept.TakeFirst().first, 1);
+  EXPECT_FALSE(kept.full());
+  EXPECT_THAT(StepsOf(kept), ElementsAre(2, 3, 4));
   kept.Clear();
   EXPECT_FALSE(kept.full());
 }
@@ -68,8 +77,9 @@ TEST(KeptSumsTest, IsFullWhileTheSnapshotArrives) {
 // One step is kept, however large.
 TEST(KeptSumsTest, ThereIsRoomForOne) {
   KeptSums<std::string> kept(1);
-  kept.Keep(1, "sum", 1000);
   kept.Began(0);
+  EXPECT_FALSE(kept.full());
+  kept.Keep(1, "sum", 1000);
   EXPECT_THAT(StepsOf(kept), ElementsAre(1));
   EXPECT_TRUE(kept.full());
 }

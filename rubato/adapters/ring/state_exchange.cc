@@ -2,14 +2,22 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "rubato/adapters/ring/control_loop.h"
 #include "rubato/base/status.h"
 #include "rubato/ring/state_copy.h"
 
 namespace rubato {
+namespace {
+
+// So many sums are applied between two steps, whatever they take: one more than are added.
+constexpr int kAppliedMin = 2;
+
+}  // namespace
 
 StateExchange::StateExchange(Options options)
-    : options_(std::move(options)), kept_(options_.kept_bytes_max) {}
+    : options_(std::move(options)), kept_(options_.kept_bytes_max), file_(options_.kept_folder) {}
 
 void StateExchange::Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
   MutexLock lock(mu_);
@@ -47,18 +55,25 @@ void StateExchange::Fetch(const GroupView& view, MemberId self, int64_t min_step
 }
 
 void StateExchange::Keep(int64_t step, absl::Span<const absl::Span<float>> buffers) {
-  if (!fetcher_) return;  // There is nobody to copy from: no snapshot will need them.
+  if (!copying()) return;  // There is nobody to copy from: no snapshot will need them.
+  const bool elsewhere = kept_.full();
   std::vector<Kept> kept;
   size_t bytes = 0;
   for (const absl::Span<float> buffer : buffers) {
-    kept.push_back({buffer, {buffer.begin(), buffer.end()}});
-    bytes += buffer.size() * sizeof(float);
+    kept.push_back({.buffer = buffer});
+    if (!elsewhere) {
+      kept.back().sum.assign(buffer.begin(), buffer.end());
+      bytes += buffer.size() * sizeof(float);
+    } else if (const absl::StatusOr<int64_t> at = file_.Append(buffer); at.ok()) {
+      kept.back().at = *at;
+    } else {
+      keeping_.Update(at.status());
+    }
   }
   kept_.Keep(step, std::move(kept), bytes);
 }
 
-bool StateExchange::CatchUp(const GroupView& view, MemberId self, int64_t finished) {
-  if (!fetcher_) return false;
+bool StateExchange::Load(const GroupView& view, MemberId self, int64_t finished) {
   if (fetcher_->failed() && !view.Contains(source_)) {
     Begin(view, self);
     return false;
@@ -70,15 +85,42 @@ bool StateExchange::CatchUp(const GroupView& view, MemberId self, int64_t finish
     Fetch(view, self, finished);
   } else if (fetcher_->failed()) {
     kept_.Clear();
+    file_.Clear();
     Fetch(view, self, finished);
   }
   if (!fetcher_->complete() || fetcher_->step() > finished) return false;
   kept_.Began(fetcher_->step());
   Restore(fetcher_->TakeSnapshot());
-  kept_.ForEach([&](int64_t, const std::vector<Kept>& kept) {
-    for (const Kept& one : kept) std::copy(one.sum.begin(), one.sum.end(), one.buffer.begin());
-    if (options_.apply) options_.apply();
-  });
+  reached_ = fetcher_->step();
+  fetcher_.reset();
+  return true;
+}
+
+absl::Status StateExchange::ApplyNext() {
+  const auto [step, kept] = kept_.TakeFirst();
+  RUBATO_CHECK(step == reached_ + 1);
+  for (const Kept& one : kept) {
+    if (one.sum.empty()) {
+      RUBATO_RETURN_IF_ERROR(file_.Read(one.at, one.buffer));
+    } else {
+      std::copy(one.sum.begin(), one.sum.end(), one.buffer.begin());
+    }
+  }
+  if (options_.apply) options_.apply();
+  reached_ = step;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> StateExchange::CatchUp(const GroupView& view, MemberId self, int64_t finished,
+                                            absl::Duration patience) {
+  const absl::Time until = ControlLoop::Now() + patience;
+  if (!copying()) return false;
+  RUBATO_RETURN_IF_ERROR(keeping_);
+  if (reached_ < 0 && !Load(view, self, finished)) return false;
+  for (int applied = 0; reached_ < finished; ++applied) {
+    if (applied >= kAppliedMin && ControlLoop::Now() >= until) return false;
+    RUBATO_RETURN_IF_ERROR(ApplyNext());
+  }
   Drop();
   return true;
 }
@@ -86,10 +128,16 @@ bool StateExchange::CatchUp(const GroupView& view, MemberId self, int64_t finish
 void StateExchange::Drop() {
   fetcher_.reset();
   kept_.Clear();
+  file_.Clear();
+  keeping_ = absl::OkStatus();
+  reached_ = -1;
 }
 
 std::string StateExchange::Snapshot() const {
+  size_t size = 0;
+  for (const absl::Span<char> piece : options_.state) size += piece.size();
   std::string bytes;
+  bytes.reserve(size);  // The others wait meanwhile.
   for (const absl::Span<char> piece : options_.state) bytes.append(piece.data(), piece.size());
   return bytes;
 }
