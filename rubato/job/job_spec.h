@@ -85,7 +85,7 @@ struct ShuffleSpec {
 
 // Knobs of survival. The defaults suit one machine.
 struct ElasticSpec {
-  absl::Duration lease = absl::Seconds(3);  // Silent this long: a worker loses its tasks.
+  absl::Duration lease = absl::Seconds(2);  // Silent this long: a worker loses its tasks.
   absl::Duration heartbeat = absl::Milliseconds(100);
   int64_t task_failures_max = 3;  // Different workers a task may fail on.
   int64_t not_finite_max = 10;    // Batches in all that may fail for a NaN or an infinity.
