@@ -554,6 +554,7 @@ absl::Status Group::AtBoundary() {
   RUBATO_ASSIGN_OR_RETURN(const bool level,
                           exchange_->CatchUp(view_, id_, finished_, step_took_ * kCatchUpPart));
   const int64_t reached = exchange_->reached();
+  if (exchange_->torn()) applied_ = -1;
   if (reached >= 0) applied_ = reached <= committed_ ? reached : -1;
   if (!level) return absl::OkStatus();
   const bool caught_up = control_->Call(

@@ -1,5 +1,7 @@
 #include "rubato/adapters/ring/state_exchange.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -13,6 +15,24 @@ namespace {
 
 // So many sums are applied between two steps, whatever they take: one more than are added.
 constexpr int kAppliedMin = 2;
+constexpr size_t kRestoredMin = 1 << 20;  // Likewise bytes of the snapshot.
+
+// A large buffer is written for the first time, and the others wait for that: a page at a time
+// takes longer than the bytes themselves.
+void AskForLargePages(std::string& buffer) {
+  constexpr uintptr_t kPage = 2 << 20;
+  const auto begin = (reinterpret_cast<uintptr_t>(buffer.data()) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<uintptr_t>(buffer.data()) + buffer.capacity()) / kPage * kPage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+// To give a large buffer back takes a while, which they need not wait for at once either.
+void FreePages(const char* bytes, size_t size) {
+  constexpr uintptr_t kPage = 4096;
+  const auto begin = (reinterpret_cast<uintptr_t>(bytes) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<uintptr_t>(bytes) + size) / kPage * kPage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 }  // namespace
 
@@ -73,26 +93,43 @@ void StateExchange::Keep(int64_t step, absl::Span<const absl::Span<float>> buffe
   kept_.Keep(step, std::move(kept), bytes);
 }
 
-bool StateExchange::Load(const GroupView& view, MemberId self, int64_t finished) {
+bool StateExchange::Arrived(const GroupView& view, MemberId self, int64_t finished) {
   if (fetcher_->failed() && !view.Contains(source_)) {
     Begin(view, self);
     return false;
   }
   if (fetcher_->step() >= 0) kept_.Began(fetcher_->step());
-  // No later snapshot can need steps up to here.
-  if (!kept_.useful()) {
-    kept_.BeginAnew();
-    Fetch(view, self, finished);
-  } else if (fetcher_->failed()) {
+  if (fetcher_->failed()) {  // No later snapshot can need steps up to here.
     kept_.Clear();
     file_.Clear();
     Fetch(view, self, finished);
   }
   if (!fetcher_->complete() || fetcher_->step() > finished) return false;
   kept_.Began(fetcher_->step());
-  Restore(fetcher_->TakeSnapshot());
-  reached_ = fetcher_->step();
+  snapshot_ = StateChunk{.step = fetcher_->step(), .bytes = fetcher_->TakeSnapshot()};
   fetcher_.reset();
+  return true;
+}
+
+bool StateExchange::Restored(absl::Time until) {
+  if (!snapshot_) return true;
+  size_t begin = 0;
+  bool first = true;
+  for (const absl::Span<char> piece : options_.state) {
+    const size_t end = begin + piece.size();
+    RUBATO_CHECK(end <= snapshot_->bytes.size());
+    while (restored_ < end) {
+      if (!std::exchange(first, false) && ControlLoop::Now() >= until) return false;
+      const size_t size = std::min(kRestoredMin, end - restored_);
+      std::memcpy(piece.data() + (restored_ - begin), snapshot_->bytes.data() + restored_, size);
+      FreePages(&snapshot_->bytes[restored_], size);
+      restored_ += size;
+    }
+    begin = end;
+  }
+  reached_ = snapshot_->step;
+  snapshot_.reset();
+  restored_ = 0;
   return true;
 }
 
@@ -116,7 +153,8 @@ absl::StatusOr<bool> StateExchange::CatchUp(const GroupView& view, MemberId self
   const absl::Time until = ControlLoop::Now() + patience;
   if (!copying()) return false;
   RUBATO_RETURN_IF_ERROR(keeping_);
-  if (reached_ < 0 && !Load(view, self, finished)) return false;
+  if (fetcher_ && !Arrived(view, self, finished)) return false;
+  if (!Restored(until)) return false;
   for (int applied = 0; reached_ < finished; ++applied) {
     if (applied >= kAppliedMin && ControlLoop::Now() >= until) return false;
     RUBATO_RETURN_IF_ERROR(ApplyNext());
@@ -130,6 +168,8 @@ void StateExchange::Drop() {
   kept_.Clear();
   file_.Clear();
   keeping_ = absl::OkStatus();
+  snapshot_.reset();
+  restored_ = 0;
   reached_ = -1;
 }
 
@@ -137,18 +177,10 @@ std::string StateExchange::Snapshot() const {
   size_t size = 0;
   for (const absl::Span<char> piece : options_.state) size += piece.size();
   std::string bytes;
-  bytes.reserve(size);  // The others wait meanwhile.
+  bytes.reserve(size);
+  AskForLargePages(bytes);
   for (const absl::Span<char> piece : options_.state) bytes.append(piece.data(), piece.size());
   return bytes;
-}
-
-void StateExchange::Restore(const std::string& snapshot) {
-  size_t at = 0;
-  for (const absl::Span<char> piece : options_.state) {
-    RUBATO_CHECK(at + piece.size() <= snapshot.size());
-    std::memcpy(piece.data(), snapshot.data() + at, piece.size());
-    at += piece.size();
-  }
 }
 
 }  // namespace rubato

@@ -3,16 +3,17 @@
 //     a holder    step ─── step ─┬─ step ─── step ───          Serve: a snapshot between two steps
 //     a learner   sum ──── sum ──┴─ sum ──── sum ── CatchUp    Keep the sums, then load and apply
 //
-// A learner takes part in every step and keeps its sums while the snapshot is on its way; with
-// the snapshot in place it applies those that came after it, while the others compute. It keeps
-// them in so much memory at most, and then in a file, for nobody shall wait for a copy: see
-// ring/kept_sums.h. The training thread owns it.
+// A learner takes part in every step and keeps its sums while the snapshot is on its way; then it
+// puts that in place, piece by piece, and applies those that came after it, all while the others
+// compute. It keeps them in so much memory at most, and then in a file, for nobody shall wait for a
+// copy: see ring/kept_sums.h. The training thread owns it.
 #ifndef RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
 #define RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -67,6 +68,8 @@ class StateExchange {
   int64_t kept_elsewhere_bytes() const { return file_.bytes(); }  // and in the file.
   // Some of a snapshot is there.
   bool begun() const { return fetcher_ && fetcher_->step() >= 0; }
+  // Some of the state is the snapshot's, and some is not.
+  bool torn() const { return restored_ > 0; }
   void Drop();
 
  private:
@@ -76,18 +79,21 @@ class StateExchange {
     int64_t at = 0;  // In the file, if `sum` is empty.
   };
 
-  bool copying() const { return fetcher_ != nullptr || reached_ >= 0; }
-  // Whether the snapshot is in place.
-  bool Load(const GroupView& view, MemberId self, int64_t finished);
+  bool copying() const { return fetcher_ != nullptr || snapshot_ || reached_ >= 0; }
+  // Whether the snapshot is there, whole,
+  bool Arrived(const GroupView& view, MemberId self, int64_t finished);
+  // and in place.
+  bool Restored(absl::Time until);
   absl::Status ApplyNext();
   void Fetch(const GroupView& view, MemberId self, int64_t min_step);
   std::string Snapshot() const;
-  void Restore(const std::string& snapshot);
 
   const Options options_;
   KeptSums<std::vector<Kept>> kept_;
   SumFile file_;
-  absl::Status keeping_;  // Not OK: a sum was lost.
+  absl::Status keeping_;                // Not OK: a sum was lost.
+  std::optional<StateChunk> snapshot_;  // All of it, on its way into the state:
+  size_t restored_ = 0;                 // so many bytes are there.
   int64_t reached_ = -1;
   std::unique_ptr<StateFetcher> fetcher_;
   MemberId source_;

@@ -132,12 +132,16 @@ TEST_F(SlowCopy, KeepsNoMoreInMemoryThanItMay) {
   EXPECT_EQ(exchange_->kept_elsewhere_bytes(), static_cast<int64_t>(83 * kStepBytes));
   holder_.GoOn();
   // No time at all is left for it: two sums a step are applied, and one is added.
+  bool torn = false;
   while (exchange_->reached() < 0) {
     ASSERT_FALSE(*CatchUp());
+    EXPECT_EQ(exchange_->torn(), exchange_->reached() < 0 && state_[0] == 100.0f);
+    torn = torn || (state_[0] == 100.0f && state_.back() == -1.0f);
     ASSERT_EQ(poll(nullptr, 0, 1), 0);
   }
   int64_t reached = exchange_->reached();
   EXPECT_EQ(reached, 14);
+  EXPECT_TRUE(torn) << "three megabytes should take three steps";
   for (TakeStep(); !*CatchUp(); TakeStep()) {
     EXPECT_EQ(exchange_->reached(), reached + 2);
     reached = exchange_->reached();

@@ -509,10 +509,6 @@ bool RingNode::UseSnapshot() {
   // Under the planted bug it is taken for that of the step before.
   const int64_t last = wires_.loop_bug() == RingBug::kApplyAgain ? 1 : 0;
   if (sink_->step() >= 0) kept_.Began(sink_->step() - last);
-  if (!kept_.useful()) {  // A sum after the snapshot is gone.
-    kept_.BeginAnew();
-    sink_.emplace(peer_->steps().finished(), kChunkBytes);
-  }
   if (!sink_->complete() || sink_->step() > peer_->steps().finished()) return false;
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
