@@ -53,7 +53,8 @@ std::vector<int> FirstOnes(int count) {
 }
 
 int TrainingFleet::Train(int index) {
-  std::vector<float> weights(kElements), gradients(kElements);
+  const auto elements = std::max<int64_t>(kElements, options_.state_bytes / 4);
+  std::vector<float> weights(elements, 1.0f), gradients(kElements);
   GroupOptions options;
   options.quorum = options_.quorum;
   options.early_apply = options_.quorum == Quorum::kMajority;  // As a job would.
@@ -63,7 +64,8 @@ int TrainingFleet::Train(int index) {
     const bool there = i != index && pids_[i] > 0 && board_->addresses[i][0] != 0;
     if (there) options.join.push_back(board_->addresses[i]);
   }
-  options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), kElements * 4)};
+  options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), elements * 4)};
+  options.kept_bytes_max = options_.kept_bytes_max;
   options.apply = [&] {
     for (int64_t i = 0; i < kElements; ++i) weights[i] += gradients[i];
   };

@@ -55,7 +55,9 @@ class TrainingFleet {
     // Each is another user's, so that they can neither share memory nor see each other end, as on
     // machines of their own. Needs root.
     bool apart = false;
-    int64_t compute_us = 2000;  // Stands for the computation, and leaves the cores to others.
+    int64_t compute_us = 2000;        // Stands for the computation, and leaves the cores to others.
+    int64_t state_bytes = 256 << 10;  // What a newcomer copies; the sums stay as they are.
+    int64_t kept_bytes_max = 0;       // As in GroupOptions.
   };
   // Process 0 founds the group, the others join it, as it does when it is started again.
   TrainingFleet(int size, Options options);

@@ -212,6 +212,10 @@ std::vector<JobKey> StrategyKeys() {
        AT(allreduce.quorum)},
       {"allreduce.network", "how far workers are apart: loopback, lan or wan",
        AT(allreduce.network)},
+      {"allreduce.kept_bytes",
+       "memory of a newcomer for what passes while it copies the state, the rest goes to a file; "
+       "0: twice the state, and at least 256 MB",
+       AT(allreduce.kept_bytes)},
       {"allreduce.encrypt",
        "hide and authenticate what workers send each other; needs their secret",
        AT(allreduce.encrypt)},

@@ -143,6 +143,7 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
                    "deterministic; use fp32 or allreduce.deterministic: false");
   }
   RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.bucket_bytes", spec.bucket_bytes, 0));
+  RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.kept_bytes", spec.kept_bytes, 0));
   RUBATO_RETURN_IF_ERROR(
       CheckOneOf("allreduce.batch_rule", spec.batch_rule, {"constant", "linear", "sqrt"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("allreduce.batch_warmup", spec.batch_warmup, 0));

@@ -85,7 +85,7 @@ struct ShuffleSpec {
 
 // Knobs of survival. The defaults suit one machine.
 struct ElasticSpec {
-  absl::Duration lease = absl::Seconds(3);  // Silent this long: a worker loses its tasks.
+  absl::Duration lease = absl::Seconds(2);  // Silent this long: a worker loses its tasks.
   absl::Duration heartbeat = absl::Milliseconds(100);
   int64_t task_failures_max = 3;  // Different workers a task may fail on.
   int64_t not_finite_max = 10;    // Batches in all that may fail for a NaN or an infinity.
@@ -109,6 +109,9 @@ struct AllreduceSpec {
   std::string quorum = "majority";
   std::string network = "loopback";  // How far workers are apart: loopback, lan or wan.
   bool encrypt = true;  // What goes between workers over TCP and UDP, where they have a secret.
+  // Memory of a newcomer for the sums of the steps that pass while it copies the state; what is
+  // more goes to a file in the job directory. 0: twice the state, and at least 256 MB.
+  int64_t kept_bytes = 0;
   friend bool operator==(const AllreduceSpec&, const AllreduceSpec&) = default;
 };
 

@@ -246,6 +246,40 @@ TEST_F(GroupRecipeTest, ABestThatWasLostIsForgotten) {
   EXPECT_EQ(job_.best, 2);
 }
 
+// One that stops while it evaluates is out of the next view long before its lease is over, and what
+// it had in hand is another's at once. Should it wake, its own result does not count.
+TEST_F(GroupRecipeTest, WhoIsLeftOutEvaluatesNoMore) {
+  const auto report = [&](int64_t worker, ViewReport report) {
+    report.from = {MemberId(100 + worker), "here"};
+    job_.master->Confer(
+        {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
+    job_.Perform();
+  };
+  report(0, {.offer = 0});
+  report(1, {});
+  job_.Pass(absl::Milliseconds(500));
+  const GroupView view = DecodeOrder(job_.orders[0])->view;
+  ASSERT_EQ(view.size(), 2);
+  Beat(0, At(2, 7));
+  Beat(1, At(2, 7));
+  const LeaseReply first = job_.Lease(1);
+  ASSERT_EQ(first.verdict, LeaseReply::Verdict::kTask);
+  EXPECT_EQ(job_.Lease(0).verdict, LeaseReply::Verdict::kWait);
+  report(0, {.view = view.number,
+             .let_go = true,
+             .urgent = true,
+             .progress = {2, 2, 2},
+             .lost = {{MemberId(101), MemberId(100), LossReason::kLease}}});
+  job_.Pass(absl::Milliseconds(500));
+  ASSERT_FALSE(DecodeOrder(job_.orders[0])->view.Contains(MemberId(101)));
+  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "worker_evicted"), 0);
+  const LeaseReply second = job_.Lease(0);
+  ASSERT_EQ(second.verdict, LeaseReply::Verdict::kTask);
+  EXPECT_EQ(second.task.id, first.task.id);
+  EXPECT_FALSE(job_.Commit(1, first.task, first.task.end).held);
+  EXPECT_TRUE(job_.Commit(0, second.task, second.task.end).held);
+}
+
 // Worker 0 holds the state and worker 1 learns, both in one view.
 class GroupHeirTest : public GroupTest {
  protected:

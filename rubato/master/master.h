@@ -195,6 +195,7 @@ class Master {
   bool HolderMayLive() const;
   bool MayInherit() const;  // Someone is level with the holders, should they die, or may be.
   void TellViews(absl::Time now);
+  void TakeTasksBack(WorkerId worker, absl::Time now);
   bool InGroupView(WorkerId worker) const;
   void TellGone(WorkerId worker, bool left, absl::Time now);
   WorkerId WorkerOf(MemberId member) const;

@@ -79,10 +79,20 @@ void Master::TellViews(absl::Time now) {
         {{"number", static_cast<int64_t>(decision.view.number)},
          {"members", absl::StrJoin(names, " ")},
          {"holders", static_cast<int64_t>(decision.view.holders)}});
-    for (const Loss& loss : decision.losses) NoteLoss(loss, decision.view.number, now);
+    for (const Loss& loss : decision.losses) {
+      NoteLoss(loss, decision.view.number, now);
+      TakeTasksBack(WorkerOf(loss.member), now);
+    }
   }
   for (const ViewAuthority::Send& send : authority_->TakeOrders()) {
     effects_.push_back(SendOrder{.worker = WorkerOf(send.to.id), .order = EncodeOrder(send.order)});
+  }
+}
+
+// The group has gone on without it, so it evaluates for nobody: others need not wait for its lease.
+void Master::TakeTasksBack(WorkerId worker, absl::Time now) {
+  for (const Task& task : ledger_.HeldBy(worker)) {
+    Record({.kind = EntryKind::kReleased, .id = worker.value(), .task = task.id}, now);
   }
 }
 

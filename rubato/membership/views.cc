@@ -149,7 +149,7 @@ void Views::Adopt(const GroupView& view, absl::Time now, std::vector<Loss> gone)
   }
   Enter(view);
   gone_ = std::move(gone);
-  frozen_since_ = planned_since_ = absl::InfiniteFuture();
+  frozen_since_ = planned_since_ = heir_since_ = absl::InfiniteFuture();
   promised_ = accepted_ = Ballot();
   accepted_view_.reset();
   held_.reset();
@@ -317,12 +317,17 @@ void Views::Tick(absl::Time now) {
   if (!member()) return;
   // Where any quorum will do, whoever holds the state goes on with it when those are dead who had
   // gone on without.
-  if (parting_ && Bereft(*parting_)) parting_.reset();
+  if (parting_ && Bereft(*parting_)) {
+    parting_.reset();
+    left_at_ = -1;  // Nobody has gone on without it after all.
+  }
   if (parting_) {
     if (now >= tell_again_) TellParting(now);
     return;
   }
   if (leaving_ && view_.size() == 1) return Fence();  // Nobody is left to be told.
+  heir_since_ = IsHeir() ? std::min(heir_since_, now) : absl::InfiniteFuture();
+  if (now >= InheritTime()) return Inherit(now);
   TellWishes(now);
   if (proposal_) {
     const bool overtaken = proposal_->planned && !proposal_->view && (complained_ || SomeoneDied());
@@ -348,7 +353,7 @@ absl::Time Views::next_wake() const {
     wake = told == told_.end() ? absl::InfinitePast() : told->second + options_.retry;
   }
   if (proposal_) return std::min({wake, proposal_->resend, proposal_->deadline});
-  if (!view_.Holds(self_.id)) return wake;
+  if (!view_.Holds(self_.id)) return std::min(wake, InheritTime());
   absl::Time propose = planned_since_ + options_.gather;
   if (frozen_) propose = std::min(propose, TakeoverTime());
   if (not_before_ > last_tick_) propose = std::min(propose, not_before_);
@@ -357,6 +362,36 @@ absl::Time Views::next_wake() const {
 
 absl::Time Views::TakeoverTime() const {
   return frozen_since_ + options_.takeover * (view_.RankOf(self_.id) + 1);
+}
+
+bool Views::IsHeir() const {
+  return !view_.Holds(self_.id) && progress_.applied >= 0 && Bereft(view_);
+}
+
+absl::Time Views::InheritTime() const {
+  if (heir_since_ == absl::InfiniteFuture()) return heir_since_;
+  const auto older = std::count_if(
+      view_.members.begin() + view_.holders, view_.members.begin() + view_.RankOf(self_.id),
+      [&](const GroupMember& member) { return swim_.health(member.id) < Health::kDead; });
+  return heir_since_ + options_.takeover * older;
+}
+
+// Nobody need agree, where any quorum will do, and nobody is left who could. Another heir enters as
+// a learner, level or not.
+void Views::Inherit(absl::Time now) {
+  Freeze(now);
+  GroupView next{.number = std::max(view_.number, seen_number_) + 1,
+                 .members = {self_},
+                 .holders = 1,
+                 .step = progress_.voted,
+                 .parent = view_.Mark()};
+  for (const GroupMember& member : view_.members) {
+    const bool lives = swim_.health(member.id) < Health::kDead;
+    if (lives && member.id != self_.id) next.members.push_back(member);
+  }
+  for (const GroupMember& member : Newcomers()) next.members.push_back(member);
+  proposal_ = Proposal{.view = next, .gone = WhyGone(next)};
+  Decide(now);
 }
 
 bool Views::HasWish() const {
@@ -521,8 +556,10 @@ std::vector<Loss> Views::WhyGone(const GroupView& next) const {
 }
 
 bool Views::IsQuorum(const GroupView& view, const std::set<MemberId>& agreed) const {
-  if (options_.quorum == Quorum::kMajority) return view.IsMajority(agreed);
-  return std::any_of(agreed.begin(), agreed.end(), [&](MemberId id) { return view.Holds(id); });
+  const auto count =
+      std::count_if(agreed.begin(), agreed.end(), [&](MemberId id) { return view.Holds(id); });
+  if (options_.half_agrees) return 2 * count >= view.holders;
+  return options_.quorum == Quorum::kAny ? count > 0 : view.IsMajority(agreed);
 }
 
 std::vector<Views::Send> Views::TakeSends() { return std::exchange(sends_, {}); }

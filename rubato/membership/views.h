@@ -23,7 +23,8 @@
 //
 // With `quorum: any` a proposer needs nobody but itself: training goes on while one member
 // lives, and a partition may split the group, both halves training; when they meet, the lower
-// (number, size) is fenced and its steps since the split are lost.
+// (number, size) is fenced and its steps since the split are lost. If all holders die, a learner
+// that has all they had inherits: it goes on alone, and takes in whoever lives.
 #ifndef RUBATO_MEMBERSHIP_VIEWS_H_
 #define RUBATO_MEMBERSHIP_VIEWS_H_
 
@@ -61,6 +62,7 @@ struct ViewOptions {
   absl::Duration takeover = absl::Seconds(1);
   RingBug bug = RingBug::kNone;  // Tests only.
   bool tells_once = false;       // Tests only, a bug too: who is out says so once.
+  bool half_agrees = false;      // Likewise: any half of the holders is enough.
 
   absl::Status Validate() const;
 };
@@ -159,6 +161,10 @@ class Views : public ViewSource {
   bool AllLivingPromised() const;
   bool IsQuorum(const GroupView& view, const std::set<MemberId>& agreed) const;
   absl::Time TakeoverTime() const;  // When a frozen member no longer waits for an older one.
+  bool IsHeir() const;
+  // When an heir no longer waits for an older learner, which may be one too.
+  absl::Time InheritTime() const;
+  void Inherit(absl::Time now);
   bool HasWish() const;
   void Fence();  // And gives up what it proposed.
   void Part(const GroupView& next, std::vector<Loss> gone, absl::Time now);
@@ -198,6 +204,7 @@ class Views : public ViewSource {
   absl::Time finished_at_ = absl::InfinitePast();  // The last step, and
   absl::Duration step_time_;                       // what one takes; 0: not known.
   absl::Time frozen_since_ = absl::InfiniteFuture();
+  absl::Time heir_since_ = absl::InfiniteFuture();
   absl::Time not_before_ = absl::InfinitePast();  // Backing off after a reject.
   std::map<std::string, absl::Time> told_;        // What was last sent to whom, when.
   std::vector<Send> sends_;

@@ -84,8 +84,9 @@ TEST(NextViewTest, OfThoseWhoPartedTheMoreGoOn) {
 // Views over detectors that believe what the test says; packets wait until the test moves them.
 class Assembly {
  public:
-  Assembly(int count, ViewOptions options = {}) {
-    GroupView view = ViewOf(1, {}, count, 0);
+  // The first `holders` of them hold the state; -1: all.
+  Assembly(int count, ViewOptions options = {}, int holders = -1) {
+    GroupView view = ViewOf(1, {}, holders < 0 ? count : holders, 0);
     for (int i = 0; i < count; ++i) view.members.push_back(M(i));
     for (int i = 0; i < count; ++i) {
       swims_.push_back(std::make_unique<Swim>(M(i), SwimOptions(), Rng(i)));
@@ -283,6 +284,47 @@ TEST(ViewsTest, WhoIsLeftKnowsWhereTheOthersWentOn) {
   EXPECT_EQ(assembly[2].left_at(), 5);
   assembly[2].Adopt(ViewOf(3, {0, 1}, 2, 9), assembly.now);
   EXPECT_EQ(assembly[2].left_at(), 5) << "the first that it hears of";
+}
+
+// Where any quorum will do, those who went on without one may die: then nobody has, and what it is
+// told of a later parting counts.
+TEST(ViewsTest, WhoOutlivesThoseWhoLeftItWasNotLeft) {
+  Assembly assembly(2, {.quorum = Quorum::kAny});
+  GroupView next = ViewOf(2, {1}, 1, 5);
+  next.parent = assembly[0].view().Mark();
+  assembly[0].Adopt(next, assembly.now);
+  ASSERT_TRUE(assembly[0].parting().has_value());
+  EXPECT_EQ(assembly[0].left_at(), 5);
+  assembly.Bury(1);
+  assembly.RunFor(absl::Seconds(2));
+  EXPECT_FALSE(assembly[0].fenced());
+  EXPECT_EQ(assembly[0].view().members, std::vector<GroupMember>{M(0)});
+  EXPECT_EQ(assembly[0].left_at(), -1);
+}
+
+// Where any quorum will do, a learner that has the whole state goes on with it when all holders are
+// dead; the others copy it from there. Under a majority nobody may.
+TEST(ViewsTest, ALearnerThatIsLevelInherits) {
+  for (const Quorum quorum : {Quorum::kAny, Quorum::kMajority}) {
+    Assembly assembly(4, {.quorum = quorum}, /*holders=*/1);
+    for (int i : {1, 2}) {
+      assembly[i].SetProgress({.finished = 7, .applied = -1, .voted = 7}, assembly.now);
+    }
+    assembly[3].SetProgress({.finished = 7, .applied = 7, .voted = 7}, assembly.now);
+    assembly.Bury(0);
+    assembly.RunFor(absl::Seconds(10));
+    if (quorum == Quorum::kMajority) {
+      for (int i : {1, 2, 3}) EXPECT_EQ(assembly[i].view().number, 1u) << i;
+      continue;
+    }
+    EXPECT_TRUE(assembly[3].view().Holds(MemberId(3))) << assembly[3].view().ToString();
+    EXPECT_EQ(assembly[3].view().step, 7);
+    EXPECT_EQ(assembly[3].view().size(), 3);
+    for (int i : {1, 2}) {
+      EXPECT_EQ(assembly[i].view(), assembly[3].view()) << i;
+      EXPECT_FALSE(assembly[i].fenced()) << i;
+    }
+  }
 }
 
 // With a view come the reasons for which others are not in it any more, also to those who saw

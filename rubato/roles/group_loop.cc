@@ -168,6 +168,8 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   group.early_apply = control_ != nullptr || group.quorum == Quorum::kMajority;
   group.verdict_timeout = absl::Seconds(1);
   group.state = replica_->State();
+  group.kept_bytes_max = job.allreduce.kept_bytes;
+  group.kept_folder = options_.directory;
   group.apply = [this] { replica_->Apply(); };
   RUBATO_ASSIGN_OR_RETURN(group_, ElasticGroup::Open(std::move(group)));
   if (control_) {

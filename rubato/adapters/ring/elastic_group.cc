@@ -28,8 +28,9 @@ namespace {
 // So often a member tries to open another's memory, at every BeginStep and a few times a second.
 constexpr int kTriesMax = 10;
 
-// So often one whose memory is full looks for the rest of the state, while the others wait.
-constexpr absl::Duration kLookAgain = absl::Milliseconds(2);
+// One that copies the state adds nothing to a step, and makes up for what has passed in this part
+// of it: the others are still computing then.
+constexpr double kCatchUpPart = 0.25;
 
 class Group : public ElasticGroup {
  public:
@@ -99,7 +100,7 @@ class Group : public ElasticGroup {
   absl::Status Collect(F run);
   absl::Status ReduceInView(absl::Span<float> values, WireFormat format);
   absl::Status ReduceLast(absl::Span<float> values, WireFormat format);
-  void AtBoundary();
+  absl::Status AtBoundary();
   std::string WhyNoView(absl::Duration timeout) const;
 
   GroupOptions options_;
@@ -115,7 +116,6 @@ class Group : public ElasticGroup {
   bool denied_ = false;  // The plane could not be entered, and no death explains it.
   int tries_ = 0;        // Since.
   bool entered_ = false;
-  bool held_ = false;  // By a copy that is slower than the memory for what passes meanwhile.
   bool learning_ = true;
   bool fenced_ = false;
   bool leaving_ = false;
@@ -137,8 +137,9 @@ class Group : public ElasticGroup {
   std::vector<Quota> quotas_;               // By rank.
   Quota quota_;
   absl::Time step_began_;
-  absl::Duration waited_;  // For others, since then.
-  bool measured_ = true;   // Whether the step tells this member's speed.
+  absl::Duration step_took_;  // The last, from there to its commit.
+  absl::Duration waited_;     // For others, since then.
+  bool measured_ = true;      // Whether the step tells this member's speed.
   SpeedMeter meter_;
   std::vector<float> speeds_;
 
@@ -179,8 +180,9 @@ absl::Status Group::Start() {
   }
   control.tls = tls_.get();
   network_ = std::make_unique<SocketNetwork>(tls_.get());
-  exchange_ = std::make_unique<StateExchange>(StateExchange::Options{
-      options_.state, options_.apply, KeptBytesMax(options_), group_, tls_.get()});
+  exchange_ = std::make_unique<StateExchange>(
+      StateExchange::Options{options_.state, options_.apply, KeptBytesMax(options_),
+                             options_.kept_folder, group_, tls_.get()});
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
@@ -349,10 +351,7 @@ std::string Group::WhyNoView(absl::Duration timeout) const {
   std::string why =
       absl::StrCat("no view to train in after ",
                    absl::FormatDuration(std::max(timeout, absl::Trunc(waited, absl::Seconds(1)))));
-  if (held_) {
-    absl::StrAppend(&why, ": the state is being copied, and the sums of the steps since have ",
-                    "reached the ", KeptBytesMax(options_), " bytes of kept_bytes_max");
-  } else if (view_.number > 0) {
+  if (view_.number > 0) {
     absl::StrAppend(&why, "; the last was ", view_.ToString(),
                     ": it goes on when enough of its members can be reached");
   } else if (options_.report != nullptr) {
@@ -372,13 +371,10 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     }
     if (fenced_ && leaving_) return absl::CancelledError("this member has left the group");
     if (denied_) TryPlaneAgain();
-    held_ = false;
     if (entered_) {
-      AtBoundary();
-      held_ = learning_ && exchange_->full();
-      const bool may = !held_ && control_->Call([&](Peer& peer, absl::Time now) {
-        return peer.StartStep(mark_, finished_ + 1, now);
-      });
+      RUBATO_RETURN_IF_ERROR(AtBoundary());
+      const bool may = control_->Call(
+          [&](Peer& peer, absl::Time now) { return peer.StartStep(mark_, finished_ + 1, now); });
       if (may) break;
     }
     if (view_.number == 0) RUBATO_RETURN_IF_ERROR(lobby_->Ask(ControlLoop::Now()));
@@ -386,7 +382,7 @@ absl::StatusOr<StepPlan> Group::BeginStep(absl::Duration timeout) {
     if (left <= absl::ZeroDuration()) {
       return absl::DeadlineExceededError(WhyNoView(timeout));
     }
-    TakeEvent(std::min(left, held_ ? kLookAgain : absl::Milliseconds(200)));
+    TakeEvent(std::min(left, absl::Milliseconds(200)));
   }
   no_view_since_ = absl::InfiniteFuture();
   buffers_.clear();
@@ -517,6 +513,7 @@ absl::StatusOr<bool> Group::Commit() {
     may_finish = all_voted_ && may(&Peer::FinishStep);
   }
   if (!may_finish) return AwaitVerdict();
+  step_took_ = ControlLoop::Now() - step_began_;
   Finish(step);
   if (!told_) committed_ = step;
   const bool resumed = committed_ > view_.step;  // Applied early, it is one step later.
@@ -549,13 +546,22 @@ void Group::Finish(int64_t step) {
 }
 
 // Between two steps, when the state is that after finished_.
-void Group::AtBoundary() {
-  if (!learning_) return exchange_->Serve(view_, id_, applied_);
-  if (!exchange_->CatchUp(view_, id_, finished_)) return;
+absl::Status Group::AtBoundary() {
+  if (!learning_) {
+    exchange_->Serve(view_, id_, applied_);
+    return absl::OkStatus();
+  }
+  RUBATO_ASSIGN_OR_RETURN(const bool level,
+                          exchange_->CatchUp(view_, id_, finished_, step_took_ * kCatchUpPart));
+  const int64_t reached = exchange_->reached();
+  if (exchange_->torn()) applied_ = -1;
+  if (reached >= 0) applied_ = reached <= committed_ ? reached : -1;
+  if (!level) return absl::OkStatus();
   const bool caught_up = control_->Call(
       [&](Peer& peer, absl::Time now) { return peer.CatchUp(mark_, finished_, now); });
   applied_ = caught_up || finished_ <= committed_ ? finished_ : -1;
   if (caught_up) learning_ = false;  // Else its successor is on its way, and a new copy.
+  return absl::OkStatus();
 }
 
 void Group::Obey(const ViewOrder& order) {

@@ -86,9 +86,11 @@ struct GroupOptions {
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
   std::vector<absl::Span<char>> state;
-  // A newcomer keeps the sums of the steps that pass while it copies, so many bytes at most; then
-  // the others wait for the rest of its copy. 0: twice the bytes of `state`, and at least 256 MB.
+  // A newcomer keeps the sums of the steps that pass while it copies: so many bytes of them in
+  // memory, what is more in a file without a name in `kept_folder`. Nobody waits for it. 0: twice
+  // the bytes of `state`, and at least 256 MB; empty: the system's folder for temporary files.
   int64_t kept_bytes_max = 0;
+  std::string kept_folder;
   // Applies the buffers last given to Allreduce to the state. Called by Commit, and for the steps
   // that a newcomer makes up for.
   std::function<void()> apply;
@@ -126,7 +128,8 @@ class ElasticGroup {
 
   // Waits for a view, and says what to compute. DEADLINE_EXCEEDED if there is none within
   // `timeout`, as when a majority is gone; CANCELLED after Leave(); FAILED_PRECONDITION if the
-  // group that it should join trains something else, or knows another secret.
+  // group that it should join trains something else, or knows another secret; RESOURCE_EXHAUSTED
+  // if this member copies the state and `kept_folder` has no room for what passes meanwhile.
   virtual absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout = absl::Seconds(60)) = 0;
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.

@@ -82,6 +82,7 @@ absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
   }
   to.first_step = from.first_step;
   to.kept_bytes_max = from.kept_bytes_max;
+  if (from.kept_folder != nullptr) to.kept_folder = from.kept_folder;
   if (from.verdict_timeout_seconds > 0) {
     to.verdict_timeout = absl::Seconds(from.verdict_timeout_seconds);
   }

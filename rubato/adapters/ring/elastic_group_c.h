@@ -51,9 +51,11 @@ typedef struct {
   /* The step that the state is after, of one who founds a group: a loop that goes on from its own
    * checkpoint begins with the one behind it. Who joins copies the others' state and their step. */
   int64_t first_step;
-  /* What a newcomer may keep of the steps that pass while it copies; then the others wait for the
-   * rest of its copy. 0: twice the state, and at least 256 MB. */
+  /* What a newcomer may keep in memory of the steps that pass while it copies (0: twice the state,
+   * and at least 256 MB), and the folder where a file without a name takes the rest (null: the
+   * system's for temporary files). */
   int64_t kept_bytes_max;
+  const char* kept_folder;
 } rubato_group_options;
 
 #define RUBATO_GROUP_OPTIONS_INIT \

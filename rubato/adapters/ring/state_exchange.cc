@@ -1,15 +1,43 @@
 #include "rubato/adapters/ring/state_exchange.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
+#include "rubato/adapters/ring/control_loop.h"
 #include "rubato/base/status.h"
 #include "rubato/ring/state_copy.h"
 
 namespace rubato {
+namespace {
+
+// So many sums are applied between two steps, whatever they take: one more than are added.
+constexpr int kAppliedMin = 2;
+constexpr size_t kRestoredMin = 1 << 20;  // Likewise bytes of the snapshot.
+
+// A large buffer is written for the first time, and the others wait for that: a page at a time
+// takes longer than the bytes themselves.
+void AskForLargePages(std::string& buffer) {
+  constexpr uintptr_t kPage = 2 << 20;
+  const auto begin = (reinterpret_cast<uintptr_t>(buffer.data()) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<uintptr_t>(buffer.data()) + buffer.capacity()) / kPage * kPage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
+}
+
+// To give a large buffer back takes a while, which they need not wait for at once either.
+void FreePages(const char* bytes, size_t size) {
+  constexpr uintptr_t kPage = 4096;
+  const auto begin = (reinterpret_cast<uintptr_t>(bytes) + kPage - 1) / kPage * kPage;
+  const auto end = (reinterpret_cast<uintptr_t>(bytes) + size) / kPage * kPage;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
+
+}  // namespace
 
 StateExchange::StateExchange(Options options)
-    : options_(std::move(options)), kept_(options_.kept_bytes_max) {}
+    : options_(std::move(options)), kept_(options_.kept_bytes_max), file_(options_.kept_folder) {}
 
 void StateExchange::Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
   MutexLock lock(mu_);
@@ -47,38 +75,90 @@ void StateExchange::Fetch(const GroupView& view, MemberId self, int64_t min_step
 }
 
 void StateExchange::Keep(int64_t step, absl::Span<const absl::Span<float>> buffers) {
-  if (!fetcher_) return;  // There is nobody to copy from: no snapshot will need them.
+  if (!copying()) return;  // There is nobody to copy from: no snapshot will need them.
+  const bool elsewhere = kept_.full();
   std::vector<Kept> kept;
   size_t bytes = 0;
   for (const absl::Span<float> buffer : buffers) {
-    kept.push_back({buffer, {buffer.begin(), buffer.end()}});
-    bytes += buffer.size() * sizeof(float);
+    kept.push_back({.buffer = buffer});
+    if (!elsewhere) {
+      kept.back().sum.assign(buffer.begin(), buffer.end());
+      bytes += buffer.size() * sizeof(float);
+    } else if (const absl::StatusOr<int64_t> at = file_.Append(buffer); at.ok()) {
+      kept.back().at = *at;
+    } else {
+      keeping_.Update(at.status());
+    }
   }
   kept_.Keep(step, std::move(kept), bytes);
 }
 
-bool StateExchange::CatchUp(const GroupView& view, MemberId self, int64_t finished) {
-  if (!fetcher_) return false;
+bool StateExchange::Arrived(const GroupView& view, MemberId self, int64_t finished) {
   if (fetcher_->failed() && !view.Contains(source_)) {
     Begin(view, self);
     return false;
   }
   if (fetcher_->step() >= 0) kept_.Began(fetcher_->step());
-  // No later snapshot can need steps up to here.
-  if (!kept_.useful()) {
-    kept_.BeginAnew();
-    Fetch(view, self, finished);
-  } else if (fetcher_->failed()) {
+  if (fetcher_->failed()) {  // No later snapshot can need steps up to here.
     kept_.Clear();
+    file_.Clear();
     Fetch(view, self, finished);
   }
   if (!fetcher_->complete() || fetcher_->step() > finished) return false;
   kept_.Began(fetcher_->step());
-  Restore(fetcher_->TakeSnapshot());
-  kept_.ForEach([&](int64_t, const std::vector<Kept>& kept) {
-    for (const Kept& one : kept) std::copy(one.sum.begin(), one.sum.end(), one.buffer.begin());
-    if (options_.apply) options_.apply();
-  });
+  snapshot_ = StateChunk{.step = fetcher_->step(), .bytes = fetcher_->TakeSnapshot()};
+  fetcher_.reset();
+  return true;
+}
+
+bool StateExchange::Restored(absl::Time until) {
+  if (!snapshot_) return true;
+  size_t begin = 0;
+  bool first = true;
+  for (const absl::Span<char> piece : options_.state) {
+    const size_t end = begin + piece.size();
+    RUBATO_CHECK(end <= snapshot_->bytes.size());
+    while (restored_ < end) {
+      if (!std::exchange(first, false) && ControlLoop::Now() >= until) return false;
+      const size_t size = std::min(kRestoredMin, end - restored_);
+      std::memcpy(piece.data() + (restored_ - begin), snapshot_->bytes.data() + restored_, size);
+      FreePages(&snapshot_->bytes[restored_], size);
+      restored_ += size;
+    }
+    begin = end;
+  }
+  reached_ = snapshot_->step;
+  snapshot_.reset();
+  restored_ = 0;
+  return true;
+}
+
+absl::Status StateExchange::ApplyNext() {
+  const auto [step, kept] = kept_.TakeFirst();
+  RUBATO_CHECK(step == reached_ + 1);
+  for (const Kept& one : kept) {
+    if (one.sum.empty()) {
+      RUBATO_RETURN_IF_ERROR(file_.Read(one.at, one.buffer));
+    } else {
+      std::copy(one.sum.begin(), one.sum.end(), one.buffer.begin());
+    }
+  }
+  if (options_.apply) options_.apply();
+  reached_ = step;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> StateExchange::CatchUp(const GroupView& view, MemberId self, int64_t finished,
+                                            absl::Duration patience) {
+  const absl::Time until = ControlLoop::Now() + patience;
+  if (!copying()) return false;
+  RUBATO_RETURN_IF_ERROR(keeping_);
+  if (fetcher_ && !Arrived(view, self, finished)) return false;
+  if (!Restored(until)) return false;
+  for (int applied = 0; reached_ < finished; ++applied) {
+    if (applied >= kAppliedMin && ControlLoop::Now() >= until) return false;
+    RUBATO_RETURN_IF_ERROR(ApplyNext());
+  }
   Drop();
   return true;
 }
@@ -86,21 +166,21 @@ bool StateExchange::CatchUp(const GroupView& view, MemberId self, int64_t finish
 void StateExchange::Drop() {
   fetcher_.reset();
   kept_.Clear();
+  file_.Clear();
+  keeping_ = absl::OkStatus();
+  snapshot_.reset();
+  restored_ = 0;
+  reached_ = -1;
 }
 
 std::string StateExchange::Snapshot() const {
+  size_t size = 0;
+  for (const absl::Span<char> piece : options_.state) size += piece.size();
   std::string bytes;
+  bytes.reserve(size);
+  AskForLargePages(bytes);
   for (const absl::Span<char> piece : options_.state) bytes.append(piece.data(), piece.size());
   return bytes;
-}
-
-void StateExchange::Restore(const std::string& snapshot) {
-  size_t at = 0;
-  for (const absl::Span<char> piece : options_.state) {
-    RUBATO_CHECK(at + piece.size() <= snapshot.size());
-    std::memcpy(piece.data(), snapshot.data() + at, piece.size());
-    at += piece.size();
-  }
 }
 
 }  // namespace rubato

@@ -3,21 +3,27 @@
 //     a holder    step ─── step ─┬─ step ─── step ───          Serve: a snapshot between two steps
 //     a learner   sum ──── sum ──┴─ sum ──── sum ── CatchUp    Keep the sums, then load and apply
 //
-// A learner takes part in every step and keeps its sums while the snapshot is on its way; with
-// the snapshot in place it applies those that came after it. How much it keeps at most, and what
-// then: ring/kept_sums.h. The training thread owns it.
+// A learner takes part in every step and keeps its sums while the snapshot is on its way; then it
+// puts that in place, piece by piece, and applies those that came after it, all while the others
+// compute. It keeps them in so much memory at most, and then in a file, for nobody shall wait for a
+// copy: see ring/kept_sums.h. The training thread owns it.
 #ifndef RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
 #define RUBATO_ADAPTERS_RING_STATE_EXCHANGE_H_
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "rubato/adapters/ring/state_server.h"
+#include "rubato/adapters/ring/sum_file.h"
 #include "rubato/adapters/ring/tcp_edges.h"
 #include "rubato/adapters/tls/tls_links.h"
 #include "rubato/base/mutex.h"
@@ -33,6 +39,7 @@ class StateExchange {
     std::vector<absl::Span<char>> state;
     std::function<void()> apply;
     size_t kept_bytes_max = 0;
+    std::string kept_folder;
     uint64_t group = 0;             // Tells groups apart on the wire.
     const TlsLinks* tls = nullptr;  // May be null, and must live longer.
   };
@@ -48,30 +55,46 @@ class StateExchange {
   // Asks a holder of `view` for a snapshot; what was kept so far is forgotten.
   void Begin(const GroupView& view, MemberId self);
   // Whether a snapshot is on its way from one that holds `view`.
-  bool Copies(const GroupView& view) const { return fetcher_ && view.Holds(source_); }
+  bool Copies(const GroupView& view) const { return copying() && view.Holds(source_); }
   void Keep(int64_t step, absl::Span<const absl::Span<float>> buffers);
-  // True once the state is that after `finished`, which has been kept last. Tries again if the
-  // copy failed.
-  bool CatchUp(const GroupView& view, MemberId self, int64_t finished);
-  // Whether no further step may be taken until the snapshot is there: see KeptSums::full.
-  bool full() const { return fetcher_ && !fetcher_->complete() && kept_.full(); }
-  size_t kept_bytes() const { return kept_.bytes(); }
+  // True once the state is that after `finished`, which has been kept last. Applies what was kept
+  // for about as long as `patience`, and then returns false: go on with the next step. Tries again
+  // if the copy failed. RESOURCE_EXHAUSTED if what passed meanwhile could not be kept.
+  absl::StatusOr<bool> CatchUp(const GroupView& view, MemberId self, int64_t finished,
+                               absl::Duration patience);
+  // The step that the state is after, between the snapshot's and the last; -1: it is yet to come.
+  int64_t reached() const { return reached_; }
+  size_t kept_bytes() const { return kept_.bytes(); }             // In memory,
+  int64_t kept_elsewhere_bytes() const { return file_.bytes(); }  // and in the file.
   // Some of a snapshot is there.
   bool begun() const { return fetcher_ && fetcher_->step() >= 0; }
+  // Some of the state is the snapshot's, and some is not.
+  bool torn() const { return restored_ > 0; }
   void Drop();
 
  private:
   struct Kept {  // A buffer of the training loop, and what was in it.
     absl::Span<float> buffer;
     std::vector<float> sum;
+    int64_t at = 0;  // In the file, if `sum` is empty.
   };
 
+  bool copying() const { return fetcher_ != nullptr || snapshot_ || reached_ >= 0; }
+  // Whether the snapshot is there, whole,
+  bool Arrived(const GroupView& view, MemberId self, int64_t finished);
+  // and in place.
+  bool Restored(absl::Time until);
+  absl::Status ApplyNext();
   void Fetch(const GroupView& view, MemberId self, int64_t min_step);
   std::string Snapshot() const;
-  void Restore(const std::string& snapshot);
 
   const Options options_;
   KeptSums<std::vector<Kept>> kept_;
+  SumFile file_;
+  absl::Status keeping_;                // Not OK: a sum was lost.
+  std::optional<StateChunk> snapshot_;  // All of it, on its way into the state:
+  size_t restored_ = 0;                 // so many bytes are there.
+  int64_t reached_ = -1;
   std::unique_ptr<StateFetcher> fetcher_;
   MemberId source_;
   StateServer server_;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -38,10 +39,15 @@ class SlowHolder {
     address_ = absl::StrCat("127.0.0.1:", ntohs(any.sin_port));
     thread_ = std::thread([this, step, snapshot = std::move(snapshot)] { Serve(step, snapshot); });
   }
-  ~SlowHolder() { thread_.join(); }
+  ~SlowHolder() {
+    GoOn();
+    thread_.join();
+  }
 
   const std::string& address() const { return address_; }
-  void GoOn() { go_on_.set_value(); }
+  void GoOn() {
+    if (!std::exchange(goes_on_, true)) go_on_.set_value();
+  }
 
  private:
   void Serve(int64_t step, const std::string& snapshot) {
@@ -58,70 +64,115 @@ class SlowHolder {
       if (sent > snapshot.size() / 2 && told_.valid()) told_.get();
       const ssize_t got = read(from.get(), buffer.data(), buffer.size());
       if (got <= 0) return;
-      ASSERT_EQ(send(learner.get(), buffer.data(), got, MSG_NOSIGNAL), got);
+      if (send(learner.get(), buffer.data(), got, MSG_NOSIGNAL) != got) return;  // It has gone.
       sent += got;
     }
     for (ssize_t got; (got = read(from.get(), buffer.data(), buffer.size())) > 0;) {
-      ASSERT_EQ(send(learner.get(), buffer.data(), got, MSG_NOSIGNAL), got);
+      if (send(learner.get(), buffer.data(), got, MSG_NOSIGNAL) != got) return;  // It has gone.
     }
   }
 
   Fd listener_;
   std::string address_;
+  bool goes_on_ = false;
   std::promise<void> go_on_;
   std::future<void> told_ = go_on_.get_future();
   std::thread thread_;
 };
 
-// One that copies slowly keeps no more than it may: it takes no further step then, and with the
-// rest of the state it has all that passed meanwhile.
-TEST(StateExchangeTest, KeepsNoMoreThanItMay) {
-  std::vector<float> snapshot(kStateFloats, 100.0f);
-  SlowHolder holder(
-      12, std::string(reinterpret_cast<char*>(snapshot.data()), snapshot.size() * sizeof(float)));
-  std::vector<float> state(kStateFloats, -1.0f), gradients(1000);
-  const size_t step_bytes = gradients.size() * sizeof(float);
-  StateExchange exchange(
-      {.state = {absl::MakeSpan(reinterpret_cast<char*>(state.data()), state.size() * 4)},
-       .apply = [&] { state[0] += gradients[0]; },
-       .kept_bytes_max = 5 * step_bytes});
-  const GroupView view{.number = 3,
-                       .members = {{MemberId(1), holder.address()}, {MemberId(2), "127.0.0.1:1"}},
-                       .holders = 1,
-                       .step = 10};
-  exchange.Begin(view, MemberId(2));
-  int64_t finished = 10;
-  const auto take_step = [&] {
-    ++finished;
-    std::fill(gradients.begin(), gradients.end(), static_cast<float>(finished));
-    exchange.Keep(finished, {absl::MakeSpan(gradients)});
-  };
-  for (int i = 0; i < 4; ++i) take_step();  // The snapshot is of one of these.
-  while (!exchange.full()) {
-    EXPECT_FALSE(exchange.CatchUp(view, MemberId(2), finished));
-    if (exchange.begun() && !exchange.full()) take_step();
-    ASSERT_LT(finished, 100) << "it is never full";
+// A learner of 1000 gradients whose snapshot, that after step 12, stays half-way until it is let
+// go.
+class SlowCopy : public testing::Test {
+ protected:
+  static constexpr size_t kStepBytes = 1000 * sizeof(float);
+
+  void Begin(std::string folder) {
+    exchange_ = std::make_unique<StateExchange>(StateExchange::Options{
+        .state = {absl::MakeSpan(reinterpret_cast<char*>(state_.data()), state_.size() * 4)},
+        .apply = [this] { state_[0] += gradients_[0]; },
+        .kept_bytes_max = 5 * kStepBytes,
+        .kept_folder = std::move(folder)});
+    exchange_->Begin(view_, MemberId(2));
+    while (finished_ < 14) TakeStep();  // The snapshot is of one of these.
+    while (!exchange_->begun()) EXPECT_FALSE(*CatchUp());
   }
-  EXPECT_EQ(finished, 17) << "13 to 17 come after the snapshot";
-  EXPECT_EQ(exchange.kept_bytes(), 5 * step_bytes);
-  holder.GoOn();
-  while (!exchange.CatchUp(view, MemberId(2), finished)) {
+  void TakeStep() {
+    ++finished_;
+    std::fill(gradients_.begin(), gradients_.end(), static_cast<float>(finished_));
+    exchange_->Keep(finished_, {absl::MakeSpan(gradients_)});
+  }
+  absl::StatusOr<bool> CatchUp() {
+    return exchange_->CatchUp(view_, MemberId(2), finished_, absl::ZeroDuration());
+  }
+
+  std::vector<float> snapshot_ = std::vector<float>(kStateFloats, 100.0f);
+  SlowHolder holder_{12,
+                     std::string(reinterpret_cast<char*>(snapshot_.data()), snapshot_.size() * 4)};
+  const GroupView view_{.number = 3,
+                        .members = {{MemberId(1), holder_.address()}, {MemberId(2), "127.0.0.1:1"}},
+                        .holders = 1,
+                        .step = 10};
+  std::vector<float> state_ = std::vector<float>(kStateFloats, -1.0f);
+  std::vector<float> gradients_ = std::vector<float>(1000);
+  std::unique_ptr<StateExchange> exchange_;
+  int64_t finished_ = 10;
+};
+
+// One that copies slowly keeps no more in memory than it may, and takes every step all the same:
+// what is more is in a file.
+TEST_F(SlowCopy, KeepsNoMoreInMemoryThanItMay) {
+  Begin("");
+  while (finished_ < 100) {
+    EXPECT_FALSE(*CatchUp());
+    EXPECT_LE(exchange_->kept_bytes(), 5 * kStepBytes);
+    TakeStep();
+  }
+  EXPECT_EQ(exchange_->kept_bytes(), 5 * kStepBytes)
+      << "of 13 to 17, which come after the snapshot";
+  EXPECT_EQ(exchange_->kept_elsewhere_bytes(), static_cast<int64_t>(83 * kStepBytes));
+  holder_.GoOn();
+  // No time at all is left for it: two sums a step are applied, and one is added.
+  bool torn = false;
+  while (exchange_->reached() < 0) {
+    ASSERT_FALSE(*CatchUp());
+    EXPECT_EQ(exchange_->torn(), exchange_->reached() < 0 && state_[0] == 100.0f);
+    torn = torn || (state_[0] == 100.0f && state_.back() == -1.0f);
     ASSERT_EQ(poll(nullptr, 0, 1), 0);
   }
-  EXPECT_FALSE(exchange.full());
-  EXPECT_EQ(exchange.kept_bytes(), 0u);
-  EXPECT_EQ(state[0], 100.0f + 13 + 14 + 15 + 16 + 17);
-  EXPECT_EQ(state.back(), 100.0f);
+  int64_t reached = exchange_->reached();
+  EXPECT_EQ(reached, 14);
+  EXPECT_TRUE(torn) << "three megabytes should take three steps";
+  for (TakeStep(); !*CatchUp(); TakeStep()) {
+    EXPECT_EQ(exchange_->reached(), reached + 2);
+    reached = exchange_->reached();
+    ASSERT_LT(finished_, 1000) << "it never comes level";
+  }
+  EXPECT_GT(reached, 100);
+  EXPECT_EQ(exchange_->kept_bytes(), 0u);
+  EXPECT_EQ(exchange_->kept_elsewhere_bytes(), 0);
+  const auto sum = static_cast<float>(finished_ * (finished_ + 1) / 2 - 12 * 13 / 2);
+  EXPECT_EQ(state_[0], 100.0f + sum) << "each of 13 to " << finished_ << " once";
+  EXPECT_EQ(state_.back(), 100.0f);
 }
 
-// In a group, the others wait for one whose memory is full, it can say so, and all end with the
-// same.
-TEST(StateExchangeTest, TheOthersWaitForWhoHasNoRoom) {
+// Where the file cannot be, the learner says so: it has lost a sum, and may not go on.
+TEST_F(SlowCopy, SaysWhereThereIsNoRoom) {
+  Begin("/no/such/folder");
+  while (finished_ < 30) TakeStep();
+  const absl::Status status = CatchUp().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(
+      absl::StrContains(status.message(), "in /no/such/folder cannot be made: No such file"))
+      << status;
+}
+
+// In a group, with a copy that takes many steps: nobody waits for it, and all end with the same.
+TEST(StateExchangeTest, NobodyWaitsForWhoHasNoRoom) {
   struct Loop {
     std::vector<float> state = std::vector<float>(16 << 20, 0.0f);  // Takes a while to copy.
     std::vector<float> gradients = std::vector<float>(1000, 1.0f);
     std::unique_ptr<ElasticGroup> group;
-    int waited = 0;
+    int64_t passed = 0;  // Steps, while it copied.
 
     void Open(std::vector<std::string> join) {
       auto opened = ElasticGroup::Open(
@@ -134,14 +185,12 @@ TEST(StateExchangeTest, TheOthersWaitForWhoHasNoRoom) {
       group = *std::move(opened);
     }
     absl::Status Step() {
-      const absl::StatusOr<StepPlan> plan = group->BeginStep(absl::Milliseconds(1));
-      if (absl::IsDeadlineExceeded(plan.status())) {
-        waited += absl::StrContains(plan.status().message(), "8000 bytes of kept_bytes_max");
-        return absl::OkStatus();
-      }
+      const absl::StatusOr<StepPlan> plan = group->BeginStep();
       if (!plan.ok()) return plan.status();
       if (!group->AllreduceLast(absl::MakeSpan(gradients)).ok()) return absl::OkStatus();
-      return group->Commit().status();
+      const absl::StatusOr<bool> committed = group->Commit();
+      passed += committed.ok() && *committed && group->learning();
+      return committed.status();
     }
   };
   Loop founder, joiner;
@@ -161,7 +210,7 @@ TEST(StateExchangeTest, TheOthersWaitForWhoHasNoRoom) {
   EXPECT_TRUE(status.ok()) << status;
   founder.group.reset();
   other.join();
-  EXPECT_GT(joiner.waited, 0) << "64 MB should take longer than two steps";
+  EXPECT_GT(joiner.passed, 2) << "64 MB should take longer than there is room for";
   EXPECT_EQ(joiner.state.back(), static_cast<float>(last));
   EXPECT_EQ(founder.state.back(), static_cast<float>(last));
 }

@@ -11,8 +11,10 @@ namespace rubato {
 namespace {
 
 constexpr uint32_t kChunkBytes = 3;  // Eight bytes of state: three chunks.
-// Bytes are steps here: of every second node so few that the others must wait for its copy.
+// Bytes are steps here: of every second node so few that most are kept elsewhere.
 constexpr size_t kKeptMin = 1, kKeptMax = 1000;
+// Sums that one which copies the state applies between two steps, at most.
+constexpr int kAppliedMax = 2;
 constexpr absl::Duration kAskAgain = absl::Milliseconds(80);
 
 }  // namespace
@@ -74,8 +76,7 @@ void RingNode::Begin(std::vector<std::string> seeds) {
   early_votes_.clear();
   snapshots_.clear();
   askers_.clear();
-  sink_.reset();
-  kept_.Clear();
+  DropCopy();
   seeds_ = std::move(seeds);
 }
 
@@ -158,14 +159,18 @@ uint64_t RingNode::MarkOf(uint64_t mark) const {
 }
 
 void RingNode::Settle() {
+  std::vector<Peer::Send> sends = peer_->TakeSends();
+  for (const Peer::Send& send : sends) {  // What was said comes before what was made of it.
+    if (const auto* said = std::get_if<ViewMessage>(&send.packet.body)) checker_.Said(*said);
+  }
   for (const Peer::Event& event : peer_->TakeEvents()) {
     Handle(event);
     if (event.kind == Peer::Event::Kind::kFenced) return;  // This life is over.
   }
   company_.Note(*peer_, wires_.now());
-  for (const Peer::Send& send : peer_->TakeSends()) {
-    wires_.SendPacket(index_, send.to, send.packet);
-  }
+  const std::vector<Peer::Send> more = peer_->TakeSends();
+  sends.insert(sends.end(), more.begin(), more.end());
+  for (const Peer::Send& send : sends) wires_.SendPacket(index_, send.to, send.packet);
   if (const std::optional<ViewReport> report = peer_->TakeReport(wires_.now())) {
     wires_.SendReport(index_, *report);
   }
@@ -228,9 +233,7 @@ void RingNode::EnterView(const Peer::Event& event) {
   }
   if (decided && work_->asked && wires_.loop_bug() == RingBug::kAskedAgain) return Join(seeds_);
   if (decided && !peer_->steps().learning()) Apply(working_view_, event.view.step, work_->sum);
-  if (decided && peer_->steps().learning()) {
-    kept_.Keep(event.view.step, {working_view_, work_->sum}, 1);
-  }
+  if (decided && peer_->steps().learning()) Keep(working_view_, event.view.step, work_->sum);
   if (decided) finished_in_[event.view.step] = working_view_;
   if (event.verdict == Verdict::kCopy) finished_in_.clear();  // The group's may be others.
   work_.reset();
@@ -241,11 +244,11 @@ void RingNode::EnterView(const Peer::Event& event) {
     return FenceOf(std::get<Vote>(vote).view) < FenceOf(event.view.number);
   });
   checker_.ViewUsed(life(), event.view, weights_);
-  if (event.view.Holds(life())) sink_.reset();
+  if (event.view.Holds(life())) DropCopy();
   std::erase_if(snapshots_, [&](const auto& entry) {
     return !event.view.Contains(entry.first) || event.view.Holds(entry.first);
   });
-  const bool copies = sink_ && event.view.Holds(source_);
+  const bool copies = (sink_ || reached_ >= 0) && event.view.Holds(source_);
   if (event.verdict == Verdict::kCopy || (peer_->steps().learning() && !copies)) StartCopy();
   // The first barrier of the view.
   if (wires_.memory() != nullptr) {
@@ -282,7 +285,7 @@ void RingNode::StartStep() {
   const GroupView& view = peer_->view();
   if (Closes()) return;
   ServeAskers();
-  if (peer_->steps().learning() && UseSnapshot()) {
+  if (peer_->steps().learning() && CatchUp()) {
     // Loading takes a while, in which the view may end; the peer is told then, and the step begins.
     Soon(
         [this, epoch = epoch_, mark = mark_, step] {
@@ -293,7 +296,6 @@ void RingNode::StartStep() {
         absl::Milliseconds(10));
     return;
   }
-  if (HeldByCopy()) return;
   if (!peer_->StartStep(mark_, step, wires_.now())) return;
   working_view_ = view;
   work_.emplace();
@@ -445,7 +447,7 @@ void RingNode::FinishStep() {
   finished_in_[step] = view;
   if (finished_in_.size() > 64) finished_in_.erase(finished_in_.begin());
   if (learning) {
-    kept_.Keep(step, {view, sum}, 1);
+    Keep(view, step, sum);
   } else {
     Apply(view, step, sum);
   }
@@ -473,10 +475,9 @@ void RingNode::Confirm(int64_t step) {
 void RingNode::StartCopy() {
   const GroupView& view = peer_->view();
   const int source = SourceRank(view, RankOf(life()));
-  kept_.Clear();
+  DropCopy();
   history_.clear();
   unconfirmed_.clear();
-  sink_.reset();
   ++copies_;
   if (source < 0) return;
   source_ = view.members[source].id;
@@ -493,38 +494,41 @@ void RingNode::AskForState() {
   });
 }
 
-// No room for the sum of another step: the rest of the copy comes first.
-bool RingNode::HeldByCopy() {
-  if (!sink_) return false;
-  if (sink_->step() >= 0) kept_.Began(sink_->step());
-  if (!kept_.useful()) {  // A sum after the snapshot is gone.
-    kept_.BeginAnew();
-    sink_.emplace(peer_->steps().finished(), kChunkBytes);
-    return false;
-  }
-  if (!kept_.full()) return false;
-  Soon(
-      [this, epoch = epoch_] {
-        if (epoch == epoch_ && !work_) StartStep();
-        Settle();
-      },
-      absl::Milliseconds(10));
-  return true;
+void RingNode::Keep(const GroupView& view, int64_t step, const Sum& sum) {
+  kept_.Keep(step, {view, sum}, kept_.full() ? 0 : 1);
+}
+
+void RingNode::DropCopy() {
+  sink_.reset();
+  kept_.Clear();
+  reached_ = -1;
 }
 
 bool RingNode::UseSnapshot() {
-  if (sink_ && sink_->step() >= 0) kept_.Began(sink_->step());
-  if (!sink_ || !kept_.useful() || !sink_->complete() || sink_->step() > peer_->steps().finished())
-    return false;
+  if (!sink_) return false;
+  // Under the planted bug it is taken for that of the step before.
+  const int64_t last = wires_.loop_bug() == RingBug::kApplyAgain ? 1 : 0;
+  if (sink_->step() >= 0) kept_.Began(sink_->step() - last);
+  if (!sink_->complete() || sink_->step() > peer_->steps().finished()) return false;
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
-  history_[sink_->step()] = weights_;
-  const auto finished = finished_in_.find(sink_->step());
-  if (finished != finished_in_.end()) unconfirmed_[sink_->step()] = {finished->second, weights_};
-  kept_.Began(sink_->step());
-  kept_.ForEach([&](int64_t step, const auto& kept) { Apply(kept.first, step, kept.second); });
+  reached_ = sink_->step();
+  history_[reached_] = weights_;
+  const auto finished = finished_in_.find(reached_);
+  if (finished != finished_in_.end()) unconfirmed_[reached_] = {finished->second, weights_};
   sink_.reset();
-  kept_.Clear();
+  return true;
+}
+
+bool RingNode::CatchUp() {
+  if (reached_ < 0 && !UseSnapshot()) return false;
+  for (int applied = 0; !kept_.empty(); ++applied) {
+    if (applied == kAppliedMax) return false;
+    const auto [step, kept] = kept_.TakeFirst();
+    Apply(kept.first, step, kept.second);
+    reached_ = step;
+  }
+  DropCopy();
   Confirm(confirmed_);
   return true;
 }

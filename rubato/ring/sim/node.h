@@ -172,9 +172,12 @@ class RingNode {
   SharedMemory::Ballot ballot() const { return {working_view_.Mark(), work_->step}; }
   void StartCopy();
   void AskForState();
-  // Between two steps: whether the state was there, and is now that after the last one.
+  void Keep(const GroupView& view, int64_t step, const Sum& sum);
+  // Between two steps: whether the snapshot is in place, and
   bool UseSnapshot();
-  bool HeldByCopy();
+  // whether the state is now that after the last step.
+  bool CatchUp();
+  void DropCopy();
   void ServeState(MemberId learner, const StateRequest& request);
   void ServeAskers();  // Between two steps.
   void ArmTimer();
@@ -220,6 +223,7 @@ class RingNode {
   MemberId source_;
   uint64_t copies_ = 0;                       // Begun so far: timers of earlier ones do nothing.
   KeptSums<std::pair<GroupView, Sum>> kept_;  // Of steps taken part in while copying.
+  int64_t reached_ = -1;                      // See StateExchange::reached.
 };
 
 }  // namespace rubato

@@ -42,8 +42,9 @@ int main(int argc, char** argv) {
                              .bug = static_cast<rubato::RingBug>(bug)});
     const rubato::RingWorldResult result = world.Run();
     if (!result.violation.empty()) {
-      std::printf("{\"mode\": \"%s\", \"seed\": %llu, \"violation\": \"%s\"}\n", mode,
-                  static_cast<unsigned long long>(seed), result.violation.c_str());
+      std::printf("{\"mode\": \"%s\", \"seed\": %llu, \"rule\": \"%s\", \"violation\": \"%s\"}\n",
+                  mode, static_cast<unsigned long long>(seed), rubato::Name(result.broken),
+                  result.violation.c_str());
       return 1;
     }
     committed += result.committed;

@@ -23,6 +23,7 @@ PeerOptions MakePeerOptions(const RingWorldOptions& options) {
   peer.views.patience = absl::Seconds(2);
   peer.views.bug = PeerBug(options.bug);
   peer.views.tells_once = options.tells_once;
+  peer.views.half_agrees = options.half_agrees;
   peer.issued = options.master;
   peer.bug = options.bug;
   return peer;
@@ -76,10 +77,12 @@ RingWorldResult RingWorld::Run() {
   }
   result.quorum_lost = !options_.ends && AllLost();
   if (checker_.violation().empty() && !Decided()) {
-    checker_.Fail(absl::StrCat(options_.ends ? "someone waits for ever" : "no agreement",
+    checker_.Fail(RingRule::kAgreement,
+                  absl::StrCat(options_.ends ? "someone waits for ever" : "no agreement",
                                " within the time allowed after the last fault", Describe()));
   }
   result.violation = checker_.violation();
+  result.broken = checker_.broken();
   result.committed = checker_.committed();
   for (const auto& [founder, view] : checker_.newest()) result.views += view.number;
   result.foundings = checker_.foundings();
@@ -165,7 +168,7 @@ void RingWorld::SendReport(int from, const ViewReport& report) {
     At(now_ + Delay(), master(), [this, from, report] {
       if (!authority_ || cut_[from][master()]) return;
       const absl::Status taken = authority_->Receive(report, now_);
-      if (!taken.ok()) checker_.Fail(std::string(taken.message()));
+      if (!taken.ok()) checker_.Fail(RingRule::kJournal, std::string(taken.message()));
       SettleMaster();
     });
   }
@@ -240,8 +243,8 @@ void RingWorld::FallBackIfBereft() {
   ++falls_;
   for (const MemberId heir : LevelLearners(view)) {
     if (!heirs_.contains(heir) || now_ >= heirs_until_) continue;
-    checker_.Fail(absl::StrCat(view.ToString(), " is given up, although ", heir.ToString(),
-                               " has its state"));
+    checker_.Fail(RingRule::kStateKept, absl::StrCat(view.ToString(), " is given up, although ",
+                                                     heir.ToString(), " has its state"));
   }
 }
 
@@ -439,7 +442,7 @@ std::map<uint64_t, bool> RingWorld::LostFoundings(int without) const {
     if (!node->up() || !node->peer().member()) continue;
     if (options_.quorum == Quorum::kAny) {  // One who holds the state is enough, in whatever view.
       bool& dead = lost.try_emplace(FoundingOf(*node), true).first->second;
-      dead = dead && (!node->peer().holder() || node->life() == dying);
+      dead = dead && (!node->HasState() || node->life() == dying);
       continue;
     }
     look(FoundingOf(*node), node->peer().view());

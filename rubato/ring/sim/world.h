@@ -38,12 +38,14 @@ struct RingWorldOptions {
   bool early_apply = false;    // Over connections, votes come with the next reduction.
   bool foundings = false;      // Without a master: one founds the group a second time.
   bool ends = false;           // Without a master: training has a last step, and loops end with it.
-  bool tells_once = false;     // A planted bug: see ViewOptions.
+  bool tells_once = false;     // Planted bugs: see ViewOptions.
+  bool half_agrees = false;
   RingBug bug = RingBug::kNone;
 };
 
 struct RingWorldResult {
-  std::string violation;     // Empty if all was well.
+  std::string violation;  // Empty if all was well.
+  RingRule broken = RingRule::kNone;
   bool quorum_lost = false;  // Too many died for anyone to go on, as it must be.
   int64_t restarts = 0;      // Of the master.
   int64_t orphans = 0;       // Bulk data that arrived after its sender's end.

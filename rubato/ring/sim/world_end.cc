@@ -12,9 +12,10 @@ void RingWorld::Ended(int index, LoopEnd how) {
   if (how == LoopEnd::kDone) {
     CheckGoing(node);
   } else if (node.HasState() && !Forsaken(node)) {
-    checker_.Fail(absl::StrCat(node.life().ToString(),
-                               ", which holds the state, ends without step ", last_step_,
-                               ": those who have it left it in doubt", Describe()));
+    checker_.Fail(
+        RingRule::kNobodyInDoubt,
+        absl::StrCat(node.life().ToString(), ", which holds the state, ends without step ",
+                     last_step_, ": those who have it left it in doubt", Describe()));
   }
   ShowDeath(index, node.life(), rng_.Chance(0.5));
 }
@@ -26,12 +27,17 @@ void RingWorld::CheckGoing(const RingNode& node) {
   for (const auto& other : nodes_) {
     if (!other->up() || other.get() == &node || !other->peer().member()) continue;
     if (FoundingOf(*other) != FoundingOf(node)) continue;
-    const bool together = peer.view().Contains(other->life()) && !peer.fenced();
+    // Where a split is allowed, one may have gone over to the other half, which this one cannot
+    // know.
+    const bool elsewhere =
+        options_.quorum == Quorum::kAny && other->peer().view().number > peer.view().number;
+    const bool together = peer.view().Contains(other->life()) && !peer.fenced() && !elsewhere;
     const bool reached = together && !late && peer.swim().health(other->life()) < Health::kDead;
     if (!reached) {
       forsaken_.insert(other->life());
     } else if (other->peer().steps().finished() < finished) {
-      checker_.Fail(absl::StrCat(node.life().ToString(), " goes after step ", finished, ", which ",
+      checker_.Fail(RingRule::kNobodyInDoubt,
+                    absl::StrCat(node.life().ToString(), " goes after step ", finished, ", which ",
                                  other->life().ToString(), " has not finished", Describe()));
     }
   }
