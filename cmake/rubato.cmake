@@ -109,10 +109,12 @@ function(rubato_library name)
   add_library(rubato::${name} ALIAS rubato_${name})
 endfunction()
 
-# rubato_test(task_queue_test DEPS rubato::tasks [SRCS more.cc] [LABELS slow] [TIMEOUT 300])
+# rubato_test(task_queue_test DEPS rubato::tasks [SRCS more.cc] [LABELS slow] [TIMEOUT 300] [WAITS])
 # The source is NAME.cc. Links alone, so a missing DEPS shows at once. One ctest entry an executable.
+# To ctest a processor is half a core (./check lends it twice as many as there are): a test has two
+# of them, or one where it WAITS most of its time, for processes to start or leases to run out.
 function(rubato_test name)
-  cmake_parse_arguments(arg "" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "WAITS" "TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   add_executable(${name} ${name}.cc ${arg_SRCS})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   target_link_libraries(${name} PRIVATE ${arg_DEPS} GTest::gmock GTest::gtest_main)
@@ -129,7 +131,13 @@ function(rubato_test name)
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}")
+  if(arg_WAITS)
+    set(processors 1)
+  else()
+    set(processors 2)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}"
+                       PROCESSORS ${processors})
 endfunction()
 
 # rubato_bench(ledger_bench DEPS rubato::tasks): a Google Benchmark program in build/*/bench.

@@ -13,11 +13,10 @@ namespace rubato {
 
 constexpr int kDigitPixels = 28 * 28;
 constexpr int kPlainContrast = 120;  // Between light and dark blocks: nobody errs.
-// So little, under noise of 160, that a good model errs now and then, after 1,200 images or four
-// times 60,000. It learns to look at the darkest and lightest pixels, which no noise explains, so
-// it does better than blocks' means would let it.
+// So little, under noise of 160, that a good model errs now and then, after 60,000 images or thirty
+// times 1,200. It learns to look at the darkest and lightest pixels, which no noise explains, so it
+// does better than blocks' means would let it.
 constexpr int kFaintContrast = 18;
-constexpr int kFainterContrast = 6;
 
 struct DigitImage {
   int kind = 0;

@@ -20,19 +20,10 @@ class PacedDigits : public rubato::CustomSource {
   static absl::StatusOr<std::unique_ptr<PacedDigits>> Open(const std::string& place) {
     std::unique_ptr<PacedDigits> digits(new PacedDigits(place));
     std::ifstream file(place);
-    int64_t records = 0;
-    uint64_t seed = 0;
-    int contrast = 0;
-    if (!(file >> records >> seed >> contrast)) return absl::NotFoundError("says no number");
-    std::vector<std::string> shades;  // From 0 to 1, as models like them.
-    for (int i = 0; i < 256; ++i) shades.push_back(absl::StrFormat("%.3f", i / 255.0));
-    rubato::Rng rng(seed);
-    for (int64_t i = 0; i < records; ++i) {
-      const rubato::DigitImage image = rubato::NextDigit(rng, contrast);
-      std::string row = absl::StrCat(image.kind);
-      for (const uint8_t pixel : image.pixels) absl::StrAppend(&row, ",", shades[pixel]);
-      digits->rows_.push_back(std::move(row));
+    if (!(file >> digits->records_ >> digits->seed_ >> digits->contrast_)) {
+      return absl::NotFoundError("says no number");
     }
+    for (int i = 0; i < 256; ++i) digits->shades_.push_back(absl::StrFormat(",%.3f", i / 255.0));
     return digits;
   }
 
@@ -42,7 +33,7 @@ class PacedDigits : public rubato::CustomSource {
     for (int i = 0; i < rubato::kDigitPixels; ++i) absl::StrAppend(&names, ",p", i);
     return names;
   }
-  int64_t records() const override { return static_cast<int64_t>(rows_.size()); }
+  int64_t records() const override { return records_; }
   std::string Locate(int64_t record) const override { return absl::StrCat(place_, ", ", record); }
 
   absl::Status Read(int64_t begin, int64_t end,
@@ -51,7 +42,7 @@ class PacedDigits : public rubato::CustomSource {
     std::ifstream(place_.substr(0, place_.rfind('/')) + "/pace") >> pace_us;
     if (pace_us > 0) usleep(pace_us * static_cast<useconds_t>(end - begin));
     for (int64_t record = begin; record < end; ++record) {
-      const absl::Status status = visit(record, rows_[static_cast<size_t>(record)]);
+      const absl::Status status = visit(record, Row(record));
       if (!status.ok()) return status;
     }
     return absl::OkStatus();
@@ -60,8 +51,20 @@ class PacedDigits : public rubato::CustomSource {
  private:
   explicit PacedDigits(std::string place) : place_(std::move(place)) {}
 
+  // Drawn when it is asked for: workers that come and go all the time read little each.
+  std::string Row(int64_t record) const {
+    rubato::Rng rng(rubato::Mix(seed_, static_cast<uint64_t>(record)));
+    const rubato::DigitImage image = rubato::NextDigit(rng, contrast_);
+    std::string row = absl::StrCat(image.kind);
+    for (const uint8_t pixel : image.pixels) row += shades_[pixel];
+    return row;
+  }
+
   const std::string place_;
-  std::vector<std::string> rows_;
+  int64_t records_ = 0;
+  uint64_t seed_ = 0;
+  int contrast_ = 0;
+  std::vector<std::string> shades_;  // From 0 to 1, as models like them.
 };
 
 RUBATO_SOURCE(PacedDigits)

@@ -125,13 +125,14 @@ void PrintSteadyCase(const char* sums, GroupCase what, int size, int rounds) {
 // follow the reduction instead of riding in it (or, over TCP, in the next); and with a bare barrier
 // in their place, which is what waiting for each other costs processes that take turns on too few
 // cores. 16 bits and deterministic mode, whose counts are summed on their own, with fewer.
-int RunSteadyBench(int rounds) {
+int RunSteadyBench(int rounds, int size_only) {
   constexpr GroupCase kFloats{.elements = 256 << 10, .compute_us = 10000};
   std::printf(
       "{\"bench\": \"steady\", \"step\": \"10 ms of a device + allreduce of 1 MB\", "
       "\"cases\": [\n");
   bool first = true;
   for (int size : {2, 4, 8}) {
+    if (size_only > 0 && size != size_only) continue;
     for (const bool shared_memory : {true, false}) {
       for (const char* const sums : {"fp32", "bf16", "deterministic"}) {
         GroupCase what = kFloats;

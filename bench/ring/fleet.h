@@ -27,7 +27,8 @@ struct MemberReport {
   std::atomic<int64_t> committed_nanos;
   std::atomic<uint64_t> view;
   std::atomic<int> holders;
-  std::atomic<int> rank;  // By age of state: 0 is the oldest.
+  std::atomic<int> rank;            // By age of state: 0 is the oldest.
+  std::atomic<int> round, waiters;  // Where processes do nothing but meet.
   std::atomic<int64_t> noticed_nanos, agreed_nanos, entered_nanos, resumed_nanos;
 };
 

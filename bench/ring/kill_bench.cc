@@ -101,25 +101,30 @@ void Strike(const Case& strike) {
 
 }  // namespace
 
-int RunKillBench(int rounds) {
+int RunKillBench(int rounds, const std::string& part) {
   const int few = std::min(rounds, 5);
   std::vector<Case> cases;
-  for (int victims : {1, 4, 7}) cases.push_back({.victims = victims, .rounds = rounds});
-  cases.push_back({.signal = SIGSTOP, .rounds = few});
-  // The change of view must not grow with the square of the members.
-  for (int members : {2, 4, 16}) cases.push_back({.members = members, .rounds = few});
-  for (int victims : {4, 15}) cases.push_back({.victims = victims, .members = 16, .rounds = few});
-  // Those whom the others follow.
-  for (int victims : {1, 4}) {
-    cases.push_back({.victims = victims, .rounds = rounds, .oldest = true});
+  if (part.empty() || part == "youngest") {
+    for (int victims : {1, 4, 7}) cases.push_back({.victims = victims, .rounds = rounds});
+    cases.push_back({.signal = SIGSTOP, .rounds = few});
+    // The change of view must not grow with the square of the members.
+    for (int members : {2, 4, 16}) cases.push_back({.members = members, .rounds = few});
+    for (int victims : {4, 15}) cases.push_back({.victims = victims, .members = 16, .rounds = few});
   }
-  cases.push_back({.signal = SIGSTOP, .rounds = few, .oldest = true});
-  cases.push_back({.members = 16, .rounds = few, .oldest = true});
+  if (part.empty() || part == "oldest") {  // Those whom the others follow.
+    for (int victims : {1, 4}) {
+      cases.push_back({.victims = victims, .rounds = rounds, .oldest = true});
+    }
+    cases.push_back({.signal = SIGSTOP, .rounds = few, .oldest = true});
+    cases.push_back({.members = 16, .rounds = few, .oldest = true});
+  }
   // As between machines: nobody sees the others' processes, only their sockets.
-  for (int victims : {1, 4, 7}) {
-    if (geteuid() == 0) cases.push_back({.victims = victims, .rounds = rounds, .apart = true});
+  if ((part.empty() || part == "tcp") && geteuid() == 0) {
+    for (int victims : {1, 4, 7}) {
+      cases.push_back({.victims = victims, .rounds = rounds, .apart = true});
+    }
+    cases.push_back({.rounds = rounds, .apart = true, .oldest = true});
   }
-  if (geteuid() == 0) cases.push_back({.rounds = rounds, .apart = true, .oldest = true});
   std::printf("{\"bench\": \"kill\", \"step_ms\": \"2 + allreduce of 256 KB\", \"cases\": [\n");
   for (size_t i = 0; i < cases.size(); ++i) {
     if (i > 0) std::printf(",\n");

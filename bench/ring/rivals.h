@@ -23,9 +23,10 @@ std::vector<double> RunSocketLimit(const Place& place, int64_t elements);
 // Each prints one object of JSON. 0 stands for all sizes; each time is [median, best], Gloo's over
 // its fastest algorithm.
 int RunAllreduceBench(int size_only, int64_t bytes_only);
-int RunSteadyBench(int rounds);
+int RunSteadyBench(int rounds, int size_only);
 int RunOverlapBench(int rounds);
-int RunKillBench(int rounds);
+// `part` is youngest, oldest or tcp; empty: all of them.
+int RunKillBench(int rounds, const std::string& part);
 int RunJoinBench(int rounds);
 int RunGrowBench(int rounds);
 int RunStragglerBench(int rounds);

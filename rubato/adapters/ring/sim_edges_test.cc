@@ -522,7 +522,7 @@ TEST(SimEdgesBugTest, CatchesAFrameWithoutItsEndWord) {
   if (kSanitized) GTEST_SKIP() << "a sanitizer does not follow these stacks";
   std::string caught;
   uint64_t seed = 0;
-  for (; seed < 300 && caught.empty(); ++seed) {
+  for (; seed < 1000 && caught.empty(); ++seed) {
     World world(seed, /*tls=*/false, EdgeBug::kNoEndWord);
     world.Run();
     caught = world.failed();

@@ -37,9 +37,16 @@ class Pieces {
   size_t count_ = 0;
 };
 
+// The least multiple of `step` that is not less than `n`.
+constexpr uint64_t RoundUp(uint64_t n, uint64_t step) { return (n + step - 1) / step * step; }
+
 constexpr int16_t kGone = POLLRDHUP | POLLHUP | POLLERR | POLLNVAL;
 
 }  // namespace
+
+uint64_t TcpEdges::Frame::TailBytes() const {
+  return RoundUp(bytes + sizeof(kWhole), kLine) - bytes;
+}
 
 struct TcpEdges::Operation {
   absl::Span<float> values;
@@ -53,7 +60,7 @@ struct TcpEdges::Operation {
   Frame frame;
   std::vector<float> told;  // The speeds in it.
   const char* payload = nullptr;
-  uint64_t frame_sent = 0;              // Header, speeds, payload and the word together.
+  uint64_t frame_sent = 0;              // Header, speeds, payload and tail together.
   const Stream* blocked_out = nullptr;  // What a poll should wait for.
   const Stream* blocked_in = nullptr;
 
@@ -280,7 +287,10 @@ absl::Status TcpEdges::Lose(int rank, bool refused) {
 
 void TcpEdges::StartFrame(Operation& operation, const SendItem& item) {
   const absl::Span<float> values = operation.values.subspan(item.slice.begin, item.slice.size());
-  if (operation.speeds != nullptr) operation.told = *operation.speeds;
+  if (operation.speeds != nullptr) {
+    operation.told = *operation.speeds;
+    operation.told.resize(RoundUp(operation.told.size(), kLine / sizeof(float)));
+  }
   operation.frame = {
       view_.number, mark_, operation_,
       operation.told.size() * sizeof(float) + values.size() * WireBytes(operation.format)};
@@ -326,13 +336,14 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
     return false;
   }
   if (operation.frame_sent == 0) StartFrame(operation, item);
-  uint32_t whole = kWhole;
+  Tail tail;
+  const uint64_t tail_bytes = operation.frame.TailBytes();
   const size_t told = operation.told.size() * sizeof(float);
   Pieces pieces;
   pieces.Add(&operation.frame, sizeof(Frame));
   pieces.Add(operation.told.data(), told);
   pieces.Add(const_cast<char*>(operation.payload), operation.frame.bytes - told);
-  pieces.Add(&whole, sizeof(whole));
+  pieces.Add(tail.Last(tail_bytes), tail_bytes);
   const int64_t n = out->stream->Write(pieces.After(operation.frame_sent));
   if (n == Stream::kWait) {
     operation.blocked_out = out->stream.get();
@@ -354,7 +365,8 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
   const ReceiveItem& item = operation.receives[operation.received];
   In* const in = Arrived(item.from);
   if (in == nullptr) return false;
-  const uint64_t heard = operation.speeds == nullptr ? 0 : view_.size() * sizeof(float);
+  const uint64_t heard =
+      operation.speeds == nullptr ? 0 : RoundUp(view_.size() * sizeof(float), kLine);
   const bool header = in->header_got < sizeof(Frame);
   // Old, or of the other half of a split.
   const bool old = !header && (in->frame.view < view_.number ||
@@ -369,7 +381,8 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
        in->frame.bytes != heard + values.size() * WireBytes(operation.format))) {
     return absl::InternalError("members of the view do not make the same calls");
   }
-  const uint64_t expected = in->frame.bytes + sizeof(kWhole);
+  const uint64_t tail_bytes = in->frame.TailBytes();
+  const uint64_t expected = in->frame.bytes + tail_bytes;
   Pieces pieces;
   if (header) {
     pieces.Add(&in->frame, sizeof(Frame));
@@ -382,7 +395,7 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
       pieces.Add(in->told.data(), heard);
       pieces.Add(in_place ? reinterpret_cast<char*>(values.data()) : scratch_.data(),
                  in->frame.bytes - heard);
-      pieces.Add(&in->end, sizeof(in->end));
+      pieces.Add(in->tail.Last(tail_bytes), tail_bytes);
     }
   }
   const uint64_t done = header ? in->header_got : old ? 0 : in->payload_got;
@@ -400,8 +413,8 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
   if (in->payload_got < expected) return true;
   in->header_got = in->payload_got = 0;
   // Cut off: its sender is in another view already, and no more comes to this one.
-  if (old || (in->end != kWhole && bug_ != EdgeBug::kNoEndWord)) return true;
-  for (size_t i = 0; i < heard / sizeof(float); ++i) {
+  if (old || (in->tail.word != kWhole && bug_ != EdgeBug::kNoEndWord)) return true;
+  for (size_t i = 0; heard > 0 && i < operation.speeds->size(); ++i) {
     (*operation.speeds)[i] = std::max((*operation.speeds)[i], in->told[i]);
   }
   if (item.reduce) {

@@ -61,10 +61,12 @@ struct Header {
   uint32_t mark = 0;
   uint32_t operation = 0;
   uint64_t bytes = 0;
+  uint64_t unused[5] = {};
 };
 constexpr uint64_t kPayload = 16;
 constexpr uint32_t kWholeWord = 0x656c6f77;
-constexpr int64_t kFrame = sizeof(Header) + kPayload + sizeof(kWholeWord);
+constexpr int64_t kLine = 64;
+constexpr int64_t kFrame = 2 * kLine;  // The word is its last four bytes.
 
 class TcpEdgesTest : public testing::Test {
  protected:
@@ -108,7 +110,7 @@ class TcpEdgesTest : public testing::Test {
 // A full buffer may cut a frame at any byte, in its header too. Whoever reads on finds the next
 // one, and is not told that the first was whole.
 TEST_F(TcpEdgesTest, ACutFrameIsFilledUpToItsEnd) {
-  for (int64_t cut = 1; cut < kFrame; ++cut) {
+  for (int64_t cut = 1; cut < kFrame; cut += 3) {  // Its first byte, its last, and between.
     TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
     Enter(edges, 1);
     room = static_cast<int64_t>(sizeof(EdgeHello)) + cut;
@@ -135,10 +137,52 @@ TEST_F(TcpEdgesTest, ACutFrameIsFilledUpToItsEnd) {
       EXPECT_EQ(header.view, view) << "cut after " << cut;
       EXPECT_EQ(header.bytes, kPayload) << "cut after " << cut;
       uint32_t end;
-      std::memcpy(&end, at + sizeof(Header) + kPayload, sizeof(end));
+      std::memcpy(&end, at + kFrame - sizeof(end), sizeof(end));
       EXPECT_EQ(end == kWholeWord, view == 2) << "cut after " << cut;
     }
   }
+}
+
+// Where data begins in the stream it begins in a line, so that no copy has to shift it: whatever
+// was sent before, and whether speeds go along.
+TEST_F(TcpEdgesTest, EveryPartOfAFrameBeginsALine) {
+  TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
+  Enter(edges, 1);
+  std::vector<int64_t> sizes;
+  for (int64_t bytes = 4; bytes <= 3 * kLine; bytes += 4) sizes.push_back(bytes);
+  for (const int64_t bytes : sizes) {
+    std::string data(bytes, 'x');
+    ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data.data(), data.size()), 0).ok());
+  }
+  std::vector<float> sum(16 << 10, 1.0f), speeds;  // Half of it goes at once.
+  std::thread tells([&] {
+    EXPECT_TRUE(absl::IsAborted(
+        edges.AllreduceAndTell(absl::MakeSpan(sum), WireFormat::kFp32, 3.0f, speeds)));
+  });
+  const Fd in(accept(listener_.get(), nullptr, nullptr));
+  const auto get = [&](int64_t bytes) {
+    std::string got(bytes, '\0');
+    EXPECT_EQ(recv(in.get(), got.data(), got.size(), MSG_WAITALL), bytes);
+    return got;
+  };
+  get(sizeof(EdgeHello));
+  for (const int64_t bytes : sizes) {
+    Header header;
+    std::memcpy(&header, get(kLine).data(), sizeof(header));
+    ASSERT_EQ(header.bytes, static_cast<uint64_t>(bytes));
+    const int64_t rest = (bytes + 4 + kLine - 1) / kLine * kLine;
+    const std::string payload = get(rest);
+    EXPECT_EQ(payload.find_last_of('x'), static_cast<size_t>(bytes) - 1);
+  }
+  Header header;
+  std::memcpy(&header, get(kLine).data(), sizeof(header));
+  EXPECT_EQ(header.bytes, kLine + sum.size() / 2 * sizeof(float));
+  std::array<float, kLine / sizeof(float) + 1> floats;
+  std::memcpy(floats.data(), get(sizeof(floats)).data(), sizeof(floats));
+  EXPECT_EQ(floats[0], 3.0f);  // And then the sum.
+  EXPECT_EQ(floats.back(), 1.0f);
+  EndView();
+  tells.join();
 }
 
 // The sender has gone on to the next view, of which the receiver has not heard.
@@ -157,6 +201,7 @@ TEST_F(TcpEdgesTest, ACutFrameIsNotTakenForData) {
       const uint32_t end = whole || view == 2 ? kWholeWord : 0;
       stream.append(reinterpret_cast<const char*>(&header), sizeof(header));
       stream.append(kPayload, view == 1 ? 'a' : 'b');
+      stream.append(kLine - kPayload - sizeof(end), '\0');
       stream.append(reinterpret_cast<const char*>(&end), sizeof(end));
     }
     ASSERT_EQ(write(out.get(), stream.data(), stream.size()), static_cast<ssize_t>(stream.size()));
