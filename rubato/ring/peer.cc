@@ -255,7 +255,7 @@ void Peer::Settle(absl::Time now) {
   EnterView(now);
   if (fenced() && !said_fenced_) {
     said_fenced_ = true;
-    events_.push_back({.kind = Event::Kind::kFenced, .view = view(), .gone = Missed()});
+    events_.push_back({.kind = Event::Kind::kFenced, .view = view(), .gone = LeftOut()});
   }
   if (frozen() && !said_frozen_ && !fenced()) {
     said_frozen_ = true;
@@ -337,6 +337,15 @@ std::vector<Departure> Peer::Gone(const GroupView& before) const {
     gone.push_back(MissedSince(member, seen != nullptr ? *seen : unknown));
   }
   return gone;
+}
+
+std::vector<Departure> Peer::LeftOut() const {
+  std::vector<Departure> out;
+  for (const Loss& loss : agreed_ != nullptr ? agreed_->left_out() : std::vector<Loss>()) {
+    const int rank = view().RankOf(loss.member);
+    if (rank >= 0) out.push_back(MissedSince(view().members[static_cast<size_t>(rank)], loss));
+  }
+  return out;
 }
 
 void Peer::Post(const std::string& to, Packet packet) {

@@ -125,8 +125,10 @@ class Peer {
     Kind kind = Kind::kView;
     GroupView view;
     Verdict verdict = Verdict::kNothing;
-    std::vector<Loss> losses;     // Seen from here when the view before was let go.
-    std::vector<Departure> gone;  // kFenced: who seemed gone, when this life was.
+    std::vector<Loss> losses;  // Seen from here when the view before was let go.
+    // kView: those of the view before who are not in this one. kFenced: whom the view left out that
+    // left out this life, itself among them; none if nobody has told (Views::left_out).
+    std::vector<Departure> gone;
   };
   std::vector<Event> TakeEvents();
 
@@ -150,6 +152,8 @@ class Peer {
   Departure MissedSince(const GroupMember& member, const Loss& loss) const;
   // Those of `before` who are not in view().
   std::vector<Departure> Gone(const GroupView& before) const;
+  // As far as they are known to this member.
+  std::vector<Departure> LeftOut() const;
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.

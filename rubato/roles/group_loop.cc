@@ -153,6 +153,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     group.first_step = orders.found ? 0 : -1;
   } else {
     group.on_change = [this](const GroupView& view) { EnterView(view); };
+    group.on_parting = [this](const Parting& parting) { TellParting(parting); };
   }
   group.name = options_.group;
   group.secret = options_.secret;

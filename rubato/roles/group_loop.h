@@ -135,7 +135,7 @@ class GroupLoop {
   void EndRecord(const absl::StatusOr<int>& result);
   void EnterView(const GroupView& view);
   std::string WhomItMisses();
-  void TellParting();
+  void TellParting(const Parting& parting);
   std::vector<Departure> InOurTime(std::vector<Departure> departures) const;
   Chronicle::Standing StandingNow(absl::Time noticed);
   void Record(std::string kind, Chronicle::Fields fields, std::string cause);

@@ -31,7 +31,6 @@ void GroupLoop::Account(int64_t step, bool applied) {
 void GroupLoop::SettleDoubts() {
   if (std::exchange(partings_, group_->partings()) != group_->partings()) {
     CountRedone(doubts_.Parted(group_->parted_at()));
-    if (!control_) TellParting();
   }
   doubts_.Committed(group_->committed());
 }

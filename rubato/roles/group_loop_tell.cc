@@ -62,10 +62,9 @@ std::string GroupLoop::WhomItMisses() {
   return chronicle_->Miss(InOurTime(group_->missed()), StandingNow(now), now);
 }
 
-void GroupLoop::TellParting() {
+void GroupLoop::TellParting(const Parting& parting) {
   const absl::Time now = options_.clock->Now();
-  chronicle_->Part(group_->parted_at(), InOurTime(group_->last_change().gone), StandingNow(now),
-                   now);
+  chronicle_->Part({parting.step, InOurTime(parting.out), parting.why}, StandingNow(now), now);
   WriteEvents();
 }
 
