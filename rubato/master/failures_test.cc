@@ -142,11 +142,40 @@ TEST_P(SilentLossTest, TellsOneSilence) {
   Beat(0, told);
   EXPECT_EQ(Told(), 1);
   EXPECT_THAT(job_.causes["worker_evicted"], HasSubstr("silent for"));
-  EXPECT_EQ(job_.causes["failure"], "worker-1: silent for 1.712345s");
+  EXPECT_EQ(job_.causes["failure"], "worker-1: silent for 1.712s");
+  EXPECT_EQ(std::get<int64_t>(job_.fields["worker_evicted"].at("view")),
+            std::get<int64_t>(job_.fields["failure"].at("view")));
   EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 1712.345);
 }
 
 INSTANTIATE_TEST_SUITE_P(Survivor, SilentLossTest, testing::Bool());
+
+// How long it took to detect is what a survivor tells, who hears of the others all the time; not
+// how old the last word to the master was.
+TEST_F(GroupLossTest, DetectionIsTimedBySurvivors) {
+  Enter();
+  job_.KillWorker(1);
+  LoseOne();
+  GroupReport told = Changed();
+  told.change.noticed_us = absl::ToUnixMicros(job_.now);
+  told.change.heard_us = {{101, told.change.noticed_us - 25'000}};
+  Beat(0, told);
+  EXPECT_EQ(Told(), 1);
+  EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 25);
+}
+
+// One that still copied the model is labelled so.
+TEST_F(GroupLossTest, WhoHadNoModelYetIsLabelled) {
+  Enter();
+  GroupReport copying = At(3);
+  copying.holds = false;
+  Beat(1, copying);
+  job_.KillWorker(1);
+  LoseOne();
+  Beat(0, Changed());
+  EXPECT_EQ(Told(), 1);
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("state")), "copying");
+}
 
 // Another death before the next step: the change that brought that step ends both records.
 TEST_F(GroupLossTest, AChangeThatWasOvertakenIsToldWithTheNext) {
@@ -172,6 +201,7 @@ TEST_F(GroupLossTest, ANewcomersEndIsToldAtOnce) {
   EXPECT_EQ(Told(), 2);
   EXPECT_THAT(job_.causes["failure"], HasSubstr("no such model"));
   EXPECT_FALSE(job_.fields["failure"].contains("agree_ms"));
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("state")), "joining");
 }
 
 // All die at once, the master with them if `restart`: nobody is left to tell what it took, but the

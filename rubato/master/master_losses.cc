@@ -192,7 +192,12 @@ void Master::EvictSilent(absl::Time now) {
             .id = id.value(),
             .numbers = Members::Numbers(*members_.FindWorker(id))},
            now);
-    Say(now, "worker_evicted", {{"worker", id.value()}, {"view", members_.view().number}},
+    // The first view without it: of the group, or of those whom servers listen to.
+    const int64_t view =
+        together() ? static_cast<int64_t>(last_view_.number) : members_.view().number;
+    Fields fields = {{"worker", id.value()}};
+    if (view > 0) fields.emplace_back("view", view);
+    Say(now, "worker_evicted", std::move(fields),
         absl::StrCat("silent for ", absl::FormatDuration(silence)));
   }
 }

@@ -122,6 +122,8 @@ class Views : public ViewSource {
   // Of one that the others went on without: whom the view left out that did so, itself among them,
   // as those say who went on. Empty: nobody who knows has told.
   const std::vector<Loss>& left_out() const { return left_out_; }
+  // Who has come, lives, and is in no view yet.
+  std::vector<GroupMember> Newcomers() const;
 
   struct Send {
     std::string to;
@@ -151,7 +153,6 @@ class Views : public ViewSource {
   void Promise(const ViewMessage& prepare, absl::Time now);
   bool MayPropose(absl::Time now) const;
   bool WantedByPlan() const;
-  std::vector<GroupMember> Newcomers() const;
   void TellWishes(absl::Time now);
   void Freeze(absl::Time now);
   void Propose(bool planned, absl::Time now);

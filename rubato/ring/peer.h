@@ -83,6 +83,10 @@ class Peer {
   // Members of the view who seem gone from here, while no other view is agreed on.
   std::vector<Departure> Missed() const;
 
+  // Who came, and fell silent before any view had it; each once. Views are told of nobody's end
+  // who was in none.
+  std::vector<Departure> TakeLostNewcomers() { return std::exchange(lost_newcomers_, {}); }
+
   // See ViewSource::Complain.
   void Complain(absl::Time now);
 
@@ -154,6 +158,7 @@ class Peer {
   std::vector<Departure> Gone(const GroupView& before) const;
   // As far as they are known to this member.
   std::vector<Departure> LeftOut() const;
+  void WatchNewcomers(absl::Time now);
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.
@@ -178,7 +183,9 @@ class Peer {
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;
   std::map<MemberId, absl::Time> signs_;  // When each member of the view last said something,
   absl::Time together_;                   // and when all of them were last known to live.
-  MemberId denied_;                       // By this member, in the view in use.
+  std::map<MemberId, Departure> newcomers_;
+  std::vector<Departure> lost_newcomers_;
+  MemberId denied_;  // By this member, in the view in use.
   bool said_denied_ = false;
   absl::Time heard_ = absl::InfinitePast();  // A member of some view.
   bool said_frozen_ = false;

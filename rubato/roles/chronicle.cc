@@ -126,6 +126,11 @@ Failure Chronicle::FailureOf(const Departure& departure, const Standing& standin
                      .silent = reason == LossReason::kLease || reason == LossReason::kSilent,
                      .noticed_by = NameOf(departure.loss.noticed_by, next),
                      .reason = rubato::Name(reason)};
+  if (!view_.Contains(departure.member.id)) {
+    failure.state = "joining";
+  } else if (!view_.Holds(departure.member.id)) {
+    failure.state = "copying";
+  }
   failure.cause = CauseOf(who, reason, failure);
   return failure;
 }
@@ -177,15 +182,27 @@ std::string Chronicle::PartWith(const Departure& departure, const Standing& stan
   if (reason == LossReason::kLeft || standing.over) return "";
   if (const std::string* told = failures_.CauseTold(worker)) return *told;
   Failure failure = FailureOf(departure, standing, view_, now);
-  // For how long, only those know who went on.
+  // For how long, only those know who went on; and one that was out of their reach need not have
+  // been out of this worker's.
   if (failure.silent) failure.cause = absl::StrCat(failure.where, ": silent for too long");
-  if (failure.cause.empty()) return "";
+  if (!IsProof(reason)) return failure.cause;
   Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
   ++lost_;
   missed_.erase(worker);
   failures_.Note(worker, failure);
   Tell(worker, failure, now);  // What it cost shows at those who went on.
   return failure.cause;
+}
+
+void Chronicle::LoseNewcomer(const Departure& departure, const Standing& standing, absl::Time now) {
+  if (standing.over) return;
+  const WorkerId worker(departure.member.id.value());
+  const Failure failure = FailureOf(departure, standing, view_, now);
+  Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
+  ++seen_;
+  ++lost_;
+  failures_.Note(worker, failure);
+  Tell(worker, failure, now);
 }
 
 void Chronicle::Resume(const GroupChange& change, absl::Time now) {

@@ -45,6 +45,8 @@ class Chronicle {
   // The others went on without this worker, after `parting.step`. What they say of those whom that
   // view left out is told as they say it; of what they do not say, nothing.
   void Part(const Parting& parting, const Standing& standing, absl::Time now);
+  // One that came has died before any view had it: nobody waited for it.
+  void LoseNewcomer(const Departure& departure, const Standing& standing, absl::Time now);
   // A step was taken in `change.view`: what the failures before it cost is known.
   void Resume(const GroupChange& change, absl::Time now);
   // No more will be known of anyone.
@@ -63,7 +65,7 @@ class Chronicle {
  private:
   void Depart(const Departure& departure, const GroupView& next, const Standing& standing,
               absl::Time now);
-  // One that was left out with this worker. Answers with the cause, if it was a failure.
+  // One that was left out with this worker. Answers with why, if that may be the first cause.
   std::string PartWith(const Departure& departure, const Standing& standing, absl::Time now);
   // What is known of the end of one who is gone, or missed; `next` may know who noticed.
   Failure FailureOf(const Departure& departure, const Standing& standing, const GroupView& next,

@@ -98,7 +98,13 @@ void GroupLoop::ShowNow() {
 }
 
 void GroupLoop::ShowSometimes() {
-  if (options_.clock->Now() - shown_ >= kShow) ShowNow();
+  const absl::Time now = options_.clock->Now();
+  if (now - shown_ < kShow) return;
+  for (const Departure& departure : InOurTime(group_->TakeLostNewcomers())) {
+    chronicle_->LoseNewcomer(departure, StandingNow(now), now);
+  }
+  WriteEvents();
+  ShowNow();
 }
 
 void GroupLoop::NoteLoss(double loss) {

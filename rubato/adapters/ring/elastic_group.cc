@@ -75,6 +75,9 @@ class Group : public ElasticGroup {
   std::vector<Departure> missed() const override {
     return control_->Call([](Peer& peer, absl::Time) { return peer.Missed(); });
   }
+  std::vector<Departure> TakeLostNewcomers() override {
+    return control_->Call([](Peer& peer, absl::Time) { return peer.TakeLostNewcomers(); });
+  }
   std::string stranger() const override { return HostPort(control_->company().stranger); }
   void Obey(const ViewOrder& order) override;
 

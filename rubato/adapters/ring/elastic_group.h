@@ -204,6 +204,8 @@ class ElasticGroup {
   virtual bool over() const = 0;
   // Members of the view who seem gone: why there is no view to train in, if there is none.
   virtual std::vector<Departure> missed() const = 0;
+  // Who came and fell silent before any view had it; each once.
+  virtual std::vector<Departure> TakeLostNewcomers() = 0;
   // Where another group of the same job was heard of, founded apart from this one; empty: nowhere.
   virtual std::string stranger() const = 0;
 
