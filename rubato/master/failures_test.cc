@@ -59,7 +59,6 @@ class GroupLossTest : public GroupTest {
   }
   int64_t Told() const { return std::count(job_.events.begin(), job_.events.end(), "failure"); }
 
- private:
   void Report(int64_t worker, uint64_t view, bool let_go) {
     ViewReport report = {.from = {MemberId(100 + worker), "here"}, .view = view, .let_go = let_go};
     report.urgent = let_go;
@@ -70,6 +69,7 @@ class GroupLossTest : public GroupTest {
         {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
     job_.Perform();
   }
+  uint64_t ViewNow() const { return DecodeOrder(job_.orders.at(0))->view.number; }
 
   uint64_t view_ = 0;
 };
@@ -149,6 +149,27 @@ TEST_P(SilentLossTest, TellsOneSilence) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Survivor, SilentLossTest, testing::Bool());
+
+// Its eviction names the view that went on without it, as its record does, whoever has come since.
+TEST_F(GroupLossTest, AnEvictionNamesTheFirstViewWithout) {
+  Enter();
+  LoseOne();
+  const uint64_t without = ViewNow();
+  ASSERT_GT(without, view_);
+  job_.JoinWorker(2);
+  for (int i = 0; i < 1000 && !job_.causes.contains("worker_evicted"); ++i) {
+    Beat(0, At(4));
+    Beat(2, {});
+    if (ViewNow() == without) {
+      Report(2, 0, false);
+      Report(0, without, /*let_go=*/true);
+    }
+    job_.Pass(absl::Milliseconds(20));
+  }
+  EXPECT_GT(ViewNow(), without);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["worker_evicted"].at("view")),
+            static_cast<int64_t>(without));
+}
 
 // How long it took to detect is what a survivor tells, who hears of the others all the time; not
 // how old the last word to the master was.
