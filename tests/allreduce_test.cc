@@ -128,6 +128,17 @@ TEST_F(AllreduceRecoveryTest, AWorkerDies) {
   EXPECT_TRUE(training_->ReachStep(before + 50));
   EXPECT_THAT(Pids(training_->Alive()), IsSupersetOf(others));
   EXPECT_EQ(training_->Events("group_founded").size(), 1u);  // Nothing was lost.
+  // One record, whole, however many sockets of the others broke.
+  const auto failures = training_->Events("failure");
+  ASSERT_EQ(failures.size(), 1u) << failures.back().dump();
+  EXPECT_EQ(failures[0]["worker"], victims[0].id);
+  EXPECT_EQ(failures[0]["pid"], victims[0].pid);
+  EXPECT_THAT(failures[0]["cause"].get<std::string>(), HasSubstr("killed by signal 9"));
+  EXPECT_FALSE(failures[0].contains("collateral_of"));
+  EXPECT_FALSE(failures[0].contains("state")) << "it held the model";
+  for (const char* phase : {"detect_ms", "agree_ms", "reconnect_ms", "redo_ms"}) {
+    EXPECT_TRUE(failures[0].contains(phase)) << failures[0].dump();
+  }
 }
 
 // A frozen worker costs the others its lease at most; awake again, it is no longer one of them.
@@ -147,9 +158,15 @@ TEST_F(AllreduceRecoveryTest, AFrozenWorkerIsLeftBehind) {
   ASSERT_TRUE(Eventually([&] { return !training_->Events("failure").empty(); }));
   const nlohmann::json failure = training_->Events("failure").front();
   ASSERT_TRUE(failure.contains("detect_ms")) << failure.dump();
-  EXPECT_EQ(failure["cause"], absl::StrCat("worker-", victim.id, ": silent for ",
-                                           absl::FormatDuration(absl::Microseconds(std::llround(
-                                               1000 * failure["detect_ms"].get<double>())))));
+  const absl::Duration silence =
+      absl::Trunc(absl::Milliseconds(failure["detect_ms"].get<double>()), absl::Milliseconds(1));
+  EXPECT_EQ(failure["cause"],
+            absl::StrCat("worker-", victim.id, ": silent for ", absl::FormatDuration(silence)));
+  EXPECT_EQ(training_->Events("worker_evicted")[0]["view"], failure["view"]);
+  // Its exit, fenced, is no second failure.
+  ASSERT_TRUE(Eventually([&] { return !training_->Events("worker_fenced").empty(); }));
+  EXPECT_EQ(training_->Events("worker_fenced")[0]["collateral_of"], failure["cause"]);
+  EXPECT_EQ(training_->Events("failure").size(), 1u);
 }
 
 // A machine that stood still for some leases: the silence of all is no proof that what they hold is

@@ -5,6 +5,7 @@
 #include <signal.h>
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -49,74 +50,150 @@ void ExpectWhole(const nlohmann::json& record, const std::string& address, pid_t
   EXPECT_GT(record["redo_ms"].get<double>(), 0) << record;
 }
 
-// One of three falls silent, is left out and comes back; then it is killed. Both others have one
-// record of each, as a master would write it. One leaves: that is no failure. The last trains to
-// the end, and its summary adds up.
-TEST(JoinRecordTest, EachFailureIsOneRecordAtEachSurvivor) {
-  ScratchFolder folder;
-  folder.Write("pace", "16000");
-  const std::string job =
-      WritePacedDigitsJob(folder, 320, "epochs: 60\ncheckpoint: {every_steps: 20}\n");
-  Worker founder(folder, "founder",
-                 {"worker", "--job", job, "--job-dir", folder.path() + "/founder", "--json"});
-  ASSERT_TRUE(founder.Listens()) << founder.err();
-  Worker second(folder, "second", job, founder.Address());
-  ASSERT_TRUE(second.TrainsWith(2)) << second.err();
-  Worker third(folder, "third", job, founder.Address());
-  ASSERT_TRUE(third.TrainsWith(3) && founder.TrainsWith(3) && second.TrainsWith(3)) << third.err();
-  const std::string victim = third.Address();
+// What `worker` says of itself when it comes back after the others went on without it, so often:
+// before anything of its new life. Null if it does not.
+nlohmann::json OwnWords(const Worker& worker, size_t times) {
+  const auto line = [&](const std::string& event) {
+    const std::string text = ReadText(worker.directory() + "/events.jsonl");
+    return text.rfind(
+        absl::StrCat("\"event\":\"", event, "\",\"worker\":\"", worker.Address(), "\""));
+  };
+  const auto is_back = [&] {
+    return worker.Events("worker_evicted").size() == times &&
+           line("worker_evicted") < line("worker_joined");
+  };
+  return Eventually(is_back, kLong) ? worker.Events("worker_evicted").back() : nlohmann::json();
+}
 
-  third.Send(SIGSTOP);
-  for (const Worker* witness : {&founder, &second}) {
-    const nlohmann::json silent = RecordOf(*witness, victim, 1);
-    ASSERT_TRUE(silent.is_object()) << witness->err();
-    EXPECT_THAT(silent["cause"].get<std::string>(), HasSubstr(victim + ": silent for ")) << silent;
-    EXPECT_EQ(silent["noticed_how"], "lease");
+// Three workers by hand, and a fourth for a while; the others watch what befalls the third.
+class GroupRecordTest : public testing::Test {
+ protected:
+  void Start() {
+    folder_.Write("pace", "16000");
+    job_ = WritePacedDigitsJob(folder_, 320, "epochs: 60\ncheckpoint: {every_steps: 20}\n");
+    founder_.emplace(folder_, "founder",
+                     std::vector<std::string>{"worker", "--job", job_, "--job-dir",
+                                              folder_.path() + "/founder", "--json"});
+    ASSERT_TRUE(founder_->Listens()) << founder_->err();
+    second_.emplace(folder_, "second", job_, founder_->Address());
+    ASSERT_TRUE(second_->TrainsWith(2)) << second_->err();
+    third_.emplace(folder_, "third", job_, founder_->Address());
+    for (const Worker* worker : {&*third_, &*founder_, &*second_}) {
+      ASSERT_TRUE(worker->TrainsWith(3)) << worker->err();
+    }
   }
-  third.Send(SIGCONT);
-  ASSERT_TRUE(Eventually([&] { return !third.Events("worker_evicted").empty(); }, kLong))
-      << third.err();
-  ASSERT_TRUE(Eventually([&] { return founder.Events("worker_holds").size() == 4; }, kLong))
-      << founder.err();
+  // So many lives have come to hold the model by then, in all.
+  bool Held(size_t lives) const {
+    return Eventually([&] { return founder_->Events("worker_holds").size() == lives; }, kLong);
+  }
+  std::vector<const Worker*> Witnesses() const { return {&*founder_, &*second_}; }
 
-  third.Send(SIGKILL);
-  for (const Worker* witness : {&founder, &second}) {
-    const nlohmann::json killed = RecordOf(*witness, victim, 2);
-    ASSERT_TRUE(killed.is_object()) << witness->err();
-    ExpectWhole(killed, victim, third.pid());
-    EXPECT_THAT(killed["noticed_by"].get<std::string>(),
-                AnyOf(founder.Address(), second.Address()));
+  // The third sleeps until the others have gone on without it, and comes back.
+  void Sleep() {
+    third_->Send(SIGSTOP);
+    for (const Worker* witness : Witnesses()) {
+      const nlohmann::json silent = RecordOf(*witness, third_->Address(), 1);
+      ASSERT_TRUE(silent.is_object()) << witness->err();
+      EXPECT_THAT(silent["cause"].get<std::string>(),
+                  StartsWith(third_->Address() + ": silent for "));
+      EXPECT_EQ(silent["noticed_how"], "lease");
+    }
+    third_->Send(SIGCONT);
+    const nlohmann::json words = OwnWords(*third_, 1);
+    ASSERT_TRUE(words.is_object()) << third_->err();
+    EXPECT_EQ(words["noticed_how"], "lease");
+    EXPECT_THAT(words["cause"].get<std::string>(), StartsWith("it was silent for too long"));
+    EXPECT_FALSE(words.contains("collateral_of")) << words;
+    ASSERT_TRUE(Held(4)) << founder_->err();
   }
 
-  third.Wait();
-  const CommandResult dead = RunRubato({"show", third.directory()}, folder.path());
-  EXPECT_THAT(dead.err, HasSubstr("its process has ended without a word")) << dead.out;
-  second.Send(SIGTERM);
-  EXPECT_EQ(second.Wait().exit_code, 130);
-  ASSERT_TRUE(Eventually([&] { return !founder.Events("worker_left").empty(); }, kLong))
-      << founder.err();
-  EXPECT_EQ(founder.Events("worker_left")[0]["worker"], second.Address());
-  const nlohmann::json left = second.Summary();
-  EXPECT_EQ(left["state"], "stopped");
-  EXPECT_NEAR(SumOf(left["goodput"]), 1, 1e-6);
+  // A fourth dies, and just then the third does not answer for a moment.
+  void DropOneWithADeath() {
+    Worker fourth(folder_, "fourth", job_, founder_->Address());
+    ASSERT_TRUE(Held(5)) << fourth.err();
+    third_->Send(SIGSTOP);
+    fourth.Send(SIGKILL);
+    for (const Worker* witness : Witnesses()) {
+      ASSERT_TRUE(Eventually([&] { return witness->Events("failure").size() == 3; }, kLong))
+          << witness->err();
+      const auto failures = witness->Events("failure");
+      const bool first = failures[1]["worker"] == fourth.Address();
+      const nlohmann::json died = failures[first ? 1 : 2], late = failures[first ? 2 : 1];
+      ExpectWhole(died, fourth.Address(), fourth.pid());
+      EXPECT_EQ(late["worker"], third_->Address());
+      EXPECT_EQ(late["noticed_how"], "link") << late;
+      EXPECT_EQ(late["collateral_of"], died["cause"]) << late;
+    }
+    third_->Send(SIGCONT);
+    const nlohmann::json words = OwnWords(*third_, 2);
+    ASSERT_TRUE(words.is_object()) << third_->err();
+    EXPECT_EQ(words["noticed_how"], "link") << words;
+    EXPECT_THAT(words.value("collateral_of", ""), StartsWith(fourth.Address())) << words;
+    ASSERT_EQ(third_->Events("failure").size(), 1u) << third_->err();
+    EXPECT_EQ(third_->Events("failure")[0]["worker"], fourth.Address());
+    ASSERT_TRUE(Held(6)) << founder_->err();
+  }
 
-  const CommandResult shown = RunRubato({"show", founder.directory(), "--json"}, folder.path());
+  void KillTheThird() {
+    third_->Send(SIGKILL);
+    for (const Worker* witness : Witnesses()) {
+      const nlohmann::json killed = RecordOf(*witness, third_->Address(), 4);
+      ASSERT_TRUE(killed.is_object()) << witness->err();
+      ExpectWhole(killed, third_->Address(), third_->pid());
+      EXPECT_THAT(killed["noticed_by"].get<std::string>(),
+                  AnyOf(founder_->Address(), second_->Address()));
+    }
+    third_->Wait();
+    const CommandResult dead = RunRubato({"show", third_->directory()}, folder_.path());
+    EXPECT_THAT(dead.err, HasSubstr("its process has ended without a word")) << dead.out;
+  }
+
+  void LetTheSecondGo() {
+    second_->Send(SIGTERM);
+    EXPECT_EQ(second_->Wait().exit_code, 130);
+    ASSERT_TRUE(Eventually([&] { return !founder_->Events("worker_left").empty(); }, kLong))
+        << founder_->err();
+    EXPECT_EQ(founder_->Events("worker_left")[0]["worker"], second_->Address());
+    const nlohmann::json left = second_->Summary();
+    EXPECT_EQ(left["state"], "stopped");
+    EXPECT_NEAR(SumOf(left["goodput"]), 1, 1e-6);
+    // The step that the others went on from is one of those it had.
+    EXPECT_EQ(left["steps"], founder_->Events("view").back()["step"]) << second_->err();
+    EXPECT_TRUE(second_->Said(absl::StrCat("after step ", left["steps"].get<int64_t>(), "; the")))
+        << second_->err();
+  }
+
+  ScratchFolder folder_;
+  std::string job_;
+  std::optional<Worker> founder_, second_, third_;
+};
+
+// One of three falls silent, is left out and comes back; does not answer just when a fourth is
+// killed; is killed itself. The others have one record of each, as a master would write it. One
+// leaves: that is no failure. The last trains to the end, and its summary adds up.
+TEST_F(GroupRecordTest, EachFailureIsOneRecordAtEachSurvivor) {
+  ASSERT_NO_FATAL_FAILURE(Start());
+  ASSERT_NO_FATAL_FAILURE(Sleep());
+  ASSERT_NO_FATAL_FAILURE(DropOneWithADeath());
+  ASSERT_NO_FATAL_FAILURE(KillTheThird());
+  ASSERT_NO_FATAL_FAILURE(LetTheSecondGo());
+  const CommandResult shown = RunRubato({"show", founder_->directory(), "--json"}, folder_.path());
   EXPECT_EQ(nlohmann::json::parse(shown.out, nullptr, false)["state"], "training") << shown.err;
-  std::filesystem::remove(folder.path() + "/pace");
-  const CommandResult ended = founder.Wait();
+  std::filesystem::remove(folder_.path() + "/pace");
+  const CommandResult ended = founder_->Wait();
   EXPECT_EQ(ended.exit_code, 0) << ended.err;
-  EXPECT_EQ(founder.Events("failure").size(), 2u) << ended.err;
-  const nlohmann::json summary = founder.Summary();
+  EXPECT_EQ(founder_->Events("failure").size(), 4u) << ended.err;
+  const nlohmann::json summary = founder_->Summary();
   EXPECT_EQ(nlohmann::json::parse(ended.out, nullptr, false), summary);
   EXPECT_EQ(summary["state"], "done");
   EXPECT_EQ(summary["records_committed"], summary["records_expected"]);
-  EXPECT_EQ(summary["workers"]["lost"], 2);
-  EXPECT_EQ(summary["workers"]["max"], 3);
+  EXPECT_EQ(summary["workers"]["lost"], 3) << "who answered late was none";
+  EXPECT_EQ(summary["workers"]["max"], 4);
   EXPECT_TRUE(summary["metrics"].contains("accuracy"));
   EXPECT_NEAR(SumOf(summary["goodput"]), 1, 1e-6);
-  EXPECT_EQ(founder.Events("evaluation_ended").size(), 1u);
-  EXPECT_EQ(founder.Events("done").size(), 1u);
-  EXPECT_THAT(founder.Events("checkpoint_complete").size(), Gt(1u));
+  EXPECT_EQ(founder_->Events("evaluation_ended").size(), 1u);
+  EXPECT_EQ(founder_->Events("done").size(), 1u);
+  EXPECT_THAT(founder_->Events("checkpoint_complete").size(), Gt(1u));
 }
 
 // Two train to the end side by side: whoever is first to go is no failure. Every so many steps both

@@ -158,7 +158,6 @@ std::string SummaryTable(const Json& summary) {
     AddLine(table, "warning", text);
   }
   const Json& workers = summary["workers"];
-  const Json& servers = summary["servers"];
   AddLine(
       table, "workers",
       absl::StrFormat("%d started, %d lost, at most %d at once", workers["started"].get<int64_t>(),
@@ -168,10 +167,14 @@ std::string SummaryTable(const Json& summary) {
             absl::StrFormat("worker-%d, at %.2f of the median speed", slow["worker"].get<int64_t>(),
                             slow["ratio"].get<double>()));
   }
-  AddLine(table, "servers",
-          absl::StrFormat("%d started, %d lost; master restarted %d times",
-                          servers["started"].get<int64_t>(), servers["lost"].get<int64_t>(),
-                          count("master_restarts")));
+  if (const Json& servers = summary["servers"]; servers["started"].get<int64_t>() > 0) {
+    AddLine(table, "servers",
+            absl::StrFormat("%d started, %d lost; master restarted %d times",
+                            servers["started"].get<int64_t>(), servers["lost"].get<int64_t>(),
+                            count("master_restarts")));
+  } else if (count("master_restarts") > 0) {  // Of strategy allreduce.
+    AddLine(table, "master", absl::StrFormat("restarted %d times", count("master_restarts")));
+  }
   for (const Json& server : summary.value("recovering", Json::array())) {
     AddLine(table, "recovering",
             absl::StrFormat("server-%d is %s", server["server"].get<int64_t>(),

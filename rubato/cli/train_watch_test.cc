@@ -69,6 +69,19 @@ TEST(SummaryTest, SaysWhatAServerIsBusyWithAndWhatWasLost) {
               HasSubstr("server-1 is reading its log, 40 %"));
 }
 
+// Servers are spoken of where there are some, a master where it was restarted.
+TEST(SummaryTest, OfAGroupSaysNothingOfServers) {
+  Snapshot snapshot = HalfWay();
+  const auto table = [&] {
+    return SummaryTable(SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job"));
+  };
+  EXPECT_THAT(table(), Not(HasSubstr("servers")));
+  snapshot.master_restarts = 2;
+  EXPECT_THAT(table(), HasSubstr("master       restarted 2 times"));
+  snapshot.servers_started = 3;
+  EXPECT_THAT(table(), HasSubstr("servers      3 started, 0 lost; master restarted 2 times"));
+}
+
 TEST(SummaryTest, WarnsOfOneClass) {
   Snapshot snapshot = HalfWay();
   const auto table = [&] {

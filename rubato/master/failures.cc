@@ -22,7 +22,7 @@ std::string EncodeFailure(const Failure& failure) {
   }
   out.Put<uint8_t>(failure.silent);
   for (const std::string& text :
-       {failure.where, failure.cause, failure.noticed_by, failure.reason}) {
+       {failure.where, failure.cause, failure.noticed_by, failure.reason, failure.state}) {
     out.PutString(text);
   }
   out.Put<uint8_t>(failure.change.has_value());
@@ -47,7 +47,8 @@ absl::StatusOr<Failure> DecodeFailure(absl::string_view bytes) {
   failure.view = static_cast<uint64_t>(in.GetVarint());
   failure.generation = in.GetVarint();
   failure.silent = in.Get<uint8_t>() == 1;
-  for (std::string* text : {&failure.where, &failure.cause, &failure.noticed_by, &failure.reason}) {
+  for (std::string* text :
+       {&failure.where, &failure.cause, &failure.noticed_by, &failure.reason, &failure.state}) {
     *text = std::string(in.GetString());
   }
   if (in.Get<uint8_t>() == 1) {
@@ -77,6 +78,7 @@ JobEvent RecordOf(const Failure& failure, const FailureWords& words, absl::Time 
       {"step", failure.step},
       {"noticed_by", failure.noticed_by.empty() ? words.noticed_by : failure.noticed_by},
       {"noticed_how", failure.reason.empty() ? "exit" : failure.reason}};
+  if (!failure.state.empty()) event.fields.emplace_back("state", failure.state);
   if (failure.change.has_value()) {
     const GroupChange& change = *failure.change;
     const auto ms = [](int64_t us) { return static_cast<double>(us) / 1000; };
@@ -85,7 +87,6 @@ JobEvent RecordOf(const Failure& failure, const FailureWords& words, absl::Time 
     } else {
       event.fields.emplace_back("view", static_cast<int64_t>(failure.view));
     }
-    // From its last sign of life, so at most this long.
     event.fields.emplace_back("detect_ms", ms(absl::ToInt64Microseconds(failure.detect())));
     event.fields.emplace_back("agree_ms", ms(change.agree_us));
     event.fields.emplace_back("reconnect_ms", ms(change.reconnect_us));
@@ -99,8 +100,8 @@ JobEvent RecordOf(const Failure& failure, const FailureWords& words, absl::Time 
 }
 
 std::string SilentCause(const std::string& who, const Failure& failure, absl::string_view more) {
-  return absl::StrCat(who, ": silent for ", absl::FormatDuration(failure.detect()),
-                      std::string(more));
+  const absl::Duration silence = absl::Trunc(failure.detect(), absl::Milliseconds(1));
+  return absl::StrCat(who, ": silent for ", absl::FormatDuration(silence), std::string(more));
 }
 
 std::string UnseenCause(const std::string& who, const std::string& reason, bool lives) {
@@ -115,6 +116,7 @@ std::map<WorkerId, Failure> Failures::Changed(const GroupChange& change) const {
     if (!of_this || known.change.has_value()) continue;
     changed[worker] = known;
     changed[worker].change = change;
+    changed[worker].change->heard_us.clear();  // In `heard`, of this one.
   }
   return changed;
 }

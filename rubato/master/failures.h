@@ -32,13 +32,14 @@ namespace rubato {
 
 struct Failure {
   absl::Time noted;    // In this life of the master.
-  absl::Time noticed;  // By the master,
-  absl::Time heard;    // who heard of it last at this time.
+  absl::Time noticed;  // By the master.
+  absl::Time heard;    // Its last sign of life, to whoever tells what its end cost.
   int64_t pid = 0;
   std::string where;
   int64_t step = 0;     // The last that was committed.
   std::string cause;    // As its parent saw it, or the lease; empty if nobody saw its end.
   bool silent = false;  // Nobody saw it end.
+  std::string state;    // "copying" the model, or "joining" a group; empty: it held the model.
   std::string noticed_by, reason;
   uint64_t view = 0;               // The first without it.
   int64_t generation = 0;          // Or the one that goes on where it ended, for want of others,
@@ -46,7 +47,7 @@ struct Failure {
   std::optional<absl::Time> held;  // who has the state since then.
   std::optional<GroupChange> change;
 
-  // Until it was noticed by those who told the rest.
+  // From its last sign of life until whoever tells the rest let go of the view.
   absl::Duration detect() const;
   friend bool operator==(const Failure&, const Failure&) = default;
 };

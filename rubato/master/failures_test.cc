@@ -59,7 +59,6 @@ class GroupLossTest : public GroupTest {
   }
   int64_t Told() const { return std::count(job_.events.begin(), job_.events.end(), "failure"); }
 
- private:
   void Report(int64_t worker, uint64_t view, bool let_go) {
     ViewReport report = {.from = {MemberId(100 + worker), "here"}, .view = view, .let_go = let_go};
     report.urgent = let_go;
@@ -70,6 +69,7 @@ class GroupLossTest : public GroupTest {
         {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
     job_.Perform();
   }
+  uint64_t ViewNow() const { return DecodeOrder(job_.orders.at(0))->view.number; }
 
   uint64_t view_ = 0;
 };
@@ -142,11 +142,61 @@ TEST_P(SilentLossTest, TellsOneSilence) {
   Beat(0, told);
   EXPECT_EQ(Told(), 1);
   EXPECT_THAT(job_.causes["worker_evicted"], HasSubstr("silent for"));
-  EXPECT_EQ(job_.causes["failure"], "worker-1: silent for 1.712345s");
+  EXPECT_EQ(job_.causes["failure"], "worker-1: silent for 1.712s");
+  EXPECT_EQ(std::get<int64_t>(job_.fields["worker_evicted"].at("view")),
+            std::get<int64_t>(job_.fields["failure"].at("view")));
   EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 1712.345);
 }
 
 INSTANTIATE_TEST_SUITE_P(Survivor, SilentLossTest, testing::Bool());
+
+// Its eviction names the view that went on without it, as its record does, whoever has come since.
+TEST_F(GroupLossTest, AnEvictionNamesTheFirstViewWithout) {
+  Enter();
+  LoseOne();
+  const uint64_t without = ViewNow();
+  ASSERT_GT(without, view_);
+  job_.JoinWorker(2);
+  for (int i = 0; i < 1000 && !job_.causes.contains("worker_evicted"); ++i) {
+    Beat(0, At(4));
+    Beat(2, {});
+    if (ViewNow() == without) {
+      Report(2, 0, false);
+      Report(0, without, /*let_go=*/true);
+    }
+    job_.Pass(absl::Milliseconds(20));
+  }
+  EXPECT_GT(ViewNow(), without);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["worker_evicted"].at("view")),
+            static_cast<int64_t>(without));
+}
+
+// How long it took to detect is what a survivor tells, who hears of the others all the time; not
+// how old the last word to the master was.
+TEST_F(GroupLossTest, DetectionIsTimedBySurvivors) {
+  Enter();
+  job_.KillWorker(1);
+  LoseOne();
+  GroupReport told = Changed();
+  told.change.noticed_us = absl::ToUnixMicros(job_.now);
+  told.change.heard_us = {{101, told.change.noticed_us - 25'000}};
+  Beat(0, told);
+  EXPECT_EQ(Told(), 1);
+  EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 25);
+}
+
+// One that still copied the model is labelled so.
+TEST_F(GroupLossTest, WhoHadNoModelYetIsLabelled) {
+  Enter();
+  GroupReport copying = At(3);
+  copying.holds = false;
+  Beat(1, copying);
+  job_.KillWorker(1);
+  LoseOne();
+  Beat(0, Changed());
+  EXPECT_EQ(Told(), 1);
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("state")), "copying");
+}
 
 // Another death before the next step: the change that brought that step ends both records.
 TEST_F(GroupLossTest, AChangeThatWasOvertakenIsToldWithTheNext) {
@@ -172,6 +222,7 @@ TEST_F(GroupLossTest, ANewcomersEndIsToldAtOnce) {
   EXPECT_EQ(Told(), 2);
   EXPECT_THAT(job_.causes["failure"], HasSubstr("no such model"));
   EXPECT_FALSE(job_.fields["failure"].contains("agree_ms"));
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("state")), "joining");
 }
 
 // All die at once, the master with them if `restart`: nobody is left to tell what it took, but the

@@ -40,7 +40,10 @@ RegisterReply Master::RegisterWorker(const RegisterRequest& request, absl::Time 
     return {.reason = absl::StrCat(id.ToString(), past ? " is known to be dead" : " is unknown")};
   }
   if (worker->state == State::kEvicted) {
-    return {.reason = absl::StrCat(id.ToString(), " was silent too long: it is not in view ",
+    return {.reason =
+                together()
+                    ? absl::StrCat(id.ToString(), " was silent too long: the group goes on without")
+                    : absl::StrCat(id.ToString(), " was silent too long: it is not in view ",
                                    worker->evicted_view, " or later")};
   }
   worker->heard = now;

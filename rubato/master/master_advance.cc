@@ -52,8 +52,13 @@ void Master::ReopenFenced(absl::Time now) {
     if (worker.state != State::kEvicted || !ledger_.Fencing(id)) continue;
     if (!members_.FencedEverywhere(worker.evicted_view)) continue;
     Record({.kind = EntryKind::kFenced, .id = id.value()}, now);
-    Say(now, "tasks_reopened", {{"worker", id.value()}, {"view", worker.evicted_view}},
-        "every server refuses the evicted worker");
+    if (together()) {  // No server has to hear of it: whose results are taken is decided here.
+      Say(now, "tasks_reopened", {{"worker", id.value()}},
+          "what the evicted worker still evaluates is not taken");
+    } else {
+      Say(now, "tasks_reopened", {{"worker", id.value()}, {"view", worker.evicted_view}},
+          "every server refuses the evicted worker");
+    }
   }
 }
 

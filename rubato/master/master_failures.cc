@@ -24,7 +24,10 @@ Failure Master::FailureOf(WorkerId worker, absl::Time now) const {
     failure.pid = member->pid;
     failure.heard = ToTheMicro(member->heard);
   }
-  if (const GroupReport* report = group_.ReportOf(worker)) failure.where = report->address;
+  if (const GroupReport* report = group_.ReportOf(worker)) {
+    failure.where = report->address;
+    if (!report->holds) failure.state = "copying";
+  }
   return failure;
 }
 
@@ -88,6 +91,10 @@ void Master::NoteLoss(const Loss& loss, uint64_t view, absl::Time now) {
 void Master::NoteChange(const GroupChange& change, absl::Time now) {
   if (change.view == 0) return;
   for (auto& [worker, failure] : failures_.Changed(change)) {
+    // The others of its group hear of it more often than the master does.
+    for (const auto& [member, heard_us] : change.heard_us) {
+      if (WorkerOf(MemberId(member)) == worker) failure.heard = absl::FromUnixMicros(heard_us);
+    }
     if (failure.silent) failure.cause = SilentCause(worker.ToString(), failure, "");
     NoteFailure(worker, std::move(failure), now);
   }
@@ -151,8 +158,10 @@ void Master::TellFailures(absl::Time now) {
 void Master::TellFailure(WorkerId worker, const Failure& failure, absl::Time now) {
   const WorkerMember* member = members_.FindWorker(worker);
   const bool lives = member != nullptr && member->state == Member::State::kRunning;
+  Failure told = failure;
+  if (!ConcernsGroup(worker, failure)) told.state = "joining";  // No view has had it.
   // One whose own end nobody saw fell out when another died: that one's end is the first cause.
-  effects_.push_back(RecordOf(failure,
+  effects_.push_back(RecordOf(told,
                               {.worker = worker.value(),
                                .noticed_by = "supervisor",
                                .cause = UnseenCause(worker.ToString(), failure.reason, lives),

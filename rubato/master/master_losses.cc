@@ -192,8 +192,17 @@ void Master::EvictSilent(absl::Time now) {
             .id = id.value(),
             .numbers = Members::Numbers(*members_.FindWorker(id))},
            now);
-    Say(now, "worker_evicted", {{"worker", id.value()}, {"view", members_.view().number}},
-        absl::StrCat("silent for ", absl::FormatDuration(silence)));
+    // The first view without it: of the group, if it was in one, or of whom servers listen to.
+    int64_t view = members_.view().number;
+    if (together()) {
+      const auto failure = failures_.open().find(id);
+      view = failure == failures_.open().end() ? 0 : static_cast<int64_t>(failure->second.view);
+    }
+    Fields fields = {{"worker", id.value()}};
+    if (view > 0) fields.emplace_back("view", view);
+    Say(now, "worker_evicted", std::move(fields),
+        absl::StrCat("silent for ",
+                     absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(1)))));
   }
 }
 

@@ -102,6 +102,9 @@ struct GroupChange {
   int64_t agree_us = 0;      // Until the new view was there,
   int64_t reconnect_us = 0;  // until its connections were,
   int64_t redo_us = 0;       // until the next step was applied.
+  // Of each who fell out since the step before, by its id in the group: when the last sign of its
+  // life came to this survivor, a packet or a step that all took, in microseconds since 1970.
+  std::map<int64_t, int64_t> heard_us;
   friend bool operator==(const GroupChange&, const GroupChange&) = default;
 };
 

@@ -12,6 +12,12 @@ namespace {
 
 constexpr size_t kGoneMax = 64;  // Told with a view, which fills a packet by itself if it is large.
 
+std::optional<Loss> Find(const std::vector<Loss>& losses, MemberId member) {
+  const auto loss = std::find_if(losses.begin(), losses.end(),
+                                 [&](const Loss& lost) { return lost.member == member; });
+  return loss == losses.end() ? std::nullopt : std::optional(*loss);
+}
+
 }  // namespace
 
 absl::Status ViewOptions::Validate() const {
@@ -43,7 +49,9 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   using Kind = ViewMessage::Kind;
   if (fenced_) return;
   if (message.kind == Kind::kQuery) {
-    if (view_.number > 0 && !Bereft(view_)) SendTo(message.from, Tell(Kind::kDecide), now);
+    if (view_.number > 0 && !Bereft(view_)) {
+      SendTo(message.from, Tell(Kind::kDecide, message.from.id), now);
+    }
     return;
   }
   const bool carries_used_view = message.kind == Kind::kDecide || message.kind == Kind::kPrepare;
@@ -109,7 +117,8 @@ void Views::HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, 
   const bool evicted = number == 0 && evicted_.contains(from.id);
   if (!member() || !(split || behind || evicted) || Bereft(view_)) return;
   if (Recently(absl::StrCat("decide ", from.address), now)) return;
-  SendTo(from, Tell(evicted ? ViewMessage::Kind::kEvicted : ViewMessage::Kind::kDecide), now);
+  const auto kind = evicted ? ViewMessage::Kind::kEvicted : ViewMessage::Kind::kDecide;
+  SendTo(from, Tell(kind, from.id), now);
 }
 
 void Views::SetProgress(const StepProgress& progress, absl::Time now) {
@@ -136,6 +145,7 @@ void Views::Adopt(const GroupView& view, absl::Time now, std::vector<Loss> gone)
   if (!view.Contains(self_.id)) {
     if (!view_.Contains(self_.id) || Bereft(view)) return;
     NoteLeft(view);
+    if (left_out_.empty() && Find(gone, self_.id)) left_out_ = gone;
     return Part(view, std::move(gone), now);
   }
   Settle();
@@ -145,7 +155,7 @@ void Views::Adopt(const GroupView& view, absl::Time now, std::vector<Loss> gone)
     return Fence();
   }
   for (const GroupMember& member : view_.members) {
-    if (!view.Contains(member.id)) evicted_.insert(member.id);
+    if (!view.Contains(member.id)) evicted_[member.id] = {view.number, Find(gone, member.id)};
   }
   Enter(view);
   gone_ = std::move(gone);
@@ -544,12 +554,11 @@ std::vector<Loss> Views::WhyGone(const GroupView& next) const {
   std::vector<Loss> gone;
   for (const GroupMember& member : view_.members) {
     if (next.Contains(member.id) || gone.size() == kGoneMax) continue;
-    const auto loss = std::find_if(losses.begin(), losses.end(),
-                                   [&](const Loss& lost) { return lost.member == member.id; });
+    const std::optional<Loss> loss = Find(losses, member.id);
     if (leavers_.contains(member.id)) {
       gone.push_back({member.id, self_.id, LossReason::kLeft});
     } else {  // It lives, as far as is known: it did not answer in time, or was a step ahead.
-      gone.push_back(loss != losses.end() ? *loss : Loss{member.id, self_.id, LossReason::kLink});
+      gone.push_back(loss.value_or(Loss{member.id, self_.id, LossReason::kLink}));
     }
   }
   return gone;
@@ -577,11 +586,23 @@ ViewMessage Views::Make(ViewMessage::Kind kind) const {
   return {.kind = kind, .from = self_, .number = view_.number + 1};
 }
 
-ViewMessage Views::Tell(ViewMessage::Kind kind) const {
+ViewMessage Views::Tell(ViewMessage::Kind kind, MemberId to) const {
   ViewMessage message = Make(kind);
   message.view = view_;
-  message.gone = gone_;
+  message.gone = view_.Contains(to) ? gone_ : LeftOutWith(to);
   return message;
+}
+
+std::vector<Loss> Views::LeftOutWith(MemberId member) const {
+  const auto out = evicted_.find(member);
+  std::vector<Loss> losses;
+  if (out == evicted_.end() || !out->second.loss) return losses;
+  losses.push_back(*out->second.loss);
+  for (const auto& [id, other] : evicted_) {
+    if (id == member || other.view != out->second.view || !other.loss) continue;
+    if (losses.size() < kGoneMax) losses.push_back(*other.loss);
+  }
+  return losses;
 }
 
 void Views::SendTo(const GroupMember& to, ViewMessage message, absl::Time now) {

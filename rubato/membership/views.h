@@ -19,7 +19,8 @@
 // wait for a majority of view N that its going has broken.
 //
 // A view is told together with the reasons for which members of the one before are not in it, as
-// its proposer saw them: for the record alone, nothing is decided by them.
+// its proposer saw them; and one that a view left out, however many came since, is told whom that
+// view left out and why. For the record alone: nothing is decided by them.
 //
 // With `quorum: any` a proposer needs nobody but itself: training goes on while one member
 // lives, and a partition may split the group, both halves training; when they meet, the lower
@@ -96,7 +97,9 @@ struct ViewMessage {
   int64_t voted = 0;
   int64_t after_step = 0;  // kPrepare: let this step finish first.
   std::optional<GroupView> view;
-  std::vector<Loss> gone;  // kPrepare, kDecide: who was in the view before `view` and is not in it.
+  // Who was in the view before `view` and is not in it; to one that is not in `view`: whom the view
+  // left out that left it out. As far as is known.
+  std::vector<Loss> gone;
 };
 
 class Views : public ViewSource {
@@ -118,6 +121,11 @@ class Views : public ViewSource {
   const std::optional<GroupView>& parting() const { return parting_; }
   // Who is not in view() any more, and why, as far as this member was told.
   const std::vector<Loss>& gone() const { return gone_; }
+  // Of one that the others went on without: whom the view left out that did so, itself among them,
+  // as those say who went on. Empty: nobody who knows has told.
+  const std::vector<Loss>& left_out() const { return left_out_; }
+  // Who has come, lives, and is in no view yet.
+  std::vector<GroupMember> Newcomers() const;
 
   struct Send {
     std::string to;
@@ -147,7 +155,6 @@ class Views : public ViewSource {
   void Promise(const ViewMessage& prepare, absl::Time now);
   bool MayPropose(absl::Time now) const;
   bool WantedByPlan() const;
-  std::vector<GroupMember> Newcomers() const;
   void TellWishes(absl::Time now);
   void Freeze(absl::Time now);
   void Propose(bool planned, absl::Time now);
@@ -176,8 +183,10 @@ class Views : public ViewSource {
   void SendTo(const GroupMember& to, ViewMessage message, absl::Time now);
   bool Recently(const std::string& what, absl::Time now);
   ViewMessage Make(ViewMessage::Kind kind) const;
-  // One that tells the view in use.
-  ViewMessage Tell(ViewMessage::Kind kind) const;
+  // One that tells `to` the view in use.
+  ViewMessage Tell(ViewMessage::Kind kind, MemberId to) const;
+  // Whom the view left out that left out `member`.
+  std::vector<Loss> LeftOutWith(MemberId member) const;
   // Why members of view() are not in `next`.
   std::vector<Loss> WhyGone(const GroupView& next) const;
 
@@ -189,7 +198,7 @@ class Views : public ViewSource {
   std::optional<GroupView> accepted_view_;
   std::optional<ViewMessage> held_;  // A planned prepare that waits for its step.
   std::optional<Proposal> proposal_;
-  std::vector<Loss> gone_;
+  std::vector<Loss> gone_, left_out_;
   std::optional<GroupView> parting_;
   std::vector<Loss> parting_gone_;
   std::set<MemberId> reached_;  // Its holders who have it,
@@ -197,8 +206,12 @@ class Views : public ViewSource {
   uint32_t round_ = 0;
   std::set<MemberId> ready_;    // Learners who say that they have caught up.
   std::set<MemberId> leavers_;  // Members who asked to go.
-  std::set<MemberId> evicted_;  // Once out, an id never comes back.
-  uint64_t seen_number_ = 0;    // The highest number met, member of that view or not.
+  struct Exclusion {
+    uint64_t view = 0;         // The first that was without it.
+    std::optional<Loss> loss;  // Why, if that is known.
+  };
+  std::map<MemberId, Exclusion> evicted_;  // Once out, an id never comes back.
+  uint64_t seen_number_ = 0;               // The highest number met, member of that view or not.
   absl::Time last_tick_ = absl::InfinitePast();
   absl::Time planned_since_ = absl::InfiniteFuture();
   absl::Time finished_at_ = absl::InfinitePast();  // The last step, and

@@ -343,6 +343,28 @@ TEST(ViewsTest, AllAreToldWhyOneIsGone) {
 }
 
 // Whoever proposes acts on a wish when it comes, not when its next timer runs out.
+// One that slept through several views hears which of them left it out, whom else, and why; not
+// who died later.
+TEST(ViewsTest, WhoComesBackIsToldWhyItWasLeftOut) {
+  Assembly assembly(6);
+  assembly[0].NoteLoss(MemberId(4), LossReason::kLease);
+  assembly[0].NoteLoss(MemberId(5), LossReason::kProcess);
+  assembly.Bury(4);
+  assembly.Bury(5);
+  assembly.RunFor(absl::Seconds(1));
+  assembly[0].NoteLoss(MemberId(3), LossReason::kProcess);
+  assembly.Bury(3);
+  assembly.RunFor(absl::Seconds(1));
+  ASSERT_EQ(assembly[1].view().number, 3u);
+  assembly.down.erase(4);
+  assembly[4].HearNumber(M(1), 3, 0, assembly.now);
+  for (int i = 0; i < 3; ++i) assembly.Deliver();
+  EXPECT_TRUE(assembly[4].fenced());
+  EXPECT_THAT(assembly[4].left_out(),
+              testing::ElementsAre(Loss{MemberId(4), MemberId(0), LossReason::kLease},
+                                   Loss{MemberId(5), MemberId(0), LossReason::kProcess}));
+}
+
 TEST(ViewsTest, AWishWaitsForNoTimer) {
   const ViewOptions options;
   Assembly assembly(3, options);

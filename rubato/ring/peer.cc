@@ -151,6 +151,8 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
   if (view().Contains(packet.from.id)) {
     levels_[packet.from.id] = {packet.mark, packet.step};
     signs_[packet.from.id] = now;
+  } else if (const auto it = newcomers_.find(packet.from.id); it != newcomers_.end()) {
+    it->second.heard = now;
   }
   // Of two the younger gives way.
   const bool older =
@@ -251,11 +253,14 @@ void Peer::Settle(absl::Time now) {
   if (parting() != nullptr && options_.views.quorum == Quorum::kAny) {
     for (const GroupMember& member : parting()->members) swim_.Introduce(member, now);
   }
-  if (swim_.TakeChanged()) views_->Tick(now);
+  if (swim_.TakeChanged()) {
+    WatchNewcomers(now);
+    views_->Tick(now);
+  }
   EnterView(now);
   if (fenced() && !said_fenced_) {
     said_fenced_ = true;
-    events_.push_back({.kind = Event::Kind::kFenced, .view = view(), .gone = Missed()});
+    events_.push_back({.kind = Event::Kind::kFenced, .view = view(), .gone = LeftOut()});
   }
   if (frozen() && !said_frozen_ && !fenced()) {
     said_frozen_ = true;
@@ -337,6 +342,30 @@ std::vector<Departure> Peer::Gone(const GroupView& before) const {
     gone.push_back(MissedSince(member, seen != nullptr ? *seen : unknown));
   }
   return gone;
+}
+
+std::vector<Departure> Peer::LeftOut() const {
+  std::vector<Departure> out;
+  for (const Loss& loss : agreed_ != nullptr ? agreed_->left_out() : std::vector<Loss>()) {
+    const int rank = view().RankOf(loss.member);
+    if (rank >= 0) out.push_back(MissedSince(view().members[static_cast<size_t>(rank)], loss));
+  }
+  return out;
+}
+
+// One that says farewell is gone, not dead, and no loss.
+void Peer::WatchNewcomers(absl::Time now) {
+  if (agreed_ == nullptr || !member()) return;
+  for (const GroupMember& newcomer : agreed_->Newcomers()) {
+    const Loss silent = {newcomer.id, self().id, LossReason::kLease};
+    newcomers_.try_emplace(newcomer.id, Departure{newcomer, silent, now});
+  }
+  std::erase_if(newcomers_, [&](const auto& entry) {
+    const bool in_view = view().Contains(entry.first);
+    const Health health = swim_.health(entry.first);
+    if (!in_view && health == Health::kDead) lost_newcomers_.push_back(entry.second);
+    return in_view || health >= Health::kDead;
+  });
 }
 
 void Peer::Post(const std::string& to, Packet packet) {

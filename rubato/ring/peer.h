@@ -83,6 +83,10 @@ class Peer {
   // Members of the view who seem gone from here, while no other view is agreed on.
   std::vector<Departure> Missed() const;
 
+  // Who came, and fell silent before any view had it; each once. Views are told of nobody's end
+  // who was in none.
+  std::vector<Departure> TakeLostNewcomers() { return std::exchange(lost_newcomers_, {}); }
+
   // See ViewSource::Complain.
   void Complain(absl::Time now);
 
@@ -125,8 +129,10 @@ class Peer {
     Kind kind = Kind::kView;
     GroupView view;
     Verdict verdict = Verdict::kNothing;
-    std::vector<Loss> losses;     // Seen from here when the view before was let go.
-    std::vector<Departure> gone;  // kFenced: who seemed gone, when this life was.
+    std::vector<Loss> losses;  // Seen from here when the view before was let go.
+    // kView: those of the view before who are not in this one. kFenced: whom the view left out that
+    // left out this life, itself among them; none if nobody has told (Views::left_out).
+    std::vector<Departure> gone;
   };
   std::vector<Event> TakeEvents();
 
@@ -150,6 +156,9 @@ class Peer {
   Departure MissedSince(const GroupMember& member, const Loss& loss) const;
   // Those of `before` who are not in view().
   std::vector<Departure> Gone(const GroupView& before) const;
+  // As far as they are known to this member.
+  std::vector<Departure> LeftOut() const;
+  void WatchNewcomers(absl::Time now);
   // Brings the parts into line after any of them moved.
   void Settle(absl::Time now);
   // If there is a new one: at once, for the steps must not miss any.
@@ -174,7 +183,9 @@ class Peer {
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;
   std::map<MemberId, absl::Time> signs_;  // When each member of the view last said something,
   absl::Time together_;                   // and when all of them were last known to live.
-  MemberId denied_;                       // By this member, in the view in use.
+  std::map<MemberId, Departure> newcomers_;
+  std::vector<Departure> lost_newcomers_;
+  MemberId denied_;  // By this member, in the view in use.
   bool said_denied_ = false;
   absl::Time heard_ = absl::InfinitePast();  // A member of some view.
   bool said_frozen_ = false;

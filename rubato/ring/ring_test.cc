@@ -371,6 +371,24 @@ TEST_F(PeerPairTest, WhoIsToldOfAViewNamesTheLossItSaw) {
   }
 }
 
+// One that came while a step ran, and died before any view had it, is named once by each.
+TEST_F(PeerPairTest, ANewcomerThatDiesAtTheDoorIsNamed) {
+  for (Peer& peer : peers_) peer.StartStep(peer.view().Mark(), peer.steps().finished() + 1, now_);
+  Peer third({MemberId(3), "c"}, {.swim = SwimOptions::Loopback()}, 9);
+  third.Join({"a"}, now_);
+  for (int i = 0; i < 40; ++i) {
+    PassAround({{"a", &peers_[0]}, {"b", &peers_[1]}, {"c", &third}}, now_);
+  }
+  for (int i = 0; i < 300; ++i) Pass();
+  for (Peer& peer : peers_) {
+    const std::vector<Departure> lost = peer.TakeLostNewcomers();
+    ASSERT_EQ(lost.size(), 1u);
+    EXPECT_EQ(lost[0].loss, (Loss{MemberId(3), peer.self().id, LossReason::kLease}));
+    EXPECT_LT(lost[0].heard, now_ - absl::Seconds(2));
+    EXPECT_TRUE(peer.TakeLostNewcomers().empty());
+  }
+}
+
 // Whoever is resumed where a dead one was is found by those who still wait for that one. They are
 // of another founding, and further: it must not believe that it was left behind by them.
 TEST_F(PeerPairTest, OneResumedInADeadOnesPlaceIsNotTheirs) {

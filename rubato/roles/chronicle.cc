@@ -1,6 +1,7 @@
 #include "rubato/roles/chronicle.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,22 @@ std::string Name(const GroupMember& member) {
 int64_t PidOf(const GroupMember& member) {
   const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
   return endpoint.ok() ? endpoint->pid : -1;
+}
+
+// Why the others went on without this worker, as they say; `why` if it was its own doing.
+std::string PartingCause(const std::optional<LossReason>& reason, const std::string& why) {
+  const std::string rest = "; the others went on without it, and it copies the model anew";
+  if (!why.empty()) return why + rest;
+  if (!reason.has_value()) return "nobody has told this worker why" + rest;
+  switch (*reason) {
+    case LossReason::kLease:
+    case LossReason::kSilent:
+      return "it was silent for too long" + rest;
+    case LossReason::kLink:
+      return "it did not answer in time, or was not at the others' step" + rest;
+    default:
+      return absl::StrCat("it was taken for dead (", rubato::Name(*reason), ")", rest);
+  }
 }
 
 // Its parent could say more; here it is what can be seen from outside. Of one that lives: nothing.
@@ -54,14 +71,7 @@ void Chronicle::Enter(const GroupView& view, const std::vector<Departure>& gone,
        {"holders", static_cast<int64_t>(view.holders)},
        {"step", standing.steps}},
       "", now);
-  // In a new life what became of the others meanwhile is not known: see Part().
-  const bool same_life =
-      std::any_of(view.members.begin(), view.members.end(), [&](const GroupMember& member) {
-        return Name(member) == self_ && view_.Contains(member.id);
-      });
-  for (const Departure& departure : gone) {
-    if (same_life) Depart(departure, view, standing, now);
-  }
+  for (const Departure& departure : gone) Depart(departure, view, standing, now);
   const bool first = !in_group();  // Who was there before this worker came is no news.
   for (const GroupMember& member : view.members) {
     const std::string name = Name(member);
@@ -116,6 +126,11 @@ Failure Chronicle::FailureOf(const Departure& departure, const Standing& standin
                      .silent = reason == LossReason::kLease || reason == LossReason::kSilent,
                      .noticed_by = NameOf(departure.loss.noticed_by, next),
                      .reason = rubato::Name(reason)};
+  if (!view_.Contains(departure.member.id)) {
+    failure.state = "joining";
+  } else if (!view_.Holds(departure.member.id)) {
+    failure.state = "copying";
+  }
   failure.cause = CauseOf(who, reason, failure);
   return failure;
 }
@@ -135,22 +150,59 @@ std::string Chronicle::Miss(const std::vector<Departure>& missed, const Standing
   return absl::StrJoin(causes, "; ");
 }
 
-void Chronicle::Part(int64_t step, const std::vector<Departure>& gone, const Standing& standing,
-                     absl::Time now) {
-  Fields fields = {{"worker", self_}, {"step", step}};
-  for (const Departure& departure : gone) {
-    const WorkerId worker(departure.member.id.value());
-    // Those who were only out of reach may have been so because this worker was.
-    if (!IsProof(departure.loss.reason) || standing.over || failures_.CauseTold(worker)) continue;
-    Failure failure = FailureOf(departure, standing, view_, now);
-    if (fields.size() == 2) fields.emplace_back("collateral_of", failure.cause);
-    Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
-    ++lost_;
-    failures_.Note(worker, failure);
-    Tell(worker, failure, now);  // What it cost shows at those who went on.
+void Chronicle::Part(const Parting& parting, const Standing& standing, absl::Time now) {
+  Standing then = standing;
+  if (parting.step >= 0) then.steps = parting.step;
+  std::optional<Loss> own;
+  std::string first;
+  for (const Departure& departure : parting.out) {
+    if (Name(departure.member) == self_) {
+      own = departure.loss;
+      continue;
+    }
+    const std::string cause = PartWith(departure, then, now);
+    if (first.empty()) first = cause;
   }
+  Fields fields = {{"worker", self_}};
+  if (parting.step >= 0) fields.emplace_back("step", parting.step);
+  if (own.has_value()) {
+    fields.emplace_back("noticed_by", NameOf(own->noticed_by, view_));
+    fields.emplace_back("noticed_how", rubato::Name(own->reason));
+  }
+  const bool answered_late = own.has_value() && own->reason == LossReason::kLink;
+  if (answered_late && !first.empty()) fields.emplace_back("collateral_of", first);
   Say("worker_evicted", std::move(fields),
-      "the others went on without this worker after that step; it copies the model anew", now);
+      PartingCause(own.has_value() ? std::optional(own->reason) : std::nullopt, parting.why), now);
+}
+
+std::string Chronicle::PartWith(const Departure& departure, const Standing& standing,
+                                absl::Time now) {
+  const WorkerId worker(departure.member.id.value());
+  const LossReason reason = departure.loss.reason;
+  if (reason == LossReason::kLeft || standing.over) return "";
+  if (const std::string* told = failures_.CauseTold(worker)) return *told;
+  Failure failure = FailureOf(departure, standing, view_, now);
+  // For how long, only those know who went on; and one that was out of their reach need not have
+  // been out of this worker's.
+  if (failure.silent) failure.cause = absl::StrCat(failure.where, ": silent for too long");
+  if (!IsProof(reason)) return failure.cause;
+  Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
+  ++lost_;
+  missed_.erase(worker);
+  failures_.Note(worker, failure);
+  Tell(worker, failure, now);  // What it cost shows at those who went on.
+  return failure.cause;
+}
+
+void Chronicle::LoseNewcomer(const Departure& departure, const Standing& standing, absl::Time now) {
+  if (standing.over) return;
+  const WorkerId worker(departure.member.id.value());
+  const Failure failure = FailureOf(departure, standing, view_, now);
+  Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
+  ++seen_;
+  ++lost_;
+  failures_.Note(worker, failure);
+  Tell(worker, failure, now);
 }
 
 void Chronicle::Resume(const GroupChange& change, absl::Time now) {

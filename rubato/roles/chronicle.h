@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "rubato/adapters/ring/elastic_group.h"
 #include "rubato/master/effect.h"
 #include "rubato/master/failures.h"
 #include "rubato/membership/view.h"
@@ -41,9 +42,11 @@ class Chronicle {
   // told without what they cost, for nothing goes on. Answers with the causes, or nothing if none
   // is known.
   std::string Miss(const std::vector<Departure>& missed, const Standing& standing, absl::Time now);
-  // The others went on without this worker, after `step`; `gone` were those who seemed gone to it.
-  void Part(int64_t step, const std::vector<Departure>& gone, const Standing& standing,
-            absl::Time now);
+  // The others went on without this worker, after `parting.step`. What they say of those whom that
+  // view left out is told as they say it; of what they do not say, nothing.
+  void Part(const Parting& parting, const Standing& standing, absl::Time now);
+  // One that came has died before any view had it: nobody waited for it.
+  void LoseNewcomer(const Departure& departure, const Standing& standing, absl::Time now);
   // A step was taken in `change.view`: what the failures before it cost is known.
   void Resume(const GroupChange& change, absl::Time now);
   // No more will be known of anyone.
@@ -62,6 +65,8 @@ class Chronicle {
  private:
   void Depart(const Departure& departure, const GroupView& next, const Standing& standing,
               absl::Time now);
+  // One that was left out with this worker. Answers with why, if that may be the first cause.
+  std::string PartWith(const Departure& departure, const Standing& standing, absl::Time now);
   // What is known of the end of one who is gone, or missed; `next` may know who noticed.
   Failure FailureOf(const Departure& departure, const Standing& standing, const GroupView& next,
                     absl::Time now) const;

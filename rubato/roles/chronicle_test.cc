@@ -48,6 +48,9 @@ class ChronicleTest : public testing::Test {
                        .redo_us = 4000},
                       now_);
   }
+  void Part(std::vector<Departure> out) {
+    chronicle_.Part({.step = 7, .out = std::move(out)}, {.steps = 8, .noticed = now_}, now_);
+  }
   // Those of one kind since the last call, fields by name.
   std::vector<std::map<std::string, std::string>> Told(const std::string& kind) {
     std::vector<std::map<std::string, std::string>> told;
@@ -164,7 +167,7 @@ TEST_F(ChronicleTest, WhoIsMissedToTheEndIsLost) {
 // A worker that falls out again has nothing new to say of a death that it has told.
 TEST_F(ChronicleTest, ADeathIsToldOnceHoweverOftenOneFallsOut) {
   for (int i = 0; i < 2; ++i) {
-    chronicle_.Part(7, {Gone(4, LossReason::kProcess)}, {.steps = 8, .noticed = now_}, now_);
+    Part({Gone(1, LossReason::kLink, 2), Gone(4, LossReason::kProcess, 2)});
   }
   EXPECT_EQ(Told("failure").size(), 1u);
   Snapshot snapshot;
@@ -172,24 +175,71 @@ TEST_F(ChronicleTest, ADeathIsToldOnceHoweverOftenOneFallsOut) {
   EXPECT_EQ(snapshot.workers_lost, 1);
 }
 
-// Worker 1 itself falls out when 4 dies, and 3 only seems silent to it: it tells of that death
-// once, and of itself as collateral. What it missed until it was back is not its to tell.
-TEST_F(ChronicleTest, WhoIsLeftOutTellsWhy) {
-  chronicle_.Part(7, {Gone(3, LossReason::kLease), Gone(4, LossReason::kProcess)},
-                  {.steps = 8, .noticed = now_}, now_);
+// Worker 1 did not answer in time when 4 died, and the others say so: it tells of that death once,
+// and of itself as collateral. What it missed until it was back is not its to tell.
+TEST_F(ChronicleTest, WhoIsLeftOutTellsWhatTheOthersSay) {
+  Part({Gone(1, LossReason::kLink, 2), Gone(3, LossReason::kLeft, 2),
+        Gone(4, LossReason::kProcess, 2)});
   const std::vector<JobEvent> events = chronicle_.TakeEvents();
   ASSERT_EQ(events.size(), 3u);
   EXPECT_EQ(events[0].kind, "worker_lost");
   EXPECT_EQ(events[1].kind, "failure");
   EXPECT_EQ(events[1].cause, "10.0.0.4:4000: its process ended");
+  EXPECT_EQ(std::get<int64_t>(events[1].fields[3].second), 7) << "the step they went on from";
   EXPECT_EQ(events[2].kind, "worker_evicted");
+  EXPECT_EQ(events[2].fields.back().first, "collateral_of");
   EXPECT_EQ(std::get<std::string>(events[2].fields.back().second), events[1].cause);
 
   GroupView back = ViewOf(8, {2, 3, 9}, 2);  // 9 is its new life.
   back.members[2].address = M(1).address;
-  chronicle_.Enter(back, {Gone(4, LossReason::kProcess)}, {.noticed = now_}, now_);
+  chronicle_.Enter(back, {}, {.noticed = now_}, now_);
   chronicle_.End(now_);
   EXPECT_THAT(Told("failure"), IsEmpty());
+}
+
+// One that was silent is the first cause itself, whoever else fell out with it.
+TEST_F(ChronicleTest, WhoWasSilentIsNobodysCollateral) {
+  Part({Gone(1, LossReason::kLease, 2), Gone(3, LossReason::kLease, 2),
+        Gone(4, LossReason::kProcess, 2)});
+  auto events = chronicle_.TakeEvents();
+  ASSERT_EQ(events.size(), 3u) << "of 3's silence it knows nothing, being out of reach itself";
+  EXPECT_EQ(events[1].cause, "10.0.0.4:4000: its process ended");
+  EXPECT_THAT(events[2].cause, testing::StartsWith("it was silent for too long"));
+  EXPECT_EQ(events[2].fields, (Chronicle::Fields{{"worker", "10.0.0.1:4000"},
+                                                 {"step", int64_t{7}},
+                                                 {"noticed_by", "10.0.0.2:4000"},
+                                                 {"noticed_how", "lease"}}));
+}
+
+// Nobody has told why: then nothing is said of anyone.
+TEST_F(ChronicleTest, WhatIsNotToldIsNotGuessed) {
+  (void)chronicle_.Miss({Gone(4, LossReason::kProcess)}, {.steps = 8, .noticed = now_}, now_);
+  chronicle_.Part({}, {.steps = 8, .noticed = now_}, now_);
+  const std::vector<JobEvent> events = chronicle_.TakeEvents();
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0].kind, "worker_evicted");
+  EXPECT_EQ(events[0].fields, (Chronicle::Fields{{"worker", "10.0.0.1:4000"}}));
+  EXPECT_THAT(events[0].cause, testing::StartsWith("nobody has told this worker why"));
+}
+
+// One that still copied the model is labelled so, and one that no view had yet.
+TEST_F(ChronicleTest, WhoHadNoModelYetIsLabelled) {
+  chronicle_.Enter(ViewOf(6, {1, 2, 3, 4, 5}, 4), {}, {.steps = 8}, now_);
+  Enter(7, {1, 2, 3, 4}, {Gone(5, LossReason::kProcess)});
+  Resume(7);
+  auto told = Told("failure");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0]["state"], "copying");
+  EXPECT_EQ(told[0]["redo_ms"], "4");
+  chronicle_.LoseNewcomer(Gone(6, LossReason::kLease), {.steps = 9, .noticed = now_}, now_);
+  told = Told("failure");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0]["state"], "joining");
+  EXPECT_EQ(told[0]["cause"], "10.0.0.6:4000: silent for 300ms");
+  EXPECT_FALSE(told[0].contains("redo_ms")) << "nobody waited for it";
+  Snapshot snapshot;
+  chronicle_.Describe(&snapshot);
+  EXPECT_EQ(snapshot.workers_lost, 2);
 }
 
 TEST_F(ChronicleTest, WhoGoesAsAgreedIsNoFailure) {

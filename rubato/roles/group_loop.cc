@@ -80,6 +80,7 @@ void GroupLoop::CloseGroup() {
   courier_.reset();
   doubts_ = StepsInDoubt();  // What a generation loses the master counts.
   partings_ = 0;
+  last_signs_.clear();
 }
 
 absl::Status GroupLoop::Register() {
@@ -151,8 +152,10 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     group.report = [this](const ViewReport& report) { courier_->Send(report); };
     group.report_period = job.elastic.lease / 4;
     group.first_step = orders.found ? 0 : -1;
+    group.on_change = [this](const GroupView&) { NoteLastSigns(); };
   } else {
     group.on_change = [this](const GroupView& view) { EnterView(view); };
+    group.on_parting = [this](const Parting& parting) { TellParting(parting); };
   }
   group.name = options_.group;
   group.secret = options_.secret;

@@ -121,6 +121,8 @@ class GroupLoop {
   absl::Status SumVotes();  // Last, and never rounded.
   void SayWhyItWaits(const absl::Status& status);
   void TellChange();
+  // Of those who are not in the view any more.
+  void NoteLastSigns();
   // After a step of training: whether this worker is slow beside the others.
   void WatchPace();
   absl::Status ComputeRun(const PlanRange& step, Quota run);
@@ -134,7 +136,7 @@ class GroupLoop {
   void EndRecord(const absl::StatusOr<int>& result);
   void EnterView(const GroupView& view);
   std::string WhomItMisses();
-  void TellParting();
+  void TellParting(const Parting& parting);
   std::vector<Departure> InOurTime(std::vector<Departure> departures) const;
   Chronicle::Standing StandingNow(absl::Time noticed);
   void Record(std::string kind, Chronicle::Fields fields, std::string cause);
@@ -151,6 +153,7 @@ class GroupLoop {
   absl::Status CheckPatience(const absl::Status& why) const;
   absl::Status FinishAlone();
   absl::StatusOr<int> StopAlone(bool left);
+  void CountWhatStays();
   // The step counts for nobody and begins again; without a master, so often and no more.
   absl::StatusOr<Outcome> FailedAgain();
   // Others have ended training, or are gone, before this one had the model.
@@ -200,6 +203,7 @@ class GroupLoop {
   absl::Time opened_, shown_;
   int64_t records_before_ = 0;
 
+  std::map<int64_t, int64_t> last_signs_;  // Since TellChange told some: GroupChange::heard_us.
   bool told_ = false;  // By the sum of a step: the others have trained to the end.
   absl::Time seen_;    // The group, when it last took a step.
   absl::Time said_;    // Why it waits.

@@ -104,9 +104,10 @@ absl::StatusOr<int> GroupLoop::StopAlone(bool left) {
   if (ending_.empty()) ending_ = "asked to stop";
   // The last of those who leave together has nobody to leave it to.
   if (left && group_->view().size() > 1) {
+    CountWhatStays();
     ending_ = "asked to stop; the others go on";
     options_.say(
-        absl::StrCat("left the group after step ", replica_->steps(), "; the others go on"));
+        absl::StrCat("left the group after step ", snapshot().steps, "; the others go on"));
     return kRoleStopped;
   }
   const bool holds = group_ != nullptr && MayKeep(StandingAlone()) && replica_->steps() > 0;
@@ -120,6 +121,16 @@ absl::StatusOr<int> GroupLoop::StopAlone(bool left) {
                             " with a checkpoint; go on with: rubato worker --resume ",
                             options_.directory));
   return kRoleStopped;
+}
+
+// The view that this worker is not in any more begins at a step: whoever is in it has that step, so
+// it is committed, though no sum of a later one has told so here.
+void GroupLoop::CountWhatStays() {
+  if (group_->step() < 0 || group_->step() > group_->parted_at()) return;
+  MutexLock lock(mu_);
+  report_.steps = replica_->steps();
+  report_.records = replica_->records();
+  report_.bad_rows = replica_->bad_rows();
 }
 
 absl::StatusOr<GroupLoop::Outcome> GroupLoop::FailedAgain() {

@@ -31,7 +31,6 @@ void GroupLoop::Account(int64_t step, bool applied) {
 void GroupLoop::SettleDoubts() {
   if (std::exchange(partings_, group_->partings()) != group_->partings()) {
     CountRedone(doubts_.Parted(group_->parted_at()));
-    if (!control_) TellParting();
   }
   doubts_.Committed(group_->committed());
 }
@@ -65,6 +64,12 @@ void GroupLoop::TellProgress() {
   if (news && control_) control_->BeatNow();
 }
 
+void GroupLoop::NoteLastSigns() {
+  for (const Departure& departure : InOurTime(group_->last_change().gone)) {
+    last_signs_[departure.member.id.value()] = absl::ToUnixMicros(departure.heard);
+  }
+}
+
 void GroupLoop::TellChange() {
   const ChangeTimes change = group_->last_change();
   GroupChange told;
@@ -77,7 +82,8 @@ void GroupLoop::TellChange() {
                       .noticed_us = absl::ToUnixMicros(options_.clock->Now() - ago),
                       .agree_us = absl::ToInt64Microseconds(change.agreed - change.noticed),
                       .reconnect_us = absl::ToInt64Microseconds(change.entered - change.agreed),
-                      .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered)};
+                      .redo_us = absl::ToInt64Microseconds(change.resumed - change.entered),
+                      .heard_us = std::exchange(last_signs_, {})};
     told = report_.change;
   }
   if (control_) return control_->BeatNow();  // Records of failures wait for it.

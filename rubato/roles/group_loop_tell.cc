@@ -62,10 +62,9 @@ std::string GroupLoop::WhomItMisses() {
   return chronicle_->Miss(InOurTime(group_->missed()), StandingNow(now), now);
 }
 
-void GroupLoop::TellParting() {
+void GroupLoop::TellParting(const Parting& parting) {
   const absl::Time now = options_.clock->Now();
-  chronicle_->Part(group_->parted_at(), InOurTime(group_->last_change().gone), StandingNow(now),
-                   now);
+  chronicle_->Part({parting.step, InOurTime(parting.out), parting.why}, StandingNow(now), now);
   WriteEvents();
 }
 
@@ -99,7 +98,13 @@ void GroupLoop::ShowNow() {
 }
 
 void GroupLoop::ShowSometimes() {
-  if (options_.clock->Now() - shown_ >= kShow) ShowNow();
+  const absl::Time now = options_.clock->Now();
+  if (now - shown_ < kShow) return;
+  for (const Departure& departure : InOurTime(group_->TakeLostNewcomers())) {
+    chronicle_->LoseNewcomer(departure, StandingNow(now), now);
+  }
+  WriteEvents();
+  ShowNow();
 }
 
 void GroupLoop::NoteLoss(double loss) {

@@ -22,6 +22,8 @@ wire::GroupReport ToWire(const GroupReport& in) {
   out.mutable_change()->set_agree_us(in.change.agree_us);
   out.mutable_change()->set_reconnect_us(in.change.reconnect_us);
   out.mutable_change()->set_redo_us(in.change.redo_us);
+  out.mutable_change()->mutable_heard_us()->insert(in.change.heard_us.begin(),
+                                                   in.change.heard_us.end());
   out.set_lagging(in.lagging);
   return out;
 }
@@ -44,7 +46,8 @@ GroupReport FromWire(const wire::GroupReport& in) {
                 .noticed_us = in.change().noticed_us(),
                 .agree_us = in.change().agree_us(),
                 .reconnect_us = in.change().reconnect_us(),
-                .redo_us = in.change().redo_us()};
+                .redo_us = in.change().redo_us(),
+                .heard_us = {in.change().heard_us().begin(), in.change().heard_us().end()}};
   out.lagging = in.lagging();
   return out;
 }

@@ -137,7 +137,12 @@ TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
   EXPECT_EQ(echo_.server.load_period, absl::Milliseconds(1500));
 
   const GroupReport report = {
-      .generation = 2, .address = "h:1", .holds = true, .steps = 7, .lagging = 0.5};
+      .generation = 2,
+      .address = "h:1",
+      .holds = true,
+      .steps = 7,
+      .change = {.view = 3, .noticed_us = 9, .redo_us = 1, .heard_us = {{77, 5}, {78, 6}}},
+      .lagging = 0.5};
   EXPECT_TRUE(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .group = report}).ok());
   EXPECT_EQ(echo_.worker.group, report);
   const std::string bytes("\0report\xff", 8);

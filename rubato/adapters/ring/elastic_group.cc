@@ -76,6 +76,9 @@ class Group : public ElasticGroup {
   std::vector<Departure> missed() const override {
     return control_->Call([](Peer& peer, absl::Time) { return peer.Missed(); });
   }
+  std::vector<Departure> TakeLostNewcomers() override {
+    return control_->Call([](Peer& peer, absl::Time) { return peer.TakeLostNewcomers(); });
+  }
   std::string stranger() const override { return HostPort(control_->company().stranger); }
   void Obey(const ViewOrder& order) override;
 
@@ -88,8 +91,8 @@ class Group : public ElasticGroup {
   void EnterPlane();
   void TryPlaneAgain();
   void BeginWithoutMemory();
-  // The group has gone on without this life.
-  void BeginAnew();
+  // The group has gone on without this life; after which step is found out here.
+  void BeginAnew(Parting parting);
   void Measure();
   absl::StatusOr<bool> AwaitVerdict();
   void Finish(int64_t step);
@@ -256,8 +259,7 @@ bool Group::TakeEvent(absl::Duration timeout) {
       EnterView(*event);
       return true;
     case Peer::Event::Kind::kFenced:
-      change_.gone = event->gone;
-      BeginAnew();
+      BeginAnew({.out = event->gone});
       return true;
     case Peer::Event::Kind::kDenied:
       BeginWithoutMemory();
@@ -266,28 +268,32 @@ bool Group::TakeEvent(absl::Duration timeout) {
   return false;
 }
 
-void Group::BeginAnew() {
+void Group::BeginAnew(Parting parting) {
   entered_ = denied_ = begun_ = false;
   fenced_ = true;
   exchange_->Drop();
+  parted_at_ = control_->Call([](Peer& peer, absl::Time) { return peer.left_at(); });
   if (leaving_) return;
   ++partings_;
-  parted_at_ = control_->Call([](Peer& peer, absl::Time) { return peer.left_at(); });
   if (applied_ > committed_) applied_ = -1;  // What others may have redone is nobody's state.
   id_ = control_->StartNewLife(applied_);
   learning_ = true;
+  parting.step = parted_at_;
+  if (options_.on_parting) options_.on_parting(parting);
 }
 
 void Group::EnterView(const ControlLoop::Event& event) {
   // It was voted for, and this member's part of memory was overwritten before it had read the sum:
   // by a later view, without it.
-  if (event.verdict == Verdict::kFinish && sum_lost_) return BeginAnew();
+  if (event.verdict == Verdict::kFinish && sum_lost_) {
+    return BeginAnew({.why = "the sum of its last step was gone before it had read it"});
+  }
   change_.view = event.view.number;
   change_.agreed = event.at;
   change_.resumed = absl::InfinitePast();
   change_.redone = event.verdict == Verdict::kRedo;
   change_.losses = event.losses;
-  if (view_.Contains(id_)) change_.gone = event.gone;
+  change_.gone = event.gone;
   // Who needs nobody else to agree is never seen to let go.
   if (change_.noticed <= change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
@@ -323,7 +329,7 @@ void Group::EnterView(const ControlLoop::Event& event) {
 // again as one without, and all train over TCP.
 void Group::BeginWithoutMemory() {
   control_->StopSharing();
-  BeginAnew();
+  BeginAnew({.why = "its memory and another's could not be shared, so it comes again without"});
 }
 
 // Files or memory may have been short for a moment. If it stays so, the younger of the two comes

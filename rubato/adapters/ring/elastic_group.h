@@ -51,6 +51,15 @@ namespace rubato {
 
 enum class GroupNetwork : uint8_t { kLoopback, kLan, kWan };
 
+// The group has gone on without this member, which begins a new life in it.
+struct Parting {
+  int64_t step = -1;  // That the others went on from; -1: not known.
+  // Whom the view left out that did so, this member among them, as those say who went on. Empty:
+  // nobody who knows has told.
+  std::vector<Departure> out;
+  std::string why;  // If it was this member's own doing.
+};
+
 struct GroupOptions {
   std::string listen = "127.0.0.1:0";  // Port 0: any.
   // Addresses of members; empty founds a new group. Whoever restarts must join, not found.
@@ -96,6 +105,8 @@ struct GroupOptions {
   std::function<void()> apply;
   // After each change of view, on the training thread, between two steps.
   std::function<void(const GroupView&)> on_change;
+  // After each parting, on the training thread, before anything of the new life.
+  std::function<void(const Parting&)> on_parting;
 };
 
 struct StepPlan {
@@ -110,14 +121,13 @@ struct StepPlan {
 // forward; their differences are what counts.
 struct ChangeTimes {
   uint64_t view = 0;
-  absl::Time noticed;        // This member let go of the view before: the end of "detect".
-  absl::Time agreed;         // The new view was there.
-  absl::Time entered;        // Its connections were.
-  absl::Time resumed;        // Its first step was committed: the end of "redo". Past until then.
-  bool redone = false;       // The step under way had to be computed again.
-  std::vector<Loss> losses;  // Whom this member missed when it let go, and how it noticed.
-  // Who is not in this view any more; after a parting, who seemed gone just then.
-  std::vector<Departure> gone;
+  absl::Time noticed;           // This member let go of the view before: the end of "detect".
+  absl::Time agreed;            // The new view was there.
+  absl::Time entered;           // Its connections were.
+  absl::Time resumed;           // Its first step was committed: the end of "redo". Past until then.
+  bool redone = false;          // The step under way had to be computed again.
+  std::vector<Loss> losses;     // Whom this member missed when it let go, and how it noticed.
+  std::vector<Departure> gone;  // Who is not in this view any more.
 };
 
 class ElasticGroup {
@@ -170,8 +180,8 @@ class ElasticGroup {
   // to copy the state: what may be written to a checkpoint or a ledger.
   virtual int64_t committed() const = 0;
   // How often the group has gone on without this member, who then began a new life in it; and the
-  // step that it went on from the last time, -1 if that is not known. What this member had computed
-  // for later steps was in vain, whether it had applied them or not.
+  // step that it went on from the last time, also after Leave(); -1 if that is not known. What this
+  // member had computed for later steps was in vain, whether it had applied them or not.
   virtual int partings() const = 0;
   virtual int64_t parted_at() const = 0;
   virtual GroupView view() const = 0;
@@ -197,6 +207,8 @@ class ElasticGroup {
   virtual bool over() const = 0;
   // Members of the view who seem gone: why there is no view to train in, if there is none.
   virtual std::vector<Departure> missed() const = 0;
+  // Who came and fell silent before any view had it; each once.
+  virtual std::vector<Departure> TakeLostNewcomers() = 0;
   // Where another group of the same job was heard of, founded apart from this one; empty: nowhere.
   virtual std::string stranger() const = 0;
 
