@@ -120,11 +120,8 @@ absl::Status GroupLoop::Register() {
   return control_->Start(options_.stop);
 }
 
-absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
+absl::Status GroupLoop::MakeReplica(const GroupOrders& orders) {
   const JobSpec& job = options_.job;
-  CloseGroup();
-  marks_.clear();
-  saver_.Drop();
   // A newcomer's is overwritten by what it copies.
   RUBATO_ASSIGN_OR_RETURN(
       Replica replica,
@@ -136,7 +133,16 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
                      .lower_rate = job.evaluate.lower_rate},
                     plan_, trainer_.InitialDense(job.seed)));
   replica_.emplace(std::move(replica));
-  if (orders.found && !orders.restore.empty()) RUBATO_RETURN_IF_ERROR(Restore(orders.restore));
+  if (!orders.found || orders.restore.empty()) return absl::OkStatus();
+  return Restore(orders.restore);
+}
+
+absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
+  const JobSpec& job = options_.job;
+  CloseGroup();
+  marks_.clear();
+  saver_.Drop();
+  RUBATO_RETURN_IF_ERROR(MakeReplica(orders));
   GroupOptions group;
   group.listen = options_.listen;
   group.join = orders.join;

@@ -98,6 +98,7 @@ class GroupLoop {
 
   absl::StatusOr<int> Work();
   absl::Status Register();
+  absl::Status MakeReplica(const GroupOrders& orders);
   absl::Status OpenGroup(const GroupOrders& orders);
   void CloseGroup();
   absl::Status Restore(const std::string& file);
