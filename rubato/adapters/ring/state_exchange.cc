@@ -17,16 +17,7 @@ namespace {
 constexpr int kAppliedMin = 2;
 constexpr size_t kRestoredMin = 1 << 20;  // Likewise bytes of the snapshot.
 
-// A large buffer is written for the first time, and the others wait for that: a page at a time
-// takes longer than the bytes themselves.
-void AskForLargePages(std::string& buffer) {
-  constexpr uintptr_t kPage = 2 << 20;
-  const auto begin = (reinterpret_cast<uintptr_t>(buffer.data()) + kPage - 1) / kPage * kPage;
-  const auto end = (reinterpret_cast<uintptr_t>(buffer.data()) + buffer.capacity()) / kPage * kPage;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
-}
-
-// To give a large buffer back takes a while, which they need not wait for at once either.
+// To give a large buffer back takes a while, which the others need not wait for at once.
 void FreePages(const char* bytes, size_t size) {
   constexpr uintptr_t kPage = 4096;
   const auto begin = (reinterpret_cast<uintptr_t>(bytes) + kPage - 1) / kPage * kPage;
@@ -177,8 +168,7 @@ std::string StateExchange::Snapshot() const {
   size_t size = 0;
   for (const absl::Span<char> piece : options_.state) size += piece.size();
   std::string bytes;
-  bytes.reserve(size);
-  AskForLargePages(bytes);
+  bytes.reserve(size);  // The others wait meanwhile.
   for (const absl::Span<char> piece : options_.state) bytes.append(piece.data(), piece.size());
   return bytes;
 }

@@ -29,8 +29,9 @@ void RingWorld::CheckGoing(const RingNode& node) {
     if (FoundingOf(*other) != FoundingOf(node)) continue;
     // Where a split is allowed, one may have gone over to the other half, which this one cannot
     // know.
-    const bool elsewhere =
-        options_.quorum == Quorum::kAny && other->peer().view().number > peer.view().number;
+    const GroupView& theirs = other->peer().view();
+    const bool elsewhere = options_.quorum == Quorum::kAny && theirs.number >= peer.view().number &&
+                           !(theirs == peer.view());
     const bool together = peer.view().Contains(other->life()) && !peer.fenced() && !elsewhere;
     const bool reached = together && !late && peer.swim().health(other->life()) < Health::kDead;
     if (!reached) {
