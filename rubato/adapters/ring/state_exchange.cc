@@ -3,7 +3,10 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <future>
+#include <iterator>
 #include <utility>
 
 #include "rubato/adapters/ring/control_loop.h"
@@ -15,6 +18,7 @@ namespace {
 
 // So many sums are applied between two steps, whatever they take: one more than are added.
 constexpr int kAppliedMin = 2;
+constexpr size_t kLargeState = 8 << 20;
 constexpr size_t kRestoredMin = 1 << 20;  // Likewise bytes of the snapshot.
 
 // To give a large buffer back takes a while, which the others need not wait for at once.
@@ -31,22 +35,33 @@ StateExchange::StateExchange(Options options)
     : options_(std::move(options)), kept_(options_.kept_bytes_max), file_(options_.kept_folder) {}
 
 void StateExchange::Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
+  const size_t bytes = StateBytes();
   MutexLock lock(mu_);
-  askers_.emplace_back(hello, std::move(stream));
+  // One at a time: who asks may turn out to be nobody.
+  const bool beside = bytes >= kLargeState && askers_.empty();
+  const auto policy = beside ? std::launch::async | std::launch::deferred : std::launch::deferred;
+  askers_.push_back(
+      {hello, std::move(stream), std::async(policy, [bytes] { return std::string(bytes, '\0'); })});
 }
 
 void StateExchange::Serve(const GroupView& view, MemberId self, int64_t step) {
-  std::vector<std::pair<EdgeHello, std::unique_ptr<Stream>>> askers;
+  std::vector<Asker> ready;
   {
     MutexLock lock(mu_);
-    askers.swap(askers_);
+    const auto waits = [](const Asker& asker) {
+      return asker.room.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+    };
+    const auto first = std::stable_partition(askers_.begin(), askers_.end(), waits);
+    std::move(first, askers_.end(), std::back_inserter(ready));
+    askers_.erase(first, askers_.end());
   }
-  for (auto& [hello, stream] : askers) {
+  for (Asker& asker : ready) {
+    const EdgeHello& hello = asker.hello;
     const MemberId learner(hello.from);
     const bool mine = view.Contains(learner) && !view.Holds(learner) && view.Holds(self) &&
                       hello.to == self.value() && hello.mark == view.Mark() &&
                       step >= hello.min_step;
-    if (mine) server_.Serve(std::move(stream), step, Snapshot());
+    if (mine) server_.Serve(std::move(asker.stream), step, Snapshot(asker.room.get()));
   }
 }
 
@@ -164,13 +179,18 @@ void StateExchange::Drop() {
   reached_ = -1;
 }
 
-std::string StateExchange::Snapshot() const {
-  size_t size = 0;
-  for (const absl::Span<char> piece : options_.state) size += piece.size();
-  std::string bytes;
-  bytes.reserve(size);  // The others wait meanwhile.
-  for (const absl::Span<char> piece : options_.state) bytes.append(piece.data(), piece.size());
+size_t StateExchange::StateBytes() const {
+  size_t bytes = 0;
+  for (const absl::Span<char> piece : options_.state) bytes += piece.size();
   return bytes;
+}
+
+std::string StateExchange::Snapshot(std::string room) const {
+  char* to = room.data();  // The others wait meanwhile.
+  for (const absl::Span<char> piece : options_.state) {
+    to = std::copy(piece.begin(), piece.end(), to);
+  }
+  return room;
 }
 
 }  // namespace rubato

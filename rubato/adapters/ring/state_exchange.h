@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -48,7 +49,8 @@ class StateExchange {
   // ---- holders ----
   // A newcomer asks for the state. Called by the control thread.
   void Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream);
-  // Answers those who asked and are in `view` too; the state here is that after `step`.
+  // Answers those who asked, are in `view` too, and whose memory is there; the state here is that
+  // after `step`.
   void Serve(const GroupView& view, MemberId self, int64_t step);
 
   // ---- learners ----
@@ -86,7 +88,15 @@ class StateExchange {
   bool Restored(absl::Time until);
   absl::Status ApplyNext();
   void Fetch(const GroupView& view, MemberId self, int64_t min_step);
-  std::string Snapshot() const;
+  // One that asked, and the memory for its snapshot, made beside training: to find as much as a
+  // large state needs takes longer than to copy it there.
+  struct Asker {
+    EdgeHello hello;
+    std::unique_ptr<Stream> stream;
+    std::future<std::string> room;
+  };
+  size_t StateBytes() const;
+  std::string Snapshot(std::string room) const;
 
   const Options options_;
   KeptSums<std::vector<Kept>> kept_;
@@ -99,7 +109,7 @@ class StateExchange {
   MemberId source_;
   StateServer server_;
   Mutex mu_;
-  std::vector<std::pair<EdgeHello, std::unique_ptr<Stream>>> askers_ ABSL_GUARDED_BY(mu_);
+  std::vector<Asker> askers_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace rubato
