@@ -213,7 +213,9 @@ std::vector<JobKey> StrategyKeys() {
       {"allreduce.network", "how far workers are apart: loopback, lan or wan",
        AT(allreduce.network)},
       {"allreduce.kept_bytes",
-       "memory of a newcomer for what passes while it copies the state, the rest goes to a file; "
+       "memory of a newcomer for what passes while it copies the state, the rest goes to a file in "
+       "the "
+       "job directory, a gradient a step until it is level; "
        "0: twice the state, and at least 256 MB",
        AT(allreduce.kept_bytes)},
       {"allreduce.encrypt",

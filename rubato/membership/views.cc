@@ -56,7 +56,10 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   }
   const bool carries_used_view = message.kind == Kind::kDecide || message.kind == Kind::kPrepare;
   if (carries_used_view && message.view) Adopt(*message.view, now, message.gone);
-  if (message.kind == Kind::kEvicted && view_.number == 0) Fence();
+  if (message.kind == Kind::kEvicted && view_.number == 0) {
+    left_out_ = message.gone;
+    Fence();
+  }
   if (fenced_ || !member()) return;
   if (parting_) {
     // Whoever still agrees on what is decided need not.
@@ -330,6 +333,7 @@ void Views::Tick(absl::Time now) {
   if (parting_ && Bereft(*parting_)) {
     parting_.reset();
     left_at_ = -1;  // Nobody has gone on without it after all.
+    left_out_.clear();
   }
   if (parting_) {
     if (now >= tell_again_) TellParting(now);

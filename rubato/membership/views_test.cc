@@ -292,14 +292,16 @@ TEST(ViewsTest, WhoOutlivesThoseWhoLeftItWasNotLeft) {
   Assembly assembly(2, {.quorum = Quorum::kAny});
   GroupView next = ViewOf(2, {1}, 1, 5);
   next.parent = assembly[0].view().Mark();
-  assembly[0].Adopt(next, assembly.now);
+  assembly[0].Adopt(next, assembly.now, {{MemberId(0), MemberId(1), LossReason::kLease}});
   ASSERT_TRUE(assembly[0].parting().has_value());
   EXPECT_EQ(assembly[0].left_at(), 5);
+  EXPECT_EQ(assembly[0].left_out().size(), 1u);
   assembly.Bury(1);
   assembly.RunFor(absl::Seconds(2));
   EXPECT_FALSE(assembly[0].fenced());
   EXPECT_EQ(assembly[0].view().members, std::vector<GroupMember>{M(0)});
   EXPECT_EQ(assembly[0].left_at(), -1);
+  EXPECT_TRUE(assembly[0].left_out().empty());
 }
 
 // Where any quorum will do, a learner that has the whole state goes on with it when all holders are
@@ -342,7 +344,6 @@ TEST(ViewsTest, AllAreToldWhyOneIsGone) {
   for (const int i : {0, 2}) EXPECT_THAT(assembly[i].gone(), testing::ElementsAre(left)) << i;
 }
 
-// Whoever proposes acts on a wish when it comes, not when its next timer runs out.
 // One that slept through several views hears which of them left it out, whom else, and why; not
 // who died later.
 TEST(ViewsTest, WhoComesBackIsToldWhyItWasLeftOut) {
@@ -365,6 +366,7 @@ TEST(ViewsTest, WhoComesBackIsToldWhyItWasLeftOut) {
                                    Loss{MemberId(5), MemberId(0), LossReason::kProcess}));
 }
 
+// Whoever proposes acts on a wish when it comes, not when its next timer runs out.
 TEST(ViewsTest, AWishWaitsForNoTimer) {
   const ViewOptions options;
   Assembly assembly(3, options);

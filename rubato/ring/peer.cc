@@ -295,6 +295,7 @@ void Peer::EnterView(absl::Time now) {
   together_ = now;
   std::erase_if(levels_, [&](const auto& entry) { return !view().Contains(entry.first); });
   std::erase_if(signs_, [&](const auto& entry) { return !view().Contains(entry.first); });
+  std::erase_if(newcomers_, [&](const auto& entry) { return view().Contains(entry.first); });
   said_frozen_ = false;
   if (origin_ == 0 && agreed_ != nullptr) {
     origin_ = told_origin_;

@@ -151,6 +151,11 @@ std::string Chronicle::Miss(const std::vector<Departure>& missed, const Standing
 }
 
 void Chronicle::Part(const Parting& parting, const Standing& standing, absl::Time now) {
+  // Whom it could not hear it was out of reach of itself.
+  for (const WorkerId worker : std::exchange(missed_, {})) {
+    const auto open = failures_.open().find(worker);
+    if (open != failures_.open().end() && open->second.silent) failures_.Forget(worker);
+  }
   Standing then = standing;
   if (parting.step >= 0) then.steps = parting.step;
   std::optional<Loss> own;

@@ -222,6 +222,18 @@ TEST_F(ChronicleTest, WhatIsNotToldIsNotGuessed) {
   EXPECT_THAT(events[0].cause, testing::StartsWith("nobody has told this worker why"));
 }
 
+// Whom a worker did not hear while it was cut off, and does not meet again, was no loss to it.
+TEST_F(ChronicleTest, WhoWasOutOfReachIsNotLost) {
+  (void)chronicle_.Miss({Gone(3, LossReason::kLease), Gone(4, LossReason::kProcess)},
+                        {.steps = 8, .noticed = now_}, now_);
+  Part({Gone(1, LossReason::kLease, 2)});
+  Enter(9, {1, 2}, {});
+  chronicle_.End(now_);
+  auto told = Told("failure");
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0]["cause"], "10.0.0.4:4000: its process ended");
+}
+
 // One that still copied the model is labelled so, and one that no view had yet.
 TEST_F(ChronicleTest, WhoHadNoModelYetIsLabelled) {
   chronicle_.Enter(ViewOf(6, {1, 2, 3, 4, 5}, 4), {}, {.steps = 8}, now_);

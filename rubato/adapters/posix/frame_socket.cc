@@ -180,7 +180,12 @@ void FrameSocket::SendFirst(FrameHeader header, absl::string_view body,
   bytes.append(body.data(), body.size());
   bytes.resize(sizeof(header) + Padded(body.size()));
   // A socket on which nothing was sent has room for it.
-  if (SendWithFiles(socket_.native_handle(), bytes, files) == std::ssize(bytes)) return;
+  const ssize_t sent = SendWithFiles(socket_.native_handle(), bytes, files);
+  if (sent == std::ssize(bytes)) return;
+  if (sent < 0) {  // No files may be handed over here: then it goes without.
+    const auto kept = std::make_shared<const std::string>(body);
+    return Send(header, *kept, kept);
+  }
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     self->Lost(absl::UnavailableError("the greeting could not be sent"));
   });
@@ -188,7 +193,11 @@ void FrameSocket::SendFirst(FrameHeader header, absl::string_view body,
 
 bool FrameSocket::IsOpenThere() {
   pollfd look = {socket_.native_handle(), POLLRDHUP, 0};
-  return poll(&look, 1, 0) == 0;
+  int seen = 0;
+  do {
+    seen = poll(&look, 1, 0);
+  } while (seen < 0 && errno == EINTR);
+  return seen == 0;
 }
 
 void FrameSocket::Write() {

@@ -60,7 +60,7 @@ class AsioParamsServer : public ParamsServer {
                       });
     state_.inspect = [this] { return Inspect(); };
     state_.prepare = [this](const MemoryRange& range) {
-      asio::post(zeros_, [range] { Populate(range); });
+      if (state_.options.huge_pages) asio::post(zeros_, [range] { Populate(range); });
     };
     for (const auto& lane : lanes_) lane->Start();
     started_ = true;

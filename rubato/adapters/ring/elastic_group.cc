@@ -557,12 +557,12 @@ absl::Status Group::AtBoundary() {
     exchange_->Serve(view_, id_, applied_);
     return absl::OkStatus();
   }
-  RUBATO_ASSIGN_OR_RETURN(const bool level,
-                          exchange_->CatchUp(view_, id_, finished_, step_took_ * kCatchUpPart));
+  const absl::StatusOr<bool> level =
+      exchange_->CatchUp(view_, id_, finished_, step_took_ * kCatchUpPart);
   const int64_t reached = exchange_->reached();
   if (exchange_->torn()) applied_ = -1;
   if (reached >= 0) applied_ = reached <= committed_ ? reached : -1;
-  if (!level) return absl::OkStatus();
+  if (!level.ok() || !*level) return level.status();
   const bool caught_up = control_->Call(
       [&](Peer& peer, absl::Time now) { return peer.CatchUp(mark_, finished_, now); });
   applied_ = caught_up || finished_ <= committed_ ? finished_ : -1;

@@ -93,11 +93,14 @@ struct GroupOptions {
   // step more. Needs AllreduceLast; the same for all. docs/design/0004-allreduce.md has the proof.
   bool early_apply = false;
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
-  // What a newcomer copies: the same pieces, in the same order and sizes, at every member.
+  // What a newcomer copies: the same pieces, in the same order and sizes, at every member. While it
+  // is learning() they may be half a copy between two steps.
   std::vector<absl::Span<char>> state;
   // A newcomer keeps the sums of the steps that pass while it copies: so many bytes of them in
-  // memory, what is more in a file without a name in `kept_folder`. Nobody waits for it. 0: twice
-  // the bytes of `state`, and at least 256 MB; empty: the system's folder for temporary files.
+  // memory, what is more in a file without a name in `kept_folder`, which grows by a gradient a
+  // step until the copy is level. The others wait for neither, but for a disk that is slower than
+  // they make gradients. 0: twice the bytes of `state`, and at least 256 MB; empty: the system's
+  // folder for temporary files, which may be memory too.
   int64_t kept_bytes_max = 0;
   std::string kept_folder;
   // Applies the buffers last given to Allreduce to the state. Called by Commit, and for the steps
@@ -173,8 +176,8 @@ class ElasticGroup {
   virtual absl::StatusOr<bool> Commit() = 0;
 
   // The last step in the state here; any later view begins at it or after, unless committed() is
-  // still behind. While learning() it is that of the state to be replaced, which is committed too;
-  // -1: there is none.
+  // still behind. While learning() it is that of the state to be replaced, and then of the copy as
+  // it catches up; -1: there is none, or half of one.
   virtual int64_t step() const = 0;
   // The last step that can no longer be undone, even by a member that only takes part and has yet
   // to copy the state: what may be written to a checkpoint or a ledger.

@@ -52,8 +52,8 @@ typedef struct {
    * checkpoint begins with the one behind it. Who joins copies the others' state and their step. */
   int64_t first_step;
   /* What a newcomer may keep in memory of the steps that pass while it copies (0: twice the state,
-   * and at least 256 MB), and the folder where a file without a name takes the rest (null: the
-   * system's for temporary files). */
+   * and at least 256 MB), and the folder where a file without a name takes the rest, a gradient
+   * a step until it is level (null: the system's for temporary files, which may be memory too). */
   int64_t kept_bytes_max;
   const char* kept_folder;
 } rubato_group_options;

@@ -163,7 +163,8 @@ absl::StatusOr<bool> StateExchange::CatchUp(const GroupView& view, MemberId self
   if (!Restored(until)) return false;
   for (int applied = 0; reached_ < finished; ++applied) {
     if (applied >= kAppliedMin && ControlLoop::Now() >= until) return false;
-    RUBATO_RETURN_IF_ERROR(ApplyNext());
+    keeping_ = ApplyNext();
+    RUBATO_RETURN_IF_ERROR(keeping_);
   }
   Drop();
   return true;
