@@ -35,19 +35,29 @@ constexpr absl::string_view kIdEnds[] = {"id",   "ids",  "uid",  "uuid", "guid",
 constexpr absl::string_view kMaybeIdEnds[] = {"no", "nr", "num", "number", "index", "hash", "ref"};
 
 struct NameParts {
-  std::string whole, last;  // Small letters: of "movieId" and "movie_id", "id" is the last.
+  std::string whole, last;         // Small letters: of "movieId" and "movie_id", "id" is the last.
+  std::vector<std::string> words;  // All parts, without the signs and digits behind them.
 };
 
 NameParts PartsOf(absl::string_view column) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(column[i]); };
+  NameParts name = {.whole = absl::AsciiStrToLower(column)};
   size_t begin = 0;
+  const auto add_word = [&](size_t end) {
+    while (end > begin && !absl::ascii_isalpha(at(end - 1))) --end;
+    name.words.push_back(name.whole.substr(begin, end - begin));
+  };
   for (size_t i = 1; i < column.size(); ++i) {
     const bool is_break = at(i - 1) == '_' || at(i - 1) == '-' || at(i - 1) == ' ' ||
                           at(i - 1) == '.' || at(i - 1) == ':';
-    if (is_break || (absl::ascii_islower(at(i - 1)) && absl::ascii_isupper(at(i)))) begin = i;
+    if (is_break || (absl::ascii_islower(at(i - 1)) && absl::ascii_isupper(at(i)))) {
+      add_word(i);
+      begin = i;
+    }
   }
-  return {.whole = absl::AsciiStrToLower(column),
-          .last = absl::AsciiStrToLower(column.substr(begin))};
+  add_word(column.size());
+  name.last = name.whole.substr(begin);
+  return name;
 }
 
 bool IsNamedLikeAnId(absl::string_view column) {
@@ -113,22 +123,22 @@ bool MayBeACode(const ColumnStats& stats, absl::string_view column) {
   return others >= (is_dense ? kTwice : kOften) * (stats.distinct() - 1);
 }
 
-// Whether a column is called as times are, or has no name that could say so.
-bool MayBeNamedLikeATime(const Analysis& analysis, size_t column) {
-  const NameParts name = PartsOf(analysis.columns[column]);
-  for (const absl::string_view word : {"time", "date", "epoch", "unix"}) {
-    if (absl::StrContains(name.whole, word)) return true;
-  }
+// A candidate is no date.
+bool IsNamedLikeATime(absl::string_view column) {
+  constexpr absl::string_view kWords[] = {"time",  "timestamp", "date",     "datetime",
+                                          "epoch", "unix",      "unixtime", "eventtime"};
   constexpr absl::string_view kEnds[] = {"ts", "at", "on", "when", "day", "created", "updated"};
-  return absl::c_linear_search(kEnds, name.last) || AreByPlace(analysis.columns);
+  const NameParts name = PartsOf(column);
+  if (absl::c_linear_search(kEnds, name.last)) return true;
+  return absl::c_any_of(
+      name.words, [&](const std::string& word) { return absl::c_linear_search(kWords, word); });
 }
 
 // What numbers count since 1970, if they are times of 1990 to 2040; a few may be anything, as 0
 // where it is not known. Empty if they are not.
-std::string UnixUnitOf(const Analysis& analysis, size_t column) {
+std::string UnixUnitOf(const ColumnStats& stats) {
   constexpr double kFirst = 631152000, kLast = 2208988800;
-  const ColumnStats& stats = analysis.stats[column];
-  if (stats.style() != NumberStyle::kPlain || !MayBeNamedLikeATime(analysis, column)) return "";
+  if (stats.style() != NumberStyle::kPlain) return "";
   for (const std::string& unit : TimeUnitNames()) {
     const double second = 1 / *SecondsIn(unit);
     if (stats.quantiles().Quantile(0.02) >= kFirst * second &&
@@ -208,11 +218,13 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
   const bool is_id = ids_only || numbered_through ||
                      (IsIntegers(stats) && IsNamedLikeAnId(analysis.columns[column]));
   if (stats.is_number() && stats.max() > stats.min() && !is_id) {
-    if (const std::string unit = UnixUnitOf(analysis, column); !unit.empty()) {
-      return {.use = Use::kTime, .unit = unit};
+    const std::string& name = analysis.columns[column];
+    const bool may_be_a_code = !HasCriteoColumns(analysis) && MayBeACode(stats, name);
+    // Where there are no names, what repeats is rather a code.
+    if (IsNamedLikeATime(name) || (AreByPlace(analysis.columns) && !may_be_a_code)) {
+      const std::string unit = UnixUnitOf(stats);
+      if (!unit.empty()) return {.use = Use::kTime, .unit = unit};
     }
-    const bool may_be_a_code =
-        !HasCriteoColumns(analysis) && MayBeACode(stats, analysis.columns[column]);
     return {may_be_a_code ? Use::kCode : Use::kNumber};
   }
   if (const char separator = stats.is_number() ? 0 : SeparatorOf(stats); separator != 0) {

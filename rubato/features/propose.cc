@@ -245,8 +245,10 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
 bool HasParts(const ColumnStats& stats, const std::string& unit, TimePart part) {
   if (unit.empty()) return stats.HasParts(part);
   const double second = *SecondsIn(unit);
+  // A few may be anything, as 0 where it is not known.
+  const double spread = stats.quantiles().Quantile(0.98) - stats.quantiles().Quantile(0.02);
   constexpr double kYear = 366 * 24 * 60 * 60;
-  if (part == TimePart::kMonth && second * (stats.max() - stats.min()) <= kYear) return false;
+  if (part == TimePart::kMonth && second * spread <= kYear) return false;
   std::set<int64_t> parts;
   for (const CommonTexts::Item& item : stats.common().Items()) {
     const double seconds = second * stats.NumberOf(item.text).value_or(INFINITY);
