@@ -1,6 +1,7 @@
 #include "rubato/features/column_use.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "absl/algorithm/container.h"
@@ -152,23 +153,20 @@ std::string UnixUnitOf(const ColumnStats& stats) {
 // What a separator makes of a column's texts.
 struct Cut {
   int64_t cells = 0, several = 0;     // Of all cells looked at; with more than one value.
-  bool all_in_brackets = true;        // As "[6, 41]", which is a list and nothing else.
   size_t texts = 0, values = 0;       // Different ones.
   size_t least = SIZE_MAX, most = 0;  // Values of a text.
 };
 
-Cut CutBy(char separator, const std::vector<CommonTexts::Item>& items) {
+Cut CutBy(char separator, bool brackets, const std::vector<CommonTexts::Item>& items) {
   Cut cut;
   absl::flat_hash_set<absl::string_view> values;
   for (const CommonTexts::Item& item : items) {
     size_t parts = 0;
-    SplitValues(item.text, separator, /*values_max=*/0, [&](absl::string_view part) {
+    SplitValues(item.text, separator, brackets, /*values_max=*/0, [&](absl::string_view part) {
       values.insert(part);
       ++parts;
     });
     cut.cells += item.count;
-    const bool is_cut_short = item.text.size() >= ColumnStats::kLongest;
-    cut.all_in_brackets &= item.text.front() == '[' && (item.text.back() == ']' || is_cut_short);
     if (parts > 1) cut.several += item.count;
     cut.least = std::min(cut.least, parts);
     cut.most = std::max(cut.most, parts);
@@ -178,20 +176,42 @@ Cut CutBy(char separator, const std::vector<CommonTexts::Item>& items) {
   return cut;
 }
 
-// The separator of a column whose cells are lists: most have more than one value, not all as many
+// How many of a column's cells are lists in brackets, as "[6, 41]".
+enum class InBrackets { kFew, kMost, kAll };
+
+// Few if brackets mean something else somewhere, as in "[a]|[b]": there "[a]" has its own.
+InBrackets InBracketsOf(const std::vector<CommonTexts::Item>& items) {
+  int64_t cells = 0, lists = 0;
+  for (const CommonTexts::Item& item : items) {
+    const bool is_cut_short = item.text.size() >= ColumnStats::kLongest;
+    const bool is_list = IsListInBrackets(item.text) || (is_cut_short && item.text.front() == '[' &&
+                                                         item.text.find(']') == std::string::npos);
+    if (!is_list && absl::StrContains(item.text, '[')) return InBrackets::kFew;
+    cells += item.count;
+    if (is_list) lists += item.count;
+  }
+  if (lists == cells) return InBrackets::kAll;
+  return 2 * lists > cells ? InBrackets::kMost : InBrackets::kFew;
+}
+
+// The use of a column whose cells are lists: most have more than one value, not all as many
 // (as the parts of a date or an address are), and the values are far fewer than the texts that are
-// made of them (as the words of names are not). 0 if it is none.
-char SeparatorOf(const ColumnStats& stats) {
+// made of them (as the words of names are not). Nothing if it is none.
+std::optional<ColumnUse> BagOf(const ColumnStats& stats) {
   constexpr size_t kFewestTexts = 10;
   const std::vector<CommonTexts::Item> items = stats.common().Items();
-  if (items.size() < kFewestTexts) return 0;
+  if (items.size() < kFewestTexts) return std::nullopt;
+  const InBrackets in_brackets = InBracketsOf(items);
+  const bool brackets = in_brackets != InBrackets::kFew;
   for (const char separator : {'|', ';', '^', ',', ' '}) {
-    const Cut cut = CutBy(separator, items);
+    const Cut cut = CutBy(separator, brackets, items);
     const bool is_list = 2 * cut.several > cut.cells && 2 * cut.values <= cut.texts;
-    const bool is_surely_list = cut.several > 0 && cut.all_in_brackets;
-    if ((is_list || is_surely_list) && cut.least != cut.most) return separator;
+    const bool is_surely_list = cut.several > 0 && in_brackets == InBrackets::kAll;
+    if ((is_list || is_surely_list) && cut.least != cut.most) {
+      return ColumnUse{.use = Use::kBag, .separator = separator, .brackets = brackets};
+    }
   }
-  return 0;
+  return std::nullopt;
 }
 
 // Whether cells hold more than the index of one entry: several, or one with a value.
@@ -227,8 +247,8 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
     }
     return {may_be_a_code ? Use::kCode : Use::kNumber};
   }
-  if (const char separator = stats.is_number() ? 0 : SeparatorOf(stats); separator != 0) {
-    return {Use::kBag, separator};
+  if (!stats.is_number()) {
+    if (const std::optional<ColumnUse> bag = BagOf(stats); bag.has_value()) return *bag;
   }
   return {NeverRepeats(stats) ? Use::kNone : Use::kText};
 }

@@ -298,7 +298,22 @@ TEST(BagsTest, MayStandInBrackets) {
   });
   ASSERT_THAT(tags.made, ElementsAre("x merge_rare"));
   EXPECT_EQ(tags.spec.features[0].separator, ",");
+  EXPECT_TRUE(tags.spec.features[0].brackets);
   EXPECT_THAT(tags.spec.features[0].vocabulary, SizeIs(31));
+}
+
+// Brackets around each value belong to it.
+TEST(BagsTest, MayHaveValuesInBrackets) {
+  const auto genre = [](int i) { return absl::StrCat("[g", i, "]"); };
+  const Proposed films = ProposeFor(1000, [&](int i) {
+    return i % 3 == 0 ? genre(i % 7) : absl::StrCat(genre(i % 7), "|", genre(i % 5));
+  });
+  ASSERT_THAT(films.made, ElementsAre("x merge_rare"));
+  EXPECT_EQ(films.spec.features[0].separator, "|");
+  EXPECT_FALSE(films.spec.features[0].brackets);
+  EXPECT_THAT(
+      films.spec.features[0].vocabulary,
+      testing::UnorderedElementsAre("[g0]", "[g1]", "[g2]", "[g3]", "[g4]", "[g5]", "[g6]"));
 }
 
 // With the day or the month first, days beyond the twelfth tell which; else nobody can.
