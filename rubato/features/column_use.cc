@@ -1,6 +1,7 @@
 #include "rubato/features/column_use.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 
 #include "absl/algorithm/container.h"
@@ -35,19 +36,29 @@ constexpr absl::string_view kIdEnds[] = {"id",   "ids",  "uid",  "uuid", "guid",
 constexpr absl::string_view kMaybeIdEnds[] = {"no", "nr", "num", "number", "index", "hash", "ref"};
 
 struct NameParts {
-  std::string whole, last;  // Small letters: of "movieId" and "movie_id", "id" is the last.
+  std::string whole, last;         // Small letters: of "movieId" and "movie_id", "id" is the last.
+  std::vector<std::string> words;  // All parts, without the signs and digits behind them.
 };
 
 NameParts PartsOf(absl::string_view column) {
   const auto at = [&](size_t i) { return static_cast<unsigned char>(column[i]); };
+  NameParts name = {.whole = absl::AsciiStrToLower(column)};
   size_t begin = 0;
+  const auto add_word = [&](size_t end) {
+    while (end > begin && !absl::ascii_isalpha(at(end - 1))) --end;
+    name.words.push_back(name.whole.substr(begin, end - begin));
+  };
   for (size_t i = 1; i < column.size(); ++i) {
     const bool is_break = at(i - 1) == '_' || at(i - 1) == '-' || at(i - 1) == ' ' ||
                           at(i - 1) == '.' || at(i - 1) == ':';
-    if (is_break || (absl::ascii_islower(at(i - 1)) && absl::ascii_isupper(at(i)))) begin = i;
+    if (is_break || (absl::ascii_islower(at(i - 1)) && absl::ascii_isupper(at(i)))) {
+      add_word(i);
+      begin = i;
+    }
   }
-  return {.whole = absl::AsciiStrToLower(column),
-          .last = absl::AsciiStrToLower(column.substr(begin))};
+  add_word(column.size());
+  name.last = name.whole.substr(begin);
+  return name;
 }
 
 bool IsNamedLikeAnId(absl::string_view column) {
@@ -113,22 +124,22 @@ bool MayBeACode(const ColumnStats& stats, absl::string_view column) {
   return others >= (is_dense ? kTwice : kOften) * (stats.distinct() - 1);
 }
 
-// Whether a column is called as times are, or has no name that could say so.
-bool MayBeNamedLikeATime(const Analysis& analysis, size_t column) {
-  const NameParts name = PartsOf(analysis.columns[column]);
-  for (const absl::string_view word : {"time", "date", "epoch", "unix"}) {
-    if (absl::StrContains(name.whole, word)) return true;
-  }
+// A candidate is no date.
+bool IsNamedLikeATime(absl::string_view column) {
+  constexpr absl::string_view kWords[] = {"time",  "timestamp", "date",     "datetime",
+                                          "epoch", "unix",      "unixtime", "eventtime"};
   constexpr absl::string_view kEnds[] = {"ts", "at", "on", "when", "day", "created", "updated"};
-  return absl::c_linear_search(kEnds, name.last) || AreByPlace(analysis.columns);
+  const NameParts name = PartsOf(column);
+  if (absl::c_linear_search(kEnds, name.last)) return true;
+  return absl::c_any_of(
+      name.words, [&](const std::string& word) { return absl::c_linear_search(kWords, word); });
 }
 
 // What numbers count since 1970, if they are times of 1990 to 2040; a few may be anything, as 0
 // where it is not known. Empty if they are not.
-std::string UnixUnitOf(const Analysis& analysis, size_t column) {
+std::string UnixUnitOf(const ColumnStats& stats) {
   constexpr double kFirst = 631152000, kLast = 2208988800;
-  const ColumnStats& stats = analysis.stats[column];
-  if (stats.style() != NumberStyle::kPlain || !MayBeNamedLikeATime(analysis, column)) return "";
+  if (stats.style() != NumberStyle::kPlain) return "";
   for (const std::string& unit : TimeUnitNames()) {
     const double second = 1 / *SecondsIn(unit);
     if (stats.quantiles().Quantile(0.02) >= kFirst * second &&
@@ -142,23 +153,20 @@ std::string UnixUnitOf(const Analysis& analysis, size_t column) {
 // What a separator makes of a column's texts.
 struct Cut {
   int64_t cells = 0, several = 0;     // Of all cells looked at; with more than one value.
-  bool all_in_brackets = true;        // As "[6, 41]", which is a list and nothing else.
   size_t texts = 0, values = 0;       // Different ones.
   size_t least = SIZE_MAX, most = 0;  // Values of a text.
 };
 
-Cut CutBy(char separator, const std::vector<CommonTexts::Item>& items) {
+Cut CutBy(char separator, bool brackets, const std::vector<CommonTexts::Item>& items) {
   Cut cut;
   absl::flat_hash_set<absl::string_view> values;
   for (const CommonTexts::Item& item : items) {
     size_t parts = 0;
-    SplitValues(item.text, separator, /*values_max=*/0, [&](absl::string_view part) {
+    SplitValues(item.text, separator, brackets, /*values_max=*/0, [&](absl::string_view part) {
       values.insert(part);
       ++parts;
     });
     cut.cells += item.count;
-    const bool is_cut_short = item.text.size() >= ColumnStats::kLongest;
-    cut.all_in_brackets &= item.text.front() == '[' && (item.text.back() == ']' || is_cut_short);
     if (parts > 1) cut.several += item.count;
     cut.least = std::min(cut.least, parts);
     cut.most = std::max(cut.most, parts);
@@ -168,20 +176,42 @@ Cut CutBy(char separator, const std::vector<CommonTexts::Item>& items) {
   return cut;
 }
 
-// The separator of a column whose cells are lists: most have more than one value, not all as many
+// How many of a column's cells are lists in brackets, as "[6, 41]".
+enum class InBrackets { kFew, kMost, kAll };
+
+// Few if brackets mean something else somewhere, as in "[a]|[b]": there "[a]" has its own.
+InBrackets InBracketsOf(const std::vector<CommonTexts::Item>& items) {
+  int64_t cells = 0, lists = 0;
+  for (const CommonTexts::Item& item : items) {
+    const bool is_cut_short = item.text.size() >= ColumnStats::kLongest;
+    const bool is_list = IsListInBrackets(item.text) || (is_cut_short && item.text.front() == '[' &&
+                                                         item.text.find(']') == std::string::npos);
+    if (!is_list && absl::StrContains(item.text, '[')) return InBrackets::kFew;
+    cells += item.count;
+    if (is_list) lists += item.count;
+  }
+  if (lists == cells) return InBrackets::kAll;
+  return 2 * lists > cells ? InBrackets::kMost : InBrackets::kFew;
+}
+
+// The use of a column whose cells are lists: most have more than one value, not all as many
 // (as the parts of a date or an address are), and the values are far fewer than the texts that are
-// made of them (as the words of names are not). 0 if it is none.
-char SeparatorOf(const ColumnStats& stats) {
+// made of them (as the words of names are not). Nothing if it is none.
+std::optional<ColumnUse> BagOf(const ColumnStats& stats) {
   constexpr size_t kFewestTexts = 10;
   const std::vector<CommonTexts::Item> items = stats.common().Items();
-  if (items.size() < kFewestTexts) return 0;
+  if (items.size() < kFewestTexts) return std::nullopt;
+  const InBrackets in_brackets = InBracketsOf(items);
+  const bool brackets = in_brackets != InBrackets::kFew;
   for (const char separator : {'|', ';', '^', ',', ' '}) {
-    const Cut cut = CutBy(separator, items);
+    const Cut cut = CutBy(separator, brackets, items);
     const bool is_list = 2 * cut.several > cut.cells && 2 * cut.values <= cut.texts;
-    const bool is_surely_list = cut.several > 0 && cut.all_in_brackets;
-    if ((is_list || is_surely_list) && cut.least != cut.most) return separator;
+    const bool is_surely_list = cut.several > 0 && in_brackets == InBrackets::kAll;
+    if ((is_list || is_surely_list) && cut.least != cut.most) {
+      return ColumnUse{.use = Use::kBag, .separator = separator, .brackets = brackets};
+    }
   }
-  return 0;
+  return std::nullopt;
 }
 
 // Whether cells hold more than the index of one entry: several, or one with a value.
@@ -208,15 +238,17 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
   const bool is_id = ids_only || numbered_through ||
                      (IsIntegers(stats) && IsNamedLikeAnId(analysis.columns[column]));
   if (stats.is_number() && stats.max() > stats.min() && !is_id) {
-    if (const std::string unit = UnixUnitOf(analysis, column); !unit.empty()) {
-      return {.use = Use::kTime, .unit = unit};
+    const std::string& name = analysis.columns[column];
+    const bool may_be_a_code = !HasCriteoColumns(analysis) && MayBeACode(stats, name);
+    // Where there are no names, what repeats is rather a code.
+    if (IsNamedLikeATime(name) || (AreByPlace(analysis.columns) && !may_be_a_code)) {
+      const std::string unit = UnixUnitOf(stats);
+      if (!unit.empty()) return {.use = Use::kTime, .unit = unit};
     }
-    const bool may_be_a_code =
-        !HasCriteoColumns(analysis) && MayBeACode(stats, analysis.columns[column]);
     return {may_be_a_code ? Use::kCode : Use::kNumber};
   }
-  if (const char separator = stats.is_number() ? 0 : SeparatorOf(stats); separator != 0) {
-    return {Use::kBag, separator};
+  if (!stats.is_number()) {
+    if (const std::optional<ColumnUse> bag = BagOf(stats); bag.has_value()) return *bag;
   }
   return {NeverRepeats(stats) ? Use::kNone : Use::kText};
 }

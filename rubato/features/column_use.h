@@ -23,8 +23,9 @@ enum class Use {
 
 struct ColumnUse {
   Use use = Use::kNone;
-  char separator = 0;  // Of a bag.
-  std::string unit;    // Of times that are numbers: what they count since 1970, as TimeUnitNames().
+  char separator = 0;     // Of a bag.
+  bool brackets = false;  // Of a bag: its cells are lists in brackets, as "[6, 41]".
+  std::string unit;  // Of times that are numbers: what they count since 1970, as TimeUnitNames().
 };
 
 // As `analysis.columns`. What stands at `label` is no use of the label's.

@@ -56,17 +56,18 @@ const std::vector<TransformRow>& Table() {
       {"hash",
        Input::kText,
        false,
-       {"buckets", "separator", "weight_separator", "values_max", "combiner", "missing"}},
+       {"buckets", "separator", "weight_separator", "brackets", "values_max", "combiner",
+        "missing"}},
       {"lookup",
        Input::kText,
        false,
-       {"vocabulary", "vocabulary_file", "oov", "separator", "weight_separator", "values_max",
-        "combiner", "missing"}},
+       {"vocabulary", "vocabulary_file", "oov", "separator", "weight_separator", "brackets",
+        "values_max", "combiner", "missing"}},
       {"merge_rare",
        Input::kText,
        false,
-       {"vocabulary", "vocabulary_file", "separator", "weight_separator", "values_max", "combiner",
-        "missing"}},
+       {"vocabulary", "vocabulary_file", "separator", "weight_separator", "brackets", "values_max",
+        "combiner", "missing"}},
       {"cross", Input::kMany, false, {"buckets"}},
       {"concatenate", Input::kMany, false, {"offsets", "combiner"}},
   };
@@ -173,6 +174,7 @@ absl::Status CheckTexts(const FeatureSpec& f) {
   if (!f.weight_separator.empty() && (f.separator.empty() || f.separator == f.weight_separator)) {
     return Wrong("weight_separator: needs a separator of values, and another one");
   }
+  if (f.brackets && f.separator.empty()) return Wrong("brackets: needs a separator of values");
   if (f.values_max < 0) return Wrong("values_max: ", f.values_max, " is less than 0 (0 is all)");
   const std::vector<std::string> combiners = {"sum", "mean", "sqrtn"};
   if (std::find(combiners.begin(), combiners.end(), f.combiner) == combiners.end()) {
@@ -237,8 +239,8 @@ bool operator==(const FeatureSpec& a, const FeatureSpec& b) {
          a.malformed_is_missing == b.malformed_is_missing && a.missing == b.missing &&
          a.decimal_comma == b.decimal_comma && a.read == b.read && a.date == b.date &&
          a.part == b.part && a.unit == b.unit && a.separator == b.separator &&
-         a.weight_separator == b.weight_separator && a.values_max == b.values_max &&
-         a.combiner == b.combiner;
+         a.weight_separator == b.weight_separator && a.brackets == b.brackets &&
+         a.values_max == b.values_max && a.combiner == b.combiner;
 }
 
 absl::Status FeaturesSpec::Validate() const {

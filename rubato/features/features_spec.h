@@ -59,6 +59,7 @@ struct FeatureSpec {
   std::string unit;                     // time_part: a number of these since 1970; none: a text
   std::string separator;                // One character between the values of a cell.
   std::string weight_separator;         // One character between such a value and its weight.
+  bool brackets = false;                // Such cells may be lists in brackets: [6, 41].
   int64_t values_max = 0;               // Values of a cell that count; 0: all.
   std::string combiner = "mean";        // How a bag's vectors become one: sum, mean, sqrtn.
 

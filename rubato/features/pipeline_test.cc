@@ -178,6 +178,18 @@ TEST(PipelineTest, BagsHoldAnyNumberOfValues) {
   EXPECT_EQ(batch.ids[0], FieldIdOfText(0, "rome"));
 }
 
+// A features.yaml from before there was the key means what it meant.
+TEST(PipelineTest, BagsTakeBracketsOffOnlyIfTold) {
+  FeaturesSpec spec;
+  spec.features = {Feature("hash", {"tags"})};
+  spec.features[0].separator = ",";
+  const auto ids = [&] { return Apply(spec, {{"1", "", "", "['a', 6]"}}).bag_ids; };
+  const auto tag = [](const char* text) { return FieldIdOfText(0, text); };
+  EXPECT_THAT(ids(), ElementsAre(tag("['a'"), tag("6]")));
+  spec.features[0].brackets = true;
+  EXPECT_THAT(ids(), ElementsAre(tag("a"), tag("6")));
+}
+
 TEST(PipelineTest, ValuesOfABagMayHaveWeights) {
   FeaturesSpec spec;
   spec.features = {Feature("hash", {"tags"}), Feature("hash", {"city"})};
@@ -430,6 +442,8 @@ TEST(PipelineTest, SaysWhatIsWrongWithTheParts) {
               HasSubstr("buckets: hash needs 1 or more, not -1"));
   EXPECT_THAT(why([](Fs& f) { f[1].oov = 0; }), HasSubstr("oov: 0 is less than 1"));
   EXPECT_THAT(why([](Fs& f) { f[1].separator = "||"; }), HasSubstr("is not one character"));
+  EXPECT_THAT(why([](Fs& f) { f[1].brackets = true; }),
+              HasSubstr("'city': brackets: needs a separator of values"));
   EXPECT_THAT(why([](Fs& f) { f[0].transform = "log_round", f[0].buckets = 5, f[0].base = 1; }),
               HasSubstr("base: 1 is not above 1 (0 is e)"));
   EXPECT_THAT(

@@ -186,7 +186,7 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
   for (const CommonTexts::Item& item : stats.common().Items()) {
     absl::string_view cell = item.text;
     if (cell.size() >= ColumnStats::kLongest) cell = cell.substr(0, cell.rfind(' '));
-    SplitValues(cell, ' ', /*values_max=*/0, [&](absl::string_view part) {
+    SplitValues(cell, ' ', /*brackets=*/false, /*values_max=*/0, [&](absl::string_view part) {
       const double value = TakeWeight(&part, ':');
       if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return;
       unscaled.entry = std::string(part);
@@ -197,10 +197,11 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
 }
 
 // Values of a bag that occur often enough, and the rest as one.
-void ProposeBag(const std::string& column, const ColumnStats& stats, char separator, int64_t often,
-                FeaturesSpec* spec, ProposalNotes* notes) {
+void ProposeBag(const std::string& column, const ColumnStats& stats, const ColumnUse& use,
+                int64_t often, FeaturesSpec* spec, ProposalNotes* notes) {
   FeatureSpec f = Plain(column, "hash", column);
-  f.separator = std::string(1, separator);
+  f.separator = std::string(1, use.separator);
+  f.brackets = use.brackets;
   // Of a long list only the beginning is known, and that may end within a value.
   const std::vector<CommonTexts::Item> lists = NamesOf(column, stats, *spec, notes);
   const bool whole = std::none_of(lists.begin(), lists.end(), [](const CommonTexts::Item& item) {
@@ -209,7 +210,7 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, char separa
   if (stats.common().error() == 0 && whole) {
     std::map<std::string, int64_t> counts;
     for (const CommonTexts::Item& item : lists) {
-      SplitValues(item.text, separator, /*values_max=*/0,
+      SplitValues(item.text, use.separator, use.brackets, /*values_max=*/0,
                   [&](absl::string_view value) { counts[std::string(value)] += item.count; });
     }
     std::vector<CommonTexts::Item> values;
@@ -245,8 +246,10 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
 bool HasParts(const ColumnStats& stats, const std::string& unit, TimePart part) {
   if (unit.empty()) return stats.HasParts(part);
   const double second = *SecondsIn(unit);
+  // A few may be anything, as 0 where it is not known.
+  const double spread = stats.quantiles().Quantile(0.98) - stats.quantiles().Quantile(0.02);
   constexpr double kYear = 366 * 24 * 60 * 60;
-  if (part == TimePart::kMonth && second * (stats.max() - stats.min()) <= kYear) return false;
+  if (part == TimePart::kMonth && second * spread <= kYear) return false;
   std::set<int64_t> parts;
   for (const CommonTexts::Item& item : stats.common().Items()) {
     const double seconds = second * stats.NumberOf(item.text).value_or(INFINITY);
@@ -459,7 +462,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     if (use == Use::kText) ProposeText(column, stats, often, &spec, notes);
     if (use == Use::kTime) ProposeTime(column, stats, uses[i].unit, analysis, &spec);
     if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec, notes);
-    if (use == Use::kBag) ProposeBag(column, stats, uses[i].separator, often, &spec, notes);
+    if (use == Use::kBag) ProposeBag(column, stats, uses[i], often, &spec, notes);
     if (use == Use::kEntries) ProposeEntries(column, stats, &spec, notes);
   }
   if (spec.features.empty()) {

@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -193,7 +194,6 @@ TEST(TimesTest, ATimeOfDayIsOne) {
   EXPECT_THAT(clock.made, ElementsAre("x normalize", "x discretize", "x_hour time_part"));
 }
 
-// With the day or the month first, days beyond the twelfth tell which; else nobody can.
 // Seconds and milliseconds since 1970, as MovieLens and KuaiRec have them, where a column is called
 // so or has no name.
 TEST(TimesTest, MayBeNumbers) {
@@ -216,6 +216,55 @@ TEST(TimesTest, MayBeNumbers) {
   const auto short_time = [](int i) { return absl::StrCat(i * 7919 % 100003); };
   EXPECT_THAT(ProposeFor(3000, short_time, "watch_time").made,
               ElementsAre("watch_time normalize", "watch_time discretize"));
+}
+
+TEST(TimesTest, OfNumbersAreKnownByPartsOfTheirNames) {
+  const auto is_time = [](const std::string& name) {
+    const auto at = [](int i) { return absl::StrCat(964982703 + int64_t{7919} * i); };
+    return absl::StrContains(absl::StrJoin(ProposeFor(1000, at, name).made, ","), "time_part");
+  };
+  for (const std::string name :
+       {"time", "timestamp", "TIMESTAMP", "unix_time", "unixtime", "event-time", "eventTime",
+        "time_ms", "created_at", "createdAt", "date", "Date 2", "date1", "datetime", "ts",
+        "event_ts", "eventTS", "last.updated", "epoch"}) {
+    EXPECT_TRUE(is_time(name)) << name;
+  }
+  for (const std::string name :
+       {"candidate", "update", "sentiment", "timer", "dated", "stats", "at_home", "person", "x"}) {
+    EXPECT_FALSE(is_time(name)) << name;
+  }
+}
+
+// Ids of a table without names that look like seconds of 2001 keep their ids: they repeat. Where
+// a name says that they are times, they are.
+TEST(TimesTest, NumbersThatRepeatAreCodesUnlessTheirNameSaysOtherwise) {
+  const auto id = [](int i) {
+    return absl::StrCat(1'000'000'007 + int64_t{2'999'957} * (i % 300));
+  };
+  const auto made = [&](int distinct) {
+    Analysis analysis = {.format = "csv", .columns = {"1", "2"}};
+    analysis.stats.resize(2);
+    for (int i = 0; i < 6000; ++i) {
+      const std::string cell = distinct == 300 ? id(i) : absl::StrCat(964982703 + 7919 * i);
+      analysis.Add(std::vector<absl::string_view>{i % 7 == 0 ? "1" : "0", cell});
+    }
+    const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "1");
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return spec.ok() ? spec->features[2].name : "";
+  };
+  EXPECT_EQ(made(300), "2_value");
+  EXPECT_EQ(made(6000), "2_hour");
+  EXPECT_EQ(ProposeFor(6000, id, "timestamp").made[2], "timestamp_hour time_part");
+}
+
+// A few zeros, where the time is not known, do not make years of a week.
+TEST(TimesTest, UnknownOnesMakeNoYears) {
+  const auto at = [](int i) {
+    return absl::StrCat(i % 100 == 0 ? 0 : 1'790'812'800 - 3 * 86400 + 199 * i);
+  };
+  EXPECT_THAT(
+      ProposeFor(3000, at, "ts").made,
+      ElementsAre("ts normalize", "ts discretize", "ts_hour time_part", "ts_weekday time_part"));
 }
 
 // The same bins as in its own format, in which counts have been learned from best.
@@ -249,9 +298,25 @@ TEST(BagsTest, MayStandInBrackets) {
   });
   ASSERT_THAT(tags.made, ElementsAre("x merge_rare"));
   EXPECT_EQ(tags.spec.features[0].separator, ",");
+  EXPECT_TRUE(tags.spec.features[0].brackets);
   EXPECT_THAT(tags.spec.features[0].vocabulary, SizeIs(31));
 }
 
+// Brackets around each value belong to it.
+TEST(BagsTest, MayHaveValuesInBrackets) {
+  const auto genre = [](int i) { return absl::StrCat("[g", i, "]"); };
+  const Proposed films = ProposeFor(1000, [&](int i) {
+    return i % 3 == 0 ? genre(i % 7) : absl::StrCat(genre(i % 7), "|", genre(i % 5));
+  });
+  ASSERT_THAT(films.made, ElementsAre("x merge_rare"));
+  EXPECT_EQ(films.spec.features[0].separator, "|");
+  EXPECT_FALSE(films.spec.features[0].brackets);
+  EXPECT_THAT(
+      films.spec.features[0].vocabulary,
+      testing::UnorderedElementsAre("[g0]", "[g1]", "[g2]", "[g3]", "[g4]", "[g5]", "[g6]"));
+}
+
+// With the day or the month first, days beyond the twelfth tell which; else nobody can.
 TEST(TimesTest, OtherDatesSayTheirOrder) {
   const auto made = [](absl::string_view format, int days) {
     const Proposed proposed =

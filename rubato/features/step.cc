@@ -70,6 +70,7 @@ class TextStep : public Step {
       : slot_(slot),
         separator_(spec.separator.empty() ? '\0' : spec.separator[0]),
         weight_separator_(spec.weight_separator.empty() ? '\0' : spec.weight_separator[0]),
+        brackets_(spec.brackets),
         values_max_(spec.values_max),
         size_(size),
         is_index_(is_index),
@@ -82,7 +83,7 @@ class TextStep : public Step {
     for (size_t row = 0; row < chunk.rows(); ++row) {
       const absl::string_view text = texts[row];
       if (separator_ != '\0') {
-        SplitValues(text, separator_, values_max_, [&](absl::string_view part) {
+        SplitValues(text, separator_, brackets_, values_max_, [&](absl::string_view part) {
           if (weight_separator_ != '\0') {
             out->weights.push_back(TakeWeight(&part, weight_separator_));
           }
@@ -101,6 +102,7 @@ class TextStep : public Step {
   const int slot_;
   const char separator_;
   const char weight_separator_;
+  const bool brackets_;
   const int64_t values_max_;
   const int64_t size_;
   const bool is_index_;

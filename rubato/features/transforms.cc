@@ -132,6 +132,10 @@ int64_t Vocabulary::Find(absl::string_view word, int64_t oov) const {
   return size() + (oov == 1 ? 0 : HashBucket(word, oov));
 }
 
+bool IsListInBrackets(absl::string_view cell) {
+  return cell.size() >= 2 && cell.front() == '[' && cell.find(']') == cell.size() - 1;
+}
+
 float TakeWeight(absl::string_view* part, char separator) {
   const size_t at = part->rfind(separator);
   if (at == absl::string_view::npos || at == 0) return 1;

@@ -60,10 +60,15 @@ int64_t HashBucket(absl::string_view text, int64_t buckets);
 uint64_t CrossCode(uint64_t left, uint64_t right);
 
 // Calls visit(part) for what stands between separators, blanks around it and empty parts dropped;
-// at most `values_max` (0: all). A list as JSON and Python write it, [6, 41] or ['drama', 'war'],
-// has neither brackets nor quotes.
+// at most `values_max` (0: all). With `brackets`, of a cell that is a list in brackets what stands
+// within, and without the quotes around a value.
 template <typename Visit>
-void SplitValues(absl::string_view cell, char separator, int64_t values_max, Visit visit);
+void SplitValues(absl::string_view cell, char separator, bool brackets, int64_t values_max,
+                 Visit visit);
+
+// Whether a cell is a list as JSON and Python write it, [6, 41] or ['drama', 'war']. [a]|[b] is
+// not: there each value has brackets of its own.
+bool IsListInBrackets(absl::string_view cell);
 
 // Takes "action:0.5" apart: the weight behind the last `separator` goes, the value stays. A value
 // without one weighs 1; what stands there and is no finite number belongs to the value.
@@ -88,11 +93,12 @@ class Vocabulary {
 };
 
 template <typename Visit>
-void SplitValues(absl::string_view cell, char separator, int64_t values_max, Visit visit) {
-  const auto is_within = [](absl::string_view text, char open, char close) {
-    return text.size() >= 2 && text.front() == open && text.back() == close;
+void SplitValues(absl::string_view cell, char separator, bool brackets, int64_t values_max,
+                 Visit visit) {
+  const auto is_within = [](absl::string_view text, char quote) {
+    return text.size() >= 2 && text.front() == quote && text.back() == quote;
   };
-  const bool is_list = is_within(cell, '[', ']');
+  const bool is_list = brackets && IsListInBrackets(cell);
   if (is_list) cell = cell.substr(1, cell.size() - 2);
   int64_t count = 0;
   while (!cell.empty() && (values_max == 0 || count < values_max)) {
@@ -100,7 +106,7 @@ void SplitValues(absl::string_view cell, char separator, int64_t values_max, Vis
     absl::string_view part = cell.substr(0, end);
     while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
     while (!part.empty() && part.back() == ' ') part.remove_suffix(1);
-    if (is_list && (is_within(part, '\'', '\'') || is_within(part, '"', '"'))) {
+    if (is_list && (is_within(part, '\'') || is_within(part, '"'))) {
       part = part.substr(1, part.size() - 2);
     }
     if (!part.empty()) {

@@ -146,20 +146,27 @@ TEST(TransformsTest, VocabularyKnowsPositions) {
 }
 
 TEST(TransformsTest, CellsOfSeveralValues) {
-  const auto parts = [](absl::string_view cell, int64_t most) {
+  const auto parts = [](absl::string_view cell, int64_t most, bool brackets = false) {
     std::vector<std::string> parts;
-    SplitValues(cell, '|', most, [&](absl::string_view part) { parts.emplace_back(part); });
+    SplitValues(cell, '|', brackets, most,
+                [&](absl::string_view part) { parts.emplace_back(part); });
     return parts;
   };
   EXPECT_THAT(parts("a|b|c", 0), ElementsAre("a", "b", "c"));
   EXPECT_THAT(parts(" a ||b|", 0), ElementsAre("a", "b"));
   EXPECT_THAT(parts("a|b|c", 2), ElementsAre("a", "b"));
   EXPECT_THAT(parts("", 0), ElementsAre());
-  // As JSON and Python write lists.
-  EXPECT_THAT(parts("[6| 41|6]", 0), ElementsAre("6", "41", "6"));
-  EXPECT_THAT(parts("['drama'| \"war\"|'|'']", 0), ElementsAre("drama", "war", "'"));
-  EXPECT_THAT(parts("[]", 0), ElementsAre());
-  EXPECT_THAT(parts("[a]|'b'|[c", 0), ElementsAre("[a]", "'b'", "[c"));
+  // As JSON and Python write lists, if somebody says so.
+  EXPECT_THAT(parts("[6| 41|6]", 0, true), ElementsAre("6", "41", "6"));
+  EXPECT_THAT(parts("[6| 41|6]", 0), ElementsAre("[6", "41", "6]"));
+  EXPECT_THAT(parts("['drama'| \"war\"|'|'']", 0, true), ElementsAre("drama", "war", "'"));
+  EXPECT_THAT(parts("['drama'| \"war\"]", 0), ElementsAre("['drama'", "\"war\"]"));
+  EXPECT_THAT(parts("[]", 0, true), ElementsAre());
+  EXPECT_THAT(parts("[a]", 0, true), ElementsAre("a"));
+  EXPECT_THAT(parts("[a]|'b'|[c", 0, true), ElementsAre("[a]", "'b'", "[c"));
+  EXPECT_THAT(parts("[a]|[b]", 0, true), ElementsAre("[a]", "[b]"));
+  EXPECT_THAT(parts("[", 0, true), ElementsAre("["));
+  EXPECT_THAT(parts("]", 0, true), ElementsAre("]"));
 }
 
 TEST(TransformsTest, WeightsStandBehindTheLastSeparator) {

@@ -45,6 +45,10 @@ absl::Status Read(const YAML::Node& node, double* out) {
   if (node.IsScalar() && absl::SimpleAtod(node.Scalar(), out)) return absl::OkStatus();
   return Wrong("expected a number, found ", Describe(node));
 }
+absl::Status Read(const YAML::Node& node, bool* out) {
+  if (node.IsScalar() && YAML::convert<bool>::decode(node, *out)) return absl::OkStatus();
+  return Wrong("expected true or false, found ", Describe(node));
+}
 template <typename T>
 absl::Status Read(const YAML::Node& node, std::optional<T>* out) {
   return Read(node, &out->emplace());
@@ -179,6 +183,7 @@ class FeaturesReader {
     if (key == "missing") return Read(value, &f->missing);
     if (key == "separator") return Read(value, &f->separator);
     if (key == "weight_separator") return Read(value, &f->weight_separator);
+    if (key == "brackets") return Read(value, &f->brackets);
     if (key == "values_max") return Read(value, &f->values_max);
     if (key == "combiner") return Read(value, &f->combiner);
     if (key == "read") return Read(value, &f->read);

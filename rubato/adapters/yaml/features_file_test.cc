@@ -67,6 +67,10 @@ TEST(FeaturesFileTest, EveryErrorSaysWhere) {
        "f.yaml:3: buckets: hash needs 1 or more, not 0"},
       {"{column: a, transform: hash, buckets: many}",
        "f.yaml:3: buckets: expected an integer, found 'many'"},
+      {"{column: a, transform: hash, separator: ',', brackets: round}",
+       "f.yaml:3: brackets: expected true or false, found 'round'"},
+      {"{column: a, transform: hash, brackets: true}",
+       "f.yaml:3: feature 'a': brackets: needs a separator of values"},
       {"{column: a, transform: hsh}", "f.yaml:3: feature 'a': transform: 'hsh' is not one of"},
       {"{column: a}", "f.yaml:3: a feature needs a transform"},
       {"{column: a, transform: discretize, boundaries: [3, 2]}",
@@ -182,6 +186,7 @@ FeaturesSpec AnyFeatures(Rng& rng) {
     if (ReadsText(f.transform) && rng.Chance(0.3)) {
       f.separator = "|";
       f.weight_separator = ":";
+      f.brackets = rng.Chance(0.5);
       f.values_max = static_cast<int64_t>(rng.Below(5));
       f.combiner = rng.Chance(0.5) ? "sqrtn" : "sum";
     }
@@ -194,9 +199,9 @@ FeaturesSpec AnyFeatures(Rng& rng) {
 // All cells of a row; some are no number, for whoever wants one.
 std::vector<std::string> AnyRow(Rng& rng, size_t columns) {
   const std::vector<std::string> cells = {
-      "",       "?",         "nan", "w1", "w3",         "x",           "w2|w7|zz",
-      "0",      "-12",       "2.5", "7",  "1794978554", "w1:0.5|w2:x", "2026-11-18 05:09",
-      "$1,250", "11/18/2026"};
+      "",          "?",   "nan", "w1", "w3",         "x",           "w2|w7|zz",         "[w2|'w7']",
+      "0",         "-12", "2.5", "7",  "1794978554", "w1:0.5|w2:x", "2026-11-18 05:09", "$1,250",
+      "11/18/2026"};
   std::vector<std::string> row = {"1"};
   while (row.size() < columns) row.push_back(cells[rng.Below(cells.size())]);
   return row;

@@ -93,6 +93,7 @@ void AppendFeature(const FeatureSpec& f, std::string* out) {
   add("unit", f.unit, !f.unit.empty());
   add("separator", Quoted(f.separator), !f.separator.empty());
   add("weight_separator", Quoted(f.weight_separator), !f.weight_separator.empty());
+  add("brackets", "true", f.brackets);
   add("values_max", absl::StrCat(f.values_max), f.values_max != plain.values_max);
   add("combiner", f.combiner, f.combiner != plain.combiner);
 }
