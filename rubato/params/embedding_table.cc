@@ -55,6 +55,7 @@ double ShareOf(const IntervalSet& partitions) {
 // How far ahead of its use memory is asked for, in rows. Asking steadily beats asking in bursts,
 // which takes twice as long.
 constexpr size_t kAhead = 64;
+constexpr size_t kAheadNear = 32;  // The same, into the first cache.
 // Rows are named ahead of their making so far, unless that is less than a huge page.
 constexpr uint64_t kAheadShare = 32;
 constexpr uint64_t kAheadBytesMin = uint64_t{2} << 20;
@@ -183,64 +184,69 @@ void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bo
   if (evict && order_.has_value()) Evict();
 }
 
-// Finds the rows of all ids that lie in the first group they may lie in, which is most of them, and
-// lists the others.
-void EmbeddingTable::Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) const {
+// Finds the rows of all ids that lie in the first two groups they may lie in, which is nearly all
+// of them, and lists the others.
+void EmbeddingTable::Resolve(absl::Span<const uint64_t> ids, bool near, Lookup* lookup) const {
   const RowProbeKernels& kernels = BestRowProbe();
   const RowPlaces places = index_.places(slots_.data());
   kernels.place(places, ids.data(), ids.size(), lookup->keys.data(), lookup->homes.data());
-  lookup->open_count =
-      kernels.probe(places.groups, lookup->keys.data(), lookup->homes.data(), ids.size(), kCounted,
-                    lookup->numbers.data(), lookup->open.data());
+  lookup->open_count = (near ? kernels.probe_near : kernels.probe)(
+      places.groups, lookup->keys.data(), lookup->homes.data(), ids.size(), kCounted,
+      lookup->numbers.data(), lookup->open.data());
 }
 
-// Asks for rows [begin, end), into the second cache (row_probe.cc).
+// Asks for rows [begin, end), into the second cache or the first (row_probe.cc).
+template <bool kNear>
 inline void EmbeddingTable::FetchRows(const Lookup& lookup, size_t begin, size_t end,
                                       size_t bytes) const {
   for (size_t i = begin; i < end; ++i) {
     if (lookup.numbers[i] >= kCounted) continue;  // Nothing there: a page walk in vain.
     const char* row = reinterpret_cast<const char*>(Row(lookup.numbers[i]));
-    for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at, 0, 1);
+    for (size_t at = 0; at < bytes; at += kLine) __builtin_prefetch(row + at, 0, kNear ? 3 : 1);
   }
 }
 
 void EmbeddingTable::Gather(absl::Span<const uint64_t> ids, float* out) const {
+  const bool near = ReadsNear();
   Lookup lookup;
   for (size_t begin = 0; begin < ids.size(); begin += kLookup) {
     const auto part = ids.subspan(begin, kLookup);
-    Resolve(part, &lookup);
+    Resolve(part, near, &lookup);
     for (size_t k = 0; k < lookup.open_count; ++k) {
       const uint32_t i = lookup.open[k];
       lookup.numbers[i] = index_.Find(lookup.keys[i]);
     }
-    CopyRows(lookup, part, out + begin * dim_);
+    near ? CopyRows<true>(lookup, part, out + begin * dim_)
+         : CopyRows<false>(lookup, part, out + begin * dim_);
   }
 }
 
+template <bool kNear>
 void EmbeddingTable::CopyRows(const Lookup& lookup, absl::Span<const uint64_t> ids,
                               float* out) const {
   switch (dim_) {  // A length known to the compiler makes a copy a few moves instead of a call.
     case 1:
-      return CopyRowsOf<1>(lookup, ids, out);
+      return CopyRowsOf<1, kNear>(lookup, ids, out);
     case 8:
-      return CopyRowsOf<8>(lookup, ids, out);
+      return CopyRowsOf<8, kNear>(lookup, ids, out);
     case 16:
-      return CopyRowsOf<16>(lookup, ids, out);
+      return CopyRowsOf<16, kNear>(lookup, ids, out);
     case 32:
-      return CopyRowsOf<32>(lookup, ids, out);
+      return CopyRowsOf<32, kNear>(lookup, ids, out);
     default:
-      return CopyRowsOf<0>(lookup, ids, out);
+      return CopyRowsOf<0, kNear>(lookup, ids, out);
   }
 }
 
-template <size_t kDim>
+template <size_t kDim, bool kNear>
 void EmbeddingTable::CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t> ids,
                                 float* out) const {
   const size_t dim = kDim == 0 ? dim_ : kDim;
   const size_t n = ids.size();
-  FetchRows(lookup, 0, std::min(kAhead, n), dim * sizeof(float));
+  constexpr size_t kReach = kNear ? kAheadNear : kAhead;
+  FetchRows<kNear>(lookup, 0, std::min(kReach, n), dim * sizeof(float));
   for (size_t i = 0; i < n; ++i, out += dim) {
-    FetchRows(lookup, i + kAhead, std::min(i + kAhead + 1, n), dim * sizeof(float));
+    FetchRows<kNear>(lookup, i + kReach, std::min(i + kReach + 1, n), dim * sizeof(float));
     if (lookup.numbers[i] >= kCounted) {
       initializer_.Fill(ids[i], out);
       continue;
@@ -286,7 +292,7 @@ absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float*
 void EmbeddingTable::UpdatePart(absl::Span<const uint64_t> ids, const float* gradients) {
   constexpr size_t kTogether = 8;  // Rows in one call of the optimizer.
   Lookup lookup;
-  Resolve(ids, &lookup);
+  Resolve(ids, /*near=*/false, &lookup);
   for (size_t k = 0; k < lookup.open_count; ++k) {
     const uint32_t i = lookup.open[k];
     lookup.numbers[i] = FindOrAdmit(ids[i], lookup.keys[i]);
@@ -313,9 +319,9 @@ void EmbeddingTable::UpdatePart(absl::Span<const uint64_t> ids, const float* gra
   }
   RowUpdate updates[kTogether];
   size_t count = 0;
-  FetchRows(lookup, 0, std::min(kAhead, ids.size()), row_bytes);
+  FetchRows<false>(lookup, 0, std::min(kAhead, ids.size()), row_bytes);
   for (size_t i = 0; i < ids.size(); ++i) {
-    FetchRows(lookup, i + kAhead, std::min(i + kAhead + 1, ids.size()), row_bytes);
+    FetchRows<false>(lookup, i + kAhead, std::min(i + kAhead + 1, ids.size()), row_bytes);
     if (lookup.numbers[i] >= kCounted) continue;  // Refused.
     updates[count++] = {Row(lookup.numbers[i]), gradients + i * dim_};
     if (count < kTogether) continue;

@@ -238,10 +238,13 @@ class EmbeddingTable {
     std::array<uint32_t, kLookup + 1> open;  // Which have no row, or are not found yet.
     size_t open_count = 0;
   };
-  void Resolve(absl::Span<const uint64_t> ids, Lookup* lookup) const;
+  // With kNear memory is asked for into the first cache (ReadsNear).
+  void Resolve(absl::Span<const uint64_t> ids, bool near, Lookup* lookup) const;
+  template <bool kNear>
   void FetchRows(const Lookup& lookup, size_t begin, size_t end, size_t bytes) const;
+  template <bool kNear>
   void CopyRows(const Lookup& lookup, absl::Span<const uint64_t> ids, float* out) const;
-  template <size_t kDim>  // 0: any.
+  template <size_t kDim, bool kNear>  // kDim 0: any.
   void CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t> ids, float* out) const;
   void UpdatePart(absl::Span<const uint64_t> ids, const float* gradients);
   uint32_t FindOrAdmit(uint64_t id, uint64_t key);

@@ -8,6 +8,7 @@
 #endif
 #endif
 
+#include <algorithm>
 #include <bit>
 
 #include "rubato/params/partition.h"
@@ -15,20 +16,16 @@
 namespace rubato {
 namespace {
 
-// How far ahead of its use a group is asked for. Into the second cache: the first has few places
-// for lines on their way, and asking for more than those stops the processor.
-constexpr size_t kAhead = 64;
-inline void Fetch(const RowGroup* group) { __builtin_prefetch(group, 0, 1); }
-
-inline void FetchFirst(const RowGroup* groups, const uint32_t* homes, size_t count) {
-  for (size_t i = 0; i < count && i < kAhead; ++i) Fetch(&groups[homes[i]]);
-}
-
-// Open ids are searched from their home on: the group behind it will be next.
-inline void FetchBehind(const RowGroup* groups, const uint32_t* homes, const uint32_t* open,
-                        size_t open_count) {
-  for (size_t k = 0; k < open_count; ++k) __builtin_prefetch(&groups[homes[open[k]]] + 1);
-}
+// How far ahead of its use a group is asked for, and into which cache. The first has few places for
+// lines on their way, and asking for more than those stops the processor.
+struct Far {
+  static constexpr size_t kAhead = 64;
+  static void Fetch(const RowGroup* group) { __builtin_prefetch(group, 0, 1); }
+};
+struct Near {
+  static constexpr size_t kAhead = 32;
+  static void Fetch(const RowGroup* group) { __builtin_prefetch(group, 0, 3); }
+};
 
 // Without a branch, and the compiler must not see one in it: an id in ten is not at its home, and
 // a processor that guessed wrong has to wait for the line before it knows.
@@ -37,19 +34,37 @@ inline uint32_t NumberAt(const RowGroup& group, uint32_t match) {
   return number | (0u - uint32_t{match == 0});
 }
 
-// Where a probe writes what it found.
-struct Found {
-  uint32_t* numbers;
-  uint32_t* open;
-  uint32_t open_from;
+// One probe of many keys. `match` answers the number of a key in a group, or UINT32_MAX.
+template <typename Reach, typename Match1>
+[[gnu::always_inline]] inline size_t ProbeAll(const RowGroup* groups, const uint64_t* keys,
+                                              const uint32_t* homes, size_t count,
+                                              uint32_t open_from, uint32_t* numbers, uint32_t* open,
+                                              Match1 match) {
   size_t open_count = 0;
-
-  void Add(size_t i, uint32_t number) {
-    numbers[i] = number;
+  const auto probe = [&](size_t i) __attribute__((always_inline)) {
+    numbers[i] = match(groups[homes[i]], keys[i]);
     open[open_count] = static_cast<uint32_t>(i);
-    open_count += number >= open_from;
+    open_count += numbers[i] >= open_from;
+  };
+  for (size_t i = 0; i < count && i < Reach::kAhead; ++i) Reach::Fetch(&groups[homes[i]]);
+  size_t i = 0;
+  for (; i + Reach::kAhead < count; ++i) {
+    Reach::Fetch(&groups[homes[i + Reach::kAhead]]);
+    probe(i);
   }
-};
+  for (; i < count; ++i) probe(i);
+
+  for (size_t k = 0; k < open_count; ++k) Reach::Fetch(&groups[homes[open[k]]] + 1);
+  size_t left = 0;
+  for (size_t k = 0; k < open_count; ++k) {
+    const uint32_t o = open[k];
+    const uint32_t number = std::min(numbers[o], match(*(&groups[homes[o]] + 1), keys[o]));
+    numbers[o] = number;
+    open[left] = o;
+    left += number >= open_from;
+  }
+  return left;
+}
 
 void PlacePlain(const RowPlaces& places, const uint64_t* ids, size_t count, uint64_t* keys,
                 uint32_t* homes) {
@@ -63,22 +78,12 @@ void PlacePlain(const RowPlaces& places, const uint64_t* ids, size_t count, uint
   }
 }
 
+template <typename Reach>
 size_t ProbePlain(const RowGroup* groups, const uint64_t* keys, const uint32_t* homes, size_t count,
                   uint32_t open_from, uint32_t* numbers, uint32_t* open) {
-  Found found = {numbers, open, open_from};
-  const auto probe = [&](size_t i) {
-    const RowGroup& group = groups[homes[i]];
-    found.Add(i, NumberAt(group, group.Match(keys[i])));
-  };
-  FetchFirst(groups, homes, count);
-  size_t i = 0;
-  for (; i + kAhead < count; ++i) {
-    Fetch(&groups[homes[i + kAhead]]);
-    probe(i);
-  }
-  for (; i < count; ++i) probe(i);
-  FetchBehind(groups, homes, open, found.open_count);
-  return found.open_count;
+  return ProbeAll<Reach>(
+      groups, keys, homes, count, open_from, numbers, open,
+      [](const RowGroup& group, uint64_t key) { return NumberAt(group, group.Match(key)); });
 }
 
 #ifdef __x86_64__
@@ -123,33 +128,25 @@ RUBATO_AVX512 void PlaceAvx512(const RowPlaces& places, const uint64_t* ids, siz
   }
 }
 
-RUBATO_AVX512 inline uint32_t Probe1(const RowGroup& group, uint64_t key) {
+RUBATO_AVX512 inline uint32_t Match1(const RowGroup& group, uint64_t key) {
   const __m512i keys = _mm512_set1_epi64(static_cast<int64_t>(key));
   const uint32_t match = _mm512_cmpeq_epi64_mask(_mm512_load_si512(&group), keys);
   return NumberAt(group, _bzhi_u32(match, group.count));
 }
 
+template <typename Reach>
 RUBATO_AVX512 size_t ProbeAvx512(const RowGroup* groups, const uint64_t* keys,
                                  const uint32_t* homes, size_t count, uint32_t open_from,
                                  uint32_t* numbers, uint32_t* open) {
-  Found found = {numbers, open, open_from};
-  FetchFirst(groups, homes, count);
-  size_t i = 0;
-  for (; i + kAhead < count; ++i) {
-    Fetch(&groups[homes[i + kAhead]]);
-    found.Add(i, Probe1(groups[homes[i]], keys[i]));
-  }
-  for (; i < count; ++i) found.Add(i, Probe1(groups[homes[i]], keys[i]));
-  FetchBehind(groups, homes, open, found.open_count);
-  return found.open_count;
+  return ProbeAll<Reach>(groups, keys, homes, count, open_from, numbers, open, Match1);
 }
 
-constexpr RowProbeKernels kRowProbeAvx512 = {PlaceAvx512, ProbeAvx512};
+constexpr RowProbeKernels kRowProbeAvx512 = {PlaceAvx512, ProbeAvx512<Far>, ProbeAvx512<Near>};
 #endif
 
 }  // namespace
 
-const RowProbeKernels kRowProbePlain = {PlacePlain, ProbePlain};
+const RowProbeKernels kRowProbePlain = {PlacePlain, ProbePlain<Far>, ProbePlain<Near>};
 
 const RowProbeKernels& BestRowProbe() {
   static const RowProbeKernels& best = []() -> const RowProbeKernels& {
@@ -163,6 +160,18 @@ const RowProbeKernels& BestRowProbe() {
     return kRowProbePlain;
   }();
   return best;
+}
+
+bool ReadsNear() {
+#ifdef __x86_64__
+  static const bool near = [] {
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd") != 0;
+  }();
+  return near;
+#else
+  return false;
+#endif
 }
 
 }  // namespace rubato

@@ -2,8 +2,9 @@
 //
 //     ids ──Place──▶ keys and homes ──Probe──▶ row numbers, and which are still open
 //
-// Place works out where each id belongs, Probe looks there, with the memory of later ones on its
-// way. What lies beyond its home, or nowhere, stays open: RowIndex finds those one by one.
+// Place works out where each id belongs, Probe looks there and in the group behind, with the memory
+// of later ones on its way. What lies beyond, or nowhere, stays open: RowIndex finds those one by
+// one.
 #ifndef RUBATO_PARAMS_ROW_PROBE_H_
 #define RUBATO_PARAMS_ROW_PROBE_H_
 
@@ -48,15 +49,22 @@ struct RowProbeKernels {
   // Homes must fit 32 bits. May write up to seven keys and homes beyond the last.
   void (*place)(const RowPlaces& places, const uint64_t* ids, size_t count, uint64_t* keys,
                 uint32_t* homes);
-  // numbers[i] is what lies at the home of keys[i], or UINT32_MAX. Lists in `open`, which has room
-  // for one more than all, those whose number is at least `open_from`; answers how many they are.
-  size_t (*probe)(const RowGroup* groups, const uint64_t* keys, const uint32_t* homes, size_t count,
-                  uint32_t open_from, uint32_t* numbers, uint32_t* open);
+  // numbers[i] is what lies at the home of keys[i] or in the group behind, or UINT32_MAX. Lists in
+  // `open`, which has room for one more than all, those whose number is at least `open_from`;
+  // answers how many they are.
+  using Probe = size_t (*)(const RowGroup* groups, const uint64_t* keys, const uint32_t* homes,
+                           size_t count, uint32_t open_from, uint32_t* numbers, uint32_t* open);
+  Probe probe;
+  Probe probe_near;  // The same, with memory asked for into the first cache.
 };
 
 // For any processor, and the best for this one: they answer alike.
 extern const RowProbeKernels kRowProbePlain;
 const RowProbeKernels& BestRowProbe();
+
+// Whether memory that is only read is better asked for into the first cache than into the second,
+// as on AMD's processors (docs/design/0003-tables.md).
+bool ReadsNear();
 
 }  // namespace rubato
 

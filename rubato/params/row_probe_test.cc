@@ -23,7 +23,7 @@ struct Looked {
 };
 
 Looked Look(const RowProbeKernels& kernels, const RowPlaces& places,
-            const std::vector<uint64_t>& ids, bool probe = true) {
+            const std::vector<uint64_t>& ids, RowProbeKernels::Probe probe) {
   const size_t n = ids.size();
   Looked looked{.keys = std::vector<uint64_t>(n + 7),
                 .homes = std::vector<uint32_t>(n + 7),
@@ -32,9 +32,10 @@ Looked Look(const RowProbeKernels& kernels, const RowPlaces& places,
   kernels.place(places, ids.data(), n, looked.keys.data(), looked.homes.data());
   looked.keys.resize(n);
   looked.homes.resize(n);
-  looked.open.resize(probe ? kernels.probe(places.groups, looked.keys.data(), looked.homes.data(),
-                                           n, kOpenFrom, looked.numbers.data(), looked.open.data())
-                           : 0);
+  looked.open.resize(probe == nullptr
+                         ? 0
+                         : probe(places.groups, looked.keys.data(), looked.homes.data(), n,
+                                 kOpenFrom, looked.numbers.data(), looked.open.data()));
   return looked;
 }
 
@@ -46,25 +47,33 @@ std::array<uint16_t, kPartitions + 2> Slots() {
   return slots;
 }
 
-// Whether all kernels say the same of `ids`, and what they say is what Find says. Answers how many
-// rows lay beyond their home.
-int64_t Compare(const RowIndex& index, const uint16_t* slots, const std::vector<uint64_t>& ids) {
-  const Looked looked = Look(kRowProbePlain, index.places(slots), ids);
-  EXPECT_EQ(looked, Look(BestRowProbe(), index.places(slots), ids));
-  int64_t beyond_home = 0;
+// How many rows lay at their home, in the group behind it, and beyond.
+struct Lay {
+  int64_t home = 0, behind = 0, beyond = 0;
+};
+
+// Whether all kernels say the same of `ids`, and what they say is what Find says.
+void Compare(const RowIndex& index, const uint16_t* slots, const std::vector<uint64_t>& ids,
+             Lay* lay) {
+  const RowPlaces places = index.places(slots);
+  const Looked looked = Look(kRowProbePlain, places, ids, kRowProbePlain.probe);
+  for (const RowProbeKernels* kernels : {&kRowProbePlain, &BestRowProbe()}) {
+    EXPECT_EQ(looked, Look(*kernels, places, ids, kernels->probe));
+    EXPECT_EQ(looked, Look(*kernels, places, ids, kernels->probe_near));
+  }
   size_t open = 0;
   for (size_t i = 0; i < ids.size(); ++i) {
     const uint32_t found = index.Find(looked.keys[i]);
-    if (open < looked.open.size() && looked.open[open] == i) {
-      ++open;
-      beyond_home += found < kOpenFrom;
-    } else {
+    const bool is_open = open < looked.open.size() && looked.open[open] == i;
+    open += is_open;
+    if (!is_open) {
       EXPECT_EQ(looked.numbers[i], found);
       EXPECT_LT(found, kOpenFrom);
     }
+    const bool at_home = places.groups[looked.homes[i]].Match(looked.keys[i]) != 0;
+    if (found < kOpenFrom) ++(is_open ? lay->beyond : at_home ? lay->home : lay->behind);
   }
   EXPECT_EQ(open, looked.open.size());
-  return beyond_home;
 }
 
 // In the midst of a stretch or not, and after rows went, whose keys may still lie about.
@@ -74,11 +83,11 @@ TEST(RowProbeTest, AllSayWhatFindSays) {
   ASSERT_TRUE(index.ok());
   const auto slots = Slots();
   const auto key_of = [&](uint64_t id) {
-    return Look(kRowProbePlain, index->places(slots.data()), {id}).keys[0];
+    return Look(kRowProbePlain, index->places(slots.data()), {id}, nullptr).keys[0];
   };
   Rng rng(7);
   std::vector<uint64_t> known;
-  int64_t beyond_home = 0;
+  Lay lay;
   for (uint32_t row = 0; row < 6000; ++row) {
     known.push_back(rng.Next());
     index->Insert(key_of(known.back()), row % 10 == 0 ? kOpenFrom + 3 : row);  // Some are counted.
@@ -87,11 +96,13 @@ TEST(RowProbeTest, AllSayWhatFindSays) {
     for (uint64_t i = rng.Below(200); i > 0; --i) {
       ids.push_back(rng.Below(4) == 0 ? rng.Next() : known[rng.Below(known.size())]);
     }
-    beyond_home += Compare(*index, slots.data(), ids);
+    Compare(*index, slots.data(), ids, &lay);
   }
-  EXPECT_GT(beyond_home, 0);  // Else this saw only the easy ones.
+  EXPECT_GT(lay.home, 0);
+  EXPECT_GT(lay.behind, 0);
+  EXPECT_GT(lay.beyond, 0);  // Else this saw only the easy ones.
   for (size_t i = 0; i < known.size(); i += 2) index->Erase(key_of(known[i]));
-  Compare(*index, slots.data(), known);
+  Compare(*index, slots.data(), known, &lay);
 }
 
 // A server with few of all partitions counts its groups as if it had all: beyond 32 bits.
@@ -107,8 +118,8 @@ TEST(RowProbeTest, ManyGroups) {
                               .groups_now = groups,
                               .groups_next = groups + groups / 5,
                               .slots = slots.data()};
-    const Looked looked = Look(BestRowProbe(), places, ids, /*probe=*/false);
-    EXPECT_EQ(looked, Look(kRowProbePlain, places, ids, /*probe=*/false)) << groups;
+    const Looked looked = Look(BestRowProbe(), places, ids, nullptr);
+    EXPECT_EQ(looked, Look(kRowProbePlain, places, ids, nullptr)) << groups;
     for (size_t i = 0; i < ids.size(); ++i) {
       const uint64_t now = looked.keys[i] < places.frontier ? groups : places.groups_next;
       ASSERT_EQ(looked.homes[i], PlaceOf(looked.keys[i], now));
