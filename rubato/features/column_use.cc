@@ -128,26 +128,66 @@ bool MayBeACode(const ColumnStats& stats, absl::string_view column) {
 bool IsNamedLikeATime(absl::string_view column) {
   constexpr absl::string_view kWords[] = {"time",  "timestamp", "date",     "datetime",
                                           "epoch", "unix",      "unixtime", "eventtime"};
-  constexpr absl::string_view kEnds[] = {"ts", "at", "on", "when", "day", "created", "updated"};
+  constexpr absl::string_view kEnds[] = {"ts", "at",   "on",      "when",   "day",
+                                         "dt", "hour", "created", "updated"};
   const NameParts name = PartsOf(column);
   if (absl::c_linear_search(kEnds, name.last)) return true;
   return absl::c_any_of(
       name.words, [&](const std::string& word) { return absl::c_linear_search(kWords, word); });
 }
 
-// What numbers count since 1970, if they are times of 1990 to 2040; a few may be anything, as 0
-// where it is not known. Empty if they are not.
-std::string UnixUnitOf(const ColumnStats& stats) {
+// Whether it is of 1990 to 2040. What lies further off is rather no time.
+bool IsOfOurDays(std::optional<double> seconds) {
   constexpr double kFirst = 631152000, kLast = 2208988800;
-  if (stats.style() != NumberStyle::kPlain) return "";
-  for (const std::string& unit : TimeUnitNames()) {
-    const double second = 1 / *SecondsIn(unit);
-    if (stats.quantiles().Quantile(0.02) >= kFirst * second &&
-        stats.quantiles().Quantile(0.98) < kLast * second) {
+  return seconds.has_value() && *seconds >= kFirst && *seconds < kLast;
+}
+
+// What numbers count since 1970, if they are such times; a few may be anything, as 0 where it is
+// not known. Nothing if they are not.
+std::optional<TimeUnit> UnixUnitOf(const ColumnStats& stats) {
+  if (stats.style() != NumberStyle::kPlain) return std::nullopt;
+  for (const TimeUnit unit :
+       {TimeUnit::kSeconds, TimeUnit::kMilliseconds, TimeUnit::kMicroseconds}) {
+    if (IsOfOurDays(ToTime(stats.quantiles().Quantile(0.02), unit)) &&
+        IsOfOurDays(ToTime(stats.quantiles().Quantile(0.98), unit))) {
       return unit;
     }
   }
-  return "";
+  return std::nullopt;
+}
+
+// The digits of dates that a column's numbers are, as 14102117, if they are such times, again but
+// for a few. Nothing if they are not. `must_be`: there is no other hint, so that all must be known,
+// and so many that no row of ids would leave out every number that is no date: of a hundred in a
+// row that end in an hour 24 are some, and 31 of those that end in a day.
+std::optional<TimeUnit> DigitsOf(const ColumnStats& stats, bool must_be) {
+  constexpr size_t kMany = 60;
+  const std::vector<CommonTexts::Item> items = stats.common().Items();
+  if (!IsIntegers(stats) || stats.style() != NumberStyle::kPlain) return std::nullopt;
+  if (must_be && (stats.common().error() > 0 || items.size() < kMany)) return std::nullopt;
+  // The whole year first: as it, two digits of a year, a month and a day are of the Middle Ages.
+  for (const TimeUnit unit : {TimeUnit::kDay, TimeUnit::kShortHour, TimeUnit::kHour,
+                              TimeUnit::kMinute, TimeUnit::kSecond}) {
+    int64_t cells = 0, times = 0;
+    for (const CommonTexts::Item& item : items) {
+      const std::optional<double> number = stats.NumberOf(item.text);
+      cells += item.count;
+      if (number.has_value() && IsOfOurDays(ToTime(*number, unit))) times += item.count;
+    }
+    if (times == cells || (!must_be && 50 * (cells - times) <= cells)) return unit;
+  }
+  return std::nullopt;
+}
+
+// What the numbers of a column say of a time, if they are times: where its name says so, or where
+// there are no names and they do not repeat as codes do, or where nothing but dates has such
+// digits.
+std::optional<TimeUnit> TimeUnitOf(const Analysis& analysis, size_t column, bool may_be_a_code) {
+  const ColumnStats& stats = analysis.stats[column];
+  const bool is_named = IsNamedLikeATime(analysis.columns[column]);
+  if (const auto digits = DigitsOf(stats, /*must_be=*/!is_named)) return digits;
+  const bool may_count = is_named || (AreByPlace(analysis.columns) && !may_be_a_code);
+  return may_count ? UnixUnitOf(stats) : std::nullopt;
 }
 
 // What a separator makes of a column's texts.
@@ -238,13 +278,10 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
   const bool is_id = ids_only || numbered_through ||
                      (IsIntegers(stats) && IsNamedLikeAnId(analysis.columns[column]));
   if (stats.is_number() && stats.max() > stats.min() && !is_id) {
-    const std::string& name = analysis.columns[column];
-    const bool may_be_a_code = !HasCriteoColumns(analysis) && MayBeACode(stats, name);
-    // Where there are no names, what repeats is rather a code.
-    if (IsNamedLikeATime(name) || (AreByPlace(analysis.columns) && !may_be_a_code)) {
-      const std::string unit = UnixUnitOf(stats);
-      if (!unit.empty()) return {.use = Use::kTime, .unit = unit};
-    }
+    const bool may_be_a_code =
+        !HasCriteoColumns(analysis) && MayBeACode(stats, analysis.columns[column]);
+    const std::optional<TimeUnit> unit = TimeUnitOf(analysis, column, may_be_a_code);
+    if (unit.has_value()) return {.use = Use::kTime, .unit = unit};
     return {may_be_a_code ? Use::kCode : Use::kNumber};
   }
   if (!stats.is_number()) {

@@ -4,10 +4,11 @@
 #define RUBATO_FEATURES_COLUMN_USE_H_
 
 #include <cstddef>
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "rubato/features/analysis.h"
+#include "rubato/features/times.h"
 
 namespace rubato {
 
@@ -23,9 +24,9 @@ enum class Use {
 
 struct ColumnUse {
   Use use = Use::kNone;
-  char separator = 0;     // Of a bag.
-  bool brackets = false;  // Of a bag: its cells are lists in brackets, as "[6, 41]".
-  std::string unit;  // Of times that are numbers: what they count since 1970, as TimeUnitNames().
+  char separator = 0;            // Of a bag.
+  bool brackets = false;         // Of a bag: its cells are lists in brackets, as "[6, 41]".
+  std::optional<TimeUnit> unit;  // Of times that are numbers.
 };
 
 // As `analysis.columns`. What stands at `label` is no use of the label's.

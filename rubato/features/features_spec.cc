@@ -117,7 +117,7 @@ absl::Status CheckReading(const FeatureSpec& f) {
   }
   if (f.date != "year_first" && !IsTime(f.style())) return Wrong("date: goes with `read: time`");
   if (f.read == "time" && f.decimal_comma) return Wrong("decimal: a time has no decimal comma");
-  if (!f.unit.empty() && !SecondsIn(f.unit).has_value()) {
+  if (!f.unit.empty() && !TimeUnitNamed(f.unit).has_value()) {
     return Wrong("unit: '", f.unit, "' is not one of ", absl::StrJoin(TimeUnitNames(), ", "),
                  DidYouMean(f.unit, TimeUnitNames()));
   }

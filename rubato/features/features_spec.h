@@ -56,7 +56,7 @@ struct FeatureSpec {
   std::string read = "number";          // What a cell is: a number, an amount ($5, 12%), a time
   std::string date = "year_first";      // Of times: what comes first, or month_first, day_first
   std::string part;                     // time_part: hour, weekday, day, month
-  std::string unit;                     // time_part: a number of these since 1970; none: a text
+  std::string unit;                     // time_part: what a number says of a time; none: a text
   std::string separator;                // One character between the values of a cell.
   std::string weight_separator;         // One character between such a value and its weight.
   bool brackets = false;                // Such cells may be lists in brackets: [6, 41].

@@ -242,25 +242,24 @@ void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t of
   Rename("_value", analysis, spec);
 }
 
-// Whether times, which count in `unit` if that is not empty, have several of this part.
-bool HasParts(const ColumnStats& stats, const std::string& unit, TimePart part) {
-  if (unit.empty()) return stats.HasParts(part);
-  const double second = *SecondsIn(unit);
+// Whether times, which are numbers in `unit` if there is one, have several of this part.
+bool HasParts(const ColumnStats& stats, std::optional<TimeUnit> unit, TimePart part) {
+  if (!unit.has_value()) return stats.HasParts(part);
   // A few may be anything, as 0 where it is not known.
   const double spread = stats.quantiles().Quantile(0.98) - stats.quantiles().Quantile(0.02);
-  constexpr double kYear = 366 * 24 * 60 * 60;
-  if (part == TimePart::kMonth && second * spread <= kYear) return false;
+  if (part == TimePart::kMonth && spread <= YearIn(*unit)) return false;
   std::set<int64_t> parts;
   for (const CommonTexts::Item& item : stats.common().Items()) {
-    const double seconds = second * stats.NumberOf(item.text).value_or(INFINITY);
-    if (IsInCalendar(seconds)) parts.insert(PartOf(seconds, part));
+    const std::optional<double> seconds =
+        ToTime(stats.NumberOf(item.text).value_or(INFINITY), *unit);
+    if (seconds.has_value()) parts.insert(PartOf(*seconds, part));
     if (parts.size() > 1) return true;
   }
   return false;
 }
 
 // How long ago it was, and what comes back every day, week and year.
-void ProposeTime(const std::string& column, const ColumnStats& stats, const std::string& unit,
+void ProposeTime(const std::string& column, const ColumnStats& stats, std::optional<TimeUnit> unit,
                  const Analysis& analysis, FeaturesSpec* spec) {
   ProposeNumber(column, stats, /*criteo=*/false, spec);
   for (const TimePart part : {TimePart::kHour, TimePart::kWeekday, TimePart::kMonth}) {
@@ -269,7 +268,7 @@ void ProposeTime(const std::string& column, const ColumnStats& stats, const std:
     f.part = TimePartNames()[static_cast<size_t>(part)];
     f.set_style(stats.style());
     f.read = FeatureSpec().read;  // It reads nothing but times.
-    f.unit = unit;
+    if (unit.has_value()) f.unit = TimeUnitNames()[static_cast<size_t>(*unit)];
     f.malformed_is_missing = stats.strangers() > 0;
     spec->features.push_back(f);
     Rename(absl::StrCat("_", f.part), analysis, spec);

@@ -257,6 +257,54 @@ TEST(TimesTest, NumbersThatRepeatAreCodesUnlessTheirNameSaysOtherwise) {
   EXPECT_EQ(ProposeFor(6000, id, "timestamp").made[2], "timestamp_hour time_part");
 }
 
+// The digits of dates, as Avazu's column `hour` has them, where the name or all values say so.
+TEST(TimesTest, MayBeTheDigitsOfDates) {
+  const auto hour = [](int i) {  // Of ten days.
+    return absl::StrFormat("1410%02d%02d", 21 + i / 24 % 10, i % 24);
+  };
+  const Proposed avazu = ProposeFor(6000, hour, "hour");
+  ASSERT_THAT(avazu.made, ElementsAre("hour normalize", "hour discretize", "hour_hour time_part",
+                                      "hour_weekday time_part"));
+  EXPECT_EQ(avazu.spec.features[2].unit, "yymmddhh");
+  EXPECT_THAT(ProposeFor(6000, hour, "3").made[2], "3_hour time_part") << "no name, all are hours";
+  EXPECT_THAT(ProposeFor(24, hour, "hour").made,
+              ElementsAre("hour normalize", "hour discretize", "hour_hour time_part"));
+  const auto day = [](int i) {
+    return absl::StrFormat("%d%02d%02d", 2012 + i % 3, 1 + i / 3 % 12, 1 + i / 36 % 28);
+  };
+  const Proposed days = ProposeFor(3000, day, "dt");
+  EXPECT_THAT(days.made, ElementsAre("dt normalize", "dt discretize", "dt_weekday time_part",
+                                     "dt_month time_part"));
+  EXPECT_EQ(days.spec.features.back().unit, "yyyymmdd");
+  // Two digits of 2020 and the year 2001: both are dates until an hour is 0.
+  const auto turn = [](int i) { return absl::StrFormat("2001%02d%02d", 1 + i / 24 % 9, i % 24); };
+  EXPECT_EQ(ProposeFor(3000, turn, "hour").spec.features[2].unit, "yymmddhh");
+  // Where it is not known.
+  const auto few = [&](int i) { return i % 100 == 0 ? "0" : hour(i); };
+  EXPECT_EQ(ProposeFor(6000, few, "hour").spec.features[2].unit, "yymmddhh");
+}
+
+TEST(TimesTest, IdsThatLookLikeDatesStayIds) {
+  const auto is_time = [](const std::string& name, const auto& cell) {
+    return absl::StrContains(absl::StrJoin(ProposeFor(6000, cell, name).made, ","), "time_part");
+  };
+  const auto hour = [](int i) { return absl::StrFormat("1410%02d%02d", 21 + i / 24 % 10, i % 24); };
+  EXPECT_TRUE(is_time("x", hour));
+  EXPECT_FALSE(is_time("order_id", hour)) << "its name says what it is";
+  EXPECT_FALSE(is_time("user", hour));
+  // In a row, from a number on that is an hour: a day of them is no more than chance.
+  const auto in_a_row = [](int i) { return absl::StrCat(14102100 + i % 200); };
+  EXPECT_FALSE(is_time("x", in_a_row));
+  EXPECT_FALSE(is_time("3", in_a_row));
+  EXPECT_FALSE(is_time("hour", in_a_row)) << "most are none";
+  EXPECT_FALSE(is_time("x", [](int i) { return absl::StrCat(14102100 + i % 24); })) << "too few";
+  // One of the values is none, and nothing else says that the others are.
+  EXPECT_FALSE(is_time("x", [&](int i) { return i == 77 ? "14102199" : hour(i); }));
+  // An hour of the day is a number as it is.
+  EXPECT_FALSE(is_time("hour", [](int i) { return absl::StrCat(i % 24); }));
+  EXPECT_FALSE(is_time("date", [](int i) { return absl::StrCat(10102000 + 7 * (i % 999)); }));
+}
+
 // A few zeros, where the time is not known, do not make years of a week.
 TEST(TimesTest, UnknownOnesMakeNoYears) {
   const auto at = [](int i) {

@@ -235,8 +235,10 @@ std::unique_ptr<Step> MakeNumberStep(const FeatureSpec& f, int slot) {
   }
   if (f.transform == "time_part") {
     const TimePart part = *TimePartNamed(f.part);
-    return Bucket(f, slot, CountOf(part), [part, unit = SecondsIn(f.unit).value_or(1)](double x) {
-      return IsInCalendar(unit * x) ? PartOf(unit * x, part) : kMissingCode;
+    const TimeUnit unit = TimeUnitNamed(f.unit).value_or(TimeUnit::kSeconds);
+    return Bucket(f, slot, CountOf(part), [part, unit](double x) {
+      const std::optional<double> seconds = ToTime(x, unit);
+      return seconds.has_value() ? PartOf(*seconds, part) : kMissingCode;
     });
   }
   return Bucket(f, slot, 0, CriteoCode());

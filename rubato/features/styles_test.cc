@@ -117,9 +117,14 @@ TEST(StylesTest, NumbersMayBeTimes) {
         << unit;
     EXPECT_EQ(batch.dense[0], static_cast<float>(std::stod(time)));
   }
+  spec.features[1].unit = spec.features[2].unit = "yymmddhh";
+  const Batch digits = Apply(spec, {{"1", "14102117"}, {"0", "14102124"}});
+  EXPECT_THAT(digits.ids, ElementsAre(FieldIdOfInteger(0, 17), FieldIdOfInteger(1, 1),
+                                      FieldIdOfText(0, ""), FieldIdOfText(1, "")));
   spec.features[1].unit = "second";
   EXPECT_THAT(WhyNot(spec), HasSubstr("unit: 'second' is not one of seconds, milliseconds, "
-                                      "microseconds; did you mean 'seconds'?"));
+                                      "microseconds, yymmddhh, yyyymmdd, yyyymmddhh, "
+                                      "yyyymmddhhmm, yyyymmddhhmmss; did you mean 'seconds'?"));
   spec.features[1].unit = "";
   EXPECT_THAT(WhyNot(spec), HasSubstr("reads column 'age' as plain numbers, this one as times"));
 }

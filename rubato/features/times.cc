@@ -34,6 +34,8 @@ bool BeginsWithYear(absl::string_view text) {
          std::all_of(year.begin(), year.end(), absl::ascii_isdigit);
 }
 
+int YearOf(int two_digits) { return two_digits + (two_digits < 70 ? 2000 : 1900); }
+
 std::optional<double> DayOf(int year, int month, int day) {
   const absl::CivilDay civil(year, month, day);  // The 30th of February is one of March.
   if (civil.month() != month || civil.day() != day) return std::nullopt;
@@ -77,8 +79,7 @@ std::optional<double> TakeDay(absl::string_view* text, DateOrder order) {
   const char sign = parts->separator;
   const bool has_year = parts->last_digits == 4 || (parts->last_digits == 2 && sign == '/');
   if (!has_year || (sign != '/' && sign != '.' && sign != '-')) return std::nullopt;
-  const int short_year = parts->last + (parts->last < 70 ? 2000 : 1900);
-  const int year = parts->last_digits == 2 ? short_year : parts->last;
+  const int year = parts->last_digits == 2 ? YearOf(parts->last) : parts->last;
   return order == DateOrder::kMonthFirst ? DayOf(year, parts->first, parts->second)
                                          : DayOf(year, parts->second, parts->first);
 }
@@ -119,6 +120,28 @@ std::optional<double> TakeClock(absl::string_view* text) {
   hour = TakeHalf(text, *hour);
   if (!hour.has_value()) return std::nullopt;
   return 3600.0 * *hour + 60.0 * *minute + *seconds;
+}
+
+// 20141021170500 as the unit has it.
+std::optional<double> OfDigits(double number, TimeUnit unit) {
+  if (!(number >= 0 && number < 1e14) || number != std::floor(number)) return std::nullopt;
+  auto rest = static_cast<int64_t>(number);
+  const auto take = [&rest] {  // The last two.
+    const auto two = static_cast<int>(rest % 100);
+    rest /= 100;
+    return two;
+  };
+  const int second = unit == TimeUnit::kSecond ? take() : 0;
+  const int minute = unit >= TimeUnit::kMinute ? take() : 0;
+  const int hour = unit != TimeUnit::kDay ? take() : 0;
+  const int day = take(), month = take();
+  const bool is_short = unit == TimeUnit::kShortHour;
+  const bool has_year = is_short ? rest < 100 : rest >= 1000 && rest < 10000;
+  if (!has_year || hour > 23 || minute > 59 || second > 59) return std::nullopt;
+  const auto year = static_cast<int>(rest);
+  const std::optional<double> days = DayOf(is_short ? YearOf(year) : year, month, day);
+  if (!days.has_value()) return std::nullopt;
+  return *days + 3600.0 * hour + 60.0 * minute + second;
 }
 
 // How far the zone's clocks are ahead of UTC's. All of `text` is the zone.
@@ -187,16 +210,30 @@ int64_t CountOf(TimePart part) {
 
 const std::vector<std::string>& TimeUnitNames() {
   static const auto& names =
-      *new std::vector<std::string>{"seconds", "milliseconds", "microseconds"};
+      *new std::vector<std::string>{"seconds",  "milliseconds", "microseconds", "yymmddhh",
+                                    "yyyymmdd", "yyyymmddhh",   "yyyymmddhhmm", "yyyymmddhhmmss"};
   return names;
 }
 
-std::optional<double> SecondsIn(absl::string_view unit) {
-  constexpr double kSeconds[] = {1, 1e-3, 1e-6};
+std::optional<TimeUnit> TimeUnitNamed(absl::string_view name) {
   const std::vector<std::string>& names = TimeUnitNames();
-  const auto found = std::find(names.begin(), names.end(), unit);
+  const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end()) return std::nullopt;
-  return kSeconds[found - names.begin()];
+  return static_cast<TimeUnit>(found - names.begin());
+}
+
+std::optional<double> ToTime(double number, TimeUnit unit) {
+  if (IsOfDigits(unit)) return OfDigits(number, unit);
+  constexpr double kSeconds[] = {1, 1e-3, 1e-6};
+  const double seconds = kSeconds[static_cast<size_t>(unit)] * number;
+  if (!IsInCalendar(seconds)) return std::nullopt;
+  return seconds;
+}
+
+double YearIn(TimeUnit unit) {
+  constexpr double kYear = 366 * kDay;
+  constexpr double kYears[] = {kYear, 1e3 * kYear, 1e6 * kYear, 1e6, 1e4, 1e6, 1e8, 1e10};
+  return kYears[static_cast<size_t>(unit)];
 }
 
 bool IsInCalendar(double seconds) { return std::abs(seconds) < 1e11; }

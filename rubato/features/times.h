@@ -39,10 +39,27 @@ bool IsInCalendar(double seconds);
 // From 0; Monday is 0. Of one in the calendar.
 int64_t PartOf(double seconds, TimePart part);
 
-// What a number may count since 1970 began: seconds, milliseconds, microseconds.
-const std::vector<std::string>& TimeUnitNames();
-// How many seconds one of them is; nothing if it is none of these.
-std::optional<double> SecondsIn(absl::string_view unit);
+// What a number says of a time: how many of these went by since 1970 began, or the digits of a date
+// one after the other, as 14102117 is five in the afternoon of the 21st of October 2014. What a
+// unit of digits leaves out is 0.
+enum class TimeUnit {
+  kSeconds,
+  kMilliseconds,
+  kMicroseconds,
+  kShortHour,  // yymmddhh, of 1970 to 2069
+  kDay,        // yyyymmdd
+  kHour,       // yyyymmddhh
+  kMinute,     // yyyymmddhhmm
+  kSecond,     // yyyymmddhhmmss
+};
+const std::vector<std::string>& TimeUnitNames();  // As features.yaml has them, in this order.
+std::optional<TimeUnit> TimeUnitNamed(absl::string_view name);
+inline bool IsOfDigits(TimeUnit unit) { return unit >= TimeUnit::kShortHour; }
+
+// Seconds since 1970 began; nothing if it is not in the calendar, as 14103217.
+std::optional<double> ToTime(double number, TimeUnit unit);
+// By how much a number grows in a leap year.
+double YearIn(TimeUnit unit);
 
 }  // namespace rubato
 

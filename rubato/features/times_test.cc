@@ -135,6 +135,51 @@ TEST(TimesTest, PartsAreThoseOfTheText) {
   }
 }
 
+// Digits one after the other: which they are, the unit says.
+TEST(TimesTest, NumbersAreTimesInTheirUnit) {
+  struct Numbered {
+    const char* unit;
+    double number;
+    const char* text;  // The same, or null if it is none.
+  };
+  for (const auto& [unit, number, text] :
+       {Numbered{"seconds", 1794978554, "2026-11-18 05:09:14"},
+        {"milliseconds", 1794978554000, "2026-11-18 05:09:14"},
+        {"microseconds", 1794978554e6, "2026-11-18 05:09:14"},
+        {"yymmddhh", 14102100, "2014-10-21"},
+        {"yymmddhh", 14102117, "2014-10-21 17:00"},
+        {"yymmddhh", 1010123, "2001-01-01 23:00"},
+        {"yymmddhh", 69123123, "2069-12-31 23:00"},
+        {"yymmddhh", 70010100, "1970-01-01"},
+        {"yyyymmdd", 20141021, "2014-10-21"},
+        {"yyyymmdd", 20240229, "2024-02-29"},
+        {"yyyymmddhh", 2014102117, "2014-10-21 17:00"},
+        {"yyyymmddhhmm", 201410211705, "2014-10-21 17:05"},
+        {"yyyymmddhhmmss", 20141021170509, "2014-10-21 17:05:09"},
+        {"seconds", 1e12, nullptr},
+        {"yymmddhh", 14102124, nullptr},
+        {"yymmddhh", 14103200, nullptr},
+        {"yymmddhh", 14130100, nullptr},
+        {"yymmddhh", 14102117.5, nullptr},
+        {"yymmddhh", 2014102117, nullptr},
+        {"yymmddhh", -14102117, nullptr},
+        {"yymmddhh", 0, nullptr},
+        {"yymmddhh", INFINITY, nullptr},
+        {"yymmddhh", NAN, nullptr},
+        {"yyyymmdd", 14102117, nullptr},
+        {"yyyymmdd", 20250229, nullptr},
+        {"yyyymmdd", 141021, nullptr},
+        {"yyyymmddhhmm", 201410211760, nullptr},
+        {"yyyymmddhhmmss", 20141021170560, nullptr},
+        {"yyyymmddhhmmss", 1e300, nullptr}}) {
+    const std::optional<TimeUnit> named = TimeUnitNamed(unit);
+    ASSERT_TRUE(named.has_value()) << unit;
+    const std::optional<double> expected = text == nullptr ? std::nullopt : ToTime(text);
+    EXPECT_EQ(ToTime(number, *named), expected) << unit << " " << std::fixed << number;
+  }
+  EXPECT_FALSE(TimeUnitNamed("hours").has_value());
+}
+
 TEST(TimesTest, PartsHaveNames) {
   for (const std::string& name : TimePartNames()) {
     const std::optional<TimePart> part = TimePartNamed(name);

@@ -174,7 +174,7 @@ FeaturesSpec AnyFeatures(Rng& rng) {
     if (f.transform == "time_part" && !IsTime(style) && !is_plain) f.transform = "criteo";
     if (f.transform == "time_part") {
       f.part = TimePartNames()[rng.Below(4)];
-      if (is_plain) f.unit = TimeUnitNames()[rng.Below(3)];
+      if (is_plain) f.unit = TimeUnitNames()[rng.Below(TimeUnitNames().size())];
       f.set_style(style);
       f.read = "number";
     } else if (ReadsNumber(f.transform)) {
