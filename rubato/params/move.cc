@@ -27,6 +27,7 @@ class MoveSender::Watch : public EmbeddingTable::Observer {
 
   void Sent(int64_t partition) { sent_[static_cast<size_t>(partition)] = true; }
   void BeforeUpdate(const EmbeddingTable::RowName& row) override { Note(row.id); }
+  void BeforeMake(uint32_t) override {}  // Rows are known by their ids here.
   void BeforeCount(uint64_t id, uint64_t, uint32_t) override { Note(id); }
   // Rows that do not exist yet have not been sent: only this tells of them.
   size_t changed() const { return changed_.size(); }
