@@ -66,7 +66,8 @@ class Bench {
     const double began = Wall();
     std::vector<std::vector<Answer>> answers(setting.clients);
     const double request_bytes = static_cast<double>(setting.keys * (8 + world_.dim * 4));
-    const double most = setting.push ? kPushedBytesMax / request_bytes : 1e18;
+    const double phase_bytes = kPushedBytesMax / static_cast<double>(setting.clients);
+    const double most = setting.push ? phase_bytes / request_bytes : 1e18;
     const auto go_on = [&](size_t sent) {
       return sent == 0 || (Wall() - began < world_.seconds && static_cast<double>(sent) < most);
     };

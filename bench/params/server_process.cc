@@ -133,6 +133,7 @@ std::optional<int> ServerProcess::Main(int argc, char** argv) {
   options.directory = absl::StrCat(root, "/server-", server);
   options.checkpoints = root + "/checkpoints";
   options.job = "bench";
+  options.spare_log_bytes = int64_t{1} << 32;  // What was put there counts as old, however much.
   const auto started = ParamsServer::Start(options);
   RUBATO_CHECK_OK(started.status());
   (*started)->SetView(1, {WorkerId(1)});

@@ -196,6 +196,11 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     Take(row.id, row.number);
   }
 
+  // Whoever had the number at the cut is written or copied aside: what has it now is no part of it.
+  void BeforeMake(uint32_t number) override {
+    if (number < rows_) saved_[number / 64] |= uint64_t{1} << (number % 64);
+  }
+
   void BeforeCount(uint64_t id, uint64_t key, uint32_t count) override {
     if (delta_ ? lists_written_ : key < next_key_ || all_written_) return;
     if (recounted_.insert(id).second && count > 0) TakeCount(id, count);
@@ -277,7 +282,7 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   uint64_t stretch_ = 0;   // Keys a step.
   uint64_t next_key_ = 0;  // Rows of smaller keys are written.
   bool all_written_ = false;
-  std::vector<uint64_t> saved_;  // A bit a row: copied aside.
+  std::vector<uint64_t> saved_;  // A bit a row: copied aside, or made since.
   Waiting<float> waiting_rows_;
   absl::flat_hash_set<uint64_t> recounted_;  // Ids counted since the cut. Never iterated.
   Waiting<uint32_t> waiting_counts_;         // As of the cut.

@@ -262,24 +262,28 @@ void EmbeddingTable::CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t>
   }
 }
 
-uint64_t EmbeddingTable::room(Coming coming) const {
-  const bool observed = observer_ != nullptr || coming == Coming::kLater;
-  const uint64_t taken = std::max<uint64_t>(index_.size(), observed ? next_row_ : 0);
+uint64_t EmbeddingTable::room() const {
   const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
-  return rows_max - std::min(taken, rows_max);
+  return rows_max - std::min(index_.size(), rows_max);
 }
 
-absl::Status EmbeddingTable::CheckRoom(size_t rows, Coming coming) const {
-  const uint64_t free = room(coming);
-  if (rows <= free) return absl::OkStatus();
+absl::Status EmbeddingTable::CheckRoom(size_t entries) const {
+  const uint64_t free = room();
+  if (entries <= free) return absl::OkStatus();
   const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
   return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", rows_max - free,
-                                                   " rows and ", rows, " more may pass rows_max, ",
-                                                   rows_max));
+                                                   " rows and ", entries,
+                                                   " more may pass rows_max, ", rows_max));
+}
+
+size_t EmbeddingTable::CountMissing(absl::Span<const uint64_t> ids) const {
+  return static_cast<size_t>(std::count_if(ids.begin(), ids.end(), [&](uint64_t id) {
+    return index_.Find(KeyOf(id)) == RowIndex::kAbsent;
+  }));
 }
 
 absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float* gradients) {
-  RUBATO_RETURN_IF_ERROR(CheckRoom(ids.size()));
+  if (ids.size() > room()) RUBATO_RETURN_IF_ERROR(CheckRoom(CountMissing(ids)));
   if (order_stale_) RebuildOrder();
   for (size_t begin = 0; begin < ids.size(); begin += kLookup) {
     UpdatePart(ids.subspan(begin, kLookup), gradients + begin * dim_);
@@ -367,9 +371,10 @@ uint32_t EmbeddingTable::FindOrAdmit(uint64_t id, uint64_t key) {
 }
 
 uint32_t EmbeddingTable::NextNumber() {
-  if (free_.empty() || observer_ != nullptr) return next_row_++;
+  if (free_.empty()) return next_row_++;
   const uint32_t number = free_.back();
   free_.pop_back();
+  if (observer_ != nullptr) observer_->BeforeMake(number);
   return number;
 }
 

@@ -95,7 +95,7 @@ class EmbeddingTable {
   // Copies the weights of ids[i] to out + i * dim().
   void Gather(absl::Span<const uint64_t> ids, float* out) const;
   // Moves the rows of distinct `ids` against gradients + i * dim(), making those that are missing.
-  // RESOURCE_EXHAUSTED, with nothing changed, if there is not CheckRoom for all of them.
+  // RESOURCE_EXHAUSTED, with nothing changed, if there is no room for those that have no entry.
   absl::Status Update(absl::Span<const uint64_t> ids, const float* gradients);
 
   // Adds the memory that pushes will fill next, in the order in which they will, unless it was
@@ -103,11 +103,11 @@ class EmbeddingTable {
   // most a 32nd of what the rows fill, and as much of the index as it is about to grow by.
   void TakeAhead(std::vector<MemoryRange>* memory);
 
-  // Whether `rows` more would fit into rows_max; of rows that come `kLater`, also if a checkpoint
-  // or a move begins before they do, while which the numbers of rows that went are not used again.
-  enum class Coming { kNow, kLater };
-  absl::Status CheckRoom(size_t rows, Coming coming = Coming::kNow) const;
-  uint64_t room(Coming coming = Coming::kNow) const;  // For so many more.
+  // Whether so many more entries, rows or counted ids, would fit into rows_max.
+  absl::Status CheckRoom(size_t entries) const;
+  uint64_t room() const;  // For so many more.
+  // Of these ids, which it may have, those that have no entry.
+  size_t CountMissing(absl::Span<const uint64_t> ids) const;
 
   size_t dim() const { return dim_; }
   const std::string& name() const { return options_.spec.name; }
@@ -171,12 +171,13 @@ class EmbeddingTable {
     uint32_t number;
   };
   // Hears of everything about to change, so that a checkpoint can save what it has not written yet.
-  // While there is one, the number of a row that went is not given to another.
   class Observer {
    public:
     virtual ~Observer() = default;
     // A row is about to be moved, or to go.
     virtual void BeforeUpdate(const RowName& row) = 0;
+    // A row is about to be made with the number of one that went.
+    virtual void BeforeMake(uint32_t number) = 0;
     // An id that was counted `count` times is about to be counted again, or to get a row.
     virtual void BeforeCount(uint64_t id, uint64_t key, uint32_t count) = 0;
   };

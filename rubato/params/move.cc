@@ -10,6 +10,9 @@ namespace rubato {
 namespace {
 
 constexpr size_t kTogether = 8192;  // Changed rows in one step.
+// Of rows in a record, however long they are and however many a partition has: a frame that is too
+// long for the receiver would be refused every time.
+constexpr size_t kRecordBytes = size_t{1} << 20;
 // So few changed rows are sent while requests wait; if rows change faster than they are sent, that
 // comes after so many rounds.
 constexpr size_t kFew = 4096;
@@ -27,6 +30,7 @@ class MoveSender::Watch : public EmbeddingTable::Observer {
 
   void Sent(int64_t partition) { sent_[static_cast<size_t>(partition)] = true; }
   void BeforeUpdate(const EmbeddingTable::RowName& row) override { Note(row.id); }
+  void BeforeMake(uint32_t) override {}  // Rows are known by their ids here.
   void BeforeCount(uint64_t id, uint64_t, uint32_t) override { Note(id); }
   // Rows that do not exist yet have not been sent: only this tells of them.
   size_t changed() const { return changed_.size(); }
@@ -93,12 +97,17 @@ void MoveSender::PutRows(size_t t, const std::vector<uint64_t>& ids, std::vector
   }
   const auto put = [&](RecordKind kind, const std::vector<uint64_t>& some, auto values) {
     if (some.empty()) return;
-    MoveRecord& record = out.emplace_back(kind, Header());
-    ByteWriter writer(record.second);
-    writer.Put<uint64_t>(t);
-    writer.Put<uint64_t>(some.size());
-    writer.PutSpan<uint64_t>(some);
-    writer.PutSpan(values);
+    const size_t each = values.size() / some.size();
+    const size_t most = 1 + kRecordBytes / (sizeof(uint64_t) + each * sizeof(values[0]));
+    for (size_t begin = 0; begin < some.size(); begin += most) {
+      const auto ids = absl::MakeConstSpan(some).subspan(begin, most);
+      MoveRecord& record = out.emplace_back(kind, Header());
+      ByteWriter writer(record.second);
+      writer.Put<uint64_t>(t);
+      writer.Put<uint64_t>(ids.size());
+      writer.PutSpan<uint64_t>(ids);
+      writer.PutSpan(values.subspan(begin * each, ids.size() * each));
+    }
   };
   put(RecordKind::kArriveRows, with_row, absl::MakeConstSpan(rows));
   put(RecordKind::kArriveCounted, counted, absl::MakeConstSpan(counts));

@@ -375,5 +375,38 @@ TEST(MovedAwayTest, WhoOwnsNothingAndKnowsNoModelDisowns) {
       shard.Declare(EncodeDeclaration(model, DenseSlices(kDense, all, 2)), nullptr)));
 }
 
+// A partition's rows may be many times what a frame may hold.
+TEST(MoveTest, LongRowsGoInManyRecords) {
+  constexpr uint64_t kRows = 300;
+  constexpr int64_t kDim = 4096, kPartition = 700;
+  SystemMemory memory(/*huge_pages=*/false);
+  Shard giver(memory, {.server = 0, .servers = 1, .rows_max = 1 << 16});
+  Shard receiver(memory, {.server = 1, .servers = 1, .rows_max = 1 << 16});
+  Declaration model;
+  model.signature.tables.resize(1);
+  model.signature.tables[0].name = "long";
+  model.signature.tables[0].dim = kDim;
+  giver.SetView(1, {WorkerId(1)});
+  ASSERT_TRUE(giver.Declare(EncodeDeclaration(model, {}), nullptr).ok());
+  std::vector<uint64_t> ids;
+  for (uint64_t i = 0; i < kRows; ++i) ids.push_back(IdOf(FirstPoint(kPartition) + i * 1'000'003));
+  const std::vector<float> gradients(kRows * kDim, 1.0f);
+  PushRequest request{.key = {.begin = 0, .end = 1}, .worker = WorkerId(1), .view = 1};
+  request.tables = {{ids, gradients}};
+  PushSplit split;
+  split.Encode(request, PartitionMap::Even(1));
+  ASSERT_TRUE(giver.Push(split.body(0).view(), nullptr).ok());
+  IntervalSet one;
+  one.Add(kPartition, kPartition + 1);
+  MoveSender sender(giver, {.number = 1, .from = 0, .to = 1, .partitions = one}, 1);
+  for (const auto& [kind, body] : sender.Finish()) {
+    EXPECT_LT(body.size(), 1'200'000u);
+    const absl::Status status = receiver.Arrive(kind, body, nullptr);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  EXPECT_EQ(receiver.arrived(), one);
+  EXPECT_EQ(receiver.rows(), static_cast<int64_t>(kRows));
+}
+
 }  // namespace
 }  // namespace rubato

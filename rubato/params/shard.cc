@@ -256,8 +256,8 @@ absl::StatusOr<PushOutcome> Shard::Push(const DecodedPush& push, absl::string_vi
   const bool applies = outcome.ok() && *outcome == PushOutcome::kApplied;
   if (applies) {
     if (!turn.Alone() && !RoomBeside(request)) turn.Write();
-    if (turn.Alone()) RUBATO_RETURN_IF_ERROR(CheckRoom(request));
     RUBATO_RETURN_IF_ERROR(Whole(request.rounds));
+    if (turn.Alone()) RUBATO_RETURN_IF_ERROR(CheckRoom(request));
     if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kPush, body));
   }
   turn.Write();
@@ -361,14 +361,32 @@ absl::Status Shard::CheckFinite(const DecodedPush& push) const {
 }
 
 absl::Status Shard::CheckRoom(const PushRequest& request) const {
-  const auto staged = static_cast<size_t>(staged_.ids());  // They may all become rows.
-  const auto coming = declaration_->mode == PushMode::kSync ? EmbeddingTable::Coming::kLater
-                                                            : EmbeddingTable::Coming::kNow;
   for (size_t t = 0; t < request.tables.size(); ++t) {
-    const size_t ids = request.tables[t].ids.size();
-    RUBATO_RETURN_IF_ERROR(Annotate(tables_[t]->CheckRoom(ids + staged, coming), From(request)));
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckRoomIn(t, request.tables[t].ids), From(request)));
   }
   return absl::OkStatus();
+}
+
+// Only where not every id could be a new one are they looked up. What is counted stays true until
+// a gradient is applied: an id that loses its row meanwhile leaves the room that it will need.
+absl::Status Shard::CheckRoomIn(size_t t, absl::Span<const uint64_t> ids, uint64_t more) const {
+  const EmbeddingTable& table = *tables_[t];
+  uint64_t most = ids.size() + more + staged_.ids(t);
+  const auto visit_arriving = [&](auto count) {
+    if (!arrival_.has_value()) return;
+    for (const StagedGradient& gradient : arrival_->staged) {
+      if (t < gradient.tables.size()) count(gradient);
+    }
+  };
+  visit_arriving([&](const StagedGradient& gradient) { most += gradient.tables[t].ids.size(); });
+  if (most <= table.room()) return absl::OkStatus();
+  uint64_t missing = table.CountMissing(ids) + more;
+  const auto count = [&](const StagedGradient& gradient) {
+    if (t < gradient.tables.size()) missing += table.CountMissing(gradient.tables[t].ids);
+  };
+  staged_.Visit(count);
+  visit_arriving(count);
+  return table.CheckRoom(missing);
 }
 
 bool Shard::RoomBeside(const PushRequest& request) const {
@@ -381,7 +399,9 @@ bool Shard::RoomBeside(const PushRequest& request) const {
 void Shard::NoteRoom(const PushRequest& request) {
   room_.clear();
   for (const auto& table : tables_) room_.push_back(table->room());
-  for (size_t t = 0; t < request.tables.size(); ++t) room_[t] -= request.tables[t].ids.size();
+  for (size_t t = 0; t < request.tables.size(); ++t) {
+    room_[t] -= std::min<uint64_t>(room_[t], request.tables[t].ids.size());
+  }
 }
 
 bool Shard::changes_known() const {
@@ -412,7 +432,7 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
     return absl::OkStatus();
   }
   if (kind >= RecordKind::kArriveBegin && kind <= RecordKind::kArriveEnd) {
-    return Arrive(kind, body, nullptr);
+    return Arrive(kind, body, nullptr, /*replay=*/true);
   }
   if (kind != RecordKind::kPush) {
     return absl::DataLossError(
@@ -421,7 +441,10 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   if (!declared()) return absl::DataLossError("a push before the declaration");
   RUBATO_RETURN_IF_ERROR(DecodePush(body, &push_));
   RUBATO_RETURN_IF_ERROR(CheckParts(push_));
-  RUBATO_RETURN_IF_ERROR(CheckRoom(push_.request));
+  // In mode sync rows are made with their round, which looks for itself; what waits here may have
+  // been rows when this was pushed, for a log tells later which rounds are whole.
+  const bool now = declaration_->mode != PushMode::kSync;
+  if (now) RUBATO_RETURN_IF_ERROR(CheckRoom(push_.request));
   if (!IsBatch(push_.request.key)) {
     return absl::DataLossError(absl::StrCat("a push for no batch: ", KeyText(push_.request.key)));
   }

@@ -158,7 +158,8 @@ class Shard {
   // ---- moves: see params/move.h ----
 
   // A record of partitions on their way here. Appended to `log` before it counts. A repeated one
-  // is OK and changes nothing; ABORTED if it is of another attempt or one before it is missing.
+  // is OK and changes nothing; ABORTED if it is of another attempt or one before it is missing,
+  // RESOURCE_EXHAUSTED without room for it beside the rounds that wait here.
   absl::Status Arrive(RecordKind kind, absl::string_view body, RecordSink* log);
   // What has wholly arrived, and is not owned yet.
   IntervalSet arrived() const;
@@ -238,6 +239,9 @@ class Shard {
   absl::Status CheckParts(const DecodedPush& push) const;
   absl::Status CheckFinite(const DecodedPush& push) const;
   absl::Status CheckRoom(const PushRequest& request) const;
+  // Whether a table has room for `ids`, and so many `more`, beside all that gradients which wait
+  // here may make.
+  absl::Status CheckRoomIn(size_t table, absl::Span<const uint64_t> ids, uint64_t more = 0) const;
   // Whether there is room however many rows the push that is still at work makes.
   bool RoomBeside(const PushRequest& request) const;
   void NoteRoom(const PushRequest& request);
@@ -269,7 +273,8 @@ class Shard {
   bool Stale(const DecodedPush& push) const;
   absl::Status Stage(History& history, const DecodedPush& push);
   StagedGradient StagedOf(const PushRequest& request) const;
-  void ApplyRound(History& history);
+  absl::Status ApplyRound(int64_t round);
+  void ApplyMerged(History& history, const StagedRounds::Merged& merged);
   absl::Status EvenRounds();  // What moved the weights of some partitions here moves those of all.
   // OK if it is of this model and of nothing but `partitions`.
   absl::Status CheckStaged(const StagedGradient& gradient, const IntervalSet& partitions) const;
@@ -277,8 +282,9 @@ class Shard {
   void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
   void BeginStep(const StepAt& step, bool evict, double freshness = 1) const;
   void BeginNextStep();
-  absl::Status BeginArrival(absl::string_view body, RecordSink* log);
-  absl::Status CheckArriving(RecordKind kind, absl::string_view body) const;
+  absl::Status Arrive(RecordKind kind, absl::string_view body, RecordSink* log, bool replay);
+  absl::Status BeginArrival(absl::string_view body, RecordSink* log, bool replay);
+  absl::Status CheckArriving(RecordKind kind, absl::string_view body, bool replay) const;
   void TakeArriving(RecordKind kind, absl::string_view body);
   void DropArrival();
   void Forget(const IntervalSet& partitions);

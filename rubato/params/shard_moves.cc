@@ -53,6 +53,10 @@ IntervalSet Without(const IntervalSet& set, const IntervalSet& less) {
 // ---- what arrives ----
 
 absl::Status Shard::Arrive(RecordKind kind, absl::string_view body, RecordSink* log) {
+  return Arrive(kind, body, log, /*replay=*/false);
+}
+
+absl::Status Shard::Arrive(RecordKind kind, absl::string_view body, RecordSink* log, bool replay) {
   ByteReader reader(body);
   const Header header = GetHeader(reader);
   RUBATO_RETURN_IF_ERROR(reader.Check("a record of a move"));
@@ -70,19 +74,19 @@ absl::Status Shard::Arrive(RecordKind kind, absl::string_view body, RecordSink* 
       // It may be ours by now, and we have yet to hear of it.
       return absl::AbortedError(absl::StrCat("move ", arrival_->move, " awaits the map"));
     }
-    return BeginArrival(body, log);
+    return BeginArrival(body, log, replay);
   }
   if (!known || header.sequence != arrival_->next || arrival_->complete) {
     return absl::AbortedError(absl::StrCat("move ", header.move, ": a record is missing"));
   }
-  RUBATO_RETURN_IF_ERROR(CheckArriving(kind, body.substr(kHeaderBytes)));
+  RUBATO_RETURN_IF_ERROR(CheckArriving(kind, body.substr(kHeaderBytes), replay));
   if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(kind, body));
   TakeArriving(kind, body.substr(kHeaderBytes));
   ++arrival_->next;
   return absl::OkStatus();
 }
 
-absl::Status Shard::BeginArrival(absl::string_view body, RecordSink* log) {
+absl::Status Shard::BeginArrival(absl::string_view body, RecordSink* log, bool replay) {
   ByteReader reader(body);
   const Header header = GetHeader(reader);
   const absl::string_view partition_bytes = reader.GetString();
@@ -102,22 +106,25 @@ absl::Status Shard::BeginArrival(absl::string_view body, RecordSink* log) {
   std::vector<uint64_t> entries;
   for (size_t t = 0; t < tables_.size(); ++t) entries.push_back(reader.Get<uint64_t>());
   RUBATO_RETURN_IF_ERROR(reader.Check("the beginning of a move"));
-  for (size_t t = 0; t < tables_.size(); ++t) {
-    RUBATO_RETURN_IF_ERROR(tables_[t]->CheckRoom(entries[t]));
-  }
-  if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kArriveBegin, body));
+  // Remains of an earlier stay would be taken for what arrives, and take its room. Nobody is told
+  // that they are there, so that they may go before it is logged.
   DropArrival();
-  // Remains of an earlier stay would be taken for what arrives.
   while (Tidy()) {
   }
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    RUBATO_RETURN_IF_ERROR(replay ? tables_[t]->CheckRoom(entries[t])
+                                  : CheckRoomIn(t, {}, entries[t]));
+  }
+  if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kArriveBegin, body));
   arrival_ = Arrival{.move = header.move, .attempt = header.attempt, .next = 1};
   arrival_->partitions = partitions;
   for (size_t t = 0; t < tables_.size(); ++t) tables_[t]->Adopt(partitions, entries[t]);
   return absl::OkStatus();
 }
 
-// Everything that could go wrong in TakeArriving is found here, before the record is logged.
-absl::Status Shard::CheckArriving(RecordKind kind, absl::string_view body) const {
+// Everything that could go wrong in TakeArriving is found here, before the record is logged. Of a
+// log that replays more gradients may wait than did then, so that rows have only to fit now.
+absl::Status Shard::CheckArriving(RecordKind kind, absl::string_view body, bool replay) const {
   ByteReader reader(body);
   if (kind == RecordKind::kArriveEnd) {
     RUBATO_ASSIGN_OR_RETURN(const auto histories, GetHistories(reader));
@@ -139,7 +146,11 @@ absl::Status Shard::CheckArriving(RecordKind kind, absl::string_view body) const
   }
   if (kind == RecordKind::kArriveStaged) {
     RUBATO_ASSIGN_OR_RETURN(const auto gradient, StagedGradient::Decode(body));
-    return CheckStaged(gradient, arrival_->partitions);
+    RUBATO_RETURN_IF_ERROR(CheckStaged(gradient, arrival_->partitions));
+    for (size_t t = 0; t < gradient.tables.size() && !replay; ++t) {
+      RUBATO_RETURN_IF_ERROR(CheckRoomIn(t, gradient.tables[t].ids));
+    }
+    return absl::OkStatus();
   }
   const IdBatch batch = GetIds(reader);
   RUBATO_RETURN_IF_ERROR(reader.Check("rows of a move"));
@@ -164,7 +175,9 @@ absl::Status Shard::CheckArriving(RecordKind kind, absl::string_view body) const
       RUBATO_RETURN_IF_ERROR(table.CheckCount(id, reader.Get<uint32_t>()));
     }
   }
-  return table.CheckRoom(batch.ids.size());
+  if (kind == RecordKind::kArriveGone) return absl::OkStatus();
+  return replay ? table.CheckRoom(table.CountMissing(batch.ids))
+                : CheckRoomIn(batch.table, batch.ids);
 }
 
 void Shard::TakeArriving(RecordKind kind, absl::string_view body) {

@@ -110,9 +110,7 @@ absl::Status Shard::Whole(int64_t whole) {
       return absl::FailedPreconditionError(absl::StrCat(
           "round ", round, " is said to be whole, but no gradient of it has come here"));
     }
-    for (History& history : histories_) {
-      if (history.rounds == round) ApplyRound(history);
-    }
+    RUBATO_RETURN_IF_ERROR(ApplyRound(round));
     staged_.DropBefore(round + 1);
     if (histories_.size() > 1) JoinHistories(histories_);
     BeginNextStep();
@@ -120,8 +118,28 @@ absl::Status Shard::Whole(int64_t whole) {
   return absl::OkStatus();
 }
 
-void Shard::ApplyRound(History& history) {
-  const StagedRounds::Merged merged = staged_.Merge(history.rounds, history.partitions);
+// To all that have yet to move by it, or to nobody: RESOURCE_EXHAUSTED if a table has no room,
+// which was looked at when each gradient came, but not by a log's replay.
+absl::Status Shard::ApplyRound(int64_t round) {
+  std::vector<std::pair<History*, StagedRounds::Merged>> parts;
+  for (History& history : histories_) {
+    if (history.rounds != round) continue;
+    parts.emplace_back(&history, staged_.Merge(round, history.partitions));
+  }
+  for (size_t t = 0; t < tables_.size(); ++t) {
+    if (staged_.ids(t) <= tables_[t]->room()) continue;
+    uint64_t missing = 0;
+    for (const auto& [history, merged] : parts) {
+      const auto& tables = merged.gradient.tables;
+      if (t < tables.size()) missing += tables_[t]->CountMissing(tables[t].ids);
+    }
+    RUBATO_RETURN_IF_ERROR(Annotate(tables_[t]->CheckRoom(missing), absl::StrCat("round ", round)));
+  }
+  for (const auto& [history, merged] : parts) ApplyMerged(*history, merged);
+  return absl::OkStatus();
+}
+
+void Shard::ApplyMerged(History& history, const StagedRounds::Merged& merged) {
   if (histories_.size() > 1 || merged.gradient.rate != history.rate) {
     history.rate = merged.gradient.rate;
     BeginStep(StepOf(history), /*evict=*/false);
@@ -130,7 +148,7 @@ void Shard::ApplyRound(History& history) {
   for (const auto& [s, gradient] : merged.gradient.dense) UpdateSlice(s, gradient, step);
   for (size_t t = 0; t < merged.gradient.tables.size(); ++t) {
     const StagedGradient::Table& part = merged.gradient.tables[t];
-    // There is room: that was looked at when each gradient came.
+    // There is room: that was looked at for the whole round.
     RUBATO_CHECK_OK(tables_[t]->Update(part.ids, part.gradients.data()));
   }
   ++history.rounds;

@@ -76,12 +76,6 @@ int64_t StagedGradient::bytes() const {
   return static_cast<int64_t>(bytes);
 }
 
-int64_t StagedGradient::ids() const {
-  size_t ids = 0;
-  for (const Table& table : tables) ids += table.ids.size();
-  return static_cast<int64_t>(ids);
-}
-
 std::string StagedGradient::Encode() const {
   std::string bytes;
   ByteWriter writer(bytes);
@@ -133,7 +127,10 @@ absl::StatusOr<StagedGradient> StagedGradient::Decode(absl::string_view bytes) {
 
 void StagedRounds::Count(const StagedGradient& gradient, int64_t sign) {
   bytes_ += sign * gradient.bytes();
-  ids_ += sign * gradient.ids();
+  if (ids_.size() < gradient.tables.size()) ids_.resize(gradient.tables.size());
+  for (size_t t = 0; t < gradient.tables.size(); ++t) {
+    ids_[t] += static_cast<uint64_t>(sign) * gradient.tables[t].ids.size();
+  }
 }
 
 bool StagedRounds::Clashes(const StagedGradient& gradient) const {

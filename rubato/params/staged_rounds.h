@@ -46,7 +46,6 @@ struct StagedGradient {
   // What of it belongs to `partitions`.
   StagedGradient Of(const IntervalSet& partitions) const;
   int64_t bytes() const;  // In memory, about.
-  int64_t ids() const;    // In all tables.
 
   std::string Encode() const;
   // DATA_LOSS if the bytes are none. Sizes are as they say, not yet held against any model.
@@ -58,7 +57,8 @@ class StagedRounds {
   bool empty() const { return rounds_.empty(); }
   bool Has(int64_t round) const { return rounds_.contains(round); }
   int64_t bytes() const { return bytes_; }
-  int64_t ids() const { return ids_; }  // Those that come twice counted so.
+  // Of a table, those that come twice counted so.
+  uint64_t ids(size_t table) const { return table < ids_.size() ? ids_[table] : 0; }
 
   // Whether some of it is here already, or what is here of its batch says otherwise.
   bool Clashes(const StagedGradient& gradient) const;
@@ -88,7 +88,7 @@ class StagedRounds {
   void Count(const StagedGradient& gradient, int64_t sign);
 
   int64_t bytes_ = 0;
-  int64_t ids_ = 0;
+  std::vector<uint64_t> ids_;  // By table.
   std::map<int64_t, Round> rounds_;
 };
 
