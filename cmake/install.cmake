@@ -19,10 +19,10 @@ install(TARGETS rubato COMPONENT program)
 # elastic_group_c.h with what they include, and `pkg-config rubato-group`.
 install(TARGETS rubato_group COMPONENT group)
 rubato_install_headers(group
-  adapters/ring/elastic_group.h adapters/ring/elastic_group_c.h base/ids.h base/rng.h
+  adapters/ring/elastic_group.h adapters/ring/elastic_group_c.h base/ids.h base/mutex.h base/rng.h
   membership/issued_views.h membership/member.h membership/swim.h membership/swim_options.h
   membership/view.h membership/view_source.h membership/views.h net/wire_format.h
-  ring/canonical.h ring/kernels.h ring/quota.h)
+  ring/canonical.h ring/kernels.h ring/quota.h ring/state_snapshot.h)
 configure_file("${PROJECT_SOURCE_DIR}/cmake/rubato-group.pc.in"
                "${PROJECT_BINARY_DIR}/rubato-group.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/rubato-group.pc"

@@ -66,10 +66,16 @@ int TrainingFleet::Train(int index) {
   }
   options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), elements * 4)};
   options.kept_bytes_max = options_.kept_bytes_max;
+  absl::StatusOr<std::unique_ptr<ElasticGroup>> group;
+  options.names_changes = !options_.changes_all;
   options.apply = [&] {
-    for (int64_t i = 0; i < kElements; ++i) weights[i] += gradients[i];
+    const int64_t changed = options_.changes_all ? elements : kElements;
+    if (!options_.changes_all) {
+      (*group)->BeforeChange({reinterpret_cast<const char*>(weights.data()), kElements * 4});
+    }
+    for (int64_t i = 0; i < changed; ++i) weights[i] += gradients[i % kElements];
   };
-  auto group = ElasticGroup::Open(std::move(options));
+  group = ElasticGroup::Open(std::move(options));
   if (!group.ok()) return 1;
   std::snprintf(board_->addresses[index], sizeof(board_->addresses[index]), "%s",
                 (*group)->address().c_str());
@@ -78,7 +84,8 @@ int TrainingFleet::Train(int index) {
   while (board_->stop.load() == 0) {
     const auto plan = (*group)->BeginStep();
     if (!plan.ok()) continue;
-    usleep(static_cast<useconds_t>(options_.compute_us));
+    // Who copies the state has nothing to compute.
+    if (plan->quota.size() > 0) usleep(static_cast<useconds_t>(options_.compute_us));
     std::fill(gradients.begin(), gradients.end(), 1.0f);
     if (!(*group)->AllreduceLast(absl::MakeSpan(gradients)).ok()) continue;
     const auto committed = (*group)->Commit();

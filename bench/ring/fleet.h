@@ -58,7 +58,9 @@ class TrainingFleet {
     bool apart = false;
     int64_t compute_us = 2000;        // Stands for the computation, and leaves the cores to others.
     int64_t state_bytes = 256 << 10;  // What a newcomer copies; the sums stay as they are.
-    int64_t kept_bytes_max = 0;       // As in GroupOptions.
+    // A step changes all of that, as an optimizer does; else as much as is summed, and says so.
+    bool changes_all = false;
+    int64_t kept_bytes_max = 0;  // As in GroupOptions.
   };
   // Process 0 founds the group, the others join it, as it does when it is started again.
   TrainingFleet(int size, Options options);

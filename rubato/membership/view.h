@@ -100,6 +100,7 @@ enum class RingBug : uint8_t {
   kMixFoundings,      // Packets of another founding are taken for those of one's own.
   kVouchForAll,       // A newcomer tells one founding of the members of another.
   kApplyAgain,        // A newcomer applies the sum of a step that its snapshot has.
+  kTornSnapshot,      // A step changes what is yet to be copied for a snapshot.
 };
 
 // What the next view is made of.

@@ -152,44 +152,6 @@ TEST(QuotaTest, TheGlobalBatchIsConstant) {
   }
 }
 
-// Chunks arrive in any order, some twice, some broken; the state comes out whole or not at all.
-TEST(StateCopyTest, SurvivesABadWire) {
-  Rng rng(9);
-  for (size_t bytes : {0, 1, 99, 100, 101, 1000}) {
-    std::string state(bytes, 0);
-    for (char& c : state) c = static_cast<char>(rng.Next());
-    const StateSource source(12, state, 100);
-    StateSink sink(12, 100);
-    int rounds = 0;
-    while (!sink.complete()) {
-      ASSERT_LT(++rounds, 1000);
-      std::vector<StateRequest> wants = sink.Want(4);
-      rng.Shuffle(wants);
-      for (const StateRequest& want : wants) {
-        StateChunk chunk = *source.Serve(want);
-        if (rng.Chance(0.3)) continue;  // Lost.
-        if (rng.Chance(0.3) && !chunk.bytes.empty()) {
-          chunk.bytes[rng.Below(chunk.bytes.size())] ^= 1;
-          EXPECT_FALSE(sink.Take(chunk).ok());
-        } else {
-          EXPECT_TRUE(sink.Take(chunk).ok());
-        }
-      }
-    }
-    EXPECT_EQ(sink.TakeSnapshot(), state);
-  }
-}
-
-TEST(StateCopyTest, StatesAreNotMixedAndNotTooOld) {
-  const StateSource source(12, "weights", 4);
-  EXPECT_FALSE(source.Serve({13, 0}).ok()) << "too old for who missed step 13";
-  StateSink sink(11, 4);
-  EXPECT_TRUE(sink.Take(*source.Serve({11, 0})).ok());
-  const StateSource later(14, "WEIGHTS", 4);
-  EXPECT_FALSE(sink.Take(*later.Serve({11, 1})).ok()) << "half of one, half of another";
-  EXPECT_FALSE(sink.complete());
-}
-
 // A vote that rides in the reduction is settled when its member lets go of the view: as a vote if
 // all had voted by then, as none if not. Whoever finished the step has nothing left to settle.
 class PledgeTest : public testing::Test {

@@ -15,21 +15,17 @@ uint64_t StateChunk::Sum() const {
   return Mix(Mix(Checksum(bytes), static_cast<uint64_t>(step)), Mix(chunk, total_bytes));
 }
 
-StateSource::StateSource(int64_t step, std::string snapshot, uint32_t chunk_bytes)
-    : step_(step), snapshot_(std::move(snapshot)), chunk_bytes_(chunk_bytes) {}
-
 absl::StatusOr<StateChunk> StateSource::Serve(const StateRequest& request) const {
-  if (step_ < request.min_step) {
+  if (step() < request.min_step) {
     return absl::NotFoundError(absl::StrFormat("the state kept is after step %d, too old for %d",
-                                               step_, request.min_step));
+                                               step(), request.min_step));
   }
-  const uint64_t begin = static_cast<uint64_t>(request.chunk) * chunk_bytes_;
-  if (begin > 0 && begin >= snapshot_.size()) {
+  if (request.chunk >= snapshot_->pieces()) {
     return absl::OutOfRangeError(
-        absl::StrFormat("chunk %d of a state of %d bytes", request.chunk, snapshot_.size()));
+        absl::StrFormat("chunk %d of a state of %d bytes", request.chunk, snapshot_->bytes()));
   }
-  StateChunk chunk{step_, request.chunk, snapshot_.size(), 0, {}};
-  chunk.bytes = snapshot_.substr(begin, chunk_bytes_);
+  StateChunk chunk{step(), request.chunk, snapshot_->bytes(), 0, {}};
+  chunk.bytes = std::string(snapshot_->Piece(request.chunk));
   chunk.checksum = chunk.Sum();
   return chunk;
 }

@@ -1,9 +1,9 @@
 // The copy of a member's state to a newcomer, in chunks with checksums, beside training.
 //
 // The newcomer takes part in the view's steps from the first, with nothing to add, and keeps their
-// sums. A holder that it asks takes a snapshot at the end of any step of the view and serves it,
-// a few chunks at a time; once it is whole, the newcomer applies the sums kept since. Only then may
-// it become a holder: a member never serves what it has not got.
+// sums. A holder that it asks takes a snapshot (state_snapshot.h) at the end of any step of the
+// view and serves it, a few chunks at a time; once it is whole, the newcomer applies the sums kept
+// since. Only then may it become a holder: a member never serves what it has not got.
 //
 // A snapshot may be of a step that the newcomer has yet to see through, or that a change of view
 // undoes; so it is used only when the newcomer has finished that step too, and dropped if its
@@ -12,14 +12,17 @@
 #define RUBATO_RING_STATE_COPY_H_
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "rubato/membership/view.h"
+#include "rubato/ring/state_snapshot.h"
 
 namespace rubato {
 
@@ -38,19 +41,18 @@ struct StateChunk {
   uint64_t Sum() const;
 };
 
-// The holder's half: one snapshot for one newcomer, kept until that one holds the state.
+// The holder's half: one snapshot, kept until the newcomers that it is for hold the state. Its
+// pieces are the chunks.
 class StateSource {
  public:
-  StateSource(int64_t step, std::string snapshot, uint32_t chunk_bytes);
+  explicit StateSource(std::shared_ptr<StateSnapshot> snapshot) : snapshot_(std::move(snapshot)) {}
 
   // NOT_FOUND if the snapshot is too old, OUT_OF_RANGE for a chunk beyond the end.
   absl::StatusOr<StateChunk> Serve(const StateRequest& request) const;
-  int64_t step() const { return step_; }
+  int64_t step() const { return snapshot_->step(); }
 
  private:
-  const int64_t step_;
-  const std::string snapshot_;
-  const uint32_t chunk_bytes_;
+  const std::shared_ptr<StateSnapshot> snapshot_;
 };
 
 // The newcomer's half.

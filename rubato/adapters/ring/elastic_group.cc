@@ -265,6 +265,7 @@ void WiredGroup::Finish(int64_t step) {
   begun_ = false;
   if (!learning_) {
     applied_ = step;
+    if (!options_.apply || !options_.names_changes) exchange_->BeforeChange();
     if (options_.apply) options_.apply();
     return;
   }

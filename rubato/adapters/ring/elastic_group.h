@@ -46,6 +46,7 @@
 #include "rubato/ring/canonical.h"
 #include "rubato/ring/kernels.h"
 #include "rubato/ring/quota.h"
+#include "rubato/ring/state_snapshot.h"
 
 namespace rubato {
 
@@ -94,7 +95,8 @@ struct GroupOptions {
   bool early_apply = false;
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member. While it
-  // is learning() they may be half a copy between two steps.
+  // is learning() they may be half a copy between two steps. Pieces above 16 KB are copied while
+  // the loop computes, so from BeginStep until Commit returns only `apply` may change them.
   std::vector<absl::Span<char>> state;
   // A newcomer keeps the sums of the steps that pass while it copies: so many bytes of them in
   // memory, what is more in a file without a name in `kept_folder`, which grows by a gradient a
@@ -106,6 +108,10 @@ struct GroupOptions {
   // Applies the buffers last given to Allreduce to the state. Called by Commit, and for the steps
   // that a newcomer makes up for.
   std::function<void()> apply;
+  // `apply` calls BeforeChange() for what it changes of `state`, just before it does. What it
+  // leaves alone is then copied at leisure. Else all is taken to change with every step: what is
+  // not copied by then, apply waits for.
+  bool names_changes = false;
   // After each change of view, on the training thread, between two steps.
   std::function<void(const GroupView&)> on_change;
   // After each parting, on the training thread, before anything of the new life.
@@ -174,6 +180,12 @@ class ElasticGroup {
   // wait longer, or give up and start from a checkpoint. FAILED_PRECONDITION, and nothing happens,
   // if no BeginStep came before it, or a Commit has ended that step.
   virtual absl::StatusOr<bool> Commit() = 0;
+
+  // Of `names_changes`. `bytes` need not be of the state.
+  virtual void BeforeChange(absl::Span<const char> bytes) = 0;
+  // The state as it is now, after step(), copied while training goes on: call its Finish() on
+  // another thread, with the group or after it. Not while learning(), and not from `apply`.
+  virtual std::shared_ptr<StateSnapshot> TakeSnapshot() = 0;
 
   // The last step in the state here; any later view begins at it or after, unless committed() is
   // still behind. While learning() it is that of the state to be replaced, and then of the copy as

@@ -82,6 +82,7 @@ absl::StatusOr<rubato::GroupOptions> Convert(const rubato_group_options& from) {
   }
   to.first_step = from.first_step;
   to.kept_bytes_max = from.kept_bytes_max;
+  to.names_changes = from.names_changes != 0;
   if (from.kept_folder != nullptr) to.kept_folder = from.kept_folder;
   if (from.verdict_timeout_seconds > 0) {
     to.verdict_timeout = absl::Seconds(from.verdict_timeout_seconds);
@@ -161,6 +162,10 @@ int rubato_group_commit(rubato_group* group) {
   const absl::StatusOr<bool> committed = group->group->Commit();
   if (!committed.ok()) return Report(group, committed.status());
   return *committed ? 0 : RUBATO_AGAIN;
+}
+
+void rubato_group_before_change(rubato_group* group, const void* bytes, size_t count) {
+  group->group->BeforeChange(absl::MakeConstSpan(static_cast<const char*>(bytes), count));
 }
 
 void rubato_group_leave(rubato_group* group) { group->group->Leave(); }

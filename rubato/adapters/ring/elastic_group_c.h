@@ -37,7 +37,8 @@ typedef struct {
   int quorum_any;       /* 0: a majority must agree */
   int no_shared_memory; /* 0: members of one machine use it */
   int microbatches;     /* of one step, in all */
-  void* const* state;   /* what a newcomer copies, piece by piece */
+  void* const* state;   /* what a newcomer copies, piece by piece; those above 16 KB only apply may
+                           change from begin_step until commit returns */
   const size_t* state_bytes;
   size_t state_count;
   void (*apply)(void* context);                              /* the reduced buffers to the state */
@@ -56,6 +57,9 @@ typedef struct {
    * a step until it is level (null: the system's for temporary files, which may be memory too). */
   int64_t kept_bytes_max;
   const char* kept_folder;
+  /* apply calls rubato_group_before_change for what it changes of the state, just before it does:
+   * what it leaves alone is copied for newcomers at leisure. 0: all of it changes every step. */
+  int64_t names_changes;
 } rubato_group_options;
 
 #define RUBATO_GROUP_OPTIONS_INIT \
@@ -86,6 +90,8 @@ int rubato_group_barrier(rubato_group* group);
 /* 0: applied at all; RUBATO_AGAIN: at none. RUBATO_FAILED without a begin_step before it, or if a
  * commit has ended that step already. */
 int rubato_group_commit(rubato_group* group);
+/* From apply, if names_changes is set. */
+void rubato_group_before_change(rubato_group* group, const void* bytes, size_t count);
 /* Asks to go; train on until begin_step returns RUBATO_LEFT. */
 void rubato_group_leave(rubato_group* group);
 /* Training is over, and committed() says so: for those who came too late to copy the state. */

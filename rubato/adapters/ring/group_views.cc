@@ -68,6 +68,7 @@ bool WiredGroup::TakeEvent(absl::Duration timeout) {
 void WiredGroup::BeginAnew(Parting parting) {
   entered_ = denied_ = begun_ = false;
   fenced_ = true;
+  exchange_->BeforeChange();  // A new life is given another state.
   exchange_->Drop();
   parted_at_ = control_->Call([](Peer& peer, absl::Time) { return peer.left_at(); });
   if (leaving_) return;

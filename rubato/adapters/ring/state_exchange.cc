@@ -3,10 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
-#include <future>
-#include <iterator>
 #include <utility>
 
 #include "rubato/adapters/ring/control_loop.h"
@@ -18,7 +15,6 @@ namespace {
 
 // So many sums are applied between two steps, whatever they take: one more than are added.
 constexpr int kAppliedMin = 2;
-constexpr size_t kLargeState = 8 << 20;
 constexpr size_t kRestoredMin = 1 << 20;  // Likewise bytes of the snapshot.
 
 // To give a large buffer back takes a while, which the others need not wait for at once.
@@ -35,34 +31,51 @@ StateExchange::StateExchange(Options options)
     : options_(std::move(options)), kept_(options_.kept_bytes_max), file_(options_.kept_folder) {}
 
 void StateExchange::Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
-  const size_t bytes = StateBytes();
   MutexLock lock(mu_);
-  // One at a time: who asks may turn out to be nobody.
-  const bool beside = bytes >= kLargeState && askers_.empty();
-  const auto policy = beside ? std::launch::async | std::launch::deferred : std::launch::deferred;
-  askers_.push_back(
-      {hello, std::move(stream), std::async(policy, [bytes] { return std::string(bytes, '\0'); })});
+  askers_.push_back({hello, std::move(stream)});
 }
 
 void StateExchange::Serve(const GroupView& view, MemberId self, int64_t step) {
-  std::vector<Asker> ready;
+  std::vector<Asker> askers;
   {
     MutexLock lock(mu_);
-    const auto waits = [](const Asker& asker) {
-      return asker.room.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
-    };
-    const auto first = std::stable_partition(askers_.begin(), askers_.end(), waits);
-    std::move(first, askers_.end(), std::back_inserter(ready));
-    askers_.erase(first, askers_.end());
+    askers.swap(askers_);
   }
-  for (Asker& asker : ready) {
+  std::shared_ptr<StateSnapshot> snapshot;  // One for all of them.
+  for (Asker& asker : askers) {
     const EdgeHello& hello = asker.hello;
     const MemberId learner(hello.from);
     const bool mine = view.Contains(learner) && !view.Holds(learner) && view.Holds(self) &&
                       hello.to == self.value() && hello.mark == view.Mark() &&
                       step >= hello.min_step;
-    if (mine) server_.Serve(std::move(asker.stream), step, Snapshot(asker.room.get()));
+    if (!mine) continue;
+    if (!snapshot) snapshot = TakeSnapshot(step);
+    server_.Serve(std::move(asker.stream), snapshot);
   }
+}
+
+std::shared_ptr<StateSnapshot> StateExchange::TakeSnapshot(int64_t step) {
+  std::erase_if(under_way_, [](const auto& one) {
+    const auto snapshot = one.lock();
+    return !snapshot || snapshot->finished();
+  });
+  auto snapshot = std::make_shared<StateSnapshot>(
+      step, options_.state, StateSnapshot::Options{.piece_bytes = kStateChunkBytes});
+  under_way_.push_back(snapshot);
+  return snapshot;
+}
+
+void StateExchange::BeforeChange(absl::Span<const char> bytes) {
+  for (const auto& one : under_way_) {
+    if (const auto snapshot = one.lock()) snapshot->BeforeChange(bytes);
+  }
+}
+
+void StateExchange::BeforeChange() {
+  for (const auto& one : under_way_) {
+    if (const auto snapshot = one.lock()) snapshot->Finish();
+  }
+  under_way_.clear();
 }
 
 void StateExchange::Begin(const GroupView& view, MemberId self) {
@@ -119,6 +132,7 @@ bool StateExchange::Arrived(const GroupView& view, MemberId self, int64_t finish
 
 bool StateExchange::Restored(absl::Time until) {
   if (!snapshot_) return true;
+  BeforeChange();
   size_t begin = 0;
   bool first = true;
   for (const absl::Span<char> piece : options_.state) {
@@ -178,20 +192,6 @@ void StateExchange::Drop() {
   snapshot_.reset();
   restored_ = 0;
   reached_ = -1;
-}
-
-size_t StateExchange::StateBytes() const {
-  size_t bytes = 0;
-  for (const absl::Span<char> piece : options_.state) bytes += piece.size();
-  return bytes;
-}
-
-std::string StateExchange::Snapshot(std::string room) const {
-  char* to = room.data();  // The others wait meanwhile.
-  for (const absl::Span<char> piece : options_.state) {
-    to = std::copy(piece.begin(), piece.end(), to);
-  }
-  return room;
 }
 
 }  // namespace rubato

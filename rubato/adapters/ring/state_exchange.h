@@ -1,6 +1,6 @@
 // How a newcomer comes by the state that the others hold, beside training.
 //
-//     a holder    step ─── step ─┬─ step ─── step ───          Serve: a snapshot between two steps
+//     a holder    step ─── step ─┬─ step ─── step ───          Serve: a snapshot of what is there
 //     a learner   sum ──── sum ──┴─ sum ──── sum ── CatchUp    Keep the sums, then load and apply
 //
 // A learner takes part in every step and keeps its sums while the snapshot is on its way; then it
@@ -12,7 +12,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +29,7 @@
 #include "rubato/base/mutex.h"
 #include "rubato/membership/view.h"
 #include "rubato/ring/kept_sums.h"
+#include "rubato/ring/state_snapshot.h"
 
 namespace rubato {
 
@@ -49,9 +49,14 @@ class StateExchange {
   // ---- holders ----
   // A newcomer asks for the state. Called by the control thread.
   void Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream);
-  // Answers those who asked, are in `view` too, and whose memory is there; the state here is that
-  // after `step`.
+  // Answers those who asked and are in `view` too; the state here is that after `step`.
   void Serve(const GroupView& view, MemberId self, int64_t step);
+  // The state as it is now, after `step`, copied beside training.
+  std::shared_ptr<StateSnapshot> TakeSnapshot(int64_t step);
+  // `bytes` of the state are about to change, or all of it: what of them belongs to a snapshot that
+  // is still under way is copied first.
+  void BeforeChange(absl::Span<const char> bytes);
+  void BeforeChange();
 
   // ---- learners ----
   // Asks a holder of `view` for a snapshot; what was kept so far is forgotten.
@@ -88,15 +93,10 @@ class StateExchange {
   bool Restored(absl::Time until);
   absl::Status ApplyNext();
   void Fetch(const GroupView& view, MemberId self, int64_t min_step);
-  // One that asked, and the memory for its snapshot, made beside training: to find as much as a
-  // large state needs takes longer than to copy it there.
   struct Asker {
     EdgeHello hello;
     std::unique_ptr<Stream> stream;
-    std::future<std::string> room;
   };
-  size_t StateBytes() const;
-  std::string Snapshot(std::string room) const;
 
   const Options options_;
   KeptSums<std::vector<Kept>> kept_;
@@ -107,6 +107,7 @@ class StateExchange {
   int64_t reached_ = -1;
   std::unique_ptr<StateFetcher> fetcher_;
   MemberId source_;
+  std::vector<std::weak_ptr<StateSnapshot>> under_way_;
   StateServer server_;
   Mutex mu_;
   std::vector<Asker> askers_ ABSL_GUARDED_BY(mu_);

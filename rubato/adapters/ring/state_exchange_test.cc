@@ -58,7 +58,11 @@ class SlowHolder {
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     const Fd from(pair[1]);
     StateServer server;
-    server.Serve(MakeStream(nullptr, TlsSide::kAccepts, Fd(pair[0])), step, snapshot);
+    std::string state = snapshot;
+    server.Serve(MakeStream(nullptr, TlsSide::kAccepts, Fd(pair[0])),
+                 std::make_shared<StateSnapshot>(
+                     step, std::vector<absl::Span<char>>{absl::MakeSpan(&state[0], state.size())},
+                     StateSnapshot::Options{}));
     std::vector<char> buffer(1 << 16);
     for (size_t sent = 0; sent < snapshot.size();) {
       if (sent > snapshot.size() / 2 && told_.valid()) told_.get();
@@ -166,38 +170,85 @@ TEST_F(SlowCopy, SaysWhereThereIsNoRoom) {
       << status;
 }
 
-// In a group, with a copy that takes many steps: nobody waits for it, and all end with the same.
-TEST(StateExchangeTest, NobodyWaitsForWhoHasNoRoom) {
-  struct Loop {
-    std::vector<float> state = std::vector<float>(16 << 20, 0.0f);  // Takes a while to copy.
-    std::vector<float> gradients = std::vector<float>(1000, 1.0f);
-    std::unique_ptr<ElasticGroup> group;
-    int64_t passed = 0;  // Steps, while it copied.
-
-    void Open(std::vector<std::string> join) {
-      auto opened = ElasticGroup::Open(
-          {.join = std::move(join),
-           .quorum = Quorum::kAny,
-           .state = {absl::MakeSpan(reinterpret_cast<char*>(state.data()), state.size() * 4)},
-           .kept_bytes_max = 8000,
-           .apply = [this] { state.back() += 1; }});
-      ASSERT_TRUE(opened.ok()) << opened.status();
-      group = *std::move(opened);
-    }
-    absl::Status Step() {
-      const absl::StatusOr<StepPlan> plan = group->BeginStep();
-      if (!plan.ok()) return plan.status();
-      if (!group->AllreduceLast(absl::MakeSpan(gradients)).ok()) return absl::OkStatus();
-      const absl::StatusOr<bool> committed = group->Commit();
-      passed += committed.ok() && *committed && group->learning();
-      return committed.status();
-    }
+// A thread copies while the training thread changes all there is, a little at a time.
+TEST(StateSnapshotThreadsTest, NothingIsChangedBeforeItIsCopied) {
+  std::vector<float> state(2 << 20, 0.0f);
+  const auto bytes_of = [](absl::Span<float> floats) {
+    return absl::MakeSpan(reinterpret_cast<char*>(floats.data()), floats.size() * sizeof(float));
   };
+  StateExchange exchange({.state = {bytes_of(absl::MakeSpan(state))}});
+  for (int step = 0; step < 20; ++step) {
+    const auto snapshot = exchange.TakeSnapshot(step);
+    std::thread beside([&] { snapshot->Finish(); });
+    constexpr size_t kLittle = 10000;
+    for (size_t begin = 0; begin < state.size(); begin += kLittle) {
+      const absl::Span<float> some = absl::MakeSpan(state).subspan(begin, kLittle);
+      exchange.BeforeChange(bytes_of(some));
+      for (float& value : some) value += 1;
+    }
+    beside.join();
+    for (size_t i = 0; i < snapshot->pieces(); ++i) {
+      const std::string piece = snapshot->TakePiece(i);
+      const auto* const floats = reinterpret_cast<const float*>(piece.data());
+      const int64_t others =
+          std::count_if(floats, floats + piece.size() / sizeof(float),
+                        [&](float value) { return value != static_cast<float>(step); });
+      ASSERT_EQ(others, 0) << "in piece " << i << " of the state after step " << step;
+    }
+  }
+}
+
+// One member of a group whose state takes a while to copy, and changes as the case says.
+struct Loop {
+  enum class Changes { kAll, kAllByName, kLastByName };
+
+  void Open(Changes changes, std::vector<std::string> join) {
+    auto opened = ElasticGroup::Open(
+        {.join = std::move(join),
+         .quorum = Quorum::kAny,
+         .state = {absl::MakeSpan(reinterpret_cast<char*>(state.data()), state.size() * 4)},
+         .kept_bytes_max = 8000,
+         .apply = [this, changes] { Apply(changes); },
+         .names_changes = changes != Changes::kAll});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    group = *std::move(opened);
+  }
+  void Apply(Changes changes) {
+    const size_t first = changes == Changes::kLastByName ? state.size() - 1 : 0;
+    constexpr size_t kLittle = 100000;
+    for (size_t begin = first; begin < state.size(); begin += kLittle) {
+      const absl::Span<float> some = absl::MakeSpan(state).subspan(begin, kLittle);
+      if (changes != Changes::kAll) {
+        group->BeforeChange(
+            absl::MakeConstSpan(reinterpret_cast<const char*>(some.data()), some.size() * 4));
+      }
+      for (float& value : some) value += 1;
+    }
+  }
+  absl::Status Step() {
+    const absl::StatusOr<StepPlan> plan = group->BeginStep();
+    if (!plan.ok()) return plan.status();
+    if (!group->AllreduceLast(absl::MakeSpan(gradients)).ok()) return absl::OkStatus();
+    const absl::StatusOr<bool> committed = group->Commit();
+    passed += committed.ok() && *committed && group->learning();
+    return committed.status();
+  }
+
+  std::vector<float> state = std::vector<float>(16 << 20, 0.0f);
+  std::vector<float> gradients = std::vector<float>(1000, 1.0f);
+  std::unique_ptr<ElasticGroup> group;
+  int64_t passed = 0;  // Steps, while it copied.
+};
+
+class LargeStateTest : public testing::TestWithParam<Loop::Changes> {};
+
+// In a group, with a copy that takes many steps: nobody waits for it, and all end with the same.
+TEST_P(LargeStateTest, NobodyWaitsForWhoHasNoRoom) {
   Loop founder, joiner;
-  founder.Open({});
+  founder.Open(GetParam(), {});
   std::atomic<int64_t> last = std::numeric_limits<int64_t>::max();
   std::thread other([&] {
-    joiner.Open({founder.group->address()});
+    joiner.Open(GetParam(), {founder.group->address()});
     absl::Status status;
     while (joiner.group->learning() && status.ok()) status = joiner.Step();
     EXPECT_TRUE(status.ok()) << status;
@@ -210,10 +261,17 @@ TEST(StateExchangeTest, NobodyWaitsForWhoHasNoRoom) {
   EXPECT_TRUE(status.ok()) << status;
   founder.group.reset();
   other.join();
-  EXPECT_GT(joiner.passed, 2) << "64 MB should take longer than there is room for";
+  if (GetParam() == Loop::Changes::kLastByName) {
+    EXPECT_GT(joiner.passed, 2) << "64 MB should take longer than there is room for";
+  }
   EXPECT_EQ(joiner.state.back(), static_cast<float>(last));
   EXPECT_EQ(founder.state.back(), static_cast<float>(last));
+  EXPECT_TRUE(founder.state == joiner.state);
 }
+
+INSTANTIATE_TEST_SUITE_P(Changes, LargeStateTest,
+                         testing::Values(Loop::Changes::kAll, Loop::Changes::kAllByName,
+                                         Loop::Changes::kLastByName));
 
 }  // namespace
 }  // namespace rubato

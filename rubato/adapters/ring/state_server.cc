@@ -45,7 +45,7 @@ StateServer::~StateServer() {
   }
 }
 
-void StateServer::Serve(std::unique_ptr<Stream> stream, int64_t step, std::string snapshot) {
+void StateServer::Serve(std::unique_ptr<Stream> stream, std::shared_ptr<StateSnapshot> snapshot) {
   std::erase_if(copies_, [](const std::unique_ptr<Copy>& copy) {
     if (!copy->done) return false;
     copy->thread.join();
@@ -53,8 +53,9 @@ void StateServer::Serve(std::unique_ptr<Stream> stream, int64_t step, std::strin
   });
   auto copy = std::make_unique<Copy>();
   copy->stream = std::move(stream);
-  copy->thread = std::thread([copy = copy.get(), step, bytes = std::move(snapshot)]() mutable {
-    SendAll(*copy->stream, StateSource(step, std::move(bytes), kStateChunkBytes));
+  copy->thread = std::thread([copy = copy.get(), snapshot = std::move(snapshot)]() mutable {
+    snapshot->Finish();  // First, for training may come to any of it.
+    SendAll(*copy->stream, StateSource(std::move(snapshot)));
     shutdown(copy->stream->fd(), SHUT_RDWR);
     copy->done = true;
   });

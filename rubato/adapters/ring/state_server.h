@@ -22,8 +22,8 @@ inline constexpr uint32_t kStateChunkBytes = 1 << 20;
 class StateServer {
  public:
   ~StateServer();
-  // Sends all of `snapshot` over `stream`, chunk by chunk, then closes it.
-  void Serve(std::unique_ptr<Stream> stream, int64_t step, std::string snapshot);
+  // Finishes `snapshot` and sends it over `stream`, chunk by chunk, then closes that.
+  void Serve(std::unique_ptr<Stream> stream, std::shared_ptr<StateSnapshot> snapshot);
 
  private:
   struct Copy {

@@ -34,6 +34,7 @@ class WiredGroup : public ElasticGroup {
   explicit WiredGroup(GroupOptions options) : options_(std::move(options)) {}
   ~WiredGroup() override {
     if (control_) control_->Close();
+    if (exchange_) exchange_->BeforeChange();  // The state may go with the caller.
     if (exchange_) exchange_->Drop();
     if (control_) control_->Halt();
     reducer_.reset();
@@ -55,6 +56,10 @@ class WiredGroup : public ElasticGroup {
   absl::Status Broadcast(absl::Span<char> bytes, int root) override;
   absl::Status Barrier() override;
   absl::StatusOr<bool> Commit() override;
+  void BeforeChange(absl::Span<const char> bytes) override { exchange_->BeforeChange(bytes); }
+  std::shared_ptr<StateSnapshot> TakeSnapshot() override {
+    return exchange_->TakeSnapshot(applied_);
+  }
   int64_t step() const override { return applied_; }
   int64_t committed() const override { return committed_; }
   int partings() const override { return partings_; }

@@ -259,12 +259,12 @@ void RingNode::EnterView(const Peer::Event& event) {
 
 void RingNode::ServeState(MemberId learner, const StateRequest& request) {
   if (!peer_->holder() || RankOf(learner) < 0) return;
-  const std::unique_ptr<StateSource>& snapshot = snapshots_[learner];
+  const std::shared_ptr<StateSnapshot>& snapshot = snapshots_[learner];
   if (!snapshot || snapshot->step() < request.min_step) {
     askers_[learner] = {mark_, request};
     return;
   }
-  absl::StatusOr<StateChunk> chunk = snapshot->Serve(request);
+  absl::StatusOr<StateChunk> chunk = StateSource(snapshot).Serve(request);
   if (chunk.ok()) SendTo(RankOf(learner), *std::move(chunk));
 }
 
@@ -273,10 +273,18 @@ void RingNode::ServeAskers() {
     const auto& [mark, request] = asked;
     const int64_t step = peer_->steps().finished();
     if (mark != mark_ || !peer_->holder() || step < request.min_step) continue;
-    std::string bytes;
-    ByteWriter(bytes).Put(weights_);
-    snapshots_[learner] = std::make_unique<StateSource>(step, bytes, kChunkBytes);
+    snapshots_[learner] = std::make_shared<StateSnapshot>(
+        step, State(),
+        // Each chunk is copied when it is asked for, or when the weights are about to change.
+        StateSnapshot::Options{.piece_bytes = kChunkBytes, .small_bytes = 0});
     ServeState(learner, request);
+  }
+}
+
+void RingNode::BeforeChange() {
+  if (wires_.loop_bug() == RingBug::kTornSnapshot) return;
+  for (const auto& [learner, snapshot] : snapshots_) {
+    if (snapshot) snapshot->BeforeChange(State().front());
   }
 }
 
@@ -456,6 +464,7 @@ void RingNode::FinishStep() {
 
 void RingNode::Apply(const GroupView& view, int64_t step, const Sum& sum) {
   checker_.Applied(life(), view, step, weights_, sum);
+  BeforeChange();
   weights_ = ApplySum(weights_, sum);
   history_[step] = weights_;
   if (history_.size() > 16) history_.erase(history_.begin());
@@ -510,6 +519,7 @@ bool RingNode::UseSnapshot() {
   const int64_t last = wires_.loop_bug() == RingBug::kApplyAgain ? 1 : 0;
   if (sink_->step() >= 0) kept_.Began(sink_->step() - last);
   if (!sink_->complete() || sink_->step() > peer_->steps().finished()) return false;
+  BeforeChange();
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
   reached_ = sink_->step();

@@ -164,6 +164,10 @@ class RingNode {
   void Confirm(int64_t step);
   void CastVotes();
   void Apply(const GroupView& view, int64_t step, const Sum& sum);
+  void BeforeChange();  // Of the weights.
+  std::vector<absl::Span<char>> State() {
+    return {absl::MakeSpan(reinterpret_cast<char*>(&weights_), sizeof(weights_))};
+  }
   void FinishStep();
   void Pledge();
   // One of several writes to memory, or what takes a while, a moment later.
@@ -217,7 +221,7 @@ class RingNode {
   std::map<std::tuple<uint64_t, uint64_t, int64_t, MemberId, int>, Sum> parts_;
   std::vector<std::tuple<MemberId, uint64_t, Vote>> early_votes_;  // With the mark of the view.
 
-  std::map<MemberId, std::unique_ptr<StateSource>> snapshots_;    // By learner.
+  std::map<MemberId, std::shared_ptr<StateSnapshot>> snapshots_;  // By learner.
   std::map<MemberId, std::pair<uint64_t, StateRequest>> askers_;  // With the mark of the view.
   std::optional<StateSink> sink_;
   MemberId source_;

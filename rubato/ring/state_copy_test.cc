@@ -1,0 +1,115 @@
+#include "rubato/ring/state_copy.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "rubato/base/rng.h"
+#include "rubato/ring/state_snapshot.h"
+
+namespace rubato {
+namespace {
+
+StateSource SourceOf(int64_t step, std::string& state, size_t chunk_bytes) {
+  const std::vector<absl::Span<char>> parts = {absl::MakeSpan(state.data(), state.size())};
+  return StateSource(std::make_shared<StateSnapshot>(
+      step, parts, StateSnapshot::Options{.piece_bytes = chunk_bytes}));
+}
+
+// Chunks arrive in any order, some twice, some broken; the state comes out whole or not at all.
+TEST(StateCopyTest, SurvivesABadWire) {
+  Rng rng(9);
+  for (size_t bytes : {0, 1, 99, 100, 101, 1000}) {
+    std::string state(bytes, 0);
+    for (char& c : state) c = static_cast<char>(rng.Next());
+    const StateSource source = SourceOf(12, state, 100);
+    StateSink sink(12, 100);
+    int rounds = 0;
+    while (!sink.complete()) {
+      ASSERT_LT(++rounds, 1000);
+      std::vector<StateRequest> wants = sink.Want(4);
+      rng.Shuffle(wants);
+      for (const StateRequest& want : wants) {
+        StateChunk chunk = *source.Serve(want);
+        if (rng.Chance(0.3)) continue;  // Lost.
+        if (rng.Chance(0.3) && !chunk.bytes.empty()) {
+          chunk.bytes[rng.Below(chunk.bytes.size())] ^= 1;
+          EXPECT_FALSE(sink.Take(chunk).ok());
+        } else {
+          EXPECT_TRUE(sink.Take(chunk).ok());
+        }
+      }
+    }
+    EXPECT_EQ(sink.TakeSnapshot(), state);
+  }
+}
+
+TEST(StateCopyTest, StatesAreNotMixedAndNotTooOld) {
+  std::string weights = "weights", capitals = "WEIGHTS";
+  const StateSource source = SourceOf(12, weights, 4);
+  EXPECT_FALSE(source.Serve({13, 0}).ok()) << "too old for who missed step 13";
+  StateSink sink(11, 4);
+  EXPECT_TRUE(sink.Take(*source.Serve({11, 0})).ok());
+  const StateSource later = SourceOf(14, capitals, 4);
+  EXPECT_FALSE(sink.Take(*later.Serve({11, 1})).ok()) << "half of one, half of another";
+  EXPECT_FALSE(sink.complete());
+}
+
+std::string Whole(StateSnapshot& snapshot) {
+  std::string bytes;
+  for (size_t i = 0; i < snapshot.pieces(); ++i) absl::StrAppend(&bytes, snapshot.Piece(i));
+  return bytes;
+}
+
+// However what copies and what changes the state take turns, the snapshot is of one moment.
+TEST(StateSnapshotTest, IsOfOneMoment) {
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    Rng rng(seed);
+    std::vector<std::string> state(rng.Below(6));
+    std::vector<absl::Span<char>> parts;
+    std::string before;
+    for (std::string& part : state) {
+      part.resize(rng.Below(rng.Chance(0.3) ? 4 : 60));
+      for (char& c : part) c = static_cast<char>(rng.Next());
+      parts.push_back(absl::MakeSpan(part.data(), part.size()));
+      before += part;
+    }
+    StateSnapshot snapshot(7, parts, {.piece_bytes = 1 + rng.Below(20), .small_bytes = 3});
+    EXPECT_EQ(snapshot.bytes(), before.size());
+    for (int turn = 0; turn < 20; ++turn) {
+      if (rng.Chance(0.2)) snapshot.Piece(rng.Below(snapshot.pieces()));
+      if (rng.Chance(0.03)) snapshot.Finish();
+      if (state.empty()) continue;
+      std::string& part = state[rng.Below(state.size())];
+      const size_t begin = rng.Below(part.size() + 1);
+      const size_t size = rng.Below(part.size() - begin + 1);
+      const absl::Span<char> changed = absl::MakeSpan(part).subspan(begin, size);
+      if (part.size() > 3) snapshot.BeforeChange(changed);  // The small ones need no word.
+      for (char& c : changed) c = static_cast<char>(rng.Next());
+    }
+    ASSERT_EQ(Whole(snapshot), before) << "seed " << seed;
+    EXPECT_TRUE(snapshot.finished());
+  }
+}
+
+// What is about to change is copied, and no more: the rest has time.
+TEST(StateSnapshotTest, CopiesNoMoreThanItMust) {
+  std::string first(100, 'a'), second(100, 'b');
+  const std::vector<absl::Span<char>> parts = {absl::MakeSpan(first.data(), 100),
+                                               absl::MakeSpan(second.data(), 100)};
+  StateSnapshot snapshot(3, parts, {.piece_bytes = 50, .small_bytes = 0});
+  std::string elsewhere(10, 'c');
+  snapshot.BeforeChange(elsewhere);
+  snapshot.BeforeChange(absl::MakeConstSpan(second).subspan(49, 2));
+  std::fill(first.begin(), first.end(), 'A');    // Without a word,
+  std::fill(second.begin(), second.end(), 'B');  // both halves with one.
+  EXPECT_EQ(Whole(snapshot), std::string(100, 'A') + std::string(100, 'b'));
+}
+
+}  // namespace
+}  // namespace rubato
