@@ -178,6 +178,47 @@ TEST(ViewsTest, ASilentMemberIsWaitedForUntilThePromiseTimeout) {
   for (int i : {0, 1, 2}) EXPECT_EQ(Plain(assembly[i].view()), ViewOf(2, {0, 1, 2}, 3, 0)) << i;
 }
 
+// One that dies with the question unread shows it when it is asked again, as its port refuses: soon
+// at first, and less and less often if it only is slow.
+TEST(ViewsTest, WhoDoesNotAnswerIsAskedAgainSoon) {
+  const ViewOptions options = {.promise_timeout = absl::Milliseconds(300),
+                               .retry = absl::Milliseconds(80)};
+  Assembly assembly(5, options);
+  assembly.Bury(4);
+  assembly.down.insert(3);
+  assembly[0].Tick(assembly.now);
+  assembly.Deliver();
+  assembly.Deliver();
+  std::vector<int64_t> asked;
+  for (int ms = 1; ms < 300; ++ms) {
+    assembly.now += absl::Milliseconds(1);
+    if (assembly.now < assembly[0].next_wake()) continue;
+    assembly[0].Tick(assembly.now);
+    for (const Views::Send& send : assembly[0].TakeSends()) {
+      ASSERT_THAT(send.to, ::testing::AnyOf("m3", "m4")) << "the others have answered";
+      if (send.to == "m3") asked.push_back(ms);
+    }
+  }
+  EXPECT_THAT(asked, ::testing::ElementsAre(10, 30, 70, 150, 230));
+}
+
+// Learners who catch up together share one change; the last of them, or one alone, waits for
+// nobody.
+TEST(ViewsTest, WhoIsLevelWaitsOnlyForOthersWhoCopy) {
+  for (const int learners : {1, 2}) {
+    Assembly assembly(3, {.gather = absl::Milliseconds(100)}, /*holders=*/3 - learners);
+    assembly[2].SetProgress({.finished = 0, .applied = 0, .voted = 0}, assembly.now);
+    assembly[2].SetCaughtUp(true);
+    assembly[2].Tick(assembly.now);
+    while (assembly.Deliver()) {
+    }
+    EXPECT_EQ(assembly[0].view().number, learners == 1 ? 2u : 1u);
+    assembly.RunFor(absl::Milliseconds(200));
+    EXPECT_EQ(assembly[0].view().number, 2u);
+    EXPECT_TRUE(assembly[1].view().Holds(MemberId(2))) << assembly[1].view();
+  }
+}
+
 // A shorter one resumes sooner; one that answers within it is not dropped.
 TEST(ViewsTest, WhoAnswersBeforeThePromiseTimeoutStays) {
   for (const bool in_time : {true, false}) {
