@@ -124,6 +124,15 @@ bool ViewAuthority::Wanted() const {
   });
 }
 
+bool ViewAuthority::AllWhoCopyAreLevel() const {
+  const bool all = std::all_of(view_.members.begin() + view_.holders, view_.members.end(),
+                               [&](const GroupMember& member) {
+                                 const auto report = reports_.find(member.id);
+                                 return report != reports_.end() && report->second.level;
+                               });
+  return all && view_.holders < view_.size() && newcomers_.empty();
+}
+
 bool ViewAuthority::IsDead(MemberId member) const {
   const auto out = out_.find(member);
   return out != out_.end() && IsProof(out->second.reason);
@@ -161,7 +170,7 @@ void ViewAuthority::Advance(absl::Time now) {
       if (Wanted() || (view_.number == 0 && !newcomers_.empty())) Begin(Phase::kGathering, now);
       break;
     case Phase::kGathering:
-      if (now < began_ + options_.gather) break;
+      if (now < began_ + options_.gather && !AllWhoCopyAreLevel()) break;
       Begin(view_.number == 0 ? Phase::kLettingGo : Phase::kAsking, now);
       break;
     case Phase::kAsking:

@@ -98,6 +98,8 @@ class ViewAuthority {
   void Expire(absl::Time now);
   bool Urgent() const;
   bool Wanted() const;
+  // Nobody else is to be expected who could share the change that makes them holders.
+  bool AllWhoCopyAreLevel() const;
   void Begin(Phase phase, absl::Time now);
   void OrderAll(absl::Time now);
   void Order(const GroupMember& to, bool evicted = false);

@@ -354,7 +354,9 @@ void Views::Tick(absl::Time now) {
   if (may && (frozen_ || complained_ || SomeoneDied())) return Propose(/*planned=*/false, now);
   const bool wanted = may && WantedByPlan();
   planned_since_ = wanted ? std::min(planned_since_, now) : absl::InfiniteFuture();
-  if (wanted && now >= planned_since_ + options_.gather) Propose(/*planned=*/true, now);
+  if (wanted && (now >= planned_since_ + options_.gather || AllWhoCopyAreReady())) {
+    Propose(/*planned=*/true, now);
+  }
 }
 
 // Never a time that a Tick() leaves in the past, or its owner would not sleep.

@@ -53,11 +53,14 @@ struct ViewOptions {
   // How long a proposer waits for the promises of all who seem to be alive before it goes on with a
   // majority: longer spares a slow member, shorter resumes sooner when one has just died.
   absl::Duration promise_timeout = absl::Milliseconds(300);
-  absl::Duration retry = absl::Milliseconds(60);  // Between copies of an unanswered message.
+  // Between copies of an unanswered message. What a proposer asks is asked again sooner at first:
+  // one that dies with the question unread answers nothing, but its port refuses the next.
+  absl::Duration retry = absl::Milliseconds(60);
   // A planned change (a newcomer, one who has caught up) waits this long for the end of the step
   // that runs; then it interrupts it.
   absl::Duration patience = absl::Seconds(5);
-  // Newcomers that arrive within this time share one change of view.
+  // Newcomers that arrive within this time share one change of view, as do learners who catch up
+  // while others still copy.
   absl::Duration gather = absl::Milliseconds(100);
   // Frozen this long, a member proposes in place of whoever should have.
   absl::Duration takeover = absl::Seconds(1);
@@ -126,6 +129,8 @@ class Views : public ViewSource {
   const std::vector<Loss>& left_out() const { return left_out_; }
   // Who has come, lives, and is in no view yet.
   std::vector<GroupMember> Newcomers() const;
+  // One of them is told as lost: should it live after all, it begins a new life.
+  void Exclude(const Loss& loss) { evicted_[loss.member] = {view_.number, loss}; }
 
   struct Send {
     std::string to;
@@ -140,6 +145,7 @@ class Views : public ViewSource {
     int64_t after_step = 0;
     absl::Time deadline;
     absl::Time resend;
+    absl::Duration pause;  // Until the one after; 0: nothing was sent yet.
     std::map<MemberId, ViewMessage> promises;
     std::optional<GroupView> view;  // Set in the second phase,
     std::vector<Loss> gone;         // with who is out of it.
@@ -155,6 +161,8 @@ class Views : public ViewSource {
   void Promise(const ViewMessage& prepare, absl::Time now);
   bool MayPropose(absl::Time now) const;
   bool WantedByPlan() const;
+  // Nobody else is to be expected who could share the change that makes them holders.
+  bool AllWhoCopyAreReady() const;
   void TellWishes(absl::Time now);
   void Freeze(absl::Time now);
   void Propose(bool planned, absl::Time now);

@@ -6,6 +6,11 @@
 #include "rubato/membership/views.h"
 
 namespace rubato {
+namespace {
+
+constexpr double kFirstPause = 0.125;  // Of `retry`; each pause is twice the one before.
+
+}  // namespace
 
 bool Views::MayPropose(absl::Time now) const {
   const int rank = view_.RankOf(self_.id);
@@ -22,6 +27,12 @@ bool Views::WantedByPlan() const {
     return view_.Contains(id) && !view_.Holds(id);
   });
   return promotion || (view_.holders > 1 && !leavers_.empty()) || !Newcomers().empty();
+}
+
+bool Views::AllWhoCopyAreReady() const {
+  const bool all = std::all_of(view_.members.begin() + view_.holders, view_.members.end(),
+                               [&](const GroupMember& m) { return ready_.contains(m.id); });
+  return all && view_.holders < view_.size() && Newcomers().empty();
 }
 
 std::vector<GroupMember> Views::Newcomers() const {
@@ -57,7 +68,9 @@ int64_t Views::Headroom(absl::Time now) const {
 }
 
 void Views::Resend(absl::Time now) {
-  proposal_->resend = now + options_.retry;
+  absl::Duration& pause = proposal_->pause;
+  pause = std::clamp(pause * 2, options_.retry * kFirstPause, options_.retry);
+  proposal_->resend = now + pause;
   ViewMessage message =
       Make(proposal_->view ? ViewMessage::Kind::kAccept : ViewMessage::Kind::kPrepare);
   message.ballot = proposal_->ballot;
@@ -129,6 +142,7 @@ void Views::ProposeValue(absl::Time now) {
   const bool may_split = options_.quorum == Quorum::kAny && !bound;
   if (may_split) proposal_->view->number = std::max(proposal_->view->number, seen_number_ + 1);
   proposal_->gone = WhyGone(*proposal_->view);
+  proposal_->pause = absl::ZeroDuration();
   proposal_->deadline = now + options_.promise_timeout;
   Resend(now);
 }
