@@ -1,4 +1,5 @@
 // One allreduce beside Gloo's, and what a group adds to it.
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,9 @@
 
 namespace rubato {
 namespace {
+
+constexpr double kTimesGlooMin = 1.3;
+constexpr double kSteadyCostMax = 0.01;  // Of a step, beyond what two runs of the same differ by.
 
 double Load() {
   double load[1] = {0};
@@ -51,7 +55,7 @@ Effort EffortFor(int64_t bytes) {
   return bytes <= (1 << 20) ? Effort{7, 40} : Effort{5, 3};
 }
 
-void PrintCase(int size, int64_t bytes, const std::map<std::string, Timing>& timings) {
+void PrintCase(int size, int64_t bytes, const std::map<std::string, Timing>& timings, Aims& aims) {
   Timing gloo{1e300, 1e300};
   std::printf("  {\"processes\": %d, \"bytes\": %lld, \"load\": %.1f", size,
               static_cast<long long>(bytes), Load());
@@ -67,6 +71,15 @@ void PrintCase(int size, int64_t bytes, const std::map<std::string, Timing>& tim
   if (gloo.median < 1e300) {
     ratio("gloo_over_shm", gloo, shm);
     ratio("gloo_over_tcp", gloo, tcp);
+    const auto check = [&](const char* plane, const Timing& ours) {
+      aims.AtLeast(kTimesGlooMin, gloo.median / ours.median,
+                   absl::StrFormat("allreduce, %d processes, %d bytes, %s: times Gloo's best", size,
+                                   bytes, plane));
+    };
+    check("shared memory", shm);
+    check("tcp", tcp);
+  } else {
+    aims.NotMeasured("allreduce: times Gloo's best (built without libgloo-dev)");
   }
   ratio("memory_limit_over_shm", timings.at("memory_limit"), shm);
   ratio("socket_limit_over_tcp", timings.at("socket_limit"), tcp);
@@ -77,7 +90,7 @@ void PrintCase(int size, int64_t bytes, const std::map<std::string, Timing>& tim
 
 }  // namespace
 
-int RunAllreduceBench(int size_only, int64_t bytes_only) {
+int RunAllreduceBench(int size_only, int64_t bytes_only, Aims& aims) {
   std::printf("{\"bench\": \"allreduce\", \"cases\": [\n");
   bool first = true;
   for (int size : {2, 4, 8}) {
@@ -86,7 +99,7 @@ int RunAllreduceBench(int size_only, int64_t bytes_only) {
       const Effort effort = EffortFor(bytes);
       const auto timings = RunContest(Contenders(bytes / 4), size, effort.rounds, effort.runs);
       if (!std::exchange(first, false)) std::printf(",\n");
-      PrintCase(size, bytes, timings);
+      PrintCase(size, bytes, timings, aims);
     }
   }
   std::printf("\n]}\n");
@@ -96,7 +109,7 @@ int RunAllreduceBench(int size_only, int64_t bytes_only) {
 namespace {
 
 // What votes and leases cost a step of `what`, in one line of JSON.
-void PrintSteadyCase(const char* sums, GroupCase what, int size, int rounds) {
+void PrintSteadyCase(const char* sums, GroupCase what, int size, int rounds, Aims& aims) {
   const auto group = [&](const char* name, bool elastic, bool apart, bool together) {
     what.elastic = elastic;
     what.apart = apart;
@@ -105,17 +118,25 @@ void PrintSteadyCase(const char* sums, GroupCase what, int size, int rounds) {
   };
   const auto timings =
       RunContest({group("elastic", true, false, false), group("plain", false, false, false),
-                  group("apart", true, true, false), group("together", false, false, true)},
+                  group("apart", true, true, false), group("together", false, false, true),
+                  group("again", false, false, false)},
                  size, rounds, 50);
   const auto us = [&](const char* name) { return timings.at(name).median; };
+  const char* const plane = what.shared_memory ? "shared memory" : "tcp";
+  const double cost = us("elastic") / us("plain") - 1;
+  const double unrest = std::abs(us("again") / us("plain") - 1);
+  aims.AtMost(kSteadyCostMax, cost - unrest,
+              absl::StrFormat("steady, %d processes, %s, %s: what votes and leases cost of a step "
+                              "beyond the unrest of the machine",
+                              size, plane, sums));
   std::printf(
       "  {\"processes\": %d, \"plane\": \"%s\", \"sums\": \"%s\", \"elastic_us\": %.1f, "
       "\"plain_us\": %.1f, \"votes_apart_us\": %.1f, \"barrier_us\": %.1f, \"cost\": %.4f, "
-      "\"cost_of_best\": %.4f, \"cost_with_votes_apart\": %.4f, \"cost_of_a_barrier\": %.4f}",
-      size, what.shared_memory ? "shared memory" : "tcp", sums, us("elastic"), us("plain"),
-      us("apart"), us("together"), us("elastic") / us("plain") - 1,
+      "\"cost_of_best\": %.4f, \"cost_with_votes_apart\": %.4f, \"cost_of_a_barrier\": %.4f, "
+      "\"unrest\": %.4f}",
+      size, plane, sums, us("elastic"), us("plain"), us("apart"), us("together"), cost,
       timings.at("elastic").best / timings.at("plain").best - 1, us("apart") / us("plain") - 1,
-      us("together") / us("plain") - 1);
+      us("together") / us("plain") - 1, unrest);
   std::fflush(stdout);
 }
 
@@ -124,8 +145,9 @@ void PrintSteadyCase(const char* sums, GroupCase what, int size, int rounds) {
 // What votes and leases cost a training step: the same steps with and without; with votes that
 // follow the reduction instead of riding in it (or, over TCP, in the next); and with a bare barrier
 // in their place, which is what waiting for each other costs processes that take turns on too few
-// cores. 16 bits and deterministic mode, whose counts are summed on their own, with fewer.
-int RunSteadyBench(int rounds, int size_only) {
+// cores. Those without run twice: what the two differ by is the machine's own. 16 bits and
+// deterministic mode, whose counts are summed on their own, with fewer.
+int RunSteadyBench(int rounds, int size_only, Aims& aims) {
   constexpr GroupCase kFloats{.elements = 256 << 10, .compute_us = 10000};
   std::printf(
       "{\"bench\": \"steady\", \"step\": \"10 ms of a device + allreduce of 1 MB\", "
@@ -141,7 +163,7 @@ int RunSteadyBench(int rounds, int size_only) {
         if (std::strcmp(sums, "bf16") == 0) what.wire = WireFormat::kBf16;
         if (size == 8 && (what.canonical || what.wire == WireFormat::kBf16)) continue;
         if (!std::exchange(first, false)) std::printf(",\n");
-        PrintSteadyCase(sums, what, size, rounds);
+        PrintSteadyCase(sums, what, size, rounds, aims);
       }
     }
   }

@@ -15,6 +15,9 @@ namespace {
 
 constexpr int64_t kJoinStepUs = 10000;
 
+constexpr double kLostStepsMax = 1;  // Beyond what is lost when nobody joins.
+constexpr double kExponentMax = 2;   // Less than with the square of the members.
+
 // The last three copy for many steps, and have room in memory for two of them. Of such a state a
 // step changes a small part (the rest is frozen), or all of it, as a large model's does.
 struct JoinCase {
@@ -76,7 +79,7 @@ bool Join(TrainingFleet& fleet, int hosts, JoinTimes& times) {
 
 }  // namespace
 
-int RunJoinBench(int rounds) {
+int RunJoinBench(int rounds, Aims& aims) {
   std::printf(
       "{\"bench\": \"join\", \"step\": \"step_ms of a device + allreduce of 256 KB\", "
       "\"cases\": [\n");
@@ -100,6 +103,11 @@ int RunJoinBench(int rounds) {
         changes_all ? "all" : "256 KB", rounds, Median(times.first_share_ms),
         Median(times.lost_steps), Median(times.lost_without));
     std::fflush(stdout);
+    aims.AtMost(kLostStepsMax, Median(times.lost_steps) - std::max(0.0, Median(times.lost_without)),
+                absl::StrFormat(
+                    "join, 1 to %d, %d KB of state, of which a step of %d ms changes %s: steps "
+                    "lost beyond those lost when nobody joins",
+                    hosts, state_bytes >> 10, compute_us / 1000, changes_all ? "all" : "256 KB"));
   }
   std::printf("\n]}\n");
   return 0;
@@ -107,7 +115,7 @@ int RunJoinBench(int rounds) {
 
 // From 2 processes to 16, one after the other. What counts is the exponent: how the time of a
 // change grows with the members, 1 being in proportion and 2 with their square.
-int RunGrowBench(int rounds) {
+int RunGrowBench(int rounds, Aims& aims) {
   constexpr int kFirst = 2, kLast = kFleetMax;
   std::map<int, std::vector<double>> agree, reconnect;
   for (int round = 0; round < rounds; ++round) {
@@ -135,8 +143,11 @@ int RunGrowBench(int rounds) {
   };
   const double small = Median({best(3), best(4), best(5)});
   const double large = Median({best(14), best(15), best(16)});
+  const double exponent = std::log(large / small) / std::log(15.0 / 4);
+  aims.AtMost(kExponentMax, exponent,
+              "grow, 2 to 16: the power of the members with which a change of view grows");
   std::printf("{\"bench\": \"grow\", \"rounds\": %d, \"exponent\": %.2f, \"cases\": [\n", rounds,
-              std::log(large / small) / std::log(15.0 / 4));
+              exponent);
   for (int size = kFirst + 1; size <= kLast; ++size) {
     std::printf(
         "  {\"members\": %d, \"agree_ms\": %.2f, \"reconnect_ms\": %.2f, \"best_ms\": %.2f}%s\n",

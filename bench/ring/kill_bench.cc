@@ -11,6 +11,10 @@
 namespace rubato {
 namespace {
 
+// Milliseconds: in the median, beside a step; of 16; and of one that is frozen, by its lease.
+constexpr double kKilledMsMax = 50, kManyKilledMsMax = 200, kFrozenMsMax = 2000;
+constexpr double kStepMs = 2;
+
 struct Times {
   std::vector<double> total, detect, agree, reconnect, redo;
 };
@@ -66,7 +70,18 @@ void Print(const Case& strike, const Times& times) {
   std::fflush(stdout);
 }
 
-void Strike(const Case& strike) {
+void Check(const Case& strike, const Times& times, Aims& aims) {
+  const bool killed = strike.signal == SIGKILL;
+  const std::string what =
+      absl::StrFormat("kill, %s to the %s %d of %d over %s: median ms until all train on",
+                      killed ? "SIGKILL" : "SIGSTOP", strike.oldest ? "oldest" : "youngest",
+                      strike.victims, strike.members, strike.apart ? "tcp" : "shared memory");
+  if (static_cast<int>(times.total.size()) < strike.rounds) return aims.NotMeasured(what);
+  const double limit = strike.members > 8 ? kManyKilledMsMax : kKilledMsMax + kStepMs;
+  aims.AtMost(killed ? limit : kFrozenMsMax, Median(times.total), what);
+}
+
+void Strike(const Case& strike, Aims& aims) {
   TrainingFleet fleet(
       strike.members,
       {.quorum = strike.victims > 1 ? Quorum::kAny : Quorum::kMajority, .apart = strike.apart});
@@ -97,11 +112,12 @@ void Strike(const Case& strike) {
     }
   }
   Print(strike, times);
+  Check(strike, times, aims);
 }
 
 }  // namespace
 
-int RunKillBench(int rounds, const std::string& part) {
+int RunKillBench(int rounds, const std::string& part, Aims& aims) {
   const int few = std::min(rounds, 5);
   std::vector<Case> cases;
   if (part.empty() || part == "youngest") {
@@ -128,7 +144,7 @@ int RunKillBench(int rounds, const std::string& part) {
   std::printf("{\"bench\": \"kill\", \"step_ms\": \"2 + allreduce of 256 KB\", \"cases\": [\n");
   for (size_t i = 0; i < cases.size(); ++i) {
     if (i > 0) std::printf(",\n");
-    Strike(cases[i]);
+    Strike(cases[i], aims);
   }
   std::printf("\n]}\n");
   return 0;

@@ -1,8 +1,10 @@
 // ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS [youngest|oldest|tcp]]
-// | steady [ROUNDS [PROCESSES]] | join | grow | overlap | straggler [ROUNDS] | --quick
+// | steady [ROUNDS [PROCESSES]] | join | grow | overlap | straggler [ROUNDS] | --quick, each with
+// --check to fail by aims that are missed.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "bench/ring/rivals.h"
 
@@ -10,43 +12,61 @@ namespace {
 
 struct Case {
   const char* name;
-  int (*run)(int rounds, const char* part);  // All of it if `part` is empty.
+  int (*run)(int rounds, const char* part, rubato::Aims& aims);  // All of it if `part` is empty.
   int rounds;
 };
+template <int (*kRun)(int, rubato::Aims&)>
+int Whole(int rounds, const char*, rubato::Aims& aims) {
+  return kRun(rounds, aims);
+}
 template <int (*kRun)(int)>
-int Whole(int rounds, const char*) {
+int Aimless(int rounds, const char*, rubato::Aims&) {
   return kRun(rounds);
 }
-constexpr Case kCases[] = {
-    {"kill", [](int rounds, const char* part) { return rubato::RunKillBench(rounds, part); }, 20},
-    {"join", Whole<rubato::RunJoinBench>, 7},
-    {"grow", Whole<rubato::RunGrowBench>, 5},
-    {"steady",
-     [](int rounds, const char* part) { return rubato::RunSteadyBench(rounds, std::atoi(part)); },
-     7},
-    {"overlap", Whole<rubato::RunOverlapBench>, 5},
-    {"straggler", Whole<rubato::RunStragglerBench>, 3}};
+constexpr Case kCases[] = {{"kill",
+                            [](int rounds, const char* part, rubato::Aims& aims) {
+                              return rubato::RunKillBench(rounds, part, aims);
+                            },
+                            20},
+                           {"join", Whole<rubato::RunJoinBench>, 7},
+                           {"grow", Whole<rubato::RunGrowBench>, 5},
+                           {"steady",
+                            [](int rounds, const char* part, rubato::Aims& aims) {
+                              return rubato::RunSteadyBench(rounds, std::atoi(part), aims);
+                            },
+                            7},
+                           {"overlap", Aimless<rubato::RunOverlapBench>, 5},
+                           {"straggler", Aimless<rubato::RunStragglerBench>, 3}};
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const auto argument = [&](int i) { return argc > i ? argv[i] : ""; };
-  const char* name = argument(1);
+int Run(const std::vector<const char*>& words, rubato::Aims& aims) {
+  const auto argument = [&](size_t i) { return words.size() > i ? words[i] : ""; };
+  const char* name = argument(0);
   if (std::strcmp(name, "allreduce") == 0) {
-    return rubato::RunAllreduceBench(std::atoi(argument(2)), std::atoll(argument(3)));
+    return rubato::RunAllreduceBench(std::atoi(argument(1)), std::atoll(argument(2)), aims);
   }
   for (const Case& one : kCases) {
     if (std::strcmp(name, one.name) == 0)
-      return one.run(argc > 2 ? std::atoi(argv[2]) : one.rounds, argument(3));
+      return one.run(words.size() > 1 ? std::atoi(words[1]) : one.rounds, argument(2), aims);
   }
   if (std::strcmp(name, "--quick") == 0) {  // About two minutes in all.
-    int failures = rubato::RunAllreduceBench(4, 1 << 20);
-    for (const Case& one : kCases) failures += one.run(1, "");
+    int failures = rubato::RunAllreduceBench(4, 1 << 20, aims);
+    for (const Case& one : kCases) failures += one.run(1, "", aims);
     return failures;
   }
   std::fprintf(stderr,
                "usage: ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS "
                "[youngest|oldest|tcp]] | steady [ROUNDS [PROCESSES]] | join | grow | overlap | "
-               "straggler [ROUNDS] | --quick\n");
+               "straggler [ROUNDS] | --quick, each with [--check]\n");
   return 2;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::vector<const char*> words(argv + 1, argv + argc);
+  const bool check =
+      std::erase_if(words, [](const char* word) { return std::strcmp(word, "--check") == 0; }) > 0;
+  rubato::Aims aims;
+  const int failed = Run(words, aims);
+  return failed == 0 && check ? aims.Report() : failed;
 }

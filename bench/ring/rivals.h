@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/ring/aims.h"
 #include "bench/ring/contest.h"
 
 namespace rubato {
@@ -20,15 +21,15 @@ std::vector<double> RunMemoryLimit(const Place& place, int64_t elements);
 // The bytes of a ring, sent and received as fast as sockets can.
 std::vector<double> RunSocketLimit(const Place& place, int64_t elements);
 
-// Each prints one object of JSON. 0 stands for all sizes; each time is [median, best], Gloo's over
-// its fastest algorithm.
-int RunAllreduceBench(int size_only, int64_t bytes_only);
-int RunSteadyBench(int rounds, int size_only);
+// Each prints one object of JSON, and notes in `aims` what there is an aim for. 0 stands for all
+// sizes; each time is [median, best], Gloo's over its fastest algorithm.
+int RunAllreduceBench(int size_only, int64_t bytes_only, Aims& aims);
+int RunSteadyBench(int rounds, int size_only, Aims& aims);
 int RunOverlapBench(int rounds);
 // `part` is youngest, oldest or tcp; empty: all of them.
-int RunKillBench(int rounds, const std::string& part);
-int RunJoinBench(int rounds);
-int RunGrowBench(int rounds);
+int RunKillBench(int rounds, const std::string& part, Aims& aims);
+int RunJoinBench(int rounds, Aims& aims);
+int RunGrowBench(int rounds, Aims& aims);
 int RunStragglerBench(int rounds);
 
 }  // namespace rubato

@@ -51,7 +51,7 @@ void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   const bool may = own_ || options_.clock->Now() >= save_again_;
   if (plan.rank == 0 && may && wanted > saver_.version()) {
     Enter(Activity::kCheckpoint);
-    saver_.Copy(*replica_, wanted, group_->step(), options_.checkpoints,
+    saver_.Copy(*replica_, group_->TakeSnapshot(), wanted, options_.checkpoints,
                 absl::StrCat(options_.id.ToString(), ".ckpt"));
   }
 }

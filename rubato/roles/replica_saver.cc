@@ -7,39 +7,61 @@
 
 namespace rubato {
 
-ReplicaSaver::~ReplicaSaver() { Wait(); }
-
-void ReplicaSaver::Wait() {
-  if (writer_.joinable()) writer_.join();
+ReplicaSaver::~ReplicaSaver() {
+  Drop();
+  Wait();
 }
 
-void ReplicaSaver::Copy(const Replica& replica, int64_t version, int64_t group_step,
-                        std::string folder, std::string file) {
+void ReplicaSaver::Wait() {
+  if (group_step_ < 0 && writer_.joinable()) writer_.join();
+}
+
+void ReplicaSaver::Copy(const Replica& replica, std::shared_ptr<StateSnapshot> snapshot,
+                        int64_t version, std::string folder, std::string file) {
+  Drop();
   Wait();
   done_ = false;
   copy_ = {version, replica.steps(), replica.records()};
-  group_step_ = group_step;
+  group_step_ = snapshot->step();
   folder_ = absl::StrCat(folder, "/", version);
   file_ = std::move(file);
-  bytes_ = replica.Encode();
+  head_ = replica.EncodeHead();
+  snapshot_ = std::move(snapshot);
+  decision_ = std::promise<bool>();
+  writer_ = std::thread([this, stays = decision_.get_future()]() mutable {
+    snapshot_->Finish();
+    if (stays.get()) Write();
+    snapshot_.reset();
+  });
+}
+
+void ReplicaSaver::Decide(bool stays) {
+  group_step_ = -1;
+  decision_.set_value(stays);
 }
 
 void ReplicaSaver::Committed(int64_t group_step) {
-  if (group_step_ < 0 || group_step < group_step_) return;
-  group_step_ = -1;
-  writer_ = std::thread([this] { Write(); });
+  if (group_step_ >= 0 && group_step >= group_step_) Decide(true);
 }
 
 void ReplicaSaver::Drop() {
   if (group_step_ < 0) return;
-  group_step_ = -1;
   copy_ = {};
+  Decide(false);
+}
+
+std::string ReplicaSaver::Encode() {
+  std::string bytes = std::move(head_);
+  bytes.reserve(bytes.size() + snapshot_->bytes());
+  for (size_t i = 0; i < snapshot_->pieces(); ++i) bytes += snapshot_->TakePiece(i);
+  Replica::EncodeRest(bytes);
+  return bytes;
 }
 
 void ReplicaSaver::Write() {
+  const std::string bytes = Encode();
   status_ = MakeDirectories(folder_);
-  if (status_.ok()) status_ = WriteFileAtomically(absl::StrCat(folder_, "/", file_), bytes_);
-  bytes_ = std::string();
+  if (status_.ok()) status_ = WriteFileAtomically(absl::StrCat(folder_, "/", file_), bytes);
   done_ = true;
 }
 

@@ -1,15 +1,19 @@
-// A replica on its way to disk, beside training: copied between two steps, written by a thread once
-// that step can no longer be undone, complete or not at all.
+// A replica on its way to disk, beside training: copied by a thread, from a snapshot that the group
+// takes between two steps, and written once that step can no longer be undone, complete or not at
+// all.
 #ifndef RUBATO_ROLES_REPLICA_SAVER_H_
 #define RUBATO_ROLES_REPLICA_SAVER_H_
 
 #include <atomic>
 #include <cstdint>
+#include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "rubato/ring/state_snapshot.h"
 #include "rubato/worker/replica.h"
 
 namespace rubato {
@@ -27,9 +31,9 @@ class ReplicaSaver {
 
   // The newest version copied or written.
   int64_t version() const { return copy_.version; }
-  // Copies `replica`, whose state is that after `group_step`, for FOLDER/version/FILE.
-  void Copy(const Replica& replica, int64_t version, int64_t group_step, std::string folder,
-            std::string file);
+  // Copies `replica`, of whose State() `snapshot` is, for FOLDER/version/FILE.
+  void Copy(const Replica& replica, std::shared_ptr<StateSnapshot> snapshot, int64_t version,
+            std::string folder, std::string file);
   // Steps of the group up to this one stay: what was copied may be written.
   void Committed(int64_t group_step);
   // The copy is of a state that the group does not share, after all.
@@ -42,11 +46,15 @@ class ReplicaSaver {
   absl::StatusOr<std::optional<Saved>> TakeSaved();
 
  private:
+  void Decide(bool stays);
+  std::string Encode();
   void Write();
 
   Saved copy_;
-  int64_t group_step_ = -1;
-  std::string folder_, file_, bytes_;  // Until it is written.
+  int64_t group_step_ = -1;      // Of the copy, until it is known whether that stays:
+  std::promise<bool> decision_;  // the writer waits for it.
+  std::string folder_, file_, head_;
+  std::shared_ptr<StateSnapshot> snapshot_;  // The writer's.
   std::thread writer_;
   absl::Status status_;  // The writer's, once it is done.
   std::atomic<bool> done_{false};

@@ -21,6 +21,8 @@ absl::string_view BytesOf(const std::vector<float>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
 }
 
+void Seal(std::string& bytes) { ByteWriter(bytes).Put<uint64_t>(Checksum(bytes)); }
+
 }  // namespace
 
 absl::StatusOr<Replica> Replica::Make(const Options& options, const TaskPlan& plan,
@@ -137,8 +139,15 @@ uint64_t Replica::Checksum() const {
 }
 
 std::string Replica::Encode() const {
+  std::string bytes = EncodeHead();
+  bytes.reserve(bytes.size() + row_.size() * sizeof(float) + sizeof(uint64_t));
+  ByteWriter(bytes).PutSpan<float>(row_);
+  Seal(bytes);
+  return bytes;
+}
+
+std::string Replica::EncodeHead() const {
   std::string bytes;
-  bytes.reserve(row_.size() * sizeof(float) + 100);
   ByteWriter out(bytes);
   out.Put<uint64_t>(kMagic);
   for (const int64_t value :
@@ -146,9 +155,12 @@ std::string Replica::Encode() const {
         counters_.records, counters_.bad_rows, counters_.wrong, counters_.lowered}) {
     out.Put<int64_t>(value);
   }
-  out.PutSpan<float>(row_);
-  out.Put<uint64_t>(rubato::Checksum(bytes));
   return bytes;
+}
+
+void Replica::EncodeRest(std::string& bytes) {
+  bytes.resize(bytes.size() - sizeof(Counters));  // Those that last are in the head.
+  Seal(bytes);
 }
 
 namespace {

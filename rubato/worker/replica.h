@@ -89,6 +89,10 @@ class Replica {
   uint64_t Checksum() const;
   // The same bytes for the same weights, whoever writes them.
   std::string Encode() const;
+  // Encode() in two parts, for who copies State() beside training: what comes before its bytes, as
+  // of now, and the rest, once they follow in `bytes`, one piece of State() after the other.
+  std::string EncodeHead() const;
+  static void EncodeRest(std::string& bytes);
   // DATA_LOSS if the bytes are damaged, FAILED_PRECONDITION if they are of another model. Nothing
   // has changed then.
   absl::Status Decode(absl::string_view bytes);

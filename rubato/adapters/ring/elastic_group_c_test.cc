@@ -90,7 +90,12 @@ TEST(GroupOptionsTest, NoSizeIsRefused) {
 TEST(GroupOptionsTest, AFounderGoesOnFromItsCheckpoint) {
   struct Loop {
     float weight = 0, gradient = 1;
-    static void Apply(void* context) { static_cast<Loop*>(context)->weight += 1; }
+    rubato_group* group = nullptr;
+    static void Apply(void* context) {
+      auto* const loop = static_cast<Loop*>(context);
+      rubato_group_before_change(loop->group, &loop->weight, sizeof(loop->weight));
+      loop->weight += 1;
+    }
   };
   std::atomic<int64_t> last = std::numeric_limits<int64_t>::max();  // Until both have the state.
   const auto train = [&](rubato_group_options options, Loop& loop, auto opened) {
@@ -100,9 +105,10 @@ TEST(GroupOptionsTest, AFounderGoesOnFromItsCheckpoint) {
     options.state_bytes = bytes;
     options.state_count = 1;
     options.apply = Loop::Apply;
+    options.names_changes = 1;
     options.context = &loop;
     options.quorum_any = 1;
-    rubato_group* group = rubato_group_open(&options);
+    rubato_group* group = loop.group = rubato_group_open(&options);
     ASSERT_NE(group, nullptr) << rubato_group_error(nullptr);
     opened(group);
     rubato_step step;
