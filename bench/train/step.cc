@@ -1,5 +1,5 @@
-// One DeepFM step on one thread, without servers: what the compute of a worker costs. Prints JSON.
-//   step [model_option=value]... e.g. step dim=16 hidden=256,128
+// One step on one thread, without servers: what the compute of a worker costs. Prints JSON.
+//   step [model=NAME] [model_option=value]... e.g. step dim=16 hidden=256,128; DeepFM unless told
 #include <time.h>
 
 #include <algorithm>
@@ -50,7 +50,11 @@ int Run(int argc, char** argv) {
   spec.model = "deepfm";
   for (int i = 1; i < argc; ++i) {
     const std::pair<std::string, std::string> option = absl::StrSplit(argv[i], '=');
-    spec.model_options.insert(option);
+    if (option.first == "model") {
+      spec.model = option.second;
+    } else {
+      spec.model_options.insert(option);
+    }
   }
   BatchShape shape;
   for (int64_t i = 0; i < kDense; ++i) shape.dense.push_back(absl::StrCat("i", i));

@@ -8,9 +8,8 @@
 //   hidden, dropout, batch_norm           as in fields.h; nothing in hidden: plain AutoInt
 //   layers=2  heads=2                     of the attention
 //   attention=16                          floats of a field after a layer, all heads together
-#include <cmath>
-
 #include "absl/strings/str_cat.h"
+#include "rubato/models/attention.h"
 #include "rubato/models/fields.h"
 #include "rubato/models/zoo.h"
 
@@ -28,17 +27,7 @@ class AttentionImpl : public torch::nn::Module {
         residual_(register_module("residual", Linear(LinearOptions(in, out).bias(false)))) {}
 
   torch::Tensor forward(const torch::Tensor& x) {  // rows x fields x in
-    const int64_t fields = x.size(1);
-    const std::vector<torch::Tensor> qkv = qkv_->forward(x).chunk(3, 2);
-    const int64_t out = qkv[0].size(2);
-    const auto split = [&](const torch::Tensor& part) {  // rows x heads x fields x .
-      return part.reshape({-1, fields, heads_, out / heads_}).transpose(1, 2);
-    };
-    const torch::Tensor q = split(qkv[0]), k = split(qkv[1]), v = split(qkv[2]);
-    const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
-    const torch::Tensor attention = torch::softmax(q.matmul(k.transpose(2, 3)) * scale, 3);
-    const torch::Tensor heads = attention.matmul(v).transpose(1, 2).reshape({-1, fields, out});
-    return torch::relu(heads + residual_->forward(x));
+    return torch::relu(Attend(qkv_->forward(x), heads_) + residual_->forward(x));
   }
 
  private:

@@ -9,6 +9,7 @@
 //   hidden, dropout, batch_norm           as in fields.h
 //   maps=16,16                            of each layer of the interaction
 #include "rubato/models/fields.h"
+#include "rubato/models/interaction.h"
 #include "rubato/models/zoo.h"
 
 namespace rubato {
@@ -36,13 +37,11 @@ class XDeepFm : public TorchModel {
     const FieldRows rows = fields_->forward(in);
     torch::Tensor logit = rows.logit + mlp_->forward(in, rows.flat).squeeze(1);
     if (out_.is_empty()) return logit;
-    const torch::Tensor vectors = rows.vectors.transpose(1, 2);  // rows x dim x fields
-    torch::Tensor maps = vectors;
+    torch::Tensor maps;  // rows x maps x dim; at first, the vectors.
     std::vector<torch::Tensor> sums;
     for (const auto& layer : *layers_) {
-      const torch::Tensor products = maps.unsqueeze(3) * vectors.unsqueeze(2);
-      maps = layer->as<torch::nn::LinearImpl>()->forward(products.flatten(2));
-      sums.push_back(maps.sum(1));
+      maps = Interact(maps, rows.vectors, layer->as<torch::nn::LinearImpl>()->weight);
+      sums.push_back(maps.sum(2));
     }
     return logit + out_->forward(torch::cat(sums, 1)).squeeze(1);
   }
