@@ -75,6 +75,11 @@ std::string JobText(const JobSpec& spec) {
   absl::StrAppend(&text, "batch_size: ", spec.batch_size, "\nepochs: ", spec.epochs,
                   "\noptimizer: {name: ", spec.optimizer.name,
                   ", learning_rate: ", spec.optimizer.learning_rate, "}\n");
+  if (spec.mode != JobSpec().mode) {
+    absl::StrAppend(&text, "mode: ", spec.mode,
+                    "  # The mean of so many batches is a step, whoever computes them.\n",
+                    "rounds: {gradients: ", spec.rounds.gradients, "}\n");
+  }
   if (spec.max_inflight != JobSpec().max_inflight) {
     absl::StrAppend(&text, "max_inflight: ", spec.max_inflight, "\n");
   }

@@ -35,6 +35,15 @@ int64_t BatchForPairs(int64_t rows) {
   return rows < kRowsForWeakerDecay ? 1024 : 2048;
 }
 
+// Such a job has some hundred steps a pass, and weights that all move in every one: a gradient that
+// is one step old shows. So batches are parts of a step, which is the mean of these, and how many
+// workers compute them makes no difference at all. With fewer rows the parts would be so small that
+// a norm of them is noise; with more it does not show, and speed counts.
+constexpr int64_t kRowsForAsync = 1'000'000;
+int64_t PartsOfStep(int64_t rows, bool pairs) {
+  return pairs && rows >= kRowsForWeakerDecay && rows < kRowsForAsync ? 4 : 1;
+}
+
 int64_t BatchFor(int64_t rows) {
   if (rows < 20'000) return 128;
   if (rows < kManyRows) return 256;
@@ -148,7 +157,13 @@ void ChooseRecipe(const RecipeInput& input, JobSpec* spec) {
   spec->optimizer.name = pairs ? "dense_adam" : "adam";
   spec->optimizer.learning_rate = spec->model == "logistic" ? 0.01 : 0.001;
   // In a short job gradients of old weights show; there is little speed to be had for them.
-  if (rows < 1'000'000) spec->max_inflight = 0;
+  if (rows < kRowsForAsync) spec->max_inflight = 0;
+  const int64_t parts = PartsOfStep(rows, pairs);
+  if (parts > 1) {
+    spec->mode = "sync";
+    spec->rounds.gradients = parts;
+    spec->batch_size /= parts;
+  }
   ChooseOptions(input, pairs, spec);
   // A factorization machine has nothing but its rows. Where each is seen often there is little to
   // protect it from, and the pull that rare ones need only makes it worse than logistic regression.
@@ -161,8 +176,9 @@ void ChooseRecipe(const RecipeInput& input, JobSpec* spec) {
   }
   spec->epochs = rows < 1'000'000 ? 100 : 20;  // At most: it stops when there is no gain.
   const int64_t looks = pairs ? 1 : LooksFor(rows);
-  const int64_t epoch_steps = (rows + spec->batch_size - 1) / spec->batch_size;
-  spec->evaluate.every_steps = (epoch_steps + looks - 1) / looks;
+  const int64_t step_rows = parts * spec->batch_size;
+  const int64_t epoch_steps = (rows + step_rows - 1) / step_rows;
+  spec->evaluate.every_steps = parts * ((epoch_steps + looks - 1) / looks);
   spec->evaluate.lower_rate = 0.1;
   spec->evaluate.stop_after_stalls = 2;
   spec->evaluate.forgive_stalls = 2;

@@ -25,12 +25,31 @@ JobSpec FewNamesRecipeFor(int64_t rows, const std::string& model) {
   return spec;
 }
 
+// Some hundred steps a pass: who computes their batches must not show.
+TEST(RecipeTest, StepsOfAShortJobAreRounds) {
+  for (const int64_t rows : {100'000, 240'000, 999'999}) {
+    JobSpec spec = FewNamesRecipeFor(rows, "deepfm");
+    spec.name = "films";
+    spec.data.train = {"train.csv"};
+    EXPECT_EQ(spec.mode, "sync") << rows;
+    EXPECT_EQ(spec.rounds.gradients, 4) << rows;
+    EXPECT_EQ(spec.batch_size, 512) << rows;
+    EXPECT_EQ(spec.evaluate.every_steps % 4, 0) << "between two rounds";
+    EXPECT_TRUE(spec.Validate().ok()) << spec.Validate();
+  }
+  for (const int64_t rows : {99'999, 1'000'000}) {
+    EXPECT_EQ(FewNamesRecipeFor(rows, "deepfm").mode, "async") << rows;
+  }
+  EXPECT_EQ(FewNamesRecipeFor(240'000, "logistic").mode, "async");
+  EXPECT_EQ(RecipeFor(240'000, "deepfm").mode, "async");
+}
+
 // User and item, and many rows: strong decay in every step, large batches, a look a pass.
 TEST(RecipeTest, RowsOfFewNamesAreNotLearnedByHeart) {
   const JobSpec frappe = FewNamesRecipeFor(202'027, "deepfm");
   EXPECT_EQ(frappe.optimizer.name, "dense_adam");
-  EXPECT_EQ(frappe.batch_size, 2048);
-  EXPECT_EQ(frappe.evaluate.every_steps, 99);
+  EXPECT_EQ(frappe.batch_size * frappe.rounds.gradients, 2048);
+  EXPECT_EQ(frappe.evaluate.every_steps, 4 * 99) << "in batches";
   EXPECT_THAT(
       frappe.model_options,
       UnorderedElementsAre(Pair("batch_norm", "true"), Pair("dim", "16"), Pair("dropout", "0.2"),
