@@ -66,6 +66,9 @@ struct FailureWords {
 // The one record of `failure`, an event "failure".
 JobEvent RecordOf(const Failure& failure, const FailureWords& words, absl::Time now);
 
+// Why one that held the model copies it anew, and stays where it is.
+inline constexpr char kNotLevelCause[] =
+    "it was a step behind or ahead of those who went on, and copies the model from them";
 // "worker-3: silent for 1.2s", and `more` behind it.
 std::string SilentCause(const std::string& who, const Failure& failure, absl::string_view more);
 // What to say of one that left the group and whose end nobody has told of.

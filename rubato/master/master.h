@@ -196,6 +196,8 @@ class Master {
   bool MayInherit() const;  // Someone is level with the holders, should they die, or may be.
   void TellViews(absl::Time now);
   void TakeTasksBack(WorkerId worker, absl::Time now);
+  // It held the model, and is in the view to learn it anew.
+  void TellCopies(WorkerId worker, uint64_t view, absl::Time now);
   bool InGroupView(WorkerId worker) const;
   void TellGone(WorkerId worker, bool left, absl::Time now);
   WorkerId WorkerOf(MemberId member) const;

@@ -61,6 +61,7 @@ bool Master::MayInherit() const {
 void Master::TellViews(absl::Time now) {
   if (!authority_.has_value()) return;
   for (const ViewAuthority::Decision& decision : authority_->TakeDecisions()) {
+    const GroupView before = last_view_;
     std::vector<std::string> names;
     std::vector<double> numbers;
     for (const GroupMember& member : decision.view.members) {
@@ -83,13 +84,27 @@ void Master::TellViews(absl::Time now) {
       NoteLoss(loss, decision.view.number, now);
       TakeTasksBack(WorkerOf(loss.member), now);
     }
+    for (const GroupMember& member : decision.view.members) {
+      if (before.Holds(member.id) && !decision.view.Holds(member.id)) {
+        TellCopies(WorkerOf(member.id), decision.view.number, now);
+      }
+    }
   }
   for (const ViewAuthority::Send& send : authority_->TakeOrders()) {
     effects_.push_back(SendOrder{.worker = WorkerOf(send.to.id), .order = EncodeOrder(send.order)});
   }
 }
 
-// The group has gone on without it, so it evaluates for nobody: others need not wait for its lease.
+void Master::TellCopies(WorkerId worker, uint64_t view, absl::Time now) {
+  Fields fields = {{"worker", worker.value()}, {"view", static_cast<int64_t>(view)}};
+  const std::string first = failures_.FirstCause(view);
+  if (!first.empty()) fields.emplace_back("collateral_of", first);
+  Say(now, "worker_copies", std::move(fields), kNotLevelCause);
+  TakeTasksBack(worker, now);
+}
+
+// The group has gone on without it, or without its state, so it evaluates for nobody: others need
+// not wait for its lease.
 void Master::TakeTasksBack(WorkerId worker, absl::Time now) {
   for (const Task& task : ledger_.HeldBy(worker)) {
     Record({.kind = EntryKind::kReleased, .id = worker.value(), .task = task.id}, now);

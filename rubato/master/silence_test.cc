@@ -128,6 +128,27 @@ TEST_F(SilenceTest, ALeaverThatSpeaksIsNotKilledInALongStep) {
   EXPECT_GT(Killed(), 0);
 }
 
+// A link breaks when one has applied a step that the other lacks: nobody is lost, and nobody begins
+// anew. The other copies the state where it is.
+TEST_F(SilenceTest, OfNobodyCostsTheOneWhoIsNotLevelACopy) {
+  const uint64_t before = View().number;
+  for (const int64_t worker : {0, 1}) {
+    const int64_t step = 6 - worker;
+    ViewReport report = Trains();
+    report.let_go = report.urgent = true;
+    report.progress = {.finished = step, .applied = step, .voted = step};
+    Report(worker, report);
+  }
+  job_.Pass(absl::Milliseconds(100));
+  EXPECT_EQ(View().number, before + 1);
+  EXPECT_EQ(View().size(), 2);
+  EXPECT_EQ(View().holders, 1);
+  EXPECT_EQ(View().step, 6);
+  EXPECT_EQ(Count("worker_copies"), 1);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["worker_copies"].at("worker")), 1);
+  EXPECT_EQ(Count("failure") + Count("worker_evicted"), 0);
+}
+
 // While another one goes on, a silent one is out after its lease, and replaced.
 TEST_F(SilenceTest, OfOneIsTheViewsMatter) {
   job_.TakeLaunched(Role::kWorker);

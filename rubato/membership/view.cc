@@ -109,16 +109,14 @@ bool IsProof(LossReason reason) { return reason <= LossReason::kExit; }
 GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug) {
   GroupView next{.number = old.number + 1, .parent = old.Mark()};
   next.step = FirstStep(old, change);
+  std::vector<GroupMember> learners;
   for (int i = 0; i < old.holders; ++i) {
     const Standing* standing = Find(change.standings, old.members[i].id);
-    if (standing == nullptr) continue;
+    if (standing == nullptr || change.leaving.contains(old.members[i].id)) continue;
     if (bug == RingBug::kSourceIsRankZero && next.members.empty()) next.step = standing->applied;
-    const bool stays = !change.leaving.contains(old.members[i].id);
-    if (stays && (bug != RingBug::kNone || CanBegin(*standing, next.step))) {
-      next.members.push_back(old.members[i]);
-    }
+    const bool level = bug != RingBug::kNone || CanBegin(*standing, next.step);
+    (level ? next.members : learners).push_back(old.members[i]);
   }
-  std::vector<GroupMember> learners;
   for (int i = old.holders; i < old.size(); ++i) {
     const GroupMember& member = old.members[i];
     if (change.leaving.contains(member.id)) continue;

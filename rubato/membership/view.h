@@ -115,7 +115,7 @@ struct ViewChange {
 // a standing has. If anyone knows a step to be committed, all had voted for it, so this is at or
 // after every such step: none is ever undone. Where steps are applied before that is known
 // (GroupOptions::early_apply), some may be a step further: then the view begins where most are,
-// and the others are out, as is a holder without a standing.
+// and the others learn the state anew. A holder without a standing is out.
 GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug = RingBug::kNone);
 
 }  // namespace rubato

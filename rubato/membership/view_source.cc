@@ -24,7 +24,8 @@ void ViewSource::Settle() {
 }
 
 bool ViewSource::MayEnter(const GroupView& view) const {
-  if (!view.Holds(self_.id)) return !view_.Holds(self_.id);
+  // One that held the view just before, and is not level with this one, copies the state anew.
+  if (!view.Holds(self_.id)) return !view_.Holds(self_.id) || view.parent == view_.Mark();
   const bool founder = progress_.applied < 0 && offer_ >= 0 && offer_ == view.step;
   const bool level = progress_.applied == view.step ||
                      (progress_.applied == view.step - 1 && progress_.voted == view.step);

@@ -70,9 +70,9 @@ class ViewSource {
   std::vector<Loss> Losses() const;
 
  protected:
-  // Whether this member can go on into `view`. A holder stays one, and a holder of `view` comes
-  // from the view just before, at most one step behind and then with that step's sum in hand. If
-  // not, the group went on without it, and its state is a branch of its own.
+  // Whether this member can go on into `view`. A holder of `view` comes from the view just before,
+  // at most one step behind and then with that step's sum in hand; one that held the view just
+  // before may learn. If not, the group went on without it, and its state is a branch of its own.
   bool MayEnter(const GroupView& view) const;
   // What this member votes for is decided now. Before it says how far it is.
   void Settle();

@@ -62,7 +62,8 @@ TEST(NextViewTest, WhoLeavesStillTellsHowFarItCame) {
 }
 
 // Two have applied step 5 before it was known to stay, and the third lacks its sum: nobody can be
-// asked to undo or to guess, so the view goes on with the more of them.
+// asked to undo or to guess, so the view goes on with the state of the more of them, and the others
+// learn it.
 TEST(NextViewTest, OfThoseWhoPartedTheMoreGoOn) {
   const GroupView old = ViewOf(2, {1, 2, 3}, 3, 3);
   const auto next = [&](std::vector<Standing> standings, std::set<MemberId> leaving) {
@@ -70,11 +71,12 @@ TEST(NextViewTest, OfThoseWhoPartedTheMoreGoOn) {
   };
   const Standing ahead[] = {{M(1), 5, 5}, {M(2), 5, 5}, {M(3), 5, 5}};
   const Standing behind[] = {{M(1), 4, 4}, {M(2), 4, 4}, {M(3), 4, 4}};
-  EXPECT_EQ(next({ahead[0], ahead[1], behind[2]}, {}), ViewOf(3, {1, 2}, 2, 5));
-  EXPECT_EQ(next({ahead[0], behind[1], behind[2]}, {}), ViewOf(3, {2, 3}, 2, 4));
-  EXPECT_EQ(next({behind[0], ahead[1]}, {}), ViewOf(3, {2}, 1, 5)) << "nothing is redone in vain";
+  EXPECT_EQ(next({ahead[0], ahead[1], behind[2]}, {}), ViewOf(3, {1, 2, 3}, 2, 5));
+  EXPECT_EQ(next({ahead[0], behind[1], behind[2]}, {}), ViewOf(3, {2, 3, 1}, 2, 4));
+  EXPECT_EQ(next({behind[0], ahead[1]}, {}), ViewOf(3, {2, 1}, 1, 5))
+      << "nothing is redone in vain";
   // One who holds the sum and has not applied it can go either way.
-  EXPECT_EQ(next({{M(1), 4, 5}, ahead[1], behind[2]}, {}), ViewOf(3, {1, 2}, 2, 5));
+  EXPECT_EQ(next({{M(1), 4, 5}, ahead[1], behind[2]}, {}), ViewOf(3, {1, 2, 3}, 2, 5));
   EXPECT_EQ(next({{M(1), 4, 5}, behind[1], behind[2]}, {}), ViewOf(3, {1, 2, 3}, 3, 4));
   // Whoever goes takes its state along.
   EXPECT_EQ(next({ahead[0], ahead[1], behind[2]}, {MemberId(1), MemberId(2)}),
@@ -493,12 +495,14 @@ TEST(ViewsTest, WhoLeavesInterruptsNobodyWhoIsAhead) {
 // goes.
 TEST(ViewsTest, WhoIsOutSaysSoUntilItIsHeard) {
   Assembly assembly(2);
-  assembly[0].SetProgress({.finished = 4, .applied = 4, .voted = 4}, assembly.now);
-  assembly[1].SetProgress({.finished = 5, .applied = 5, .voted = 5}, assembly.now);
+  for (int i : {0, 1}) {
+    assembly[i].SetProgress({.finished = 5, .applied = 5, .voted = 5}, assembly.now);
+  }
+  assembly[0].SetLeaving();
   assembly[1].Complain();
   assembly[1].Tick(assembly.now);
   for (int i = 0; i < 6; ++i) assembly.Deliver({ViewMessage::Kind::kDecide});
-  ASSERT_TRUE(assembly[0].parting().has_value()) << "it lacks the step that the other has applied";
+  ASSERT_TRUE(assembly[0].parting().has_value()) << "it wants to go";
   EXPECT_TRUE(assembly[0].frozen());
   EXPECT_FALSE(assembly[0].fenced()) << "nobody else knows";
   EXPECT_EQ(assembly[1].view().number, 1u);
@@ -510,20 +514,50 @@ TEST(ViewsTest, WhoIsOutSaysSoUntilItIsHeard) {
 // One of those who go on is not enough where two of them must agree on the next view.
 TEST(ViewsTest, WhoIsOutIsHeardByAMajorityOfTheNextView) {
   Assembly assembly(4);
-  for (int i : {2, 3}) {
-    assembly[i].SetProgress({.finished = 1, .applied = 1, .voted = 1}, assembly.now);
+  for (int i : {0, 1}) {
+    assembly[i].SetLeaving();
+    assembly[i].Tick(assembly.now);
+  }
+  while (assembly.Deliver()) {
   }
   assembly[2].Complain();
   assembly[2].Tick(assembly.now);
   while (!assembly[0].parting()) ASSERT_TRUE(assembly.Deliver());
   assembly.down.insert(2);
   assembly.RunFor(absl::Milliseconds(200));
-  EXPECT_EQ(Plain(assembly[3].view()), ViewOf(2, {2, 3}, 2, 1)) << assembly[3].view().ToString();
+  EXPECT_EQ(Plain(assembly[3].view()), ViewOf(2, {2, 3}, 2, 0)) << assembly[3].view().ToString();
   EXPECT_TRUE(assembly[0].parting()) << "3 is no majority without 2, the oldest that goes on";
   assembly.down.erase(2);
   assembly.RunFor(absl::Milliseconds(200));
   EXPECT_EQ(assembly[2].view(), assembly[3].view());
   for (int i : {0, 1}) EXPECT_TRUE(assembly[i].fenced()) << i;
+}
+
+// Steps are applied early, and one dies when one of the others has a step that two lack: that one
+// stays, and copies the state anew. It tells who missed the change, though it needs nobody's state.
+TEST(ViewsTest, WhoIsNotLevelStaysAndLearns) {
+  Assembly assembly(4);
+  assembly[0].SetProgress({.finished = 5, .applied = 5, .voted = 5}, assembly.now);
+  for (int i : {1, 2}) {
+    assembly[i].SetProgress({.finished = 4, .applied = 4, .voted = 4}, assembly.now);
+  }
+  assembly.Bury(3);
+  assembly[0].Tick(assembly.now);
+  while (assembly[0].view().number == 1) ASSERT_TRUE(assembly.Deliver());
+  EXPECT_EQ(Plain(assembly[0].view()), ViewOf(2, {1, 2, 0}, 2, 4)) << assembly[0].view().ToString();
+  EXPECT_FALSE(assembly[0].fenced());
+  while (assembly.Deliver({ViewMessage::Kind::kDecide})) {
+  }
+  ASSERT_EQ(assembly[1].view().number, 1u) << "the word of it was lost";
+  assembly[1].HearNumber(M(0), 2, 0, assembly.now);
+  while (assembly.Deliver()) {
+  }
+  EXPECT_EQ(assembly[1].view(), assembly[0].view());
+  // One that has missed that view has missed what came of its state: it begins anew.
+  GroupView later = ViewOf(3, {1, 0, 2}, 2, 4);
+  later.parent = assembly[0].view().Mark();
+  assembly[2].Adopt(later, assembly.now);
+  EXPECT_TRUE(assembly[2].fenced());
 }
 
 // A holder that applied a step alone and missed the change cannot go on as if nothing happened.

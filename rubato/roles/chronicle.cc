@@ -85,6 +85,12 @@ void Chronicle::Enter(const GroupView& view, const std::vector<Departure>& gone,
     if (news && view.Holds(member.id) && !view_.Holds(member.id)) {
       Say("worker_holds", {{"worker", name}, {"step", standing.steps}}, "", now);
     }
+    if (view_.Holds(member.id) && !view.Holds(member.id)) {
+      Fields fields = {{"worker", name}, {"view", static_cast<int64_t>(view.number)}};
+      const std::string first_cause = failures_.FirstCause(view.number);
+      if (!first_cause.empty()) fields.emplace_back("collateral_of", first_cause);
+      Say("worker_copies", std::move(fields), kNotLevelCause, now);
+    }
   }
   for (const GroupMember& member : view.members) {
     failures_.Forget(WorkerId(member.id.value()));

@@ -123,6 +123,22 @@ TEST_F(ChronicleTest, WhoFallsOutWithADeadOneIsCollateral) {
   EXPECT_FALSE(told[1].contains("collateral_of"));
 }
 
+// One that was not at the others' step stays, and copies the model: no failure, and no new life.
+TEST_F(ChronicleTest, WhoIsNotLevelCopiesWithoutAFailure) {
+  const GroupView next = ViewOf(6, {2, 3, 1}, 2);
+  chronicle_.Enter(next, {Gone(4, LossReason::kProcess)}, {.steps = 8, .noticed = now_}, now_);
+  auto copies = Told("worker_copies");
+  ASSERT_EQ(copies.size(), 1u);
+  EXPECT_EQ(copies[0]["worker"], "10.0.0.1:4000");
+  EXPECT_EQ(copies[0]["view"], "6");
+  EXPECT_EQ(copies[0]["collateral_of"], "10.0.0.4:4000: its process ended");
+  EXPECT_EQ(copies[0]["cause"], kNotLevelCause);
+  Resume(6);
+  EXPECT_EQ(Told("failure").size(), 1u);
+  Enter(7, {2, 3, 1}, {});
+  EXPECT_EQ(Told("worker_holds").size(), 1u);
+}
+
 // If another dies before the next step, the change to the later view brought that step for both.
 TEST_F(ChronicleTest, ASecondDeathBeforeTheNextStep) {
   Enter(6, {1, 2, 3}, {Gone(4, LossReason::kProcess)});

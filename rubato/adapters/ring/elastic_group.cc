@@ -302,10 +302,13 @@ void Group::EnterView(const ControlLoop::Event& event) {
   fenced_ = begun_ = false;
   decided_ = event.verdict == Verdict::kFinish;
   if (decided_) Finish(view_.step);
-  // What it had caught up with is not what the group goes on with.
+  // What it had applied, or caught up with, is not what the group goes on with.
   if (event.verdict == Verdict::kCopy && committed_ >= 0 && applied_ > committed_) applied_ = -1;
   finished_ = committed_ = view_.step;
-  if (event.verdict == Verdict::kCopy) learning_ = true;
+  if (event.verdict == Verdict::kCopy && !std::exchange(learning_, true)) {
+    ++partings_;
+    parted_at_ = view_.step;
+  }
   if (learning_ && view_.Holds(id_)) {  // The group begins with this member's state.
     learning_ = false;
     applied_ = view_.step;

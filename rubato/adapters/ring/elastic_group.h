@@ -182,9 +182,10 @@ class ElasticGroup {
   // The last step that can no longer be undone, even by a member that only takes part and has yet
   // to copy the state: what may be written to a checkpoint or a ledger.
   virtual int64_t committed() const = 0;
-  // How often the group has gone on without this member, who then began a new life in it; and the
-  // step that it went on from the last time, also after Leave(); -1 if that is not known. What this
-  // member had computed for later steps was in vain, whether it had applied them or not.
+  // How often the group has gone on without this member, who then began a new life in it, or
+  // without its state, which it then copied anew (`early_apply`); and the step that it went on from
+  // the last time, also after Leave(); -1 if that is not known. What this member had computed for
+  // later steps was in vain, whether it had applied them or not.
   virtual int partings() const = 0;
   virtual int64_t parted_at() const = 0;
   virtual GroupView view() const = 0;

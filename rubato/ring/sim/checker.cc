@@ -124,6 +124,9 @@ void RingChecker::ViewUsed(MemberId member, const GroupView& view, Weights weigh
       }
     }
   }
+  const auto before = used_.find(view.parent);
+  const bool held = before != used_.end() && before->second.Holds(member);
+  if (held && !view.Holds(member)) relearned_.emplace(view.Mark(), member);
   if (!view.Holds(member)) return;
   if (!founding.grown.contains(weights)) {
     return Fail(RingRule::kNewcomersWeights,

@@ -106,6 +106,8 @@ class RingChecker {
   int64_t committed() const;
   // Which founding `view` goes back to, by its founder's id; 0: the only one.
   uint64_t FoundingOf(const GroupView& view) const;
+  // How often one that held a view was in the next to learn the state anew.
+  int64_t relearned() const { return static_cast<int64_t>(relearned_.size()); }
   int64_t foundings() const { return static_cast<int64_t>(foundings_.size()); }
   // The newest view used of each founding; of none where a split is allowed.
   std::map<uint64_t, GroupView> newest() const;
@@ -138,6 +140,7 @@ class RingChecker {
   using Proposal = std::pair<uint64_t, Ballot>;    // The number under agreement, and the ballot.
   std::map<uint64_t, std::set<Proposal>> offers_;  // Of each view, by its mark.
   std::map<Proposal, std::set<MemberId>> accepted_by_;
+  std::set<std::pair<uint64_t, MemberId>> relearned_;  // In which view, by its mark, who.
   // By the view's mark, since two halves of a split may use one number.
   std::map<uint64_t, Weights> base_;  // The holders' weights at the beginning of each view.
   std::map<std::pair<uint64_t, int64_t>, Weights> applied_;  // After each step of each view.

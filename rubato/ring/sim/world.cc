@@ -93,6 +93,7 @@ RingWorldResult RingWorld::Run() {
   result.events = events_;
   result.restarts = restarts_;
   result.orphans = orphans_;
+  result.relearned = checker_.relearned();
   result.struck = struck_;
   result.fell_back = falls_;
   result.agreed_after = now_ - (absl::UnixEpoch() + options_.faults_for);

@@ -48,6 +48,7 @@ struct RingWorldResult {
   RingRule broken = RingRule::kNone;
   bool quorum_lost = false;  // Too many died for anyone to go on, as it must be.
   int64_t restarts = 0;      // Of the master.
+  int64_t relearned = 0;     // Holders that were not level with the next view, and stayed.
   int64_t orphans = 0;       // Bulk data that arrived after its sender's end.
   int64_t struck = 0;        // The last holder and the master died at once, and left an heir.
   int64_t fell_back = 0;     // The master gave the state of a view up.
