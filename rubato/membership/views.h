@@ -129,6 +129,8 @@ class Views : public ViewSource {
   const std::vector<Loss>& left_out() const { return left_out_; }
   // Who has come, lives, and is in no view yet.
   std::vector<GroupMember> Newcomers() const;
+  // One of them is told as lost: should it live after all, it begins a new life.
+  void Exclude(const Loss& loss) { evicted_[loss.member] = {view_.number, loss}; }
 
   struct Send {
     std::string to;

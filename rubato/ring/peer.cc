@@ -10,6 +10,9 @@
 namespace rubato {
 namespace {
 
+// So many probe periods one that came may seem dead, and be back, before it is taken for lost.
+constexpr int kNewcomerPatience = 25;
+
 // Without what it says of others who live.
 SwimMessage OfItself(SwimMessage message) {
   std::erase_if(message.rumours, [&](const Rumour& rumour) {
@@ -152,7 +155,7 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
     levels_[packet.from.id] = {packet.mark, packet.step};
     signs_[packet.from.id] = now;
   } else if (const auto it = newcomers_.find(packet.from.id); it != newcomers_.end()) {
-    it->second.heard = now;
+    it->second.departure.heard = now;
   }
   // Of two the younger gives way.
   const bool older =
@@ -181,13 +184,14 @@ void Peer::Receive(const ViewOrder& order, absl::Time now) {
 void Peer::Tick(absl::Time now) {
   if (now >= ask_levels_) AskLevels(now);
   swim_.Tick(now);
+  if (now >= mourn_) WatchNewcomers(now);
   Settle(now);
   views_->Tick(now);
   Settle(now);
 }
 
 absl::Time Peer::next_wake() const {
-  return std::min({swim_.next_wake(), views_->next_wake(), ask_levels_});
+  return std::min({swim_.next_wake(), views_->next_wake(), ask_levels_, mourn_});
 }
 
 void Peer::ReportLost(MemberId member, LossReason reason, absl::Time now) {
@@ -356,17 +360,29 @@ std::vector<Departure> Peer::LeftOut() const {
 
 // One that says farewell is gone, not dead, and no loss.
 void Peer::WatchNewcomers(absl::Time now) {
+  mourn_ = absl::InfiniteFuture();
   if (agreed_ == nullptr || !member()) return;
   for (const GroupMember& newcomer : agreed_->Newcomers()) {
     const Loss silent = {newcomer.id, self().id, LossReason::kLease};
-    newcomers_.try_emplace(newcomer.id, Departure{newcomer, silent, now});
+    newcomers_.try_emplace(newcomer.id, Newcomer{{newcomer, silent, now}});
   }
-  std::erase_if(newcomers_, [&](const auto& entry) {
-    const bool in_view = view().Contains(entry.first);
-    const Health health = swim_.health(entry.first);
-    if (!in_view && health == Health::kDead) lost_newcomers_.push_back(entry.second);
-    return in_view || health >= Health::kDead;
-  });
+  const absl::Duration patience = options_.swim.probe_period * kNewcomerPatience;
+  for (auto it = newcomers_.begin(); it != newcomers_.end();) {
+    auto& [departure, dead_since] = it->second;
+    const Health health = swim_.health(it->first);
+    dead_since = health == Health::kDead ? std::min(dead_since, now) : absl::InfiniteFuture();
+    const bool came_or_left = view().Contains(it->first) || health == Health::kGone;
+    if (!came_or_left && now < dead_since + patience) {
+      mourn_ = std::min(mourn_, dead_since + patience);
+      ++it;
+      continue;
+    }
+    if (!came_or_left) {
+      agreed_->Exclude(departure.loss);
+      lost_newcomers_.push_back(departure);
+    }
+    it = newcomers_.erase(it);
+  }
 }
 
 void Peer::Post(const std::string& to, Packet packet) {

@@ -83,8 +83,9 @@ class Peer {
   // Members of the view who seem gone from here, while no other view is agreed on.
   std::vector<Departure> Missed() const;
 
-  // Who came, and fell silent before any view had it; each once. Views are told of nobody's end
-  // who was in none.
+  // Who came, and was silent for 25 probe periods before any view had it; each once. Views are told
+  // of nobody's end who was in none. One that is back sooner was never lost, and one that comes
+  // back later begins a new life.
   std::vector<Departure> TakeLostNewcomers() { return std::exchange(lost_newcomers_, {}); }
 
   // See ViewSource::Complain.
@@ -183,7 +184,12 @@ class Peer {
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;
   std::map<MemberId, absl::Time> signs_;  // When each member of the view last said something,
   absl::Time together_;                   // and when all of them were last known to live.
-  std::map<MemberId, Departure> newcomers_;
+  struct Newcomer {
+    Departure departure;  // Should it be one.
+    absl::Time dead_since = absl::InfiniteFuture();
+  };
+  std::map<MemberId, Newcomer> newcomers_;
+  absl::Time mourn_ = absl::InfiniteFuture();  // When the first of the dead among them is lost.
   std::vector<Departure> lost_newcomers_;
   MemberId denied_;  // By this member, in the view in use.
   bool said_denied_ = false;
