@@ -96,6 +96,7 @@ int TrainingFleet::Train(int index) {
     report.agreed_nanos = absl::ToUnixNanos(change.agreed);
     report.entered_nanos = absl::ToUnixNanos(change.entered);
     report.resumed_nanos = absl::ToUnixNanos(change.resumed);
+    report.partings = (*group)->partings();
     report.rank = plan->rank;
     report.holders = (*group)->view().holders;
     report.view = (*group)->view().number;

@@ -28,6 +28,7 @@ struct MemberReport {
   std::atomic<uint64_t> view;
   std::atomic<int> holders;
   std::atomic<int> rank;            // By age of state: 0 is the oldest.
+  std::atomic<int> partings;        // How often it had to copy the state anew.
   std::atomic<int> round, waiters;  // Where processes do nothing but meet.
   std::atomic<int64_t> noticed_nanos, agreed_nanos, entered_nanos, resumed_nanos;
 };

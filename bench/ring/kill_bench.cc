@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 
 #include "bench/ring/fleet.h"
 #include "bench/ring/rivals.h"
@@ -17,12 +18,25 @@ constexpr double kStepMs = 2;
 
 struct Times {
   std::vector<double> total, detect, agree, reconnect, redo;
+  // Of the rounds in which all survivors were level, and of those in which some had to copy the
+  // state of the others.
+  std::vector<double> level, copied;
 };
+
+int Partings(const TrainingFleet& fleet, const std::vector<int>& members) {
+  return std::accumulate(members.begin(), members.end(), 0,
+                         [&](int sum, int m) { return sum + fleet.report(m).partings.load(); });
+}
+
+double Worst(const std::vector<double>& values) {
+  return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
 
 // Until each survivor has committed a step in a view without the victims; the times are those of
 // the last to do so.
 bool Measure(const TrainingFleet& fleet, const std::vector<int>& survivors, uint64_t before,
              int64_t struck, Times& times) {
+  const int partings = Partings(fleet, survivors);
   for (int i = 0; i < 60000; ++i) {
     const bool all = std::all_of(survivors.begin(), survivors.end(), [&](int m) {
       const MemberReport& report = fleet.report(m);
@@ -41,6 +55,8 @@ bool Measure(const TrainingFleet& fleet, const std::vector<int>& survivors, uint
     times.agree.push_back(Millis(report.agreed_nanos - report.noticed_nanos));
     times.reconnect.push_back(Millis(report.entered_nanos - report.agreed_nanos));
     times.redo.push_back(Millis(report.resumed_nanos - report.entered_nanos));
+    const bool level = Partings(fleet, survivors) == partings;
+    (level ? times.level : times.copied).push_back(times.total.back());
     return true;
   }
   return false;
@@ -56,17 +72,17 @@ struct Case {
 };
 
 void Print(const Case& strike, const Times& times) {
-  const double worst =
-      times.total.empty() ? 0 : *std::max_element(times.total.begin(), times.total.end());
   std::printf(
       "  {\"event\": \"%s\", \"plane\": \"%s\", \"victims\": %d, \"who\": \"%s\", \"of\": %d, "
       "\"rounds\": %zu, "
       "\"median_ms\": %.1f, \"worst_ms\": %.1f, \"detect_ms\": %.1f, \"agree_ms\": %.1f, "
-      "\"reconnect_ms\": %.2f, \"redo_ms\": %.1f}",
+      "\"reconnect_ms\": %.2f, \"redo_ms\": %.1f, \"level_worst_ms\": %.1f, "
+      "\"copied_rounds\": %zu, \"copied_median_ms\": %.1f}",
       strike.signal == SIGKILL ? "SIGKILL" : "SIGSTOP", strike.apart ? "tcp" : "shared memory",
       strike.victims, strike.oldest ? "oldest" : "youngest", strike.members, times.total.size(),
-      Median(times.total), worst, Median(times.detect), Median(times.agree),
-      Median(times.reconnect), Median(times.redo));
+      Median(times.total), Worst(times.total), Median(times.detect), Median(times.agree),
+      Median(times.reconnect), Median(times.redo), Worst(times.level), times.copied.size(),
+      Median(times.copied));
   std::fflush(stdout);
 }
 

@@ -149,19 +149,13 @@ std::string Chronicle::Miss(const std::vector<Departure>& missed, const Standing
     if (failure.cause.empty()) continue;
     causes.push_back(failure.cause);
     const WorkerId worker(departure.member.id.value());
-    if (failures_.open().contains(worker)) continue;
-    failures_.Note(worker, std::move(failure));
-    missed_.insert(worker);
+    const bool told = failures_.CauseTold(worker) != nullptr;
+    if (IsProof(departure.loss.reason) && !told) missed_.try_emplace(worker, std::move(failure));
   }
   return absl::StrJoin(causes, "; ");
 }
 
 void Chronicle::Part(const Parting& parting, const Standing& standing, absl::Time now) {
-  // Whom it could not hear it was out of reach of itself.
-  for (const WorkerId worker : std::exchange(missed_, {})) {
-    const auto open = failures_.open().find(worker);
-    if (open != failures_.open().end() && open->second.silent) failures_.Forget(worker);
-  }
   Standing then = standing;
   if (parting.step >= 0) then.steps = parting.step;
   std::optional<Loss> own;
@@ -228,14 +222,14 @@ void Chronicle::Resume(const GroupChange& change, absl::Time now) {
 }
 
 void Chronicle::End(absl::Time now) {
-  const std::map<WorkerId, Failure> open = failures_.open();
-  for (const auto& [worker, failure] : open) {
-    if (missed_.contains(worker)) {  // No view has come without it, and none will.
-      Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
-      ++lost_;
-    }
-    Tell(worker, failure, now);
+  for (auto& [worker, failure] : missed_) {  // No view has come without it, and none will.
+    Say("worker_lost", {{"worker", failure.where}}, failure.cause, now);
+    ++lost_;
+    failures_.Note(worker, std::move(failure));
   }
+  missed_.clear();
+  const std::map<WorkerId, Failure> open = failures_.open();
+  for (const auto& [worker, failure] : open) Tell(worker, failure, now);
 }
 
 void Chronicle::Tell(WorkerId worker, const Failure& failure, absl::Time now) {

@@ -10,7 +10,7 @@
 #define RUBATO_ROLES_CHRONICLE_H_
 
 #include <cstdint>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,9 +38,10 @@ class Chronicle {
   // `gone` are those of the view before who are not in this one.
   void Enter(const GroupView& view, const std::vector<Departure>& gone, const Standing& standing,
              absl::Time now);
-  // There is no view to train in, for want of these. They may come back; if not, their ends are
-  // told without what they cost, for nothing goes on. Answers with the causes, or nothing if none
-  // is known.
+  // There is no view to train in, for want of these. Answers with the causes, or nothing if none is
+  // known. On which side of a cut this worker is only a view can say: until one is agreed without
+  // them nobody is lost, but those whose end is proven. If none comes, their ends are told without
+  // what they cost, for nothing goes on.
   std::string Miss(const std::vector<Departure>& missed, const Standing& standing, absl::Time now);
   // The others went on without this worker, after `parting.step`. What they say of those whom that
   // view left out is told as they say it; of what they do not say, nothing.
@@ -76,11 +77,11 @@ class Chronicle {
 
   const std::string self_;
   GroupView view_;
-  Failures failures_;          // By the member's id.
-  std::set<WorkerId> missed_;  // Of those, who have not left a view.
-  int64_t seen_ = 0;           // Lives in all views together,
-  int64_t lost_ = 0;           // those of them that ended,
-  int64_t most_ = 0;           // and how many there were at once.
+  Failures failures_;                   // By the member's id.
+  std::map<WorkerId, Failure> missed_;  // Who has ended, and has not left a view.
+  int64_t seen_ = 0;                    // Lives in all views together,
+  int64_t lost_ = 0;                    // those of them that ended,
+  int64_t most_ = 0;                    // and how many there were at once.
   std::vector<JobEvent> events_;
 };
 

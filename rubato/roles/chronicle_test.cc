@@ -167,6 +167,18 @@ TEST_F(ChronicleTest, WhomItMissesIsToldIfNothingGoesOn) {
   EXPECT_FALSE(told[0].contains("redo_ms"));
 }
 
+// Two sides of a cut miss each other, and a worker cannot know on which it is: who was only silent
+// is lost to nobody whom no view has told so.
+TEST_F(ChronicleTest, WhoIsOnlySilentIsNotLostWithoutAView) {
+  EXPECT_EQ(chronicle_.Miss({Gone(3, LossReason::kLease)}, {.steps = 8, .noticed = now_}, now_),
+            "10.0.0.3:4000: silent for 300ms");
+  chronicle_.End(now_);
+  EXPECT_THAT(chronicle_.TakeEvents(), IsEmpty());
+  Snapshot snapshot;
+  chronicle_.Describe(&snapshot);
+  EXPECT_EQ(snapshot.workers_lost, 0);
+}
+
 // A death that no view came after is counted as any other.
 TEST_F(ChronicleTest, WhoIsMissedToTheEndIsLost) {
   (void)chronicle_.Miss({Gone(4, LossReason::kProcess)}, {.steps = 8, .noticed = now_}, now_);

@@ -60,8 +60,9 @@ absl::StatusOr<std::unique_ptr<Stream>> SocketNetwork::Connect(const std::string
     return Failed(address, errno);
   }
   pollfd fds[2] = {{fd.get(), POLLOUT, 0}, {event_fd, POLLIN, 0}};
-  while (poll(fds, 2, kMomentMs) >= 0 && fds[0].revents == 0) {
-    if (!live()) return absl::AbortedError("the view has ended");
+  while (fds[0].revents == 0) {
+    if (poll(fds, 2, kMomentMs) < 0 && errno != EINTR) break;
+    if (fds[0].revents == 0 && !live()) return absl::AbortedError("the view has ended");
   }
   int error = 0;
   socklen_t length = sizeof(error);

@@ -1,0 +1,204 @@
+// Deaths among those who still copy the state, and of the last who held it: real processes, killed
+// at a moment that they choose.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "rubato/adapters/ring/elastic_group.h"
+#include "rubato/adapters/ring/endpoint.h"
+
+namespace rubato {
+namespace {
+
+constexpr int kWeights = 1000;
+constexpr absl::Duration kLong = absl::Minutes(2);
+
+// Where in its life a newcomer dies.
+enum class Moment { kAtTheDoor, kInItsFirstStep, kOnceItIsLevel };
+
+struct Worker {
+  std::vector<float> weights = std::vector<float>(kWeights, 1.0f);
+  std::vector<float> gradients = std::vector<float>(kWeights, 0.0f);
+  std::unique_ptr<ElasticGroup> group;
+
+  absl::Status Open(bool shared_memory, std::vector<std::string> join) {
+    GroupOptions options = {.join = std::move(join),
+                            .quorum = Quorum::kAny,
+                            .shared_memory = shared_memory,
+                            .microbatches = 4};
+    options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), kWeights * 4)};
+    options.apply = [this] {
+      for (int i = 0; i < kWeights; ++i) weights[i] = weights[i] * 0.5f + gradients[i];
+    };
+    absl::StatusOr<std::unique_ptr<ElasticGroup>> opened = ElasticGroup::Open(std::move(options));
+    if (opened.ok()) group = *std::move(opened);
+    return opened.status();
+  }
+  // The part of a step after BeginStep.
+  absl::Status Finish(const StepPlan& plan) {
+    const auto parts = static_cast<float>(plan.quota.size());
+    std::fill(gradients.begin(), gradients.end(), parts * static_cast<float>(plan.step));
+    if (!group->AllreduceLast(absl::MakeSpan(gradients)).ok()) return absl::OkStatus();
+    return group->Commit().status();
+  }
+  absl::Status Step() {
+    const absl::StatusOr<StepPlan> plan = group->BeginStep(absl::Seconds(30));
+    return plan.ok() ? Finish(*plan) : plan.status();
+  }
+  // It has the whole state, and no view yet says that it holds it.
+  bool IsLevelLearner() const { return !group->learning() && group->view().holders == 1; }
+};
+
+std::vector<float> Expected(int64_t steps) {
+  float weight = 1.0f;
+  for (int64_t step = 1; step <= steps; ++step) weight = weight * 0.5f + 4.0f * step;
+  return std::vector<float>(kWeights, weight);
+}
+
+// A process that waits for a line, and says one; killed at the end if it still lives.
+class Process {
+ public:
+  template <typename F>
+  explicit Process(F main) {
+    int there[2], back[2];
+    if (pipe(there) != 0 || pipe(back) != 0) return;
+    pid_ = fork();
+    if (pid_ == 0) {
+      to_ = back[1];
+      from_ = there[0];
+      main(*this);
+      _exit(0);
+    }
+    to_ = there[1];
+    from_ = back[0];
+    close(there[0]);
+    close(back[1]);
+  }
+  ~Process() {
+    if (pid_ > 0) Kill();
+    close(to_);
+    close(from_);
+  }
+  Process(const Process&) = delete;
+
+  void Say(const std::string& line) {
+    if (write(to_, line.data(), line.size()) < 0) return;
+  }
+  std::string Hear() {
+    char line[128];
+    const ssize_t n = read(from_, line, sizeof(line));
+    return n > 0 ? std::string(line, static_cast<size_t>(n)) : "";
+  }
+  void Kill() {
+    kill(pid_, SIGKILL);
+    waitpid(std::exchange(pid_, -1), nullptr, 0);
+  }
+  pid_t pid() const { return pid_; }
+
+ private:
+  pid_t pid_ = -1;
+  int to_ = -1, from_ = -1;
+};
+
+class GroupDeathsTest : public testing::TestWithParam<bool> {};
+
+// The only one who holds the state is killed in a step that its newcomer, level by then, has yet to
+// add its part to: that one inherits, and trains on from there.
+TEST_P(GroupDeathsTest, ALevelNewcomerInheritsTheState) {
+  Process holder([](Process& self) {
+    Worker founder;
+    if (!founder.Open(GetParam(), {}).ok()) return;
+    self.Say(founder.group->address());
+    while (founder.Step().ok()) {
+    }
+  });
+  Worker heir;
+  ASSERT_TRUE(heir.Open(GetParam(), {holder.Hear()}).ok());
+  while (true) {
+    const absl::StatusOr<StepPlan> plan = heir.group->BeginStep(absl::Seconds(60));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    ASSERT_EQ(heir.group->view().holders, 1) << "it held the state before it was level";
+    // No view can come before this step is over, which needs this one's part.
+    if (heir.IsLevelLearner()) holder.Kill();
+    ASSERT_TRUE(heir.Finish(*plan).ok());
+    if (holder.pid() < 0) break;
+  }
+  const int64_t inherited = heir.group->step();
+  EXPECT_GE(inherited, 0);
+  while (heir.group->step() < inherited + 20) ASSERT_TRUE(heir.Step().ok());
+  EXPECT_EQ(heir.group->partings(), 0);
+  EXPECT_EQ(heir.group->view().size(), 1);
+  EXPECT_EQ(heir.weights, Expected(heir.group->step()));
+}
+
+// Newcomers die before any view has them, in their first step, and when they have the state: the
+// one they came to trains on with what it had, and each is named once.
+TEST_P(GroupDeathsTest, NewcomersThatDieCostNobodyAStep) {
+  const auto come = [](Moment moment) {
+    return [moment](Process& self) {
+      Worker newcomer;
+      if (!newcomer.Open(GetParam(), {self.Hear()}).ok()) return;
+      while (moment == Moment::kAtTheDoor && newcomer.group->unheard() > absl::Hours(1)) {
+        std::this_thread::yield();
+      }
+      if (moment == Moment::kAtTheDoor) raise(SIGKILL);
+      while (true) {
+        const absl::StatusOr<StepPlan> plan = newcomer.group->BeginStep(absl::Seconds(60));
+        if (!plan.ok()) return;
+        const bool now = moment == Moment::kInItsFirstStep || newcomer.IsLevelLearner();
+        if (now) raise(SIGKILL);
+        if (!newcomer.Finish(*plan).ok()) return;
+      }
+    };
+  };
+  Process door(come(Moment::kAtTheDoor)), first(come(Moment::kInItsFirstStep)),
+      level(come(Moment::kOnceItIsLevel));
+  Worker founder;
+  ASSERT_TRUE(founder.Open(GetParam(), {}).ok());
+  for (Process* newcomer : {&door, &first, &level}) {
+    const absl::StatusOr<StepPlan> plan = founder.group->BeginStep(absl::Seconds(30));
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    newcomer->Say(founder.group->address());
+    // Nobody is let in before this step is over.
+    const std::string last_words = newcomer == &door ? door.Hear() : "";
+    EXPECT_EQ(last_words, "") << "it says nothing, and has ended";
+    ASSERT_TRUE(founder.Finish(*plan).ok());
+    int named = 0;
+    uint64_t seen = founder.group->view().number;
+    const absl::Time deadline = absl::Now() + kLong;
+    while ((named == 0 || founder.group->view().size() > 1) && absl::Now() < deadline) {
+      ASSERT_TRUE(founder.Step().ok());
+      std::vector<Departure> gone = founder.group->TakeLostNewcomers();
+      const ChangeTimes change = founder.group->last_change();
+      if (change.view > std::exchange(seen, change.view)) {
+        gone.insert(gone.end(), change.gone.begin(), change.gone.end());
+      }
+      for (const Departure& departure : gone) {
+        EXPECT_EQ(ParseEndpoint(departure.member.address)->pid, newcomer->pid());
+        ++named;
+      }
+    }
+    EXPECT_EQ(named, 1);
+  }
+  EXPECT_EQ(founder.group->view().size(), 1);
+  EXPECT_EQ(founder.group->partings(), 0);
+  EXPECT_EQ(founder.weights, Expected(founder.group->step()));
+}
+
+INSTANTIATE_TEST_SUITE_P(Planes, GroupDeathsTest, testing::Values(true, false),
+                         [](const testing::TestParamInfo<bool>& info) {
+                           return info.param ? "SharedMemory" : "Tcp";
+                         });
+
+}  // namespace
+}  // namespace rubato
