@@ -200,9 +200,15 @@ void Master::EvictSilent(absl::Time now) {
     }
     Fields fields = {{"worker", id.value()}};
     if (view > 0) fields.emplace_back("view", view);
-    Say(now, "worker_evicted", std::move(fields),
-        absl::StrCat("silent for ",
-                     absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(1)))));
+    // A group has missed it before, and may have yet to tell when: how long it was silent is in the
+    // record of its failure alone.
+    const std::string cause =
+        together()
+            ? absl::StrCat("silent for longer than elastic.lease, ",
+                           absl::FormatDuration(options_.job.elastic.lease))
+            : absl::StrCat("silent for ",
+                           absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(1))));
+    Say(now, "worker_evicted", std::move(fields), cause);
   }
 }
 
