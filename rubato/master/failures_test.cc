@@ -186,6 +186,24 @@ TEST_F(GroupLossTest, DetectionIsTimedBySurvivors) {
   EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 25);
 }
 
+// One that was asked to leave, and tears down for longer than its lease, has not failed.
+TEST_F(GroupLossTest, ALeaverMayTakeItsTime) {
+  Enter();
+  ASSERT_TRUE(job_.Done(job_.master->Scale({.workers = 1}, job_.now)).accepted);
+  LoseOne();
+  ASSERT_GT(ViewNow(), view_);
+  for (int i = 0; i < 80; ++i) {
+    Beat(0, At(4));
+    job_.Pass(absl::Milliseconds(100));
+  }
+  job_.Exit(Role::kWorker, 1, 1, 0, 0);
+  job_.Pass(absl::Seconds(5));
+  EXPECT_EQ(Told(), 0);
+  EXPECT_FALSE(job_.causes.contains("worker_evicted"));
+  EXPECT_TRUE(job_.causes.contains("worker_left"));
+  EXPECT_EQ(Shown().workers_lost, 0);
+}
+
 // One that still copied the model is labelled so.
 TEST_F(GroupLossTest, WhoHadNoModelYetIsLabelled) {
   Enter();

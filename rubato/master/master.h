@@ -200,6 +200,7 @@ class Master {
   void TellGone(WorkerId worker, bool left, absl::Time now);
   WorkerId WorkerOf(MemberId member) const;
   Failure FailureOf(WorkerId worker, absl::Time now) const;
+  bool WasAskedToLeave(WorkerId worker) const;
   // Why `worker` was given up; null if it was not.
   const std::string* FirstCauseOf(WorkerId worker) const;
   void NoteFailure(WorkerId worker, Failure failure, absl::Time now);

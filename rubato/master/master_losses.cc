@@ -186,6 +186,11 @@ void Master::EvictSilent(absl::Time now) {
     if (bound && now - worker.heard > options_.job.elastic.lease) silent.push_back(id);
   }
   for (const WorkerId id : silent) {
+    // The group has let go of it as it was asked to: it tears down, and is late with that at worst.
+    if (together() && members_.FindWorker(id)->state == State::kLeaving) {
+      TakeTasksBack(id, now);
+      continue;
+    }
     const absl::Duration silence = now - members_.FindWorker(id)->heard;
     if (together()) NoteSilence(id, "", now);
     Record({.kind = EntryKind::kEvicted,
