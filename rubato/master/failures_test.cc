@@ -186,6 +186,22 @@ TEST_F(GroupLossTest, DetectionIsTimedBySurvivors) {
   EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 25);
 }
 
+// Where it was is in the journal: a restarted master need not have heard of it again.
+TEST_F(GroupLossTest, ARestartedMasterKnowsWhereItWas) {
+  Lose(/*process=*/true, /*restart=*/true);
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("where")), "here");
+}
+
+TEST_F(GroupLossTest, ARestartedMasterThatHearsOfTheDeathFirstKnowsWhereItWas) {
+  Enter();
+  job_.Open();
+  job_.KillWorker(1);
+  LoseOne();
+  Beat(0, Changed());
+  EXPECT_EQ(Told(), 1);
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("where")), "here");
+}
+
 // One that was asked to leave, and tears down for longer than its lease, has not failed.
 TEST_F(GroupLossTest, ALeaverMayTakeItsTime) {
   Enter();

@@ -191,7 +191,11 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
 absl::Status Master::ApplyView(const JournalEntry& entry) {
   RUBATO_ASSIGN_OR_RETURN(last_view_, DecodeGroupView(entry.text));
   for (size_t i = 0; i < last_view_.members.size() && i < entry.numbers.size(); ++i) {
-    workers_of_[last_view_.members[i].id] = WorkerId(static_cast<int64_t>(entry.numbers[i]));
+    const WorkerId worker(static_cast<int64_t>(entry.numbers[i]));
+    workers_of_[last_view_.members[i].id] = worker;
+    // A restarted master may have to tell where it was before it has heard of it again.
+    WorkerMember* member = members_.FindWorker(worker);
+    if (member != nullptr) member->address = last_view_.members[i].address;
   }
   return absl::OkStatus();
 }

@@ -23,6 +23,7 @@ Failure Master::FailureOf(WorkerId worker, absl::Time now) const {
   if (const WorkerMember* member = members_.FindWorker(worker)) {
     failure.pid = member->pid;
     failure.heard = ToTheMicro(member->heard);
+    failure.where = member->address;
   }
   if (const GroupReport* report = group_.ReportOf(worker)) {
     failure.where = report->address;

@@ -24,8 +24,8 @@ struct Member {
   int64_t incarnation = 0;
   bool registered = false;
   int64_t pid = 0;
-  std::string address;
-  absl::Time heard;  // The last word of it, or when the wait for its first began.
+  std::string address;  // A server's; or a worker's in its group, since a view has had it.
+  absl::Time heard;     // The last word of it, or when the wait for its first began.
   absl::Time asked_to_leave = absl::InfiniteFuture();
   bool killed = false;  // By us, for not leaving, not starting or not answering.
 };
