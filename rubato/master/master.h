@@ -206,6 +206,7 @@ class Master {
   void NoteFailure(WorkerId worker, Failure failure, absl::Time now);
   void NoteEnd(WorkerId worker, std::string cause, const ExitNotice& seen, absl::Time now);
   void NoteSilence(WorkerId worker, absl::string_view more, absl::Time now);
+  void NoteGone(WorkerId worker, std::string cause, absl::Time now);
   void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
   void NoteChange(const GroupChange& change, absl::Time now);
   void NoteFounding(absl::Time now);
@@ -245,6 +246,8 @@ class Master {
   void FailCheckpoint(const FailRequest& request, absl::Time now);
   void FailIfHopeless(Role role, absl::Time now);
   void EvictSilent(absl::Time now);
+  // A job that lost its supervisor is resumed: whoever was at work then is lost.
+  void NoteGone(absl::Time now);
   absl::Duration SilenceOf(WorkerId id, const WorkerMember& worker) const;
   void KillStuck(absl::Time now);
 

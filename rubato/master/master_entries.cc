@@ -79,6 +79,7 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
     if (resume && master->verdict_.has_value() && master->verdict_->state == JobState::kDone) {
       return absl::FailedPreconditionError("the job is done already");
     }
+    if (resume) master->NoteGone(now);
     master->Record(
         {.kind = EntryKind::kRestarted, .value = resume ? 1 : 0, .numbers = TimeNumbers(now)}, now);
     master->RepeatEffects(now);
@@ -365,9 +366,8 @@ void Master::ApplyResume(const JournalEntry& entry) {
   for (LaunchPlace& place : worker_places_) place.why = "the job is resumed";
   for (LaunchPlace& place : server_places_) place.why = "the job is resumed";
   for (const auto& [id, worker] : members_.workers()) Reopen(id);
-  members_.RemoveAll();
+  members_.RemoveAll(/*lost=*/!verdict_.has_value());
   ledger_.ForgetFailures();
-  failures_.Forget();
   not_finite_ = 0;
   worker_crashes_.Progress();
   server_crashes_.Progress();

@@ -62,6 +62,21 @@ void Master::NoteEnd(WorkerId worker, std::string cause, const ExitNotice& seen,
   NoteFailure(worker, std::move(failure), now);
 }
 
+// It ended while nobody looked, and nobody remembers when it was heard last.
+void Master::NoteGone(WorkerId worker, std::string cause, absl::Time now) {
+  const bool known = failures_.open().contains(worker);
+  if (failures_.CauseTold(worker) != nullptr) return;
+  Failure failure = FailureOf(worker, now);
+  if (!failure.cause.empty()) return;
+  failure.cause = std::move(cause);
+  if (!known) failure.heard = absl::Time();
+  if (failure.reason.empty()) {
+    failure.reason = "resume";
+    failure.noticed_by = "master";
+  }
+  NoteFailure(worker, std::move(failure), now);
+}
+
 // Nobody saw it end. Others may have missed it before its lease ran out here: the record tells the
 // time after which the first did.
 void Master::NoteSilence(WorkerId worker, absl::string_view more, absl::Time now) {

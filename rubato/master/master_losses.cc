@@ -113,6 +113,21 @@ void Master::ExitServer(const ExitNotice& notice, absl::Time now) {
   FailIfHopeless(Role::kServer, now);
 }
 
+void Master::NoteGone(absl::Time now) {
+  if (verdict_.has_value()) return;
+  constexpr char kCause[] = "gone when the job was resumed";
+  for (const WorkerId id : members_.Running()) {
+    if (together()) NoteGone(id, absl::StrCat(id.ToString(), ": ", kCause), now);
+    Say(now, "worker_lost", {{"worker", id.value()}}, kCause);
+  }
+  for (size_t i = 0; i < members_.servers().size(); ++i) {
+    const ServerMember& server = members_.servers()[i];
+    if (server.state != State::kRunning) continue;
+    Say(now, "server_lost",
+        {{"server", static_cast<int64_t>(i)}, {"incarnation", server.incarnation}}, kCause);
+  }
+}
+
 void Master::FailTask(const FailRequest& failed, absl::Time now) {
   Record({.kind = EntryKind::kTaskFailed,
           .id = failed.worker.value(),

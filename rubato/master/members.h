@@ -92,7 +92,9 @@ class Members {
   void Evict(WorkerId id, const std::vector<double>& numbers);
   void RemoveWorker(WorkerId id, bool lost, const std::vector<double>& numbers);
   void RemoveServer(int64_t id, bool lost, const std::vector<double>& numbers);
-  void RemoveAll();  // A resumed job: nobody of its past is alive.
+  // A resumed job: nobody of its past is alive. `lost`: those who ran ended
+  // before the job did; whether one that was to start ever did is not known.
+  void RemoveAll(bool lost);
 
   int64_t records_redone() const;  // By all workers, of all lives.
 
