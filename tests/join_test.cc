@@ -186,6 +186,11 @@ TEST_P(TooLateToTrainTest, WhoMissesTheEndIsTold) {
   const CommandResult first = founder_->Wait(), second = second_->Wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(first.out, second.out);
+  // What is done has nothing to go on with.
+  const CommandResult again =
+      RunRubato({"worker", "--resume", founder_->directory()}, folder_.path());
+  EXPECT_EQ(again.exit_code, 2) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("the job is done already"));
   late_->Send(SIGCONT);
   const CommandResult late = late_->Wait();
   EXPECT_EQ(late.exit_code, 0) << late.err;

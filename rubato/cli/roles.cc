@@ -172,7 +172,9 @@ absl::Status CheckWorkerFlags(const RoleFlags& flags) {
 
 absl::StatusOr<JobDirectory> OpenOwnDirectory(const RoleFlags& flags) {
   if (flags.go_on.empty()) return MakeDirectory(flags);
-  return JobDirectory::Open(flags.go_on);
+  RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Open(flags.go_on));
+  RUBATO_RETURN_IF_ERROR(directory.CheckNotDone());
+  return directory;
 }
 
 // What a worker without a master begins with.
