@@ -47,6 +47,9 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
     RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file()));
     RUBATO_RETURN_IF_ERROR(directory.CheckHasMaster());
     RUBATO_RETURN_IF_ERROR(directory.CheckNotDone());
+    const std::string why_not =
+        flags.workers > 0 ? WhyNotWorkers(spec->workers, flags.workers) : "";
+    if (!why_not.empty()) return absl::InvalidArgumentError(why_not);
     RUBATO_ASSIGN_OR_RETURN(*lock, directory.Lock());
     return directory;
   }
@@ -121,10 +124,11 @@ absl::StatusOr<Outcome> Supervise(const TrainFlags& flags, const JobSpec& spec,
   Supervisor supervisor({.program = ProgramPath(),
                          .job_dir = directory.path(),
                          .run_dir = run->path(),
-                         .resume = !flags.resume.empty()});
+                         .resume = !flags.resume.empty(),
+                         .workers = flags.workers});
   TrainWatch watch(console, spec, directory);
   RUBATO_RETURN_IF_ERROR(supervisor.Start());
-  supervisor.RequestScale({.workers = flags.workers, .servers = flags.servers});
+  supervisor.RequestScale({.servers = flags.servers});
   int stops_heard = 0;
   while (!supervisor.finished()) {
     if (absl::Status status = supervisor.Turn(absl::Milliseconds(50)); !status.ok()) {

@@ -62,6 +62,7 @@ struct MasterOptions {
   // believes alive is dead, and a verdict of stopped or failed is lifted. To be set as long as
   // the supervisor has launched nobody, even if the first resumed master dies.
   bool resume = false;
+  int64_t resume_workers = 0;                         // Go on with so many; 0: as many as it had.
   absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
@@ -126,7 +127,8 @@ class Master {
   void ApplyExit(const JournalEntry& entry, absl::Time now);
   void ApplyResume(const JournalEntry& entry);
   void ApplyFounded(const JournalEntry& entry);
-  void Reopen(WorkerId worker);   // What it held, counting what must be computed again.
+  void Reopen(WorkerId worker);  // What it held, counting what must be computed again.
+  void ScaleAtResume(absl::Time now);
   void Vacated(WorkerId worker);  // Its place is free: whoever comes next comes for it.
 
   // ---- what follows, after every call (master_advance.cc) ----

@@ -83,6 +83,7 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
     master->Record(
         {.kind = EntryKind::kRestarted, .value = resume ? 1 : 0, .numbers = TimeNumbers(now)}, now);
     master->RepeatEffects(now);
+    if (resume) master->ScaleAtResume(now);
   }
   master->Advance(now);
   return master;
@@ -145,6 +146,7 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       return ApplyToTasks(entry);
     case EntryKind::kScaled:
       target_ = entry.value;
+      if (entry.incarnation == 1) return absl::OkStatus();  // As they are launched for anyway.
       // Those at work overwrite it when they go.
       for (LaunchPlace& place : worker_places_) place.why = "asked by rubato scale";
       return absl::OkStatus();
