@@ -27,6 +27,7 @@ void GroupLoop::BeginRecord(const GroupOrders& orders) {
     events_ = *std::move(events);
   }
   chronicle_.emplace(group_->address());
+  WriteProcesses();  // That it has no master can be seen while it waits to be let in.
   options_.say(absl::StrCat("listening on ", group_->address()));
   if (!group_->encrypted()) {
     options_.say(
