@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -35,6 +36,7 @@ int FromEnvironment(const char* name, int otherwise) {
 }
 
 constexpr int64_t kStepRecords = 32;
+constexpr int kWorkers = 3;  // To begin with.
 
 // What is trained: a source whose pace the test sets, so that the run neither ends before the
 // strikes nor outlasts them by much.
@@ -78,20 +80,27 @@ class CalmRuns {
   std::vector<std::unique_ptr<TrainingJob>> runs_;
 };
 
-// Whoever was lost, and not in the wake of an earlier failure, has one record with its cause.
+// Whoever was lost or evicted, and not in the wake of an earlier failure, has one record with its
+// cause; and there is no record of anybody else.
 void ExpectOneRecordForEachLoss(const TrainingJob& training) {
+  std::set<int64_t> gone, first;
+  for (const char* kind : {"worker_lost", "worker_crashed", "worker_evicted"}) {
+    for (const auto& event : training.Events(kind)) {
+      const int64_t worker = event["worker"].get<int64_t>();
+      gone.insert(worker);
+      if (!event.contains("collateral_of")) first.insert(worker);
+    }
+  }
   std::map<int64_t, int> records;
   for (const auto& failure : training.Events("failure")) {
     const std::string cause = failure["cause"].get<std::string>();
     EXPECT_FALSE(cause.empty());
-    const bool lives = cause.find("though its process lives") != std::string::npos;
-    if (!lives) ++records[failure["worker"].get<int64_t>()];
+    if (cause.find("though its process lives") != std::string::npos) continue;
+    const int64_t worker = failure["worker"].get<int64_t>();
+    ++records[worker];
+    EXPECT_TRUE(gone.contains(worker)) << failure.dump();
   }
-  std::set<int64_t> lost;
-  for (const auto& event : training.Events("worker_lost")) {
-    if (!event.contains("collateral_of")) lost.insert(event["worker"].get<int64_t>());
-  }
-  for (const int64_t worker : lost) EXPECT_EQ(records[worker], 1) << "worker-" << worker;
+  for (const int64_t worker : first) EXPECT_EQ(records[worker], 1) << "worker-" << worker;
 }
 
 struct Struck {
@@ -136,66 +145,86 @@ class Victim {
   std::optional<TrainingJob> training_;
 };
 
-void StrikeOnce(TrainingJob& training, const TrainingJob::Process& worker, Rng& rng, Frozen& frozen,
-                Struck& done) {
-  // A worker that is killed costs the better part of a second to load libtorch again, and a frozen
-  // one its time; two at once would leave nobody to go on.
-  const double what = rng.Uniform();
-  const std::vector<TrainingJob::Process> master = training.Alive("master");
-  if (what < 0.1 && !master.empty()) {
-    kill(master.front().pid, SIGKILL);
-    ++done.kills;
-  } else if (what < 0.4 || (what < 0.7 && frozen.any())) {
-    RunRubato({"scale", training.job_dir(), "--workers", absl::StrCat(2 + rng.Below(3))},
-              training.job_dir());
-    ++done.scalings;
-  } else if (what < 0.7) {
-    frozen.Freeze(worker.pid, absl::Milliseconds(300 + rng.Below(2500)));
-    ++done.freezes;
-  } else {
-    kill(worker.pid, SIGKILL);
-    ++done.kills;
+// What was done to the run; only what happened counts.
+class Striker {
+ public:
+  Striker(TrainingJob& training, Rng& rng, int workers)
+      : training_(training), rng_(rng), workers_(workers) {}
+
+  void StrikeOnce(const TrainingJob::Process& worker) {
+    // A worker that is killed costs the better part of a second to load libtorch again, and a
+    // frozen one its time; two at once would leave nobody to go on.
+    const double what = rng_.Uniform();
+    const std::vector<TrainingJob::Process> master = training_.Alive("master");
+    if (what < 0.1 && !master.empty()) {
+      done_.kills += kill(master.front().pid, SIGKILL) == 0;
+    } else if (what < 0.4 || (what < 0.7 && frozen_.any())) {
+      Scale();
+    } else if (what < 0.7) {
+      done_.freezes += frozen_.Freeze(worker.pid, absl::Milliseconds(300 + rng_.Below(2500)));
+    } else {
+      done_.kills += kill(worker.pid, SIGKILL) == 0;
+    }
   }
-}
+  void Thaw() { frozen_.Thaw(absl::Now()); }
+  const Struck& done() const { return done_; }
+
+ private:
+  // To 2, 3 or 4 workers: another number than before.
+  void Scale() {
+    int workers = 2 + static_cast<int>(rng_.Below(2));
+    if (workers >= workers_) ++workers;
+    const CommandResult scaled = RunRubato(
+        {"scale", training_.job_dir(), "--workers", absl::StrCat(workers)}, training_.job_dir());
+    if (scaled.exit_code != 0) return;  // No master answered for long: it was struck before.
+    workers_ = workers;
+    ++done_.scalings;
+  }
+
+  TrainingJob& training_;
+  Rng& rng_;
+  int workers_;  // That the job is asked to have.
+  Struck done_;
+  Frozen frozen_;
+};
 
 // One at a time, whenever two workers or more have joined: a process takes a while to start, and
 // whoever strikes faster than that sees nothing but starts.
 Struck Strike(Victim& victim, Rng& rng, int strikes) {
   TrainingJob& training = victim.training();
-  Struck done;
-  Frozen frozen;
+  Striker striker(training, rng, kWorkers);
   std::vector<TrainingJob::Process> joined;
-  while (done.all() < strikes && training.running()) {
+  while (striker.done().all() < strikes && training.running()) {
     const absl::Time next = absl::Now() + absl::Milliseconds(20 + rng.Below(200));
     Eventually([&] {
-      frozen.Thaw(absl::Now());
-      victim.KeepTo(static_cast<double>(done.all()) / strikes);
+      striker.Thaw();
+      victim.KeepTo(static_cast<double>(striker.done().all()) / strikes);
       joined = training.Alive("worker");
       std::erase_if(joined, [](const auto& process) { return process.state != "running"; });
       return (absl::Now() >= next && joined.size() >= 2) || !training.running();
     });
-    if (!joined.empty()) {
-      StrikeOnce(training, joined[rng.Below(joined.size())], rng, frozen, done);
-    }
+    if (!joined.empty()) striker.StrikeOnce(joined[rng.Below(joined.size())]);
   }
-  return done;
+  return striker.done();
 }
 
-// As good as those left alone: no worse than the worst of them by more than they differ, or than
-// two images of 600. (Of four runs that are alike the one in question is the worst in every fourth
-// case: the three others tell only roughly how much such runs differ.)
+// As good as those left alone: not below the worst of them by more than chance. All are scored on
+// the same kImages images, of which a model that gets the share p right gets p kImages give or take
+// sqrt(p (1 - p) kImages); four alike of which one is struck have that one last in every fourth
+// case, so to ask for no less than the worst would be to ask for luck.
 void ExpectAsGood(double accuracy, const std::vector<double>& calm) {
+  constexpr double kImages = 600;
   const auto [worst, best] = std::minmax_element(calm.begin(), calm.end());
   EXPECT_GT(*worst, 0.8) << "guessing gets 0.1";
   EXPECT_LT(*best, 0.99) << "where nobody errs, nobody can err more";
-  EXPECT_GE(accuracy, *worst - std::max(*best - *worst, 2.01 / 600));
+  EXPECT_GE(accuracy, *worst - std::sqrt(*worst * (1 - *worst) / kImages));
 }
 
 TEST(AllreduceChaosTest, EveryRecordOnceAndAsGoodAsUndisturbed) {
   const int strikes = FromEnvironment("RUBATO_STRIKES", 200);
   const Work work;
   const absl::Time began = absl::Now();
-  Victim victim(work, "{min: 1, max: 4, start: 3}");
+  Victim victim(work, absl::StrCat("{min: 1, max: 4, start: ", kWorkers, "}"));
   TrainingJob& training = victim.training();
   ASSERT_TRUE(training.ReachStep(10));
   CalmRuns alone(work, {7, 8, 9});
@@ -204,7 +233,9 @@ TEST(AllreduceChaosTest, EveryRecordOnceAndAsGoodAsUndisturbed) {
   EXPECT_EQ(done.all(), strikes);
   victim.LetGo();
   const absl::Time struck = absl::Now();
-  RunRubato({"scale", training.job_dir(), "--workers", "2"}, training.job_dir());
+  const CommandResult scaled =
+      RunRubato({"scale", training.job_dir(), "--workers", "2"}, training.job_dir());
+  EXPECT_EQ(scaled.exit_code, 0) << scaled.err;
   const CommandResult result = training.Wait();
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const absl::Time ended = absl::Now();

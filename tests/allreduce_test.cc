@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -158,11 +159,14 @@ TEST_F(AllreduceRecoveryTest, AFrozenWorkerIsLeftBehind) {
   ASSERT_TRUE(Eventually([&] { return !training_->Events("failure").empty(); }));
   const nlohmann::json failure = training_->Events("failure").front();
   ASSERT_TRUE(failure.contains("detect_ms")) << failure.dump();
+  EXPECT_LE(failure["detect_ms"].get<double>(), 2000) << "the lease";
   const absl::Duration silence =
       absl::Trunc(absl::Milliseconds(failure["detect_ms"].get<double>()), absl::Milliseconds(1));
   EXPECT_EQ(failure["cause"],
             absl::StrCat("worker-", victim.id, ": silent for ", absl::FormatDuration(silence)));
   EXPECT_EQ(training_->Events("worker_evicted")[0]["view"], failure["view"]);
+  EXPECT_EQ(training_->Events("worker_evicted")[0]["cause"],
+            "silent for longer than elastic.lease, 2s");
   // Its exit, fenced, is no second failure.
   ASSERT_TRUE(Eventually([&] { return !training_->Events("worker_fenced").empty(); }));
   EXPECT_EQ(training_->Events("worker_fenced")[0]["collateral_of"], failure["cause"]);
@@ -183,15 +187,29 @@ TEST_F(AllreduceRecoveryTest, AllAreFrozenAndGoOn) {
   EXPECT_EQ(training_->Events("group_founded").size(), 1u);
 }
 
-// The workers need no master to go on; the next one hears where they are.
+// The workers need no master to go on, for as long as nobody starts another; that one hears where
+// they are.
 TEST_F(AllreduceRecoveryTest, TheMasterDies) {
-  Start("workers: {max: 2}\n");
+  folder_.Write("read", "");
+  training_.emplace(folder_.path(), std::vector<std::string>{WritePacedDigitsJob(
+                                        folder_, 1500, "epochs: 4000\nworkers: {max: 2}\n")});
   ASSERT_TRUE(Joined(2));
   const std::set<pid_t> workers = Pids(training_->Alive("worker"));
-  const int64_t before = Steps(*training_);
+  const auto reads = [&] {
+    const std::string lines = ReadText(folder_.path() + "/read");
+    return std::count(lines.begin(), lines.end(), '\n');
+  };
+  kill(training_->pid(), SIGSTOP);
   kill(training_->Alive("master").front().pid, SIGKILL);
+  // Each reads its part of a step once it has the step before.
+  constexpr int kSteps = 50;
+  const auto before = reads();
+  EXPECT_TRUE(Eventually([&] { return reads() > before + 2 * kSteps; }));
+  EXPECT_TRUE(training_->Events("master_restarted").empty());
+  kill(training_->pid(), SIGCONT);
   ASSERT_TRUE(Eventually([&] { return !training_->Events("master_restarted").empty(); }));
-  EXPECT_TRUE(training_->ReachStep(before + 50));
+  const int64_t known = training_->Events("master_restarted").front()["steps"].get<int64_t>();
+  EXPECT_TRUE(training_->ReachStep(known + kSteps));
   EXPECT_EQ(Pids(training_->Alive("worker")), workers);
   EXPECT_EQ(training_->Events("group_founded").size(), 1u);
 }

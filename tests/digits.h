@@ -17,7 +17,7 @@ std::string WriteDigitsJob(const ScratchFolder& folder, int64_t images, const st
 
 // The same from a source that can be held back (tests/paced_digits.cc), with 600 to validate with:
 // while there is a file FOLDER/pace, each record that is read takes as many microseconds as it
-// says.
+// says; and while there is a file FOLDER/read, every read adds a line to it.
 std::string WritePacedDigitsJob(const ScratchFolder& folder, int64_t images,
                                 const std::string& extra, int contrast = kPlainContrast);
 

@@ -16,9 +16,11 @@ namespace rubato {
 class Frozen {
  public:
   ~Frozen() { Thaw(absl::InfiniteFuture()); }
-  void Freeze(pid_t pid, absl::Duration time) {
-    kill(pid, SIGSTOP);
+  // False if there is no such process any more.
+  bool Freeze(pid_t pid, absl::Duration time) {
+    if (kill(pid, SIGSTOP) != 0) return false;
     until_.emplace_back(absl::Now() + time, pid);
+    return true;
   }
   // Those whose time has come by `now` go on; the dead are forgotten.
   void Thaw(absl::Time now) {

@@ -16,6 +16,7 @@
 namespace rubato {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::Gt;
 using ::testing::HasSubstr;
@@ -246,6 +247,12 @@ TEST(JoinRecordTest, WaitsAsLongAsItIsTold) {
   ASSERT_TRUE(patient.Says("gives up after 10m (--join-timeout)")) << patient.err();
   EXPECT_TRUE(patient.Said("s; nobody answers at 127.0.0.1:1: start a member there"));
   EXPECT_FALSE(patient.Said("after 100ms")) << patient.err();
+  // Whoever asks is told the same, and that there is nobody to be asked for more workers.
+  EXPECT_THAT(RunRubato({"show", "made"}, folder.path()).err,
+              AllOf(HasSubstr("this worker is in no group yet: "),
+                    HasSubstr("nobody answers at 127.0.0.1:1")));
+  EXPECT_THAT(RunRubato({"scale", "made", "--workers", "2"}, folder.path()).err,
+              HasSubstr("is of a worker without a master"));
   patient.Send(SIGINT);
   EXPECT_EQ(patient.Wait().exit_code, 130) << patient.err();
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/made")) << "nothing is left behind";

@@ -19,6 +19,7 @@ namespace {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 // On one machine, or as if each had one of its own: over TCP, where steps are applied early.
@@ -186,6 +187,11 @@ TEST_P(TooLateToTrainTest, WhoMissesTheEndIsTold) {
   const CommandResult first = founder_->Wait(), second = second_->Wait();
   EXPECT_EQ(first.exit_code, 0) << first.err;
   EXPECT_EQ(first.out, second.out);
+  // What is done has nothing to go on with.
+  const CommandResult again =
+      RunRubato({"worker", "--resume", founder_->directory()}, folder_.path());
+  EXPECT_EQ(again.exit_code, 2) << again.err;
+  EXPECT_THAT(again.err, HasSubstr("the job is done already"));
   late_->Send(SIGCONT);
   const CommandResult late = late_->Wait();
   EXPECT_EQ(late.exit_code, 0) << late.err;
@@ -201,8 +207,16 @@ TEST_F(TooLateTest, WhoIsLeftWithNothingSaysSo) {
   founder_->Wait();
   second_->Wait();
   late_->Send(SIGCONT);
+  // It promises nothing that it does not have.
+  EXPECT_TRUE(late_->Says("has not copied the model yet and keeps nothing")) << late_->err();
+  EXPECT_EQ(late_->Summary()["state"], "starting");
   const CommandResult late = late_->Wait();
   EXPECT_EQ(late.exit_code, 1) << late.err;
+  EXPECT_THAT(late.err, Not(HasSubstr("Ctrl-C keeps a checkpoint")));
+  const CommandResult resumed =
+      RunRubato({"worker", "--resume", late_->directory()}, folder_.path());
+  EXPECT_EQ(resumed.exit_code, 2) << resumed.err;
+  EXPECT_THAT(resumed.err, HasSubstr("this worker ended before it had a model to keep"));
   EXPECT_THAT(late.err, HasSubstr("all workers that this one could copy the model from are gone"));
 }
 

@@ -55,7 +55,16 @@ class Training:
         return True
 
 
+def check_that_nobody_is_waited_for_in_vain(binary: str) -> None:
+    """Whoever finds nobody at the address says so, and ends."""
+    alone = subprocess.run([binary, '-t', '0.5', '127.0.0.1:1'], stderr=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+    assert alone.returncode == 1, alone
+    assert 'nobody answers at 127.0.0.1:1' in alone.stderr, alone.stderr
+    assert 'nobody has let this one in for 0.5 s' in alone.stderr, alone.stderr
+
+
 def main(binary: str) -> None:
+    check_that_nobody_is_waited_for_in_vain(binary)
     together = 0
     for _ in range(ROUNDS):
         trainings = [Training(binary, members) for members in (2, 3, 3)]

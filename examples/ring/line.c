@@ -1,6 +1,7 @@
-/* ring_line [-l LISTEN] [-n STEPS] [-c FILE] [-m] [-v] [ADDRESS]: fits y = 3x + 1 with whoever is
- * there. -c goes on from the checkpoint in FILE, if there is one, and keeps one there at the end;
- * -m trains only with a majority, and over TCP alone, as between machines; -v prints every step. */
+/* ring_line [-l LISTEN] [-n STEPS] [-c FILE] [-t SECONDS] [-m] [-v] [ADDRESS]: fits y = 3x + 1 with
+ * whoever is there. -c goes on from the checkpoint in FILE, if there is one, and keeps one there at
+ * the end; -t says how long it waits to be let in at ADDRESS; -m trains only with a majority, and
+ * over TCP alone, as between machines; -v prints every step. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,10 +71,12 @@ int main(int argc, char** argv) {
   const char* listen = NULL;
   const char* checkpoint = NULL;
   int steps = 300, majority = 0, every = 50;
-  for (int c; (c = getopt(argc, argv, "l:n:c:mv")) != -1;) {
+  double patience = 60, waited = 0;
+  for (int c; (c = getopt(argc, argv, "l:n:c:t:mv")) != -1;) {
     if (c == 'l') listen = optarg;
     if (c == 'n') steps = atoi(optarg);
     if (c == 'c') checkpoint = optarg;
+    if (c == 't') patience = atof(optarg);
     if (c == 'm') majority = 1;
     if (c == 'v') every = 1;
     if (c == '?') return 2;
@@ -104,11 +107,19 @@ int main(int argc, char** argv) {
   fprintf(stderr, "address %s\n", rubato_group_address(group));
   while (rubato_group_step(group) < steps) {
     rubato_step step;
-    const int begun = rubato_group_begin_step(group, 5, &step);
+    const double wait = rubato_group_size(group) == 0 && patience < 5 ? patience : 5;
+    const int begun = rubato_group_begin_step(group, wait, &step);
     if (begun == RUBATO_LEFT) break;
     if (begun == RUBATO_LATE && rubato_group_over(group)) {
       fprintf(stderr, "the others have trained to the end; this one came too late to have it\n");
       break;
+    }
+    if (begun == RUBATO_LATE && rubato_group_size(group) == 0) { /* In no view yet. */
+      fprintf(stderr, "ring_line: %s\n", rubato_group_error(group));
+      if ((waited += wait) >= patience) {
+        fprintf(stderr, "ring_line: nobody has let this one in for %g s\n", waited);
+        return 1;
+      }
     }
     if (begun == RUBATO_LATE) continue; /* No majority yet: wait for it. */
     if (begun != 0) {                   /* The group there trains something else, say. */

@@ -43,6 +43,7 @@ struct RoleFlags {
   bool json = false;              // and whether its summary goes to stdout.
   int64_t id = 0;
   int64_t incarnation = 1;
+  int64_t workers = 0;
   bool resume = false;
   bool check = false;
 };
@@ -69,11 +70,14 @@ absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   RUBATO_ASSIGN_OR_RETURN(const DataShape shape, ReadDataShape(spec, directory));
   const RealClock clock;
-  RUBATO_ASSIGN_OR_RETURN(
-      const std::unique_ptr<MasterHost> host,
-      MasterHost::Open(directory,
-                       {.job = spec, .data = shape, .version = kVersion, .resume = flags.resume},
-                       &clock));
+  RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<MasterHost> host,
+                          MasterHost::Open(directory,
+                                           {.job = spec,
+                                            .data = shape,
+                                            .version = kVersion,
+                                            .resume = flags.resume,
+                                            .resume_workers = flags.workers},
+                                           &clock));
   RUBATO_ASSIGN_OR_RETURN(const std::unique_ptr<MasterService> service,
                           MasterService::Start(flags.listen, host.get()));
   std::fprintf(stderr, "the master of %s listens on %s\n", spec.name.c_str(),
@@ -172,7 +176,9 @@ absl::Status CheckWorkerFlags(const RoleFlags& flags) {
 
 absl::StatusOr<JobDirectory> OpenOwnDirectory(const RoleFlags& flags) {
   if (flags.go_on.empty()) return MakeDirectory(flags);
-  return JobDirectory::Open(flags.go_on);
+  RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Open(flags.go_on));
+  RUBATO_RETURN_IF_ERROR(directory.CheckNotDone());
+  return directory;
 }
 
 // What a worker without a master begins with.
@@ -309,6 +315,7 @@ void AddMaster(Cli& cli) {
   AddJobDir(command, *flags);
   command->add_option("--listen", flags->listen, "unix:/path or host:port.")->required();
   command->add_flag("--resume", flags->resume, "Nobody of an earlier run is alive.");
+  command->add_option("--workers", flags->workers, "With --resume: go on with so many.");
 }
 
 void AddServer(Cli& cli) {

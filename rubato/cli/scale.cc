@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/grpc/master_client.h"
@@ -129,6 +130,17 @@ void SayIfKilled(const nlohmann::ordered_json& summary, const JobDirectory& dire
               << "` goes on from its newest checkpoint, if no other worker does\n";
 }
 
+// Of the last event: why a worker waits, say.
+std::string LastCause(const JobDirectory& directory) {
+  std::string cause = "it is starting";
+  const std::string events = ReadWholeFile(directory.events()).value_or("");
+  for (const absl::string_view line : absl::StrSplit(events, '\n', absl::SkipEmpty())) {
+    const auto event = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (event.is_object()) cause = event.value("cause", cause);
+  }
+  return cause;
+}
+
 absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
@@ -139,6 +151,11 @@ absl::StatusOr<int> RunShow(const JobFlags& flags, Console& console) {
       if (lone && !runs && summary.is_object()) SayIfKilled(summary, directory, console);
       if (summary.is_object()) return Print(summary, flags, console);
     }
+  }
+  if (lone) {
+    return absl::UnavailableError(absl::StrCat(
+        directory.path(),
+        runs ? ": this worker is in no group yet: " : ": was in no group: ", LastCause(directory)));
   }
   RUBATO_ASSIGN_OR_RETURN(const Snapshot snapshot, AskHowItStands(flags));
   const auto summary = SummaryJson(spec, snapshot, absl::Now() - snapshot.run_began,

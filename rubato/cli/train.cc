@@ -36,16 +36,6 @@ struct TrainFlags {
   bool json = false;
 };
 
-// A job that is done has nothing to go on with, and its directory is left as it is.
-absl::Status CheckNotDone(const JobDirectory& directory) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(directory.summary());
-  if (!text.ok()) return absl::OkStatus();
-  const auto summary = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!summary.is_object() || summary.value("state", "") != "done") return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(directory.path(), ": the job is done already; see its summary.json"));
-}
-
 // The job's directory, held by this process while `lock` lives.
 absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec,
                                            std::shared_ptr<void>* lock) {
@@ -56,7 +46,10 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
     RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Open(path));
     RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file()));
     RUBATO_RETURN_IF_ERROR(directory.CheckHasMaster());
-    RUBATO_RETURN_IF_ERROR(CheckNotDone(directory));
+    RUBATO_RETURN_IF_ERROR(directory.CheckNotDone());
+    const std::string why_not =
+        flags.workers > 0 ? WhyNotWorkers(spec->workers, flags.workers) : "";
+    if (!why_not.empty()) return absl::InvalidArgumentError(why_not);
     RUBATO_ASSIGN_OR_RETURN(*lock, directory.Lock());
     return directory;
   }
@@ -131,10 +124,11 @@ absl::StatusOr<Outcome> Supervise(const TrainFlags& flags, const JobSpec& spec,
   Supervisor supervisor({.program = ProgramPath(),
                          .job_dir = directory.path(),
                          .run_dir = run->path(),
-                         .resume = !flags.resume.empty()});
+                         .resume = !flags.resume.empty(),
+                         .workers = flags.workers});
   TrainWatch watch(console, spec, directory);
   RUBATO_RETURN_IF_ERROR(supervisor.Start());
-  supervisor.RequestScale({.workers = flags.workers, .servers = flags.servers});
+  supervisor.RequestScale({.servers = flags.servers});
   int stops_heard = 0;
   while (!supervisor.finished()) {
     if (absl::Status status = supervisor.Turn(absl::Milliseconds(50)); !status.ok()) {

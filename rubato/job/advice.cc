@@ -39,4 +39,10 @@ std::string IdleWorkersText(const JobSpec& job) {
                       " or more, or workers.max: ", parts);
 }
 
+std::string WhyNotWorkers(const WorkersSpec& spec, int64_t workers) {
+  if (workers >= spec.min && workers <= spec.max) return "";
+  return absl::StrCat(workers, " workers are outside what the job allows: workers.min is ",
+                      spec.min, ", workers.max ", spec.max);
+}
+
 }  // namespace rubato

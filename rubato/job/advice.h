@@ -21,6 +21,9 @@ absl::Status CheckForMaster(const JobSpec& job);
 // have.
 std::string IdleWorkersText(const JobSpec& job);
 
+// Why a job may not have so many workers; empty if it may.
+std::string WhyNotWorkers(const WorkersSpec& spec, int64_t workers);
+
 }  // namespace rubato
 
 #endif  // RUBATO_JOB_ADVICE_H_

@@ -120,6 +120,25 @@ void Evaluations::LoseUnsavedBest() {
   if (BestUnsaved()) best_ = saved_;
 }
 
+bool Evaluations::GoBack(int64_t steps) {
+  const bool lost = running_.has_value() && running_->step != steps;
+  if (lost) running_.reset();
+  std::erase_if(results_, [&](const EvaluationResult& result) { return result.step > steps; });
+  const bool knows = running() || Knows(steps);
+  final_begun_ = final_begun_ && knows;
+  if (saved_.step > steps) saved_ = Best();
+  best_ = Best();
+  stalls_ = forgiven_ = lowered_ = 0;
+  rate_ = 1;
+  for (const EvaluationResult& result : results_) Judge(result);
+  LoseUnsavedBest();
+  if (spec_.every_steps > 0) {
+    const int64_t last = running() ? running_->step : results_.empty() ? 0 : results_.back().step;
+    next_at_ = (last / spec_.every_steps + 1) * spec_.every_steps;
+  }
+  return lost;
+}
+
 void Evaluations::TakeBack(int64_t steps) {
   running_.reset();
   final_begun_ = false;

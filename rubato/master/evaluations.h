@@ -55,8 +55,10 @@ class Evaluations {
   void SavedBest();
   // The weights of a best that was not on disk are gone: the one before it is the best again.
   void LoseUnsavedBest();
-  // The state was lost and training goes on from an older one: there will be another last.
-  void Resume() { final_begun_ = false; }
+  // The state was lost, and training goes on from the one after `steps` steps, every bit of which
+  // is kept: what was evaluated later is of weights that nobody has, and all that was judged by it
+  // (the best, stalls, the rate) is as it was then. True if one that was running is given up.
+  bool GoBack(int64_t steps);
   // A server lost part of the weights, and `steps` are left: one that is running saw both kinds,
   // and does not count; what was evaluated is not what is there, whatever the step.
   void TakeBack(int64_t steps);

@@ -87,7 +87,9 @@ JobEvent RecordOf(const Failure& failure, const FailureWords& words, absl::Time 
     } else {
       event.fields.emplace_back("view", static_cast<int64_t>(failure.view));
     }
-    event.fields.emplace_back("detect_ms", ms(absl::ToInt64Microseconds(failure.detect())));
+    if (failure.heard != absl::Time()) {
+      event.fields.emplace_back("detect_ms", ms(absl::ToInt64Microseconds(failure.detect())));
+    }
     event.fields.emplace_back("agree_ms", ms(change.agree_us));
     event.fields.emplace_back("reconnect_ms", ms(change.reconnect_us));
     event.fields.emplace_back("redo_ms", ms(change.redo_us));

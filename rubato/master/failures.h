@@ -33,7 +33,7 @@ namespace rubato {
 struct Failure {
   absl::Time noted;    // In this life of the master.
   absl::Time noticed;  // By the master.
-  absl::Time heard;    // Its last sign of life, to whoever tells what its end cost.
+  absl::Time heard;    // Its last sign of life, to whoever tells what its end cost; 0: not known.
   int64_t pid = 0;
   std::string where;
   int64_t step = 0;     // The last that was committed.
@@ -89,7 +89,6 @@ class Failures {
   // ---- entries ----
   void Note(WorkerId worker, Failure failure) { open_[worker] = std::move(failure); }
   void Told(WorkerId worker);
-  void Forget() { open_.clear(); }
   void Forget(WorkerId worker) { open_.erase(worker); }  // It was none.
   // Those who could tell more have yet to find a restarted master.
   void Restart(absl::Time now);

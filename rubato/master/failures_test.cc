@@ -141,7 +141,8 @@ TEST_P(SilentLossTest, TellsOneSilence) {
   EXPECT_EQ(Told(), first ? 1 : 0);
   Beat(0, told);
   EXPECT_EQ(Told(), 1);
-  EXPECT_THAT(job_.causes["worker_evicted"], HasSubstr("silent for"));
+  // Which gives no silence of its own, for the two clocks began at different times.
+  EXPECT_EQ(job_.causes["worker_evicted"], "silent for longer than elastic.lease, 2s");
   EXPECT_EQ(job_.causes["failure"], "worker-1: silent for 1.712s");
   EXPECT_EQ(std::get<int64_t>(job_.fields["worker_evicted"].at("view")),
             std::get<int64_t>(job_.fields["failure"].at("view")));
@@ -183,6 +184,40 @@ TEST_F(GroupLossTest, DetectionIsTimedBySurvivors) {
   Beat(0, told);
   EXPECT_EQ(Told(), 1);
   EXPECT_EQ(std::get<double>(job_.fields["failure"].at("detect_ms")), 25);
+}
+
+// Where it was is in the journal: a restarted master need not have heard of it again.
+TEST_F(GroupLossTest, ARestartedMasterKnowsWhereItWas) {
+  Lose(/*process=*/true, /*restart=*/true);
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("where")), "here");
+}
+
+TEST_F(GroupLossTest, ARestartedMasterThatHearsOfTheDeathFirstKnowsWhereItWas) {
+  Enter();
+  job_.Open();
+  job_.KillWorker(1);
+  LoseOne();
+  Beat(0, Changed());
+  EXPECT_EQ(Told(), 1);
+  EXPECT_EQ(std::get<std::string>(job_.fields["failure"].at("where")), "here");
+}
+
+// One that was asked to leave, and tears down for longer than its lease, has not failed.
+TEST_F(GroupLossTest, ALeaverMayTakeItsTime) {
+  Enter();
+  ASSERT_TRUE(job_.Done(job_.master->Scale({.workers = 1}, job_.now)).accepted);
+  LoseOne();
+  ASSERT_GT(ViewNow(), view_);
+  for (int i = 0; i < 80; ++i) {
+    Beat(0, At(4));
+    job_.Pass(absl::Milliseconds(100));
+  }
+  job_.Exit(Role::kWorker, 1, 1, 0, 0);
+  job_.Pass(absl::Seconds(5));
+  EXPECT_EQ(Told(), 0);
+  EXPECT_FALSE(job_.causes.contains("worker_evicted"));
+  EXPECT_TRUE(job_.causes.contains("worker_left"));
+  EXPECT_EQ(Shown().workers_lost, 0);
 }
 
 // One that still copied the model is labelled so.
@@ -272,6 +307,59 @@ TEST_P(GenerationLossTest, TellsWhatTheNextGenerationTook) {
 }
 
 INSTANTIATE_TEST_SUITE_P(MasterDiesToo, GenerationLossTest, testing::Bool());
+
+// The supervisor dies with everyone, and the job is resumed: nobody saw them end or knows when they
+// were heard last, but each of them is lost, and what that took is seen as ever.
+TEST_F(GroupLossTest, WhoWasGoneAtTheResumeIsALossToo) {
+  Enter();
+  job_.options.resume = true;
+  job_.Open();
+  job_.Open();  // The first resumed master may die as well; whom it wanted launched was not.
+  EXPECT_EQ(Shown().workers_lost, 2);
+  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "worker_lost"), 2);
+  job_.options.resume = false;
+  job_.JoinWorker(4);
+  ASSERT_TRUE(Beat(4, {}).found);
+  Beat(4, At(0, 0, /*generation=*/2));
+  EXPECT_EQ(Told(), 0);
+  Beat(4, At(1, 0, /*generation=*/2));
+  EXPECT_EQ(Told(), 2);
+  EXPECT_EQ(job_.causes["failure"], "worker-1: gone when the job was resumed");
+  const auto& fields = job_.fields["failure"];
+  EXPECT_EQ(std::get<std::string>(fields.at("noticed_how")), "resume");
+  EXPECT_EQ(std::get<std::string>(fields.at("where")), "here");
+  EXPECT_EQ(std::get<int64_t>(fields.at("pid")), 101);
+  EXPECT_EQ(std::get<int64_t>(fields.at("generation")), 2);
+  EXPECT_FALSE(fields.contains("detect_ms"));
+  EXPECT_TRUE(fields.contains("agree_ms"));
+}
+
+// A failure that had yet to be told then is told all the same.
+TEST_F(GroupLossTest, AResumedJobTellsWhatWasNotToldBefore) {
+  Enter();
+  job_.KillWorker(1);
+  job_.options.resume = true;
+  job_.Open();
+  job_.JoinWorker(3);
+  Beat(3, At(1, 0, /*generation=*/2));
+  EXPECT_EQ(Told(), 2);
+  EXPECT_THAT(job_.causes["failure"], HasSubstr("worker-1: killed by signal"));
+  EXPECT_EQ(Shown().workers_lost, 2);
+}
+
+// Who ended as the job did is no loss.
+TEST_F(GroupLossTest, AResumeAfterAStopLosesNobody) {
+  Enter();
+  job_.master->Stop(/*checkpoint=*/false, job_.now);
+  Beat(0, At(3, 5));
+  Beat(1, At(3, 5));
+  ASSERT_EQ(job_.master->state(), JobState::kStopped);
+  job_.options.resume = true;
+  job_.Open();
+  job_.Pass(absl::Seconds(5));
+  EXPECT_EQ(Told(), 0);
+  EXPECT_EQ(Shown().workers_lost, 0);
+}
 
 // The founder of that generation dies before it has said a word: the one after it is what all wait
 // for, and all three records end with its first step.

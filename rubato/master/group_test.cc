@@ -238,12 +238,57 @@ TEST_F(GroupRecipeTest, ABestThatWasLostIsForgotten) {
   job_.KillWorker(1);
   job_.JoinWorker(2);
   EXPECT_EQ(Beat(2, {}).restore, "1/worker-0.ckpt");
-  EXPECT_EQ(Beat(2, At(4, 7, 2)).evaluated, 4);
   EXPECT_EQ(Shown().best_evaluation, 1);
-  Evaluate(6, true, /*generation=*/2);
+  EXPECT_EQ(Beat(2, At(3, 7, 2)).evaluated, 2);
+  Evaluate(4, true, /*generation=*/2);
   EXPECT_EQ(wanted_, 2);
-  EXPECT_EQ(Beat(2, Saved(At(6, 7, 2), 2)).evaluated, 6);
+  EXPECT_EQ(Beat(2, Saved(At(4, 7, 2), 2)).evaluated, 4);
   EXPECT_EQ(job_.best, 2);
+}
+
+// All die: what was evaluated after the last checkpoint is of weights that nobody has. The steps
+// that come again are evaluated again, and the rate and the stalls are as they were.
+TEST_F(GroupRecipeTest, StepsThatComeAgainAreEvaluatedAgain) {
+  Evaluate(2, true);
+  Beat(0, Saved(At(2, 7), 1));
+  EXPECT_EQ(Evaluate(4, false).lowered, 1);
+  EXPECT_TRUE(Evaluate(6, false).rest);  // The second stall: training has ended.
+  Beat(0, At(6, 7));
+  job_.KillWorker(0);
+  job_.KillWorker(1);
+  job_.JoinWorker(2);
+  for (const bool restart : {false, true}) {
+    if (restart) job_.Open();
+    const GroupOrders orders = Beat(2, At(2, 0, 2));
+    EXPECT_EQ(orders.evaluated, 2);
+    EXPECT_EQ(orders.lowered, 0);
+    EXPECT_FALSE(orders.rest);
+    ASSERT_EQ(Shown().evaluations.size(), 1u);
+    EXPECT_EQ(Shown().state, JobState::kTraining);
+  }
+  EXPECT_EQ(Beat(2, At(4, 0, 2)).evaluated, 2);
+  const GroupOrders orders = Evaluate(4, false, /*generation=*/2);
+  EXPECT_EQ(orders.evaluated, 4);
+  EXPECT_EQ(orders.lowered, 1);
+  EXPECT_FALSE(orders.rest);
+  ASSERT_EQ(Shown().evaluations.size(), 2u);
+  EXPECT_EQ(Shown().evaluations[1].step, 4);
+  EXPECT_GT(Shown().evaluations[1].number, 3);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["evaluation_ended"].at("step")), 4);
+}
+
+// They die while they evaluate: what was scored is of other weights than those that come.
+TEST_F(GroupRecipeTest, AnEvaluationOfWeightsThatAreLostIsGivenUp) {
+  Beat(0, At(2, 7));
+  Beat(1, At(2, 7));
+  EXPECT_EQ(job_.Lease(1).verdict, LeaseReply::Verdict::kTask);
+  job_.KillWorker(0);
+  job_.KillWorker(1);
+  job_.JoinWorker(2);
+  EXPECT_EQ(Beat(2, At(1, 0, 2)).evaluated, 0);
+  EXPECT_EQ(job_.Lease(2).verdict, LeaseReply::Verdict::kWait);
+  Evaluate(2, true, /*generation=*/2);
+  EXPECT_EQ(Beat(2, Saved(At(2, 7, 2), 1)).evaluated, 2);
 }
 
 // One that stops while it evaluates is out of the next view long before its lease is over, and what

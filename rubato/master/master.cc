@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
+#include "rubato/job/advice.h"
 
 namespace rubato {
 namespace {
@@ -247,16 +248,22 @@ void Master::Fail(const FailRequest& request, absl::Time now) {
 
 // ---- users -------------------------------------------------------------------------------------
 
+// Before anybody is launched.
+void Master::ScaleAtResume(absl::Time now) {
+  const int64_t workers = options_.resume_workers;
+  if (workers == 0 || workers == target_) return;
+  Say(now, "scaled", {{"from", target_}, {"to", workers}}, "rubato train --resume --workers");
+  Record({.kind = EntryKind::kScaled, .incarnation = 1, .value = workers}, now);
+}
+
 ScaleReply Master::Scale(const ScaleRequest& request, absl::Time now) {
-  const WorkersSpec& workers = options_.job.workers;
+  const bool counts = request.workers != 0 || request.servers == 0;
+  const std::string why_not = counts ? WhyNotWorkers(options_.job.workers, request.workers) : "";
   ScaleReply reply = {.workers_target = target_, .servers_target = servers_target_};
   if (verdict_.has_value() || stop_requested_) {
     reply.reason = absl::StrCat("the job is ", std::string(JobStateName(state())));
-  } else if ((request.workers != 0 || request.servers == 0) &&
-             (request.workers < workers.min || request.workers > workers.max)) {
-    reply.reason = absl::StrCat(request.workers,
-                                " workers are outside what the job allows: ", "workers.min is ",
-                                workers.min, ", workers.max ", workers.max);
+  } else if (!why_not.empty()) {
+    reply.reason = why_not;
   } else {
     if (request.servers != 0) {
       if (const absl::Status status = ScaleServers(request.servers, now); !status.ok()) {

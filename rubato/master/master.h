@@ -62,6 +62,7 @@ struct MasterOptions {
   // believes alive is dead, and a verdict of stopped or failed is lifted. To be set as long as
   // the supervisor has launched nobody, even if the first resumed master dies.
   bool resume = false;
+  int64_t resume_workers = 0;                         // Go on with so many; 0: as many as it had.
   absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
@@ -126,7 +127,8 @@ class Master {
   void ApplyExit(const JournalEntry& entry, absl::Time now);
   void ApplyResume(const JournalEntry& entry);
   void ApplyFounded(const JournalEntry& entry);
-  void Reopen(WorkerId worker);   // What it held, counting what must be computed again.
+  void Reopen(WorkerId worker);  // What it held, counting what must be computed again.
+  void ScaleAtResume(absl::Time now);
   void Vacated(WorkerId worker);  // Its place is free: whoever comes next comes for it.
 
   // ---- what follows, after every call (master_advance.cc) ----
@@ -202,11 +204,13 @@ class Master {
   void TellGone(WorkerId worker, bool left, absl::Time now);
   WorkerId WorkerOf(MemberId member) const;
   Failure FailureOf(WorkerId worker, absl::Time now) const;
+  bool WasAskedToLeave(WorkerId worker) const;
   // Why `worker` was given up; null if it was not.
   const std::string* FirstCauseOf(WorkerId worker) const;
   void NoteFailure(WorkerId worker, Failure failure, absl::Time now);
   void NoteEnd(WorkerId worker, std::string cause, const ExitNotice& seen, absl::Time now);
   void NoteSilence(WorkerId worker, absl::string_view more, absl::Time now);
+  void NoteGone(WorkerId worker, std::string cause, absl::Time now);
   void NoteLoss(const Loss& loss, uint64_t view, absl::Time now);
   void NoteChange(const GroupChange& change, absl::Time now);
   void NoteFounding(absl::Time now);
@@ -246,6 +250,8 @@ class Master {
   void FailCheckpoint(const FailRequest& request, absl::Time now);
   void FailIfHopeless(Role role, absl::Time now);
   void EvictSilent(absl::Time now);
+  // A job that lost its supervisor is resumed: whoever was at work then is lost.
+  void NoteGone(absl::Time now);
   absl::Duration SilenceOf(WorkerId id, const WorkerMember& worker) const;
   void KillStuck(absl::Time now);
 

@@ -79,9 +79,11 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
     if (resume && master->verdict_.has_value() && master->verdict_->state == JobState::kDone) {
       return absl::FailedPreconditionError("the job is done already");
     }
+    if (resume) master->NoteGone(now);
     master->Record(
         {.kind = EntryKind::kRestarted, .value = resume ? 1 : 0, .numbers = TimeNumbers(now)}, now);
     master->RepeatEffects(now);
+    if (resume) master->ScaleAtResume(now);
   }
   master->Advance(now);
   return master;
@@ -144,6 +146,7 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       return ApplyToTasks(entry);
     case EntryKind::kScaled:
       target_ = entry.value;
+      if (entry.incarnation == 1) return absl::OkStatus();  // As they are launched for anyway.
       // Those at work overwrite it when they go.
       for (LaunchPlace& place : worker_places_) place.why = "asked by rubato scale";
       return absl::OkStatus();
@@ -191,7 +194,11 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
 absl::Status Master::ApplyView(const JournalEntry& entry) {
   RUBATO_ASSIGN_OR_RETURN(last_view_, DecodeGroupView(entry.text));
   for (size_t i = 0; i < last_view_.members.size() && i < entry.numbers.size(); ++i) {
-    workers_of_[last_view_.members[i].id] = WorkerId(static_cast<int64_t>(entry.numbers[i]));
+    const WorkerId worker(static_cast<int64_t>(entry.numbers[i]));
+    workers_of_[last_view_.members[i].id] = worker;
+    // A restarted master may have to tell where it was before it has heard of it again.
+    WorkerMember* member = members_.FindWorker(worker);
+    if (member != nullptr) member->address = last_view_.members[i].address;
   }
   return absl::OkStatus();
 }
@@ -361,9 +368,8 @@ void Master::ApplyResume(const JournalEntry& entry) {
   for (LaunchPlace& place : worker_places_) place.why = "the job is resumed";
   for (LaunchPlace& place : server_places_) place.why = "the job is resumed";
   for (const auto& [id, worker] : members_.workers()) Reopen(id);
-  members_.RemoveAll();
+  members_.RemoveAll(/*lost=*/!verdict_.has_value());
   ledger_.ForgetFailures();
-  failures_.Forget();
   not_finite_ = 0;
   worker_crashes_.Progress();
   server_crashes_.Progress();

@@ -23,12 +23,19 @@ Failure Master::FailureOf(WorkerId worker, absl::Time now) const {
   if (const WorkerMember* member = members_.FindWorker(worker)) {
     failure.pid = member->pid;
     failure.heard = ToTheMicro(member->heard);
+    failure.where = member->address;
   }
   if (const GroupReport* report = group_.ReportOf(worker)) {
     failure.where = report->address;
     if (!report->holds) failure.state = "copying";
   }
   return failure;
+}
+
+// However it goes then is no failure.
+bool Master::WasAskedToLeave(WorkerId worker) const {
+  const WorkerMember* member = members_.FindWorker(worker);
+  return member != nullptr && member->state == Member::State::kLeaving;
 }
 
 const std::string* Master::FirstCauseOf(WorkerId worker) const {
@@ -55,10 +62,25 @@ void Master::NoteEnd(WorkerId worker, std::string cause, const ExitNotice& seen,
   NoteFailure(worker, std::move(failure), now);
 }
 
+// It ended while nobody looked, and nobody remembers when it was heard last.
+void Master::NoteGone(WorkerId worker, std::string cause, absl::Time now) {
+  const bool known = failures_.open().contains(worker);
+  if (failures_.CauseTold(worker) != nullptr) return;
+  Failure failure = FailureOf(worker, now);
+  if (!failure.cause.empty()) return;
+  failure.cause = std::move(cause);
+  if (!known) failure.heard = absl::Time();
+  if (failure.reason.empty()) {
+    failure.reason = "resume";
+    failure.noticed_by = "master";
+  }
+  NoteFailure(worker, std::move(failure), now);
+}
+
 // Nobody saw it end. Others may have missed it before its lease ran out here: the record tells the
 // time after which the first did.
 void Master::NoteSilence(WorkerId worker, absl::string_view more, absl::Time now) {
-  if (failures_.CauseTold(worker) != nullptr) return;
+  if (WasAskedToLeave(worker) || failures_.CauseTold(worker) != nullptr) return;
   Failure failure = FailureOf(worker, now);
   if (!failure.cause.empty()) return;
   failure.silent = true;
@@ -74,10 +96,9 @@ void Master::NoteSilence(WorkerId worker, absl::string_view more, absl::Time now
 void Master::NoteLoss(const Loss& loss, uint64_t view, absl::Time now) {
   const WorkerId worker = WorkerOf(loss.member);
   if (loss.reason == LossReason::kLeft || !worker.valid()) return;
-  const WorkerMember* member = members_.FindWorker(worker);
-  if (member != nullptr && member->state == Member::State::kLeaving) return;
+  if (WasAskedToLeave(worker)) return;
   // One that went as it was asked to, or whose end was told, is no loss.
-  const bool gone = member == nullptr && !failures_.open().contains(worker);
+  const bool gone = members_.FindWorker(worker) == nullptr && !failures_.open().contains(worker);
   if (gone || failures_.CauseTold(worker) != nullptr) return;
   Failure failure = FailureOf(worker, now);
   failure.view = view;

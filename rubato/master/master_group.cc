@@ -133,8 +133,9 @@ void Master::ApplyFounded(const JournalEntry& entry) {
   authority_.reset();
   workers_of_.clear();
   checkpoints_.Resume();
-  evaluations_.LoseUnsavedBest();
-  if (!ledger_.finished()) evaluations_.Resume();
+  if (evaluations_.GoBack(saved.steps)) ledger_.EndEvaluation();
+  reported_ = std::min(reported_, evaluations_.results().size());
+  if (!evaluations_.Stalled()) ledger_.GoOn();
   group_.Found(
       entry.incarnation, WorkerId(entry.id),
       entry.value > 0 ? absl::StrCat(entry.value, "/", saved.writer.ToString(), ".ckpt") : "");

@@ -113,6 +113,21 @@ void Master::ExitServer(const ExitNotice& notice, absl::Time now) {
   FailIfHopeless(Role::kServer, now);
 }
 
+void Master::NoteGone(absl::Time now) {
+  if (verdict_.has_value()) return;
+  constexpr char kCause[] = "gone when the job was resumed";
+  for (const WorkerId id : members_.Running()) {
+    if (together()) NoteGone(id, absl::StrCat(id.ToString(), ": ", kCause), now);
+    Say(now, "worker_lost", {{"worker", id.value()}}, kCause);
+  }
+  for (size_t i = 0; i < members_.servers().size(); ++i) {
+    const ServerMember& server = members_.servers()[i];
+    if (server.state != State::kRunning) continue;
+    Say(now, "server_lost",
+        {{"server", static_cast<int64_t>(i)}, {"incarnation", server.incarnation}}, kCause);
+  }
+}
+
 void Master::FailTask(const FailRequest& failed, absl::Time now) {
   Record({.kind = EntryKind::kTaskFailed,
           .id = failed.worker.value(),
@@ -186,6 +201,11 @@ void Master::EvictSilent(absl::Time now) {
     if (bound && now - worker.heard > options_.job.elastic.lease) silent.push_back(id);
   }
   for (const WorkerId id : silent) {
+    // The group has let go of it as it was asked to: it tears down, and is late with that at worst.
+    if (together() && members_.FindWorker(id)->state == State::kLeaving) {
+      TakeTasksBack(id, now);
+      continue;
+    }
     const absl::Duration silence = now - members_.FindWorker(id)->heard;
     if (together()) NoteSilence(id, "", now);
     Record({.kind = EntryKind::kEvicted,
@@ -200,9 +220,15 @@ void Master::EvictSilent(absl::Time now) {
     }
     Fields fields = {{"worker", id.value()}};
     if (view > 0) fields.emplace_back("view", view);
-    Say(now, "worker_evicted", std::move(fields),
-        absl::StrCat("silent for ",
-                     absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(1)))));
+    // A group has missed it before, and may have yet to tell when: how long it was silent is in the
+    // record of its failure alone.
+    const std::string cause =
+        together()
+            ? absl::StrCat("silent for longer than elastic.lease, ",
+                           absl::FormatDuration(options_.job.elastic.lease))
+            : absl::StrCat("silent for ",
+                           absl::FormatDuration(absl::Trunc(silence, absl::Milliseconds(1))));
+    Say(now, "worker_evicted", std::move(fields), cause);
   }
 }
 

@@ -430,6 +430,24 @@ TEST(MasterTest, AStoppedJobGoesOnWhereItWas) {
   EXPECT_EQ(rest.committed, task.begin + 5);
 }
 
+// Nobody is launched to be sent home again.
+TEST(MasterTest, AJobIsResumedWithAsManyWorkersAsAskedFor) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  job.options.resume = true;
+  job.options.resume_workers = 1;
+  job.launched.clear();
+  job.Open();
+  EXPECT_THAT(job.TakeLaunched(Role::kWorker), SizeIs(1));
+  EXPECT_EQ(job.causes["worker_launched"], "the job is resumed");
+  EXPECT_EQ(job.causes["scaled"], "rubato train --resume --workers");
+  EXPECT_FALSE(job.causes.contains("worker_leaving"));
+  job.options.resume = false;
+  job.Open();
+  EXPECT_EQ(job.master->snapshot().workers_target, 1);
+}
+
 TEST(MasterTest, AJobThatIsDoneIsNotResumed) {
   FakeJob job;
   job.JoinServers();

@@ -232,15 +232,17 @@ void Members::RemoveServer(int64_t id, bool lost, const std::vector<double>& num
   ChangeView();
 }
 
-void Members::RemoveAll() {
+void Members::RemoveAll(bool lost) {
+  const auto works = [](const Member& member) { return member.state == State::kRunning; };
   for (const auto& [id, worker] : workers_) {  // What the journal knows of them: the evicted.
     totals_.spent.Add(worker.spent);
     totals_.records_redone += worker.records_redone;
+    totals_.workers_lost += lost && works(worker);
   }
   workers_.clear();
   for (ServerMember& server : servers_) {
+    totals_.servers_lost += lost && works(server);
     server.state = State::kGone;
-    server.registered = false;
     server.registered = false;
     server.address.clear();
     server.last = ServerHeartbeat();

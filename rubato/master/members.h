@@ -24,8 +24,8 @@ struct Member {
   int64_t incarnation = 0;
   bool registered = false;
   int64_t pid = 0;
-  std::string address;
-  absl::Time heard;  // The last word of it, or when the wait for its first began.
+  std::string address;  // A server's; or a worker's in its group, since a view has had it.
+  absl::Time heard;     // The last word of it, or when the wait for its first began.
   absl::Time asked_to_leave = absl::InfiniteFuture();
   bool killed = false;  // By us, for not leaving, not starting or not answering.
 };
@@ -92,7 +92,9 @@ class Members {
   void Evict(WorkerId id, const std::vector<double>& numbers);
   void RemoveWorker(WorkerId id, bool lost, const std::vector<double>& numbers);
   void RemoveServer(int64_t id, bool lost, const std::vector<double>& numbers);
-  void RemoveAll();  // A resumed job: nobody of its past is alive.
+  // A resumed job: nobody of its past is alive. `lost`: those who ran ended
+  // before the job did; whether one that was to start ever did is not known.
+  void RemoveAll(bool lost);
 
   int64_t records_redone() const;  // By all workers, of all lives.
 

@@ -64,6 +64,13 @@ absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, Weig
 
 absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory, int64_t version) {
   RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, Versions(directory));
+  if (versions.empty() && directory.IsOfLoneWorker()) {
+    return absl::NotFoundError(absl::StrCat(
+        directory.path(),
+        ": has no checkpoint: this worker ended before it had a model to keep; one is written at "
+        "the end of training, when the last worker stops, and before with checkpoint.every_steps. "
+        "Go on from the directory of another worker of its group, or begin anew"));
+  }
   if (versions.empty()) {
     return absl::NotFoundError(absl::StrCat(
         directory.path(),

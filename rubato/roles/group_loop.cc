@@ -504,7 +504,9 @@ void GroupLoop::AtBoundary(const StepPlan& plan) {
   SaveAtBoundary(plan);
   TellProgress();
   TellChange();
-  if (!control_) ShowSometimes();
+  if (control_) return;
+  BeginTraining();
+  ShowSometimes();
 }
 
 void GroupLoop::Rest() {

@@ -133,9 +133,11 @@ class GroupLoop {
   absl::StatusOr<bool> Commit();
   // Without a master.
   LoneStanding StandingAlone() const;
+  bool HasSomethingToKeep() const;  // Should it stop now, and nobody else be there.
   void BeginRecord(const GroupOrders& orders);
   void EndRecord(const absl::StatusOr<int>& result);
   void EnterView(const GroupView& view);
+  void BeginTraining();
   std::string WhomItMisses();
   void TellParting(const Parting& parting);
   std::vector<Departure> InOurTime(std::vector<Departure> departures) const;

@@ -25,6 +25,10 @@ LoneStanding GroupLoop::StandingAlone() const {
           .unheard = group_->unheard()};
 }
 
+bool GroupLoop::HasSomethingToKeep() const {
+  return group_ != nullptr && MayKeep(StandingAlone()) && replica_->steps() > 0;
+}
+
 absl::Status GroupLoop::FinishAlone() {
   if (replica_->records_wrong() > 0) {
     return absl::InternalError(
@@ -110,8 +114,7 @@ absl::StatusOr<int> GroupLoop::StopAlone(bool left) {
         absl::StrCat("left the group after step ", snapshot().steps, "; the others go on"));
     return kRoleStopped;
   }
-  const bool holds = group_ != nullptr && MayKeep(StandingAlone()) && replica_->steps() > 0;
-  if (!holds) {
+  if (!HasSomethingToKeep()) {
     options_.say("stopped with nothing to keep");
     return kRoleStopped;
   }
@@ -156,8 +159,7 @@ absl::StatusOr<int> GroupLoop::EndWithout(Ending ending) {
         "training had ended; ";
     saver_.Drop();
     // What it held before it was left behind may be all there is.
-    const bool kept = MayKeep(StandingAlone()) && replica_->steps() > 0 &&
-                      SaveAtTheEnd("nobody else may have the model").ok();
+    const bool kept = HasSomethingToKeep() && SaveAtTheEnd("nobody else may have the model").ok();
     absl::StrAppend(&error,
                     kept
                         ? absl::StrCat("what it has itself, ", replica_->steps(), " steps, is kept")
@@ -196,9 +198,12 @@ void GroupLoop::SayWhyItWaits(const absl::Status& status) {
         "too few of the ", view.holders,
         " workers that hold the model can be reached (allreduce.quorum is ",
         options_.job.allreduce.quorum,
-        "); this goes on when they are back. Where they are not coming back: Ctrl-C keeps a "
-        "checkpoint, and `rubato worker --resume ",
-        options_.directory, "` goes on from it");
+        "); this goes on when they are back. Where they are not coming back: ",
+        HasSomethingToKeep()
+            ? absl::StrCat("Ctrl-C keeps a checkpoint, and `rubato worker --resume ",
+                           options_.directory, "` goes on from it")
+            : "this one has not copied the model yet and keeps nothing; go on from the directory "
+              "of one of them that has a checkpoint, with `rubato worker --resume DIR`");
     const std::string missed = WhomItMisses();
     if (!missed.empty()) why = absl::StrCat(missed, "; ", why);
   }

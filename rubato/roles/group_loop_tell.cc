@@ -27,6 +27,7 @@ void GroupLoop::BeginRecord(const GroupOrders& orders) {
     events_ = *std::move(events);
   }
   chronicle_.emplace(group_->address());
+  WriteProcesses();  // That it has no master can be seen while it waits to be let in.
   options_.say(absl::StrCat("listening on ", group_->address()));
   if (!group_->encrypted()) {
     options_.say(
@@ -73,9 +74,14 @@ void GroupLoop::EnterView(const GroupView& view) {
   const absl::Time now = options_.clock->Now();
   const absl::Time noticed = now - (ControlLoop::Now() - change.noticed);
   chronicle_->Enter(view, InOurTime(change.gone), StandingNow(noticed), now);
-  if (state_ == JobState::kStarting) state_ = JobState::kTraining;
+  BeginTraining();
   WriteProcesses();
   WriteEvents();
+}
+
+// One that has yet to copy the model does not train, however long the others take to let it.
+void GroupLoop::BeginTraining() {
+  if (state_ == JobState::kStarting && !group_->learning()) state_ = JobState::kTraining;
 }
 
 void GroupLoop::Record(std::string kind, Chronicle::Fields fields, std::string cause) {

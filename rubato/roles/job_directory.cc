@@ -140,6 +140,15 @@ absl::Status JobDirectory::CheckHasMaster() const {
                    "` says how it stands, and it grows as others `--join` it"));
 }
 
+absl::Status JobDirectory::CheckNotDone() const {
+  const absl::StatusOr<std::string> text = ReadWholeFile(summary());
+  if (!text.ok()) return absl::OkStatus();
+  const auto summary = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!summary.is_object() || summary.value("state", "") != "done") return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path_, ": the job is done already; see its summary.json"));
+}
+
 absl::StatusOr<std::string> JobDirectory::MasterAddress() const {
   RUBATO_RETURN_IF_ERROR(CheckHasMaster());
   if (!Locked()) {

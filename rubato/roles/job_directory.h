@@ -65,6 +65,9 @@ class JobDirectory {
   // FAILED_PRECONDITION, with the way to go on, if so: a master that begins there would put its
   // checkpoints in the place of those.
   absl::Status CheckHasMaster() const;
+  // FAILED_PRECONDITION if the job is done: it has nothing to go on with, and its directory is left
+  // as it is.
+  absl::Status CheckNotDone() const;
 
   static constexpr const char* kNoMaster = "none";  // In place of the master's address.
   // What processes.json says, and replacing it atomically.

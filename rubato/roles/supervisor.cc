@@ -60,7 +60,12 @@ absl::Status Supervisor::StartMaster() {
   std::vector<std::string> arguments = {options_.program, "master",   "--job-dir",
                                         options_.job_dir, "--listen", master_address_};
   // As long as this supervisor has started nobody, nobody of before is alive.
-  if (options_.resume && children_.empty()) arguments.push_back("--resume");
+  if (options_.resume && children_.empty()) {
+    arguments.push_back("--resume");
+    if (options_.workers > 0) {
+      arguments.insert(arguments.end(), {"--workers", absl::StrCat(options_.workers)});
+    }
+  }
   RUBATO_ASSIGN_OR_RETURN(
       master_pid_,
       table_.Start({.arguments = arguments, .log_path = directory_.log(Role::kMaster, 0)}));

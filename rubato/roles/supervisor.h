@@ -27,6 +27,7 @@ class Supervisor {
     std::string job_dir;  // Absolute.
     std::string run_dir;  // For sockets; short, since their paths may have 107 characters.
     bool resume = false;  // The job ran before, under another supervisor.
+    int64_t workers = 0;  // Then: to begin with; 0: as many as it had.
   };
   explicit Supervisor(Options options);
   ~Supervisor();  // Kills every process left.

@@ -101,6 +101,7 @@ class Ledger {
   // No fresh tasks from now on; those begun are still finished, since a batch of theirs may be
   // on some servers already, and so is a round begun.
   void EndEarly() { ended_early_ = true; }
+  void GoOn() { ended_early_ = false; }  // What it ended for was lost, together with that state.
   // TaskPlanOptions::together: the first `records` of the plan's order are applied, by `steps`
   // steps, and nothing else. Goes back when that state was lost and an older one is restored.
   void SetTogether(int64_t steps, int64_t records);
