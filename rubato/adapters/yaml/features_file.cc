@@ -139,9 +139,19 @@ class FeaturesReader {
     if (!node.IsMap()) {
       return Wrong(At(node.Mark()), ": a feature has keys and values, not ", Describe(node));
     }
+  // Which keys a feature may have its transform says; that one alone is known without.
+  absl::Status NoTransform(const YAML::Node& node) const {
+    for (const auto& entry : node) {
+      if (entry.first.IsScalar() && !DidYouMean(entry.first.Scalar(), {"transform"}).empty()) {
+        return Unknown(entry.first, {"transform"}, " of a feature");
+      }
+    }
+    return Wrong(At(node.Mark()), ": a feature needs a transform");
+  }
+
     FeatureSpec f;
     f.where = At(node.Mark());
-    if (!node["transform"]) return Wrong(f.where, ": a feature needs a transform");
+    if (!node["transform"]) return NoTransform(node);
     RUBATO_RETURN_IF_ERROR(Annotate(Read(node["transform"], &f.transform), f.where));
     std::vector<std::string> known = {"name", "column", "columns", "transform"};
     const std::vector<std::string>& more = TransformKeys(f.transform);

@@ -73,6 +73,8 @@ TEST(FeaturesFileTest, EveryErrorSaysWhere) {
        "f.yaml:3: feature 'a': brackets: needs a separator of values"},
       {"{column: a, transform: hsh}", "f.yaml:3: feature 'a': transform: 'hsh' is not one of"},
       {"{column: a}", "f.yaml:3: a feature needs a transform"},
+      {"{column: a, transfrom: hash}",
+       "f.yaml:3: unknown key 'transfrom' of a feature; did you mean 'transform'?"},
       {"{column: a, transform: discretize, boundaries: [3, 2]}",
        "f.yaml:3: feature 'a': boundaries: 2 comes after 3; they must grow"},
       {"{column: a, transform: discretize, boundaries: [3, x]}",
