@@ -72,6 +72,19 @@ absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features
 }
 
 }  // namespace
+// Whether nothing tells the two apart, as if one file were both.
+bool AreTheSame(const Analysis& train, const Analysis& validation) {
+  const bool same_shape = train.rows == validation.rows && train.columns == validation.columns;
+  for (size_t i = 0; same_shape && i < train.stats.size(); ++i) {
+    const ColumnStats &a = train.stats[i], &b = validation.stats[i];
+    if (a.present() != b.present() || a.distinct() != b.distinct() || a.mean() != b.mean() ||
+        a.deviation() != b.deviation() || a.max() != b.max()) {
+      return false;
+    }
+  }
+  return same_shape;
+}
+
 
 absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
                              FeaturesSpec* features, std::vector<std::string>* said) {
@@ -80,6 +93,11 @@ absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
     said->push_back(text);
   }
   for (size_t i = 0; i < validation.columns.size(); ++i) {
+  if (AreTheSame(train, validation)) {
+    said->push_back(
+        "--validation: seems to be the very rows of --data; how good a model is shows on rows that "
+        "it was not trained on");
+  }
     const std::string& column = validation.columns[i];
     const ColumnStats& stats = validation.stats[i];
     if (column == features->label) RUBATO_RETURN_IF_ERROR(CheckLabels(stats, *features));
