@@ -52,6 +52,7 @@ std::string FieldsLeftOut(const Analysis& train, const Analysis& validation) {
 }
 
 absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features) {
+  if (features.at_least.has_value()) return absl::OkStatus();
   if (!features.positive.empty() && features.negative.empty()) return absl::OkStatus();
   std::vector<std::string> known = features.positive;
   known.insert(known.end(), features.negative.begin(), features.negative.end());
@@ -71,7 +72,6 @@ absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features
   return absl::OkStatus();
 }
 
-}  // namespace
 // Whether nothing tells the two apart, as if one file were both.
 bool AreTheSame(const Analysis& train, const Analysis& validation) {
   const bool same_shape = train.rows == validation.rows && train.columns == validation.columns;
@@ -85,6 +85,7 @@ bool AreTheSame(const Analysis& train, const Analysis& validation) {
   return same_shape;
 }
 
+}  // namespace
 
 absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
                              FeaturesSpec* features, std::vector<std::string>* said) {
@@ -92,12 +93,12 @@ absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
   if (const std::string text = FieldsLeftOut(train, validation); !text.empty()) {
     said->push_back(text);
   }
-  for (size_t i = 0; i < validation.columns.size(); ++i) {
   if (AreTheSame(train, validation)) {
     said->push_back(
         "--validation: seems to be the very rows of --data; how good a model is shows on rows that "
         "it was not trained on");
   }
+  for (size_t i = 0; i < validation.columns.size(); ++i) {
     const std::string& column = validation.columns[i];
     const ColumnStats& stats = validation.stats[i];
     if (column == features->label) RUBATO_RETURN_IF_ERROR(CheckLabels(stats, *features));

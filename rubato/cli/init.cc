@@ -138,8 +138,10 @@ int64_t RarerRows(const Analysis& analysis, const FeaturesSpec& features) {
   const ColumnStats& stats = LabelStats(analysis, features);
   int64_t all = 0, yes = 0;
   const auto count = [&](const std::string& text, int64_t rows, bool is_value) {
-    const bool is_yes = features.positive.empty()
-                            ? ToNumber(text).value_or(0) == 1
+    const double number = ToNumber(text).value_or(0);
+    const bool is_yes = features.at_least.has_value() ? is_value && number >= *features.at_least
+                        : features.positive.empty()
+                            ? number == 1
                             : std::find(features.positive.begin(), features.positive.end(), text) !=
                                   features.positive.end();
     if (is_yes) yes += rows;
@@ -150,7 +152,12 @@ int64_t RarerRows(const Analysis& analysis, const FeaturesSpec& features) {
     const std::vector<std::string>& no = features.negative;
     count(text, rows, std::find(no.begin(), no.end(), text) != no.end());
   }
-  return std::min(yes, all - yes);
+  // Of many different numbers only the most common are counted.
+  const double share =
+      static_cast<double>(stats.present()) / static_cast<double>(std::max(all, int64_t{1}));
+  const double rarer = static_cast<double>(std::min(yes, all - yes));
+  return features.at_least.has_value() ? static_cast<int64_t>(share * rarer)
+                                       : std::min(yes, all - yes);
 }
 
 // How many rows of `rows`, of which `rarer` are of the rarer class, are trained on.
@@ -331,8 +338,10 @@ void AddInit(Cli& cli) {
   command->add_option("--label", flags->label,
                       "The label's column, by its number where there is no header; by default "
                       "the one called label, click, clicked or target, or else the first.");
-  command->add_option("--positive", flags->positive,
-                      "The label's values that count as a yes, where there are more than two.");
+  command->add_option(
+      "--positive", flags->positive,
+      "The label's values that count as a yes, where there are more than two; '>=4': "
+      "from which number on.");
   command->add_option("--model", flags->model, "The model to train.");
   command
       ->add_option("--min-count", flags->min_count,

@@ -128,17 +128,17 @@ class FeaturesReader {
         RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &spec_.positive), where));
       } else if (key == "negative") {
         RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &spec_.negative), where));
+      } else if (key == "at_least") {
+        double number = 0;
+        RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &number), where));
+        spec_.at_least = number;
       } else {
-        return Unknown(entry.first, {"column", "positive", "negative"}, " of label");
+        return Unknown(entry.first, {"column", "positive", "negative", "at_least"}, " of label");
       }
     }
     return absl::OkStatus();
   }
 
-  absl::Status ReadFeature(const YAML::Node& node) {
-    if (!node.IsMap()) {
-      return Wrong(At(node.Mark()), ": a feature has keys and values, not ", Describe(node));
-    }
   // Which keys a feature may have its transform says; that one alone is known without.
   absl::Status NoTransform(const YAML::Node& node) const {
     for (const auto& entry : node) {
@@ -149,6 +149,10 @@ class FeaturesReader {
     return Wrong(At(node.Mark()), ": a feature needs a transform");
   }
 
+  absl::Status ReadFeature(const YAML::Node& node) {
+    if (!node.IsMap()) {
+      return Wrong(At(node.Mark()), ": a feature has keys and values, not ", Describe(node));
+    }
     FeatureSpec f;
     f.where = At(node.Mark());
     if (!node["transform"]) return NoTransform(node);

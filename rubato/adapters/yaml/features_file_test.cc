@@ -146,6 +146,7 @@ FeaturesSpec AnyFeatures(Rng& rng) {
   spec.label = word();
   if (rng.Chance(0.5)) spec.positive = {word(), word()};
   if (!spec.positive.empty() && rng.Chance(0.5)) spec.negative = {"(" + word(), "("};
+  if (spec.positive.empty() && rng.Chance(0.5)) spec.at_least = rng.Uniform() * 10 - 5;
   if (rng.Chance(0.5)) spec.missing = {word(), "?"};
   for (uint64_t i = 0, n = 1 + rng.Below(8); i < n; ++i) {
     FeatureSpec f;
