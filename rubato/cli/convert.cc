@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/files/can_write.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
@@ -43,6 +44,7 @@ absl::StatusOr<ConvertOptions> OptionsOf(const ConvertFlags& flags) {
   }
   absl::StatusOr<DataSpec> from = RecogniseData(flags.data, {});
   if (!flags.format.empty() && (!from.ok() || from->format != flags.format)) {
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.out, Folders::kThere), "--out"));
     from = DataSpec{.train = flags.data, .format = flags.format};
   }
   if (!from.ok()) return from.status();

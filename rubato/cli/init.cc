@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "rubato/adapters/files/can_write.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/features_file.h"
@@ -260,13 +261,16 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
       return absl::AlreadyExistsError(absl::StrCat(path, " is there; --force replaces it"));
     }
   }
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckCanWrite(job_path, Folders::kMade), "--out"));
   RUBATO_RETURN_IF_ERROR(CheckModel(flags.model));
   if (!flags.validation.empty() && flags.holdout_every.value_or(0) > 0) {
     return absl::InvalidArgumentError("--holdout-every: --validation is there as well");
   }
   RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
-  RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(data, data.train, console));
+  DataSpec labelled = data;
+  labelled.label = flags.label;
+  RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(labelled, data.train, console));
   analysis.ChooseStyles(flags.label.empty() ? LabelOf(analysis) : flags.label);
   console.err << AnalysisTable(analysis);
   ProposalNotes notes;
