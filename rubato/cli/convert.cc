@@ -33,18 +33,23 @@ absl::StatusOr<ConvertOptions> OptionsOf(const ConvertFlags& flags) {
   ConvertOptions options = flags.options;
   options.gzip = absl::EndsWith(options.out, ".gz");
   options.header = !flags.no_header;
+  for (const char* end : {".zst", ".zstd", ".bz2", ".xz", ".lz4", ".zip"}) {
+    if (!absl::EndsWithIgnoreCase(options.out, end)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--out: ", options.out, ": ", end, " is not written; .gz is, and so is plain text"));
+  }
   if (options.to.empty()) options.to = FormatOfName(options.out);
   if (options.to.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--to: ", options.out, " does not say which format it shall have; name one"));
   }
   RUBATO_RETURN_IF_ERROR(options.Validate());
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.out, Folders::kThere), "--out"));
   if (PathExists(options.out) && !flags.force) {
     return absl::AlreadyExistsError(absl::StrCat(options.out, " is there; --force replaces it"));
   }
   absl::StatusOr<DataSpec> from = RecogniseData(flags.data, {});
   if (!flags.format.empty() && (!from.ok() || from->format != flags.format)) {
-  RUBATO_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.out, Folders::kThere), "--out"));
     from = DataSpec{.train = flags.data, .format = flags.format};
   }
   if (!from.ok()) return from.status();
