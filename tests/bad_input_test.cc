@@ -129,6 +129,21 @@ TEST(BadUsageTest, AFolderInUseIsNotTouched) {
   EXPECT_EQ(ReadText(folder.path() + "/mine/thesis.txt"), "years of work\n");
 }
 
+// Where `rubato init` wrote its files a job file is, and no job.
+TEST(BadUsageTest, AFolderWithAJobFileIsNoJob) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const CommandResult train = RunRubato({"train", job, "--job-dir", folder.path()}, folder.path());
+  EXPECT_EQ(train.exit_code, 2);
+  EXPECT_THAT(train.err, AllOf(HasSubstr("is not empty; choose another --job-dir"),
+                               Not(HasSubstr("--resume"))));
+  const CommandResult resume = RunRubato({"train", "--resume", folder.path()}, folder.path());
+  EXPECT_EQ(resume.exit_code, 2);
+  EXPECT_THAT(resume.err, AllOf(HasSubstr("not a job directory"),
+                                HasSubstr(absl::StrCat("rubato train ", job))));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/lock"));
+}
+
 TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {
   ScratchFolder folder;
   const std::string job = WriteCsvJob(folder, "", "}\n");
