@@ -409,6 +409,17 @@ TEST(DiskFullTest, EndsWithTheReasonAndLosesNothing) {
   EXPECT_EQ(second.Summary()["records_repeated"], 0);
 }
 
+// An export is no job: there is nothing to resume, and half of one is in the way.
+TEST(DiskFullTest, OfAnExportLeavesNothingBehind) {
+  ScratchFolder folder;
+  ASSERT_EQ(Train(folder, WriteCsvJob(folder, "", "}\n")).exit_code, 0);
+  const CommandResult full =
+      RunWithFileLimit(64, {"export", "job", "--out", "model"}, folder.path());
+  EXPECT_EQ(full.exit_code, 1) << full.err;
+  EXPECT_THAT(full.err, AllOf(HasSubstr("make room first"), Not(HasSubstr("--resume"))));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/model.partial"));
+}
+
 // The roles started by hand: where they cannot listen, they say so before anything begins.
 class ListenTest : public testing::Test {
  protected:
