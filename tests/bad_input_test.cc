@@ -129,6 +129,21 @@ TEST(BadUsageTest, AFolderInUseIsNotTouched) {
   EXPECT_EQ(ReadText(folder.path() + "/mine/thesis.txt"), "years of work\n");
 }
 
+// Where `rubato init` wrote its files a job file is, and no job.
+TEST(BadUsageTest, AFolderWithAJobFileIsNoJob) {
+  ScratchFolder folder;
+  const std::string job = WriteCsvJob(folder, "", "}\n");
+  const CommandResult train = RunRubato({"train", job, "--job-dir", folder.path()}, folder.path());
+  EXPECT_EQ(train.exit_code, 2);
+  EXPECT_THAT(train.err, AllOf(HasSubstr("is not empty; choose another --job-dir"),
+                               Not(HasSubstr("--resume"))));
+  const CommandResult resume = RunRubato({"train", "--resume", folder.path()}, folder.path());
+  EXPECT_EQ(resume.exit_code, 2);
+  EXPECT_THAT(resume.err, AllOf(HasSubstr("not a job directory"),
+                                HasSubstr(absl::StrCat("rubato train ", job))));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/lock"));
+}
+
 TEST(BadModelTest, UnknownModelIsNamedBeforeAnythingStarts) {
   ScratchFolder folder;
   const std::string job = WriteCsvJob(folder, "", "}\n");
@@ -392,6 +407,17 @@ TEST(DiskFullTest, EndsWithTheReasonAndLosesNothing) {
   ASSERT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(second.Summary()["records_committed"], 500000);
   EXPECT_EQ(second.Summary()["records_repeated"], 0);
+}
+
+// An export is no job: there is nothing to resume, and half of one is in the way.
+TEST(DiskFullTest, OfAnExportLeavesNothingBehind) {
+  ScratchFolder folder;
+  ASSERT_EQ(Train(folder, WriteCsvJob(folder, "", "}\n")).exit_code, 0);
+  const CommandResult full =
+      RunWithFileLimit(64, {"export", "job", "--out", "model"}, folder.path());
+  EXPECT_EQ(full.exit_code, 1) << full.err;
+  EXPECT_THAT(full.err, AllOf(HasSubstr("make room first"), Not(HasSubstr("--resume"))));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/model.partial"));
 }
 
 // The roles started by hand: where they cannot listen, they say so before anything begins.

@@ -67,6 +67,7 @@ TEST(ConvertTest, MistakesAreToldWithTwo) {
   EXPECT_THAT(convert({"--out", "x.tsv", "--buckets", "0"}), HasSubstr("--buckets"));
   EXPECT_THAT(RunRubato({"convert", "--data", "none.csv", "--out", "x.rec"}, folder.path()).err,
               HasSubstr("none.csv"));
+  EXPECT_THAT(convert({"--out", "b.csv.zst"}), HasSubstr(".zst is not written; .gz is"));
 }
 
 // Ctrl-C, and then a kill, in the middle of writing: neither leaves a file of that name.

@@ -165,6 +165,7 @@ TEST_P(BadFeaturesTest, AreExplainedWithTwo) {
       RunRubato({"train", job, "--job-dir", folder.path() + "/job"}, folder.path());
   EXPECT_EQ(result.exit_code, 2) << result.err;
   for (const std::string& word : GetParam().words) EXPECT_THAT(result.err, HasSubstr(word));
+  EXPECT_THAT(result.err, Not(HasSubstr("job/features.yaml"))) << "the copy is gone";
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/job")) << "a second try finds it free";
 }
 
@@ -174,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFeatures{"WrongColumn",
                     "label: {column: income, positive: x}\nfeatures:\n"
                     "  - {column: twon, transform: hash}\n",
-                    {"feature 'twon'", "no column 'twon'; did you mean 'town'?"}},
+                    {"features.yaml:3: feature 'twon'", "no column 'twon'; did you mean 'town'?"}},
         BadFeatures{"TextWhereANumberIsWanted",
                     "label: {column: income, positive: x}\nfeatures:\n"
                     "  - {column: age, transform: hash}\n  - {column: town, transform: number}\n",

@@ -158,6 +158,50 @@ TEST(InitLabelTest, IsFoundByItsName) {
   EXPECT_THAT(ReadText(folder.path() + "/features.yaml"), HasSubstr("label: \"Label\""));
 }
 
+// What is wrong with the command itself is told before the whole table is read.
+TEST(InitErrorsTest, AreToldBeforeThePass) {
+  ScratchFolder folder;
+  std::string rows = "age,town,bought\n";
+  for (int i = 0; i < 200; ++i) absl::StrAppend(&rows, i % 90, ",t", i % 7, ",", i % 2, "\n");
+  folder.Write("people.csv", rows);
+  const auto init = [&](const std::string& flag, const std::string& value) {
+    const CommandResult result =
+        RunRubato({"init", "--data", "people.csv", flag, value}, folder.path());
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, Not(HasSubstr("distinct"))) << "the table of columns";
+    return result.err;
+  };
+  EXPECT_THAT(init("--label", "bougth"), HasSubstr("no column 'bougth'; did you mean 'bought'?"));
+  EXPECT_THAT(init("--out", "people.csv/ctr"),
+              HasSubstr("--out: people.csv/ctr/job.yaml: cannot write: Not a directory"));
+}
+
+// A label of many numbers needs to be told from where on it is a yes.
+TEST(InitLabelTest, MayBeFromANumberOn) {
+  ScratchFolder folder;
+  std::string rows = "town,score\n";
+  for (int i = 0; i < 4000; ++i) {
+    absl::StrAppend(&rows, "t", i % 7, ",", 1 + i * 7919 % 401 / 100.0, "\n");
+  }
+  folder.Write("marks.csv", rows);
+  const std::vector<std::string> init = {"init",  "--data",  "marks.csv", "--label",
+                                         "score", "--model", "logistic"};
+  const CommandResult refused = RunRubato(init, folder.path());
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--positive '>=NUMBER'"));
+  std::vector<std::string> from_four = init;
+  from_four.insert(from_four.end(), {"--positive", ">=4"});
+  const CommandResult made = RunRubato(from_four, folder.path());
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.err, HasSubstr("label 'score': 4 and more count as 1, less as 0"));
+  const CommandResult trained = RunRubato(
+      {"train", "job.yaml", "--job-dir", "job", "--set", "epochs=1", "--json"}, folder.path());
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  // A fourth of the rows, 4.00 to 5.00: the yardstick of that share.
+  const double base = nlohmann::json::parse(trained.out)["metrics"]["base_logloss"];
+  EXPECT_NEAR(base, 0.56, 0.08);
+}
+
 // analyze chooses the label as init did: by the job's features, or by the names of columns.
 TEST(InitLabelTest, IsTheSameForAnalyze) {
   ScratchFolder folder;

@@ -319,7 +319,9 @@ nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const Proposal
   for (const UnusedColumn& unused : notes.unused) {
     json["left_out"].push_back({{"column", Printable(unused.column)}, {"why", unused.why}});
   }
-  if (features.positive.empty()) {  // A number, which is 0 or 1.
+  if (features.at_least.has_value()) {
+    json["at_least"] = *features.at_least;
+  } else if (features.positive.empty()) {  // A number, which is 0 or 1.
     json["positive"].push_back("1");
     json["negative"].push_back("0");
   }

@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/files/can_write.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/features_file.h"
@@ -30,6 +31,12 @@ struct AnalyzeFlags {
 // Before anything is read. An older page of this command holds nothing that is not in the data;
 // features may have been written or changed by hand.
 absl::Status CheckPlaces(const AnalyzeFlags& flags) {
+  if (!flags.html.empty()) {
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckCanWrite(flags.html, Folders::kThere), "--html"));
+  }
+  if (!flags.features.empty()) {
+    RUBATO_RETURN_IF_ERROR(Annotate(CheckCanWrite(flags.features, Folders::kThere), "--features"));
+  }
   if (flags.force) return absl::OkStatus();
   if (!flags.features.empty() && PathExists(flags.features)) {
     return absl::AlreadyExistsError(
@@ -74,7 +81,9 @@ absl::StatusOr<int> RunAnalyze(const AnalyzeFlags& flags, Console& console) {
   std::vector<std::string> set = flags.set;
   set.push_back("features=");
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(flags.job, set));
-  RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(spec.data, spec.data.train, console));
+  DataSpec data = spec.data;
+  if (flags.features.empty()) data.label.clear();  // Who looks for it has the table to look at.
+  RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(data, data.train, console));
   analysis.ChooseStyles(LabelOfJob(flags, spec, analysis));
   console.err << AnalysisTable(analysis);
   nlohmann::ordered_json json = AnalysisJson(analysis);

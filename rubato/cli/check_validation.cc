@@ -52,6 +52,7 @@ std::string FieldsLeftOut(const Analysis& train, const Analysis& validation) {
 }
 
 absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features) {
+  if (features.at_least.has_value()) return absl::OkStatus();
   if (!features.positive.empty() && features.negative.empty()) return absl::OkStatus();
   std::vector<std::string> known = features.positive;
   known.insert(known.end(), features.negative.begin(), features.negative.end());
@@ -71,6 +72,19 @@ absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features
   return absl::OkStatus();
 }
 
+// Whether nothing tells the two apart, as if one file were both.
+bool AreTheSame(const Analysis& train, const Analysis& validation) {
+  const bool same_shape = train.rows == validation.rows && train.columns == validation.columns;
+  for (size_t i = 0; same_shape && i < train.stats.size(); ++i) {
+    const ColumnStats &a = train.stats[i], &b = validation.stats[i];
+    if (a.present() != b.present() || a.distinct() != b.distinct() || a.mean() != b.mean() ||
+        a.deviation() != b.deviation() || a.max() != b.max()) {
+      return false;
+    }
+  }
+  return same_shape;
+}
+
 }  // namespace
 
 absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
@@ -78,6 +92,11 @@ absl::Status CheckValidation(const Analysis& train, const Analysis& validation,
   RUBATO_RETURN_IF_ERROR(CheckColumns(train, validation, *features));
   if (const std::string text = FieldsLeftOut(train, validation); !text.empty()) {
     said->push_back(text);
+  }
+  if (AreTheSame(train, validation)) {
+    said->push_back(
+        "--validation: seems to be the very rows of --data; how good a model is shows on rows that "
+        "it was not trained on");
   }
   for (size_t i = 0; i < validation.columns.size(); ++i) {
     const std::string& column = validation.columns[i];

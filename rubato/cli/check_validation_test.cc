@@ -49,6 +49,18 @@ TEST(CheckValidationTest, LabelsThatTrainingDoesNotHaveAreTold) {
   EXPECT_TRUE(CheckValidation(kTrain, missing, &features, &said).ok());
 }
 
+// A model that knows its rows by heart would look good on them.
+TEST(CheckValidationTest, TheSameRowsAreTold) {
+  FeaturesSpec features = People();
+  std::vector<std::string> said;
+  ASSERT_TRUE(CheckValidation(kTrain, kTrain, &features, &said).ok());
+  EXPECT_THAT(said, ElementsAre(HasSubstr("--validation: seems to be the very rows of --data")));
+  const Analysis other = TableOf({"age", "income"}, {{"30", ">50K"}, {"41", "<=50K"}});
+  said.clear();
+  ASSERT_TRUE(CheckValidation(kTrain, other, &features, &said).ok());
+  EXPECT_THAT(said, IsEmpty());
+}
+
 // Rows of libffm name their fields; one that is new says nothing to the model.
 TEST(CheckValidationTest, FieldsThatTrainingDoesNotHaveAreTold) {
   Analysis train = TableOf({"label", "0", "1"}, {{"1", "5", "7"}, {"0", "6", ""}});
@@ -57,7 +69,9 @@ TEST(CheckValidationTest, FieldsThatTrainingDoesNotHaveAreTold) {
   FeaturesSpec features;
   features.label = "label";
   std::vector<std::string> said;
-  ASSERT_TRUE(CheckValidation(train, train, &features, &said).ok());
+  Analysis fewer = TableOf({"label", "0", "1"}, {{"1", "5", "7"}});
+  fewer.format = "libffm";
+  ASSERT_TRUE(CheckValidation(train, fewer, &features, &said).ok());
   EXPECT_THAT(said, IsEmpty());
   ASSERT_TRUE(CheckValidation(train, other, &features, &said).ok());
   EXPECT_THAT(said, ElementsAre("field 2: in --validation alone, so nothing is learned of it and "

@@ -24,6 +24,7 @@ int ExitCode(const absl::Status& status) {
     case absl::StatusCode::kFailedPrecondition:
     case absl::StatusCode::kUnimplemented:
     case absl::StatusCode::kDataLoss:
+    case absl::StatusCode::kPermissionDenied:
       return kExitBadInput;
     default:
       return kExitFailed;

@@ -5,6 +5,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/files/can_write.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
@@ -32,12 +33,18 @@ absl::StatusOr<ConvertOptions> OptionsOf(const ConvertFlags& flags) {
   ConvertOptions options = flags.options;
   options.gzip = absl::EndsWith(options.out, ".gz");
   options.header = !flags.no_header;
+  for (const char* end : {".zst", ".zstd", ".bz2", ".xz", ".lz4", ".zip"}) {
+    if (!absl::EndsWithIgnoreCase(options.out, end)) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--out: ", options.out, ": ", end, " is not written; .gz is, and so is plain text"));
+  }
   if (options.to.empty()) options.to = FormatOfName(options.out);
   if (options.to.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--to: ", options.out, " does not say which format it shall have; name one"));
   }
   RUBATO_RETURN_IF_ERROR(options.Validate());
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckCanWrite(options.out, Folders::kThere), "--out"));
   if (PathExists(options.out) && !flags.force) {
     return absl::AlreadyExistsError(absl::StrCat(options.out, " is there; --force replaces it"));
   }

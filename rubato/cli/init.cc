@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
+#include "rubato/adapters/files/can_write.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/features_file.h"
@@ -143,8 +144,10 @@ int64_t RarerRows(const Analysis& analysis, const FeaturesSpec& features) {
   const ColumnStats& stats = LabelStats(analysis, features);
   int64_t all = 0, yes = 0;
   const auto count = [&](const std::string& text, int64_t rows, bool is_value) {
-    const bool is_yes = features.positive.empty()
-                            ? ToNumber(text).value_or(0) == 1
+    const double number = ToNumber(text).value_or(0);
+    const bool is_yes = features.at_least.has_value() ? is_value && number >= *features.at_least
+                        : features.positive.empty()
+                            ? number == 1
                             : std::find(features.positive.begin(), features.positive.end(), text) !=
                                   features.positive.end();
     if (is_yes) yes += rows;
@@ -155,7 +158,12 @@ int64_t RarerRows(const Analysis& analysis, const FeaturesSpec& features) {
     const std::vector<std::string>& no = features.negative;
     count(text, rows, std::find(no.begin(), no.end(), text) != no.end());
   }
-  return std::min(yes, all - yes);
+  // Of many different numbers only the most common are counted.
+  const double share =
+      static_cast<double>(stats.present()) / static_cast<double>(std::max(all, int64_t{1}));
+  const double rarer = static_cast<double>(std::min(yes, all - yes));
+  return features.at_least.has_value() ? static_cast<int64_t>(share * rarer)
+                                       : std::min(yes, all - yes);
 }
 
 // How many rows of `rows`, of which `rarer` are of the rarer class, are trained on.
@@ -258,13 +266,16 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
       return absl::AlreadyExistsError(absl::StrCat(path, " is there; --force replaces it"));
     }
   }
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckCanWrite(job_path, Folders::kMade), "--out"));
   RUBATO_RETURN_IF_ERROR(CheckModel(flags.model));
   if (!flags.validation.empty() && flags.holdout_every.value_or(0) > 0) {
     return absl::InvalidArgumentError("--holdout-every: --validation is there as well");
   }
   RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
-  RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(data, data.train, console));
+  DataSpec labelled = data;
+  labelled.label = flags.label;
+  RUBATO_ASSIGN_OR_RETURN(Analysis analysis, AnalyzeFiles(labelled, data.train, console));
   analysis.ChooseStyles(flags.label.empty() ? LabelOf(analysis) : flags.label);
   console.err << AnalysisTable(analysis);
   ProposalNotes notes;
@@ -336,8 +347,10 @@ void AddInit(Cli& cli) {
   command->add_option("--label", flags->label,
                       "The label's column, by its number where there is no header; by default "
                       "the one called label, click, clicked or target, or else the first.");
-  command->add_option("--positive", flags->positive,
-                      "The label's values that count as a yes, where there are more than two.");
+  command->add_option(
+      "--positive", flags->positive,
+      "The label's values that count as a yes, where there are more than two; '>=4': "
+      "from which number on.");
   command->add_option("--model", flags->model, "The model to train.");
   command
       ->add_option("--min-count", flags->min_count,

@@ -36,9 +36,10 @@ struct TrainFlags {
   bool json = false;
 };
 
-// The job's directory, held by this process while `lock` lives.
+// The job's directory, held by this process while `lock` lives. `own_features`: where the user has
+// the features of a new job, if it has some.
 absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec,
-                                           std::shared_ptr<void>* lock) {
+                                           std::string* own_features, std::shared_ptr<void>* lock) {
   if (!flags.resume.empty()) {
     RUBATO_ASSIGN_OR_RETURN(
         const std::string path,
@@ -62,6 +63,7 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
                                                        : JobDirectory::Create(flags.job_dir));
   const JobDirectory directory(std::filesystem::absolute(made.path()).lexically_normal());
   RUBATO_ASSIGN_OR_RETURN(*lock, directory.Lock());
+  *own_features = spec->features;
   RUBATO_RETURN_IF_ERROR(KeepFeatures(directory, spec));
   RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), *spec));
   return directory;
@@ -156,12 +158,15 @@ absl::StatusOr<Outcome> Supervise(const TrainFlags& flags, const JobSpec& spec,
 }
 
 // What can be known to be wrong before anything starts.
-absl::Status Prepare(const JobSpec& spec, const JobDirectory& directory, Console& console) {
+absl::Status Prepare(const JobSpec& spec, const JobDirectory& directory,
+                     const std::string& own_features, Console& console) {
+  JobSpec named = spec;
+  if (!own_features.empty()) named.features = own_features;
   // A job that has begun goes on with the records it began with, or not at all.
   if (!PathExists(directory.journal())) {
-    RUBATO_RETURN_IF_ERROR(BuildIndexes(spec, directory, console));
+    RUBATO_RETURN_IF_ERROR(BuildIndexes(named, directory, console));
   }
-  RUBATO_RETURN_IF_ERROR(OpenDataSet(spec, directory).status());
+  RUBATO_RETURN_IF_ERROR(OpenDataSet(named, directory, own_features).status());
   return CheckModel(directory);
 }
 
@@ -207,11 +212,13 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
   JobSpec spec;
   std::shared_ptr<void> lock;
-  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, OpenDirectory(flags, &spec, &lock));
+  std::string own_features;
+  RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
+                          OpenDirectory(flags, &spec, &own_features, &lock));
   if (const std::string idle = IdleWorkersText(spec); !idle.empty()) {
     console.err << "warning: " << idle << "\n";
   }
-  if (absl::Status status = Prepare(spec, directory, console); !status.ok()) {
+  if (absl::Status status = Prepare(spec, directory, own_features, console); !status.ok()) {
     // Nothing has begun: a second try with a mended job file may have the same directory.
     if (flags.resume.empty()) (void)RemoveTree(directory.path());
     if (!absl::IsCancelled(status)) return status;

@@ -247,6 +247,12 @@ absl::Status FeaturesSpec::Validate() const {
   if (!negative.empty() && positive.empty()) {
     return Wrong("label: negative needs positive: which labels are a yes");
   }
+  if (at_least.has_value() && !positive.empty()) {
+    return Wrong("label: at_least and positive both say which labels are a yes; keep one");
+  }
+  if (at_least.has_value() && !std::isfinite(*at_least)) {
+    return Wrong("label: at_least must be a finite number");
+  }
   for (const std::string& text : negative) {
     if (std::find(positive.begin(), positive.end(), text) == positive.end()) continue;
     return Wrong("label: '", text, "' is positive and negative");

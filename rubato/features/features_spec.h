@@ -80,6 +80,8 @@ struct FeaturesSpec {
   // Labels that are 0, whatever is in neither list making a bad row; none: all others are 0 but for
   // missing ones.
   std::vector<std::string> negative;
+  // In place of both: labels are numbers, of which those from here on are 1 and all others 0.
+  std::optional<double> at_least;
   std::vector<std::string> missing;   // Texts that mean nothing is there, besides the empty one.
   std::vector<FeatureSpec> features;  // In the order of the batch's columns.
   friend bool operator==(const FeaturesSpec&, const FeaturesSpec&) = default;

@@ -48,6 +48,7 @@ class Planner {
       plan.positive_numbers = NumbersOf(plan.positive);
       plan.negative_numbers = NumbersOf(plan.negative);
     }
+    plan.at_least = spec.at_least;
     plan.missing = Trimmed(spec.missing);
     for (const std::string& name : columns) plan.columns.push_back({.name = name});
   }

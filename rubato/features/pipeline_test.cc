@@ -496,21 +496,14 @@ class AnyRowsTest : public testing::TestWithParam<uint64_t> {
     FeaturesSpec spec;
     spec.missing = {"?", "NA"};
     spec.features = {
-        Feature("number", {"age"}),
-        Feature("normalize", {"age"}),
-        Feature("log", {"age"}),
-        Feature("discretize", {"age"}),
-        Feature("log_round", {"age"}),
-        Feature("round_identity", {"age"}),
-        Feature("criteo", {"age"}),
-        Feature("hash", {"city"}),
-        Feature("lookup", {"city"}),
-        Feature("merge_rare", {"city"}),
-        Feature("hash", {"tags"}),
-        Feature("lookup", {"tags"}),
-        Feature("merge_rare", {"tags"}),
-        Feature("cross", {"age", "city"}),
-        Feature("concatenate", {"f3", "f8"}),
+        Feature("number", {"age"}),        Feature("normalize", {"age"}),
+        Feature("log", {"age"}),           Feature("discretize", {"age"}),
+        Feature("log_round", {"age"}),     Feature("round_identity", {"age"}),
+        Feature("criteo", {"age"}),        Feature("time_part", {"age"}),
+        Feature("hash", {"city"}),         Feature("lookup", {"city"}),
+        Feature("merge_rare", {"city"}),   Feature("hash", {"tags"}),
+        Feature("lookup", {"tags"}),       Feature("merge_rare", {"tags"}),
+        Feature("cross", {"age", "city"}), Feature("concatenate", {"f3", "f9"}),
     };
     for (size_t i = 0; i < spec.features.size(); ++i) {
       FeatureSpec& f = spec.features[i];
@@ -518,6 +511,7 @@ class AnyRowsTest : public testing::TestWithParam<uint64_t> {
       f.boundaries = {-5, 0, 10};
       f.vocabulary = {"a", "b", "ab"};
       if (f.transform == "log_round" || f.transform == "round_identity") f.buckets = 20;
+      if (f.transform == "time_part") f.part = "hour", f.unit = "seconds";
       if (f.columns[0] == "tags") f.separator = "|";
       if (f.columns[0] == "tags" && f.transform == "hash") f.weight_separator = ":";
       if (f.columns[0] == "tags" && f.transform == "lookup") f.values_max = 2;

@@ -161,15 +161,39 @@ absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
   return absl::InvalidArgumentError(absl::StrCat(
       "label '", label, "': has ", stats.distinct(), " different values, ", some,
       values.size() > 3 ? " and others" : "", "; a label of two classes is ",
-      "expected, or marks out of a few; which values are a yes is said by --positive VALUE... of ",
-      "rubato init, or in features.yaml, as label: {column: ", label, ", positive: [...]}"));
+      "expected, or marks out of a few; ",
+      stats.is_all_numbers() && stats.min() < stats.max()
+          ? absl::StrCat("from which number on it is a yes is said by --positive '>=NUMBER' of ",
+                         "rubato init, or in features.yaml, as label: {column: ", label,
+                         ", at_least: NUMBER}; the median is ", stats.quantiles().Quantile(0.5))
+          : absl::StrCat(
+                "which values are a yes is said by --positive VALUE... of rubato init, or ",
+                "in features.yaml, as label: {column: ", label, ", positive: [...]}")));
+}
+
+// The number of ">=4", where it is no label itself; nothing if it is anything else.
+std::optional<double> ThresholdOf(const ColumnStats& stats,
+                                  const std::vector<std::string>& positive) {
+  absl::string_view text = positive.size() == 1 ? positive[0] : "";
+  if (!stats.is_all_numbers() || !absl::ConsumePrefix(&text, ">=")) return std::nullopt;
+  return ToNumber(absl::StripAsciiWhitespace(text));
+}
+
+absl::Status TakeThreshold(const ColumnStats& stats, double at_least, FeaturesSpec* spec) {
+  if (at_least <= stats.min() || at_least > stats.max()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "label '", spec->label, "': ", at_least > stats.max() ? "none" : "all", " of its numbers, ",
+        stats.min(), " to ", stats.max(), ", are at least ", at_least));
+  }
+  spec->at_least = at_least;
+  return absl::OkStatus();
 }
 
 absl::Status SoftLabel(const std::string& label) {
   return absl::InvalidArgumentError(absl::StrCat(
       "label '", label, "': has numbers between 0 and 1; soft labels cannot be learned from, only ",
-      "two classes; which values are a yes is said by --positive VALUE... of rubato init, or make ",
-      "it a column of 0 and 1"));
+      "two classes; from which number on it is a yes is said by --positive '>=NUMBER' of rubato ",
+      "init, or make it a column of 0 and 1"));
 }
 
 }  // namespace
@@ -178,6 +202,9 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
                           const std::vector<std::string>& positive, FeaturesSpec* spec) {
   constexpr int64_t kMarksMax = 11;  // From 0 to 10, or from half a star to five.
   spec->label = label;
+  if (const auto at_least = ThresholdOf(stats, positive); at_least.has_value()) {
+    return TakeThreshold(stats, *at_least, spec);
+  }
   if (!positive.empty()) return TakePositive(stats, positive, spec);
   if (IsZeroOrOne(stats)) return absl::OkStatus();
   const bool within_one = stats.min() >= 0 && stats.max() <= 1 && stats.min() < stats.max();
@@ -209,6 +236,10 @@ std::string LabelText(const FeaturesSpec& spec) {
   const auto quoted = [](std::string* out, const std::string& text) {
     absl::StrAppend(out, "'", Plain(text), "'");
   };
+  if (spec.at_least.has_value()) {
+    return absl::StrCat("label '", spec.label, "': ", *spec.at_least,
+                        " and more count as 1, less as 0");
+  }
   const std::vector<std::string> one = {"1"}, zero = {"0"};
   const std::vector<std::string>& yes = spec.positive.empty() ? one : spec.positive;
   const std::vector<std::string>& no = spec.positive.empty() ? zero : spec.negative;

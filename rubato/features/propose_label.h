@@ -12,9 +12,10 @@
 namespace rubato {
 
 // Fills in the label's part of `spec` from what is known of its column. `positive`: the values that
-// the user says are a yes; none: the table says. Of two numbers the larger one is, of two texts the
-// one that says so ("yes" beside "no", "bought" beside "not bought", ">50K" beside "<=50K"), or
-// else the rarer one. INVALID_ARGUMENT as ProposeFeatures, and for fractions between 0 and 1.
+// the user says are a yes, or ">=4", from which number on; none: the table says. Of two numbers the
+// larger one is, of two texts the one that says so ("yes" beside "no", "bought" beside "not
+// bought", ">50K" beside "<=50K"), or else the rarer one. INVALID_ARGUMENT as ProposeFeatures, and
+// for fractions between 0 and 1.
 absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
                           const std::vector<std::string>& positive, FeaturesSpec* spec);
 

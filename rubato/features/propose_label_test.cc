@@ -121,6 +121,25 @@ TEST(LabelNumbersTest, FractionsAreNoClasses) {
   EXPECT_THAT(spec.positive, testing::IsEmpty()) << "numbers that are 0 and 1, as they are";
 }
 
+// Ratings of 1.00 to 5.00 have four hundred values, which nobody wants to name.
+TEST(LabelNumbersTest, AThresholdMakesThemClasses) {
+  ColumnStats stats;
+  for (int i = 0; i < 4010; ++i) stats.Add(absl::StrCat(1 + i % 401 / 100.0));
+  FeaturesSpec spec;
+  EXPECT_THAT(ProposeLabel(stats, "y", {}, &spec).message(),
+              AllOf(HasSubstr("has 401 different values"), HasSubstr("--positive '>=NUMBER'"),
+                    HasSubstr("label: {column: y, at_least: NUMBER}; the median is 3")));
+  ASSERT_TRUE(ProposeLabel(stats, "y", {">=3.5"}, &spec).ok());
+  EXPECT_EQ(spec.at_least, 3.5);
+  EXPECT_THAT(spec.positive, testing::IsEmpty());
+  EXPECT_EQ(LabelText(spec), "label 'y': 3.5 and more count as 1, less as 0");
+  EXPECT_THAT(ProposeLabel(stats, "y", {">=6"}, &spec).message(), HasSubstr("none of its numbers"));
+  EXPECT_THAT(ProposeLabel(stats, "y", {">=1"}, &spec).message(), HasSubstr("all of its numbers"));
+  EXPECT_THAT(ProposeLabel(stats, "y", {">=x"}, &spec).message(), HasSubstr("never is '>=x'"));
+  // Where it is a label itself, it is one.
+  EXPECT_EQ(Propose(">=50", "<50").at_least, std::nullopt);
+}
+
 // A label is not cleaned as features are: a slip of the pen there is for the user to see.
 TEST(LabelNumbersTest, StrangersAmongThemAreNotForgiven) {
   ColumnStats stats;

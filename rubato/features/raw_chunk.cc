@@ -86,7 +86,8 @@ absl::Status RawChunk::AddLabel(absl::string_view cell) {
   if (!label.has_value() || !FitsFloat(*label)) {
     return NoLabel(cell, "a number is expected, or `positive` in the label of the features");
   }
-  labels_.push_back(static_cast<float>(*label));
+  const std::optional<double>& from = plan_->label >= 0 ? plan_->at_least : std::nullopt;
+  labels_.push_back(from.has_value() ? (*label >= *from ? 1 : 0) : static_cast<float>(*label));
   return absl::OkStatus();
 }
 

@@ -33,6 +33,7 @@ struct ChunkPlan {
   std::vector<std::string> negative;  // Labels that are 0; none: all others that are not missing.
   // The same as numbers, if all of both are: 1.0 and +1 are 1.
   std::vector<double> positive_numbers, negative_numbers;
+  std::optional<double> at_least;    // In place of these lists: labels from here on are 1.
   std::vector<std::string> missing;  // What reads as nothing anywhere, besides the empty text.
 };
 

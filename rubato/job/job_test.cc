@@ -326,6 +326,8 @@ TEST(DidYouMeanTest, OnlyWhatIsNear) {
   EXPECT_EQ(DidYouMean("Sede", words), "; did you mean 'seed'?");
   EXPECT_EQ(DidYouMean("banana", words), "");
   EXPECT_EQ(DidYouMean("", words), "");
+  EXPECT_EQ(DidYouMean("7", {"0", "1"}), "") << "nothing of it is left";
+  EXPECT_EQ(DidYouMean("aa", {"a", "b"}), "; did you mean 'a'?");
 }
 
 }  // namespace

@@ -34,7 +34,8 @@ std::string DidYouMean(absl::string_view word, const std::vector<std::string>& c
   size_t nearest_distance = std::max<size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = EditDistance(lower, absl::AsciiStrToLower(candidate));
-    if (distance < nearest_distance) {
+    const bool is_other = 2 * distance > std::max(word.size(), candidate.size());
+    if (distance < nearest_distance && !is_other) {
       nearest = &candidate;
       nearest_distance = distance;
     }

@@ -10,7 +10,7 @@
 namespace rubato {
 
 // "; did you mean 'optimizer'?" for the candidate nearest to `word`, the first of equals, or ""
-// if none is near (more than a third of its letters differ).
+// if none is near (more than a third of its letters differ, or the only one of "7" and "0").
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace rubato

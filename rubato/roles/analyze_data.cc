@@ -5,6 +5,7 @@
 #include <optional>
 #include <thread>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/byte_stream.h"
 #include "rubato/adapters/files/file_source.h"
@@ -19,6 +20,7 @@
 #include "rubato/data/record_blocks.h"
 #include "rubato/data/sniff.h"
 #include "rubato/job/plugin_name.h"
+#include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
@@ -250,11 +252,20 @@ class Pass {
     cells_ = std::make_unique<CellReader>(std::move(cells));
     empty_.format = UnwrapSchema(data_, schema).first.format;
     empty_.columns = cells_->columns();
+    RUBATO_RETURN_IF_ERROR(CheckLabel());
     empty_.stats.resize(empty_.columns.size());
     for (size_t i = 0; i < kReaders; ++i) {
       readers_.push_back(std::make_unique<Reader>(*cells_, empty_));
     }
     return absl::OkStatus();
+  }
+
+  // Before all rows are read for nothing.
+  absl::Status CheckLabel() const {
+    const std::vector<std::string>& columns = empty_.columns;
+    if (data_.label.empty() || absl::c_linear_search(columns, data_.label)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat("label: the data has no column '", data_.label,
+                                                   "'", DidYouMean(data_.label, columns)));
   }
 
   void Flush() {

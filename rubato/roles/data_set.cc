@@ -143,14 +143,16 @@ absl::StatusOr<DataShape> ReadDataShape(const JobSpec& spec, const JobDirectory&
   return shape;
 }
 
-absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory) {
+absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory,
+                                    const std::string& own_features) {
   RUBATO_ASSIGN_OR_RETURN(const FileSourceOptions options, ReadBy(spec, DataPart::kTrain));
   RUBATO_ASSIGN_OR_RETURN(OpenedData train,
                           OpenAnyData(spec.data, directory.train_index(), options));
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
   std::optional<FeaturesSpec> features;
   if (!spec.features.empty()) {
-    RUBATO_ASSIGN_OR_RETURN(features, LoadFeaturesFile(directory.features()));
+    RUBATO_ASSIGN_OR_RETURN(features, LoadFeaturesFile(own_features.empty() ? directory.features()
+                                                                            : own_features));
     RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, *features));
   }
   if (spec.data.holdout_every > 0) {

@@ -35,7 +35,11 @@ struct DataSet {
   // For validation data that has the columns in another order; null: `parser` reads both.
   std::unique_ptr<const RecordParser> validation_parser;
 };
-absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory);
+//
+// `own_features`: the user's own file of features, of which the directory has a copy that need not
+// outlive an error; empty: the copy.
+absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& directory,
+                                    const std::string& own_features = "");
 
 // A file of another shape should be found before the first step, not after an epoch.
 absl::Status CheckFirstRecords(Readable train, Readable validation);

@@ -32,7 +32,7 @@ std::string ReadMaster(const std::string& processes) {
 
 absl::StatusOr<JobDirectory> JobDirectory::Create(const std::string& path) {
   const JobDirectory directory(path);
-  if (PathExists(directory.job_file())) {
+  if (PathExists(directory.job_file()) && PathExists(directory.checkpoints())) {
     return absl::AlreadyExistsError(
         absl::StrCat(path, ": a job lives there already; go on with it by `rubato train --resume ",
                      path, "`, or choose another --job-dir"));
@@ -62,6 +62,11 @@ absl::StatusOr<JobDirectory> JobDirectory::Open(const std::string& path) {
   const JobDirectory directory(path);
   if (!PathExists(directory.job_file())) {
     return absl::NotFoundError(absl::StrCat(path, ": not a job directory (it has no job.yaml)"));
+  }
+  if (!PathExists(directory.checkpoints())) {
+    return absl::NotFoundError(
+        absl::StrCat(path, ": not a job directory, though a job.yaml is in it; `rubato train ",
+                     directory.job_file(), "` runs that"));
   }
   return directory;
 }

@@ -112,6 +112,7 @@ struct Target {
   size_t label;
   const RecordWriter& writer;
   const std::vector<ColumnWords>& words;
+  bool is_libfm;
 };
 
 absl::StatusOr<std::string> RecordOf(const Json& row, const Target& target) {
@@ -129,6 +130,10 @@ absl::StatusOr<std::string> RecordOf(const Json& row, const Target& target) {
         value.is_array() ? ListOf(value, target.words[at]) : CellOf(value, target.words[at]);
     if (!cell.ok()) return Annotate(cell.status(), absl::StrCat("column ", Quote(name)));
     if (at != target.label || !cell->empty()) cells[at] = *std::move(cell);
+  }
+  if (target.is_libfm) {
+    // Where columns go by place, one that is left out keeps its place, and has no index.
+    std::replace(cells.begin(), cells.end(), std::string(), std::string(":1"));
   }
   std::string record;
   const std::vector<absl::string_view> views(cells.begin(), cells.end());
@@ -154,6 +159,7 @@ absl::Status RowReader::NameColumns(const Servable& servable) {
   columns_ = cells->columns();
   const DataSpec data = UnwrapSchema(servable.job.data, servable.schema).first;
   RUBATO_ASSIGN_OR_RETURN(writer_, RecordWriter::Make(data, columns_));
+  is_libfm_ = data.format == "libfm";
   std::string label = servable.features.has_value() ? servable.features->label : "";
   if (label.empty()) label = servable.job.data.label;
   const auto found = std::find(columns_.begin(), columns_.end(), label);
@@ -215,7 +221,7 @@ absl::StatusOr<Batch> RowReader::Read(absl::string_view json) const {
     const std::string place = absl::StrCat(key, "[", i, "]");
     absl::StatusOr<std::string> record = Wrong("is no text");
     if (by_column) {
-      record = RecordOf(rows[i], {columns_, label_, *writer_, words_});
+      record = RecordOf(rows[i], {columns_, label_, *writer_, words_, is_libfm_});
     } else if (rows[i].is_string()) {
       record = Labelled(rows[i].get<std::string>());
     }

@@ -56,6 +56,7 @@ class RowReader {
   const RecordParser* model_parser_ = nullptr;
   std::vector<std::string> columns_;  // Empty if rows are taken as records only.
   std::optional<RecordWriter> writer_;
+  bool is_libfm_ = false;  // The columns of its records go by place.
   // Reads records that lack the label, of data whose columns go by place; none: they have names.
   std::optional<CellReader> unlabelled_;
   size_t label_ = 0;                // Column; a row without it gets a 0 there.

@@ -63,6 +63,14 @@ TEST(RowReaderTest, ARowIsTheRecordWithItsCells) {
        {R"({})", "0,,,"}});
 }
 
+// In libfm columns go by place: what is left out keeps its own, and is missing as anywhere.
+TEST(RowReaderTest, WhatIsLeftOutOfLibfmIsMissing) {
+  const Servable libfm = ServableOf("libfm"), csv = ServableOf("csv");
+  for (const char* row : {R"({"rows": [{"age": 33, "member": 7}]})", R"({"rows": [{}]})"}) {
+    EXPECT_EQ(IdsOf(libfm, row), IdsOf(csv, row)) << row;
+  }
+}
+
 // Blanks around a text mean nothing on any way, nor around a column's name.
 TEST(RowReaderTest, BlanksAroundATextMeanNothing) {
   for (const char* format : {"csv", "tsv", "sql"}) {

@@ -153,6 +153,23 @@ absl::StatusOr<std::vector<std::string>> WriteParts(const ExportOptions& options
   return files;
 }
 
+// All files of an export, in `folder`.
+absl::StatusOr<Exported> FillFolder(const ExportOptions& options, const CheckpointChoice& choice,
+                                    Servable& servable, const std::string& folder) {
+  RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
+  Exported exported = {.checkpoint = choice.version, .step = choice.step};
+  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files,
+                          WriteParts(options, choice, servable, folder, &exported));
+  const ExportManifest manifest = {.checkpoint = choice.version,
+                                   .step = choice.step,
+                                   .job = servable.job.name,
+                                   .model = servable.job.model,
+                                   .script = exported.no_script.empty() ? "model.pt" : "",
+                                   .no_script = exported.no_script};
+  RUBATO_ASSIGN_OR_RETURN(exported.bytes, WriteExportManifest(folder, manifest, files));
+  return exported;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const DataSpec& data,
@@ -226,17 +243,11 @@ absl::StatusOr<Exported> WriteExport(const ExportOptions& options) {
   RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenJob(directory, choice));
   const std::string folder = options.out + ".partial";
   RUBATO_RETURN_IF_ERROR(RemoveTree(folder));
-  RUBATO_RETURN_IF_ERROR(MakeDirectories(folder));
-  Exported exported = {.checkpoint = choice.version, .step = choice.step};
-  RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files,
-                          WriteParts(options, choice, servable, folder, &exported));
-  const ExportManifest manifest = {.checkpoint = choice.version,
-                                   .step = choice.step,
-                                   .job = servable.job.name,
-                                   .model = servable.job.model,
-                                   .script = exported.no_script.empty() ? "model.pt" : "",
-                                   .no_script = exported.no_script};
-  RUBATO_ASSIGN_OR_RETURN(exported.bytes, WriteExportManifest(folder, manifest, files));
+  absl::StatusOr<Exported> exported = FillFolder(options, choice, servable, folder);
+  if (!exported.ok()) {
+    (void)RemoveTree(folder);  // A full disk can do without half an export.
+    return exported;
+  }
   if (options.replace) RUBATO_RETURN_IF_ERROR(RemoveTree(options.out));
   RUBATO_RETURN_IF_ERROR(Publish(folder, options.out));
   return exported;

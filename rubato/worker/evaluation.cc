@@ -13,8 +13,12 @@ absl::StatusOr<GroupColumn> FindGroup(const BatchShape& shape, const std::string
   if (name.empty()) return GroupColumn();
   const auto found = std::find(shape.ids.begin(), shape.ids.end(), name);
   if (found == shape.ids.end()) {
-    return absl::InvalidArgumentError(absl::StrCat("evaluate.group: the data has no id column '",
-                                                   name, "'", DidYouMean(name, shape.ids)));
+    const std::string nearest = DidYouMean(name, shape.ids);
+    return absl::InvalidArgumentError(absl::StrCat(
+        "evaluate.group: the data has no id column '", name, "'", nearest,
+        nearest.empty() ? "; a column of the table is one if a feature of that name makes it an "
+                          "id, and rubato init leaves out those that hardly ever repeat"
+                        : ""));
   }
   return GroupColumn{static_cast<size_t>(found - shape.ids.begin()), shape.ids.size()};
 }

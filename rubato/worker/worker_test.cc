@@ -394,6 +394,8 @@ TEST(EvaluationTest, AGroupIsAnIdColumn) {
   EXPECT_FALSE(Metrics(together.sums()).contains("gauc"));
   EXPECT_EQ(FindGroup(shape, "usr").status().message(),
             "evaluate.group: the data has no id column 'usr'; did you mean 'user'?");
+  EXPECT_THAT(FindGroup(shape, "session_key").status().message(),
+              HasSubstr("no id column 'session_key'; a column of the table is one if a feature"));
 }
 
 TEST(EvaluationTest, LogitsOfClassesBecomeCrossEntropyAndAccuracy) {

@@ -38,8 +38,8 @@ absl::Status PathError(int error_number, absl::string_view action, absl::string_
     case ENOSPC:
     case EDQUOT:
     case EFBIG:
-      return absl::ResourceExhaustedError(
-          absl::StrCat(message, "; make room, then go on: a job does with rubato train --resume"));
+      // How to go on is for the command to say.
+      return absl::ResourceExhaustedError(absl::StrCat(message, "; make room first"));
     case EISDIR:
     case ENOTDIR:
       return absl::InvalidArgumentError(message);

@@ -72,7 +72,11 @@ class PostgresDatabase : public Database {
         absl::StartsWith(state, "57P0") || absl::StartsWith(state, "08")) {
       return Lost();
     }
-    return absl::InvalidArgumentError(absl::StripAsciiWhitespace(PQerrorMessage(connection_)));
+    // Without the line of SQL that it points into, which is ours and not the user's.
+    const char* hint = PQresultErrorField(result, PG_DIAG_MESSAGE_HINT);
+    return absl::InvalidArgumentError(
+        absl::StrCat(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY),
+                     hint == nullptr ? "" : "; ", hint == nullptr ? "" : hint));
   }
 
   PGconn* const connection_;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/sql/connection.h"
@@ -11,6 +12,7 @@
 #include "rubato/base/status.h"
 #include "rubato/data/delimited_parser.h"
 #include "rubato/data/record_writer.h"
+#include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
@@ -107,6 +109,19 @@ class TableSource : public RecordSource {
   bool inclusive_ = false;  // or at it.
 };
 
+// SQLite takes a name that it does not know, quoted, for a text, the same in every row.
+absl::Status CheckKey(const SqlUri& uri, const std::vector<std::string>& columns) {
+  const bool is_there = std::any_of(columns.begin(), columns.end(), [&](const std::string& column) {
+    return uri.sqlite ? absl::EqualsIgnoreCase(column, uri.key) : column == uri.key;
+  });
+  const bool is_rowid =
+      uri.sqlite && !uri.table.empty() && absl::EqualsIgnoreCase(uri.key, "rowid");
+  if (uri.key.empty() || is_there || is_rowid) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(uri.table.empty() ? "the query" : "the table", " has no column '", uri.key,
+                   "', which key=", uri.key, " names", DidYouMean(uri.key, columns)));
+}
+
 }  // namespace
 
 absl::StatusOr<RecordIndex> IndexTable(const std::string& text, const SqlOptions& options) {
@@ -119,6 +134,9 @@ absl::StatusOr<RecordIndex> IndexTable(const std::string& text, const SqlOptions
     absl::StatusOr<SqlRows> rows = connection.Query(sql);
     return rows.ok() ? std::move(rows) : Annotate(rows.status(), text);
   };
+  RUBATO_ASSIGN_OR_RETURN(const SqlRows shape,
+                          query(absl::StrCat("SELECT * FROM ", connection.from(), " LIMIT 0")));
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckKey(uri, shape.columns), text));
   RUBATO_ASSIGN_OR_RETURN(const SqlRows totals,
                           query(absl::StrCat("SELECT count(*), count(DISTINCT ", quoted, "), max(",
                                              quoted, ") FROM ", connection.from())));
@@ -142,8 +160,6 @@ absl::StatusOr<RecordIndex> IndexTable(const std::string& text, const SqlOptions
     RUBATO_ASSIGN_OR_RETURN(const int64_t offset, Number(row[0]));
     table.marks.push_back({.offset = offset});
   }
-  RUBATO_ASSIGN_OR_RETURN(const SqlRows shape,
-                          query(absl::StrCat("SELECT * FROM ", connection.from(), " LIMIT 0")));
   RUBATO_ASSIGN_OR_RETURN(const RecordWriter writer,
                           RecordWriter::Make({.format = "csv"}, shape.columns));
   return RecordIndex{.format = "sql", .schema = writer.Header(), .files = {std::move(table)}};

@@ -94,6 +94,10 @@ TEST_F(SqlSourceTest, MistakesAreNamed) {
   };
   EXPECT_THAT(message(Uri("?table=clix")), HasSubstr("no such table: clix"));
   EXPECT_THAT(message(Uri("?table=clicks&key=age")), HasSubstr("different values of age"));
+  EXPECT_THAT(message(Uri("?query=SELECT age FROM clicks&key=id")),
+              HasSubstr("the query has no column 'id', which key=id names"));
+  EXPECT_THAT(message(Uri("?table=clicks&key=idd")),
+              HasSubstr("the table has no column 'idd', which key=idd names; did you mean 'id'?"));
   EXPECT_THAT(message(Uri("?query=SELECT 1")), HasSubstr("key=COLUMN"));
   Execute("CREATE TABLE named (name TEXT PRIMARY KEY) WITHOUT ROWID");
   EXPECT_THAT(message(Uri("?table=named")), HasSubstr("key=COLUMN"));

@@ -128,11 +128,25 @@ class FeaturesReader {
         RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &spec_.positive), where));
       } else if (key == "negative") {
         RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &spec_.negative), where));
+      } else if (key == "at_least") {
+        double number = 0;
+        RUBATO_RETURN_IF_ERROR(Annotate(Read(entry.second, &number), where));
+        spec_.at_least = number;
       } else {
-        return Unknown(entry.first, {"column", "positive", "negative"}, " of label");
+        return Unknown(entry.first, {"column", "positive", "negative", "at_least"}, " of label");
       }
     }
     return absl::OkStatus();
+  }
+
+  // Which keys a feature may have its transform says; that one alone is known without.
+  absl::Status NoTransform(const YAML::Node& node) const {
+    for (const auto& entry : node) {
+      if (entry.first.IsScalar() && !DidYouMean(entry.first.Scalar(), {"transform"}).empty()) {
+        return Unknown(entry.first, {"transform"}, " of a feature");
+      }
+    }
+    return Wrong(At(node.Mark()), ": a feature needs a transform");
   }
 
   absl::Status ReadFeature(const YAML::Node& node) {
@@ -141,7 +155,7 @@ class FeaturesReader {
     }
     FeatureSpec f;
     f.where = At(node.Mark());
-    if (!node["transform"]) return Wrong(f.where, ": a feature needs a transform");
+    if (!node["transform"]) return NoTransform(node);
     RUBATO_RETURN_IF_ERROR(Annotate(Read(node["transform"], &f.transform), f.where));
     std::vector<std::string> known = {"name", "column", "columns", "transform"};
     const std::vector<std::string>& more = TransformKeys(f.transform);

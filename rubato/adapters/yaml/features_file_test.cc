@@ -73,6 +73,8 @@ TEST(FeaturesFileTest, EveryErrorSaysWhere) {
        "f.yaml:3: feature 'a': brackets: needs a separator of values"},
       {"{column: a, transform: hsh}", "f.yaml:3: feature 'a': transform: 'hsh' is not one of"},
       {"{column: a}", "f.yaml:3: a feature needs a transform"},
+      {"{column: a, transfrom: hash}",
+       "f.yaml:3: unknown key 'transfrom' of a feature; did you mean 'transform'?"},
       {"{column: a, transform: discretize, boundaries: [3, 2]}",
        "f.yaml:3: feature 'a': boundaries: 2 comes after 3; they must grow"},
       {"{column: a, transform: discretize, boundaries: [3, x]}",
@@ -144,6 +146,7 @@ FeaturesSpec AnyFeatures(Rng& rng) {
   spec.label = word();
   if (rng.Chance(0.5)) spec.positive = {word(), word()};
   if (!spec.positive.empty() && rng.Chance(0.5)) spec.negative = {"(" + word(), "("};
+  if (spec.positive.empty() && rng.Chance(0.5)) spec.at_least = rng.Uniform() * 10 - 5;
   if (rng.Chance(0.5)) spec.missing = {word(), "?"};
   for (uint64_t i = 0, n = 1 + rng.Below(8); i < n; ++i) {
     FeatureSpec f;

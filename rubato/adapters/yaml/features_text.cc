@@ -108,6 +108,9 @@ std::string FormatFeaturesText(const FeaturesSpec& spec) {
     if (!spec.negative.empty()) {
       absl::StrAppend(&out, "  negative: ", List(spec.negative), "\n");
     }
+  } else if (spec.at_least.has_value()) {
+    absl::StrAppend(&out, "label:\n  column: ", Quoted(spec.label),
+                    "\n  at_least: ", Number(*spec.at_least), "\n");
   } else if (!spec.label.empty()) {
     absl::StrAppend(&out, "label: ", Quoted(spec.label), "\n");
   }
