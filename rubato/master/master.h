@@ -143,7 +143,8 @@ class Master {
   void AdvanceCheckpoint(absl::Time now);
   void EndIfOver(absl::Time now);
   void FailIfTooManyBadRows(absl::Time now);
-  void BeginCheckpoint(bool last, absl::Time now, const std::string& cause = "");
+  void BeginCheckpoint(bool last, absl::Time now, const std::string& cause);
+  std::string WhyLast() const;
   void CompleteCheckpoint(const SavedState& saved, absl::Time now);
   void Staff(absl::Time now);
   void StaffWorkers(absl::Time now);
