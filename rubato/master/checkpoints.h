@@ -36,7 +36,7 @@ class Checkpoints {
   int64_t asked() const { return running() || last_begun_ ? wanted_ : 0; }
   int64_t step() const { return step_; }               // Committed when it was,
   bool current() const { return current_; }            // and nothing was taken back since.
-  const std::string& cause() const { return cause_; }  // Why it was; empty: see the job.
+  const std::string& cause() const { return cause_; }  // Why it was.
   // The version on which that may build, which all servers have; 0: it is to be a full one.
   int64_t base() const;
   // The newest version all servers have; 0 for none.

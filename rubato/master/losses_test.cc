@@ -10,6 +10,7 @@ namespace rubato {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
@@ -273,7 +274,44 @@ TEST(LossesTest, AServerComesBackInItsPlace) {
   EXPECT_EQ(job.master->snapshot().servers_alive, 2);
 }
 
-TEST(LossesTest, OneThatNeverStartsIsKilledAndCountsAsACrash) {
+// Silence while it starts is no crash: the next has twice as long, up to eight times. Only who is
+// silent for that long counts, and in the end there is no more to hope.
+TEST(LossesTest, WhoIsSlowToStartIsGivenLongerEachTime) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(1);
+  job.TakeLaunched(Role::kWorker);
+  std::vector<int64_t> waited;
+  int64_t next = 0;
+  for (int i = 0; i < 9 && !job.finished.has_value() && job.master->state() != JobState::kFailed;
+       ++i) {
+    job.signalled.clear();
+    int64_t seconds = 0;
+    for (; job.signalled.empty() && seconds < 1000; ++seconds) {
+      job.Beat(1);
+      job.BeatServers();
+      job.Pass(absl::Seconds(1));
+    }
+    ASSERT_THAT(job.signalled, SizeIs(1));
+    EXPECT_EQ(job.signalled[0].id, next);
+    job.KillWorker(next);
+    waited.push_back(seconds / 60);
+    // Its successor is launched, perhaps after a wait.
+    for (int wait = 0; wait < 20; ++wait) {
+      job.Beat(1);
+      job.BeatServers();
+      job.Pass(absl::Seconds(1));
+      const auto launched = job.TakeLaunched(Role::kWorker);
+      if (!launched.empty()) next = launched.front().id;
+      if (!launched.empty()) break;
+    }
+  }
+  EXPECT_THAT(waited, ElementsAre(1, 2, 4, 8, 8, 8, 8, 8));
+  EXPECT_EQ(job.master->state(), JobState::kFailed);
+  EXPECT_THAT(job.master->snapshot().error, HasSubstr("workers crashed 5 times"));
+}
+
+TEST(LossesTest, OneThatNeverStartsIsKilledAndAnotherTakesItsPlace) {
   FakeJob job;
   job.JoinServers();
   job.JoinWorker(1);

@@ -34,6 +34,7 @@
 #include "rubato/master/partition_loads.h"
 #include "rubato/master/rebalance.h"
 #include "rubato/master/relaunch.h"
+#include "rubato/master/slowest_second.h"
 #include "rubato/membership/view_authority.h"
 #include "rubato/tasks/ledger.h"
 
@@ -144,7 +145,8 @@ class Master {
   void AdvanceCheckpoint(absl::Time now);
   void EndIfOver(absl::Time now);
   void FailIfTooManyBadRows(absl::Time now);
-  void BeginCheckpoint(bool last, absl::Time now, const std::string& cause = "");
+  void BeginCheckpoint(bool last, absl::Time now, const std::string& cause);
+  std::string WhyLast() const;
   void CompleteCheckpoint(const SavedState& saved, absl::Time now);
   void Staff(absl::Time now);
   void StaffWorkers(absl::Time now);
@@ -294,7 +296,7 @@ class Master {
   bool moved_since_cut_ = false;  // Partitions, since the last checkpoint began.
   ServersScaled scaling_;         // The last.
   absl::Time scaling_began_;
-  int64_t scaling_records_ = 0;  // Committed when it began.
+  SlowestSecond scaling_rate_;  // Of records committed, since it began.
   int64_t restarts_ = 0;
   bool stop_requested_ = false;
   bool stop_checkpoint_ = false;

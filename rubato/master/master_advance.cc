@@ -100,7 +100,7 @@ void Master::AdvanceBest(absl::Time now) {
     Say(now, "best_saved", {{"version", version}, {"step", step}},
         absl::StrCat("evaluation ", evaluations_.best(), " is the best so far"));
   } else if (!ledger_.finished() && !stop_requested_) {
-    BeginCheckpoint(/*last=*/false, now);
+    BeginCheckpoint(/*last=*/false, now, "the best weights so far");
   }
 }
 
@@ -131,7 +131,10 @@ void Master::AdvanceCheckpoint(absl::Time now) {
     return;
   }
   if (stop_requested_ || ledger_.finished()) return;
-  if (checkpoints_.DueInTraining(ledger_.steps())) return BeginCheckpoint(/*last=*/false, now);
+  if (checkpoints_.DueInTraining(ledger_.steps())) {
+    return BeginCheckpoint(/*last=*/false, now,
+                           absl::StrCat("every ", options_.job.checkpoint.every_steps, " steps"));
+  }
   const int64_t active = ActiveServers();  // One that leaves cuts its log no more.
   for (int64_t id = 0; id < active; ++id) {
     const ServerMember& server = members_.servers()[static_cast<size_t>(id)];
@@ -158,13 +161,7 @@ void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
   }
   Say(now, "checkpoint_complete",
       {{"version", version}, {"step", together() ? saved.steps : checkpoints_.step()}},
-      !checkpoints_.LastBegun()
-          ? !checkpoints_.cause().empty() ? checkpoints_.cause()
-            : evaluations_.BestUnsaved()
-                ? "the best weights so far"
-                : absl::StrCat("every ", options_.job.checkpoint.every_steps, " steps")
-      : stop_requested_ ? "the job stops"
-                        : "training is over");
+      checkpoints_.cause());
 }
 
 void Master::BeginCheckpoint(bool last, absl::Time now, const std::string& cause) {
@@ -174,6 +171,10 @@ void Master::BeginCheckpoint(bool last, absl::Time now, const std::string& cause
           .value = checkpoints_.wanted() + 1,
           .text = cause},
          now);
+}
+
+std::string Master::WhyLast() const {
+  return stop_requested_ ? "the job stops" : "training is over";
 }
 
 void Master::FailIfTooManyBadRows(absl::Time now) {
@@ -193,7 +194,7 @@ void Master::EndIfOver(absl::Time now) {
   if (stopping ? !members_.WorkersGone() : !ledger_.finished()) return;
   const bool checkpoint = !stopping || stop_checkpoint_;
   if (checkpoint && !checkpoints_.LastBegun() && !checkpoints_.running()) {
-    BeginCheckpoint(/*last=*/true, now);
+    BeginCheckpoint(/*last=*/true, now, WhyLast());
   }
   if (checkpoint && !checkpoints_.LastDone()) return;
   if (stopping) {

@@ -170,7 +170,7 @@ void Master::EndGroupIfOver(absl::Time now) {
   if (!group_.Resting(alive, ledger_.steps())) return;
   const bool checkpoint = !stopping || stop_checkpoint_;
   if (checkpoint && !checkpoints_.LastBegun() && !checkpoints_.running()) {
-    BeginCheckpoint(/*last=*/true, now);
+    BeginCheckpoint(/*last=*/true, now, WhyLast());
   }
   if (checkpoint && !checkpoints_.LastDone()) return;
   if (stopping) return Close(JobState::kStopped, "", now);

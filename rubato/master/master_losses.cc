@@ -61,7 +61,9 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
   if (worker == nullptr) return;
   const bool told = verdict_.has_value() || worker->state == State::kLeaving;
   const bool hung = worker->killed && worker->state == State::kStarting;
-  const ExitKind kind = KindOf(notice, told, hung);
+  // Not journaled: under a new master the first of them have the shorter grace again.
+  const bool crashed = hung && IsMostGrace(options_.start_grace, worker->grace);
+  const ExitKind kind = KindOf(notice, told, crashed);
   const std::string cause = absl::StrCat(id.ToString(), ": ", CauseOf(notice, hung));
   Fields fields = {{"worker", notice.id}};
   // What becomes of a worker that was given up before is no failure of its own.
@@ -83,6 +85,7 @@ void Master::ExitWorker(const ExitNotice& notice, absl::Time now) {
           .text = cause,
           .numbers = Members::Numbers(*members_.FindWorker(id))},
          now);
+  if (hung && kind == ExitKind::kLost) ++worker_crashes_.silent;
   TellGone(id, kind == ExitKind::kLeft, now);
   FailIfHopeless(Role::kWorker, now);
 }
@@ -234,7 +237,7 @@ void Master::EvictSilent(absl::Time now) {
 
 // For a member of a group of which nobody speaks any more; else the others have gone on without it.
 absl::Duration Master::SilenceOf(WorkerId id, const WorkerMember& worker) const {
-  if (!worker.registered) return options_.start_grace;
+  if (!worker.registered) return StartGrace(options_.start_grace, worker_crashes_.silent);
   // The silence of one that is in no group is a matter of its lease.
   if (!InGroupView(id)) return absl::InfiniteDuration();
   return std::max(options_.group_silence, 2 * options_.job.elastic.lease);
@@ -249,6 +252,7 @@ void Master::KillStuck(absl::Time now) {
     if (!deaf && !lingers) return;
     Send(SignalProcess::Kind::kKill, role, id, member.incarnation);
     member.killed = true;
+    member.grace = silence_max;
     member.heard = now;
     if (lingers) member.asked_to_leave = now;
   };

@@ -14,8 +14,7 @@ namespace {
 
 using State = Member::State;
 
-// Records a second are counted over this long, before and during a change of servers.
-constexpr absl::Duration kRateWindow = absl::Seconds(1);
+// How often records are counted, and how long before a change of servers.
 constexpr absl::Duration kRateSample = absl::Milliseconds(100);
 constexpr absl::Duration kRateMemory = absl::Seconds(10);
 
@@ -68,12 +67,9 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
     if (entry.value < 1 || entry.value > kPartitions || entry.numbers.size() < 2) {
       return absl::FailedPreconditionError("a job cannot have so many servers");
     }
-    scaling_ = {.from = servers_target_,
-                .to = entry.value,
-                .rate_before = entry.numbers[1],
-                .rate_lowest = entry.numbers[1]};
+    scaling_ = {.from = servers_target_, .to = entry.value, .rate_before = entry.numbers[1]};
     scaling_began_ = absl::FromUnixMicros(static_cast<int64_t>(entry.numbers[0]));
-    scaling_records_ = ledger_.records_committed();
+    scaling_rate_ = SlowestSecond(scaling_began_, ledger_.records_committed());
     servers_target_ = entry.value;
     members_.GrowServers(entry.value);
     server_places_.resize(members_.servers().size());
@@ -209,10 +205,7 @@ bool Master::ServerIsUp(int64_t server) const {
 void Master::SettleServers(absl::Time now) {
   if (scaling_.to == 0 || scaling_.seconds > 0) return;
   const absl::Duration took = std::max(now - scaling_began_, absl::Microseconds(1));
-  // A change that is shorter than the window is looked at as a whole.
-  const double mean = static_cast<double>(ledger_.records_committed() - scaling_records_) /
-                      absl::ToDoubleSeconds(took);
-  const double lowest = took < kRateWindow ? mean : std::min(scaling_.rate_lowest, mean);
+  const double lowest = scaling_rate_.Rate(now, ledger_.records_committed());
   Record({.kind = EntryKind::kServersSettled,
           .value = absl::ToInt64Microseconds(took),
           .numbers = {lowest}},
@@ -235,14 +228,7 @@ void Master::SampleRate(absl::Time now) {
   rates_.emplace_back(now, ledger_.records_committed());
   while (now - rates_.front().first > kRateMemory) rates_.pop_front();
   const bool under_way = scaling_.to > 0 && scaling_.seconds == 0;
-  if (!under_way || now - scaling_began_ < kRateWindow) return;
-  const auto since = std::find_if(rates_.rbegin(), rates_.rend(), [&](const auto& sample) {
-    return now - sample.first >= kRateWindow;
-  });
-  if (since == rates_.rend()) return;
-  const double records = static_cast<double>(rates_.back().second - since->second);
-  const double rate = records / absl::ToDoubleSeconds(now - since->first);
-  scaling_.rate_lowest = std::min(scaling_.rate_lowest, rate);
+  if (under_way) scaling_rate_.Sample(now, ledger_.records_committed());
 }
 
 double Master::Rate(absl::Time now) const {

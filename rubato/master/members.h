@@ -27,7 +27,8 @@ struct Member {
   std::string address;  // A server's; or a worker's in its group, since a view has had it.
   absl::Time heard;     // The last word of it, or when the wait for its first began.
   absl::Time asked_to_leave = absl::InfiniteFuture();
-  bool killed = false;  // By us, for not leaving, not starting or not answering.
+  bool killed = false;   // By us, for not leaving, not starting or not answering,
+  absl::Duration grace;  // after so long a silence.
 };
 
 struct WorkerMember : Member {

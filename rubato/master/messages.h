@@ -269,7 +269,7 @@ struct ServersScaled {
   double seconds = 0;        // 0 while it is under way.
   int64_t moves = 0, partitions = 0;
   double rate_before = 0;  // Records committed a second, before it,
-  double rate_lowest = 0;  // and in the slowest second of it.
+  double rate_lowest = 0;  // and in the slowest second of it; 0 while it is under way.
 };
 
 // The whole job at a glance, for progress bars, `rubato show` and summary.json.

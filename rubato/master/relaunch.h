@@ -14,6 +14,13 @@ namespace rubato {
 // ... 10 s.
 absl::Duration RelaunchWait(int64_t futile);
 
+// How long one may take to say its first word after `silent` others were given up for saying none:
+// `least`, doubled each time, up to eight times as long. A machine that is busy starts everybody
+// slowly, and who is killed for that begins anew no sooner.
+absl::Duration StartGrace(absl::Duration least, int64_t silent);
+// Whether it was the most: who is silent for so long is as good as crashed.
+bool IsMostGrace(absl::Duration least, absl::Duration grace);
+
 // One place: a server, or one of the workers.max places of workers.
 struct LaunchPlace {
   int64_t futile = 0;  // Deaths since the last progress here.
@@ -26,6 +33,7 @@ struct LaunchPlace {
 // Crashes of one role in a row, no batch being committed in between.
 struct CrashLoop {
   int64_t crashes = 0;
+  int64_t silent = 0;  // Killed before their first word, and not for the longest grace.
   std::string first_error;
 
   void Crashed(const std::string& error);

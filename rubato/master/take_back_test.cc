@@ -151,6 +151,11 @@ TEST_F(TakeBackTest, AJobThatWasAllButOverGoesOn) {
   Finish();
   const Snapshot snapshot = job->master->snapshot();
   EXPECT_EQ(snapshot.state, JobState::kDone) << snapshot.error;
+  // The checkpoint is not the last any more, and says all the same why it was asked for.
+  job->checkpointed = 1;
+  job->BeatServer(0);
+  job->BeatServer(1, life);
+  EXPECT_EQ(job->causes["checkpoint_complete"], "training is over");
   ASSERT_EQ(snapshot.evaluations.size(), 1U);
   EXPECT_EQ(snapshot.evaluations[0].number, 2);
   EXPECT_EQ(snapshot.evaluations[0].step, 8);
@@ -165,6 +170,7 @@ TEST_F(TakeBackTest, StepsThatComeAgainAreEvaluatedAgain) {
   Begin(options);
   const Task task = job->Lease(0).task;
   job->Commit(0, task, task.end);
+  EXPECT_EQ(job->causes["checkpoint_complete"], "training is over");
   job->sums = {.records = 10, .loss_sum = 1};
   const Task evaluation = job->Lease(0).task;
   ASSERT_EQ(evaluation.kind, TaskKind::kEvaluate);

@@ -423,7 +423,14 @@ TEST(RoundsRunTest, SyncDependsOnThePlanAlone) {
   EXPECT_GT(moves, 50);
 }
 
-// With a tolerance nothing is lost either, and one worker that never runs ahead is still exact.
+// Who never runs ahead never needs the tolerance.
+TEST(RoundsRunTest, OneWorkerIsExactWhateverTheTolerance) {
+  EXPECT_EQ(Job({.gradients = 1, .tolerance = 2}).Run(), SingleProcess(1));
+  EXPECT_EQ(Job({.gradients = 4, .tolerance = 2, .servers = 2}).Run(),
+            Job({.gradients = 4, .servers = 2}).Run());
+}
+
+// With a tolerance nothing is lost either.
 TEST(RoundsRunTest, ToleranceAndHybridTrainToTheEnd) {
   const Weights expected = SingleProcess(4);
   for (uint64_t seed = 0; seed < 20; ++seed) {
