@@ -151,8 +151,8 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   DataSet set = {.train = std::move(train.source), .parser = std::move(train.parser)};
   std::optional<FeaturesSpec> features;
   if (!spec.features.empty()) {
-    RUBATO_ASSIGN_OR_RETURN(features, LoadFeaturesFile(own_features.empty() ? directory.features()
-                                                                            : own_features));
+    RUBATO_ASSIGN_OR_RETURN(
+        features, LoadFeaturesFile(own_features.empty() ? directory.features() : own_features));
     RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, *features));
   }
   if (spec.data.holdout_every > 0) {
