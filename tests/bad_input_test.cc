@@ -414,7 +414,7 @@ TEST(DiskFullTest, OfAnExportLeavesNothingBehind) {
   ScratchFolder folder;
   ASSERT_EQ(Train(folder, WriteCsvJob(folder, "", "}\n")).exit_code, 0);
   const CommandResult full =
-      RunWithFileLimit(64, {"export", "job", "--out", "model"}, folder.path());
+      RunWithFileLimit(512, {"export", "job", "--out", "model"}, folder.path());
   EXPECT_EQ(full.exit_code, 1) << full.err;
   EXPECT_THAT(full.err, AllOf(HasSubstr("make room first"), Not(HasSubstr("--resume"))));
   EXPECT_FALSE(std::filesystem::exists(folder.path() + "/model.partial"));

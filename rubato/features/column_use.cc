@@ -124,6 +124,43 @@ bool MayBeACode(const ColumnStats& stats, absl::string_view column) {
   return others >= (is_dense ? kTwice : kOften) * (stats.distinct() - 1);
 }
 
+// How often each integer of [min, max] was seen; 0 where it was not.
+std::vector<double> CountsInOrder(const ColumnStats& stats) {
+  std::vector<double> counts(static_cast<size_t>(RangeOf(stats)));
+  for (const CommonTexts::Item& item : stats.common().Items()) {
+    const std::optional<double> number = stats.NumberOf(item.text);
+    if (!number.has_value()) continue;  // A stranger.
+    counts[static_cast<size_t>(*number - stats.min())] += static_cast<double>(item.count);
+  }
+  return counts;
+}
+
+// Integers that are no quantity, whatever they are called: the users and the films of MovieLens's
+// u.data. They are counted from 0 or 1 and leave out next to none, where a quantity's tail thins
+// out; each is seen often, but some far more often than others (where nobody names the columns,
+// random ids will do); and whether one is popular says little of the next, where quantities rise
+// and fall. People round quantities: half of all minutes are multiples of five.
+bool IsSurelyACode(const ColumnStats& stats, absl::string_view column, bool by_place) {
+  constexpr double kOften = 5, kUnlike = 3, kFilled = 0.9, kUnordered = 0.7, kRound = 0.3;
+  if (!MayBeACode(stats, column) || stats.common().error() > 0) return false;
+  if (stats.min() < 0 || stats.min() > 1) return false;
+  if (static_cast<double>(stats.distinct()) < kFilled * RangeOf(stats)) return false;
+  const std::vector<double> counts = CountsInOrder(stats);
+  double all = 0, round = 0, squares = 0, steps = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    all += counts[i];
+    if (static_cast<int64_t>(static_cast<double>(i) + stats.min()) % 5 == 0) round += counts[i];
+  }
+  const double n = static_cast<double>(counts.size());
+  for (size_t i = 0; i < counts.size(); ++i) {
+    squares += (counts[i] - all / n) * (counts[i] - all / n);
+    if (i > 0) steps += (counts[i] - counts[i - 1]) * (counts[i] - counts[i - 1]);
+  }
+  // By chance alone the squares would be as large as the counts, and the steps twice the squares.
+  return all > kOften * n && (by_place || squares > kUnlike * all) &&
+         steps > kUnordered * squares && round < kRound * all;
+}
+
 // A candidate is no date.
 bool IsNamedLikeATime(absl::string_view column) {
   constexpr absl::string_view kWords[] = {"time",  "timestamp", "date",     "datetime",
@@ -282,12 +319,34 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
         !HasCriteoColumns(analysis) && MayBeACode(stats, analysis.columns[column]);
     const std::optional<TimeUnit> unit = TimeUnitOf(analysis, column, may_be_a_code);
     if (unit.has_value()) return {.use = Use::kTime, .unit = unit};
+    if (may_be_a_code &&
+        IsSurelyACode(stats, analysis.columns[column], AreByPlace(analysis.columns)))
+      return {Use::kText};
     return {may_be_a_code ? Use::kCode : Use::kNumber};
   }
   if (!stats.is_number()) {
     if (const std::optional<ColumnUse> bag = BagOf(stats); bag.has_value()) return *bag;
   }
   return {NeverRepeats(stats) ? Use::kNone : Use::kText};
+}
+
+// Whether rows are names, as user and film, of two columns or more with many of them, and nothing
+// else but times. Such rows are what two names are together, of which there are few: a model that
+// is given the moment as well learns by heart who was there when, and the pairs no more.
+bool AreManyNames(const Analysis& analysis, const std::vector<ColumnUse>& uses) {
+  constexpr int64_t kMany = 100;
+  int columns = 0;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i].use == Use::kNumber || uses[i].use == Use::kCode) return false;
+    if (uses[i].use == Use::kText && analysis.stats[i].distinct() >= kMany) ++columns;
+  }
+  return columns > 1;
+}
+
+// Days and hours repeat; a moment does not, or but a few times.
+bool IsOfItsRow(const ColumnStats& stats) {
+  constexpr int64_t kFew = 10;
+  return kFew * stats.distinct() > stats.present();
 }
 
 }  // namespace
@@ -313,6 +372,10 @@ std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label) {
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const bool is_nobodys = i == label || analysis.columns[i] == kUnnamedColumn;
     uses.push_back(is_nobodys ? ColumnUse() : UseOf(analysis, i, numbered_through));
+  }
+  if (!AreManyNames(analysis, uses)) return uses;
+  for (size_t i = 0; i < uses.size(); ++i) {
+    if (uses[i].use == Use::kTime && IsOfItsRow(analysis.stats[i])) uses[i].use = Use::kStamp;
   }
   return uses;
 }

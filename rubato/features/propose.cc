@@ -325,11 +325,14 @@ std::vector<UnusedColumn> Unused(const Analysis& analysis, const std::vector<Col
   std::vector<UnusedColumn> unused;
   for (size_t i = 0; i < uses.size(); ++i) {
     if (used.contains(analysis.columns[i])) continue;
-    unused.push_back({.column = analysis.columns[i],
-                      .why = analysis.stats[i].present() == 0   ? "is always empty"
-                             : analysis.stats[i].distinct() < 2 ? "never changes"
-                             : uses[i].use == Use::kNone        ? "hardly ever repeats"
-                                                                : "differs by too little"});
+    unused.push_back(
+        {.column = analysis.columns[i],
+         .why = analysis.stats[i].present() == 0   ? "is always empty"
+                : analysis.stats[i].distinct() < 2 ? "never changes"
+                : uses[i].use == Use::kNone        ? "hardly ever repeats"
+                : uses[i].use == Use::kStamp
+                    ? "says when a row was, which would be learned by heart beside such names"
+                    : "differs by too little"});
   }
   return unused;
 }

@@ -11,8 +11,7 @@
 #include "absl/strings/substitute.h"
 #include "absl/time/civil_time.h"
 #include "rubato/base/rng.h"
-#include "rubato/features/analysis.h"
-#include "rubato/features/pipeline.h"
+#include "rubato/features/propose_testing.h"
 
 namespace rubato {
 namespace {
@@ -20,32 +19,6 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-struct Proposed {
-  FeaturesSpec spec;
-  ProposalNotes notes;
-  std::vector<std::string> made;  // "name transform"
-};
-
-// Of one column beside a label, whose cells `make` makes.
-Proposed ProposeFor(int rows, const std::function<std::string(int)>& make,
-                    const std::string& name = "x") {
-  Analysis analysis = {.format = "csv", .columns = {"label", name}};
-  analysis.stats.resize(2);
-  for (int row = 0; row < rows; ++row) {
-    const std::string cell = make(row);
-    analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", cell});
-  }
-  analysis.ChooseStyles("label");
-  Proposed proposed;
-  const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "label", {}, &proposed.notes);
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  if (!spec.ok()) return proposed;
-  EXPECT_TRUE(Pipeline::Create(*spec, analysis.columns, {}).ok());
-  proposed.spec = *spec;
-  for (const FeatureSpec& f : spec->features) proposed.made.push_back(f.name + " " + f.transform);
-  return proposed;
-}
 
 // Numbers with a slip of the pen are numbers: the slip is missing, and is told.
 TEST(StrangersTest, AFewAmongNumbersAreMissing) {
@@ -432,74 +405,6 @@ TEST(StrangersTest, AreTheSameInAnyOrder) {
   EXPECT_EQ(parts[1].stranger_texts(), forward.stranger_texts());
   EXPECT_EQ(forward.stranger_texts().begin()->first, "s0");
   EXPECT_EQ(forward.stranger_texts().size(), 5u);
-}
-
-// Avazu's C14: hundreds of codes, far apart, each often. Bins would mix dozens of them.
-TEST(CodesTest, MayHaveGaps) {
-  const auto code = [](int i) { return absl::StrCat(300 + i * 7919 % 800 * 29); };
-  EXPECT_THAT(ProposeFor(8000, code).made,
-              ElementsAre("x normalize", "x discretize", "x_value merge_rare"));
-  const auto or_none = [&](int i) { return i % 9 == 0 ? "-1" : code(i); };
-  EXPECT_THAT(ProposeFor(8000, or_none).made, testing::Contains("x_value merge_rare"));
-  // Each a few times only: an amount of money, say. It is told, should it be something else.
-  const auto amount = [](int i) { return absl::StrCat(300 + i * 7919 % 2003 * 29); };
-  const auto once = [](int i) { return absl::StrCat(i * 7919 % 5003); };
-  for (const Proposed& amounts : {ProposeFor(8000, amount), ProposeFor(8000, once)}) {
-    EXPECT_THAT(amounts.made, ElementsAre("x normalize", "x discretize"));
-    EXPECT_THAT(amounts.notes.quantities, ElementsAre("x"));
-  }
-  // As often, and without gaps: a film, as likely as not.
-  const auto film = [](int i) { return absl::StrCat(i * 7919 % 2003); };
-  const Proposed films = ProposeFor(8000, film);
-  EXPECT_THAT(films.made, ElementsAre("x normalize", "x discretize", "x_value merge_rare"));
-  EXPECT_THAT(films.notes.quantities, IsEmpty());
-  // Bins have room for all.
-  const auto age = [](int i) { return absl::StrCat(17 + i % 73); };
-  EXPECT_THAT(ProposeFor(8000, age).made, ElementsAre("x normalize", "x discretize"));
-  const auto hour = [](int i) { return absl::StrCat(i % 12); };
-  EXPECT_THAT(ProposeFor(8000, hour).notes.quantities, IsEmpty()) << "a bin is as good as an id";
-}
-
-// Integers that repeat too seldom for their counts to tell: their names do.
-TEST(CodesTest, AreKnownByTheirNames) {
-  const auto made = [](const std::string& name) {
-    Proposed proposed = ProposeFor(
-        8000, [](int i) { return absl::StrCat(i * 7919 % 6007); }, name);
-    return absl::StrJoin(proposed.made, ", ");
-  };
-  for (const std::string name : {"uid", "pid", "MID", "iid", "user_idx", "tagKey", "sku", "item.id",
-                                 "movieId", "USER_ID", "zip code", "userid"}) {
-    EXPECT_EQ(made(name), name + " merge_rare");
-  }
-  // May be either.
-  for (const std::string name : {"movie_no", "roomNum", "tag_index"}) {
-    EXPECT_EQ(made(name),
-              absl::StrCat(name, " normalize, ", name, " discretize, ", name, "_value merge_rare"));
-  }
-  for (const std::string name : {"paid", "bid", "GRID", "turkey", "seconds", "no", "number"}) {
-    EXPECT_EQ(made(name), absl::StrCat(name, " normalize, ", name, " discretize"));
-  }
-}
-
-// libfm's ids as a table: the columns of MovieLens, user, film and tag, are three.
-TEST(CodesTest, OfThreeColumnsAreNumberedThrough) {
-  const auto made = [](int users_from, int tags_from) {
-    Analysis analysis = {.format = "csv", .columns = {"1", "2", "3", "4"}};
-    analysis.stats.resize(4);
-    for (int i = 0; i < 2000; ++i) {
-      const std::string user = absl::StrCat(users_from + i * 7919 % 900);
-      const std::string film = absl::StrCat(users_from + 900 + i * 7907 % 1500);
-      const std::string tag = absl::StrCat(tags_from + i * 7901 % 1700);
-      analysis.Add(std::vector<absl::string_view>{i % 3 == 0 ? "1" : "-1", user, film, tag});
-    }
-    const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "1");
-    EXPECT_TRUE(spec.ok()) << spec.status();
-    return spec.ok() ? spec->features.size() : 0;
-  };
-  EXPECT_EQ(made(0, 2400), 3u) << "ids alone";
-  EXPECT_GT(made(0, 4400), 3u) << "a gap";
-  EXPECT_GT(made(0, 2300), 3u) << "overlap";
-  EXPECT_GT(made(5000, 7400), 3u) << "not from 0";
 }
 
 // Latin-1 has no place in a vocabulary, and is no rare value for that.

@@ -1,0 +1,149 @@
+// Which integers are taken for names, and what becomes of the times beside names.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/rng.h"
+#include "rubato/features/propose_testing.h"
+
+namespace rubato {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Avazu's C14: hundreds of codes, far apart, each often. Bins would mix dozens of them.
+TEST(CodesTest, MayHaveGaps) {
+  const auto code = [](int i) { return absl::StrCat(300 + i * 7919 % 800 * 29); };
+  EXPECT_THAT(ProposeFor(8000, code).made,
+              ElementsAre("x normalize", "x discretize", "x_value merge_rare"));
+  const auto or_none = [&](int i) { return i % 9 == 0 ? "-1" : code(i); };
+  EXPECT_THAT(ProposeFor(8000, or_none).made, testing::Contains("x_value merge_rare"));
+  // Each a few times only: an amount of money, say. It is told, should it be something else.
+  const auto amount = [](int i) { return absl::StrCat(300 + i * 7919 % 2003 * 29); };
+  const auto once = [](int i) { return absl::StrCat(i * 7919 % 5003); };
+  for (const Proposed& amounts : {ProposeFor(8000, amount), ProposeFor(8000, once)}) {
+    EXPECT_THAT(amounts.made, ElementsAre("x normalize", "x discretize"));
+    EXPECT_THAT(amounts.notes.quantities, ElementsAre("x"));
+  }
+  // As often, and without gaps: a film, as likely as not.
+  const auto film = [](int i) { return absl::StrCat(i * 7919 % 2003); };
+  const Proposed films = ProposeFor(8000, film);
+  EXPECT_THAT(films.made, ElementsAre("x normalize", "x discretize", "x_value merge_rare"));
+  EXPECT_THAT(films.notes.quantities, IsEmpty());
+  // Bins have room for all.
+  const auto age = [](int i) { return absl::StrCat(17 + i % 73); };
+  EXPECT_THAT(ProposeFor(8000, age).made, ElementsAre("x normalize", "x discretize"));
+  const auto hour = [](int i) { return absl::StrCat(i % 12); };
+  EXPECT_THAT(ProposeFor(8000, hour).notes.quantities, IsEmpty()) << "a bin is as good as an id";
+}
+
+// Integers that repeat too seldom for their counts to tell: their names do.
+TEST(CodesTest, AreKnownByTheirNames) {
+  const auto made = [](const std::string& name) {
+    Proposed proposed = ProposeFor(
+        8000, [](int i) { return absl::StrCat(i * 7919 % 6007); }, name);
+    return absl::StrJoin(proposed.made, ", ");
+  };
+  for (const std::string name : {"uid", "pid", "MID", "iid", "user_idx", "tagKey", "sku", "item.id",
+                                 "movieId", "USER_ID", "zip code", "userid"}) {
+    EXPECT_EQ(made(name), name + " merge_rare");
+  }
+  // May be either.
+  for (const std::string name : {"movie_no", "roomNum", "tag_index"}) {
+    EXPECT_EQ(made(name),
+              absl::StrCat(name, " normalize, ", name, " discretize, ", name, "_value merge_rare"));
+  }
+  for (const std::string name : {"paid", "bid", "GRID", "turkey", "seconds", "no", "number"}) {
+    EXPECT_EQ(made(name), absl::StrCat(name, " normalize, ", name, " discretize"));
+  }
+}
+
+// MovieLens's u.data, of which no header says what its columns are: each integer from 1 on, some
+// far more often than others, and no order among them. Quantities are no less dense, but in order,
+// or all as frequent, or rounded.
+TEST(CodesTest, AreKnownByTheirCounts) {
+  const auto made = [](const std::function<int(int)>& count_of, int values = 500, int from = 1) {
+    std::vector<std::string> cells;
+    for (int i = 0; i < values; ++i) {
+      cells.resize(cells.size() + static_cast<size_t>(count_of(i + from)), absl::StrCat(i + from));
+    }
+    const int rows = static_cast<int>(cells.size());
+    return absl::StrJoin(
+        ProposeFor(rows, [&](int i) { return cells[static_cast<size_t>(i)]; }).made, ", ");
+  };
+  const auto random = [](int i) { return static_cast<int>(HashText(absl::StrCat(i), 1) % 1000); };
+  const auto popular = [&](int i) { return 2 + 30'000 / (100 + random(i)) - 27; };
+  const std::string both = "x normalize, x discretize, x_value merge_rare";
+  EXPECT_EQ(made(popular), "x merge_rare");
+  EXPECT_EQ(made(popular, 500, 0), "x merge_rare") << "from 0 on";
+  // The first films are the best known, too.
+  EXPECT_EQ(made([&](int i) { return popular(i) * (1100 - i) / 600 + 1; }), "x merge_rare");
+  EXPECT_EQ(made(popular, 500, 300), both) << "amounts of 300 and more";
+  EXPECT_EQ(made([&](int i) { return i % 5 == 0 ? 0 : popular(i); }), both) << "gaps";
+  EXPECT_EQ(made([&](int i) { return i % 5 == 0 ? 200 : popular(i); }), both) << "minutes, rounded";
+  EXPECT_EQ(made([&](int i) { return 10 + random(i) % 7; }), both) << "all as frequent";
+  EXPECT_EQ(made([&](int i) { return 5 + 20'000 / (100 + i) + random(i) % 9; }), both)
+      << "in order";
+}
+
+// MovieLens's ratings.csv and u.data: when it was rated is left out, where names say all else and
+// the moment is that of its row.
+TEST(TimesTest, OfRowsOfNamesAreLeftOut) {
+  const auto made = [](bool has_header, int moments, const std::string& more = "") {
+    Analysis analysis = {.format = "csv", .columns = {"userId", "movieId", "rating", "timestamp"}};
+    if (!has_header) analysis.columns = {"1", "2", "3", "4"};
+    if (!more.empty()) analysis.columns.push_back(more);
+    analysis.stats.resize(analysis.columns.size());
+    Rng rng(1);
+    for (int i = 0; i < 20'000; ++i) {
+      const uint64_t user = rng.Below(300), film = rng.Below(500);
+      std::vector<std::string> cells = {
+          absl::StrCat(1 + user), absl::StrCat(1 + film), absl::StrCat(1 + rng.Below(5)),
+          absl::StrCat(880'000'000 + 17 * rng.Below(static_cast<uint64_t>(moments)))};
+      if (!more.empty()) cells.push_back(absl::StrCat(rng.Uniform()));
+      analysis.Add(std::vector<absl::string_view>(cells.begin(), cells.end()));
+    }
+    ProposalNotes notes;
+    const auto spec = ProposeFeatures(analysis, analysis.columns[2], {}, &notes);
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    std::string text;
+    for (const FeatureSpec& f : spec->features) absl::StrAppend(&text, f.name, ", ");
+    for (const UnusedColumn& unused : notes.unused) absl::StrAppend(&text, "no ", unused.column);
+    return text;
+  };
+  EXPECT_EQ(made(true, 1'000'000), "userId, movieId, no timestamp");
+  EXPECT_EQ(made(false, 1'000'000), "1, 2, no 4");
+  EXPECT_THAT(made(true, 500), testing::StartsWith("userId, movieId, timestamp, "))
+      << "a moment of many rows";
+  EXPECT_THAT(made(true, 1'000'000, "price"), testing::HasSubstr("timestamp_hour"))
+      << "it is not names alone";
+}
+
+// libfm's ids as a table: the columns of MovieLens, user, film and tag, are three.
+TEST(CodesTest, OfThreeColumnsAreNumberedThrough) {
+  const auto made = [](int users_from, int tags_from) {
+    Analysis analysis = {.format = "csv", .columns = {"1", "2", "3", "4"}};
+    analysis.stats.resize(4);
+    for (int i = 0; i < 2000; ++i) {
+      const std::string user = absl::StrCat(users_from + i * 7919 % 900);
+      const std::string film = absl::StrCat(users_from + 900 + i * 7907 % 1500);
+      const std::string tag = absl::StrCat(tags_from + i * 7901 % 1700);
+      analysis.Add(std::vector<absl::string_view>{i % 3 == 0 ? "1" : "-1", user, film, tag});
+    }
+    const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "1");
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    return spec.ok() ? spec->features.size() : 0;
+  };
+  EXPECT_EQ(made(0, 2400), 3u) << "ids alone";
+  EXPECT_GT(made(0, 4400), 3u) << "a gap";
+  EXPECT_GT(made(0, 2300), 3u) << "overlap";
+  EXPECT_GT(made(5000, 7400), 3u) << "not from 0";
+}
+
+}  // namespace
+}  // namespace rubato
