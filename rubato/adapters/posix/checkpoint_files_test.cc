@@ -19,6 +19,7 @@
 namespace rubato {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -247,6 +248,12 @@ TEST_F(CheckpointFilesTest, DamageInAnyLinkIsDoneWithoutOrNamed) {
   }
   std::filesystem::remove(Path(4));
   Live();
+    const std::vector<std::string> damage = server_->Stats().damage;
+    // Each that it did without, whatever it is built on, and what is wrong with this one.
+    EXPECT_EQ(damage.size(), static_cast<size_t>(6 - served));
+    for (const std::string& what : damage) {
+      EXPECT_THAT(what, AllOf(HasSubstr(path), HasSubstr(truncated ? "" : "damaged at byte")));
+    }
   EXPECT_EQ(server_->Stats().checkpointed, 3);
   EXPECT_TRUE(Pull() == before);
   server_.reset();
