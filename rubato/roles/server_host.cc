@@ -44,7 +44,10 @@ class ServerHost {
         absl::SleepFor(absl::Milliseconds(10));
         continue;
       }
-      if (!Beat()) return kRoleDone;
+      if (!Beat()) {
+        server_->Leave();
+        return kRoleDone;
+      }
       if (outrun_ >= 0) {  // Its next life asks that one before it does anything else.
         return absl::UnavailableError(
             absl::StrCat("server ", outrun_, " has a copy of more of the push log than is here"));

@@ -88,6 +88,7 @@ class AsioParamsServer : public ParamsServer {
   }
   ServerInspection Inspect() override;
   void Stop() override;
+  void Leave() override;
 
  private:
   asio::io_context& io() { return lanes_[0]->io(); }
@@ -283,6 +284,12 @@ void AsioParamsServer::Stop() {
 }
 
 }  // namespace
+void AsioParamsServer::Leave() {
+  Stop();
+  ReaderLock lock(state_.mu);
+  state_.store->spares()->Clear();
+}
+
 
 absl::Status ParamsServerOptions::Validate() const {
   if (directory.empty()) return absl::InvalidArgumentError("a server needs a directory");

@@ -146,6 +146,8 @@ class ParamsServer {
   // Closes the socket and every connection, abandons a checkpoint under way, joins the threads.
   // Nothing acknowledged is lost. Idempotent.
   virtual void Stop() = 0;
+  // The same for good: what was kept for speed alone, segments to be written over, goes.
+  virtual void Leave() = 0;
 };
 
 }  // namespace rubato
