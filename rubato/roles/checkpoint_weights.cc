@@ -185,7 +185,7 @@ absl::StatusOr<std::vector<ServerInspection>> InspectCheckpoint(
   for (int64_t server = 0; server < checkpoint.servers; ++server) {
     RUBATO_ASSIGN_OR_RETURN(const auto loaded, LoadShard(checkpoint, server));
     loaded->shard->Inspect(&servers.emplace_back());
-    servers.back().checkpoint = checkpoint.version;
+    servers.back().checkpoint = servers.back().restored = checkpoint.version;
   }
   return servers;
 }

@@ -171,10 +171,10 @@ class ServerHost {
   }
 
   const ServerHostOptions& options_;
+  const std::string damage_;  // What was wrong with its files.
   // Set by the server's thread, before `writing_` is cleared, and read here after that.
   absl::Time retry_ = absl::InfinitePast();
   FailRequest failed_;  // Not heard by a master yet.
-  const std::string damage_;  // What was wrong with its files.
   std::atomic<bool> writing_ = false;
   const std::unique_ptr<ParamsServer> server_;
   const std::unique_ptr<MasterClient> client_;

@@ -254,6 +254,7 @@ ServerInspection AsioParamsServer::Inspect() {
     state_.shard->Inspect(&inspection);
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
+    inspection.restored = state_.store->restored();
     inspection.checkpoint_hold_us = checkpoints_->hold_us();
   }
   if (state_.replicas != nullptr) {
@@ -283,13 +284,13 @@ void AsioParamsServer::Stop() {
   checkpoints_->Abandon();
 }
 
-}  // namespace
 void AsioParamsServer::Leave() {
   Stop();
   ReaderLock lock(state_.mu);
   state_.store->spares()->Clear();
 }
 
+}  // namespace
 
 absl::Status ParamsServerOptions::Validate() const {
   if (directory.empty()) return absl::InvalidArgumentError("a server needs a directory");

@@ -50,12 +50,13 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
     if (name.ok()) {
       first_segment = name->first_segment;
       cuts_[*version] = first_segment;
+      restored_ = *version;
       break;
     }
     if (!absl::IsDataLoss(name.status())) return name.status();
     if (damage.ok()) damage = name.status();
-    shard = fresh();
     damage_.emplace_back(name.status().message());
+    shard = fresh();
   }
   if (options_.mend_log) {
     RUBATO_ASSIGN_OR_RETURN(const std::string mended,
