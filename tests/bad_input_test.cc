@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/job_runner.h"
+#include "tests/server_state.h"
 
 namespace rubato {
 namespace {
@@ -339,9 +340,12 @@ TEST_F(DamagedJobTest, ATruncatedCheckpointIsNamed) {
 // One damaged file of two checkpoints: the older one and the log since it give everything back.
 TEST(DamagedCheckpointTest, TheOneBeforeItServes) {
   ScratchFolder folder;
-  const std::string job = WriteCriteoJob(folder, 50000,
-                                         "servers: 1\nworkers: {max: 1}\nepochs: 400\n"
-                                         "checkpoint: {every_steps: 10, keep: 2}\n");
+  // One worker with nothing in flight is repeatable to the bit.
+  constexpr char kJob[] =
+      "servers: 1\nworkers: {max: 1}\nmax_inflight: 0\nepochs: 400\nbatches_per_task: 1\n"
+      "shuffle: {tasks: false}\n";
+  const std::string job =
+      WriteCriteoJob(folder, 50000, absl::StrCat(kJob, "checkpoint: {every_steps: 10, keep: 2}\n"));
   int64_t newest = 0;
   {
     TrainingJob training(folder.path(), {job});
@@ -358,6 +362,26 @@ TEST(DamagedCheckpointTest, TheOneBeforeItServes) {
     return resumed.Events("checkpoint_complete").back()["version"] > newest || !resumed.running();
   }));
   EXPECT_TRUE(resumed.running()) << ReadText(folder.path() + "/train.err");
+  // What it did without is named, to whoever looks wherever.
+  const auto events = resumed.Events("damage_found");
+  ASSERT_EQ(events.size(), 1U);
+  const std::string cause = events[0]["cause"];
+  EXPECT_THAT(cause, HasSubstr(path + ": "));
+  EXPECT_THAT(ReadText(folder.path() + "/job/logs/server-0.log"), HasSubstr(cause));
+  EXPECT_TRUE(resumed.Events("records_taken_back").empty());
+  kill(resumed.pid(), SIGINT);
+  EXPECT_THAT(resumed.Wait().err, HasSubstr(cause));
+  const nlohmann::json summary = resumed.Summary();
+  EXPECT_EQ(summary["records_repeated"], 0) << summary;
+  // And nothing was lost by it: all is as in a run that nobody disturbed.
+  ScratchFolder calm_folder;
+  TrainingJob calm(
+      calm_folder.path(),
+      {WriteCriteoJob(calm_folder, 50000,
+                      absl::StrCat(kJob, "max_steps: ", summary["steps"].get<int64_t>(), "\n"))});
+  ASSERT_EQ(calm.Wait().exit_code, 0);
+  EXPECT_EQ(calm.Summary()["records_committed"], summary["records_committed"]);
+  EXPECT_TRUE(ServerState(calm.job_dir()) == ServerState(folder.path() + "/job"));
 }
 
 TEST_F(DamagedJobTest, AnotherVersionsJournalIsRefused) {

@@ -55,6 +55,18 @@ class LostLogsTest : public testing::Test {
     std::sort(paths.begin(), paths.end());
     return paths;
   }
+  // What the servers found wrong with their files, as the last of them said.
+  std::string Damage() const {
+    const auto events = training_->Events("damage_found");
+    return events.empty() ? "" : events.back()["cause"].get<std::string>();
+  }
+  static void FlipByte(const std::string& path, std::streamoff at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(at);
+    const char was = static_cast<char>(file.get());
+    file.seekp(at);
+    file.put(static_cast<char>(was ^ 0x10));
+  }
   void ExpectProgress() {
     const nlohmann::json shown = training_->Show();
     ASSERT_TRUE(shown.is_object());
@@ -108,13 +120,7 @@ TEST_F(LostLogsTest, ADamagedLogEndsThereAndIsNamed) {
   const std::vector<std::string> segments = Segments(servers[1].id);
   ASSERT_FALSE(segments.empty());
   const auto middle = static_cast<std::streamoff>(fs::file_size(segments[0]) / 2);
-  {
-    std::fstream file(segments[0], std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(middle);
-    const char was = static_cast<char>(file.get());
-    file.seekp(middle);
-    file.put(static_cast<char>(was ^ 0x10));
-  }
+  FlipByte(segments[0], middle);
   ASSERT_EQ(kill(servers[1].pid, SIGKILL), 0);
   const CommandResult result = training_->Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -125,6 +131,7 @@ TEST_F(LostLogsTest, ADamagedLogEndsThereAndIsNamed) {
   const auto events = training_->Events("records_taken_back");
   ASSERT_FALSE(events.empty());
   EXPECT_THAT(events.front()["cause"].get<std::string>(), HasSubstr(segments[0]));
+  EXPECT_THAT(Damage(), HasSubstr(segments[0] + ": damaged at byte "));
   EXPECT_TRUE(fs::exists(segments[0] + ".damaged"));
 }
 
@@ -162,6 +169,30 @@ TEST_F(LostLogsTest, ALogThatCannotBeReadComesFromItsCopy) {
   EXPECT_THAT(ReadText(training_->job_dir() + "/logs/server-1.log"),
               HasSubstr("came back from a copy"));
   EXPECT_TRUE(training_->Events("records_taken_back").empty());
+  EXPECT_THAT(Damage(), AllOf(HasSubstr(segments[0]), HasSubstr("server 0's copy")));
+}
+
+// Nor is anything lost by one that is damaged: the copy's bytes take its place, and only its. What
+// was wrong is said by file and byte.
+TEST_F(LostLogsTest, ADamagedSegmentComesFromItsCopyAndIsNamed) {
+  ASSERT_NO_FATAL_FAILURE(Start("params: {replicas: 1}\n"));
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  Resume();  // Another segment: the next life of a server has one of its own.
+  ASSERT_TRUE(Eventually([&] { return training_->Show().is_object(); }));
+  ASSERT_NO_FATAL_FAILURE(ExpectProgress());
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  const std::vector<std::string> segments = Segments(1);
+  ASSERT_GE(segments.size(), 2U);
+  FlipByte(segments[0], 2000);
+  Resume();
+  ASSERT_TRUE(Eventually([&] { return training_->Show().is_object(); }));
+  ASSERT_NO_FATAL_FAILURE(ExpectProgress());
+  EXPECT_EQ(Damage(), absl::StrCat(segments[0], ": damaged: other than its copy from byte 2000 on",
+                                   "; server 0's copy took its place"));
+  EXPECT_THAT(ReadText(training_->job_dir() + "/logs/server-1.log"), HasSubstr(Damage()));
+  EXPECT_TRUE(fs::exists(segments[0] + ".damaged"));
+  EXPECT_FALSE(fs::exists(segments[1] + ".damaged"));
+  EXPECT_TRUE(training_->Events("records_taken_back").empty());
 }
 
 // A log that ends between two records looks sound. The copy knows better: nothing is trained again.
@@ -185,6 +216,7 @@ TEST_F(LostLogsTest, ALogThatWasCutIsMadeWholeByItsCopy) {
               AllOf(HasSubstr(segments.back()), HasSubstr("it is taken")));
   EXPECT_TRUE(training_->Events("records_taken_back").empty());
   EXPECT_TRUE(fs::exists(segments.back() + ".damaged"));
+  EXPECT_THAT(Damage(), HasSubstr(segments.back() + " ends at byte "));
 }
 
 // mode: sync, resumed with another number of servers: the weights are those of a run that never

@@ -34,6 +34,7 @@ struct ParamsFlags {
 struct Seen {
   std::vector<ServerInspection> servers;
   std::vector<SilentServer> silent;
+  bool left = false;
 };
 
 // One look at every server, all at once.
@@ -51,7 +52,9 @@ absl::StatusOr<Seen> Look(const ParamsFlags& flags) {
     if (process.state == "running" && !process.address.empty()) {
       ids.push_back(process.id);
       addresses.push_back(process.address);
-    } else if (process.state != "exited") {
+    } else if (process.state == "exited") {
+      seen.left = true;
+    } else {
       seen.silent.push_back({process.id, absl::StrCat("is ", process.state)});
     }
   }
@@ -108,6 +111,7 @@ absl::StatusOr<int> RunParams(const ParamsFlags& flags, Console& console) {
     RUBATO_RETURN_IF_ERROR(now.status());
     report.servers = std::move(now->servers);
     report.silent = std::move(now->silent);
+    report.left = now->left;
     Print(report, flags, console);
     if (!flags.watch && report.partial()) return kExitFailed;
     report.before = std::move(report.servers);

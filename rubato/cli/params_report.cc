@@ -84,6 +84,11 @@ std::string Columns(const std::vector<std::vector<std::string>>& rows) {
 
 }  // namespace
 
+bool ParamsReport::counts_known() const {
+  return !left && std::all_of(servers.begin(), servers.end(),
+                              [](const ServerInspection& server) { return server.restored == 0; });
+}
+
 bool ParamsReport::partial() const {
   int64_t partitions = 0;
   for (const ServerInspection& s : servers) partitions += s.partitions;
@@ -99,6 +104,8 @@ Json ParamsJson(const ParamsReport& report, size_t top) {
   }
   if (report.checkpoint != 0) json["checkpoint"] = report.checkpoint;
   const std::vector<TableInspection> tables = Tables(report);
+  const bool known = report.counts_known();
+  const auto counts = [&](int64_t count) { return known ? Json(count) : Json(); };
   json["tables"] = Json::array();
   for (const TableInspection& table : tables) {
     json["tables"].push_back({{"name", table.name},
@@ -108,9 +115,9 @@ Json ParamsJson(const ParamsReport& report, size_t top) {
                               {"ids_waiting", table.counted},
                               {"bytes", table.bytes},
                               {"bytes_per_row", Ratio(table.bytes, table.rows)},
-                              {"rows_admitted", table.admitted},
-                              {"rows_refused", table.refused},
-                              {"rows_evicted", table.evicted}});
+                              {"rows_admitted", counts(table.admitted)},
+                              {"rows_refused", counts(table.refused)},
+                              {"rows_evicted", counts(table.evicted)}});
   }
   json["servers"] = Json::array();
   for (const ServerInspection& s : report.servers) {
@@ -157,11 +164,13 @@ std::string ParamsTable(const ParamsReport& report, size_t top) {
   std::vector<std::vector<std::string>> rows = {{"table", "dim", "optimizer", "rows", "waiting",
                                                  "MB", "bytes/row", "admitted", "refused",
                                                  "evicted"}};
+  const bool known = report.counts_known();
+  const auto counts = [&](int64_t count) { return known ? absl::StrCat(count) : "-"; };
   for (const TableInspection& t : tables) {
     rows.push_back({t.name, absl::StrCat(t.dim), t.optimizer, absl::StrCat(t.rows),
                     absl::StrCat(t.counted), Megabytes(t.bytes),
-                    absl::StrFormat("%.1f", Ratio(t.bytes, t.rows)), absl::StrCat(t.admitted),
-                    absl::StrCat(t.refused), absl::StrCat(t.evicted)});
+                    absl::StrFormat("%.1f", Ratio(t.bytes, t.rows)), counts(t.admitted),
+                    counts(t.refused), counts(t.evicted)});
   }
   std::string text = report.checkpoint == 0
                          ? absl::StrCat(report.job, ": running\n\n")
@@ -176,8 +185,8 @@ std::string ParamsTable(const ParamsReport& report, size_t top) {
   rows = {{"server", "partitions", "rows", "dense", "MB", "steps"}};
   const bool live = report.checkpoint == 0;
   if (live) {
-    for (const char* name : {"pulls/s", "rows/s", "pushes/s", "rows/s", "staleness", "max",
-                             "refused", "clients", "log MB", "follower"}) {
+    for (const char* name : {"pulls/s", "rows/s", "pushes/s", "rows/s", "staleness", "max", "stale",
+                             "clients", "log MB", "follower"}) {
       rows[0].push_back(name);
     }
   }

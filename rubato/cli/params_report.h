@@ -24,6 +24,10 @@ struct ParamsReport {
   std::vector<SilentServer> silent;
   // Whether those that are silent hold something that all sums are without.
   bool partial() const;
+  bool left = false;  // Servers have left, and what they counted with them.
+  // Whether rows admitted, refused and evicted are known since the job began. A checkpoint does not
+  // have them.
+  bool counts_known() const;
 };
 
 nlohmann::ordered_json ParamsJson(const ParamsReport& report, size_t top);

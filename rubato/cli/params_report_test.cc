@@ -67,6 +67,23 @@ TEST(ParamsReportTest, NamesWhoDidNotAnswer) {
   EXPECT_THAT(ParamsTable(report, 0), AllOf(HasSubstr("server 1: "), Not(HasSubstr("partial:"))));
 }
 
+// Since a server came back from a checkpoint, or one left, it is not known how many there were.
+TEST(ParamsReportTest, WhatIsNotKnownIsNotZero) {
+  ParamsReport report = {.job = "ctr", .servers = {Server(0, 100, 12, 60), Server(1, 50, 12, 10)}};
+  EXPECT_EQ(ParamsJson(report, 0)["tables"][0]["rows_admitted"], 160);
+  const auto expect_unknown = [&] {
+    for (const char* key : {"rows_admitted", "rows_refused", "rows_evicted"}) {
+      EXPECT_TRUE(ParamsJson(report, 0)["tables"][0][key].is_null()) << key;
+    }
+    EXPECT_THAT(ParamsTable(report, 0), Not(HasSubstr("160")));
+  };
+  report.left = true;
+  expect_unknown();
+  report.left = false;
+  report.servers[1].restored = 3;
+  expect_unknown();
+}
+
 TEST(ParamsReportTest, ACheckpointHasNoRates) {
   const ParamsReport report = {
       .job = "ctr", .servers = {Server(0, 100, 0, 0)}, .before = {}, .checkpoint = 4};

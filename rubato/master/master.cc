@@ -67,6 +67,9 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
   }
   server.heard = now;
   if (server.registered) return {.accepted = true};
+  if (!request.damage.empty()) {
+    Say(now, "damage_found", {{"server", request.id}}, request.damage);
+  }
   if (const Lost lost = LostBy(request); !lost.empty()) {
     const std::string who = absl::StrCat("server-", request.id, " came back without ");
     if (!TakeBack(request.id, lost, who, request.damage, now)) {

@@ -97,6 +97,16 @@ TEST_F(TakeBackTest, WhatAServerLostIsTrainedAgainAndTheJobIsDone) {
   EXPECT_EQ(snapshot.steps, 8);
 }
 
+// Also where nothing was lost by it.
+TEST_F(TakeBackTest, DamageIsNamedWhetherOrNotRecordsAreLost) {
+  Begin();
+  const Task task = job->Lease(0).task;
+  job->Commit(0, task, task.end);
+  EXPECT_TRUE(Lose(Set(0, task.end), "checkpoints/3/server-1.ckpt: damaged at byte 96").accepted);
+  EXPECT_FALSE(job->causes.contains("records_taken_back"));
+  EXPECT_EQ(job->causes["damage_found"], "checkpoints/3/server-1.ckpt: damaged at byte 96");
+}
+
 // The worker was told by the last life of the server that it has the batch.
 TEST_F(TakeBackTest, ACommitOfBeforeDoesNotCount) {
   Begin();
@@ -141,6 +151,11 @@ TEST_F(TakeBackTest, AJobThatWasAllButOverGoesOn) {
   EXPECT_EQ(job->BeatServer(0).checkpoint_wanted, 1);
   EXPECT_TRUE(Lose(Set(0, 35)).accepted);
   EXPECT_EQ(job->master->state(), JobState::kTraining);
+  // The checkpoint is not the last any more, and says all the same why it was asked for.
+  job->checkpointed = 1;
+  job->BeatServer(0);
+  job->BeatServer(1, life);
+  EXPECT_EQ(job->causes["checkpoint_complete"], "training is over");
   // It saw weights from before and after: it does not count.
   job->sums = {.records = 5};
   EXPECT_FALSE(job->Commit(0, evaluation, evaluation.end).held);
@@ -151,15 +166,11 @@ TEST_F(TakeBackTest, AJobThatWasAllButOverGoesOn) {
   Finish();
   const Snapshot snapshot = job->master->snapshot();
   EXPECT_EQ(snapshot.state, JobState::kDone) << snapshot.error;
-  // The checkpoint is not the last any more, and says all the same why it was asked for.
-  job->checkpointed = 1;
-  job->BeatServer(0);
-  job->BeatServer(1, life);
-  EXPECT_EQ(job->causes["checkpoint_complete"], "training is over");
   ASSERT_EQ(snapshot.evaluations.size(), 1U);
   EXPECT_EQ(snapshot.evaluations[0].number, 2);
   EXPECT_EQ(snapshot.evaluations[0].step, 8);
   EXPECT_EQ(snapshot.checkpoint, 2);  // One was cut before; the last is after all of it.
+  EXPECT_EQ(job->causes["checkpoint_complete"], "training is over");
 }
 
 // Weights after as many steps as were evaluated, and other weights all the same.

@@ -3,17 +3,25 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/checkpoint_files.h"
+#include "rubato/base/bytes.h"
+#include "rubato/base/json_seal.h"
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint_reader.h"
 #include "rubato/worker/replica.h"
 
 namespace rubato {
 namespace {
+
+constexpr int kManifestFormat = 2;
 
 // Versions whose manifest is there, from old to new.
 absl::StatusOr<std::vector<int64_t>> Versions(const JobDirectory& directory) {
@@ -60,7 +68,41 @@ absl::Status VisitShard(const CheckpointChoice& checkpoint, int64_t server, Weig
   return Annotate(loaded->shard->VisitWeights(sink), loaded->path);
 }
 
+std::string FeaturesMark(absl::string_view features) {
+  return absl::StrFormat("%016x", Checksum(features));
+}
+
+// The manifest of the checkpoint in `folder`, if it and the features beside it are as they were
+// written. Those of earlier builds had neither a format nor a checksum.
+absl::StatusOr<nlohmann::json> ReadManifest(const std::string& folder) {
+  const std::string path = folder + "/manifest.json";
+  RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  nlohmann::json manifest = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const bool early = !absl::StrContains(text, "\"format\"") && !absl::StrContains(text, "checksum");
+  const Seal seal = SealOf(text);
+  if (!manifest.is_object() || seal == Seal::kBroken || (seal == Seal::kNone && !early)) {
+    return absl::DataLossError(absl::StrCat(path, ": is damaged: it is not as it was written"));
+  }
+  const std::string features = folder + "/features.yaml";
+  if (manifest.contains("features") && manifest["features"].is_string()) {
+    RUBATO_ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(features));
+    if (manifest["features"] != FeaturesMark(bytes)) {
+      return absl::DataLossError(
+          absl::StrCat(features, ": is damaged: it is not as it was written"));
+    }
+  }
+  return manifest;
+}
+
 }  // namespace
+
+std::string SealManifest(absl::string_view contents, const std::string* features) {
+  contents = absl::StripAsciiWhitespace(contents);
+  absl::ConsumePrefix(&contents, "{");
+  const std::string mark =
+      features == nullptr ? "" : absl::StrCat("\"features\": \"", FeaturesMark(*features), "\", ");
+  return Sealed(absl::StrCat("{\"format\": ", kManifestFormat, ", ", mark, contents));
+}
 
 absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory, int64_t version) {
   RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions, Versions(directory));
@@ -77,7 +119,10 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory,
         ": has no checkpoint yet; one is written at the end of training, and "
         "before with checkpoint.every_steps and when a log passes checkpoint.log_bytes"));
   }
-  if (version == 0) version = directory.BestVersion().value_or(versions.back());
+  if (version == 0) {
+    RUBATO_ASSIGN_OR_RETURN(const std::optional<int64_t> best, directory.BestVersion());
+    version = best.value_or(versions.back());
+  }
   CheckpointChoice choice = {.checkpoints = directory.checkpoints(), .version = version};
   if (std::find(versions.begin(), versions.end(), choice.version) == versions.end()) {
     return absl::NotFoundError(absl::StrCat(directory.path(), ": has no checkpoint ",
@@ -86,14 +131,13 @@ absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory,
   }
   choice.folder = absl::StrCat(directory.checkpoints(), "/", choice.version);
   const std::string path = choice.folder + "/manifest.json";
-  RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  const auto manifest = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  RUBATO_ASSIGN_OR_RETURN(const nlohmann::json manifest, ReadManifest(choice.folder));
   const auto number = [&](const char* key) -> int64_t {
     return manifest.contains(key) && manifest[key].is_number_integer()
                ? manifest[key].get<int64_t>()
                : -1;
   };
-  if (!manifest.is_object() || number("step") < 0) {
+  if (number("step") < 0) {
     return absl::DataLossError(absl::StrCat(path, ": is damaged"));
   }
   choice.step = number("step");
@@ -148,7 +192,7 @@ absl::StatusOr<std::vector<ServerInspection>> InspectCheckpoint(
   for (int64_t server = 0; server < checkpoint.servers; ++server) {
     RUBATO_ASSIGN_OR_RETURN(const auto loaded, LoadShard(checkpoint, server));
     loaded->shard->Inspect(&servers.emplace_back());
-    servers.back().checkpoint = checkpoint.version;
+    servers.back().checkpoint = servers.back().restored = checkpoint.version;
   }
   return servers;
 }

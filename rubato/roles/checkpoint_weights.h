@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "rubato/job/job_spec.h"
 #include "rubato/model/trainer.h"
 #include "rubato/params/inspection.h"
@@ -26,8 +27,12 @@ struct CheckpointChoice {
   std::string file;     // That worker's.
 };
 
+// What manifest.json holds: `contents`, a JSON object, with a checksum of it and of the
+// checkpoint's features.yaml, null if it has none.
+std::string SealManifest(absl::string_view contents, const std::string* features);
+
 // The one that `version` names; for 0 the best, if the job keeps it (checkpoints/BEST), or else the
-// newest complete one. NOT_FOUND lists what is there.
+// newest complete one. NOT_FOUND lists what is there; DATA_LOSS names a file that was changed.
 absl::StatusOr<CheckpointChoice> ChooseCheckpoint(const JobDirectory& directory, int64_t version);
 
 // Strategy allreduce: the newest complete one whose file is whole; what is wrong with those that

@@ -7,6 +7,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/bytes.h"
+#include "rubato/base/json_seal.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 #include "rubato/base/version.h"
@@ -14,6 +15,8 @@
 
 namespace rubato {
 namespace {
+
+constexpr int kUnsealedFormat = 2;  // Of earlier builds: without a checksum of its own.
 
 struct FileMark {
   int64_t bytes = 0;
@@ -41,7 +44,8 @@ absl::Status CheckFiles(const std::string& folder, const nlohmann::json& files) 
 absl::Status CheckVersion(const std::string& path, const nlohmann::json& manifest) {
   const int64_t format = manifest.at("format").get<int64_t>();
   const std::string rubato = manifest.at("rubato");
-  if (format == kExportFormat && rubato == kVersion) return absl::OkStatus();
+  const bool known = format == kExportFormat || format == kUnsealedFormat;
+  if (known && rubato == kVersion) return absl::OkStatus();
   return absl::FailedPreconditionError(
       absl::StrCat(path, ": an export of format ", format, " by rubato ", rubato,
                    ", and this is rubato ", kVersion, ", which reads its own, of format ",
@@ -69,8 +73,8 @@ absl::StatusOr<int64_t> WriteExportManifest(const std::string& folder,
                                            {"torchscript", manifest.script},
                                            {"no_torchscript", manifest.no_script},
                                            {"files", marks}};
-  const std::string text = JsonText(document, 1);
-  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/manifest.json", text + "\n"));
+  const std::string text = Sealed(JsonText(document, 1));
+  RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/manifest.json", text));
   return bytes + static_cast<int64_t>(text.size());
 }
 
@@ -80,6 +84,11 @@ absl::StatusOr<ExportManifest> ReadExportManifest(const std::string& folder) {
   try {
     const nlohmann::json document = nlohmann::json::parse(text);
     RUBATO_RETURN_IF_ERROR(CheckVersion(path, document));
+    const Seal seal = SealOf(text);
+    if (seal == Seal::kBroken ||
+        (seal == Seal::kNone && document.at("format") != kUnsealedFormat)) {
+      return absl::DataLossError(absl::StrCat(path, ": is damaged: it is not as it was written"));
+    }
     RUBATO_RETURN_IF_ERROR(CheckFiles(folder, document.at("files")));
     return ExportManifest{.checkpoint = document.at("checkpoint"),
                           .step = document.at("step"),

@@ -14,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/base/json_seal.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 
@@ -123,11 +124,16 @@ absl::Status JobDirectory::WriteProcesses(const std::string& text) const {
   return WriteFileAtomically(processes_path(), text, Durability::kProcess);
 }
 
-std::optional<int64_t> JobDirectory::BestVersion() const {
-  const absl::StatusOr<std::string> text = ReadWholeFile(best());
+absl::StatusOr<std::optional<int64_t>> JobDirectory::BestVersion() const {
+  const absl::StatusOr<std::string> line = ReadWholeFile(best());
+  if (absl::IsNotFound(line.status())) return std::optional<int64_t>();
+  RUBATO_RETURN_IF_ERROR(line.status());
+  std::string text;
   int64_t version = 0;
-  if (!text.ok() || !absl::SimpleAtoi(*text, &version) || version < 1) return std::nullopt;
-  return version;
+  if (!ReadSealedLine(*line, &text) || !absl::SimpleAtoi(text, &version) || version < 1) {
+    return absl::DataLossError(absl::StrCat(best(), ": is damaged: it names no checkpoint"));
+  }
+  return std::optional<int64_t>(version);
 }
 
 bool JobDirectory::IsOfLoneWorker() const {

@@ -46,7 +46,8 @@ class JobDirectory {
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   // Which of the checkpoints is the job's model, if it keeps its best (evaluate.keep_best).
   std::string best() const { return checkpoints() + "/BEST"; }
-  std::optional<int64_t> BestVersion() const;
+  // Nothing if the job keeps none. DATA_LOSS, naming the file, if it was changed.
+  absl::StatusOr<std::optional<int64_t>> BestVersion() const;
   // Strategy allreduce: what its workers know each other by.
   std::string secret() const { return path_ + "/group.secret"; }
   std::string metrics() const { return path_ + "/metrics"; }

@@ -8,8 +8,10 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/checkpoint_files.h"
+#include "rubato/base/json_seal.h"
 #include "rubato/base/status.h"
 #include "rubato/master/journal.h"
+#include "rubato/roles/checkpoint_weights.h"
 
 namespace rubato {
 namespace {
@@ -213,26 +215,26 @@ void MasterHost::Perform(const JobEvent& effect) { events_->Write(effect); }
 
 void MasterHost::Perform(const WriteManifest& effect) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", effect.version);
-  AddFileWork([folder, features = directory_.features(), contents = effect.contents,
+  AddFileWork([folder, features = directory_.features(), written = effect.contents,
                journal = directory_.journal()] {
     // What a checkpoint holds must be known to be committed, power cut or not.
     absl::StatusOr<AppendFile> entries = AppendFile::Open(journal);
     DieUnless(entries.ok() ? entries->Sync() : entries.status());
     const std::string path = folder + "/manifest.json";
+    const absl::StatusOr<std::string> text = ReadWholeFile(features);
+    const std::string contents = SealManifest(written, text.ok() ? &*text : nullptr);
     // A restarted master cannot know whether the one before it came this far.
     if (const auto there = ReadWholeFile(path); there.ok() && *there == contents) return;
     DieUnless(MakeDirectories(folder));
     // Weights mean nothing without the features they were trained on.
-    if (const auto text = ReadWholeFile(features); text.ok()) {
-      DieUnless(WriteFileAtomically(folder + "/features.yaml", *text));
-    }
+    if (text.ok()) DieUnless(WriteFileAtomically(folder + "/features.yaml", *text));
     DieUnless(WriteFileAtomically(path, contents));
   });
 }
 
 void MasterHost::Perform(const WriteBest& effect) {
   AddFileWork([path = directory_.best(), version = effect.version] {
-    DieUnless(WriteFileAtomically(path, absl::StrCat(version, "\n")));
+    DieUnless(WriteFileAtomically(path, SealedLine(absl::StrCat(version))));
   });
 }
 

@@ -11,6 +11,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
+#include "rubato/roles/checkpoint_weights.h"
 
 namespace rubato {
 
@@ -38,7 +39,8 @@ int64_t OwnCheckpoints::Due(int64_t steps) {
 absl::Status OwnCheckpoints::Complete(const ReplicaSaver::Saved& saved) {
   const std::string folder = absl::StrCat(directory_.checkpoints(), "/", saved.version);
   // Weights mean nothing without the features they were trained on.
-  if (const auto features = ReadWholeFile(directory_.features()); features.ok()) {
+  const absl::StatusOr<std::string> features = ReadWholeFile(directory_.features());
+  if (features.ok()) {
     RUBATO_RETURN_IF_ERROR(WriteFileAtomically(folder + "/features.yaml", *features));
   }
   const nlohmann::json manifest = {{"version", saved.version},
@@ -46,7 +48,8 @@ absl::Status OwnCheckpoints::Complete(const ReplicaSaver::Saved& saved) {
                                    {"records", saved.records},
                                    {"file", kFile}};
   RUBATO_RETURN_IF_ERROR(
-      WriteFileAtomically(folder + "/manifest.json", JsonText(manifest, 1) + "\n"));
+      WriteFileAtomically(folder + "/manifest.json",
+                          SealManifest(JsonText(manifest), features.ok() ? &*features : nullptr)));
   complete_ = std::max(complete_, saved.version);
   RUBATO_ASSIGN_OR_RETURN(const auto names, ListDirectory(directory_.checkpoints()));
   std::set<int64_t, std::greater<>> versions;  // From new to old.

@@ -30,7 +30,7 @@
 namespace rubato {
 
 // Grows when the folder above changes.
-constexpr int kExportFormat = 2;
+constexpr int kExportFormat = 3;
 
 struct Servable {
   JobSpec job;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/grpc/master_client.h"
 #include "rubato/adapters/posix/params_server.h"
@@ -27,8 +28,10 @@ constexpr absl::Duration kLoadPeriod = absl::Seconds(1);
 
 class ServerHost {
  public:
-  ServerHost(const ServerHostOptions& options, std::unique_ptr<ParamsServer> server)
+  ServerHost(const ServerHostOptions& options, std::unique_ptr<ParamsServer> server,
+             std::string damage)
       : options_(options),
+        damage_(std::move(damage)),
         server_(std::move(server)),
         client_(MasterClient::Dial(options.master)),
         metrics_(options.job, options.id, *server_) {}
@@ -41,7 +44,10 @@ class ServerHost {
         absl::SleepFor(absl::Milliseconds(10));
         continue;
       }
-      if (!Beat()) return kRoleDone;
+      if (!Beat()) {
+        server_->Leave();
+        return kRoleDone;
+      }
       if (outrun_ >= 0) {  // Its next life asks that one before it does anything else.
         return absl::UnavailableError(
             absl::StrCat("server ", outrun_, " has a copy of more of the push log than is here"));
@@ -88,7 +94,7 @@ class ServerHost {
                            .address = server_->address(),
                            .applied = stats.applied,
                            .held = std::move(held),
-                           .damage = stats.damage,
+                           .damage = damage_,
                            .blank = !stats.declared});
     if (!reply.ok()) return false;
     if (!reply->accepted) {
@@ -165,6 +171,7 @@ class ServerHost {
   }
 
   const ServerHostOptions& options_;
+  const std::string damage_;  // What was wrong with its files.
   // Set by the server's thread, before `writing_` is cleared, and read here after that.
   absl::Time retry_ = absl::InfinitePast();
   FailRequest failed_;  // Not heard by a master yet.
@@ -200,7 +207,8 @@ absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
                                       .threads = options.job.params.threads,
                                       .replicas = options.job.params.replicas,
                                       .incarnation = options.incarnation};
-  absl::StatusOr<std::unique_ptr<ParamsServer>> server = RecoverServer(options, params);
+  std::vector<std::string> damage;
+  absl::StatusOr<std::unique_ptr<ParamsServer>> server = RecoverServer(options, params, &damage);
   if (absl::IsFailedPrecondition(server.status())) {
     // The directory is in use; it may not be for long, so this is worth another try.
     return absl::UnavailableError(server.status().message());
@@ -212,7 +220,7 @@ absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
   }
   std::fprintf(stderr, "%s serves at %s; waiting for the master at %s\n",
                options.id.ToString().c_str(), (*server)->address().c_str(), options.master.c_str());
-  return ServerHost(options, *std::move(server)).Run();
+  return ServerHost(options, *std::move(server), absl::StrJoin(damage, "; ")).Run();
 }
 
 }  // namespace rubato

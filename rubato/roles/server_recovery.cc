@@ -14,6 +14,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/grpc/master_client.h"
 #include "rubato/adapters/posix/fetch_log.h"
+#include "rubato/adapters/posix/replica_door.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 
@@ -67,10 +68,13 @@ FetchLogOptions FetchOptions(const ServerHostOptions& options, const std::string
 }
 
 // Tries until it is done, or nobody has the patience. Waits for servers that are not up.
-absl::Status WithOthers(const ServerHostOptions& options, const std::string& directory,
-                        const std::function<absl::Status(const FetchLogOptions&)>& act) {
+absl::Status WithOthers(
+    const ServerHostOptions& options, const std::string& directory,
+    const std::function<absl::Status(const FetchLogOptions&)>& act,
+    const std::function<void()>& before_each = [] {}) {
   const absl::Time until = absl::Now() + kOthersPatience;
   while (true) {
+    before_each();
     absl::StatusOr<std::map<int64_t, std::string>> others = FindOthers(options);
     absl::Status status = others.status();
     if (others.ok()) status = act(FetchOptions(options, directory, *std::move(others)));
@@ -80,12 +84,40 @@ absl::Status WithOthers(const ServerHostOptions& options, const std::string& dir
   }
 }
 
-// The log comes back from the others' copies, once all of them are up to say what they have.
-absl::Status FetchLostLog(const ServerHostOptions& options, const std::string& directory) {
-  const absl::Status status = WithOthers(options, directory, [](const FetchLogOptions& fetch) {
-    RUBATO_ASSIGN_OR_RETURN(const LogSizes got, FetchLog(fetch));
-    std::fprintf(stderr, "the push log was gone: %d segments came back from a copy\n",
-                 static_cast<int>(got.size()));
+// The same for a server that does not listen, so that those who do likewise hear from it too.
+absl::Status AtTheDoor(const ServerHostOptions& options, const std::string& directory,
+                       const std::function<absl::Status(const FetchLogOptions&)>& act) {
+  std::unique_ptr<ReplicaDoor> door;
+  return WithOthers(options, directory, act, [&] {
+    if (door != nullptr) return;
+    auto opened = ReplicaDoor::Open(
+        options.listen,
+        {.directory = directory, .job = options.job.name, .server = options.id.value()});
+    // The address may be in use for a moment, by the life before.
+    if (opened.ok() && TellAddress(options, (*opened)->address()).ok()) door = *std::move(opened);
+  });
+}
+
+// What was wrong with a file: for the master, which makes an event of it, and for the server's log.
+void Note(const std::string& what, std::vector<std::string>* damage) {
+  std::fprintf(stderr, "%s\n", what.c_str());
+  damage->push_back(what);
+}
+
+// The log comes back from the others' copies, once all of them are up to say what they have. `why`
+// is what was wrong with it, if it was there.
+absl::Status FetchLostLog(const ServerHostOptions& options, const std::string& directory,
+                          const absl::Status& why, std::vector<std::string>* damage) {
+  const absl::Status status = AtTheDoor(options, directory, [&](const FetchLogOptions& fetch) {
+    RUBATO_ASSIGN_OR_RETURN(const FetchedLog got, FetchLog(fetch));
+    const std::string place = absl::StrCat("; server ", got.server, "'s copy took its place");
+    for (const std::string& what : got.replaced) Note(what + place, damage);
+    if (got.replaced.empty() && !got.sizes.empty()) {
+      Note((why.ok() ? directory + ": the push log was gone" : std::string(why.message())) + place,
+           damage);
+    }
+    std::fprintf(stderr, "%d segments of the push log came back from a copy\n",
+                 static_cast<int>(got.sizes.size()));
     return absl::OkStatus();
   });
   if (status.ok()) return status;
@@ -96,7 +128,8 @@ absl::Status FetchLostLog(const ServerHostOptions& options, const std::string& d
 // something was taken from one. The server listens meanwhile, for others that do the same.
 absl::StatusOr<bool> TakeWhatIsMissing(const ServerHostOptions& options,
                                        const std::string& directory,
-                                       std::unique_ptr<ParamsServer>* server) {
+                                       std::unique_ptr<ParamsServer>* server,
+                                       std::vector<std::string>* damage) {
   std::vector<std::string> lacks;
   const absl::Status status = WithOthers(options, directory, [&](const FetchLogOptions& fetch) {
     RUBATO_ASSIGN_OR_RETURN(lacks, CompareWithCopies(fetch));
@@ -108,9 +141,9 @@ absl::StatusOr<bool> TakeWhatIsMissing(const ServerHostOptions& options,
     return false;
   }
   if (lacks.empty()) return false;
-  for (const std::string& line : lacks) std::fprintf(stderr, "%s: it is taken\n", line.c_str());
+  for (const std::string& line : lacks) Note(line + ": it is taken", damage);
   server->reset();
-  RUBATO_RETURN_IF_ERROR(WithOthers(options, directory, TakeFromCopies));
+  RUBATO_RETURN_IF_ERROR(AtTheDoor(options, directory, TakeFromCopies));
   return true;
 }
 
@@ -162,7 +195,8 @@ class RecoveryReport {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOptions& options,
-                                                            ParamsServerOptions params) {
+                                                            ParamsServerOptions params,
+                                                            std::vector<std::string>* damage) {
   const bool replicas = options.job.params.replicas > 0 && options.incarnation > 1;
   RecoveryReport report(options);
   params.progress = report.progress();
@@ -172,7 +206,9 @@ absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOpti
     // A folder that cannot even be listed is no better than an empty one.
     const absl::StatusOr<bool> has_log = HasLog(params.directory);
     fetched = !has_log.value_or(false);
-    if (fetched) RUBATO_RETURN_IF_ERROR(FetchLostLog(options, params.directory));
+    if (fetched) {
+      RUBATO_RETURN_IF_ERROR(FetchLostLog(options, params.directory, has_log.status(), damage));
+    }
   }
   const auto start = [&] {
     server = ParamsServer::Start(params);
@@ -186,16 +222,16 @@ absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOpti
   };
   if (replicas && !fetched && !server.ok() && !busy()) {
     std::fprintf(stderr, "%s\n", server.status().ToString().c_str());
-    RUBATO_RETURN_IF_ERROR(FetchLostLog(options, params.directory));
+    RUBATO_RETURN_IF_ERROR(FetchLostLog(options, params.directory, server.status(), damage));
     RUBATO_RETURN_IF_ERROR(start());
   }
   if (replicas && server.ok()) {
     RUBATO_ASSIGN_OR_RETURN(const bool took,
-                            TakeWhatIsMissing(options, params.directory, &*server));
+                            TakeWhatIsMissing(options, params.directory, &*server, damage));
     if (took) RUBATO_RETURN_IF_ERROR(start());
     // What was written since the cut does not go with what came before it: nobody was told of it.
     if (took && absl::IsDataLoss(server.status())) {
-      RUBATO_RETURN_IF_ERROR(FetchLostLog(options, params.directory));
+      RUBATO_RETURN_IF_ERROR(FetchLostLog(options, params.directory, server.status(), damage));
       RUBATO_RETURN_IF_ERROR(start());
     }
   }
@@ -204,6 +240,9 @@ absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOpti
     std::fprintf(stderr, "%s; the log ends there\n", server.status().ToString().c_str());
     params.mend_log = true;
     server = ParamsServer::Start(params);
+  }
+  if (server.ok()) {
+    for (const std::string& what : (*server)->Stats().damage) Note(what, damage);
   }
   return server;
 }

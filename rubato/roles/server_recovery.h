@@ -4,6 +4,8 @@
 #define RUBATO_ROLES_SERVER_RECOVERY_H_
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "rubato/adapters/posix/params_server.h"
@@ -12,9 +14,11 @@
 namespace rubato {
 
 // The server as its files tell. With replicas, whatever is wrong with its own log, a copy takes its
-// place; without, a damaged log ends where the damage is.
+// place; without, a damaged log ends where the damage is. Whatever was wrong is added to `damage`,
+// by file and place, and said on stderr.
 absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOptions& options,
-                                                            ParamsServerOptions params);
+                                                            ParamsServerOptions params,
+                                                            std::vector<std::string>* damage);
 
 }  // namespace rubato
 

@@ -19,6 +19,7 @@
 namespace rubato {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -124,6 +125,19 @@ class CheckpointFilesTest : public testing::Test {
   std::unique_ptr<ParamsServer> server_;
   std::unique_ptr<ParamsClient> client_;
 };
+
+// Segments that a checkpoint made needless are kept to be written over, by a server that goes on.
+TEST_F(CheckpointFilesTest, WhoLeavesKeepsNothingForSpeed) {
+  Push(20);
+  Checkpoint(1, 0);
+  server_->DropLogBefore(1);
+  server_->Stop();
+  const std::string spare = Options().directory + "/spare-000001.log";
+  EXPECT_TRUE(std::filesystem::exists(spare));
+  Live();
+  server_->Leave();
+  EXPECT_FALSE(std::filesystem::exists(spare));
+}
 
 // A disk that is full stays so for a while: trying again and again must not fill it further.
 TEST_F(CheckpointFilesTest, ACheckpointTriedAgainCutsTheLogOnce) {
@@ -234,6 +248,12 @@ TEST_F(CheckpointFilesTest, DamageInAnyLinkIsDoneWithoutOrNamed) {
     Live();
     EXPECT_TRUE(Pull() == before) << version;
     const int64_t served = server_->Stats().checkpointed;
+    const std::vector<std::string> damage = server_->Stats().damage;
+    // Each that it did without, whatever it is built on, and what is wrong with this one.
+    EXPECT_EQ(damage.size(), static_cast<size_t>(6 - served));
+    for (const std::string& what : damage) {
+      EXPECT_THAT(what, AllOf(HasSubstr(path), HasSubstr(truncated ? "" : "damaged at byte")));
+    }
     server_.reset();
     std::filesystem::rename(copy, path);
     return served;

@@ -163,6 +163,43 @@ absl::Status AddJoint(const std::string& directory, LogPosition end) {
                              absl::StrJoin(joints, "\n", absl::PairFormatter(" ")));
 }
 
+// How the log in the file at `path` differs from its copy in the one at `copy`; empty if it does
+// not. The file itself may be longer: it was written over an older one.
+std::string DifferenceFrom(const std::string& path, const std::string& copy) {
+  const absl::StatusOr<MappedFile> own = MappedFile::Open(path), other = MappedFile::Open(copy);
+  if (!own.ok()) return std::string(own.status().message());
+  const absl::string_view a = own->bytes();
+  const int64_t used = SkimRecords(a, [](RecordKind, absl::string_view) {}).used(a);
+  if (!other.ok()) {  // A life that had yet to write anything is no loss.
+    return used <= static_cast<int64_t>(kFileHeaderBytes) ? "" : path + " is not in the copy";
+  }
+  const absl::string_view b = other->bytes();
+  const size_t both = std::min(a.size(), b.size());
+  const auto differs = std::mismatch(a.begin(), a.begin() + both, b.begin()).first;
+  const auto at = static_cast<size_t>(differs - a.begin());
+  if (at < both) return absl::StrCat(path, ": damaged: other than its copy from byte ", at, " on");
+  if (a.size() < b.size()) return absl::StrCat(path, ": ends at byte ", at, ", before its copy");
+  if (static_cast<size_t>(used) == b.size()) return "";
+  return absl::StrCat(path, ": goes on after byte ", at, ", where its copy ends");
+}
+
+// Segments that are as in the copy go, the others are set aside: the copy may turn out to be no
+// better. What was wrong with those.
+absl::StatusOr<std::vector<std::string>> ClearLog(const std::string& directory,
+                                                  const std::string& copy) {
+  std::vector<std::string> replaced;
+  RUBATO_ASSIGN_OR_RETURN(const LogSizes segments, ListSegments(directory));
+  for (const auto& [segment, bytes] : segments) {
+    const std::string path = SegmentPath(directory, segment);
+    const std::string difference = DifferenceFrom(path, SegmentPath(copy, segment));
+    if (!difference.empty()) replaced.push_back(difference);
+    if (difference.empty() || rename(path.c_str(), (path + ".damaged").c_str()) != 0) {
+      std::remove(path.c_str());
+    }
+  }
+  return replaced;
+}
+
 // What makes the log in the folder and its copies one again.
 struct Comparison {
   Copies copies;
@@ -194,10 +231,10 @@ absl::StatusOr<bool> HasLog(const std::string& directory) {
   return !segments.empty();
 }
 
-absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options) {
+absl::StatusOr<FetchedLog> FetchLog(const FetchLogOptions& options) {
   RUBATO_ASSIGN_OR_RETURN(const Copies copies, AskAll(options));
   const int64_t longest = LongestCopy(copies.sizes);
-  if (longest < 0) return LogSizes();
+  if (longest < 0) return FetchedLog();
   const auto chosen = static_cast<size_t>(longest);
   const LogSizes& sizes = copies.sizes[chosen];
   const Keeper& keeper = copies.keepers[chosen];
@@ -209,12 +246,7 @@ absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options) {
         Receive(*keeper.asker, segment, bytes, SegmentPath(folder, segment));
     if (!status.ok()) return Unavailable(keeper.server, status);
   }
-  RUBATO_ASSIGN_OR_RETURN(const LogSizes damaged, ListSegments(options.directory));
-  for (const auto& [segment, bytes] : damaged) {
-    // Set aside: the copy may turn out to be no better.
-    const std::string path = SegmentPath(options.directory, segment);
-    if (rename(path.c_str(), (path + ".damaged").c_str()) != 0) std::remove(path.c_str());
-  }
+  RUBATO_ASSIGN_OR_RETURN(std::vector<std::string> replaced, ClearLog(options.directory, folder));
   // From here on there is no log until there is one from the copy.
   RUBATO_RETURN_IF_ERROR(AddJoint(options.directory, EndOf(sizes)));
   // The last first: if we die on the way, the next life finds that some are missing.
@@ -223,7 +255,7 @@ absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options) {
         Publish(SegmentPath(folder, it->first), SegmentPath(options.directory, it->first)));
   }
   RUBATO_RETURN_IF_ERROR(RemoveTree(folder));
-  return sizes;
+  return FetchedLog{sizes, keeper.server, std::move(replaced)};
 }
 
 absl::StatusOr<std::vector<std::string>> CompareWithCopies(const FetchLogOptions& options) {

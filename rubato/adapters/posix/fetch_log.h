@@ -27,11 +27,18 @@ struct FetchLogOptions {
 // Whether there is a log in `directory` at all.
 absl::StatusOr<bool> HasLog(const std::string& directory);
 
+struct FetchedLog {
+  LogSizes sizes;      // What it got; nothing if nobody has a copy,
+  int64_t server = 0;  // and from whom.
+  // Segments that were other than in the copy, by name and the first byte that differs. They are
+  // kept as push-N.log.damaged.
+  std::vector<std::string> replaced;
+};
+
 // Asks all others, takes the longest copy and puts it in the place of what is in `directory`: all
-// of it, or nothing. Segments that were there are kept as push-N.log.damaged. Answers with what it
-// got, which may be nothing. UNAVAILABLE, naming it, if one of the others does not answer: it may
-// be the one that has the copy.
-absl::StatusOr<LogSizes> FetchLog(const FetchLogOptions& options);
+// of it, or nothing. UNAVAILABLE, naming it, if one of the others does not answer: it may be the
+// one that has the copy.
+absl::StatusOr<FetchedLog> FetchLog(const FetchLogOptions& options);
 
 // What the log in `directory` lacks of its copies, a line a segment, naming both; most often
 // nothing. A cut between two records is seen nowhere else. Copies of what never became part of the

@@ -88,6 +88,7 @@ class AsioParamsServer : public ParamsServer {
   }
   ServerInspection Inspect() override;
   void Stop() override;
+  void Leave() override;
 
  private:
   asio::io_context& io() { return lanes_[0]->io(); }
@@ -117,7 +118,8 @@ class AsioParamsServer : public ParamsServer {
 
 void AsioParamsServer::OpenReplicas() {
   const ParamsServerOptions& options = state_.options;
-  state_.vault = std::make_unique<ReplicaVault>(options.directory);
+  state_.vault = std::make_unique<ReplicaVault>(ReplicaVaultOptions{
+      .directory = options.directory, .job = options.job, .server = options.server.value()});
   if (options.replicas == 0) return;
   state_.replicas =
       std::make_unique<ReplicaLines>(ReplicaLinesOptions{.job = options.job,
@@ -252,6 +254,7 @@ ServerInspection AsioParamsServer::Inspect() {
     state_.shard->Inspect(&inspection);
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
+    inspection.restored = state_.store->restored();
     inspection.checkpoint_hold_us = checkpoints_->hold_us();
   }
   if (state_.replicas != nullptr) {
@@ -279,6 +282,12 @@ void AsioParamsServer::Stop() {
   zeros_.join();
   if (state_.replicas != nullptr) state_.replicas->Stop();
   checkpoints_->Abandon();
+}
+
+void AsioParamsServer::Leave() {
+  Stop();
+  ReaderLock lock(state_.mu);
+  state_.store->spares()->Clear();
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ struct ParamsServerStats {
   int64_t follower = -1;     // Who has all that was acknowledged; -1: nobody, for now.
   int64_t outrun = -1;       // Whose copy has more than the log here: begin anew from it; -1: none.
   bool declared = false;     // It knows of a model.
-  std::string damage;        // What was wrong with the files it came back from, by name; or empty.
+  std::vector<std::string> damage;  // What was wrong with the files it came back from, by name.
 };
 
 // Which checkpoint to write.
@@ -146,6 +146,8 @@ class ParamsServer {
   // Closes the socket and every connection, abandons a checkpoint under way, joins the threads.
   // Nothing acknowledged is lost. Idempotent.
   virtual void Stop() = 0;
+  // The same for good: what was kept for speed alone, segments to be written over, goes.
+  virtual void Leave() = 0;
 };
 
 }  // namespace rubato

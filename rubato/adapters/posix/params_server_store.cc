@@ -50,17 +50,18 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
     if (name.ok()) {
       first_segment = name->first_segment;
       cuts_[*version] = first_segment;
+      restored_ = *version;
       break;
     }
     if (!absl::IsDataLoss(name.status())) return name.status();
     if (damage.ok()) damage = name.status();
+    damage_.emplace_back(name.status().message());
     shard = fresh();
   }
-  if (!damage.ok()) damage_ = std::string(damage.message());
   if (options_.mend_log) {
     RUBATO_ASSIGN_OR_RETURN(const std::string mended,
                             MendLog(options_.directory, first_segment, &segments_));
-    if (damage_.empty()) damage_ = mended;
+    if (!mended.empty()) damage_.push_back(mended);
     segment_ = segments_.empty() ? 0 : segments_.rbegin()->first;
   }
   absl::Status replayed = Replay(first_segment, *shard);

@@ -65,8 +65,9 @@ class ParamsStore : public RecordSink {
   int64_t life() const { return segment_; }
   int64_t checkpointed() const { return cuts_.empty() ? 0 : cuts_.rbegin()->first; }
   int64_t replayed() const { return replayed_; }
-  // What was wrong with the files it recovered from; empty if nothing was.
-  const std::string& damage() const { return damage_; }
+  int64_t restored() const { return restored_; }  // The checkpoint it recovered from; 0: none.
+  // What was wrong with the files it recovered from, each thing by file and place.
+  const std::vector<std::string>& damage() const { return damage_; }
   int64_t log_bytes() const;
   int64_t replay_bytes() const;  // Of them, since the cut of the newest checkpoint.
 
@@ -91,7 +92,8 @@ class ParamsStore : public RecordSink {
   std::unique_ptr<LogFile> log_;
   std::shared_ptr<LogSpares> spares_;
   int64_t replayed_ = 0;
-  std::string damage_;
+  int64_t restored_ = 0;
+  std::vector<std::string> damage_;
   LogWatcher* watcher_ = nullptr;
 };
 

@@ -20,6 +20,7 @@
 namespace rubato {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr uint64_t kIds = 200;
@@ -60,7 +61,7 @@ class ReplicasTest : public testing::Test {
             .incarnation = lives_[s],
             .others = {{static_cast<int64_t>(1 - s), Addresses()[1 - s]}}};
   }
-  absl::StatusOr<LogSizes> Fetch(size_t s) const { return FetchLog(FromOther(s)); }
+  absl::StatusOr<FetchedLog> Fetch(size_t s) const { return FetchLog(FromOther(s)); }
   // Server `s` is dead, and its next life looks at the copy first. What it lacked.
   std::vector<std::string> TakeMissing(size_t s) {
     ++lives_[s];
@@ -88,7 +89,7 @@ class ReplicasTest : public testing::Test {
     servers_[s].reset();
     ++lives_[s];
     if (lives_[s] > 1 && !*HasLog(Folder(s))) {
-      const absl::StatusOr<LogSizes> got = Fetch(s);
+      const absl::StatusOr<FetchedLog> got = Fetch(s);
       ASSERT_TRUE(got.ok()) << got.status();
     }
     auto server = ParamsServer::Start(Options(s));
@@ -227,11 +228,11 @@ TEST_F(ReplicasTest, WhoMayHaveTheCopyMustAnswer) {
   servers_[1].reset();
   LoseDisk(0);
   ++lives_[0];
-  const absl::StatusOr<LogSizes> got = Fetch(0);
+  const absl::StatusOr<FetchedLog> got = Fetch(0);
   EXPECT_TRUE(absl::IsUnavailable(got.status()));
   EXPECT_THAT(std::string(got.status().message()), HasSubstr("server 1, which may have a copy"));
   Live(1);
-  EXPECT_FALSE(Fetch(0)->empty());
+  EXPECT_FALSE(Fetch(0)->sizes.empty());
   --lives_[0];  // A life that is over gets nothing.
   EXPECT_FALSE(Fetch(0).ok());
 }
@@ -319,7 +320,12 @@ TEST_F(ReplicasTest, WhereALifeBeganFromACopyIsKnown) {
 // A damaged log gives way to its copy, which may turn out to be damaged too: it is set aside.
 TEST_F(ReplicasTest, ALogThatIsReplacedIsKept) {
   ASSERT_TRUE(Declare().ok());
-  for (int64_t n = 0; n < 3; ++n) ASSERT_TRUE(Push(n).get().ok());
+  ASSERT_TRUE(Push(0).get().ok());
+  servers_[0].reset();
+  const std::string first = SegmentPath(Folder(0), EndOf(*ListSegments(Folder(0))).segment);
+  ++lives_[0];
+  Live(0);
+  for (int64_t n = 1; n < 3; ++n) ASSERT_TRUE(Push(n).get().ok());
   ASSERT_TRUE(Settled());
   servers_[0].reset();
   const std::string last = SegmentPath(Folder(0), EndOf(*ListSegments(Folder(0))).segment);
@@ -327,8 +333,13 @@ TEST_F(ReplicasTest, ALogThatIsReplacedIsKept) {
   const std::string damaged = *ReadWholeFile(last);
   ++lives_[0];
   EXPECT_TRUE(absl::IsDataLoss(ParamsServer::Start(Options(0)).status()));
-  ASSERT_TRUE(Fetch(0).ok());
+  const absl::StatusOr<FetchedLog> fetched = Fetch(0);
+  ASSERT_TRUE(fetched.ok()) << fetched.status();
+  EXPECT_THAT(fetched->replaced,
+              ElementsAre(absl::StrCat(last, ": damaged: other than its copy from byte 200 on")));
   EXPECT_EQ(*ReadWholeFile(last + ".damaged"), damaged);
+  // What was sound is no damage.
+  EXPECT_FALSE(std::filesystem::exists(first + ".damaged"));
   Live(0);
   EXPECT_EQ(Pull(), -3);
   EXPECT_TRUE(Settled());
