@@ -60,7 +60,8 @@ class GroupLossTest : public GroupTest {
   int64_t Told() const { return std::count(job_.events.begin(), job_.events.end(), "failure"); }
 
   void Report(int64_t worker, uint64_t view, bool let_go) {
-    ViewReport report = {.from = {MemberId(100 + worker), "here"}, .view = view, .let_go = let_go};
+    ViewReport report = {
+        .from = {MemberId(100 + worker), "here;more"}, .view = view, .let_go = let_go};
     report.urgent = let_go;
     report.offer = worker == 0 && view == 0 ? 0 : -1;
     report.progress = {.finished = 5, .applied = 5, .voted = 5};

@@ -198,7 +198,9 @@ absl::Status Master::ApplyView(const JournalEntry& entry) {
     workers_of_[last_view_.members[i].id] = worker;
     // A restarted master may have to tell where it was before it has heard of it again.
     WorkerMember* member = members_.FindWorker(worker);
-    if (member != nullptr) member->address = last_view_.members[i].address;
+    if (member == nullptr) continue;
+    const std::string& address = last_view_.members[i].address;
+    member->address = address.substr(0, address.find(';'));  // What follows is for its group.
   }
   return absl::OkStatus();
 }
