@@ -11,15 +11,9 @@
 namespace rubato {
 namespace {
 
-// What helps now, or would have.
-std::string Mend(const JobSpec& job) {
-  return absl::StrCat(
-      job.params.replicas == 0
-          ? "; with params.replicas: 1 another server would have a copy of its push log"
-          : "; the server that kept the copy of its push log has none either",
-      ". If a copy of its folder is left, put it back and resume; else begin the job anew in "
-      "another directory");
-}
+constexpr char kMend[] =
+    "; with params.replicas: 1 another server would have a copy of its push log. If a copy of "
+    "its folder is left, put it back and resume; else begin the job anew in another directory";
 
 // What `applied` lacks of `committed`.
 void AddMissing(const IntervalSet& committed, const IntervalSet& applied, IntervalSet* missing) {
@@ -76,7 +70,7 @@ bool Master::TakeBack(int64_t server, const Lost& lost, const std::string& who,
     Close(JobState::kFailed,
           absl::StrCat(who, lost.partitions,
                        " of its partitions: neither its log nor a checkpoint of its own has them",
-                       damage, Mend(options_.job)),
+                       damage, kMend),
           now);
     return false;
   }
@@ -86,7 +80,7 @@ bool Master::TakeBack(int64_t server, const Lost& lost, const std::string& who,
     if (may.ok()) continue;
     Close(JobState::kFailed,
           absl::StrCat(what, damage, ", and mode ", options_.job.mode, " cannot train them again: ",
-                       std::string(may.message()), " on the other servers", Mend(options_.job)),
+                       std::string(may.message()), " on the other servers", kMend),
           now);
     return false;
   }
