@@ -67,9 +67,8 @@ FetchLogOptions FetchOptions(const ServerHostOptions& options, const std::string
 }
 
 // Tries until it is done, or nobody has the patience. Waits for servers that are not up.
-absl::Status WithOthers(
-    const ServerHostOptions& options, const std::string& directory,
-    const std::function<absl::Status(const FetchLogOptions&)>& act) {
+absl::Status WithOthers(const ServerHostOptions& options, const std::string& directory,
+                        const std::function<absl::Status(const FetchLogOptions&)>& act) {
   const absl::Time until = absl::Now() + kOthersPatience;
   while (true) {
     absl::StatusOr<std::map<int64_t, std::string>> others = FindOthers(options);
