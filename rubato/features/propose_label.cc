@@ -174,8 +174,9 @@ absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
 // The number of ">=4", where it is no label itself; nothing if it is anything else.
 std::optional<double> ThresholdOf(const ColumnStats& stats,
                                   const std::vector<std::string>& positive) {
-  absl::string_view text = positive.size() == 1 ? positive[0] : "";
-  if (!stats.is_all_numbers() || !absl::ConsumePrefix(&text, ">=")) return std::nullopt;
+  if (positive.size() != 1 || !stats.is_all_numbers()) return std::nullopt;
+  absl::string_view text = positive[0];
+  if (!absl::ConsumePrefix(&text, ">=")) return std::nullopt;
   return ToNumber(absl::StripAsciiWhitespace(text));
 }
 
