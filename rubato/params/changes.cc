@@ -10,7 +10,7 @@ void RowChanges::Grow(size_t word) {
   rows_.resize(std::max(word + 1, rows_.size() + rows_.size() / 2));
 }
 
-void RowChanges::Note(uint64_t id, uint64_t most, std::vector<uint64_t>* ids) {
+void RowChanges::Note(uint64_t id, uint64_t most, StillList<uint64_t>* ids) {
   ids->push_back(id);
   if (gone_.size() + counted_.size() > most) *this = RowChanges();
 }
@@ -35,8 +35,8 @@ void RowChanges::Join(RowChanges earlier) {
   }
   if (earlier.rows_.size() > rows_.size()) rows_.resize(earlier.rows_.size());
   for (size_t w = 0; w < earlier.rows_.size(); ++w) rows_[w] |= earlier.rows_[w];
-  gone_.insert(gone_.end(), earlier.gone_.begin(), earlier.gone_.end());
-  counted_.insert(counted_.end(), earlier.counted_.begin(), earlier.counted_.end());
+  for (size_t n = 0; n < earlier.gone_.size(); ++n) gone_.push_back(earlier.gone_[n]);
+  for (size_t n = 0; n < earlier.counted_.size(); ++n) counted_.push_back(earlier.counted_[n]);
 }
 
 ShardChanges ShardChanges::Cut() { return std::exchange(*this, {.known = true}); }

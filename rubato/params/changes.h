@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "rubato/base/interval_set.h"
+#include "rubato/params/still_list.h"
 
 namespace rubato {
 
@@ -39,8 +40,8 @@ class RowChanges {
     return word < rows_.size() && (rows_[word] >> (number % 64) & 1);
   }
   uint64_t rows() const;  // Marked.
-  const std::vector<uint64_t>& gone() const { return gone_; }
-  const std::vector<uint64_t>& counted() const { return counted_; }
+  const StillList<uint64_t>& gone() const { return gone_; }
+  const StillList<uint64_t>& counted() const { return counted_; }
 
   // What changed until now, in a table of so many row numbers; from here on, what does after.
   RowChanges Cut(uint32_t numbers);
@@ -49,11 +50,11 @@ class RowChanges {
 
  private:
   void Grow(size_t word);
-  void Note(uint64_t id, uint64_t most, std::vector<uint64_t>* ids);
+  void Note(uint64_t id, uint64_t most, StillList<uint64_t>* ids);
 
   bool known_ = false;
   std::vector<uint64_t> rows_;  // A bit a number.
-  std::vector<uint64_t> gone_, counted_;
+  StillList<uint64_t> gone_, counted_;
 };
 
 // Of the rest of a shard.

@@ -8,75 +8,16 @@
 #include <map>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
+#include "rubato/params/set_aside.h"
 
 namespace rubato {
 namespace {
 
-constexpr size_t kStepBytes = size_t{1} << 20;
-
 // Index entries that are looked at in a step, and ids that are looked up in one of a delta.
-constexpr uint64_t kStepEntries = 1 << 16;
-constexpr size_t kStepLookups = 1 << 13;
-
-void PutIds(ByteWriter& writer, uint32_t table, size_t row_floats, absl::Span<const uint64_t> ids) {
-  writer.Put<uint32_t>(table);
-  writer.Put<uint32_t>(static_cast<uint32_t>(row_floats));
-  writer.Put<uint64_t>(ids.size());
-  writer.PutSpan<uint64_t>(ids);
-}
-
-// Ids of a table, each with as many values, that are copied and wait to be written, however many
-// they are, in steps.
-template <typename T>
-class Waiting {
- public:
-  struct Shape {
-    RecordKind kind;
-    uint32_t table;
-    size_t row_floats;  // As the record says.
-    size_t values;      // Of each id.
-  };
-  explicit Waiting(const Shape& shape) : shape_(shape) {}
-
-  void Add(uint64_t id, const T* values) {
-    ids_.push_back(id);
-    values_.insert(values_.end(), values, values + shape_.values);
-  }
-  size_t bytes() const { return (ids_.size() - done_) * each_bytes(); }
-  uint64_t written() const { return written_; }
-
-  // A step's worth at most.
-  absl::Status WriteSome(RecordSink& sink) {
-    const size_t some = std::min(ids_.size() - done_, 1 + kStepBytes / each_bytes());
-    if (some == 0) return absl::OkStatus();
-    std::string body;
-    body.reserve(sizeof(CheckpointIdsHead) + some * each_bytes());
-    ByteWriter writer(body);
-    PutIds(writer, shape_.table, shape_.row_floats, absl::MakeConstSpan(ids_).subspan(done_, some));
-    writer.PutSpan<T>(absl::MakeConstSpan(values_).subspan(done_ * shape_.values,  //
-                                                           some * shape_.values));
-    written_ += some;
-    done_ += some;
-    if (done_ == ids_.size()) {
-      ids_.clear();
-      values_.clear();
-      done_ = 0;
-    }
-    return sink.Append(shape_.kind, body);
-  }
-
- private:
-  size_t each_bytes() const { return sizeof(uint64_t) + shape_.values * sizeof(T); }
-
-  const Shape shape_;
-  std::vector<uint64_t> ids_;  // Those before `done_` are written.
-  std::vector<T> values_;
-  size_t done_ = 0;
-  uint64_t written_ = 0;  // In all.
-};
+constexpr uint64_t kStepEntries = 1 << 14;
+constexpr size_t kStepLookups = 1 << 11;
 
 // A copy past the caches, for whom nobody asks soon: the lines it fills need not be fetched first.
 void CopyAside(absl::Span<const float> from, float* to) {
@@ -107,7 +48,7 @@ class CheckpointWriter::DenseCut : public Shard::DenseObserver {
     }
     shard_.dense_observer_ = this;
   }
-  ~DenseCut() override { shard_.dense_observer_ = nullptr; }
+  void Close() { shard_.dense_observer_ = nullptr; }
 
   void BeforeUpdate(int64_t slice, const Shard::DenseSlice& values) override {
     const bool waits = std::binary_search(slices_.begin() + static_cast<ptrdiff_t>(written_),
@@ -135,7 +76,7 @@ class CheckpointWriter::DenseCut : public Shard::DenseObserver {
       writer.PutSpan<float>(saved == saved_.end() ? shard_.dense_.at(slice) : saved->second.values);
       if (saved != saved_.end()) saved_.erase(saved);
     }
-    RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointDense, std::exchange(body_, {})));
+    RUBATO_RETURN_IF_ERROR(sink.Take(RecordKind::kCheckpointDense, std::exchange(body_, {})));
     return written_ == slices_.size();
   }
 
@@ -180,11 +121,10 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     stretch_ = std::max<uint64_t>(1, span / steps);
     table_.set_observer(this);
   }
-  ~TableCut() override {
+  void Close(bool published) {
     table_.set_observer(nullptr);
-    if (!published_) table_.changes().Join(std::move(changes_));
+    if (!published) table_.changes().Join(std::move(changes_));
   }
-  void Published() { published_ = true; }
 
   void BeforeUpdate(const EmbeddingTable::RowName& row) override {
     if (row.number >= rows_ || row.key < next_key_ || all_written_) return;
@@ -203,7 +143,7 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
 
   void BeforeCount(uint64_t id, uint64_t key, uint32_t count) override {
     if (delta_ ? lists_written_ : key < next_key_ || all_written_) return;
-    if (recounted_.insert(id).second && count > 0) TakeCount(id, count);
+    if (recounted_.Insert(id) && count > 0) TakeCount(id, count);
   }
 
   // True when the last row is written.
@@ -217,13 +157,15 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
       const uint64_t first = next_key_;
       const bool last = first + stretch_ >= span_ || first + stretch_ < first;
       const uint64_t last_key = last ? UINT64_MAX : first + stretch_ - 1;
+      found_.clear();
       table_.Visit(first, last_key, [&](uint64_t id, uint32_t number) {
         const bool saved = number >= rows_ || (saved_[number / 64] >> (number % 64) & 1);
-        if (!saved && (!delta_ || changes_.Has(number))) Take(id, number);
+        if (!saved && (!delta_ || changes_.Has(number))) found_.emplace_back(id, number);
       });
+      TakeFound();
       if (!delta_) {
         table_.VisitCounted(first, last_key, [&](uint64_t id, uint32_t count) {
-          if (!recounted_.contains(id)) TakeCount(id, count);
+          if (!recounted_.Has(id)) TakeCount(id, count);
         });
       }
       next_key_ = first + stretch_;
@@ -247,18 +189,18 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   absl::Status StepLists(RecordSink& sink) {
     const auto& gone = changes_.gone();
     if (gone_written_ < gone.size()) {
-      const auto some = absl::MakeConstSpan(gone).subspan(gone_written_, kStepBytes / 8);
+      std::vector<uint64_t> some(std::min(gone.size() - gone_written_, kStepBytes / 8));
+      for (uint64_t& id : some) id = gone[gone_written_++];
       std::string body;
       ByteWriter writer(body);
       PutIds(writer, number_, 0, some);
-      gone_written_ += some.size();
-      return sink.Append(RecordKind::kCheckpointGone, body);
+      return sink.Take(RecordKind::kCheckpointGone, std::move(body));
     }
     const auto& counted = changes_.counted();
     for (size_t n = 0; n < kStepLookups && counted_looked_ < counted.size(); ++n) {
       const uint64_t id = counted[counted_looked_++];
       // Its partition may have been given away since it was counted.
-      if (!table_.Has(PartitionOf(PointOf(id))) || !recounted_.insert(id).second) continue;
+      if (!table_.Has(PartitionOf(PointOf(id))) || !recounted_.Insert(id)) continue;
       if (const uint32_t count = table_.Find(id).count; count > 0) TakeCount(id, count);
     }
     RUBATO_RETURN_IF_ERROR(waiting_counts_.WriteSome(sink));
@@ -268,6 +210,17 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
 
   void TakeCount(uint64_t id, uint32_t count) { waiting_counts_.Add(id, &count); }
   void Take(uint64_t id, uint32_t number) { waiting_rows_.Add(id, table_.row(number)); }
+  // Rows lie anywhere, so those further on are asked for while one is copied.
+  void TakeFound() {
+    constexpr size_t kAhead = 16;
+    for (size_t n = 0; n < found_.size(); ++n) {
+      if (n + kAhead < found_.size()) {
+        const float* row = table_.row(found_[n + kAhead].second);
+        for (size_t at = 0; at < table_.row_floats(); at += 16) __builtin_prefetch(row + at, 0, 1);
+      }
+      Take(found_[n].first, found_[n].second);
+    }
+  }
   size_t pending_bytes() const { return waiting_rows_.bytes() + waiting_counts_.bytes(); }
 
   EmbeddingTable& table_;
@@ -275,17 +228,17 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   const uint32_t rows_;  // Row numbers in use at the cut.
   const uint64_t span_;  // Keys of the table lie below, but for strays.
   const bool delta_;
-  RowChanges changes_;  // Until the cut.
-  bool published_ = false;
+  RowChanges changes_;                            // Until the cut.
   size_t gone_written_ = 0, counted_looked_ = 0;  // Of the changes.
   bool lists_written_ = false;
   uint64_t stretch_ = 0;   // Keys a step.
   uint64_t next_key_ = 0;  // Rows of smaller keys are written.
   bool all_written_ = false;
-  std::vector<uint64_t> saved_;  // A bit a row: copied aside, or made since.
+  std::vector<uint64_t> saved_;                       // A bit a row: copied aside, or made since.
+  std::vector<std::pair<uint64_t, uint32_t>> found_;  // Ids and row numbers of a step.
   Waiting<float> waiting_rows_;
-  absl::flat_hash_set<uint64_t> recounted_;  // Ids counted since the cut. Never iterated.
-  Waiting<uint32_t> waiting_counts_;         // As of the cut.
+  IdSet recounted_;                   // Ids counted since the cut.
+  Waiting<uint32_t> waiting_counts_;  // As of the cut.
 };
 
 size_t CheckpointWriter::RoomFor(const Shard& shard) {
@@ -334,14 +287,18 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name, Room room)
   }
 }
 
-CheckpointWriter::~CheckpointWriter() {
-  if (!published_) shard_.changes_.Join(changes_);
-}
+CheckpointWriter::~CheckpointWriter() { Close(); }
 
 void CheckpointWriter::Published() {
   RUBATO_CHECK(stage_ == Stage::kDone);
   published_ = true;
-  for (const auto& table : tables_) table->Published();
+}
+
+void CheckpointWriter::Close() {
+  if (std::exchange(closed_, true)) return;
+  dense_->Close();
+  for (const auto& table : tables_) table->Close(published_);
+  if (!published_) shard_.changes_.Join(changes_);
 }
 
 absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {

@@ -57,7 +57,7 @@ struct CheckpointIdsHead {
   uint64_t ids;
 };
 
-// Observes the shard's tables while it lives, so the shard must outlive it. One at a time.
+// Observes the shard's tables until it is closed, so the shard must live as long. One at a time.
 class CheckpointWriter {
  public:
   // Where dense weights are set aside that move before they are written. A push that had to find
@@ -72,11 +72,14 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Writes about one megabyte more, which takes about a millisecond. True when all is written.
+  // Writes about 256 KB more, which takes some tenths of a millisecond. True when all is written.
   absl::StatusOr<bool> Step(RecordSink& sink);
   // The file is there for good: from now on changes are those since this cut. Without it, once the
-  // writer is gone, they are those since the last one that was.
+  // writer is closed, they are those since the last one that was.
   void Published();
+  // Lets go of the shard; its destructor does, too. What the writer holds is given back only when
+  // it goes, which takes a while if much still waits, and nobody need wait for that.
+  void Close();
   // Floats of the room that pushes have needed so far.
   size_t room_used() const;
 
@@ -89,6 +92,7 @@ class CheckpointWriter {
   CheckpointName name_;
   ShardChanges changes_;  // Until the cut.
   bool published_ = false;
+  bool closed_ = false;
   Stage stage_ = Stage::kHead;
   std::string head_;
   std::unique_ptr<DenseCut> dense_;

@@ -45,6 +45,7 @@
 #include "rubato/params/partition.h"
 #include "rubato/params/row_index.h"
 #include "rubato/params/row_order.h"
+#include "rubato/params/still_list.h"
 
 namespace rubato {
 
@@ -287,7 +288,7 @@ class EmbeddingTable {
   Region rows_;
   uint32_t next_row_ = 0;
   uint64_t rows_ahead_ = 0;         // Bytes of rows_ that were named by TakeAhead, or were before.
-  std::vector<uint32_t> free_;      // Numbers of rows that went.
+  StillList<uint32_t> free_;        // Numbers of rows that went.
   std::vector<uint64_t> appended_;  // Ids of the last rows, not in the index yet.
   std::optional<RowOrder> order_;   // If rows may go.
   bool order_stale_ = false;        // Rows were restored since it was made.

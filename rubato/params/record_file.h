@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
@@ -112,6 +113,8 @@ class RecordSink {
   virtual ~RecordSink() = default;
   // After an error nothing of the record is there.
   virtual absl::Status Append(RecordKind kind, absl::string_view body) = 0;
+  // The same of a body that its maker needs no more.
+  virtual absl::Status Take(RecordKind kind, std::string body) { return Append(kind, body); }
 };
 
 }  // namespace rubato

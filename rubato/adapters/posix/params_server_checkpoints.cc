@@ -18,7 +18,10 @@ constexpr int64_t kSyncBytes = int64_t{4} << 20;
 class HeldRecords : public RecordSink {
  public:
   absl::Status Append(RecordKind kind, absl::string_view body) override {
-    records_.emplace_back(kind, std::string(body));
+    return Take(kind, std::string(body));
+  }
+  absl::Status Take(RecordKind kind, std::string body) override {
+    records_.emplace_back(kind, std::move(body));
     return absl::OkStatus();
   }
   absl::Status WriteTo(RecordSink& sink) const {
@@ -123,7 +126,7 @@ void ServerCheckpoints::Finish(const absl::Status& status) {
     spares = state_.store->spares();
     const CpuHold hold(hold_us_);
     if (status.ok()) finished->writer->Published();
-    finished->writer.reset();  // Observes the tables while it lives.
+    finished->writer->Close();
     if (status.ok()) {
       state_.store->Checkpointed(finished->name, finished->file->bytes());
     } else {
