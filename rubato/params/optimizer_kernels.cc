@@ -90,16 +90,13 @@ struct Nesterov {
 
 struct Adagrad {
   static void Move(RULE_ARGUMENTS) {
+#ifdef RUBATO_ROOTS_BY_STEPS
     const size_t whole = n - n % kLanes;
-    for (size_t i = 0; i < whole; i += kLanes) {
-      float g[kLanes], sum[kLanes], root[kLanes];
-      for (size_t k = 0; k < kLanes; ++k) {
-        g[k] = Decayed(gradient[i + k], w[i + k], c);
-        s[i + k] = sum[k] = s[i + k] + g[k] * g[k];
-      }
-      Roots(sum, root);
-      for (size_t k = 0; k < kLanes; ++k) w[i + k] -= c.rate * g[k] / (root[k] + c.epsilon);
-    }
+    for (size_t i = 0; i < whole; i += kLanes) MoveLanes(w + i, s + i, gradient + i, c);
+    if (whole == n) return;
+#else
+    constexpr size_t whole = 0;
+#endif
     for (size_t i = whole; i < n; ++i) {
       const float g = Decayed(gradient[i], w[i], c);
       const float sum = s[i] + g * g;
@@ -107,6 +104,18 @@ struct Adagrad {
       w[i] -= c.rate * g / (std::sqrt(sum) + c.epsilon);
     }
   }
+#ifdef RUBATO_ROOTS_BY_STEPS
+  static void MoveLanes(float* w, float* s, const float* gradient, const Constants& c) {
+    const __m512 weights = _mm512_loadu_ps(w);
+    const __m512 pull = _mm512_mul_ps(_mm512_set1_ps(c.weight_decay), weights);
+    const __m512 g = _mm512_add_ps(_mm512_loadu_ps(gradient), pull);
+    const __m512 sum = _mm512_add_ps(_mm512_loadu_ps(s), _mm512_mul_ps(g, g));
+    const __m512 root = _mm512_add_ps(Root16(sum), _mm512_set1_ps(c.epsilon));
+    const __m512 step = _mm512_div_ps(_mm512_mul_ps(_mm512_set1_ps(c.rate), g), root);
+    _mm512_storeu_ps(s, sum);
+    _mm512_storeu_ps(w, _mm512_sub_ps(weights, step));
+  }
+#endif
   static float Root(const float* s, size_t i, size_t, const Constants& c, const BiasCorrection&) {
     return std::sqrt(s[i]) + c.epsilon;
   }
