@@ -155,6 +155,8 @@ TEST(TrainTest, CtrlCAndResume) {
     return shown.is_object() && shown["state"] != "stopped";
   }));
   EXPECT_LE(shown["seconds"].get<double>(), absl::ToDoubleSeconds(absl::Now() - resumed));
+  // If all were killed now, nobody would be told that the job was stopped.
+  EXPECT_FALSE(std::filesystem::exists(first.job_dir() + "/summary.json"));
   const CommandResult done = second.Wait();
   ASSERT_EQ(done.exit_code, 0) << done.err;
   EXPECT_EQ(second.Summary()["records_expected"], 480000);

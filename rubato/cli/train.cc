@@ -1,5 +1,6 @@
 // rubato train JOB.yaml: runs one job here, elastically, as local processes.
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 
@@ -226,6 +227,8 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
     return kExitInterrupted;
   }
   console.err << "job directory: " << directory.path() << "\n";
+  // Of an earlier run: what it says is no longer so, and this one may not live to write its own.
+  std::remove(directory.summary().c_str());
   RUBATO_ASSIGN_OR_RETURN(const Outcome outcome, Supervise(flags, spec, directory, console));
 
   const Snapshot& snapshot = outcome.snapshot;

@@ -24,6 +24,7 @@ struct BatchShape {
   std::vector<int64_t> dense_shape;
   std::vector<std::string> ids;  // Categories, one 64-bit id a row each.
   std::vector<BagShape> bags;    // As fields they are counted on after `ids`.
+  std::string group;             // The column that Batch::groups is of, if any.
 };
 
 struct Batch {
@@ -38,6 +39,8 @@ struct Batch {
   std::vector<uint64_t> bag_ends;
   std::vector<uint64_t> bag_ids;
   std::vector<float> bag_weights;  // As bag_ids; empty: all are 1.
+  // rows, if the shape has a group: a hash of the cell as it came, whatever features make of it.
+  std::vector<uint64_t> groups;
 
   void Clear() {
     rows = 0;
@@ -47,6 +50,7 @@ struct Batch {
     bag_ends.clear();
     bag_ids.clear();
     bag_weights.clear();
+    groups.clear();
   }
 };
 

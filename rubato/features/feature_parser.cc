@@ -45,11 +45,13 @@ class FeatureBlock : public RecordParser::Block {
 absl::StatusOr<std::unique_ptr<FeatureParser>> FeatureParser::Create(const DataSpec& data,
                                                                      absl::string_view schema,
                                                                      const FeaturesSpec& features,
-                                                                     bool has_labels) {
+                                                                     bool has_labels,
+                                                                     const std::string& group) {
   RUBATO_ASSIGN_OR_RETURN(CellReader cells, CellReader::Make(data, schema));
   RUBATO_ASSIGN_OR_RETURN(
       Pipeline pipeline,
-      Pipeline::Create(features, cells.columns(), {.label = data.label, .has_labels = has_labels}));
+      Pipeline::Create(features, cells.columns(),
+                       {.label = data.label, .has_labels = has_labels, .group = group}));
   return std::unique_ptr<FeatureParser>(new FeatureParser(std::move(cells), std::move(pipeline)));
 }
 

@@ -3,6 +3,7 @@
 #define RUBATO_FEATURES_FEATURE_PARSER_H_
 
 #include <memory>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "rubato/data/cell_reader.h"
@@ -16,10 +17,12 @@ class FeatureParser : public RecordParser {
  public:
   // `schema` as the data's index has it. INVALID_ARGUMENT if features and columns do not fit.
   // Without `has_labels` a row's label is not looked at, and its column need not be there.
+  // `group`: as evaluate.group, for which batches say what the cell was.
   static absl::StatusOr<std::unique_ptr<FeatureParser>> Create(const DataSpec& data,
                                                                absl::string_view schema,
                                                                const FeaturesSpec& features,
-                                                               bool has_labels = true);
+                                                               bool has_labels = true,
+                                                               const std::string& group = "");
 
   const BatchShape& shape() const override { return pipeline_.shape(); }
   absl::Status Parse(absl::string_view record, Batch* batch) const override;

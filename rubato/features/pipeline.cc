@@ -72,8 +72,13 @@ class Planner {
     RUBATO_ASSIGN_OR_RETURN(const int column, Find("column", name));
     ChunkPlan::Column& planned = plan.columns[static_cast<size_t>(column)];
     if (ReadsText(f.transform)) RUBATO_RETURN_IF_ERROR(TakeMissing(f, &planned));
+    return StepSource{StepSource::Kind::kText, TextOf(column)};
+  }
+  // The slot of a column as text.
+  int TextOf(int column) {
+    ChunkPlan::Column& planned = plan.columns[static_cast<size_t>(column)];
     if (planned.text < 0) planned.text = plan.texts++;
-    return StepSource{StepSource::Kind::kText, planned.text};
+    return planned.text;
   }
 
   // Two features may share a column; the stricter of them says what is malformed.
@@ -198,6 +203,10 @@ absl::StatusOr<Pipeline> Pipeline::Create(const FeaturesSpec& spec,
   for (Feature& feature : pipeline.features_) {
     feature.field = feature.slot + (feature.is_bag ? static_cast<int>(singles) : 0);
   }
+  if (!options.group.empty() && planner.Find("group", options.group).ok()) {
+    pipeline.group_text_ = planner.TextOf(*planner.Find("group", options.group));
+    pipeline.shape_.group = options.group;
+  }
   pipeline.plan_ = std::make_shared<const ChunkPlan>(std::move(planner.plan));
   return pipeline;
 }
@@ -243,6 +252,9 @@ void Pipeline::Apply(const RawChunk& chunk, Batch* batch) const {
   if (rows == 0) return;
   const size_t dense_begin = batch->dense.size(), ids_begin = batch->ids.size();
   batch->labels.insert(batch->labels.end(), chunk.labels().begin(), chunk.labels().end());
+  for (size_t row = 0; group_text_ >= 0 && row < rows; ++row) {
+    batch->groups.push_back(HashText(chunk.text(group_text_)[row], 0));
+  }
   batch->dense.resize(dense_begin + rows * shape_.dense.size());
   batch->ids.resize(ids_begin + rows * shape_.ids.size());
   std::vector<FeatureColumn> outputs(features_.size());

@@ -27,6 +27,7 @@ class Pipeline {
   struct Options {
     std::string label;       // Of the job, if the features name none; empty: the first column.
     bool has_labels = true;  // False: rows to predict, whose labels need not be there.
+    std::string group;       // The column that batches say the groups of, if there is one.
   };
 
   // For rows of `columns`. INVALID_ARGUMENT, with the nearest name, if a column is not there.
@@ -53,6 +54,7 @@ class Pipeline {
   void AppendBags(const std::vector<FeatureColumn>& from, size_t rows, Batch* batch) const;
 
   BatchShape shape_;
+  int group_text_ = -1;       // The chunk's text that is the group.
   bool has_weights_ = false;  // In some bag.
   std::shared_ptr<const ChunkPlan> plan_;
   std::vector<Feature> features_;

@@ -49,6 +49,26 @@ TEST(PipelineTest, NumbersAndTheirMissingValues) {
               ElementsAre(60, 2, SignedLog(60), 0, 0, SignedLog(7), 0, 0, SignedLog(7)));
 }
 
+// Groups are told apart by their cells, in a column that no feature is made of as well.
+TEST(PipelineTest, AGroupIsTheCellAsItCame) {
+  FeaturesSpec spec;
+  spec.features = {Feature("number", {"age"})};
+  const auto pipeline = Pipeline::Create(spec, kColumns, {.group = "city"});
+  ASSERT_TRUE(pipeline.ok()) << pipeline.status();
+  EXPECT_EQ(pipeline->shape().group, "city");
+  RawChunk chunk = pipeline->NewChunk();
+  for (const char* city : {"rome", "oslo", "rome", ""}) {
+    ASSERT_TRUE(chunk.Add({"1", "60", city, ""}).ok());
+  }
+  Batch batch;
+  pipeline->Apply(chunk, &batch);
+  ASSERT_EQ(batch.groups.size(), 4u);
+  EXPECT_EQ(batch.groups[0], batch.groups[2]);
+  EXPECT_NE(batch.groups[0], batch.groups[1]);
+  EXPECT_NE(batch.groups[0], batch.groups[3]);
+  EXPECT_EQ(Pipeline::Create(spec, kColumns, {.group = "user"})->shape().group, "");
+}
+
 // -1 may be a code for nothing in one column, and a temperature in another.
 TEST(PipelineTest, AColumnMayHaveItsOwnTextsForNothing) {
   FeaturesSpec spec;

@@ -146,7 +146,8 @@ std::vector<JobKey> CourseKeys() {
        "oss or rmse; by default auc, or the loss if there is none; ranks do no"
        "t choose a version whose logloss the constant rate beats, if there is another",
        AT(evaluate.metric)},
-      {"evaluate.group", "the id column, as user, whose groups' AUCs are averaged as gauc",
+      {"evaluate.group",
+       "the column, as user, whose groups' AUCs are averaged as gauc; it need be no feature",
        AT(evaluate.group)},
       {"checkpoint.every_steps", "steps between checkpoints; 0: at the end and on Ctrl-C",
        AT(checkpoint.every_steps)},

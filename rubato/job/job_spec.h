@@ -63,7 +63,7 @@ struct EvaluateSpec {
   double lower_rate = 1;   // What the learning rate is multiplied with when there is no gain.
   bool keep_best = false;  // The best version evaluated is kept, and is what the job gives.
   std::string metric;      // What tells the best version; by default auc, or else loss.
-  std::string group;       // The id column whose groups gauc is the mean of; none: no gauc.
+  std::string group;       // The column whose groups gauc is the mean of; none: no gauc.
   friend bool operator==(const EvaluateSpec&, const EvaluateSpec&) = default;
 };
 

@@ -1,6 +1,7 @@
 #include "rubato/master/evaluations.h"
 
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "rubato/metrics/evaluation.h"
@@ -14,7 +15,7 @@ constexpr double kRisen = 0.02;
 
 std::optional<double> LossOf(const std::map<std::string, double>& metrics) {
   const auto found = metrics.find("loss");
-  if (found == metrics.end()) return std::nullopt;
+  if (found == metrics.end() || std::isnan(found->second)) return std::nullopt;
   return found->second;
 }
 
@@ -66,6 +67,8 @@ double Evaluations::ScoreOf(const std::map<std::string, double>& metrics) const 
   const std::string name = MetricOf(metrics);
   const auto found = metrics.find(name);
   if (found == metrics.end()) return 0;
+  // What is no number is worse than any, or nothing would ever be better.
+  if (std::isnan(found->second)) return -std::numeric_limits<double>::infinity();
   return MoreIsBetter(name) ? found->second : -found->second;
 }
 

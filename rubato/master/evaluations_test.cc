@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "rubato/metrics/evaluation.h"
 
 namespace rubato {
@@ -151,6 +153,16 @@ TEST_F(EvaluationsTest, ALostBestTakesItsLossWithIt) {
 }
 
 // By default nothing is forgiven.
+// A loss that is no number is worse than any that is one, also as the first there is.
+TEST_F(EvaluationsTest, WhatIsNoNumberIsNotTheBest) {
+  Start({.every_steps = 10, .stop_after_stalls = 2, .metric = "loss"});
+  Evaluate(std::numeric_limits<float>::quiet_NaN());
+  Evaluate(0.2f);
+  EXPECT_EQ(evaluations_.best(), 2);
+  Evaluate(std::numeric_limits<float>::quiet_NaN());
+  EXPECT_EQ(evaluations_.best(), 2);
+}
+
 TEST_F(EvaluationsTest, WhoForgivesNothingStopsAtTheFirst) {
   Start({.every_steps = 10, .stop_after_stalls = 1});
   Evaluate(0.8f);

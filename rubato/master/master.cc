@@ -180,7 +180,7 @@ LeaseReply Master::Lease(const LeaseRequest& request, absl::Time now) {
     return {.verdict = Verdict::kWait};
   }
   const std::optional<Task> task = ledger_.NextFor(request.worker, alive);
-  const bool rests = task.has_value() && task->kind == TaskKind::kTrain && Resting(now);
+  const bool rests = task.has_value() && task->kind == TaskKind::kTrain && Resting(*task, now);
   if (!task.has_value() || rests) return {.verdict = Verdict::kWait};
   Record({.kind = EntryKind::kLeased, .id = request.worker.value(), .task = task->id}, now);
   return Lent(ledger_.Find(task->id)->task);

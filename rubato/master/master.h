@@ -140,8 +140,9 @@ class Master {
   void AdvanceEvaluation(absl::Time now);
   void AdvanceBest(absl::Time now);
   // Whether training pauses, so that one version of the weights is evaluated and, if it is the
-  // best, kept: nobody is given a task to train.
-  bool Resting(absl::Time now) const;
+  // best, kept: nobody is given a task to train, `next` that is. A round that is begun is finished
+  // first: between two rounds the weights are the same for any number of workers.
+  bool Resting(const Task& next, absl::Time now) const;
   void AdvanceCheckpoint(absl::Time now);
   void EndIfOver(absl::Time now);
   void FailIfTooManyBadRows(absl::Time now);

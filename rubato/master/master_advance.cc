@@ -71,6 +71,7 @@ void Master::AdvanceEvaluation(absl::Time now) {
   } else {
     if (!evaluations_.DueInTraining(ledger_.steps(), now)) return;
     if (!together() && (ledger_.AnyTraining() || ledger_.ended_early())) return;
+    if (!ledger_.BetweenRounds()) return;
   }
   const int64_t number = evaluations_.next_number();
   const char* cause = trained                                    ? "training is over"
@@ -81,10 +82,10 @@ void Master::AdvanceEvaluation(absl::Time now) {
   Say(now, "evaluation_began", {{"number", number}, {"step", ledger_.steps()}}, cause);
 }
 
-bool Master::Resting(absl::Time now) const {
+bool Master::Resting(const Task& next, absl::Time now) const {
   if (together() || ledger_.finished() || ledger_.ended_early()) return false;
-  return evaluations_.running() || evaluations_.BestUnsaved() ||
-         evaluations_.DueInTraining(ledger_.steps(), now);
+  if (evaluations_.running() || evaluations_.BestUnsaved()) return true;
+  return evaluations_.DueInTraining(ledger_.steps(), now) && !ledger_.OfBegunRound(next);
 }
 
 // A checkpoint begun after as many steps as the evaluation saw holds the same weights, for nobody

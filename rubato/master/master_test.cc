@@ -239,6 +239,32 @@ TEST(MasterTest, TrainingRestsWhileTheModelIsEvaluated) {
   EXPECT_EQ(job.Lease(0).task.kind, TaskKind::kTrain);
 }
 
+// In rounds the weights that are evaluated are those after whole ones, whenever it is due, and
+// whoever dies: a round that is begun is finished first.
+TEST(MasterTest, ARoundIsFinishedBeforeTheModelIsEvaluated) {
+  MasterOptions options = EvaluatedJob();
+  options.job.mode = "sync";
+  options.job.rounds.gradients = 4;
+  options.job.evaluate.every_steps = 3;
+  FakeJob job(options);
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  for (int i = 0; i < 3; ++i) {
+    const Task task = job.Lease(0).task;
+    job.Commit(0, task, task.end);
+  }
+  const LeaseReply fourth = job.Lease(1);  // Due, in the middle of a round.
+  ASSERT_EQ(fourth.task.kind, TaskKind::kTrain);
+  EXPECT_EQ(job.Lease(0).verdict, Verdict::kWait);
+  job.KillWorker(1);  // With its task, without which the round is not whole.
+  const LeaseReply again = job.Lease(0);
+  ASSERT_EQ(again.task.id, fourth.task.id);
+  EXPECT_EQ(job.fields.count("evaluation_began"), 0u);
+  job.Commit(0, again.task, again.task.end);
+  EXPECT_EQ(job.Lease(0).task.kind, TaskKind::kEvaluate);
+  EXPECT_EQ(job.master->ledger().steps(), 4);
+}
+
 // Whoever dies meanwhile, the evaluation comes to its end.
 TEST(MasterTest, AWorkerLostWhileTrainingRestsHoldsNobodyUp) {
   FakeJob job(EvaluatedJob());

@@ -60,8 +60,9 @@ absl::Status ParseFirst(Readable data) {
 // training did not see are left out, as ids are that it did not see, and a record without some of
 // them is none the worse.
 absl::StatusOr<std::unique_ptr<const RecordParser>> ParserForValidation(
-    const DataSpec& data, const std::optional<FeaturesSpec>& features, absl::string_view trained,
+    const JobSpec& spec, const std::optional<FeaturesSpec>& features, absl::string_view trained,
     absl::string_view schema) {
+  const DataSpec& data = spec.data;
   const auto [format, before] = UnwrapSchema(data, trained);
   const auto [now, columns] = UnwrapSchema(data, schema);
   if (format.format == "libffm") {
@@ -79,7 +80,8 @@ absl::StatusOr<std::unique_ptr<const RecordParser>> ParserForValidation(
   const std::string& label = features->label.empty() ? data.label : features->label;
   RUBATO_ASSIGN_OR_RETURN(const NamedData named, NameAsTrained({data, trained}, {data, schema},
                                                                label, /*has_labels=*/true));
-  return FeatureParser::Create(named.data, named.schema, *features);
+  return FeatureParser::Create(named.data, named.schema, *features, /*has_labels=*/true,
+                               spec.evaluate.group);
 }
 
 // Where features read the columns, what the format would make of them does not matter. What can
@@ -153,7 +155,9 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   if (!spec.features.empty()) {
     RUBATO_ASSIGN_OR_RETURN(
         features, LoadFeaturesFile(own_features.empty() ? directory.features() : own_features));
-    RUBATO_ASSIGN_OR_RETURN(set.parser, FeatureParser::Create(spec.data, train.schema, *features));
+    RUBATO_ASSIGN_OR_RETURN(set.parser,
+                            FeatureParser::Create(spec.data, train.schema, *features,
+                                                  /*has_labels=*/true, spec.evaluate.group));
   }
   if (spec.data.holdout_every > 0) {
     const Holdout holdout(spec.data.holdout_every);
@@ -171,7 +175,7 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
                             ReadBy(spec, DataPart::kValidation));
     RUBATO_ASSIGN_OR_RETURN(OpenedData validation,
                             OpenAnyData(spec.data, directory.validation_index(), as_trained));
-    auto parser = ParserForValidation(spec.data, features, train.schema, validation.schema);
+    auto parser = ParserForValidation(spec, features, train.schema, validation.schema);
     if (!parser.ok()) return Annotate(parser.status(), "data.validation");
     set.validation_parser = *std::move(parser);
     set.validation = std::move(validation.source);

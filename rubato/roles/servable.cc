@@ -181,7 +181,8 @@ absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const D
   // Features go by the names of columns: whatever has these gives the model's batches.
   if (features.has_value()) {
     RUBATO_ASSIGN_OR_RETURN(const NamedData named, Named(data, columns, has_labels));
-    return FeatureParser::Create(named.data, named.schema, *features, has_labels);
+    return FeatureParser::Create(named.data, named.schema, *features, has_labels,
+                                 has_labels ? job.evaluate.group : "");
   }
   if (trainer == nullptr) return rubato::MakeParser(data, columns);
   return MakeParserLike({job.data, schema}, {data, columns}, has_labels);

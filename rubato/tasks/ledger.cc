@@ -101,6 +101,15 @@ int64_t Ledger::rounds() const {
   return finished() ? (committed + size - 1) / size : committed / size;
 }
 
+bool Ledger::BetweenRounds() const {
+  const int64_t size = plan_.options().round_tasks;
+  return size == 0 || begun_ == rounds() * size;
+}
+
+bool Ledger::OfBegunRound(const Task& task) const {
+  return plan_.options().round_tasks > 0 && (live_.contains(task.id) || MidRound());
+}
+
 bool Ledger::IsBatchEnd(const Task& task, int64_t position) const {
   return position == task.end || (task.begin <= position && position < task.end &&
                                   (position - task.begin) % plan_.options().batch_size == 0);

@@ -70,6 +70,10 @@ class Ledger {
   bool AnyTraining() const;
   // Modes sync and hybrid: how many rounds are whole, every batch of theirs committed.
   int64_t rounds() const;
+  // Whether all that are begun are whole; in other modes always.
+  bool BetweenRounds() const;
+  // Whether `task`, as NextFor() gave it, is of one that is begun.
+  bool OfBegunRound(const Task& task) const;
   // Whether a batch of `task` ends at `position`.
   bool IsBatchEnd(const Task& task, int64_t position) const;
   // OK if `lost`, committed positions of `epoch`, can be taken back. FAILED_PRECONDITION if they

@@ -11,16 +11,16 @@ namespace rubato {
 
 absl::StatusOr<GroupColumn> FindGroup(const BatchShape& shape, const std::string& name) {
   if (name.empty()) return GroupColumn();
+  if (name == shape.group) return GroupColumn{.is_cell = true};
   const auto found = std::find(shape.ids.begin(), shape.ids.end(), name);
   if (found == shape.ids.end()) {
     const std::string nearest = DidYouMean(name, shape.ids);
     return absl::InvalidArgumentError(absl::StrCat(
-        "evaluate.group: the data has no id column '", name, "'", nearest,
-        nearest.empty() ? "; a column of the table is one if a feature of that name makes it an "
-                          "id, and rubato init leaves out those that hardly ever repeat"
-                        : ""));
+        "evaluate.group: the data has no column '", name, "'", nearest,
+        nearest.empty() ? "; without features it must be one that the format makes an id" : ""));
   }
-  return GroupColumn{static_cast<size_t>(found - shape.ids.begin()), shape.ids.size()};
+  return GroupColumn{.column = static_cast<size_t>(found - shape.ids.begin()),
+                     .columns = shape.ids.size()};
 }
 
 void Evaluation::Add(const Batch& batch, absl::Span<const float> scores,
@@ -30,6 +30,7 @@ void Evaluation::Add(const Batch& batch, absl::Span<const float> scores,
   for (size_t row = 0; row < batch.labels.size(); ++row) {
     if (width == 1) {
       std::optional<uint64_t> group;
+      if (group_.is_cell) group = batch.groups[row];
       if (group_.columns > 0) group = batch.ids[row * group_.columns + group_.column];
       sums_.AddBinary(scores[row], batch.labels[row] > 0.5f, group);
     } else {

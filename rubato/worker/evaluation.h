@@ -13,13 +13,15 @@
 
 namespace rubato {
 
-// Which id column of a batch says whose record it is, for the metrics of groups.
+// What of a batch says whose record it is, for the metrics of groups: the cell as it came, where
+// features are made of it (rare users may share an id, and are groups all the same), or an id.
 struct GroupColumn {
   size_t column = 0;
-  size_t columns = 0;  // 0: records have no group.
+  size_t columns = 0;    // 0: no id is it.
+  bool is_cell = false;  // Batch::groups.
 };
-// Of the column `name` among the ids of `shape`; none if `name` is empty. INVALID_ARGUMENT, with
-// the nearest name, if it is not there.
+// Of the column `name`, or of that name among the ids of `shape`; none if `name` is empty.
+// INVALID_ARGUMENT, with the nearest name, if it is not there.
 absl::StatusOr<GroupColumn> FindGroup(const BatchShape& shape, const std::string& name);
 
 // Adds up batch after batch of one task. Sums of any cut of the data add to the sums of the whole.

@@ -125,6 +125,7 @@ void TaskReader::Deal(int64_t begin, int64_t end, Batch* batch) {
     }
     const auto r = static_cast<size_t>(row);
     batch->labels.push_back(rows_.labels[r]);
+    if (!rows_.groups.empty()) batch->groups.push_back(rows_.groups[r]);
     batch->dense.insert(batch->dense.end(), rows_.dense.begin() + r * dense,
                         rows_.dense.begin() + (r + 1) * dense);
     batch->ids.insert(batch->ids.end(), rows_.ids.begin() + r * ids,

@@ -393,9 +393,17 @@ TEST(EvaluationTest, AGroupIsAnIdColumn) {
   together.Add(batch, {0.9f, 0.5f, 0.6f, 0.7f}, {});
   EXPECT_FALSE(Metrics(together.sums()).contains("gauc"));
   EXPECT_EQ(FindGroup(shape, "usr").status().message(),
-            "evaluate.group: the data has no id column 'usr'; did you mean 'user'?");
+            "evaluate.group: the data has no column 'usr'; did you mean 'user'?");
   EXPECT_THAT(FindGroup(shape, "session_key").status().message(),
-              HasSubstr("no id column 'session_key'; a column of the table is one if a feature"));
+              HasSubstr("no column 'session_key'; without features it must be one"));
+
+  // Users whose ids are one, as those that are rare, are groups of their own by their cells.
+  const BatchShape cells = {.ids = {"ad", "user"}, .group = "user"};
+  Evaluation apart(1, FindGroup(cells, "user").value());
+  batch.ids = {7, 1, 7, 1, 7, 1, 7, 1};
+  batch.groups = {11, 11, 12, 12};
+  apart.Add(batch, {0.9f, 0.5f, 0.6f, 0.7f}, {});
+  EXPECT_EQ(Metrics(apart.sums()).at("gauc"), 0.5);
 }
 
 TEST(EvaluationTest, LogitsOfClassesBecomeCrossEntropyAndAccuracy) {
