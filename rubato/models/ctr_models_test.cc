@@ -379,6 +379,9 @@ TEST(CtrOptionsTest, SayWhatIsWrong) {
   EXPECT_THAT(Refusal("finalmlp", {{"hidden", "7"}}), HasSubstr("does not divide the last"));
   EXPECT_THAT(Refusal("dcnv2", {{"dropout", "1"}}), HasSubstr("from 0 to below 1"));
   EXPECT_THAT(Refusal("fm", {{"l2", "-1"}}), HasSubstr("0 or above"));
+  EXPECT_THAT(Refusal("fm", {{"initializer", "gauss"}}),
+              HasSubstr("model_options.initializer: table fm: unknown initializer 'gauss'; there "
+                        "are zeros, constant, uniform, normal"));
   EXPECT_THAT(Refusal("wide_deep", {{"batch_norm", "true"}, {"buckets", "9"}}, false),
               HasSubstr("need servers"));
 }

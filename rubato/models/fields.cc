@@ -1,8 +1,23 @@
 #include "rubato/models/fields.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "rubato/params/initializer.h"
 
 namespace rubato {
+namespace {
+
+InitializerSpec StartOfRows(ModelOptions& options) {
+  InitializerSpec start = {.name = options.Text("initializer", "uniform")};
+  const bool by_dim =
+      absl::StartsWith(start.name, "xavier_") || absl::StartsWith(start.name, "he_");
+  start.scale = options.Number("init", by_dim ? 1 : 0.01);
+  const absl::Status known = Initializer::Make(start, /*seed=*/0, "fm").status();
+  if (!known.ok()) options.Refuse(absl::StrCat("model_options.initializer: ", known.message()));
+  return start;
+}
+
+}  // namespace
 
 FieldsImpl::FieldsImpl(ModelSetup& setup)
     : count_(static_cast<int64_t>(AllFields(setup.shape).size())),
@@ -10,7 +25,7 @@ FieldsImpl::FieldsImpl(ModelSetup& setup)
       numbers_(setup.options.Bool("use_dense", false)
                    ? static_cast<int64_t>(setup.shape.dense.size())
                    : 0) {
-  const InitializerSpec start = Uniform(setup.options.Number("init", 0.01));
+  const InitializerSpec start = StartOfRows(setup.options);
   const double l2 = setup.options.Number("l2", 0);
   const double wide_ftrl = setup.options.Number("wide_ftrl", 0);
   if (l2 < 0 || wide_ftrl < 0) setup.options.Refuse("l2 and wide_ftrl are 0 or above");

@@ -109,6 +109,17 @@ TEST(DeepFmTest, LearnsWhatPairsOfIdsMean) {
   EXPECT_GT(TrainedAuc(*trainer, /*pairs=*/true, 300), 0.98);
 }
 
+// By name; those whose width follows from the dim have a factor of 1, the others are 0.01 wide.
+TEST(DeepFmTest, RowsStartAsTheJobSays) {
+  const auto start = [](std::map<std::string, std::string> options) {
+    options["hidden"] = "16";
+    return Make("deepfm", kTwoIds, std::move(options))->signature().tables.at(0).initializer;
+  };
+  EXPECT_EQ(start({}), (InitializerSpec{"uniform", 0.01}));
+  EXPECT_EQ(start({{"initializer", "he_normal"}}), (InitializerSpec{"he_normal", 1}));
+  EXPECT_EQ(start({{"initializer", "normal"}, {"init", "0.1"}}), (InitializerSpec{"normal", 0.1}));
+}
+
 TEST(LogisticTest, LearnsWeightsAndNothingElse) {
   EXPECT_GT(TrainedAuc(*Make("logistic", kTwoIds, {}), /*pairs=*/false, 300), 0.97);
   EXPECT_LT(TrainedAuc(*Make("logistic", kTwoIds, {}), /*pairs=*/true, 100), 0.6);
