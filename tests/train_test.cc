@@ -174,10 +174,12 @@ TEST(TrainTest, SurvivesItsSupervisor) {
   kill(first.pid(), SIGKILL);
   first.Wait();
   ASSERT_TRUE(Eventually([&] { return first.Alive().empty(); }));
-  TrainingJob second(folder.path(), {"--resume", first.job_dir()});
+  // More workers than the job had at most: there may be room for them now.
+  TrainingJob second(folder.path(), {"--resume", first.job_dir(), "--workers", "3"});
   const CommandResult done = second.Wait();
   ASSERT_EQ(done.exit_code, 0) << done.err;
   ExpectEveryRecordOnce(second.Summary());
+  EXPECT_THAT(ReadText(first.job_dir() + "/job.yaml"), HasSubstr("max: 3"));
 }
 
 // max_steps is exact, whatever the number of workers.

@@ -37,6 +37,14 @@ struct TrainFlags {
   bool json = false;
 };
 
+// For a job that goes on where there is room for more. What a step is cut into stays as it was: the
+// result may hang on it.
+absl::Status RaiseWorkersMax(int64_t workers, JobSpec* spec) {
+  if (spec->strategy == "allreduce") spec->allreduce.microbatches = MicrobatchesOf(*spec);
+  spec->workers.max = workers;
+  return spec->Validate();
+}
+
 // The job's directory, held by this process while `lock` lives. `own_features`: where the user has
 // the features of a new job, if it has some.
 absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec,
@@ -49,10 +57,13 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
     RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file()));
     RUBATO_RETURN_IF_ERROR(directory.CheckHasMaster());
     RUBATO_RETURN_IF_ERROR(directory.CheckNotDone());
+    const bool more = flags.workers > spec->workers.max;
+    if (more) RUBATO_RETURN_IF_ERROR(RaiseWorkersMax(flags.workers, spec));
     const std::string why_not =
         flags.workers > 0 ? WhyNotWorkers(spec->workers, flags.workers) : "";
     if (!why_not.empty()) return absl::InvalidArgumentError(why_not);
     RUBATO_ASSIGN_OR_RETURN(*lock, directory.Lock());
+    if (more) RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), *spec));
     return directory;
   }
   RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(flags.job, flags.set));

@@ -42,7 +42,10 @@ std::string IdleWorkersText(const JobSpec& job) {
 std::string WhyNotWorkers(const WorkersSpec& spec, int64_t workers) {
   if (workers >= spec.min && workers <= spec.max) return "";
   return absl::StrCat(workers, " workers are outside what the job allows: workers.min is ",
-                      spec.min, ", workers.max ", spec.max);
+                      spec.min, ", workers.max ", spec.max,
+                      workers > spec.max ? "; stop the job and go on with `rubato train --resume "
+                                           "JOBDIR --workers N`, which raises it"
+                                         : "");
 }
 
 }  // namespace rubato
