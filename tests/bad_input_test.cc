@@ -255,6 +255,20 @@ TEST(BadRowTest, IsSkippedAndCountedOnceWhereAsked) {
   const std::string logs = ReadText(training.job_dir() + "/logs/worker-0.log") +
                            ReadText(training.job_dir() + "/logs/worker-1.log");
   EXPECT_THAT(logs, AllOf(HasSubstr("train.csv:302"), HasSubstr("valid.csv:3")));
+
+  // The limit is one of training and evaluation: of rows to predict each has its answer.
+  folder.Write("new.csv", "click,price,site\n1,3,site1\n0,a,s\n0,b,s\n0,c,s\n0,d,s\n");
+  const CommandResult predicted = RunRubato(
+      {"predict", training.job_dir(), "--data", "new.csv", "--out", "new.tsv"}, folder.path());
+  EXPECT_EQ(predicted.exit_code, 0) << predicted.err;
+  EXPECT_THAT(predicted.err, AllOf(HasSubstr("warning: 4 rows could not be read and have the "),
+                                   HasSubstr("new.csv:3")));
+  const CommandResult evaluated =
+      RunRubato({"evaluate", training.job_dir(), "--data", "new.csv"}, folder.path());
+  EXPECT_EQ(evaluated.exit_code, 2) << evaluated.out;
+  EXPECT_THAT(evaluated.err,
+              AllOf(HasSubstr("4 rows could not be read, more than "),
+                    HasSubstr("of the job, 3; the first: "), HasSubstr("new.csv:3")));
 }
 
 TEST(BadRowTest, TooManySkippedFailTheJob) {

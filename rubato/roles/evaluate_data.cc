@@ -24,6 +24,7 @@ struct Part {
   EvaluationSums sums;
   int64_t records = 0;
   int64_t bad_rows = 0;
+  std::string first_bad;
 };
 
 // Records [begin, end) through one model.
@@ -46,6 +47,9 @@ absl::StatusOr<Part> EvaluatePart(const DataSpec& spec, RecordSource& source,
     RUBATO_ASSIGN_OR_RETURN(const bool more, reader.Next(&key, &batch));
     if (!more) break;
     part.bad_rows += reader.skipped().count;
+    if (part.first_bad.empty() && !reader.skipped().named.empty()) {
+      part.first_bad = reader.skipped().named.front();
+    }
     if (batch.rows == 0) continue;
     RUBATO_ASSIGN_OR_RETURN(const absl::Span<const float> scores, scorer.model->Predict(batch));
     evaluation.Add(batch, scores, trainer.Metrics(batch, scores));
@@ -75,6 +79,7 @@ class Parts {
         const Part& first = waiting_.begin()->second;
         sums_.Add(first.sums);
         bad_rows_ += first.bad_rows;
+        if (first_bad_.empty()) first_bad_ = first.first_bad;
         added_ += first.records;
         waiting_.erase(waiting_.begin());
       }
@@ -97,7 +102,7 @@ class Parts {
   // Once all threads have ended.
   Part Total() {
     MutexLock lock(mu_);
-    return {.sums = sums_, .records = added_, .bad_rows = bad_rows_};
+    return {.sums = sums_, .records = added_, .bad_rows = bad_rows_, .first_bad = first_bad_};
   }
 
  private:
@@ -110,6 +115,7 @@ class Parts {
   std::map<int64_t, Part> waiting_ ABSL_GUARDED_BY(mu_);  // By first record.
   EvaluationSums sums_ ABSL_GUARDED_BY(mu_);
   int64_t bad_rows_ ABSL_GUARDED_BY(mu_) = 0;
+  std::string first_bad_ ABSL_GUARDED_BY(mu_);
   absl::Status status_ ABSL_GUARDED_BY(mu_);
 };
 
@@ -158,7 +164,9 @@ absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData&
   const Part total = parts.Total();
   if (total.bad_rows > servable.job.data.bad_rows_max) {
     return absl::InvalidArgumentError(absl::StrCat(
-        total.bad_rows, " rows could not be read, more than data.bad_rows_max of the job"));
+        total.bad_rows, " rows could not be read, more than data.bad_rows_max of the job, ",
+        servable.job.data.bad_rows_max, "; the first: ", total.first_bad,
+        "; mend them, or leave them out of --data"));
   }
   return EvaluatedData{.records = data.records() - total.bad_rows,
                        .bad_rows = total.bad_rows,

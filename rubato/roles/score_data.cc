@@ -78,8 +78,10 @@ class PredictionReader {
   absl::Status CountBad(int64_t record, const absl::Status& why) {
     const absl::Status located = Annotate(why, data_.source().Locate(record));
     if (first_bad_.empty()) first_bad_ = std::string(located.message());
-    if (spec_.bad_rows == "skip" && ++bad_rows_ <= spec_.bad_rows_max) return absl::OkStatus();
-    return located;
+    // Every row has its answer, so there is no limit to them as there is for training.
+    if (spec_.bad_rows != "skip") return located;
+    ++bad_rows_;
+    return absl::OkStatus();
   }
 
   const DataSpec& spec_;
