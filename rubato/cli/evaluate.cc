@@ -171,7 +171,8 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   if (result.resumed_from > 0) {
     console.err << "went on after " << result.resumed_from << " records\n";
   }
-  console.err << "wrote " << result.records << " scores to " << flags.predict.out << "\n";
+  console.err << "wrote " << result.records << " scores to " << WithoutPassword(flags.predict.out)
+              << "\n";
   if (result.bad_rows > 0) {
     console.err << "warning: " << result.bad_rows
                 << " rows could not be read and have the score nan; the first: " << result.first_bad

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/adapters/torch_loader/load_trainer.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/adapters/yaml/job_file.h"
@@ -133,6 +134,10 @@ absl::StatusOr<std::vector<std::string>> WriteParts(const ExportOptions& options
     job.model = job.model.substr(slash + 1);
     files.push_back(job.model);
     RUBATO_RETURN_IF_ERROR(WriteFileAtomically(absl::StrCat(folder, "/", job.model), plugin));
+  }
+  // Exports are handed on.
+  for (auto* paths : {&job.data.train, &job.data.validation}) {
+    for (std::string& path : *paths) path = WithoutPassword(path);
   }
   RUBATO_RETURN_IF_ERROR(WriteJobFile(folder + "/job.yaml", job));
   RUBATO_ASSIGN_OR_RETURN(const auto file, RecordFile::Create(folder + "/weights.bin"));

@@ -60,7 +60,7 @@ class TableSource : public RecordSource {
   }
 
   std::string Locate(int64_t record) const override {
-    return absl::StrCat(table_.path, ", row ", record, " by ", key_);
+    return absl::StrCat(WithoutPassword(table_.path), ", row ", record, " by ", key_);
   }
 
  private:
@@ -95,8 +95,9 @@ class TableSource : public RecordSource {
   }
 
   absl::Status Changed() const {
-    return absl::DataLossError(absl::StrCat(
-        table_.path, ": its rows are no longer those that were counted; begin the job anew"));
+    return absl::DataLossError(
+        absl::StrCat(WithoutPassword(table_.path),
+                     ": its rows are no longer those that were counted; begin the job anew"));
   }
 
   const IndexedFile table_;  // `size` is the largest key.
@@ -126,30 +127,31 @@ absl::Status CheckKey(const SqlUri& uri, const std::vector<std::string>& columns
 
 absl::StatusOr<RecordIndex> IndexTable(const std::string& text, const SqlOptions& options) {
   RUBATO_ASSIGN_OR_RETURN(const SqlUri uri, ParseSqlUri(text));
+  const std::string shown = WithoutPassword(text);
   Connection connection(uri, {.patience = options.patience});
   absl::StatusOr<std::string> key = connection.Key();
-  if (!key.ok()) return Annotate(key.status(), text);
+  if (!key.ok()) return Annotate(key.status(), shown);
   const std::string quoted = QuoteName(*key);
   const auto query = [&](const std::string& sql) -> absl::StatusOr<SqlRows> {
     absl::StatusOr<SqlRows> rows = connection.Query(sql);
-    return rows.ok() ? std::move(rows) : Annotate(rows.status(), text);
+    return rows.ok() ? std::move(rows) : Annotate(rows.status(), shown);
   };
   RUBATO_ASSIGN_OR_RETURN(const SqlRows shape,
                           query(absl::StrCat("SELECT * FROM ", connection.from(), " LIMIT 0")));
-  RUBATO_RETURN_IF_ERROR(Annotate(CheckKey(uri, shape.columns), text));
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckKey(uri, shape.columns), shown));
   RUBATO_ASSIGN_OR_RETURN(const SqlRows totals,
                           query(absl::StrCat("SELECT count(*), count(DISTINCT ", quoted, "), max(",
                                              quoted, ") FROM ", connection.from())));
   IndexedFile table = {.path = text};
   RUBATO_ASSIGN_OR_RETURN(table.records, Number(totals.rows[0][0]));
-  if (table.records == 0) return absl::InvalidArgumentError(absl::StrCat(text, ": has no rows"));
+  if (table.records == 0) return absl::InvalidArgumentError(absl::StrCat(shown, ": has no rows"));
   if (totals.rows[0][0] != totals.rows[0][1]) {
     return absl::InvalidArgumentError(
-        absl::StrCat(text, ": ", table.records, " rows have ", totals.rows[0][1].value_or("0"),
+        absl::StrCat(shown, ": ", table.records, " rows have ", totals.rows[0][1].value_or("0"),
                      " different values of ", *key, "; a key has another one in every row"));
   }
   absl::StatusOr<int64_t> largest = Number(totals.rows[0][2]);
-  if (!largest.ok()) return Annotate(largest.status(), text);
+  if (!largest.ok()) return Annotate(largest.status(), shown);
   table.size = *largest;
   RUBATO_ASSIGN_OR_RETURN(
       const SqlRows marks,

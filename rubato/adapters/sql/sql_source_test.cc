@@ -12,7 +12,9 @@
 namespace rubato {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // A SQLite database of 5000 clicks whose keys have gaps.
 class SqlSourceTest : public testing::Test {
@@ -49,6 +51,23 @@ std::vector<std::string> ReadAll(RecordSource& source, int64_t begin, int64_t en
                         })
                   .ok());
   return records;
+}
+
+// Addresses are in messages, logs and exports, where no password belongs.
+TEST(SqlUriTest, APasswordIsNotShown) {
+  EXPECT_EQ(WithoutPassword("postgresql://me:secret@db:5432/shop?table=a&password=secret&key=id"),
+            "postgresql://me@db:5432/shop?table=a&key=id");
+  EXPECT_EQ(WithoutPassword("postgresql://db:5432/shop?password=secret"),
+            "postgresql://db:5432/shop");
+  for (const char* as_is : {"postgresql://me@db:5432/shop?table=a", "data/a:b@c?password=d.csv",
+                            "sqlite:///a.db?query=SELECT a?1:2&key=id"}) {
+    EXPECT_EQ(WithoutPassword(as_is), as_is);
+  }
+  const auto refused = ParseSqlUri("postgresql://me:secret@db/shop");
+  EXPECT_THAT(refused.status().message(), Not(HasSubstr("secret")));
+  const auto gone = IndexTable("postgresql://me:secret@127.0.0.1:1/shop?table=a",
+                               {.patience = absl::ZeroDuration()});
+  EXPECT_THAT(gone.status().message(), AllOf(HasSubstr("me@127.0.0.1"), Not(HasSubstr("secret"))));
 }
 
 TEST_F(SqlSourceTest, AnyRangeIsReadByKey) {

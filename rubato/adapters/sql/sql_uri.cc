@@ -1,8 +1,12 @@
 #include "rubato/adapters/sql/sql_uri.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 
@@ -51,6 +55,20 @@ std::string AbsoluteSqlUri(const std::string& text, const std::string& folder) {
   return absl::StrCat("sqlite://", folder, "/", path);
 }
 
+std::string WithoutPassword(const std::string& text) {
+  if (!IsSqlUri(text)) return text;
+  const size_t mark = std::min(text.find('?'), text.size());
+  std::string shown = text.substr(0, mark);
+  const size_t host = shown.find("://") + 3;
+  const size_t at = shown.find('@', host), colon = shown.find(':', host);
+  if (at != std::string::npos && colon < at) shown.erase(colon, at - colon);
+  if (mark == text.size()) return shown;
+  std::vector<absl::string_view> parts =
+      absl::StrSplit(absl::string_view(text).substr(mark + 1), '&');
+  std::erase_if(parts, [](absl::string_view p) { return absl::StartsWith(p, "password="); });
+  return absl::StrCat(shown, parts.empty() ? "" : "?", absl::StrJoin(parts, "&"));
+}
+
 absl::StatusOr<SqlUri> ParseSqlUri(const std::string& text) {
   SqlUri uri;
   absl::string_view rest = text;
@@ -80,11 +98,12 @@ absl::StatusOr<SqlUri> ParseSqlUri(const std::string& text) {
   if (!uri.sqlite) absl::StrAppend(&uri.connect, others);
   if (uri.table.empty() == uri.query.empty()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(text, ": name a table, ?table=clicks, or a query, ?query=SELECT ...&key=id"));
+        absl::StrCat(WithoutPassword(text),
+                     ": name a table, ?table=clicks, or a query, ?query=SELECT ...&key=id"));
   }
   if (!uri.query.empty() && uri.key.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(
-        text,
+        WithoutPassword(text),
         ": a query needs &key=COLUMN, integers of which each comes once, to number its rows"));
   }
   return uri;

@@ -57,8 +57,8 @@ TableWriter::TableWriter(Options options, SqlUri uri)
 absl::StatusOr<std::unique_ptr<TableWriter>> TableWriter::Open(Options options) {
   RUBATO_ASSIGN_OR_RETURN(SqlUri uri, ParseSqlUri(options.uri));
   if (uri.table.empty()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.uri, ": rows go into a table, ?table=NAME, not into a query"));
+    return absl::InvalidArgumentError(absl::StrCat(
+        WithoutPassword(options.uri), ": rows go into a table, ?table=NAME, not into a query"));
   }
   auto writer = std::unique_ptr<TableWriter>(new TableWriter(std::move(options), std::move(uri)));
   RUBATO_RETURN_IF_ERROR(writer->Prepare());
