@@ -185,6 +185,8 @@ absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOpti
   absl::StatusOr<std::unique_ptr<ParamsServer>> server;
   bool fetched = false;
   if (replicas) {
+    const std::string joints = SetAsideDamagedJoints(params.directory);
+    if (!joints.empty()) Note(joints, damage);
     // A folder that cannot even be listed is no better than an empty one.
     const absl::StatusOr<bool> has_log = HasLog(params.directory);
     fetched = !has_log.value_or(false);

@@ -317,6 +317,35 @@ TEST_F(ReplicasTest, WhereALifeBeganFromACopyIsKnown) {
   EXPECT_TRUE(Settled());
 }
 
+// A bit of the file that tells where that was: it is named, and copies are only added to.
+TEST_F(ReplicasTest, WhereALifeBeganIsNotBelievedIfItIsDamaged) {
+  ASSERT_TRUE(Declare().ok());
+  for (int64_t n = 0; n < 3; ++n) ASSERT_TRUE(Push(n).get().ok());
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(SetAsideDamagedJoints(Folder(0)), "");  // There is none.
+  LoseDisk(0);
+  Live(0);
+  ASSERT_TRUE(Push(3).get().ok());
+  ASSERT_TRUE(Settled());
+  servers_[0].reset();
+  EXPECT_EQ(SetAsideDamagedJoints(Folder(0)), "");
+  const std::string joints = Folder(0) + "/joints";
+  const std::string sound = *ReadWholeFile(joints);
+  for (const std::string& damaged : {sound.substr(0, sound.size() - 1), std::string()}) {
+    ASSERT_TRUE(WriteFileAtomically(joints, damaged).ok());
+    const absl::Status refused = CompareWithCopies(FromOther(0)).status();
+    EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+    EXPECT_THAT(SetAsideDamagedJoints(Folder(0)), HasSubstr(joints + ": is damaged"));
+    EXPECT_EQ(*ReadWholeFile(joints + ".damaged"), damaged);
+    EXPECT_EQ(SetAsideDamagedJoints(Folder(0)), "");
+  }
+  EXPECT_TRUE(TakeMissing(0).empty());
+  EXPECT_FALSE(Copy(0).empty());
+  Live(0);
+  EXPECT_EQ(Pull(), -4);
+  EXPECT_TRUE(Settled());
+}
+
 // A damaged log gives way to its copy, which may turn out to be damaged too: it is set aside.
 TEST_F(ReplicasTest, ALogThatIsReplacedIsKept) {
   ASSERT_TRUE(Declare().ok());
