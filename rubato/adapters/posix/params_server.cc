@@ -118,7 +118,8 @@ class AsioParamsServer : public ParamsServer {
 
 void AsioParamsServer::OpenReplicas() {
   const ParamsServerOptions& options = state_.options;
-  state_.vault = std::make_unique<ReplicaVault>(options.directory);
+  state_.vault = std::make_unique<ReplicaVault>(ReplicaVaultOptions{
+      .directory = options.directory, .job = options.job, .server = options.server.value()});
   if (options.replicas == 0) return;
   state_.replicas =
       std::make_unique<ReplicaLines>(ReplicaLinesOptions{.job = options.job,
