@@ -316,6 +316,7 @@ class Shard {
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;
+  bool counts_known_ = true;  // False: it was restored from what does not tell tables' counters.
   mutable std::atomic<int64_t> pulls_ = 0, rows_pulled_ = 0;
   std::vector<uint64_t> room_;  // By table, beside the last push that passed its turn on.
   DecodedPush push_;            // Reused.

@@ -254,7 +254,6 @@ ServerInspection AsioParamsServer::Inspect() {
     state_.shard->Inspect(&inspection);
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
-    inspection.restored = state_.store->restored();
     inspection.checkpoint_hold_us = checkpoints_->hold_us();
   }
   if (state_.replicas != nullptr) {
