@@ -170,6 +170,16 @@ TEST_F(LostLogsTest, ALogThatCannotBeReadComesFromItsCopy) {
               HasSubstr("came back from a copy"));
   EXPECT_TRUE(training_->Events("records_taken_back").empty());
   EXPECT_THAT(Damage(), AllOf(HasSubstr(segments[0]), HasSubstr("server 0's copy")));
+  // So is a bit of the file that says where the copy ended.
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  const std::string joints = Folder(1) + "/joints";
+  FlipByte(joints, 12);
+  Resume();
+  ASSERT_TRUE(Eventually([&] { return training_->Show().is_object(); }));
+  ASSERT_NO_FATAL_FAILURE(ExpectProgress());
+  EXPECT_THAT(Damage(), HasSubstr(joints + ": is damaged"));
+  EXPECT_TRUE(fs::exists(joints + ".damaged"));
+  EXPECT_TRUE(training_->Events("records_taken_back").empty());
 }
 
 // Nor is anything lost by one that is damaged: the copy's bytes take its place, and only its. What

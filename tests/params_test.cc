@@ -55,7 +55,10 @@ TEST(ParamsTest, ShowsWhatServersHoldWhileItTrainsAndAfterwards) {
   EXPECT_GE(last["checkpoint"].get<int64_t>(), 1);
   EXPECT_EQ(last["servers"].size(), 2u);
   int64_t rows_last = 0;
-  for (const auto& t : last["tables"]) rows_last += t["rows"].get<int64_t>();
+  for (const auto& t : last["tables"]) {
+    rows_last += t["rows"].get<int64_t>();
+    EXPECT_EQ(t["rows_admitted"], t["rows"]);  // The checkpoint tells.
+  }
   EXPECT_GE(rows_last, rows);
   const CommandResult watch = RunRubato({"params", training.job_dir(), "--watch"}, folder.path());
   EXPECT_NE(watch.exit_code, 0);

@@ -1,6 +1,7 @@
 #include "rubato/base/json_seal.h"
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
@@ -10,6 +11,7 @@ namespace rubato {
 namespace {
 
 constexpr absl::string_view kBefore = ",\n \"checksum\": \"", kAfter = "\"\n}\n";
+constexpr absl::string_view kAbove = "checksum ";
 
 std::string Hex(absl::string_view bytes) { return absl::StrFormat("%016x", Checksum(bytes)); }
 
@@ -38,6 +40,16 @@ bool ReadSealedLine(absl::string_view line, std::string* text) {
   const size_t space = line.rfind(' ');
   *text = std::string(line.substr(0, space));
   return space == absl::string_view::npos || line.substr(space + 1) == Hex(*text);
+}
+
+std::string SealedLines(absl::string_view lines) {
+  return absl::StrCat(kAbove, Hex(lines), "\n", lines);
+}
+
+bool ReadSealedLines(absl::string_view text, std::string* lines) {
+  const size_t end = absl::StartsWith(text, kAbove) ? text.find('\n') + 1 : 0;
+  *lines = std::string(text.substr(end));
+  return !absl::StartsWith(text, kAbove) || text == SealedLines(*lines);
 }
 
 }  // namespace rubato

@@ -26,6 +26,13 @@ std::string SealedLine(absl::string_view text);
 // what it says, up to its end of line.
 bool ReadSealedLine(absl::string_view line, std::string* text);
 
+// The same for many lines, in one of its own before them: what has lost its end is then not taken
+// for lines without a seal.
+std::string SealedLines(absl::string_view lines);
+// As above. A damaged seal may be taken for the first of the lines, so whoever reads them looks at
+// each.
+bool ReadSealedLines(absl::string_view text, std::string* lines);
+
 }  // namespace rubato
 
 #endif  // RUBATO_BASE_JSON_SEAL_H_

@@ -74,5 +74,27 @@ TEST(JsonSealTest, ALineIsReadAsItWas) {
   }
 }
 
+TEST(JsonSealTest, LinesAreReadAsTheyWere) {
+  const std::string lines = "3 120\n7 64";
+  std::string read;
+  ASSERT_TRUE(ReadSealedLines(SealedLines(lines), &read));
+  EXPECT_EQ(read, lines);
+  // Of an earlier build.
+  ASSERT_TRUE(ReadSealedLines(lines, &read));
+  EXPECT_EQ(read, lines);
+  // Whatever is wrong with it: never the same lines, nor others that begin with a number.
+  const std::string sealed = SealedLines(lines);
+  const auto expect_noticed = [&](const std::string& text) {
+    if (!ReadSealedLines(text, &read)) return;
+    EXPECT_TRUE(read.empty() || read.front() < '0' || read.front() > '9') << text;
+  };
+  for (size_t size = 0; size < sealed.size(); ++size) expect_noticed(sealed.substr(0, size));
+  for (size_t i = 0; i < 8 * sealed.size(); ++i) {
+    std::string flipped = sealed;
+    flipped[i / 8] = static_cast<char>(flipped[i / 8] ^ (1 << i % 8));
+    expect_noticed(flipped);
+  }
+}
+
 }  // namespace
 }  // namespace rubato

@@ -86,7 +86,7 @@ std::string Columns(const std::vector<std::vector<std::string>>& rows) {
 
 bool ParamsReport::counts_known() const {
   return !left && std::all_of(servers.begin(), servers.end(),
-                              [](const ServerInspection& server) { return server.restored == 0; });
+                              [](const ServerInspection& server) { return server.uncounted == 0; });
 }
 
 bool ParamsReport::partial() const {

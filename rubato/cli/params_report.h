@@ -25,8 +25,8 @@ struct ParamsReport {
   // Whether those that are silent hold something that all sums are without.
   bool partial() const;
   bool left = false;  // Servers have left, and what they counted with them.
-  // Whether rows admitted, refused and evicted are known since the job began. A checkpoint does not
-  // have them.
+  // Whether rows admitted, refused and evicted are known since the job began. Checkpoints of
+  // earlier builds do not tell.
   bool counts_known() const;
 };
 

@@ -67,7 +67,8 @@ TEST(ParamsReportTest, NamesWhoDidNotAnswer) {
   EXPECT_THAT(ParamsTable(report, 0), AllOf(HasSubstr("server 1: "), Not(HasSubstr("partial:"))));
 }
 
-// Since a server came back from a checkpoint, or one left, it is not known how many there were.
+// Since a server came back from a checkpoint of an earlier build, or one left, it is not known how
+// many there were.
 TEST(ParamsReportTest, WhatIsNotKnownIsNotZero) {
   ParamsReport report = {.job = "ctr", .servers = {Server(0, 100, 12, 60), Server(1, 50, 12, 10)}};
   EXPECT_EQ(ParamsJson(report, 0)["tables"][0]["rows_admitted"], 160);
@@ -80,7 +81,7 @@ TEST(ParamsReportTest, WhatIsNotKnownIsNotZero) {
   report.left = true;
   expect_unknown();
   report.left = false;
-  report.servers[1].restored = 3;
+  report.servers[1].uncounted = 1;
   expect_unknown();
 }
 

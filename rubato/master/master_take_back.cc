@@ -11,9 +11,15 @@
 namespace rubato {
 namespace {
 
-constexpr char kMend[] =
-    "; with params.replicas: 1 another server would have a copy of its push log. If a copy of "
-    "its folder is left, put it back and resume; else begin the job anew in another directory";
+// What helps now, or would have.
+std::string Mend(const JobSpec& job) {
+  return absl::StrCat(
+      job.params.replicas == 0
+          ? "; with params.replicas: 1 another server would have a copy of its push log"
+          : "; the server that kept the copy of its push log has none either",
+      ". If a copy of its folder is left, put it back and resume; else begin the job anew in "
+      "another directory");
+}
 
 // What `applied` lacks of `committed`.
 void AddMissing(const IntervalSet& committed, const IntervalSet& applied, IntervalSet* missing) {
@@ -70,7 +76,7 @@ bool Master::TakeBack(int64_t server, const Lost& lost, const std::string& who,
     Close(JobState::kFailed,
           absl::StrCat(who, lost.partitions,
                        " of its partitions: neither its log nor a checkpoint of its own has them",
-                       damage, kMend),
+                       damage, Mend(options_.job)),
           now);
     return false;
   }
@@ -80,7 +86,7 @@ bool Master::TakeBack(int64_t server, const Lost& lost, const std::string& who,
     if (may.ok()) continue;
     Close(JobState::kFailed,
           absl::StrCat(what, damage, ", and mode ", options_.job.mode, " cannot train them again: ",
-                       std::string(may.message()), " on the other servers", kMend),
+                       std::string(may.message()), " on the other servers", Mend(options_.job)),
           now);
     return false;
   }

@@ -12,6 +12,8 @@
 namespace rubato {
 namespace {
 
+constexpr int64_t kCountMax = int64_t{1} << 62;  // A table goes on from there.
+
 absl::StatusOr<CheckpointHead> DecodeHead(RecordKind kind, absl::string_view body) {
   ByteReader reader(body);
   CheckpointHead head;
@@ -39,6 +41,15 @@ absl::StatusOr<CheckpointHead> DecodeHead(RecordKind kind, absl::string_view bod
     CheckpointHead::Table& table = head.tables.emplace_back();
     table.rows = reader.Get<uint64_t>();
     table.counted = reader.Get<uint64_t>();
+  }
+  RUBATO_RETURN_IF_ERROR(reader.Check("head"));
+  for (size_t t = 0; t < head.tables.size() && reader.remaining() > 0; ++t) {
+    TableCounters& counters = head.counters.emplace_back();
+    for (int64_t* count :
+         {&counters.admitted, &counters.refused, &counters.evicted, &counters.forgotten}) {
+      *count = reader.Get<int64_t>();
+      if (*count < 0 || *count > kCountMax) return absl::DataLossError("a count of no rows");
+    }
   }
   RUBATO_RETURN_IF_ERROR(reader.Check("head"));
   if (head.declaration.empty() && !head.tables.empty()) {
@@ -142,6 +153,10 @@ absl::Status CheckpointReader::Prepare() {
     const uint64_t entries = head.tables[t].rows + head.tables[t].counted;
     const double share = foreign() && here > 0 ? owned / here : 1;
     shard_.tables_[t]->Reserve(static_cast<uint64_t>(static_cast<double>(entries) * share));
+  }
+  shard_.counts_known_ = !foreign() && head.counters.size() == head.tables.size();
+  for (size_t t = 0; t < head.tables.size() && shard_.counts_known_; ++t) {
+    shard_.tables_[t]->RestoreCounters(head.counters[t]);
   }
   return absl::OkStatus();
 }

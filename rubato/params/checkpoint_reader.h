@@ -44,6 +44,7 @@ struct CheckpointHead {
     uint64_t rows = 0, counted = 0;  // At the cut; of a full one, also in the file.
   };
   std::vector<Table> tables;
+  std::vector<TableCounters> counters;  // Of each at the cut. Earlier builds did not write them.
 };
 
 // Fills a fresh shard from the records of its own checkpoint, in order; or, as one link of a

@@ -191,6 +191,7 @@ class Servers {
       name.base_segment = one.files.back().first.first_segment;
     }
     const std::string cut = one.shard->Export();
+    const ShardCounters counted = one.shard->counters();
     const size_t logged = one.log.records.size();
     StringSink file;
     CheckpointWriter writer(*one.shard, name);
@@ -208,6 +209,10 @@ class Servers {
     const auto restored = Fresh(name.server, name.servers);
     RUBATO_CHECK_OK(RestoreChain(*restored, FilesOf(s)));
     RUBATO_CHECK(restored->Export() == cut);
+    const ShardCounters again = restored->counters();
+    RUBATO_CHECK(again.rows_admitted == counted.rows_admitted);
+    RUBATO_CHECK(again.rows_refused == counted.rows_refused);
+    RUBATO_CHECK(again.rows_evicted == counted.rows_evicted);
   }
 
   Rng rng_;

@@ -60,7 +60,7 @@ struct EmbeddingTableOptions {
   uint64_t rows_max = uint64_t{1} << 30;
 };
 
-// Since the table was made.
+// Since the table was made, or what it was restored from was.
 struct TableCounters {
   int64_t admitted = 0;   // Rows made.
   int64_t refused = 0;    // Gradients of ids without a row, dropped.
@@ -117,6 +117,7 @@ class EmbeddingTable {
   // Ids that are counted and have no row.
   uint64_t counted() const { return index_.size() - rows(); }
   const TableCounters& counters() const { return counters_; }
+  void RestoreCounters(const TableCounters& counters) { counters_ = counters; }
   // Whether what is read depends on the step.
   bool moves_meanwhile() const { return moves_meanwhile_; }
   // Whether rows may go.

@@ -1,6 +1,7 @@
 // Damage of every kind to what a server reads from strangers and from its disk: streams of frames,
-// push logs, checkpoints, exports. Whatever the bytes, they are taken or refused; nothing is read
-// out of bounds, nothing is allocated because a number says so, and what was taken can be used.
+// push logs, checkpoints, exports, joints (manifests: roles/checkpoint_weights_test). Whatever the
+// bytes, they are taken or refused; nothing is read out of bounds, nothing is allocated because a
+// number says so, and what was taken can be used.
 //
 // Bytes are damaged raw, where checksums find it, and beneath the checksums, which are then made
 // right again, so that every field meets hostile values. RUBATO_FUZZ_SECONDS=600 searches longer,
@@ -11,13 +12,16 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/time/clock.h"
+#include "rubato/base/json_seal.h"
 #include "rubato/base/rng.h"
 #include "rubato/net/buffer.h"
 #include "rubato/net/frame.h"
 #include "rubato/params/checkpoint.h"
 #include "rubato/params/checkpoint_reader.h"
+#include "rubato/params/damage_testing.h"
 #include "rubato/params/log_forecast.h"
 #include "rubato/params/log_replica.h"
 #include "rubato/params/shard.h"
@@ -52,75 +56,6 @@ int64_t MostMemory() {
   getrusage(RUSAGE_SELF, &usage);
   return int64_t{usage.ru_maxrss} << 10;
 }
-
-class Damage {
- public:
-  explicit Damage(uint64_t seed) : rng(seed) {}
-
-  void Harm(std::string* bytes, const std::string& other) {
-    for (uint64_t n = 1 + rng.Below(4); n > 0; --n) HarmOnce(bytes, other);
-  }
-  std::string Piece(const std::string& bytes) {
-    if (bytes.empty()) return "";
-    const size_t at = rng.Below(bytes.size());
-    return bytes.substr(at, 1 + rng.Below(64));
-  }
-
-  Rng rng;
-
- private:
-  void HarmOnce(std::string* bytes, const std::string& other) {
-    if (bytes->empty()) {
-      *bytes = Piece(other);
-      return;
-    }
-    const size_t at = Place(*bytes);
-    switch (rng.Below(8)) {
-      case 0:
-        (*bytes)[at] ^= static_cast<char>(1 << rng.Below(8));
-        return;
-      case 1:
-        (*bytes)[at] = static_cast<char>(rng.Next());
-        return;
-      case 2:
-        return Lie<uint32_t>(bytes, at);
-      case 3:
-        return Lie<uint64_t>(bytes, at);
-      case 4:
-        return bytes->resize(at);
-      case 5:
-        bytes->erase(at, 1 + rng.Below(64));
-        return;
-      case 6:
-        bytes->insert(at, Piece(*bytes));
-        return;
-      default:
-        bytes->resize(at);
-        bytes->append(other.substr(std::min(other.size(), Place(other))));
-        return;
-    }
-  }
-  // Somewhere; as often as not near the beginning, where the numbers are that say how much follows.
-  size_t Place(const std::string& bytes) {
-    if (bytes.empty()) return 0;
-    return rng.Below(rng.Chance(0.5) ? bytes.size() : std::min<size_t>(bytes.size(), 160));
-  }
-  template <typename T>
-  void Lie(std::string* bytes, size_t at) {
-    const uint64_t lies[] = {0,
-                             1,
-                             bytes->size(),
-                             uint64_t{1} << rng.Below(64),
-                             (uint64_t{1} << rng.Below(64)) - 1,
-                             ~uint64_t{0},
-                             ~uint64_t{0} - rng.Below(16),
-                             rng.Next()};
-    const auto lie = static_cast<T>(lies[rng.Below(std::size(lies))]);
-    at = at / 4 * 4;
-    if (bytes->size() < sizeof(T)) return;
-    std::memcpy(bytes->data() + std::min(at, bytes->size() - sizeof(T)), &lie, sizeof(T));
-  }
-};
 
 struct Record {
   RecordKind kind;
@@ -542,6 +477,27 @@ TEST_F(FuzzTest, Chains) {
     EXPECT_TRUE(RestoreChain(other, {{"3", again.File()}}).ok());
     EXPECT_EQ(shard.Export(), other.Export());
     Use(shard);
+    return true;
+  });
+}
+
+// Whatever is taken is what would be written for it, with the checksum or without.
+TEST_F(FuzzTest, Joints) {
+  const std::string one = EncodeJoints({{3, 120}, {17, 4096}, {int64_t{1} << 40, 0}});
+  const std::string other = EncodeJoints({{4, 64}});
+  Search([&](Damage& damage) {
+    std::string text = one;
+    damage.Harm(&text, other);
+    if (damage.rng.Chance(0.5)) {  // Beneath the checksum.
+      std::string lines;
+      (void)ReadSealedLines(damage.rng.Chance(0.5) ? one : other, &lines);
+      damage.Harm(&lines, other);
+      text = SealedLines(lines);
+    }
+    const absl::StatusOr<LogSizes> joints = DecodeJoints(text);
+    if (!joints.ok()) return false;
+    const std::string again = EncodeJoints(*joints);
+    EXPECT_TRUE(absl::EndsWith(again, text)) << text;
     return true;
   });
 }

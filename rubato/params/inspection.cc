@@ -23,7 +23,7 @@ void VisitServer(Server& s, Visit visit) {
   visit(s.duplicates), visit(s.fenced), visit(s.not_finite), visit(s.stale_pushes);
   visit(s.staleness_sum), visit(s.staleness_max), visit(s.clients), visit(s.log_bytes);
   visit(s.checkpoint), visit(s.checkpoint_hold_us), visit(s.follower), visit(s.log_uncopied);
-  visit(s.refused_stale), visit(s.restored);
+  visit(s.refused_stale), visit(s.uncounted);
 }
 
 // A label's value, as the exposition format wants it.

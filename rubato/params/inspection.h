@@ -19,7 +19,7 @@ struct TableInspection {
   int64_t rows = 0;
   int64_t counted = 0;  // Ids that have no row yet.
   int64_t bytes = 0;    // Index and all.
-  // Since the process started, a log's replay included: see ServerInspection::restored.
+  // Since the job began: see ServerInspection::uncounted.
   int64_t admitted = 0;
   int64_t refused = 0;
   int64_t evicted = 0;
@@ -43,7 +43,7 @@ struct ServerInspection {
   int64_t clients = 0;
   int64_t log_bytes = 0;
   int64_t checkpoint = 0;  // The newest version on disk here.
-  int64_t restored = 0;    // The one it came back from: what tables counted before is not known.
+  int64_t uncounted = 0;   // 1: what tables counted before some checkpoint is not known.
   // The most CPU time, in microseconds, for which writing one kept pushes waiting at a time.
   int64_t checkpoint_hold_us = 0;
   int64_t follower = -1;     // Who keeps a copy of the push log; -1: nobody.

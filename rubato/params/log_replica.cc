@@ -3,9 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "rubato/base/bytes.h"
+#include "rubato/base/json_seal.h"
 #include "rubato/params/partition.h"
 
 namespace rubato {
@@ -16,6 +20,10 @@ constexpr int64_t kOrderBytesMax = int64_t{1} << 20;
 constexpr int64_t kWindowBytes = int64_t{8} << 20;
 // With so little left a new follower takes over.
 constexpr int64_t kNearBytes = int64_t{1} << 20;
+
+std::string JointLines(const LogSizes& joints) {
+  return absl::StrJoin(joints, "\n", absl::PairFormatter(" "));
+}
 
 }  // namespace
 
@@ -342,6 +350,24 @@ absl::StatusOr<LogSizes> DecodeLogSizes(absl::string_view body) {
   }
   if (!reader.ok()) return absl::InvalidArgumentError("not the sizes of a copy");
   return sizes;
+}
+
+std::string EncodeJoints(const LogSizes& joints) { return SealedLines(JointLines(joints)); }
+
+absl::StatusOr<LogSizes> DecodeJoints(absl::string_view text) {
+  std::string lines;
+  LogSizes joints;
+  bool sound = ReadSealedLines(text, &lines);
+  for (const absl::string_view line : absl::StrSplit(lines, '\n')) {
+    const std::pair<absl::string_view, absl::string_view> words = absl::StrSplit(line, ' ');
+    int64_t segment = 0, bytes = 0;
+    sound = sound && absl::SimpleAtoi(words.first, &segment) &&
+            absl::SimpleAtoi(words.second, &bytes) && segment >= 0 && bytes >= 0;
+    joints[segment] = bytes;
+  }
+  // Nothing but numbers, each segment once: what was cut to nothing is not empty either.
+  if (sound && JointLines(joints) == lines) return joints;
+  return absl::DataLossError("is damaged: it is not as it was written");
 }
 
 std::string Encode(const ReplicaOrder& order) {

@@ -202,6 +202,10 @@ std::string Encode(const FollowRequest& request);
 absl::StatusOr<FollowRequest> DecodeFollow(absl::string_view body);
 std::string Encode(const LogSizes& sizes);
 absl::StatusOr<LogSizes> DecodeLogSizes(absl::string_view body);
+// What CompareLog takes as `joints`, in a file: a line a segment.
+std::string EncodeJoints(const LogSizes& joints);
+// DATA_LOSS if they are not as they were written. Those of earlier builds had no checksum.
+absl::StatusOr<LogSizes> DecodeJoints(absl::string_view text);
 inline constexpr size_t kReplicaOrderBytes = 32;
 std::string Encode(const ReplicaOrder& order);  // The bytes to append follow it.
 // INVALID_ARGUMENT if it is none.

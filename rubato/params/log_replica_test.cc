@@ -372,5 +372,27 @@ TEST(LogReplicaTest, WordsSurviveTheWireAndGarbageDoesNot) {
   EXPECT_FALSE(DecodeLogSizes("123456789").ok());
 }
 
+TEST(LogReplicaTest, EveryBitOfJointsCounts) {
+  const LogSizes joints = {{3, 120}, {17, 4096}};
+  const std::string text = EncodeJoints(joints);
+  ASSERT_TRUE(DecodeJoints(text).ok()) << DecodeJoints(text).status();
+  EXPECT_EQ(*DecodeJoints(text), joints);
+  for (size_t size = 0; size < text.size(); ++size) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeJoints(text.substr(0, size)).status())) << size;
+  }
+  for (size_t i = 0; i < 8 * text.size(); ++i) {
+    std::string flipped = text;
+    flipped[i / 8] = static_cast<char>(flipped[i / 8] ^ (1 << i % 8));
+    EXPECT_TRUE(absl::IsDataLoss(DecodeJoints(flipped).status())) << flipped;
+  }
+  // As an earlier build wrote them.
+  ASSERT_TRUE(DecodeJoints("3 120\n17 4096").ok());
+  EXPECT_EQ(*DecodeJoints("3 120\n17 4096"), joints);
+  for (const char* other :
+       {"3 120\n17", "3 120\n", "3  120", "17 4096\n3 120", "3 120\n3 4", "-3 1"}) {
+    EXPECT_TRUE(absl::IsDataLoss(DecodeJoints(other).status())) << other;
+  }
+}
+
 }  // namespace
 }  // namespace rubato

@@ -48,6 +48,8 @@ enum class RecordKind : uint32_t {
   kCheckpointStaged = 20,  // A gradient that waits for the others of its round.
   kCheckpointDelta = 21,   // The head of a delta.
   kCheckpointGone = 22,    // In a delta: ids that have had no row since.
+  kRounds = 23,            // In a log: so many rounds moved the weights before what follows.
+  kArriveDropped = 24,     // In a log: what has arrived so far is dropped.
 };
 
 inline constexpr uint32_t kFileVersion = 4;     // Of all files but the next; once of those too.

@@ -82,6 +82,23 @@ class Server {
     RUBATO_CHECK_OK(shard_->Whole(number));
     return number;
   }
+  absl::Status Arrive(const MoveRecord& record) {
+    return shard_->Arrive(record.first, record.second, &log_);
+  }
+  // All partitions are this server's.
+  absl::Status OwnAll() {
+    map_.Move(map_.PartitionsOf(1 - id_), id_);
+    return shard_->SetMap(map_, &log_);
+  }
+  // What comes back after a death is what was there.
+  void ExpectReplayed(int64_t rounds) {
+    const std::unique_ptr<Shard> replayed = Fresh();
+    const absl::Status status = log_.ReplayInto(*replayed);
+    ASSERT_TRUE(status.ok()) << status;
+    ASSERT_TRUE(replayed->Whole(rounds).ok());
+    EXPECT_EQ(replayed->rows(), shard_->rows());
+    EXPECT_EQ(replayed->Export(), shard_->Export());
+  }
   Shard& shard() { return *shard_; }
   const RecordList& log() const { return log_; }
   const PartitionMap& map() const { return map_; }
@@ -106,8 +123,8 @@ std::vector<MoveRecord> AllOf(Server& giver, int64_t from, int64_t attempt) {
 
 // Until the first that is refused.
 absl::Status Take(Server& receiver, const std::vector<MoveRecord>& records) {
-  for (const auto& [kind, body] : records) {
-    const absl::Status status = receiver.shard().Arrive(kind, body, nullptr);
+  for (const MoveRecord& record : records) {
+    const absl::Status status = receiver.Arrive(record);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
@@ -183,6 +200,44 @@ TEST(RoomOfARoundTest, ALogThatFittedReplays) {
   EXPECT_EQ(replayed->Export(), server.shard().Export());
 }
 
+// A round that is whole lets old rows go, and what arrives takes their room. The log says that it
+// was whole before that came.
+TEST(RoomOfARoundTest, AMoveIntoTheRoomOfRowsThatWentReplays) {
+  const Rules rules = {.ttl_steps = 2};
+  Server giver(rules, 0, 2), receiver(rules, 1, 2);
+  for (int64_t n = 0; n < 3; ++n) {
+    ASSERT_TRUE(giver.Push(n, giver.Ids(1, n < 2 ? 1 : 50)).ok());
+    ASSERT_TRUE(receiver.Push(n, receiver.Ids(1, n < 1 ? 60 : 1)).ok());
+  }
+  for (Server* server : {&giver, &receiver}) ASSERT_TRUE(server->shard().Whole(3).ok());
+  ASSERT_EQ(receiver.shard().rows(), 1);
+  ASSERT_TRUE(Take(receiver, AllOf(giver, 0, 1)).ok());
+  receiver.ExpectReplayed(3);
+  ASSERT_TRUE(receiver.OwnAll().ok());
+  EXPECT_EQ(receiver.shard().rows(), 51);
+  receiver.ExpectReplayed(3);
+}
+
+// While partitions arrive no rows go. One that would have gone, and is pushed to then, has its
+// weights still, also in a replay that hears of that round when the move is over.
+TEST(RoomOfARoundTest, RowsThatStayedForAMoveStayInAReplay) {
+  const Rules rules = {.ttl_steps = 2};
+  Server giver(rules, 0, 2), receiver(rules, 1, 2);
+  const std::vector<uint64_t> old = receiver.Ids(1000, 10);
+  for (int64_t n = 0; n < 4; ++n) ASSERT_TRUE(giver.Push(n, giver.Ids(1, 1)).ok());
+  const std::vector<MoveRecord> records = AllOf(giver, 0, 1);  // The last round waits there.
+  ASSERT_TRUE(receiver.Push(0, old).ok());
+  ASSERT_TRUE(receiver.Push(1, receiver.Ids(1, 1)).ok());
+  ASSERT_TRUE(receiver.Arrive(records.front()).ok());
+  ASSERT_TRUE(receiver.Push(2, receiver.Ids(1, 1)).ok());
+  ASSERT_TRUE(receiver.Push(3, old).ok());
+  ASSERT_TRUE(receiver.shard().Whole(4).ok());
+  ASSERT_EQ(receiver.shard().rows(), 11);
+  ASSERT_TRUE(Take(receiver, {records.begin() + 1, records.end()}).ok());
+  ASSERT_TRUE(receiver.OwnAll().ok());
+  receiver.ExpectReplayed(4);
+}
+
 // A log of another server, or a damaged one, may hold what never fitted: that is an error of the
 // log, not the end of the process.
 TEST(RoomOfARoundTest, ALogThatNeverFittedIsRefused) {
@@ -225,6 +280,26 @@ TEST(RoomTest, AMoveThatBeginsAnewNeedsItOnce) {
   ASSERT_TRUE(Take(receiver, first).ok());
   ASSERT_TRUE(Take(receiver, AllOf(giver, 0, 2)).ok());
   EXPECT_EQ(receiver.shard().rows(), 60);
+}
+
+// Nor if the second finds no room: what is left of the first is gone all the same, rows go again
+// for their age, and the log says so.
+TEST(RoomTest, AMoveThatIsRefusedLetsRowsGo) {
+  const Rules rules = {.mode = PushMode::kAsync, .ttl_steps = 2};
+  Server giver(rules, 0, 2), receiver(rules, 1, 2);
+  const std::vector<uint64_t> old = receiver.Ids(1000, 10);
+  ASSERT_TRUE(receiver.Push(0, old).ok());
+  ASSERT_TRUE(giver.Push(0, giver.Ids(1, 30)).ok());
+  std::vector<MoveRecord> first = AllOf(giver, 0, 1);
+  first.pop_back();
+  ASSERT_TRUE(Take(receiver, first).ok());
+  ASSERT_TRUE(giver.Push(1, giver.Ids(1, 95)).ok());
+  ASSERT_TRUE(absl::IsResourceExhausted(Take(receiver, AllOf(giver, 0, 2))));
+  ASSERT_EQ(receiver.shard().rows(), 10);
+  for (int64_t n = 1; n < 3; ++n) ASSERT_TRUE(receiver.Push(n, receiver.Ids(1, 1)).ok());
+  ASSERT_EQ(receiver.shard().rows(), 1);
+  ASSERT_TRUE(receiver.Push(3, old).ok());
+  receiver.ExpectReplayed(0);
 }
 
 // Beside a checkpoint a number may be another row's by the time its first row is due: the file

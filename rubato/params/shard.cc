@@ -434,6 +434,11 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   if (kind >= RecordKind::kArriveBegin && kind <= RecordKind::kArriveEnd) {
     return Arrive(kind, body, nullptr, /*replay=*/true);
   }
+  if (kind == RecordKind::kRounds) return ReplayRounds(body);
+  if (kind == RecordKind::kArriveDropped) {
+    DropArrival();
+    return absl::OkStatus();
+  }
   if (kind != RecordKind::kPush) {
     return absl::DataLossError(
         absl::StrCat("a record of kind ", static_cast<uint32_t>(kind), " in a push log"));

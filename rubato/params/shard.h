@@ -276,6 +276,11 @@ class Shard {
   absl::Status ApplyRound(int64_t round);
   void ApplyMerged(History& history, const StagedRounds::Merged& merged);
   absl::Status EvenRounds();  // What moved the weights of some partitions here moves those of all.
+  // With pushes alone a log tells which rounds are whole later than the server heard it. While
+  // partitions come no rows go, and with them or without another share of them does: so before
+  // they come or go it tells how many rounds were applied.
+  absl::Status LogRounds(RecordSink& log) const;
+  absl::Status ReplayRounds(absl::string_view body);
   // OK if it is of this model and of nothing but `partitions`.
   absl::Status CheckStaged(const StagedGradient& gradient, const IntervalSet& partitions) const;
   absl::Status RestoreStaged(const StagedGradient& gradient);  // What of it is owned here.
@@ -286,7 +291,7 @@ class Shard {
   absl::Status BeginArrival(absl::string_view body, RecordSink* log, bool replay);
   absl::Status CheckArriving(RecordKind kind, absl::string_view body, bool replay) const;
   void TakeArriving(RecordKind kind, absl::string_view body);
-  void DropArrival();
+  void DropArrival();  // And whatever else is to be forgotten.
   void Forget(const IntervalSet& partitions);
   void SetOwned(std::vector<History> histories);
   void BeginChanges();                      // It is now as a checkpoint says.
@@ -311,6 +316,7 @@ class Shard {
   int64_t view_ = 0;
   std::vector<WorkerId> workers_;  // Sorted.
   ShardCounters counters_;
+  bool counts_known_ = true;  // False: it was restored from what does not tell tables' counters.
   mutable std::atomic<int64_t> pulls_ = 0, rows_pulled_ = 0;
   std::vector<uint64_t> room_;  // By table, beside the last push that passed its turn on.
   DecodedPush push_;            // Reused.

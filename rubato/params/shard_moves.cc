@@ -106,16 +106,21 @@ absl::Status Shard::BeginArrival(absl::string_view body, RecordSink* log, bool r
   std::vector<uint64_t> entries;
   for (size_t t = 0; t < tables_.size(); ++t) entries.push_back(reader.Get<uint64_t>());
   RUBATO_RETURN_IF_ERROR(reader.Check("the beginning of a move"));
-  // Remains of an earlier stay would be taken for what arrives, and take its room. Nobody is told
-  // that they are there, so that they may go before it is logged.
-  DropArrival();
-  while (Tidy()) {
+  // Remains of an earlier stay would be taken for what arrives, and take its room. Whether this
+  // fits or not, they go, and rows that were to go meanwhile.
+  if (arrival_.has_value() && log != nullptr) {
+    RUBATO_RETURN_IF_ERROR(LogRounds(*log));
+    RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kArriveDropped, ""));
   }
+  DropArrival();
   for (size_t t = 0; t < tables_.size(); ++t) {
     RUBATO_RETURN_IF_ERROR(replay ? tables_[t]->CheckRoom(entries[t])
                                   : CheckRoomIn(t, {}, entries[t]));
   }
-  if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kArriveBegin, body));
+  if (log != nullptr) {
+    RUBATO_RETURN_IF_ERROR(LogRounds(*log));
+    RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kArriveBegin, body));
+  }
   arrival_ = Arrival{.move = header.move, .attempt = header.attempt, .next = 1};
   arrival_->partitions = partitions;
   for (size_t t = 0; t < tables_.size(); ++t) tables_[t]->Adopt(partitions, entries[t]);
@@ -210,9 +215,10 @@ void Shard::TakeArriving(RecordKind kind, absl::string_view body) {
 }
 
 void Shard::DropArrival() {
-  if (!arrival_.has_value()) return;
-  Forget(arrival_->partitions);
+  if (arrival_.has_value()) Forget(arrival_->partitions);
   arrival_.reset();
+  while (Tidy()) {
+  }
 }
 
 IntervalSet Shard::arrived() const {
@@ -240,7 +246,10 @@ absl::Status Shard::SetMap(const PartitionMap& map, RecordSink* log) {
     map_ = map;
     return absl::OkStatus();
   }
-  if (log != nullptr) RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kOwn, map.Encode()));
+  if (log != nullptr) {
+    RUBATO_RETURN_IF_ERROR(LogRounds(*log));
+    RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kOwn, map.Encode()));
+  }
   map_ = map;
   std::vector<History> histories = HistoriesOf(histories_, after);
   Forget(Without(before, after));

@@ -1,8 +1,10 @@
 // Modes sync and hybrid: what a push does when it does not move the weights at once.
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/base/bytes.h"
 #include "rubato/base/status.h"
 #include "rubato/params/shard.h"
 
@@ -101,6 +103,20 @@ absl::Status Shard::EvenRounds() {
   int64_t most = 0;
   for (const History& history : histories_) most = std::max(most, history.rounds);
   return Whole(most);
+}
+
+absl::Status Shard::LogRounds(RecordSink& log) const {
+  if (!InRounds() || rounds() == 0) return absl::OkStatus();
+  std::string body;
+  ByteWriter(body).Put<int64_t>(rounds());
+  return log.Append(RecordKind::kRounds, body);
+}
+
+absl::Status Shard::ReplayRounds(absl::string_view body) {
+  ByteReader reader(body);
+  const auto rounds = reader.Get<int64_t>();
+  if (!reader.ok() || reader.remaining() > 0) return absl::DataLossError("no number of rounds");
+  return Whole(rounds);
 }
 
 absl::Status Shard::Whole(int64_t whole) {

@@ -48,6 +48,7 @@ void Shard::TakeAhead(std::vector<MemoryRange>* memory) {
 void Shard::Inspect(ServerInspection* out) const {
   const ShardCounters now = counters();
   out->server = options_.server;
+  out->uncounted = counts_known_ ? 0 : 1;
   out->tables.clear();
   for (const auto& table : tables_) {
     const EmbeddingTableOptions& made = table->options();

@@ -192,7 +192,9 @@ absl::StatusOr<std::vector<ServerInspection>> InspectCheckpoint(
   for (int64_t server = 0; server < checkpoint.servers; ++server) {
     RUBATO_ASSIGN_OR_RETURN(const auto loaded, LoadShard(checkpoint, server));
     loaded->shard->Inspect(&servers.emplace_back());
-    servers.back().checkpoint = servers.back().restored = checkpoint.version;
+    servers.back().checkpoint = checkpoint.version;
+    // One that left has taken what it counted along.
+    if (loaded->shard->map().servers() > checkpoint.servers) servers.back().uncounted = 1;
   }
   return servers;
 }

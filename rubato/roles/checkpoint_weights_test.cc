@@ -4,12 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <functional>
+#include <utility>
+#include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/testing.h"
 #include "rubato/base/json_seal.h"
+#include "rubato/params/damage_testing.h"
 #include "rubato/roles/export_manifest.h"
 
 namespace rubato {
@@ -18,6 +24,45 @@ namespace {
 using ::testing::HasSubstr;
 
 constexpr char kManifest[] = "{\"version\": 7, \"step\": 300, \"servers\": 2, \"committed\": {}}\n";
+
+double FromEnvironment(const char* name, double otherwise) {
+  const char* text = std::getenv(name);
+  double value = 0;
+  return text != nullptr && absl::SimpleAtod(text, &value) ? value : otherwise;
+}
+
+// Members that are sound, strange or missing, and bytes that were harmed.
+std::string HostileManifest(Damage& damage, const std::string& features) {
+  constexpr const char* kStrange[] = {"-1",
+                                      "0",
+                                      "9223372036854775807",
+                                      "9223372036854775808",
+                                      "1e18",
+                                      "0.5",
+                                      "1e400",
+                                      "null",
+                                      "true",
+                                      "[[]]",
+                                      "{\"step\": 1}",
+                                      "\"7\"",
+                                      "\"\"",
+                                      "\"..\"",
+                                      "\"\\u0000\""};
+  const std::pair<const char*, const char*> members[] = {
+      {"version", "7"}, {"step", "300"}, {"servers", "2"}, {"committed", "{}"}, {"file", "\"a\""}};
+  std::string contents = "{\"records\": 1";
+  for (const auto& [name, sound] : members) {
+    if (damage.rng.Chance(0.2)) continue;
+    const bool strange = damage.rng.Chance(0.2);
+    absl::StrAppend(&contents, ", \"", name,
+                    "\": ", strange ? kStrange[damage.rng.Below(std::size(kStrange))] : sound);
+  }
+  contents += "}";
+  if (damage.rng.Chance(0.5)) damage.Harm(&contents, kManifest);
+  std::string text = SealManifest(contents, damage.rng.Chance(0.5) ? &features : nullptr);
+  if (damage.rng.Chance(0.2)) damage.Harm(&text, kManifest);
+  return text;
+}
 
 class CheckpointWeightsTest : public testing::Test {
  protected:
@@ -79,6 +124,36 @@ TEST_F(CheckpointWeightsTest, WhatEarlierBuildsWroteIsRead) {
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(choice->version, 6);
   EXPECT_EQ(choice->step, 300);
+}
+
+// Anything in the place of any member, and bytes harmed at random, as often as not beneath a
+// checksum that is right: whatever is taken can be used, and what is refused is named.
+// RUBATO_FUZZ_SECONDS=600 searches longer, RUBATO_FUZZ_SEED=7 elsewhere.
+TEST_F(CheckpointWeightsTest, HostileManifestsAreTakenOrNamed) {
+  const auto end = absl::Now() + absl::Seconds(FromEnvironment("RUBATO_FUZZ_SECONDS", 2));
+  const auto seed = static_cast<uint64_t>(FromEnvironment("RUBATO_FUZZ_SEED", 1));
+  const std::string path = Folder(7) + "/manifest.json";
+  int64_t taken = 0, refused = 0;
+  for (uint64_t n = 0; (n < 500 || absl::Now() < end) && !HasFailure(); ++n) {
+    Damage damage(Mix(seed, n));
+    const std::string text = HostileManifest(damage, features_);
+    SCOPED_TRACE(text);
+    Write(path, text);
+    const auto choice = ChooseCheckpoint(directory_, 7);
+    ++(choice.ok() ? taken : refused);
+    if (choice.ok()) {
+      EXPECT_GE(choice->step, 0);
+      // There are no weights beside it.
+      EXPECT_EQ(InspectCheckpoint(*choice).ok(), choice->servers == 0);
+    } else {
+      EXPECT_THAT(std::string(choice.status().message()), HasSubstr(Folder(7) + "/"));
+    }
+    std::vector<std::string> damaged;
+    const absl::Status replica = ChooseSoundReplica(directory_, &damaged).status();
+    EXPECT_THAT(std::string(replica.message()), HasSubstr(Folder(7)));
+  }
+  EXPECT_GT(taken, 0);
+  EXPECT_GT(refused, 0);
 }
 
 TEST_F(CheckpointWeightsTest, EveryBitOfAnExportsManifestCounts) {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/posix/params_server_files.h"
+#include "rubato/base/json_seal.h"
 #include "rubato/base/json_text.h"
 #include "rubato/base/status.h"
 
@@ -33,7 +34,10 @@ absl::StatusOr<std::unique_ptr<PredictionFile>> PredictionFile::Open(const std::
 nlohmann::json PredictionFile::Saved() const {
   const absl::StatusOr<std::string> text = ReadWholeFile(state());
   nlohmann::json saved = nlohmann::json::parse(text.ok() ? *text : "", nullptr, false);
-  return saved.is_object() && saved.value("work", "") == work_ ? saved : nlohmann::json();
+  const bool ours = saved.is_object() && saved.value("work", "") == work_;
+  // Earlier builds wrote no checksum. What was changed says nothing of the lines that are there.
+  const bool early = ours && !saved.contains("format") && !saved.contains("checksum");
+  return early || (ours && SealOf(*text) == Seal::kSound) ? saved : nlohmann::json();
 }
 
 absl::Status PredictionFile::Resume() {
@@ -60,8 +64,8 @@ absl::Status PredictionFile::Append(absl::string_view lines, int64_t records) {
 absl::Status PredictionFile::Keep() {
   if (fdatasync(fd_.get()) != 0) return PathError(errno, "write", partial());
   const nlohmann::ordered_json document = {
-      {"work", work_}, {"records", records_}, {"bytes", bytes_}};
-  return WriteFileAtomically(state(), JsonText(document) + "\n");
+      {"format", 2}, {"work", work_}, {"records", records_}, {"bytes", bytes_}};
+  return WriteFileAtomically(state(), Sealed(JsonText(document)));
 }
 
 absl::Status PredictionFile::Finish() {

@@ -75,6 +75,37 @@ TEST_F(PredictionSinkTest, GoesOnFromWhatWasKept) {
   EXPECT_FALSE(std::filesystem::exists(out_ + ".partial.state"));
 }
 
+// A bit of what says how many lines count: none do, rather than some that are not there.
+TEST_F(PredictionSinkTest, ADamagedCountIsNotBelieved) {
+  const std::string state = out_ + ".partial.state";
+  const auto keep_two = [&] {
+    const auto sink = Open("w");
+    if (sink->records() == 0) {
+      Append(*sink, "a", 0.5f);
+      Append(*sink, "b", 0.25f);
+    }
+    EXPECT_TRUE(sink->Keep().ok());
+  };
+  keep_two();
+  const std::string sound = *ReadWholeFile(state);
+  for (size_t i = 0; i < 9 * sound.size(); i += 5) {  // Some of the bits, and of the cuts.
+    std::string damaged = sound;
+    if (i % 9 == 8) {
+      damaged.resize(i / 9);
+    } else {
+      damaged[i / 9] = static_cast<char>(damaged[i / 9] ^ (1 << i % 9));
+    }
+    keep_two();
+    ASSERT_TRUE(WriteFileAtomically(state, damaged, Durability::kProcess).ok());
+    EXPECT_EQ(Open("w")->records(), 0) << damaged;
+  }
+  // As an earlier build wrote it.
+  keep_two();
+  const std::string early = R"({"work":"w","records":2,"bytes":13})";
+  ASSERT_TRUE(WriteFileAtomically(state, early, Durability::kProcess).ok());
+  EXPECT_EQ(Open("w")->records(), 2);
+}
+
 // Other data or another model: its lines must not be mixed with those that are there.
 TEST_F(PredictionSinkTest, OtherWorkBeginsAnew) {
   {

@@ -14,6 +14,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/grpc/master_client.h"
 #include "rubato/adapters/posix/fetch_log.h"
+#include "rubato/adapters/posix/replica_door.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 
@@ -67,10 +68,13 @@ FetchLogOptions FetchOptions(const ServerHostOptions& options, const std::string
 }
 
 // Tries until it is done, or nobody has the patience. Waits for servers that are not up.
-absl::Status WithOthers(const ServerHostOptions& options, const std::string& directory,
-                        const std::function<absl::Status(const FetchLogOptions&)>& act) {
+absl::Status WithOthers(
+    const ServerHostOptions& options, const std::string& directory,
+    const std::function<absl::Status(const FetchLogOptions&)>& act,
+    const std::function<void()>& before_each = [] {}) {
   const absl::Time until = absl::Now() + kOthersPatience;
   while (true) {
+    before_each();
     absl::StatusOr<std::map<int64_t, std::string>> others = FindOthers(options);
     absl::Status status = others.status();
     if (others.ok()) status = act(FetchOptions(options, directory, *std::move(others)));
@@ -78,6 +82,20 @@ absl::Status WithOthers(const ServerHostOptions& options, const std::string& dir
     if (absl::Now() > until || options.stop()) return status;
     absl::SleepFor(absl::Milliseconds(20));
   }
+}
+
+// The same for a server that does not listen, so that those who do likewise hear from it too.
+absl::Status AtTheDoor(const ServerHostOptions& options, const std::string& directory,
+                       const std::function<absl::Status(const FetchLogOptions&)>& act) {
+  std::unique_ptr<ReplicaDoor> door;
+  return WithOthers(options, directory, act, [&] {
+    if (door != nullptr) return;
+    auto opened = ReplicaDoor::Open(
+        options.listen,
+        {.directory = directory, .job = options.job.name, .server = options.id.value()});
+    // The address may be in use for a moment, by the life before.
+    if (opened.ok() && TellAddress(options, (*opened)->address()).ok()) door = *std::move(opened);
+  });
 }
 
 // What was wrong with a file: for the master, which makes an event of it, and for the server's log.
@@ -90,7 +108,7 @@ void Note(const std::string& what, std::vector<std::string>* damage) {
 // is what was wrong with it, if it was there.
 absl::Status FetchLostLog(const ServerHostOptions& options, const std::string& directory,
                           const absl::Status& why, std::vector<std::string>* damage) {
-  const absl::Status status = WithOthers(options, directory, [&](const FetchLogOptions& fetch) {
+  const absl::Status status = AtTheDoor(options, directory, [&](const FetchLogOptions& fetch) {
     RUBATO_ASSIGN_OR_RETURN(const FetchedLog got, FetchLog(fetch));
     const std::string place = absl::StrCat("; server ", got.server, "'s copy took its place");
     for (const std::string& what : got.replaced) Note(what + place, damage);
@@ -125,7 +143,7 @@ absl::StatusOr<bool> TakeWhatIsMissing(const ServerHostOptions& options,
   if (lacks.empty()) return false;
   for (const std::string& line : lacks) Note(line + ": it is taken", damage);
   server->reset();
-  RUBATO_RETURN_IF_ERROR(WithOthers(options, directory, TakeFromCopies));
+  RUBATO_RETURN_IF_ERROR(AtTheDoor(options, directory, TakeFromCopies));
   return true;
 }
 
@@ -185,6 +203,8 @@ absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOpti
   absl::StatusOr<std::unique_ptr<ParamsServer>> server;
   bool fetched = false;
   if (replicas) {
+    const std::string joints = SetAsideDamagedJoints(params.directory);
+    if (!joints.empty()) Note(joints, damage);
     // A folder that cannot even be listed is no better than an empty one.
     const absl::StatusOr<bool> has_log = HasLog(params.directory);
     fetched = !has_log.value_or(false);

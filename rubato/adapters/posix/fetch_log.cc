@@ -10,10 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server_files.h"
@@ -141,26 +138,22 @@ absl::StatusOr<LogSizes> MeasureLog(const std::string& directory) {
   return segments;
 }
 
-// The segments at which lives began from a copy (CompareLog) and their bytes, a line each.
+// The segments at which lives began from a copy (CompareLog).
 std::string JointsPath(const std::string& directory) { return directory + "/joints"; }
 
-LogSizes ReadJoints(const std::string& directory) {
-  LogSizes joints;
-  const std::string text = ReadWholeFile(JointsPath(directory)).value_or("");
-  for (const absl::string_view line : absl::StrSplit(text, '\n')) {
-    const std::pair<absl::string_view, absl::string_view> words = absl::StrSplit(line, ' ');
-    int64_t segment = 0, bytes = 0;
-    if (!absl::SimpleAtoi(words.first, &segment)) continue;
-    if (absl::SimpleAtoi(words.second, &bytes)) joints[segment] = bytes;
-  }
+absl::StatusOr<LogSizes> ReadJoints(const std::string& directory) {
+  const absl::StatusOr<std::string> text = ReadWholeFile(JointsPath(directory));
+  if (absl::IsNotFound(text.status())) return LogSizes();
+  RUBATO_RETURN_IF_ERROR(text.status());
+  absl::StatusOr<LogSizes> joints = DecodeJoints(*text);
+  if (!joints.ok()) return Annotate(joints.status(), JointsPath(directory));
   return joints;
 }
 
 absl::Status AddJoint(const std::string& directory, LogPosition end) {
-  LogSizes joints = ReadJoints(directory);
+  RUBATO_ASSIGN_OR_RETURN(LogSizes joints, ReadJoints(directory));
   joints[end.segment] = end.bytes;
-  return WriteFileAtomically(JointsPath(directory),
-                             absl::StrJoin(joints, "\n", absl::PairFormatter(" ")));
+  return WriteFileAtomically(JointsPath(directory), EncodeJoints(joints));
 }
 
 // How the log in the file at `path` differs from its copy in the one at `copy`; empty if it does
@@ -212,7 +205,8 @@ absl::StatusOr<Comparison> Compare(const FetchLogOptions& options) {
   RUBATO_ASSIGN_OR_RETURN(comparison.copies, AskAll(options));
   const Copies& copies = comparison.copies;
   RUBATO_ASSIGN_OR_RETURN(const auto log, MeasureLog(options.directory));
-  comparison.repair = CompareLog(log, ReadJoints(options.directory), copies.sizes);
+  RUBATO_ASSIGN_OR_RETURN(const auto joints, ReadJoints(options.directory));
+  comparison.repair = CompareLog(log, joints, copies.sizes);
   for (const auto& [segment, copy] : comparison.repair.take) {
     const auto own = log.find(segment);
     comparison.lacks.push_back(absl::StrCat(
@@ -229,6 +223,14 @@ absl::StatusOr<bool> HasLog(const std::string& directory) {
   RUBATO_RETURN_IF_ERROR(MakeDirectories(directory));
   RUBATO_ASSIGN_OR_RETURN(const LogSizes segments, ListSegments(directory));
   return !segments.empty();
+}
+
+std::string SetAsideDamagedJoints(const std::string& directory) {
+  const absl::Status status = ReadJoints(directory).status();
+  if (status.ok()) return "";
+  const std::string path = JointsPath(directory);
+  if (rename(path.c_str(), (path + ".damaged").c_str()) != 0) std::remove(path.c_str());
+  return absl::StrCat(status.message(), "; whatever a copy has more counts as lost here");
 }
 
 absl::StatusOr<FetchedLog> FetchLog(const FetchLogOptions& options) {

@@ -27,6 +27,12 @@ struct FetchLogOptions {
 // Whether there is a log in `directory` at all.
 absl::StatusOr<bool> HasLog(const std::string& directory);
 
+// Which segments of the log began from a copy is told by its file `joints`. What is wrong with
+// that, most often nothing; it is then set aside as joints.damaged, for without it no copy is ever
+// told to forget what the log does not have, and nothing that was acknowledged is lost. Before
+// anything below, which is refused while it is damaged.
+std::string SetAsideDamagedJoints(const std::string& directory);
+
 struct FetchedLog {
   LogSizes sizes;      // What it got; nothing if nobody has a copy,
   int64_t server = 0;  // and from whom.

@@ -118,7 +118,8 @@ class AsioParamsServer : public ParamsServer {
 
 void AsioParamsServer::OpenReplicas() {
   const ParamsServerOptions& options = state_.options;
-  state_.vault = std::make_unique<ReplicaVault>(options.directory);
+  state_.vault = std::make_unique<ReplicaVault>(ReplicaVaultOptions{
+      .directory = options.directory, .job = options.job, .server = options.server.value()});
   if (options.replicas == 0) return;
   state_.replicas =
       std::make_unique<ReplicaLines>(ReplicaLinesOptions{.job = options.job,
@@ -253,7 +254,6 @@ ServerInspection AsioParamsServer::Inspect() {
     state_.shard->Inspect(&inspection);
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
-    inspection.restored = state_.store->restored();
     inspection.checkpoint_hold_us = checkpoints_->hold_us();
   }
   if (state_.replicas != nullptr) {

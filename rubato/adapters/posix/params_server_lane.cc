@@ -109,11 +109,9 @@ void ParamsServerLane::Handle(Connection& connection, const Frame& frame) {
   }
   switch (static_cast<ParamsOp>(frame.header.op)) {  // Servers know each other before any view.
     case ParamsOp::kFollow:
-      return Follow(connection, frame);
     case ParamsOp::kReplicate:
-      return Replicate(connection, frame);
     case ParamsOp::kReplicaRead:
-      return ReadReplica(connection, frame);
+      return Replicate(connection, frame);
     default:
       break;
   }
@@ -336,47 +334,22 @@ void ParamsServerLane::ReplyWhenHeld(Connection& connection, const FrameHeader& 
   unconfirmed_.push_back({position, connection.number, header, *text});
 }
 
-void ParamsServerLane::Follow(Connection& connection, const Frame& frame) {
-  const absl::StatusOr<FollowRequest> request = DecodeFollow(frame.body);
-  if (!request.ok()) return Reply(connection, frame.header, request.status());
-  if (request->job != state_.options.job || request->follower != state_.options.server.value()) {
-    return Reply(connection, frame.header,
-                 absl::FailedPreconditionError(absl::StrFormat(
-                     "server %d of job '%s', not server %d of '%s'", state_.options.server.value(),
-                     state_.options.job, request->follower, request->job)));
-  }
-  const int64_t line = state_.vault->NextLine();
-  const absl::StatusOr<LogSizes> sizes = state_.vault->Follow(*request, line);
-  if (!sizes.ok()) return Reply(connection, frame.header, sizes.status());
-  connection.leader = request->leader;
-  connection.line = line;
-  connection.socket->set_body_bytes_max(kFrameBytesMax);
-  const auto body = std::make_shared<std::string>(Encode(*sizes));
-  connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, *body, body);
-}
-
 void ParamsServerLane::Replicate(Connection& connection, const Frame& frame) {
-  const auto take = [&] {
-    return state_.vault->Take(connection.leader, connection.line, frame.body);
-  };
-  absl::Status status = take();
-  if (absl::IsResourceExhausted(status)) {
+  const auto op = static_cast<ParamsOp>(frame.header.op);
+  const auto act = [&] { return connection.copies.Answer(*state_.vault, op, frame.body); };
+  absl::StatusOr<std::string> answer = act();
+  if (absl::IsResourceExhausted(answer.status())) {
     // What is kept for speed goes before another's pushes wait for room.
     std::shared_ptr<LogSpares> spares;
     {
       ReaderLock lock(state_.mu);
       spares = state_.store->spares();
     }
-    if (spares->Clear()) status = take();
+    if (spares->Clear()) answer = act();
   }
-  Reply(connection, frame.header, status);
-}
-
-void ParamsServerLane::ReadReplica(Connection& connection, const Frame& frame) {
-  absl::StatusOr<std::string> bytes =
-      state_.vault->Read(connection.leader, connection.line, frame.body);
-  if (!bytes.ok()) return Reply(connection, frame.header, bytes.status());
-  const auto body = std::make_shared<std::string>(*std::move(bytes));
+  if (!answer.ok()) return Reply(connection, frame.header, answer.status());
+  if (op == ParamsOp::kFollow) connection.socket->set_body_bytes_max(kFrameBytesMax);
+  const auto body = std::make_shared<std::string>(*std::move(answer));
   connection.socket->Send({.op = frame.header.op, .id = frame.header.id}, *body, body);
 }
 

@@ -102,8 +102,7 @@ class ParamsServerLane {
     bool hello_waits = false;
     std::unique_ptr<SharedArea> requests, replies;  // Or null: all goes through the socket.
     std::optional<SharedRequest> shared;            // The request at hand, if it came that way.
-    int64_t leader = -1;  // Whose log comes here to be copied, or is read; -1: nobody's.
-    int64_t line = 0;
+    VaultLine copies;                               // Of another server, if it is one.
   };
   // A request that waits for the end of a move.
   struct Held {
@@ -146,9 +145,7 @@ class ParamsServerLane {
   // Sends it when everything up to `position` of the log is where it must be.
   void ReplyWhenHeld(Connection& connection, const FrameHeader& request, LogPosition position,
                      const absl::Status& status, absl::string_view body);
-  void Follow(Connection& connection, const Frame& frame);
   void Replicate(Connection& connection, const Frame& frame);
-  void ReadReplica(Connection& connection, const Frame& frame);
   void Forget(int64_t number);
 
   ParamsServerState& state_;

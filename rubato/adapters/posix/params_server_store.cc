@@ -50,7 +50,6 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
     if (name.ok()) {
       first_segment = name->first_segment;
       cuts_[*version] = first_segment;
-      restored_ = *version;
       break;
     }
     if (!absl::IsDataLoss(name.status())) return name.status();

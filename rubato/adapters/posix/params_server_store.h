@@ -65,7 +65,6 @@ class ParamsStore : public RecordSink {
   int64_t life() const { return segment_; }
   int64_t checkpointed() const { return cuts_.empty() ? 0 : cuts_.rbegin()->first; }
   int64_t replayed() const { return replayed_; }
-  int64_t restored() const { return restored_; }  // The checkpoint it recovered from; 0: none.
   // What was wrong with the files it recovered from, each thing by file and place.
   const std::vector<std::string>& damage() const { return damage_; }
   int64_t log_bytes() const;
@@ -92,7 +91,6 @@ class ParamsStore : public RecordSink {
   std::unique_ptr<LogFile> log_;
   std::shared_ptr<LogSpares> spares_;
   int64_t replayed_ = 0;
-  int64_t restored_ = 0;
   std::vector<std::string> damage_;
   LogWatcher* watcher_ = nullptr;
 };

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/status.h"
 
@@ -20,7 +21,7 @@ constexpr int64_t kReadBytesMax = int64_t{4} << 20;
 }  // namespace
 
 std::string ReplicaVault::Folder(int64_t leader) const {
-  return absl::StrCat(directory_, "/of-", leader);
+  return absl::StrCat(options_.directory, "/of-", leader);
 }
 
 int64_t ReplicaVault::NextLine() {
@@ -29,6 +30,11 @@ int64_t ReplicaVault::NextLine() {
 }
 
 absl::StatusOr<LogSizes> ReplicaVault::Follow(const FollowRequest& request, int64_t line) {
+  if (request.job != options_.job || request.follower != options_.server) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("server %d of job '%s', not server %d of '%s'", options_.server,
+                        options_.job, request.follower, request.job));
+  }
   MutexLock lock(mu_);
   auto copy = copies_.find(request.leader);
   if (copy == copies_.end()) {
@@ -104,6 +110,21 @@ int64_t ReplicaVault::bytes() {
     for (const auto& [segment, size] : copy.state.sizes()) bytes += size;
   }
   return bytes;
+}
+
+absl::StatusOr<std::string> VaultLine::Answer(ReplicaVault& vault, ParamsOp op,
+                                              absl::string_view body) {
+  if (op == ParamsOp::kReplicate) {
+    RUBATO_RETURN_IF_ERROR(vault.Take(leader_, line_, body));
+    return "";
+  }
+  if (op == ParamsOp::kReplicaRead) return vault.Read(leader_, line_, body);
+  RUBATO_ASSIGN_OR_RETURN(const FollowRequest request, DecodeFollow(body));
+  const int64_t line = vault.NextLine();
+  RUBATO_ASSIGN_OR_RETURN(const LogSizes sizes, vault.Follow(request, line));
+  leader_ = request.leader;
+  line_ = line;
+  return Encode(sizes);
 }
 
 }  // namespace rubato

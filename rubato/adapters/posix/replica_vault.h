@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -14,16 +15,24 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/base/mutex.h"
 #include "rubato/params/log_replica.h"
+#include "rubato/params/wire.h"
 
 namespace rubato {
+
+struct ReplicaVaultOptions {
+  std::string directory;
+  std::string job;     // Whose it is: others are turned away.
+  int64_t server = 0;  // Of that.
+};
 
 // Thread-safe.
 class ReplicaVault {
  public:
-  explicit ReplicaVault(std::string directory) : directory_(std::move(directory)) {}
+  explicit ReplicaVault(ReplicaVaultOptions options) : options_(std::move(options)) {}
 
   // A number for a line that begins; answers with what is here of its leader's log.
   int64_t NextLine();
+  // FAILED_PRECONDITION if the leader means another server.
   absl::StatusOr<LogSizes> Follow(const FollowRequest& request, int64_t line);
   // An order for the copy of `leader`, and the bytes that came with it.
   absl::Status Take(int64_t leader, int64_t line, absl::string_view body);
@@ -42,10 +51,21 @@ class ReplicaVault {
   absl::Status Write(Copy& copy, int64_t leader, const ReplicaOrder& order, absl::string_view bytes)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const std::string directory_;
+  const ReplicaVaultOptions options_;
   Mutex mu_;
   int64_t lines_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<int64_t, Copy> copies_ ABSL_GUARDED_BY(mu_);  // By leader.
+};
+
+// A leader's line to a vault, whatever carries it. Not thread-safe.
+class VaultLine {
+ public:
+  // What to say to kFollow, which comes first, kReplicate and kReplicaRead.
+  absl::StatusOr<std::string> Answer(ReplicaVault& vault, ParamsOp op, absl::string_view body);
+
+ private:
+  int64_t leader_ = -1;  // Whose log comes here to be copied, or is read; -1: nobody's.
+  int64_t line_ = 0;
 };
 
 }  // namespace rubato

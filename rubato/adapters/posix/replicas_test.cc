@@ -13,8 +13,10 @@
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/testing.h"
 #include "rubato/adapters/posix/fetch_log.h"
+#include "rubato/adapters/posix/params_line.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/adapters/posix/params_testing.h"
+#include "rubato/adapters/posix/replica_door.h"
 #include "rubato/base/rng.h"
 
 namespace rubato {
@@ -98,6 +100,10 @@ class ReplicasTest : public testing::Test {
     servers_[s]->SetFollower(static_cast<int64_t>(1 - s), Addresses());
     servers_[s]->SetMap(1, PartitionMap::Even(2), {}, Addresses());
     servers_[s]->SetView(1, {WorkerId(1)});
+  }
+  absl::StatusOr<std::unique_ptr<ReplicaDoor>> OpenDoor(size_t s) const {
+    return ReplicaDoor::Open(
+        Addresses()[s], {.directory = Folder(s), .job = "ctr", .server = static_cast<int64_t>(s)});
   }
   void LoseDisk(size_t s) {
     servers_[s].reset();
@@ -315,6 +321,101 @@ TEST_F(ReplicasTest, WhereALifeBeganFromACopyIsKnown) {
   Live(0);
   EXPECT_EQ(Pull(), -4);
   EXPECT_TRUE(Settled());
+}
+
+// A bit of the file that tells where that was: it is named, and copies are only added to.
+TEST_F(ReplicasTest, WhereALifeBeganIsNotBelievedIfItIsDamaged) {
+  ASSERT_TRUE(Declare().ok());
+  for (int64_t n = 0; n < 3; ++n) ASSERT_TRUE(Push(n).get().ok());
+  ASSERT_TRUE(Settled());
+  EXPECT_EQ(SetAsideDamagedJoints(Folder(0)), "");  // There is none.
+  LoseDisk(0);
+  Live(0);
+  ASSERT_TRUE(Push(3).get().ok());
+  ASSERT_TRUE(Settled());
+  servers_[0].reset();
+  EXPECT_EQ(SetAsideDamagedJoints(Folder(0)), "");
+  const std::string joints = Folder(0) + "/joints";
+  const std::string sound = *ReadWholeFile(joints);
+  for (const std::string& damaged : {sound.substr(0, sound.size() - 1), std::string()}) {
+    ASSERT_TRUE(WriteFileAtomically(joints, damaged).ok());
+    const absl::Status refused = CompareWithCopies(FromOther(0)).status();
+    EXPECT_TRUE(absl::IsDataLoss(refused)) << refused;
+    EXPECT_THAT(SetAsideDamagedJoints(Folder(0)), HasSubstr(joints + ": is damaged"));
+    EXPECT_EQ(*ReadWholeFile(joints + ".damaged"), damaged);
+    EXPECT_EQ(SetAsideDamagedJoints(Folder(0)), "");
+  }
+  EXPECT_TRUE(TakeMissing(0).empty());
+  EXPECT_FALSE(Copy(0).empty());
+  Live(0);
+  EXPECT_EQ(Pull(), -4);
+  EXPECT_TRUE(Settled());
+}
+
+// Both logs are gone, the copies are not: each gets its own from the other, be that back or not.
+TEST_F(ReplicasTest, OneThatHasNoLogYetHandsOutWhatItKeeps) {
+  ASSERT_TRUE(Declare().ok());
+  for (int64_t n = 0; n < 4; ++n) ASSERT_TRUE(Push(n).get().ok());
+  ASSERT_TRUE(Settled());
+  for (size_t s = 0; s < 2; ++s) {
+    servers_[s].reset();
+    const LogSizes segments = *ListSegments(Folder(s));
+    for (const auto& [segment, bytes] : segments) {
+      std::filesystem::remove(SegmentPath(Folder(s), segment));
+    }
+  }
+  EXPECT_TRUE(absl::IsUnavailable(Fetch(1).status()));
+  {
+    const auto door = OpenDoor(0);
+    ASSERT_TRUE(door.ok()) << door.status();
+    const absl::StatusOr<FetchedLog> got = Fetch(1);
+    ASSERT_TRUE(got.ok()) << got.status();
+    EXPECT_FALSE(got->sizes.empty());
+    // Which is all it does for others.
+    FetchLogOptions wrong = FromOther(1);
+    wrong.job = "other";
+    EXPECT_TRUE(absl::IsUnavailable(FetchLog(wrong).status()));
+  }
+  Live(1);
+  Live(0);
+  EXPECT_EQ(Pull(), -4);
+  EXPECT_TRUE(Settled());
+}
+
+// A client that waits for a server goes on waiting while that one asks for its log. Were it told
+// anything, it would give the batch up, of which the other server has its part.
+TEST_F(ReplicasTest, ClientsAreHungUpOnAtTheDoor) {
+  ASSERT_TRUE(Declare().ok());
+  ASSERT_TRUE(Push(0).get().ok());
+  ASSERT_TRUE(Settled());
+  LoseDisk(0);
+  auto door = OpenDoor(0);
+  ASSERT_TRUE(door.ok()) << door.status();
+  auto waiting = Push(1);
+  asio::io_context io;
+  std::string heard;
+  const auto hear = [&](const char* what) {
+    heard = what;
+    io.stop();
+  };
+  ParamsLine line(io, absl::Seconds(60),
+                  {.greeted = [&](const Frame&) { hear("greeted"); },
+                   .answered = [&](const Frame&) { hear("answered"); },
+                   .lost = [&] { hear("lost"); },
+                   .refused = [&](const absl::Status&) { hear("refused"); },
+                   .files = {}});
+  Hello hello;
+  hello.job = "ctr";
+  hello.servers = 2;
+  line.Open(Addresses()[0], Greeting(hello));
+  io.run();
+  EXPECT_EQ(heard, "lost");
+  door->reset();
+  Live(0);
+  const absl::StatusOr<PushOutcome> outcome = waiting.get();
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  EXPECT_EQ(*outcome, PushOutcome::kApplied);
+  EXPECT_EQ(Pull(), -2);
 }
 
 // A damaged log gives way to its copy, which may turn out to be damaged too: it is set aside.
