@@ -164,6 +164,11 @@ TEST_F(AllreduceRecoveryTest, AFrozenWorkerIsLeftBehind) {
       absl::Trunc(absl::Milliseconds(failure["detect_ms"].get<double>()), absl::Milliseconds(1));
   EXPECT_EQ(failure["cause"],
             absl::StrCat("worker-", victim.id, ": silent for ", absl::FormatDuration(silence)));
+  // Those who waited for it say so.
+  EXPECT_TRUE(Eventually([&] {
+    const nlohmann::json shown = training_->Show();
+    return shown.is_object() && shown["goodput"]["detect"].get<double>() > 0;
+  }));
   EXPECT_EQ(training_->Events("worker_evicted")[0]["view"], failure["view"]);
   EXPECT_EQ(training_->Events("worker_evicted")[0]["cause"],
             "silent for longer than elastic.lease, 2s");

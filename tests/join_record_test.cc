@@ -162,6 +162,7 @@ class GroupRecordTest : public testing::Test {
     const nlohmann::json left = second_->Summary();
     EXPECT_EQ(left["state"], "stopped");
     EXPECT_NEAR(SumOf(left["goodput"]), 1, 1e-6);
+    EXPECT_GT(left["goodput"]["detect"].get<double>(), 0) << "it waited for one that slept";
     // The step that the others went on from is one of those it had.
     EXPECT_EQ(left["steps"], founder_->Events("view").back()["step"]) << second_->err();
     EXPECT_TRUE(second_->Said(absl::StrCat("after step ", left["steps"].get<int64_t>(), "; the")))
