@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -115,9 +116,20 @@ class AllreduceRecoveryTest : public testing::Test {
   std::optional<TrainingJob> training_;
 };
 
+// What the page says that the master's log names.
+std::string Metrics(const TrainingJob& training) {
+  const std::string log = ReadText(training.job_dir() + "/logs/master.log");
+  const size_t at = log.find("http://");
+  if (at == std::string::npos) return log;
+  const std::string page = training.job_dir() + "/metrics.txt";
+  const std::string command =
+      absl::StrCat("curl -sf ", log.substr(at, log.find('\n', at) - at), " >", page);
+  return std::system(command.c_str()) == 0 ? ReadText(page) : command;
+}
+
 // A worker dies: the others keep their processes and their steps, and one more joins them.
 TEST_F(AllreduceRecoveryTest, AWorkerDies) {
-  Start("workers: {max: 3}\n");
+  Start("workers: {max: 3}\nmetrics: 127.0.0.1:0\n");
   ASSERT_TRUE(Joined(3));
   const auto victims = training_->Alive("worker");
   ASSERT_EQ(victims.size(), 3u);
@@ -140,6 +152,7 @@ TEST_F(AllreduceRecoveryTest, AWorkerDies) {
   for (const char* phase : {"detect_ms", "agree_ms", "reconnect_ms", "redo_ms"}) {
     EXPECT_TRUE(failures[0].contains(phase)) << failures[0].dump();
   }
+  EXPECT_THAT(Metrics(*training_), HasSubstr("rubato_job_workers_lost_total{job=\"digits\"} 1\n"));
 }
 
 // A frozen worker costs the others its lease at most; awake again, it is no longer one of them.
@@ -164,6 +177,11 @@ TEST_F(AllreduceRecoveryTest, AFrozenWorkerIsLeftBehind) {
       absl::Trunc(absl::Milliseconds(failure["detect_ms"].get<double>()), absl::Milliseconds(1));
   EXPECT_EQ(failure["cause"],
             absl::StrCat("worker-", victim.id, ": silent for ", absl::FormatDuration(silence)));
+  // Those who waited for it say so.
+  EXPECT_TRUE(Eventually([&] {
+    const nlohmann::json shown = training_->Show();
+    return shown.is_object() && shown["goodput"]["detect"].get<double>() > 0;
+  }));
   EXPECT_EQ(training_->Events("worker_evicted")[0]["view"], failure["view"]);
   EXPECT_EQ(training_->Events("worker_evicted")[0]["cause"],
             "silent for longer than elastic.lease, 2s");

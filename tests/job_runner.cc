@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -228,6 +229,16 @@ CommandResult TrainingJob::Wait() {
 
 nlohmann::json TrainingJob::Summary() const {
   return nlohmann::json::parse(ReadText(job_dir() + "/summary.json"), nullptr, false);
+}
+
+std::string HistoryFaults(const std::vector<std::string>& directories) {
+  std::string command = "python3 '" RUBATO_HISTORY "'";
+  for (const std::string& directory : directories) absl::StrAppend(&command, " '", directory, "'");
+  FILE* const history = popen((command + " 2>&1").c_str(), "r");
+  RUBATO_CHECK(history != nullptr);
+  std::string faults;
+  for (int byte; (byte = std::getc(history)) != EOF;) faults.push_back(static_cast<char>(byte));
+  return pclose(history) == 0 ? "" : faults;
 }
 
 std::string WriteCriteoJob(const ScratchFolder& folder, int64_t rows, const std::string& extra) {

@@ -128,6 +128,10 @@ class TrainingJob {
   int status_ = 0;
 };
 
+// What must not be in the history that the event logs in these job directories tell (history.py), a
+// line each; empty: it is one history.
+std::string HistoryFaults(const std::vector<std::string>& directories);
+
 // Criteo-shaped data and a job file over it: FOLDER/train.tsv, valid.tsv, job.yaml. `extra` is
 // appended to the job file. Data is generated once a (rows, seed) and copied by link.
 std::string WriteCriteoJob(const ScratchFolder& folder, int64_t rows, const std::string& extra);

@@ -88,6 +88,10 @@ class GroupRecordTest : public testing::Test {
     return Eventually([&] { return founder_->Events("worker_holds").size() == lives; }, kLong);
   }
   std::vector<const Worker*> Witnesses() const { return {&*founder_, &*second_}; }
+  std::vector<std::string> Directories() const {
+    return {founder_->directory(), second_->directory(), third_->directory(),
+            folder_.path() + "/fourth"};
+  }
 
   // The third sleeps until the others have gone on without it, and comes back.
   void Sleep() {
@@ -158,6 +162,7 @@ class GroupRecordTest : public testing::Test {
     const nlohmann::json left = second_->Summary();
     EXPECT_EQ(left["state"], "stopped");
     EXPECT_NEAR(SumOf(left["goodput"]), 1, 1e-6);
+    EXPECT_GT(left["goodput"]["detect"].get<double>(), 0) << "it waited for one that slept";
     // The step that the others went on from is one of those it had.
     EXPECT_EQ(left["steps"], founder_->Events("view").back()["step"]) << second_->err();
     EXPECT_TRUE(second_->Said(absl::StrCat("after step ", left["steps"].get<int64_t>(), "; the")))
@@ -171,7 +176,8 @@ class GroupRecordTest : public testing::Test {
 
 // One of three falls silent, is left out and comes back; does not answer just when a fourth is
 // killed; is killed itself. The others have one record of each, as a master would write it. One
-// leaves: that is no failure. The last trains to the end, and its summary adds up.
+// leaves: that is no failure. The last trains to the end, and its summary adds up. What the four of
+// them saw is one history.
 TEST_F(GroupRecordTest, EachFailureIsOneRecordAtEachSurvivor) {
   ASSERT_NO_FATAL_FAILURE(Start());
   ASSERT_NO_FATAL_FAILURE(Sleep());
@@ -195,6 +201,7 @@ TEST_F(GroupRecordTest, EachFailureIsOneRecordAtEachSurvivor) {
   EXPECT_EQ(founder_->Events("evaluation_ended").size(), 1u);
   EXPECT_EQ(founder_->Events("done").size(), 1u);
   EXPECT_THAT(founder_->Events("checkpoint_complete").size(), Gt(1u));
+  EXPECT_EQ(HistoryFaults(Directories()), "");
 }
 
 // Two train to the end side by side: whoever is first to go is no failure. Every so many steps both

@@ -1,6 +1,6 @@
 """Three `rubato worker`s without a master, in two network namespaces, and the cable between them pulled: two of
 three train on, the third says that it waits and keeps nothing, and once the cable is back all three train to
-the end together, to the same weights."""
+the end together, to the same weights. Their logs tell one history."""
 
 import json
 import pathlib
@@ -10,6 +10,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / 'examples' / 'ring'))
 import cable  # noqa: E402
+import history  # noqa: E402
 
 FOUNDER = '10.231.77.1:4100'
 IMAGES, EPOCHS, BATCH = 640, 40, 32
@@ -84,6 +85,9 @@ def pull_and_plug(rubato: str, folder: pathlib.Path, workers: list[Worker]) -> N
     results = [w.out.read_text() for w in workers]
     assert results[0].startswith(f'trained {STEPS} steps, {IMAGES * EPOCHS} records; weights '), results[0]
     assert results.count(results[0]) == 3, f'they have different weights: {results}'
+    logs = {w.directory.name: history.read_log(str(w.directory)) for w in workers}
+    faults = history.faults_of(logs)
+    assert not faults, faults
     print(results[0].strip())
 
 

@@ -15,6 +15,8 @@ namespace {
 
 constexpr int64_t kJoinStepUs = 10000;
 
+constexpr int kUsualSteps = 20;  // At least, to know how long a step is.
+
 constexpr double kLostStepsMax = 1;  // Beyond what is lost when nobody joins.
 constexpr double kExponentMax = 2;   // Less than with the square of the members.
 
@@ -35,15 +37,27 @@ constexpr JoinCase kJoinCases[] = {{2},
                                    {2, 10 * kJoinStepUs, 256 << 20, 512 << 10},
                                    {2, 10 * kJoinStepUs, 256 << 20, 512 << 10, true}};
 
-// A stretch of training as process 0 takes its steps.
-struct Stretch {
-  int64_t begin_nanos = 0;
-  int64_t begin_step = 0;
-  explicit Stretch(const TrainingFleet& fleet)
-      : begin_nanos(NowNanos()), begin_step(fleet.report(0).step) {}
-  double Ms() const { return Millis(NowNanos() - begin_nanos); }
-  int64_t Steps(const TrainingFleet& fleet) const { return fleet.report(0).step - begin_step; }
+// Process 0 at the end of a step: between two of these there are whole steps alone, where any other
+// moment would be right to a step at either end.
+struct StepEnd {
+  int64_t step = 0;
+  int64_t nanos = 0;
 };
+StepEnd LastStep(const TrainingFleet& fleet) {
+  while (true) {
+    const StepEnd end{fleet.report(0).step, fleet.report(0).committed_nanos};
+    // The time is written after the step.
+    if (fleet.report(0).step == end.step && end.nanos > 0) return end;
+  }
+}
+
+struct Stretch {
+  double ms = 0;
+  int64_t steps = 0;
+};
+Stretch Between(const StepEnd& first, const StepEnd& last) {
+  return {Millis(last.nanos - first.nanos), last.step - first.step};
+}
 
 struct JoinTimes {
   std::vector<double> first_share_ms, lost_steps, lost_without;
@@ -51,29 +65,29 @@ struct JoinTimes {
 
 // The step time is that of the stretch just before; another stretch in which nobody joins tells how
 // much of a loss is the machine's own unrest.
-bool Join(TrainingFleet& fleet, int hosts, JoinTimes& times) {
+bool Join(TrainingFleet& fleet, int hosts, double usual_ms, JoinTimes& times) {
   if (!fleet.WaitForAll(FirstOnes(hosts))) return false;
   const auto rest = [&](double ms) {
-    Stretch stretch(fleet);
+    const StepEnd first = LastStep(fleet);
     usleep(static_cast<useconds_t>(ms * 1000));
-    return std::pair(stretch.Ms(), stretch.Steps(fleet));
+    return Between(first, LastStep(fleet));
   };
-  const auto [usual_ms, usual_steps] = rest(500);
-  const double step_ms = usual_ms / static_cast<double>(std::max<int64_t>(1, usual_steps));
-  const auto lost = [&](double ms, int64_t steps) {
-    return ms / step_ms - static_cast<double>(steps);
+  const Stretch usual = rest(usual_ms);
+  const double step_ms = usual.ms / static_cast<double>(std::max<int64_t>(1, usual.steps));
+  const auto lost = [&](const Stretch& stretch) {
+    return stretch.ms / step_ms - static_cast<double>(stretch.steps);
   };
-  const Stretch joining(fleet);
+  const StepEnd before = LastStep(fleet);
+  const int64_t began = NowNanos();
   fleet.Start(hosts);
   if (!fleet.WaitForAll(FirstOnes(hosts + 1))) return false;
-  const double took_ms = joining.Ms();
+  const double took_ms = Millis(NowNanos() - began);
   times.first_share_ms.push_back(took_ms);
-  times.lost_steps.push_back(lost(took_ms, joining.Steps(fleet)));
+  times.lost_steps.push_back(lost(Between(before, LastStep(fleet))));
   fleet.Kill(hosts);
   if (!fleet.WaitForAll(FirstOnes(hosts))) return false;
   rest(100);
-  const auto [quiet_ms, quiet_steps] = rest(took_ms);
-  times.lost_without.push_back(lost(quiet_ms, quiet_steps));
+  times.lost_without.push_back(lost(rest(took_ms)));
   return true;
 }
 
@@ -91,7 +105,8 @@ int RunJoinBench(int rounds, Aims& aims) {
                                 .kept_bytes_max = kept_bytes_max});
     JoinTimes times;
     for (int round = 0; round < rounds; ++round) {
-      if (!Join(fleet, hosts, times)) return 1;
+      const double usual_ms = std::max(500.0, kUsualSteps * static_cast<double>(compute_us) / 1000);
+      if (!Join(fleet, hosts, usual_ms, times)) return 1;
     }
     if (!std::exchange(first, false)) std::printf(",\n");
     std::printf(

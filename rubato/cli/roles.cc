@@ -23,6 +23,7 @@
 #include "rubato/roles/exit_codes.h"
 #include "rubato/roles/group_loop.h"
 #include "rubato/roles/master_host.h"
+#include "rubato/roles/metrics_page.h"
 #include "rubato/roles/server_host.h"
 #include "rubato/roles/worker_loop.h"
 #include "rubato/worker/evaluation.h"
@@ -82,7 +83,13 @@ absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
                           MasterService::Start(flags.listen, host.get()));
   std::fprintf(stderr, "the master of %s listens on %s\n", spec.name.c_str(),
                service->address().c_str());
-  while (!AskedToStop()) absl::SleepFor(absl::Milliseconds(50));
+  MetricsPage metrics({.key = "metrics", .address = spec.metrics, .text = [&] {
+                         return PrometheusText(host->Show(), spec.name);
+                       }});
+  while (!AskedToStop()) {
+    metrics.KeepUp(absl::Now());
+    absl::SleepFor(absl::Milliseconds(50));
+  }
   return kRoleDone;
 }
 

@@ -18,6 +18,7 @@ Json Goodput(const TimeSpent& spent) {
   return {{"useful", spent.useful / total},
           {"read", spent.read / total},
           {"wait", spent.wait / total},
+          {"detect", spent.detect / total},
           {"rebuild", spent.rebuild / total},
           {"redo", spent.redo / total},
           {"checkpoint", spent.checkpoint / total},

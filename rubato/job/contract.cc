@@ -18,9 +18,17 @@ constexpr size_t kFeatureLineBytesMax = 120;
 bool IsPrivate(absl::string_view key) {
   if (key == "evaluate.every_steps") return false;  // All rest after the same steps.
   constexpr absl::string_view kGroups[] = {"workers.", "checkpoint.", "elastic.", "evaluate."};
-  constexpr absl::string_view kKeys[] = {
-      "name",     "model",    "data.train",        "data.validation",   "features",
-      "deadline", "priority", "allreduce.network", "allreduce.encrypt", "allreduce.kept_bytes"};
+  constexpr absl::string_view kKeys[] = {"name",
+                                         "metrics",
+                                         "model",
+                                         "data.train",
+                                         "data.validation",
+                                         "features",
+                                         "deadline",
+                                         "priority",
+                                         "allreduce.network",
+                                         "allreduce.encrypt",
+                                         "allreduce.kept_bytes"};
   const auto begins = [&](absl::string_view group) { return absl::StartsWith(key, group); };
   return std::any_of(std::begin(kGroups), std::end(kGroups), begins) ||
          std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);

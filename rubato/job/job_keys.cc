@@ -222,6 +222,8 @@ std::vector<JobKey> StrategyKeys() {
       {"allreduce.encrypt",
        "hide and authenticate what workers send each other; needs their secret",
        AT(allreduce.encrypt)},
+      {"metrics", "host:port where Prometheus reads how the job stands, from its master",
+       AT(metrics)},
       {"deadline", "when the job must be done, counted from submission; used by submit",
        AT(deadline)},
       {"priority", "low, normal or high; used by submit", AT(priority)},

@@ -161,6 +161,22 @@ absl::Status CheckAllreduce(const AllreduceSpec& spec, const JobSpec& job) {
   return CheckOneOf("allreduce.network", spec.network, {"loopback", "lan", "wan"});
 }
 
+// -1 if `address` is no host:port.
+int64_t PortOf(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  int64_t port = 0;
+  const bool is_one = colon != absl::string_view::npos && colon > 0 &&
+                      absl::SimpleAtoi(address.substr(colon + 1), &port) && port >= 0;
+  return is_one ? port : -1;
+}
+
+absl::Status CheckMetrics(const std::string& address) {
+  if (address.empty() || (PortOf(address) >= 0 && PortOf(address) <= 65535)) {
+    return absl::OkStatus();
+  }
+  return Invalid("metrics", address, " is no address: write host:port");
+}
+
 absl::Status CheckParams(const ParamsSpec& spec, int64_t servers) {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("params.wire", spec.wire, {"fp32", "bf16", "fp16"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("params.threads", spec.threads, 1, 64));
@@ -172,12 +188,8 @@ absl::Status CheckParams(const ParamsSpec& spec, int64_t servers) {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("params.staleness", spec.staleness, {"ignore", "scale"}));
   RUBATO_RETURN_IF_ERROR(CheckRange("params.staleness_max", spec.staleness_max, 0));
   if (spec.metrics.empty()) return absl::OkStatus();
-  const size_t colon = spec.metrics.rfind(':');
-  int64_t port = 0;
-  if (colon == std::string::npos || colon == 0 ||
-      !absl::SimpleAtoi(absl::string_view(spec.metrics).substr(colon + 1), &port) || port < 1) {
-    return Invalid("params.metrics", spec.metrics, " is no address: write host:port");
-  }
+  const int64_t port = PortOf(spec.metrics);
+  if (port < 1) return Invalid("params.metrics", spec.metrics, " is no address: write host:port");
   if (port + servers - 1 > 65535) {
     return Invalid("params.metrics", spec.metrics, ": port ", port, " and the ", servers - 1,
                    " after it, one a server, pass 65535");
@@ -311,6 +323,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckOneOf("strategy", strategy, {"ps", "allreduce"}));
   RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
   RUBATO_RETURN_IF_ERROR(CheckParams(params, servers));
+  RUBATO_RETURN_IF_ERROR(CheckMetrics(metrics));
   RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
   RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kServersMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));

@@ -164,6 +164,7 @@ struct JobSpec {
   ElasticSpec elastic;
   AllreduceSpec allreduce;
   ParamsSpec params;
+  std::string metrics;  // "host:port" where Prometheus reads the job from its master.
   absl::Duration deadline = absl::InfiniteDuration();  // Used by submit.
   std::string priority = "normal";                     // low, normal, high. Used by submit.
   uint64_t seed = 7;

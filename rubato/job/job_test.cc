@@ -152,6 +152,7 @@ TEST(ValidateTest, WhatIsWrongWithServersIsNamed) {
        "evaluate.metric: gauc is the mean over groups; name their column, as evaluate.group: user"},
       {[](JobSpec& s) { s.params.metrics = "here"; },
        "params.metrics: here is no address: write host:port"},
+      {[](JobSpec& s) { s.metrics = "9100"; }, "metrics: 9100 is no address: write host:port"},
       {[](JobSpec& s) { s.params.metrics = "localhost:99999"; },
        "params.metrics: localhost:99999: port 99999 and the 0 after it, one a server, pass 65535"},
   };

@@ -13,6 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Pair;
+using testing::SizeIs;
 
 TEST_F(GroupTest, OneBeginsTheOthersJoin) {
   EXPECT_THAT(job_.TakeLaunched(Role::kServer), IsEmpty());
@@ -112,6 +113,26 @@ TEST_F(GroupTest, TheLastHolderTakesTheStateAlong) {
   EXPECT_EQ(Shown().records_committed, 15);
   Beat(2, At(9, 0, /*generation=*/1));  // A word from the past.
   EXPECT_EQ(Shown().steps, 3);
+}
+
+// Most of a large group dies at one moment: each has its successor at once, and the few who are
+// left go on meanwhile.
+TEST_F(GroupTest, ThirtyOfThirtyTwoDie) {
+  job_.options.job.workers = {.min = 1, .max = 32, .start = 32};
+  job_ = FakeJob(job_.options);
+  for (int64_t worker = 0; worker < 32; ++worker) job_.JoinWorker(worker);
+  for (int64_t worker = 0; worker < 32; ++worker) Beat(worker, At(2));
+  job_.launched.clear();
+  for (int64_t worker = 0; worker < 30; ++worker) job_.KillWorker(worker);
+  EXPECT_THAT(job_.TakeLaunched(Role::kWorker), SizeIs(30)) << "nobody waits for another's start";
+  for (const int64_t worker : {30, 31}) {
+    const GroupOrders orders = Beat(worker, At(4));
+    EXPECT_EQ(orders.generation, 1);
+    EXPECT_FALSE(orders.rest);
+  }
+  EXPECT_EQ(Shown().steps, 4);
+  EXPECT_EQ(Shown().workers_lost, 30);
+  EXPECT_EQ(job_.master->state(), JobState::kTraining);
 }
 
 // A restarted master must not take those it has not heard yet for gone.

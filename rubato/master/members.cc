@@ -45,6 +45,7 @@ TimeSpent SpentOf(const std::vector<double>& numbers) {
   return {.useful = At(numbers, 0),
           .read = At(numbers, 1),
           .wait = At(numbers, 2),
+          .detect = At(numbers, 8),  // Came last.
           .rebuild = At(numbers, 3),
           .redo = At(numbers, 4),
           .checkpoint = At(numbers, 5),
@@ -253,7 +254,8 @@ void Members::RemoveAll(bool lost) {
 std::vector<double> Members::Numbers(const WorkerMember& worker) {
   const TimeSpent& s = worker.spent;
   return {s.useful, s.read,       s.wait,  s.rebuild,
-          s.redo,   s.checkpoint, s.other, static_cast<double>(worker.records_redone)};
+          s.redo,   s.checkpoint, s.other, static_cast<double>(worker.records_redone),
+          s.detect};
 }
 
 int64_t Members::records_redone() const {

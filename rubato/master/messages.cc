@@ -45,6 +45,7 @@ void TimeSpent::Add(const TimeSpent& more) {
   useful += more.useful;
   read += more.read;
   wait += more.wait;
+  detect += more.detect;
   rebuild += more.rebuild;
   redo += more.redo;
   checkpoint += more.checkpoint;

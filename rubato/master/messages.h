@@ -52,11 +52,14 @@ struct TimeSpent {
   double useful = 0;      // Computing batches that were then applied.
   double read = 0;        // Waiting for records.
   double wait = 0;        // Waiting for a task, for pulled rows or for room to push.
-  double rebuild = 0;     // Starting up; waiting for a server or master that was down.
+  double detect = 0;      // In a group: waiting for one that was gone, until that was noticed.
+  double rebuild = 0;     // Starting up; waiting for a server, a master or the next view.
   double redo = 0;        // Computing batches that turned out to be applied already.
   double checkpoint = 0;  // Waiting for one: nothing with servers, who write beside serving.
   double other = 0;
-  double total() const { return useful + read + wait + rebuild + redo + checkpoint + other; }
+  double total() const {
+    return useful + read + wait + detect + rebuild + redo + checkpoint + other;
+  }
   void Add(const TimeSpent& more);
 };
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "rubato/base/bytes.h"
+#include "rubato/base/prometheus.h"
 #include "rubato/net/frame.h"
 
 namespace rubato {
@@ -24,11 +24,6 @@ void VisitServer(Server& s, Visit visit) {
   visit(s.staleness_sum), visit(s.staleness_max), visit(s.clients), visit(s.log_bytes);
   visit(s.checkpoint), visit(s.checkpoint_hold_us), visit(s.follower), visit(s.log_uncopied);
   visit(s.refused_stale), visit(s.uncounted);
-}
-
-// A label's value, as the exposition format wants it.
-std::string Label(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}});
 }
 
 }  // namespace
@@ -85,7 +80,8 @@ absl::StatusOr<ServerInspection> DecodeInspection(absl::string_view body) {
 
 std::string PrometheusText(const ServerInspection& s, absl::string_view job) {
   std::string text;
-  const std::string who = absl::StrCat("job=\"", Label(job), "\",server=\"", s.server, "\"");
+  const std::string who =
+      absl::StrCat("job=\"", PrometheusLabel(job), "\",server=\"", s.server, "\"");
   const auto about = [&](absl::string_view name, absl::string_view type, absl::string_view help) {
     absl::StrAppend(&text, "# HELP rubato_params_", name, " ", help, "\n# TYPE rubato_params_",
                     name, " ", type, "\n");
@@ -99,8 +95,8 @@ std::string PrometheusText(const ServerInspection& s, absl::string_view job) {
                         int64_t TableInspection::*value) {
     about(name, type, help);
     for (const TableInspection& table : s.tables) {
-      absl::StrAppend(&text, "rubato_params_", name, "{", who, ",table=\"", Label(table.name),
-                      "\"} ", table.*value, "\n");
+      absl::StrAppend(&text, "rubato_params_", name, "{", who, ",table=\"",
+                      PrometheusLabel(table.name), "\"} ", table.*value, "\n");
     }
   };
   each("rows", "gauge", "Rows of a table.", &TableInspection::rows);

@@ -158,9 +158,15 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
     group.report = [this](const ViewReport& report) { courier_->Send(report); };
     group.report_period = job.elastic.lease / 4;
     group.first_step = orders.found ? 0 : -1;
-    group.on_change = [this](const GroupView&) { NoteLastSigns(); };
+    group.on_change = [this](const GroupView&) {
+      CountLostWait();
+      NoteLastSigns();
+    };
   } else {
-    group.on_change = [this](const GroupView& view) { EnterView(view); };
+    group.on_change = [this](const GroupView& view) {
+      CountLostWait();
+      EnterView(view);
+    };
     group.on_parting = [this](const Parting& parting) { TellParting(parting); };
   }
   group.name = options_.group;
@@ -311,6 +317,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   }
   CastVotes();
   Enter(Activity::kWait);
+  sums_since_ = options_.clock->Now();
   const absl::Status summed = Sum(*training);
   if (!summed.ok() && !absl::IsAborted(summed)) return summed;
   bool applied = false;
@@ -320,6 +327,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
     seen_ = options_.clock->Now();  // A step may take longer than anybody is waited for.
     RUBATO_ASSIGN_OR_RETURN(applied, Commit());
   }
+  if (applied) sums_since_ = absl::InfiniteFuture();
   if (applied && *training && !group_->learning()) {
     if (replica_->overflowed()) {
       SayFailed(absl::OutOfRangeError(

@@ -124,6 +124,8 @@ class GroupLoop {
   void TellChange();
   // Of those who are not in the view any more.
   void NoteLastSigns();
+  // The next view is there: what of the wait for the step's sum was for those it has lost.
+  void CountLostWait();
   // After a step of training: whether this worker is slow beside the others.
   void WatchPace();
   absl::Status ComputeRun(const PlanRange& step, Quota run);
@@ -182,10 +184,11 @@ class GroupLoop {
   std::optional<OwnCheckpoints> own_;             // Without a master.
   Batch batch_;
   StepOutput out_;
-  Quota quota_;                            // Of the step in hand.
-  std::optional<CanonicalSum> canonical_;  // Deterministic: its gradients.
-  absl::Duration computed_;                // For the step in hand,
-  int64_t computed_positions_ = 0;         // to be told apart if it must begin again.
+  Quota quota_;                                     // Of the step in hand.
+  std::optional<CanonicalSum> canonical_;           // Deterministic: its gradients.
+  absl::Duration computed_;                         // For the step in hand,
+  int64_t computed_positions_ = 0;                  // to be told apart if it must begin again.
+  absl::Time sums_since_ = absl::InfiniteFuture();  // Waits for its sum, which has yet to come.
   StepsInDoubt doubts_;
   int partings_ = 0;  // Those of the group that doubts_ knows of.
   StragglerWatch pace_;

@@ -1,5 +1,6 @@
 // What a worker of a group tells of itself: where its time went, how far training is, how a change
 // of view went, and whether it is slow.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -68,6 +69,25 @@ void GroupLoop::NoteLastSigns() {
   for (const Departure& departure : InOurTime(group_->last_change().gone)) {
     last_signs_[departure.member.id.value()] = absl::ToUnixMicros(departure.heard);
   }
+}
+
+void GroupLoop::CountLostWait() {
+  const absl::Time began = std::exchange(sums_since_, absl::InfiniteFuture());
+  const ChangeTimes change = group_->last_change();
+  if (began == absl::InfiniteFuture() || change.gone.empty()) return;
+  if (group_->partings() != partings_) return;  // It was this worker that the others waited for.
+  const absl::Time now = options_.clock->Now();
+  const absl::Time noticed = now - (ControlLoop::Now() - change.noticed);
+  absl::Time heard = noticed;
+  for (const Departure& departure : InOurTime(change.gone)) {
+    heard = std::min(heard, departure.heard);
+  }
+  const absl::Duration detect = noticed - std::max(began, heard);
+  MutexLock lock(mu_);
+  // Where the sum was broken off, the time since is counted as it is.
+  const bool waits = time_.current() == Activity::kWait;
+  time_.Lost(std::max(detect, absl::ZeroDuration()),
+             waits ? now - std::max(began, noticed) : absl::ZeroDuration(), now);
 }
 
 void GroupLoop::TellChange() {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_replace.h"
 #include "rubato/base/json_text.h"
+#include "rubato/base/prometheus.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -30,11 +30,6 @@ Json ScoresJson(absl::Span<const float> scores, size_t width) {
     }
   }
   return list;
-}
-
-// As Prometheus wants the value of a label.
-std::string Escaped(absl::string_view text) {
-  return absl::StrReplaceAll(text, {{"\\", "\\\\"}, {"\"", "\\\""}, {"\n", "\\n"}});
 }
 
 }  // namespace
@@ -125,7 +120,7 @@ HttpReply Scoring::Metrics() {
       "\n# TYPE rubato_score_strangers_total counter\n");
   for (size_t i = 0; i < strangers_seen_.size(); ++i) {
     absl::StrAppend(&text, "rubato_score_strangers_total{column=\"",
-                    Escaped(strangers_.columns()[i]), "\"} ", strangers_seen_[i], "\n");
+                    PrometheusLabel(strangers_.columns()[i]), "\"} ", strangers_seen_[i], "\n");
   }
   absl::StrAppend(&text, "# TYPE rubato_score_seconds histogram\n");
   for (size_t i = 0; i < kBucketMs.size(); ++i) {

@@ -16,7 +16,7 @@
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/base/status.h"
 #include "rubato/roles/exit_codes.h"
-#include "rubato/roles/server_metrics.h"
+#include "rubato/roles/metrics_page.h"
 #include "rubato/roles/server_recovery.h"
 
 namespace rubato {
@@ -34,7 +34,10 @@ class ServerHost {
         damage_(std::move(damage)),
         server_(std::move(server)),
         client_(MasterClient::Dial(options.master)),
-        metrics_(options.job, options.id, *server_) {}
+        metrics_(
+            {.key = "params.metrics",
+             .address = MetricsAddress(options.job, options.id),
+             .text = [this] { return PrometheusText(server_->Inspect(), options_.job.name); }}) {}
 
   absl::StatusOr<int> Run() {
     while (!options_.stop()) {
@@ -178,7 +181,7 @@ class ServerHost {
   std::atomic<bool> writing_ = false;
   const std::unique_ptr<ParamsServer> server_;
   const std::unique_ptr<MasterClient> client_;
-  ServerMetrics metrics_;
+  MetricsPage metrics_;
   bool registered_ = false;
   bool refused_ = false;
   int64_t outrun_ = -1;  // As the server's stats say.

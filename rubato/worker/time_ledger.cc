@@ -12,10 +12,16 @@ absl::Duration TimeLedger::Enter(Activity next, absl::Time now) {
   return span;
 }
 
-void TimeLedger::Redone(absl::Duration compute) {
-  compute = std::min(compute, Of(Activity::kUseful));
-  Of(Activity::kUseful) -= compute;
-  Of(Activity::kRedo) += compute;
+void TimeLedger::Lost(absl::Duration detect, absl::Duration rebuild, absl::Time now) {
+  Enter(current_, now);
+  Move(Activity::kWait, Activity::kDetect, detect);
+  Move(Activity::kWait, Activity::kRebuild, rebuild);
+}
+
+void TimeLedger::Move(Activity from, Activity to, absl::Duration time) {
+  time = std::min(time, Of(from));
+  Of(from) -= time;
+  Of(to) += time;
 }
 
 TimeSpent TimeLedger::Spent(absl::Time now) const {
@@ -25,6 +31,7 @@ TimeSpent TimeLedger::Spent(absl::Time now) const {
   return {.useful = seconds(Activity::kUseful),
           .read = seconds(Activity::kRead),
           .wait = seconds(Activity::kWait),
+          .detect = seconds(Activity::kDetect),
           .rebuild = seconds(Activity::kRebuild),
           .redo = seconds(Activity::kRedo),
           .checkpoint = seconds(Activity::kCheckpoint),

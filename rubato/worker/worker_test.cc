@@ -429,8 +429,9 @@ TEST(TimeLedgerTest, ThePartsSumToTheWhole) {
   for (int i = 0; i < 1000; ++i) {
     now += absl::Microseconds(rng.Below(5000));
     const bool was_useful = ledger.current() == Activity::kUseful;
-    const absl::Duration span = ledger.Enter(static_cast<Activity>(rng.Below(7)), now);
+    const absl::Duration span = ledger.Enter(static_cast<Activity>(rng.Below(kActivities)), now);
     if (was_useful && rng.Chance(0.2)) ledger.Redone(span);
+    if (rng.Chance(0.1)) ledger.Lost(absl::Milliseconds(2), absl::Milliseconds(1), now);
   }
   now += absl::Milliseconds(3);
   EXPECT_NEAR(ledger.Spent(now).total(), absl::ToDoubleSeconds(now - start), 1e-9);
@@ -450,6 +451,22 @@ TEST(TimeLedgerTest, AStepSeenByTheClock) {
   EXPECT_DOUBLE_EQ(spent.useful, 0);
   EXPECT_DOUBLE_EQ(spent.redo, 0.02);
   EXPECT_DOUBLE_EQ(spent.wait, 0.001);
+}
+
+// A step waits for one that is gone: 30 ms as it would have anyway, 800 until that is noticed, and
+// 5 for the next view.
+TEST(TimeLedgerTest, AWaitForOneThatIsGone) {
+  const absl::Time start = absl::FromUnixSeconds(1000);
+  const auto at = [&](int64_t ms) { return start + absl::Milliseconds(ms); };
+  TimeLedger ledger(start);
+  ledger.Enter(Activity::kWait, at(100));
+  ledger.Lost(absl::Milliseconds(800), absl::Milliseconds(5), at(935));
+  ledger.Enter(Activity::kUseful, at(940));
+  const TimeSpent spent = ledger.Spent(at(950));
+  EXPECT_DOUBLE_EQ(spent.wait, 0.035);
+  EXPECT_DOUBLE_EQ(spent.detect, 0.8);
+  EXPECT_DOUBLE_EQ(spent.rebuild, 0.105);
+  EXPECT_DOUBLE_EQ(spent.useful, 0.01);
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ wire::TimeSpent ToWire(const TimeSpent& in) {
   out.set_useful(in.useful);
   out.set_read(in.read);
   out.set_wait(in.wait);
+  out.set_detect(in.detect);
   out.set_rebuild(in.rebuild);
   out.set_redo(in.redo);
   out.set_checkpoint(in.checkpoint);
@@ -42,6 +43,7 @@ TimeSpent FromWire(const wire::TimeSpent& in) {
   out.useful = in.useful();
   out.read = in.read();
   out.wait = in.wait();
+  out.detect = in.detect();
   out.rebuild = in.rebuild();
   out.redo = in.redo();
   out.checkpoint = in.checkpoint();

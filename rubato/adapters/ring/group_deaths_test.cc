@@ -1,12 +1,18 @@
-// Deaths among those who still copy the state, and of the last who held it: real processes, killed
-// at a moment that they choose.
+// Deaths among those who still copy the state, of the last who held it, and of most at once: real
+// processes, killed at a moment that they choose.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <deque>
 #include <memory>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -193,6 +199,75 @@ TEST_P(GroupDeathsTest, NewcomersThatDieCostNobodyAStep) {
   EXPECT_EQ(founder.group->view().size(), 1);
   EXPECT_EQ(founder.group->partings(), 0);
   EXPECT_EQ(founder.weights, Expected(founder.group->step()));
+}
+
+// What the processes of a large group say of themselves, in memory that they share.
+struct Member {
+  std::atomic<int> holders{0};  // Of the view that it trains in.
+  std::atomic<int64_t> step{-1};
+  std::atomic<int> partings{0};
+  std::atomic<bool> wrong{false};  // Its weights are not those of its step.
+};
+constexpr int kMembers = 32;
+using Board = std::array<Member, kMembers>;
+
+void TrainOn(Worker& worker, Member& member) {
+  while (worker.Step().ok()) {
+    if (!worker.group->learning() && worker.weights != Expected(worker.group->step())) {
+      member.wrong = true;
+    }
+    member.partings = worker.group->partings();
+    member.holders = worker.group->view().holders;
+    member.step = worker.group->step();
+  }
+}
+
+bool AllHold(const Board& board, const std::vector<int>& members, int64_t step) {
+  const absl::Time deadline = absl::Now() + kLong;
+  const auto there = [&](int i) {
+    return board[i].holders == static_cast<int>(members.size()) && board[i].step >= step;
+  };
+  while (!std::all_of(members.begin(), members.end(), there)) {
+    if (absl::Now() > deadline || poll(nullptr, 0, 5) != 0) return false;
+  }
+  return true;
+}
+
+// Thirty of thirty-two are killed at one moment, the founder among them; the two train on as they
+// are, from the step where they were.
+TEST_P(GroupDeathsTest, TwoOfThirtyTwoGoOn) {
+  void* const memory =
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Board& board = *new (memory) Board;
+  std::deque<Process> processes;
+  std::string founder;
+  std::vector<int> all, two = {11, 23};
+  for (int i = 0; i < kMembers; ++i) {
+    processes.emplace_back([&](Process& self) {
+      Worker worker;
+      std::vector<std::string> join;
+      if (i > 0) join.push_back(founder);
+      if (!worker.Open(GetParam(), join).ok()) return;
+      self.Say(worker.group->address());
+      TrainOn(worker, board[i]);
+    });
+    const std::string address = processes.back().Hear();
+    if (i == 0) founder = address;
+    all.push_back(i);
+  }
+  ASSERT_TRUE(AllHold(board, all, 1));
+  for (const int i : all) {
+    if (i != two[0] && i != two[1]) kill(processes[i].pid(), SIGKILL);
+  }
+  const int64_t step = std::max(board[two[0]].step.load(), board[two[1]].step.load());
+  EXPECT_TRUE(AllHold(board, two, step + 10));
+  for (const int i : two) {
+    EXPECT_EQ(board[i].partings, 0) << "it had to begin anew";
+    EXPECT_FALSE(board[i].wrong) << "after step " << board[i].step;
+  }
+  processes.clear();
+  munmap(memory, sizeof(Board));
 }
 
 INSTANTIATE_TEST_SUITE_P(Planes, GroupDeathsTest, testing::Values(true, false),

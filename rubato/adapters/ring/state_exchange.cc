@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 #include <utility>
 
 #include "rubato/adapters/ring/control_loop.h"
@@ -16,6 +17,11 @@ namespace {
 // So many sums are applied between two steps, whatever they take: one more than are added.
 constexpr int kAppliedMin = 2;
 constexpr size_t kRestoredMin = 1 << 20;  // Likewise bytes of the snapshot.
+
+// What a newcomer makes up for begins when the others do with their next step. One of them that was
+// to go on with this very processor would wait for a whole turn of it, milliseconds, and with it
+// all, for a step begins no sooner at anyone than the last has come to it.
+void LetOthersGo() { std::this_thread::yield(); }
 
 // To give a large buffer back takes a while, which the others need not wait for at once.
 void FreePages(const char* bytes, size_t size) {
@@ -140,6 +146,7 @@ bool StateExchange::Restored(absl::Time until) {
     RUBATO_CHECK(end <= snapshot_->bytes.size());
     while (restored_ < end) {
       if (!std::exchange(first, false) && ControlLoop::Now() >= until) return false;
+      LetOthersGo();
       const size_t size = std::min(kRestoredMin, end - restored_);
       std::memcpy(piece.data() + (restored_ - begin), snapshot_->bytes.data() + restored_, size);
       FreePages(&snapshot_->bytes[restored_], size);
@@ -177,6 +184,7 @@ absl::StatusOr<bool> StateExchange::CatchUp(const GroupView& view, MemberId self
   if (!Restored(until)) return false;
   for (int applied = 0; reached_ < finished; ++applied) {
     if (applied >= kAppliedMin && ControlLoop::Now() >= until) return false;
+    LetOthersGo();
     keeping_ = ApplyNext();
     RUBATO_RETURN_IF_ERROR(keeping_);
   }

@@ -9,10 +9,12 @@
 
 #include <algorithm>
 #include <atomic>
+#include <filesystem>
 #include <future>
 #include <limits>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -122,6 +124,19 @@ class SlowCopy : public testing::Test {
   int64_t finished_ = 10;
 };
 
+// The files of this process in `folder` that have no name lose all that is in them. How many.
+int EmptyNamelessFiles(const std::string& folder) {
+  int emptied = 0;
+  for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;  // As the iterator's own is by now.
+    const std::string file = std::filesystem::read_symlink(open.path(), gone).string();
+    if (!absl::StartsWith(file, folder) || !absl::EndsWith(file, " (deleted)")) continue;
+    EXPECT_EQ(truncate(open.path().c_str(), 0), 0) << file;
+    ++emptied;
+  }
+  return emptied;
+}
+
 // One that copies slowly keeps no more in memory than it may, and takes every step all the same:
 // what is more is in a file.
 TEST_F(SlowCopy, KeepsNoMoreInMemoryThanItMay) {
@@ -168,6 +183,29 @@ TEST_F(SlowCopy, SaysWhereThereIsNoRoom) {
   EXPECT_TRUE(
       absl::StrContains(status.message(), "in /no/such/folder cannot be made: No such file"))
       << status;
+}
+
+// What of the sums cannot be read again is lost, and stays so: whoever asks once more is told the
+// same, and is not given a state that lacks a step.
+TEST_F(SlowCopy, WhatCannotBeReadIsLostForGood) {
+  Begin(testing::TempDir());
+  EXPECT_FALSE(*CatchUp());
+  while (finished_ < 40) TakeStep();
+  ASSERT_GT(exchange_->kept_elsewhere_bytes(), 0);
+  ASSERT_EQ(EmptyNamelessFiles(testing::TempDir()), 1);
+  holder_.GoOn();
+  absl::StatusOr<bool> level = false;
+  while (level.ok()) {
+    ASSERT_FALSE(*level);
+    ASSERT_EQ(poll(nullptr, 0, 1), 0);
+    level = CatchUp();
+  }
+  EXPECT_TRUE(absl::StrContains(level.status().message(), "cannot be read: ")) << level.status();
+  EXPECT_EQ(exchange_->reached(), 17) << "13 to 17 were in memory";
+  TakeStep();
+  EXPECT_EQ(CatchUp().status(), level.status());
+  EXPECT_EQ(exchange_->reached(), 17);
+  EXPECT_EQ(state_[0], 100.0f + 13 + 14 + 15 + 16 + 17);
 }
 
 // A thread copies while the training thread changes all there is, a little at a time.
