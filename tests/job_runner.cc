@@ -1,7 +1,9 @@
 #include "tests/job_runner.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -31,19 +33,30 @@ pid_t ForkApart() {
       syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, nullptr, nullptr, nullptr, nullptr));
 }
 
+struct SpawnOptions {
+  int64_t file_limit = 0;  // In bytes; 0: none.
+  bool apart = false;
+  bool privileged = true;  // If this process is.
+};
+
+// What root may do to any file is gone with the next program that is run.
+void DropPrivilege() {
+  for (const int right : {CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH}) prctl(PR_CAPBSET_DROP, right);
+}
+
 pid_t Spawn(const std::vector<std::string>& arguments, const std::string& folder,
-            const std::string& out, const std::string& err, int64_t file_limit = 0,
-            bool apart = false) {
+            const std::string& out, const std::string& err, const SpawnOptions& options = {}) {
   std::vector<std::string> words = {Binary()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  const pid_t pid = apart ? ForkApart() : fork();
+  const pid_t pid = options.apart ? ForkApart() : fork();
   RUBATO_CHECK(pid >= 0);
   if (pid != 0) return pid;
-  if (file_limit > 0) {
-    const auto bytes = static_cast<rlim_t>(file_limit);
+  if (!options.privileged) DropPrivilege();
+  if (options.file_limit > 0) {
+    const auto bytes = static_cast<rlim_t>(options.file_limit);
     const rlimit limit = {.rlim_cur = bytes, .rlim_max = bytes};
     setrlimit(RLIMIT_FSIZE, &limit);
     signal(SIGXFSZ, SIG_IGN);  // Writing past it is an error, not a death.
@@ -84,17 +97,31 @@ std::string ReadText(const std::string& path) {
   return text.str();
 }
 
-CommandResult RunWithFileLimit(int64_t bytes, const std::vector<std::string>& arguments,
-                               const std::string& folder) {
+namespace {
+
+CommandResult RunToItsEnd(const std::vector<std::string>& arguments, const std::string& folder,
+                          const SpawnOptions& options = {}) {
   const std::string out = folder + "/command.out";
   const std::string err = folder + "/command.err";
   int status = 0;
-  waitpid(Spawn(arguments, folder, out, err, bytes), &status, 0);
+  waitpid(Spawn(arguments, folder, out, err, options), &status, 0);
   return {.exit_code = ExitCode(status), .out = ReadText(out), .err = ReadText(err)};
 }
 
+}  // namespace
+
 CommandResult RunRubato(const std::vector<std::string>& arguments, const std::string& folder) {
-  return RunWithFileLimit(0, arguments, folder);
+  return RunToItsEnd(arguments, folder);
+}
+
+CommandResult RunWithFileLimit(int64_t bytes, const std::vector<std::string>& arguments,
+                               const std::string& folder) {
+  return RunToItsEnd(arguments, folder, {.file_limit = bytes});
+}
+
+CommandResult RunWithoutPrivilege(const std::vector<std::string>& arguments,
+                                  const std::string& folder) {
+  return RunToItsEnd(arguments, folder, {.privileged = false});
 }
 
 RunningCommand::RunningCommand(const std::vector<std::string>& arguments, const std::string& folder)
@@ -133,7 +160,7 @@ bool Eventually(const std::function<bool()>& condition, absl::Duration patience)
 Command::Command(const std::vector<std::string>& arguments, const std::string& folder,
                  const std::string& name, bool apart)
     : words_(absl::StrCat(folder, "/", name)),
-      pid_(Spawn(arguments, folder, words_ + ".out", words_ + ".err", 0, apart)) {}
+      pid_(Spawn(arguments, folder, words_ + ".out", words_ + ".err", {.apart = apart})) {}
 
 bool CanRunApart() {
   const pid_t pid = ForkApart();

@@ -41,6 +41,10 @@ CommandResult RunRubato(const std::vector<std::string>& arguments, const std::st
 CommandResult RunWithFileLimit(int64_t bytes, const std::vector<std::string>& arguments,
                                const std::string& folder);
 
+// The same as someone to whom the bits of permission apply, which are nothing to root.
+CommandResult RunWithoutPrivilege(const std::vector<std::string>& arguments,
+                                  const std::string& folder);
+
 // `rubato ARGUMENTS` in the background, killed with the object.
 class RunningCommand {
  public:

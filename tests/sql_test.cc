@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "rubato/adapters/sql/sql_source.h"
 #include "tests/job_runner.h"
 
@@ -154,13 +155,29 @@ TEST_F(SqlTest, ADatabaseThatGoesAwayCostsNothing) {
       folder_.path(), {folder_.path() + "/job.yaml", "--set", "workers.max=2", "--set",
                        "batch_size=64", "--set", "epochs=3", "--set", "shuffle.buffer=512", "--set",
                        "evaluate.every_steps=1000000"});  // Else it ends as soon as it is good.
+  // The terminal says it, once, and once that it is back.
+  const auto said = [&](const std::string& words) {
+    const std::vector<std::string> parts =
+        absl::StrSplit(ReadText(folder_.path() + "/train.err"), words);
+    return static_cast<int>(parts.size()) - 1;
+  };
+  const std::string who = absl::StrCat("people: the database at ", folder_.path(), "/pg ");
+  int times = 0;
   for (const int64_t step : {100, 500}) {
     ASSERT_TRUE(training.ReachStep(step)) << ReadText(folder_.path() + "/train.err");
     postgres_->Kill();
+    ++times;
+    ASSERT_TRUE(Eventually([&] { return said(who + "has not answered for ") == times; }))
+        << ReadText(folder_.path() + "/train.err");
+    EXPECT_EQ(said(who + "is back after "), times - 1);
     postgres_->Start();
+    ASSERT_TRUE(Eventually([&] { return said(who + "is back after ") == times; }))
+        << ReadText(folder_.path() + "/train.err");
   }
   const CommandResult result = training.Wait();
   ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(said("); trying again\n"), 2);
+  EXPECT_EQ(said(" is back after "), 2);
   const nlohmann::json summary = training.Summary();
   EXPECT_EQ(summary["records_committed"], 90000);
   EXPECT_EQ(summary["records_repeated"], 0);

@@ -115,6 +115,10 @@ Json SummaryJson(const JobSpec& spec, const Snapshot& snapshot, absl::Duration e
   }
   for (const ProcessStatus& process : snapshot.processes) {
     if (process.doing.empty()) continue;
+    if (process.role == Role::kWorker) {
+      summary["waiting"].push_back({{"worker", process.id}, {"doing", process.doing}});
+      continue;
+    }
     summary["recovering"].push_back(
         {{"server", process.id}, {"incarnation", process.incarnation}, {"doing", process.doing}});
   }
@@ -180,6 +184,11 @@ std::string SummaryTable(const Json& summary) {
     AddLine(table, "recovering",
             absl::StrFormat("server-%d is %s", server["server"].get<int64_t>(),
                             server["doing"].get<std::string>()));
+  }
+  for (const Json& worker : summary.value("waiting", Json::array())) {
+    AddLine(table, "waiting",
+            absl::StrFormat("worker-%d is %s", worker["worker"].get<int64_t>(),
+                            worker["doing"].get<std::string>()));
   }
   if (const int64_t lost = summary.value("records_taken_back", int64_t{0}); lost > 0) {
     AddLine(table, "taken back",

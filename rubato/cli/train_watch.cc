@@ -29,11 +29,21 @@ std::string WaitingSentence(const nlohmann::ordered_json& event) {
       ": ", event.value("cause", ""));
 }
 
+// "clicks: the database at db has not answered for 1.2 s (...); trying again", or that it is back.
+std::string DataSentence(const nlohmann::ordered_json& event, bool back) {
+  const std::string seconds = ShortDuration(absl::Seconds(event.value("seconds", 0.0)));
+  const std::string who = absl::StrCat(event.value("data", ""), ": ", event.value("place", ""));
+  if (back) return absl::StrCat(who, " is back after ", seconds);
+  return absl::StrCat(who, " has not answered for ", seconds, " (", event.value("cause", ""),
+                      "); trying again");
+}
+
 // "worker_lost  worker 3, task 7: killed by signal 9"
 std::string Sentence(const nlohmann::ordered_json& event) {
   std::string text = event.value("event", "");
   if (text == "view") return ViewSentence(event);
   if (text == "waiting") return WaitingSentence(event);
+  if (text == "data_away" || text == "data_back") return DataSentence(event, text == "data_back");
   std::replace(text.begin(), text.end(), '_', ' ');
   std::string fields;
   for (const auto& [name, value] : event.items()) {

@@ -69,6 +69,19 @@ TEST(SummaryTest, SaysWhatAServerIsBusyWithAndWhatWasLost) {
               HasSubstr("server-1 is reading its log, 40 %"));
 }
 
+TEST(SummaryTest, SaysWhatAWorkerWaitsFor) {
+  Snapshot snapshot = HalfWay();
+  snapshot.processes = {
+      {.id = 2, .state = "running", .doing = "waiting for the database at db, 12 s"}};
+  const auto summary = SummaryJson(Spec(), snapshot, absl::Seconds(1), 0, "job");
+  EXPECT_EQ(summary["waiting"].dump(),
+            R"([{"worker":2,"doing":"waiting for the database at db, 12 s"}])");
+  EXPECT_FALSE(summary.contains("recovering"));
+  EXPECT_THAT(SummaryTable(summary), HasSubstr("worker-2 is waiting for the database at db, 12 s"));
+  EXPECT_THAT(ProgressLine(snapshot, Spec(), 0, 160),
+              HasSubstr("worker-2 is waiting for the database at db, 12 s"));
+}
+
 // Servers are spoken of where there are some, a master where it was restarted.
 TEST(SummaryTest, OfAGroupSaysNothingOfServers) {
   Snapshot snapshot = HalfWay();
@@ -190,13 +203,20 @@ TEST(TrainWatchTest, SaysWhatHappens) {
         << R"({"event":"waiting","step":9,"cause":"too few"})"
         << "\n"
         << R"({"event":"worker_left","worker":3,"cause":"asked to"})"
+        << "\n"
+        << R"({"event":"data_away","data":"clicks","place":"the database at db","seconds":1.23,)"
+        << R"("cause":"no route to host"})"
+        << "\n"
+        << R"({"event":"data_back","data":"clicks","place":"the database at db","seconds":75.5})"
         << "\n";
     watch.Show(Snapshot(), absl::FromUnixSeconds(1000));
   }
   std::filesystem::remove_all(folder);
   EXPECT_EQ(err.str(),
             "view 7: 3 workers, 2 with the model\nwaiting: nobody answers\n"
-            "waiting after step 9: too few\nworker left: worker 3 (asked to)\n");
+            "waiting after step 9: too few\nworker left: worker 3 (asked to)\n"
+            "clicks: the database at db has not answered for 1.2 s (no route to host); trying "
+            "again\nclicks: the database at db is back after 1m 16s\n");
 }
 
 // After a resume that was stopped at once, say: no worker has told this master a loss.

@@ -24,7 +24,7 @@
 #include "rubato/data/source.h"
 
 // Grows when this interface changes between releases.
-#define RUBATO_SOURCE_API "1"
+#define RUBATO_SOURCE_API "2"
 // Found in the file before it is opened, so that a foreign library never runs a line.
 #define RUBATO_SOURCE_STAMP_PREFIX "rubato-source-stamp:"
 #define RUBATO_SOURCE_ABI "rubato " RUBATO_VERSION ", source api " RUBATO_SOURCE_API

@@ -28,6 +28,7 @@ class PartSource : public RecordSource {
   }
 
   std::string Locate(int64_t position) const override { return whole_->Locate(At(position)); }
+  std::optional<DataAway> away() const override { return whole_->away(); }
 
  private:
   int64_t At(int64_t position) const {

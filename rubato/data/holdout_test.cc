@@ -27,6 +27,7 @@ class Numbers : public RecordSource {
     return absl::OkStatus();
   }
   std::string Locate(int64_t record) const override { return absl::StrCat("line ", record); }
+  std::optional<DataAway> away() const override { return DataAway{.data = "numbers"}; }
 
  private:
   const int64_t records_;
@@ -49,6 +50,14 @@ std::vector<std::string> ReadAll(RecordSource& source, int64_t step) {
     EXPECT_EQ(expected, end);
   }
   return all;
+}
+
+TEST(HoldoutTest, WhatIsAwayIsAwayForBothParts) {
+  for (const bool held : {false, true}) {
+    const auto part = TakePart(std::make_unique<Numbers>(10), Holdout(2), held);
+    ASSERT_TRUE(part->away().has_value());
+    EXPECT_EQ(part->away()->data, "numbers");
+  }
 }
 
 TEST(HoldoutTest, EveryRecordIsInOnePartHoweverItIsRead) {

@@ -3,6 +3,7 @@
 #define RUBATO_DATA_READABLE_H_
 
 #include <cstdint>
+#include <optional>
 
 #include "rubato/data/source.h"
 
@@ -13,6 +14,7 @@ struct Readable {
   const RecordParser* parser = nullptr;
 
   int64_t records() const { return source != nullptr ? source->records() : 0; }
+  std::optional<DataAway> away() const { return source != nullptr ? source->away() : std::nullopt; }
 };
 
 }  // namespace rubato

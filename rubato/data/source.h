@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -11,10 +12,11 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "rubato/data/batch.h"
+#include "rubato/data/data_away.h"
 
 namespace rubato {
 
-// A data set of numbered records. Not thread-safe; open one a thread.
+// A data set of numbered records. Not thread-safe, but for away(); open one a thread.
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
@@ -26,6 +28,9 @@ class RecordSource {
       absl::FunctionRef<absl::Status(int64_t record, absl::string_view bytes)> visit) = 0;
   // "train.tsv:1204", for messages about record `record`.
   virtual std::string Locate(int64_t record) const = 0;
+  // What a Read() waits for, or failed for want of, if that is not there: for whoever looks on. Any
+  // thread may ask.
+  virtual std::optional<DataAway> away() const { return std::nullopt; }
 };
 
 // Turns one record's bytes into a row of a batch. Stateless, so one serves all threads.

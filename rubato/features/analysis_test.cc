@@ -183,12 +183,13 @@ TEST(ProposeTest, TinyNumbersHaveBinsOnly) {
 }
 
 TEST(ProposeTest, SaysWhichColumnsAreLeftOut) {
-  Analysis analysis = {.columns = {"click", "id", "same", "none", "city"}};
-  analysis.stats.resize(5);
+  Analysis analysis = {.columns = {"click", "id", "same", "none", "city", "Nr", "age"}};
+  analysis.stats.resize(7);
   for (int row = 0; row < 500; ++row) {
-    const std::string id = absl::StrCat("x", row);
+    const std::string id = absl::StrCat("x", row), number = absl::StrCat(1000 + row * 7 % 500),
+                      age = absl::StrCat(3 * row);
     analysis.Add(std::vector<absl::string_view>{row % 3 == 0 ? "1" : "0", id, "7", "",
-                                                row % 2 == 0 ? "rome" : "oslo"});
+                                                row % 2 == 0 ? "rome" : "oslo", number, age});
   }
   ProposalNotes notes;
   ASSERT_TRUE(ProposeFeatures(analysis, "click", {}, &notes).ok());
@@ -197,7 +198,7 @@ TEST(ProposeTest, SaysWhichColumnsAreLeftOut) {
     said.push_back(absl::StrCat(unused.column, " ", unused.why));
   }
   EXPECT_THAT(said, testing::ElementsAre("id hardly ever repeats", "same never changes",
-                                         "none is always empty"));
+                                         "none is always empty", "Nr numbers the rows"));
 }
 
 // `rubato init` and `rubato analyze` ask the same function.
@@ -387,6 +388,20 @@ TEST(ProposeTest, MarksAreALabelToo) {
   EXPECT_THAT(one.spec.status().message(), HasSubstr("label 'label': has 3 different values"));
 }
 
+// A name that cannot be typed is no name to suggest.
+TEST(ProposeTest, ALabelThatIsNotThereIsHelpedWith) {
+  const auto why = [](const std::string& label, std::vector<std::string> columns) {
+    Analysis analysis = {.columns = std::move(columns)};
+    analysis.stats.resize(analysis.columns.size());
+    return std::string(ProposeFeatures(analysis, label).status().message());
+  };
+  EXPECT_THAT(why("clik", {"x", "click"}), HasSubstr("'clik'; did you mean 'click'?"));
+  EXPECT_THAT(why("etat", {"x", "\xe9tat"}),
+              HasSubstr("'etat'; '\\xe9tat' is no UTF-8: iconv -f latin1 -t utf-8"));
+  const std::vector<std::string> many(12, "état");
+  EXPECT_THAT(why("click", many), testing::EndsWith("'état', 'état' and 2 more"));
+}
+
 TEST(ProposeTest, LabelsOfTwoNumbersTakeTheLarger) {
   Analysis analysis;
   analysis.columns = {"y", "x"};
@@ -397,7 +412,8 @@ TEST(ProposeTest, LabelsOfTwoNumbersTakeTheLarger) {
   }
   EXPECT_THAT(ProposeFeatures(analysis, "y")->positive, ElementsAre("1"));
   EXPECT_THAT(ProposeFeatures(analysis, "y")->negative, ElementsAre("-1"));
-  EXPECT_THAT(ProposeFeatures(analysis, "z").status().message(), HasSubstr("no column 'z'"));
+  EXPECT_THAT(ProposeFeatures(analysis, "z").status().message(),
+              HasSubstr("the data has no column 'z'; it has 'y', 'x'"));
   EXPECT_THAT(ProposeFeatures(analysis, "x").status().message(),
               HasSubstr("label 'x': has 13 different values"));
 }

@@ -110,6 +110,14 @@ bool NeverRepeats(const ColumnStats& stats) {
          static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
 }
 
+// Integers that number the rows of their table, whatever they are called: each comes once, and next
+// to none is left out. A model would learn from them how the rows are sorted.
+bool NumberRows(const ColumnStats& stats) {
+  constexpr double kNextToAll = 0.95;
+  return IsIntegers(stats) && NeverRepeats(stats) &&
+         static_cast<double>(stats.present()) > kNextToAll * RangeOf(stats);
+}
+
 // Integers of which bins would lose much, if they are no quantity: more than bins can tell apart,
 // which repeat, the one that may stand for "none" left aside. So are the users of a table without
 // names, and the codes of advertisements, whether or not they fill their range. Where they do,
@@ -319,6 +327,7 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
         !HasCriteoColumns(analysis) && MayBeACode(stats, analysis.columns[column]);
     const std::optional<TimeUnit> unit = TimeUnitOf(analysis, column, may_be_a_code);
     if (unit.has_value()) return {.use = Use::kTime, .unit = unit};
+    if (NumberRows(stats)) return {Use::kRow};
     if (may_be_a_code &&
         IsSurelyACode(stats, analysis.columns[column], AreByPlace(analysis.columns)))
       return {Use::kText};

@@ -17,6 +17,7 @@ enum class Use {
   kNumber,   // A quantity.
   kTime,     // When something was.
   kStamp,    // When its row was written, where names say all else.
+  kRow,      // The number of its row.
   kText,     // Names something, in letters or in digits.
   kCode,     // Integers that may be either: a quantity, or the rows of some other table.
   kBag,      // Several texts with a separator between: "drama|action".

@@ -67,6 +67,68 @@ TEST(LossesTest, AFrozenWorkersTaskIsOpenOnceEveryServerRefusesIt) {
   EXPECT_EQ(job.master->ledger().Find(task.id)->place, LiveTask::Place::kOpen);
 }
 
+// A database that all workers wait for is told of once, and so is its return.
+TEST(LossesTest, DataThatIsAwayIsToldOnce) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const auto told = [&](const char* kind) {
+    return std::count(job.events.begin(), job.events.end(), kind);
+  };
+  const auto waits = [&](int64_t worker, absl::Duration waited) {
+    job.master->Heartbeat({.worker = WorkerId(worker),
+                           .away = DataAway{"clicks", "the database at db", "gone", waited}},
+                          job.now);
+    job.Perform();
+  };
+  const auto doing = [&](int64_t worker) {
+    for (const ProcessStatus& process : job.master->snapshot().processes) {
+      if (process.role == Role::kWorker && process.id == worker) return process.doing;
+    }
+    return std::string("unknown");
+  };
+  waits(0, absl::Seconds(2));
+  waits(1, absl::Seconds(1));
+  job.Pass(absl::Seconds(1));
+  waits(0, absl::Seconds(3));
+  EXPECT_EQ(told("data_away"), 1);
+  EXPECT_EQ(std::get<std::string>(job.fields["data_away"].at("data")), "clicks");
+  EXPECT_EQ(std::get<std::string>(job.fields["data_away"].at("place")), "the database at db");
+  EXPECT_EQ(std::get<double>(job.fields["data_away"].at("seconds")), 2);
+  EXPECT_EQ(job.causes["data_away"], "gone");
+  EXPECT_EQ(doing(0), "waiting for the database at db, 3 s");
+  job.Beat(0);
+  EXPECT_EQ(told("data_back"), 0);  // Another waits still.
+  EXPECT_EQ(doing(0), "");
+  job.Beat(1);
+  EXPECT_EQ(told("data_back"), 1);
+  EXPECT_EQ(std::get<double>(job.fields["data_back"].at("seconds")), 3);
+  // Late news of the same absence are none; those of the next are.
+  waits(1, absl::Seconds(1));
+  EXPECT_EQ(told("data_away"), 1);
+  job.Pass(absl::Seconds(1));
+  waits(0, absl::Milliseconds(500));
+  EXPECT_EQ(told("data_away"), 2);
+}
+
+// That who waited for it is dead does not bring a database back; records that are trained do.
+TEST(LossesTest, DataIsBackWhenSomebodyHasReadIt) {
+  FakeJob job;
+  job.JoinServers();
+  for (int64_t id : {0, 1}) job.JoinWorker(id);
+  const auto told = [&](const char* kind) {
+    return std::count(job.events.begin(), job.events.end(), kind);
+  };
+  job.master->Heartbeat({.worker = WorkerId(0), .away = DataAway{.data = "clicks"}}, job.now);
+  job.KillWorker(0);
+  job.Beat(1);
+  EXPECT_EQ(told("data_away"), 1);
+  EXPECT_EQ(told("data_back"), 0);
+  const Task task = job.Lease(1).task;
+  job.Commit(1, task, task.begin + 5);
+  EXPECT_EQ(told("data_back"), 1);
+}
+
 TEST(LossesTest, AWorkerThatFallsSilentWhileLeavingIsNoLoss) {
   FakeJob job;
   job.JoinServers();

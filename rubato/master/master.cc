@@ -100,6 +100,7 @@ HeartbeatReply Master::Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time no
   WorkerMember* worker = Hear(heartbeat.worker, now);
   if (worker == nullptr) return {};
   worker->spent = heartbeat.spent;
+  HearAway(*worker, heartbeat.away, now);
   if (heartbeat.loss_batches > 0 && std::isfinite(heartbeat.loss)) {
     // A mean over the last hundred batches or so.
     const double keep = std::pow(0.99, static_cast<double>(heartbeat.loss_batches));
@@ -222,6 +223,7 @@ CommitReply Master::Commit(const CommitRequest& request, absl::Time now) {
       if (!request.bad_rows_named.empty()) entry.text = request.bad_rows_named.back();
     }
     Record(entry, now);
+    if (!members_.AnyWaitsForData()) TellBack(now);  // Those who did are gone.
   }
   if (request.release && ledger_.Holds(request.worker, task.id)) {
     Record({.kind = EntryKind::kReleased, .id = request.worker.value(), .task = task.id}, now);

@@ -260,6 +260,10 @@ class Master {
 
   LeaseReply Lent(Task task) const;
 
+  // ---- data that is away (master_away.cc) ----
+  void HearAway(WorkerMember& worker, const std::optional<DataAway>& away, absl::Time now);
+  void TellBack(absl::Time now);
+
   // ---- words (master_report.cc) ----
   RegisterReply RegisterWorker(const RegisterRequest& request, absl::Time now);
   RegisterReply RegisterServer(const RegisterRequest& request, absl::Time now);
@@ -325,6 +329,9 @@ class Master {
   int64_t checkpoint_failures_ = 0;         // In a row.
   double loss_ = 0;
   double loss_weight_ = 0;
+  std::optional<DataAway> away_;  // As it was told,
+  absl::Time away_since_;         // and since when it was away then.
+  absl::Time back_at_ = absl::InfinitePast();
 };
 
 }  // namespace rubato

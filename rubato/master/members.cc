@@ -111,6 +111,12 @@ std::vector<WorkerId> Members::Running() const {
   return ids;
 }
 
+bool Members::AnyWaitsForData() const {
+  return std::any_of(workers_.begin(), workers_.end(), [](const auto& entry) {
+    return entry.second.state != State::kEvicted && entry.second.away.has_value();
+  });
+}
+
 bool Members::WorkersGone() const {
   return std::all_of(workers_.begin(), workers_.end(),
                      [](const auto& entry) { return entry.second.state == State::kEvicted; });
@@ -144,6 +150,9 @@ std::vector<ProcessStatus> Members::Processes() const {
   }
   for (const auto& [id, worker] : workers_) {
     processes.push_back(StatusOf(Role::kWorker, id.value(), worker, StateName(worker.state)));
+    if (worker.state == State::kEvicted || !worker.away.has_value()) continue;
+    processes.back().doing = absl::StrCat("waiting for ", worker.away->place, ", ",
+                                          absl::ToInt64Seconds(worker.away->waited), " s");
   }
   processes.insert(processes.end(), past_.begin(), past_.end());
   return processes;

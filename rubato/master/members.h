@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,7 @@ struct WorkerMember : Member {
   int64_t evicted_view = 0;  // The first view without it.
   TimeSpent spent;
   int64_t records_redone = 0;  // Allreduce: computed again, in all its lives in the group.
+  std::optional<DataAway> away;
 };
 
 struct ServerMember : Member {
@@ -73,6 +75,7 @@ class Members {
   // Workers that count towards the target: starting and running.
   std::vector<WorkerId> Staying() const;
   std::vector<WorkerId> Running() const;
+  bool AnyWaitsForData() const;
   bool WorkersGone() const;  // But for the evicted, who may be frozen for ever.
   bool EveryoneGone() const;
   // Whether no server that is up still takes pushes of a worker evicted at view `number`.

@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
+#include "rubato/data/data_away.h"
 #include "rubato/metrics/evaluation.h"
 #include "rubato/params/partition.h"
 #include "rubato/tasks/task.h"
@@ -163,6 +164,7 @@ struct WorkerHeartbeat {
   int64_t loss_batches = 0;
   TimeSpent spent;
   std::optional<GroupReport> group;
+  std::optional<DataAway> away;  // It cannot read on: what it waits for.
 };
 struct ServerHeartbeat {
   ServerId server;
@@ -263,7 +265,9 @@ struct ProcessStatus {
   std::string address;
   std::string state;   // starting, running, leaving, evicted, lost, exited.
   double lagging = 0;  // See GroupReport::lagging.
-  std::string doing;   // A server that starts: "reading its log, 40 %". Or empty.
+  // A server that starts: "reading its log, 40 %"; a worker that cannot read on: "waiting for the
+  // database at db.example, 12 s". Or empty.
+  std::string doing;
 };
 
 // The last change of the number of servers.

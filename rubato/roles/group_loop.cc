@@ -53,6 +53,8 @@ GroupLoop::GroupLoop(const GroupLoopOptions& options, Trainer& trainer, Readable
                      Readable validation)
     : options_(options),
       trainer_(trainer),
+      train_(train),
+      validation_(validation),
       plan_(PlanOf(options.job, train.records(), validation.records())),
       microbatches_(static_cast<int>(MicrobatchesOf(options.job))),
       stream_(trainer.signature(),

@@ -168,6 +168,7 @@ class GroupLoop {
 
   const GroupLoopOptions& options_;
   Trainer& trainer_;
+  const Readable train_, validation_;
   const TaskPlan plan_;
   const int microbatches_;
   GradientStream stream_;

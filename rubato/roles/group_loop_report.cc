@@ -15,8 +15,11 @@ void GroupLoop::Enter(Activity activity) {
 }
 
 WorkerHeartbeat GroupLoop::Describe() {
+  std::optional<DataAway> away = train_.away();
+  if (!away.has_value()) away = validation_.away();
   MutexLock lock(mu_);
-  WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now()), .group = report_};
+  WorkerHeartbeat beat = {
+      .spent = time_.Spent(options_.clock->Now()), .group = report_, .away = std::move(away)};
   losses_.TakeInto(&beat);
   return beat;
 }

@@ -61,6 +61,7 @@ absl::StatusOr<JobDirectory> JobDirectory::CreateNext(const std::string& name) {
 
 absl::StatusOr<JobDirectory> JobDirectory::Open(const std::string& path) {
   const JobDirectory directory(path);
+  RUBATO_RETURN_IF_ERROR(CheckMayLook(directory.job_file()));
   if (!PathExists(directory.job_file())) {
     return absl::NotFoundError(absl::StrCat(path, ": not a job directory (it has no job.yaml)"));
   }

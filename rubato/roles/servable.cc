@@ -220,6 +220,7 @@ absl::StatusOr<Scorer> MakeScorer(const Servable& servable) {
 }
 
 absl::StatusOr<Servable> OpenServable(const std::string& path, int64_t version) {
+  RUBATO_RETURN_IF_ERROR(CheckMayLook(path + "/manifest.json"));
   if (PathExists(path + "/manifest.json")) {
     if (version == 0) return OpenExport(path);
     return absl::InvalidArgumentError(

@@ -568,8 +568,10 @@ void WorkerLoop::WaitAs(Activity activity, absl::Duration patience) {
 }
 
 WorkerHeartbeat WorkerLoop::Describe() {
+  std::optional<DataAway> away = train_.away();
+  if (!away.has_value()) away = validation_.away();
   MutexLock lock(mu_);
-  WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now())};
+  WorkerHeartbeat beat = {.spent = time_.Spent(options_.clock->Now()), .away = std::move(away)};
   losses_.TakeInto(&beat);
   return beat;
 }

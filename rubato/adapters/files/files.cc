@@ -173,6 +173,12 @@ bool PathExists(const std::string& path) {
   return fs::exists(path, error);
 }
 
+absl::Status CheckMayLook(const std::string& path) {
+  struct stat ignored;
+  const bool may_not = stat(path.c_str(), &ignored) != 0 && (errno == EACCES || errno == EPERM);
+  return may_not ? PathError(errno, "open", path) : absl::OkStatus();
+}
+
 absl::Status SyncDirectory(const std::string& path) {
   RUBATO_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(path, O_RDONLY | O_DIRECTORY));
   if (fsync(fd.get()) != 0) return PathError(errno, "sync", path);

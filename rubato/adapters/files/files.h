@@ -82,7 +82,10 @@ absl::StatusOr<std::vector<std::string>> ListDirectory(const std::string& path);
 absl::Status MakeDirectories(const std::string& path);
 // Removes a file, or a folder with all it holds; fine if it is gone already. Does not follow links.
 absl::Status RemoveTree(const std::string& path);
+// False also of what lies where one may not look, see CheckMayLook().
 bool PathExists(const std::string& path);
+// PERMISSION_DENIED if it is not for us to know whether `path` is there.
+absl::Status CheckMayLook(const std::string& path);
 // Removing or renaming lasts through a power cut only once its folder is synced.
 absl::Status SyncDirectory(const std::string& path);
 

@@ -253,6 +253,12 @@ wire::WorkerHeartbeat ToWire(const WorkerHeartbeat& in) {
   out.set_loss_batches(in.loss_batches);
   *out.mutable_spent() = ToWire(in.spent);
   if (in.group.has_value()) *out.mutable_group() = ToWire(*in.group);
+  if (in.away.has_value()) {
+    out.mutable_away()->set_data(in.away->data);
+    out.mutable_away()->set_place(in.away->place);
+    out.mutable_away()->set_why(in.away->why);
+    out.mutable_away()->set_waited_us(absl::ToInt64Microseconds(in.away->waited));
+  }
   return out;
 }
 
@@ -264,6 +270,12 @@ WorkerHeartbeat FromWire(const wire::WorkerHeartbeat& in) {
   out.loss_batches = in.loss_batches();
   out.spent = FromWire(in.spent());
   if (in.has_group()) out.group = FromWire(in.group());
+  if (in.has_away()) {
+    out.away = {.data = in.away().data(),
+                .place = in.away().place(),
+                .why = in.away().why(),
+                .waited = absl::Microseconds(in.away().waited_us())};
+  }
   return out;
 }
 

@@ -106,6 +106,18 @@ class MasterRpcTest : public testing::Test {
   std::unique_ptr<MasterClient> client_;
 };
 
+TEST_F(MasterRpcTest, AWorkerTellsWhatItWaitsFor) {
+  const DataAway away = {"t", "p", "w", absl::Milliseconds(1500)};
+  EXPECT_TRUE(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .away = away}).ok());
+  ASSERT_TRUE(echo_.worker.away.has_value());
+  EXPECT_EQ(echo_.worker.away->data, "t");
+  EXPECT_EQ(echo_.worker.away->place, "p");
+  EXPECT_EQ(echo_.worker.away->why, "w");
+  EXPECT_EQ(echo_.worker.away->waited, absl::Milliseconds(1500));
+  EXPECT_TRUE(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9)}).ok());
+  EXPECT_FALSE(echo_.worker.away.has_value());
+}
+
 TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
   const auto registered = client_->Register({.role = Role::kServer,
                                              .id = 1,

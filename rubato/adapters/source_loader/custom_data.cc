@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -87,6 +88,7 @@ class CustomData : public RecordSource {
     while (begin < end) {
       const size_t place = PlaceOf(begin);
       RUBATO_RETURN_IF_ERROR(Open(place));
+      reading_ = sources_[place].get();
       const int64_t first = first_[place];
       const int64_t stop = std::min(end, first + index_.files[place].records);
       int64_t next = begin;
@@ -106,6 +108,11 @@ class CustomData : public RecordSource {
     const size_t place = PlaceOf(record);
     if (sources_[place] != nullptr) return sources_[place]->Locate(record - first_[place]);
     return absl::StrCat(index_.files[place].path, ", record ", record - first_[place]);
+  }
+
+  std::optional<DataAway> away() const override {
+    const CustomSource* source = reading_;
+    return source != nullptr ? source->away() : std::nullopt;
   }
 
  private:
@@ -137,6 +144,7 @@ class CustomData : public RecordSource {
   std::vector<int64_t> first_;
   int64_t records_ = 0;
   std::vector<std::unique_ptr<CustomSource>> sources_;  // Null until first read.
+  std::atomic<const CustomSource*> reading_ = nullptr;  // The one read last.
 };
 
 }  // namespace

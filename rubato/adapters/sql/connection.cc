@@ -19,6 +19,12 @@ constexpr absl::Duration kForALock = absl::Seconds(5);
 
 constexpr absl::string_view kLocked = "another holds a lock on it";
 
+// Without names and passwords: it is for everyone's eyes.
+std::string PlaceOf(const SqlUri& uri) {
+  return absl::StrCat("the database ", uri.sqlite ? "in " : "at ",
+                      uri.sqlite ? uri.connect : PostgresHost(uri.connect));
+}
+
 }  // namespace
 
 absl::Status Locked(absl::string_view text) {
@@ -34,7 +40,11 @@ absl::StatusOr<SqlRows> Connection::Query(const std::string& sql) {
   absl::Duration pause = absl::Milliseconds(50);
   while (true) {
     absl::StatusOr<SqlRows> rows = QueryOnce(sql);
-    if (!absl::IsUnavailable(rows.status())) return rows;
+    if (!absl::IsUnavailable(rows.status())) {
+      NoteBack();
+      return rows;
+    }
+    if (connected_before_) NoteAway(rows.status());
     if (absl::Now() > until) return GiveUp(rows.status());
     if (connected_before_) {
       std::fprintf(stderr, "the database %s, asking again: %s\n",
@@ -52,6 +62,26 @@ absl::StatusOr<SqlRows> Connection::Query(const std::string& sql) {
 absl::Status Connection::GiveUp(const absl::Status& why) const {
   return Annotate(why, absl::StrCat("the database was asked for ",
                                     absl::FormatDuration(options_.patience), " in vain"));
+}
+
+void Connection::NoteAway(const absl::Status& why) {
+  MutexLock lock(mu_);
+  if (!away_.has_value()) away_since_ = absl::Now();
+  away_ = {.data = uri_.table.empty() ? "the query" : uri_.table,
+           .place = PlaceOf(uri_),
+           .why = std::string(why.message())};
+}
+
+void Connection::NoteBack() {
+  MutexLock lock(mu_);
+  away_.reset();
+}
+
+std::optional<DataAway> Connection::away() const {
+  MutexLock lock(mu_);
+  std::optional<DataAway> away = away_;
+  if (away.has_value()) away->waited = absl::Now() - away_since_;
+  return away;
 }
 
 absl::StatusOr<SqlRows> Connection::QueryOnce(const std::string& sql) {

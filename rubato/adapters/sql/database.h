@@ -35,6 +35,10 @@ absl::StatusOr<std::unique_ptr<Database>> OpenSqlite(const std::string& path, bo
 absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri,
                                                        absl::Duration lock_wait);
 
+// The host that an address of PostgreSQL's names, or where its socket is; "this machine" if it
+// leaves that to libpq.
+std::string PostgresHost(const std::string& uri);
+
 // An UNAVAILABLE of a query that waited for another's lock, in the database's words.
 absl::Status Locked(absl::string_view text);
 bool IsLocked(const absl::Status& status);

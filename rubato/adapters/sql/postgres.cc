@@ -112,6 +112,17 @@ absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri,
   return database;
 }
 
+std::string PostgresHost(const std::string& uri) {
+  const std::unique_ptr<PQconninfoOption, void (*)(PQconninfoOption*)> parts(
+      PQconninfoParse(uri.c_str(), /*errmsg=*/nullptr), PQconninfoFree);
+  for (const PQconninfoOption* part = parts.get(); part != nullptr && part->keyword != nullptr;
+       ++part) {
+    const bool is_set = part->val != nullptr && *part->val != '\0';
+    if (is_set && absl::string_view(part->keyword) == "host") return part->val;
+  }
+  return "this machine";
+}
+
 std::string QuoteName(absl::string_view name) {
   std::string quoted;
   for (const absl::string_view part : absl::StrSplit(name, '.')) {

@@ -26,13 +26,12 @@ absl::StatusOr<int64_t> Number(const std::optional<std::string>& cell) {
 
 class TableSource : public RecordSource {
  public:
-  TableSource(IndexedFile table, SqlUri uri, std::string key, RecordWriter writer,
-              const SqlOptions& options)
+  TableSource(IndexedFile table, SqlUri uri, RecordWriter writer, const SqlOptions& options)
       : table_(std::move(table)),
-        key_(QuoteName(key)),
         writer_(std::move(writer)),
         options_(options),
-        connection_(std::move(uri), {.patience = options.patience}) {}
+        // Whoever counted its rows has seen it.
+        connection_(std::move(uri), {.patience = options.patience, .seen_before = true}) {}
 
   int64_t records() const override { return table_.records; }
 
@@ -41,6 +40,10 @@ class TableSource : public RecordSource {
       absl::FunctionRef<absl::Status(int64_t record, absl::string_view bytes)> visit) override {
     RUBATO_CHECK(0 <= begin && begin <= end && end <= records());
     if (begin == end) return absl::OkStatus();
+    if (key_.empty()) {
+      RUBATO_ASSIGN_OR_RETURN(const std::string key, connection_.Key());
+      key_ = QuoteName(key);
+    }
     const int64_t mark = begin / kRecordsPerMark * kRecordsPerMark;
     // Where it stopped, if that is nearer than the mark.
     if (next_ < mark || next_ > begin) {
@@ -60,8 +63,11 @@ class TableSource : public RecordSource {
   }
 
   std::string Locate(int64_t record) const override {
-    return absl::StrCat(WithoutPassword(table_.path), ", row ", record, " by ", key_);
+    return absl::StrCat(WithoutPassword(table_.path), ", row ", record, " by ",
+                        key_.empty() ? "its key" : key_);
   }
+
+  std::optional<DataAway> away() const override { return connection_.away(); }
 
  private:
   absl::Status ReadPage(
@@ -101,7 +107,7 @@ class TableSource : public RecordSource {
   }
 
   const IndexedFile table_;  // `size` is the largest key.
-  const std::string key_;
+  std::string key_;          // Empty until first read.
   const RecordWriter writer_;
   const SqlOptions options_;
   Connection connection_;
@@ -172,11 +178,9 @@ absl::StatusOr<std::unique_ptr<RecordSource>> OpenTable(const RecordIndex& index
   if (index.files.size() != 1) return absl::DataLossError("an index of a table without one");
   const IndexedFile& table = index.files[0];
   RUBATO_ASSIGN_OR_RETURN(const SqlUri uri, ParseSqlUri(table.path));
-  RUBATO_ASSIGN_OR_RETURN(const std::string key,
-                          Connection(uri, {.patience = options.patience}).Key());
   RUBATO_ASSIGN_OR_RETURN(RecordWriter writer,
                           RecordWriter::Make({.format = "csv"}, SplitFields(index.schema, ',')));
-  return std::make_unique<TableSource>(table, uri, key, std::move(writer), options);
+  return std::make_unique<TableSource>(table, uri, std::move(writer), options);
 }
 
 }  // namespace rubato

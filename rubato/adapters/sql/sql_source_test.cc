@@ -107,6 +107,29 @@ TEST_F(SqlSourceTest, ChangesAreNoticed) {
   EXPECT_TRUE(absl::IsDataLoss((*source)->Read(0, 5000, ignore)));
 }
 
+// Whoever waits for a database can be asked for what, and who asks learns no password.
+TEST(SqlAwayTest, WhatIsWaitedForCanBeSeen) {
+  const auto away_after = [](const std::string& uri) {
+    RecordIndex index = {.format = "sql", .schema = "id,a"};
+    index.files.push_back({.path = uri, .size = 10, .records = 10, .marks = {{.offset = 1}}});
+    const auto source = OpenTable(index, {.patience = absl::ZeroDuration()});
+    EXPECT_TRUE(source.ok()) << source.status();  // Nobody is asked yet.
+    EXPECT_FALSE((*source)->away().has_value());
+    const auto ignore = [](int64_t, absl::string_view) { return absl::OkStatus(); };
+    EXPECT_TRUE(absl::IsUnavailable((*source)->Read(0, 1, ignore)));
+    EXPECT_TRUE((*source)->away().has_value());
+    return (*source)->away().value_or(DataAway());
+  };
+  const DataAway away =
+      away_after("postgresql://me:secret@/x?host=/nowhere&table=public.clicks&key=id");
+  EXPECT_EQ(away.data, "public.clicks");
+  EXPECT_EQ(away.place, "the database at /nowhere");
+  EXPECT_THAT(away.why, AllOf(HasSubstr("/nowhere"), Not(HasSubstr("secret"))));
+  EXPECT_GE(away.waited, absl::ZeroDuration());
+  EXPECT_EQ(away_after("postgresql://me@localhost:1/x?query=SELECT 1 AS id&key=id").place,
+            "the database at localhost");
+}
+
 TEST_F(SqlSourceTest, MistakesAreNamed) {
   const auto message = [&](const std::string& uri) {
     return std::string(IndexTable(uri, {.patience = absl::ZeroDuration()}).status().message());
