@@ -402,7 +402,8 @@ TEST(RowChangesTest, TooMuchToNoteIsUnknown) {
   changes.Mark(1000);
   EXPECT_TRUE(changes.Has(1000));
   EXPECT_FALSE(changes.Has(999));
-  changes.Join(std::move(later));  // That cut was not: what changed before it is as unknown as ever.
+  changes.Join(
+      std::move(later));  // That cut was not: what changed before it is as unknown as ever.
   EXPECT_FALSE(changes.known());
 }
 
