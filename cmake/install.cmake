@@ -32,7 +32,7 @@ if(RUBATO_TORCH)
   install(TARGETS rubato_torch COMPONENT plugins)
   rubato_install_headers(plugins
           adapters/torch/abi.h adapters/torch/embedding.h adapters/torch/gather.h
-          adapters/torch/model.h base/bytes.h base/rng.h base/version.h data/batch.h data/custom_source.h
+          adapters/torch/model.h base/bytes.h base/rng.h base/version.h data/batch.h data/custom_source.h data/data_away.h
           data/ids.h data/source.h job/job_spec.h job/optimizer_spec.h model/options.h model/trainer.h models/fm_lookup.h)
   configure_file("${PROJECT_SOURCE_DIR}/cmake/RubatoConfig.cmake.in"
                  "${PROJECT_BINARY_DIR}/RubatoConfig.cmake" @ONLY)
