@@ -512,7 +512,9 @@ TEST_F(ListenTest, APortThatOthersReach) {
       {"master", "--job-dir", nowhere}};
   for (std::vector<std::string> words : roles) {
     words.insert(words.end(), {"--listen", ""});
-    for (const char* address : {"0.0.0.0:0", "127.0.0.1:0", "unix:/tmp/x"}) {
+    const std::string here = "unix:" + folder_.path() + "/x";
+    for (const std::string& address :
+         {std::string("0.0.0.0:0"), std::string("127.0.0.1:0"), here}) {
       words.back() = address;
       const CommandResult result = RunRubato(words, folder_.path());
       EXPECT_EQ(result.exit_code, 2);
