@@ -56,10 +56,13 @@ double ShareOf(const IntervalSet& partitions) {
 // which takes twice as long.
 constexpr size_t kAhead = 64;
 constexpr size_t kAheadNear = 32;  // The same, into the first cache.
-// Rows are named ahead of their making so far, unless that is less than a huge page.
+// Rows are named ahead of their making so far, unless that is less than a huge page; and as far as
+// the last push came, lest the next one pass by what is named.
 constexpr uint64_t kAheadShare = 32;
 constexpr uint64_t kAheadBytesMin = uint64_t{2} << 20;
 constexpr uint64_t kAheadBytesMax = uint64_t{32} << 20;
+constexpr uint64_t kAheadOfPushShare = 8;
+constexpr uint64_t kAheadOfPushBytesMax = uint64_t{128} << 20;
 constexpr uint64_t kAheadPiece = uint64_t{4} << 20;
 // An index is laid out anew for ids to come if they are one in so many of those it has.
 constexpr uint64_t kWorthLayingOut = 8;
@@ -465,11 +468,18 @@ void EmbeddingTable::Expect(uint64_t ids, std::vector<MemoryRange>* memory) {
 void EmbeddingTable::TakeAhead(std::vector<MemoryRange>* memory) {
   index_.TakeAhead(memory);
   const uint64_t used = uint64_t{next_row_} * stride_;
-  const uint64_t ahead = std::min(used / kAheadShare, kAheadBytesMax);
+  const uint64_t grown = used - std::exchange(rows_seen_, used);
+  const uint64_t ahead =
+      std::max(std::min(used / kAheadShare, kAheadBytesMax),
+               std::min({grown, used / kAheadOfPushShare, kAheadOfPushBytesMax}));
   if (ahead < kAheadBytesMin || rows_ahead_ >= used + ahead / 2) return;
   const uint64_t end = std::min<uint64_t>(used + ahead, rows_.size());
-  if (rows_ahead_ < used) HoldBack({rows_.data() + used, rows_.size() - used});
-  const uint64_t begin = std::max(used, rows_ahead_);
+  // What was passed by is named as well: it was held back, and would stay so.
+  uint64_t begin = rows_ahead_;
+  if (begin == 0) {
+    begin = used;
+    HoldBack({rows_.data() + used, rows_.size() - used});
+  }
   for (uint64_t left = end; left > begin;) {  // Rows come last to what is named first.
     const uint64_t some = std::min(left - begin, kAheadPiece);
     left -= some;

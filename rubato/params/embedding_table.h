@@ -100,8 +100,10 @@ class EmbeddingTable {
   absl::Status Update(absl::Span<const uint64_t> ids, const float* gradients);
 
   // Adds the memory that pushes will fill next, in the order in which they will, unless it was
-  // added before: whoever makes it real beside them (memory.h) spares them the wait for zeros. At
-  // most a 32nd of what the rows fill, and as much of the index as it is about to grow by.
+  // added before: whoever makes it real beside them (memory.h) spares them the wait for zeros. Of
+  // what the rows fill a 32nd, or as much as the last push added, but no more than an eighth; and
+  // as much of the index as it is about to grow by. What pushes filled before it was added comes
+  // late and not never: it has small pages until then.
   void TakeAhead(std::vector<MemoryRange>* memory);
 
   // Whether so many more entries, rows or counted ids, would fit into rows_max.
@@ -289,6 +291,7 @@ class EmbeddingTable {
   Region rows_;
   uint32_t next_row_ = 0;
   uint64_t rows_ahead_ = 0;         // Bytes of rows_ that were named by TakeAhead, or were before.
+  uint64_t rows_seen_ = 0;          // Those that were filled when it was last called.
   StillList<uint32_t> free_;        // Numbers of rows that went.
   std::vector<uint64_t> appended_;  // Ids of the last rows, not in the index yet.
   std::optional<RowOrder> order_;   // If rows may go.
