@@ -4,7 +4,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -56,10 +55,13 @@ double ShareOf(const IntervalSet& partitions) {
 // which takes twice as long.
 constexpr size_t kAhead = 64;
 constexpr size_t kAheadNear = 32;  // The same, into the first cache.
-// Rows are named ahead of their making so far, unless that is less than a huge page.
+// Rows are named ahead of their making so far, unless that is less than a huge page; and as far as
+// the last push came, lest the next one pass by what is named.
 constexpr uint64_t kAheadShare = 32;
 constexpr uint64_t kAheadBytesMin = uint64_t{2} << 20;
 constexpr uint64_t kAheadBytesMax = uint64_t{32} << 20;
+constexpr uint64_t kAheadOfPushShare = 8;
+constexpr uint64_t kAheadOfPushBytesMax = uint64_t{128} << 20;
 constexpr uint64_t kAheadPiece = uint64_t{4} << 20;
 // An index is laid out anew for ids to come if they are one in so many of those it has.
 constexpr uint64_t kWorthLayingOut = 8;
@@ -93,7 +95,6 @@ absl::StatusOr<std::unique_ptr<EmbeddingTable>> EmbeddingTable::Make(
   table->slots_.fill(kNoSlot);
   table->partitions_.fill(kNoSlot);
   table->Adopt(options.partitions, 0);
-  table->Settle(options.partitions);
   table->BeginStep(1, 0);
   return table;
 }
@@ -106,20 +107,12 @@ void EmbeddingTable::Adopt(const IntervalSet& partitions, uint64_t entries) {
       while (partitions_[slot] != kNoSlot) ++slot;
       partitions_[slot] = static_cast<uint16_t>(p);
       slots_[static_cast<size_t>(p)] = static_cast<uint16_t>(slot);
-      unsettled_[static_cast<size_t>(p)] = true;
       ++slots_used_;
       slots_end_ = std::max(slots_end_, static_cast<int64_t>(slot) + 1);
     }
   }
   SetShare();
   if (entries > 0) Reserve(entries);
-}
-
-void EmbeddingTable::Settle(const IntervalSet& partitions) {
-  for (const Interval& run : partitions.Intervals()) {
-    for (int64_t p = run.begin; p < run.end; ++p) unsettled_[static_cast<size_t>(p)] = false;
-  }
-  order_stale_ = order_.has_value();
 }
 
 void EmbeddingTable::Abandon(int64_t partition) {
@@ -146,8 +139,7 @@ void EmbeddingTable::SetShare() {
 void EmbeddingTable::Remove(uint64_t key, uint32_t number) {
   RUBATO_CHECK(index_.Erase(key) == number);
   if (number >= kCounted) return;
-  // A stale order is made again from the rows that are there then.
-  if (order_.has_value() && !order_stale_ && !Unsettled(key)) order_->Remove(number);
+  if (order_.has_value()) order_->Remove(number);
   free_.push_back(number);
 }
 
@@ -173,7 +165,7 @@ absl::Status EmbeddingTable::MakeGroups() {
 
 void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bool evict,
                                double freshness) {
-  if (number != step_) place_ = 0;
+  place_ = 0;
   step_ = number;
   for (Group& group : groups_) {
     group.now =
@@ -284,7 +276,6 @@ size_t EmbeddingTable::CountMissing(absl::Span<const uint64_t> ids) const {
 
 absl::Status EmbeddingTable::Update(absl::Span<const uint64_t> ids, const float* gradients) {
   if (ids.size() > room()) RUBATO_RETURN_IF_ERROR(CheckRoom(CountMissing(ids)));
-  if (order_stale_) RebuildOrder();
   for (size_t begin = 0; begin < ids.size(); begin += kLookup) {
     UpdatePart(ids.subspan(begin, kLookup), gradients + begin * dim_);
   }
@@ -386,7 +377,6 @@ uint32_t EmbeddingTable::MakeRow(uint64_t id, uint64_t key, bool known) {
   if (order_.has_value()) {
     PutBits<uint64_t>(row + row_floats_ - kOrderFloats, id);
     PutBits<uint32_t>(row + row_floats_ - kPlaceFloats, 0);
-    order_->Append(number);
   }
   if (known) {
     index_.Replace(key, number);
@@ -400,24 +390,28 @@ uint32_t EmbeddingTable::MakeRow(uint64_t id, uint64_t key, bool known) {
 // The rows just moved are the newest.
 void EmbeddingTable::Touch(const Lookup& lookup, size_t n) {
   for (size_t i = 0; i < n; ++i) {
+    const uint32_t ahead = i + kAheadNear < n ? lookup.numbers[i + kAheadNear] : kCounted;
+    if (ahead < kCounted) order_->Fetch(ahead);
     const uint32_t number = lookup.numbers[i];
     if (number >= kCounted) continue;
-    PutBits<uint32_t>(Row(number) + row_floats_ - kPlaceFloats, place_++);
-    order_->Remove(number);
-    order_->Append(number);
+    PutBits<uint32_t>(Row(number) + row_floats_ - kPlaceFloats, place_);
+    order_->Put(number, step_, place_++);
   }
 }
 
+RowOrder::Place EmbeddingTable::PlaceOf(uint32_t number) const {
+  const float* end = Row(number) + row_floats_;
+  return {GetBits<uint32_t>(end - kPlaceFloats), PointOf(GetBits<uint64_t>(end - kOrderFloats))};
+}
+
 void EmbeddingTable::Evict() {
-  if (order_stale_) RebuildOrder();
   const auto ttl = static_cast<uint64_t>(policy_.ttl_steps);
   while (!order_->empty()) {
-    const uint32_t number = order_->oldest();
-    const float* row = Row(number);
-    const uint64_t idle = step_ - 1 - groups_[0].optimizer.StampOf(row, groups_[0].part);
+    const uint64_t idle = step_ - 1 - order_->oldest_step();
     const bool too_many = capacity_ > 0 && rows() > capacity_;
     if (!too_many && (ttl == 0 || idle < ttl)) return;
-    const auto id = GetBits<uint64_t>(row + row_floats_ - kOrderFloats);
+    const uint32_t number = order_->Oldest([this](uint32_t row) { return PlaceOf(row); });
+    const auto id = GetBits<uint64_t>(Row(number) + row_floats_ - kOrderFloats);
     const uint64_t key = KeyOf(id);
     if (observer_ != nullptr) observer_->BeforeUpdate({id, key, number});
     Remove(key, number);
@@ -427,29 +421,6 @@ void EmbeddingTable::Evict() {
 }
 
 // ---- restoring ----
-
-void EmbeddingTable::RebuildOrder() {
-  struct Entry {
-    uint32_t step, place;
-    uint64_t key;
-    uint32_t number;
-    bool operator<(const Entry& other) const {
-      return std::tie(step, place, key) < std::tie(other.step, other.place, other.key);
-    }
-  };
-  std::vector<Entry> entries;
-  entries.reserve(rows());
-  index_.Visit(0, UINT64_MAX, [&](uint64_t key, uint32_t number) {
-    if (number >= kCounted || Unsettled(key)) return;
-    const float* row = Row(number);
-    entries.push_back({groups_[0].optimizer.StampOf(row, groups_[0].part),
-                       GetBits<uint32_t>(row + row_floats_ - kPlaceFloats), key, number});
-  });
-  std::sort(entries.begin(), entries.end());
-  order_->Clear();
-  for (const Entry& entry : entries) order_->Append(entry.number);
-  order_stale_ = false;
-}
 
 void EmbeddingTable::Expect(uint64_t ids, std::vector<MemoryRange>* memory) {
   if (forgets() || policy_.admit_probability < 1 || !CheckRoom(ids).ok()) return;
@@ -465,11 +436,18 @@ void EmbeddingTable::Expect(uint64_t ids, std::vector<MemoryRange>* memory) {
 void EmbeddingTable::TakeAhead(std::vector<MemoryRange>* memory) {
   index_.TakeAhead(memory);
   const uint64_t used = uint64_t{next_row_} * stride_;
-  const uint64_t ahead = std::min(used / kAheadShare, kAheadBytesMax);
+  const uint64_t grown = used - std::exchange(rows_seen_, used);
+  const uint64_t ahead =
+      std::max(std::min(used / kAheadShare, kAheadBytesMax),
+               std::min({grown, used / kAheadOfPushShare, kAheadOfPushBytesMax}));
   if (ahead < kAheadBytesMin || rows_ahead_ >= used + ahead / 2) return;
   const uint64_t end = std::min<uint64_t>(used + ahead, rows_.size());
-  if (rows_ahead_ < used) HoldBack({rows_.data() + used, rows_.size() - used});
-  const uint64_t begin = std::max(used, rows_ahead_);
+  // What was passed by is named as well: it was held back, and would stay so.
+  uint64_t begin = rows_ahead_;
+  if (begin == 0) {
+    begin = used;
+    HoldBack({rows_.data() + used, rows_.size() - used});
+  }
   for (uint64_t left = end; left > begin;) {  // Rows come last to what is named first.
     const uint64_t some = std::min(left - begin, kAheadPiece);
     left -= some;
@@ -507,7 +485,10 @@ absl::Status EmbeddingTable::Restore(uint64_t id, absl::Span<const float> row) {
   }
   std::memcpy(Row(number), row.data(), row.size() * sizeof(float));
   if (changes_.known()) changes_.Mark(number);
-  order_stale_ |= order_.has_value() && !Unsettled(key);
+  if (order_.has_value()) {
+    order_->Put(number, groups_[0].optimizer.StampOf(row.data(), groups_[0].part),
+                GetBits<uint32_t>(row.data() + row_floats_ - kPlaceFloats));
+  }
   return absl::OkStatus();
 }
 

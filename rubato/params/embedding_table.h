@@ -76,8 +76,8 @@ class EmbeddingTable {
 
   // The step that the next update belongs to, and as of which rows are read. The caller counts:
   // `number` from 1, and the samples before it, for the learning rate. Rows that have become too
-  // old or too many go now, unless not to `evict`. `rate` multiplies every learning rate,
-  // `freshness` that of the update alone (OptimizerStep).
+  // old or too many go now, unless not to `evict`, as while partitions are adopted. `rate`
+  // multiplies every learning rate, `freshness` that of the update alone (OptimizerStep).
   void BeginStep(uint32_t number, int64_t samples, double rate = 1, bool evict = true,
                  double freshness = 1);
 
@@ -86,9 +86,8 @@ class EmbeddingTable {
   void ForgetCounted(int64_t step, const IntervalSet& partitions);
 
   // Takes ids of more partitions from now on, of which it has none; about `entries` rows and
-  // counted ids will be restored. Until they are settled, nothing but that happens to them.
+  // counted ids will be restored.
   void Adopt(const IntervalSet& partitions, uint64_t entries);
-  void Settle(const IntervalSet& partitions);
   // Drops all that is there of one partition, and takes no more of its ids.
   void Abandon(int64_t partition);
   bool Has(int64_t partition) const { return slots_[static_cast<size_t>(partition)] != kNoSlot; }
@@ -100,8 +99,10 @@ class EmbeddingTable {
   absl::Status Update(absl::Span<const uint64_t> ids, const float* gradients);
 
   // Adds the memory that pushes will fill next, in the order in which they will, unless it was
-  // added before: whoever makes it real beside them (memory.h) spares them the wait for zeros. At
-  // most a 32nd of what the rows fill, and as much of the index as it is about to grow by.
+  // added before: whoever makes it real beside them (memory.h) spares them the wait for zeros. Of
+  // what the rows fill a 32nd, or as much as the last push added, but no more than an eighth; and
+  // as much of the index as it is about to grow by. What pushes filled before it was added comes
+  // late and not never: it has small pages until then.
   void TakeAhead(std::vector<MemoryRange>* memory);
 
   // Whether so many more entries, rows or counted ids, would fit into rows_max.
@@ -124,7 +125,9 @@ class EmbeddingTable {
   bool forgets() const { return order_.has_value(); }
   // Memory in use, index and all.
   uint64_t bytes() const {
-    return index_.bytes() + next_row_ * (stride_ + (order_ ? RowOrder::kBytesPerRow : 0));
+    const uint64_t order_each = order_.has_value() ? RowOrder::kBytesPerRow : 0;
+    const uint64_t order_all = order_.has_value() ? order_->bytes() : 0;
+    return index_.bytes() + next_row_ * (stride_ + order_each) + order_all;
   }
 
   // ---- for checkpoints ----
@@ -256,13 +259,10 @@ class EmbeddingTable {
   void MoveRows(absl::Span<const RowUpdate> updates);
   void Touch(const Lookup& lookup, size_t n);
   void Evict();
-  void RebuildOrder();
+  RowOrder::Place PlaceOf(uint32_t number) const;
   void Remove(uint64_t key, uint32_t number);
   void SetShare();
   uint64_t NotesMost() const { return index_.size() + 4096; }  // RowChanges.
-  bool Unsettled(uint64_t key) const {
-    return unsettled_[partitions_[static_cast<size_t>(PartitionOf(key))]];
-  }
   uint64_t IdOfKey(uint64_t key) const {
     const auto partition = partitions_[static_cast<size_t>(PartitionOf(key))];
     return IdOf(FirstPoint(partition) | (key & kWithin));
@@ -277,7 +277,6 @@ class EmbeddingTable {
   size_t stride_ = 0;                               // Bytes from one row to the next.
   std::array<uint16_t, kPartitions + 2> slots_{};   // Of partitions; the rest: see RowPlaces.
   std::array<uint16_t, kPartitions> partitions_{};  // Of slots; kNoSlot for those that are free.
-  std::array<bool, kPartitions> unsettled_{};
   int64_t slots_used_ = 0;
   int64_t slots_end_ = 0;
   bool moves_meanwhile_ = false;
@@ -289,10 +288,10 @@ class EmbeddingTable {
   Region rows_;
   uint32_t next_row_ = 0;
   uint64_t rows_ahead_ = 0;         // Bytes of rows_ that were named by TakeAhead, or were before.
+  uint64_t rows_seen_ = 0;          // Those that were filled when it was last called.
   StillList<uint32_t> free_;        // Numbers of rows that went.
   std::vector<uint64_t> appended_;  // Ids of the last rows, not in the index yet.
   std::optional<RowOrder> order_;   // If rows may go.
-  bool order_stale_ = false;        // Rows were restored since it was made.
   TableCounters counters_;
   RowChanges changes_;
   Observer* observer_ = nullptr;

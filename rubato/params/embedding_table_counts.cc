@@ -33,8 +33,8 @@ void EmbeddingTable::ForgetCounted(int64_t step, const IntervalSet& partitions) 
   const uint64_t first = PartBegin(part, round), last = PartBegin(part + 1, round) - 1;
   std::vector<std::pair<uint64_t, uint32_t>> counts;  // Key, number.
   for (int64_t p = PartitionOf(first); p <= PartitionOf(last); ++p) {
-    // What is on its way here is swept where it comes from.
-    if (!Has(p) || unsettled_[static_cast<size_t>(p)] || !partitions.Contains(p)) continue;
+    // What is on its way here is none of them, and swept where it comes from.
+    if (!Has(p) || !partitions.Contains(p)) continue;
     const auto [begin, end] = KeysOf(p);
     const uint64_t from = p == PartitionOf(first) ? begin | (first & kWithin) : begin;
     const uint64_t to = p == PartitionOf(last) ? begin | (last & kWithin) : end;

@@ -133,6 +133,29 @@ TEST(RowIndexTest, WhatItGrowsIntoIsNamedAhead) {
   EXPECT_LT(most, uint64_t{1} << 20);  // The last homes push a little further.
 }
 
+// What came to be used before it was named, by pushes that are large or by many rows restored at
+// once, is named late: what is named has no gap.
+TEST(RowIndexTest, WhatItGrewIntoMeanwhileIsNamedToo) {
+  SystemMemory memory;
+  auto index = RowIndex::Make(memory, 1 << 22, 1);
+  ASSERT_TRUE(index.ok());
+  const char* end = nullptr;
+  uint64_t n = 0;
+  for (const uint64_t rows : {300'000, 90'000, 100'000, 600'000, 5'000, 400'000}) {
+    if (rows == 600'000) index->Reserve(n + rows);
+    for (const uint64_t all = n + rows; n < all; ++n) index->Insert(Mix(n), 1);
+    std::vector<MemoryRange> named;
+    index->TakeAhead(&named);
+    for (const MemoryRange& range : named) {
+      EXPECT_TRUE(end == nullptr || range.begin == end) << n;
+      end = range.begin + range.bytes;
+    }
+    const char* const used = index->memory().begin + index->bytes();
+    EXPECT_TRUE(end == nullptr || end + (1 << 20) >= used) << n;
+  }
+  EXPECT_NE(end, nullptr);
+}
+
 TEST(RowIndexTest, MemoryStaysNearWhatEntriesNeed) {
   SystemMemory memory;
   auto index = RowIndex::Make(memory, kRowsMax, 1);
@@ -311,7 +334,6 @@ TEST(PartitionTest, APointGivesItsIdBack) {
   EXPECT_EQ(IdOf(PointOf(UINT64_MAX)), UINT64_MAX);
 }
 
-// Every partition and every dense weight has exactly one owner, and shares are even.
 // Rows are made in memory that was named before: each byte once, and no more than a 32nd too much.
 TEST(EmbeddingTableTest, MemoryOfRowsIsNamedAheadOfThem) {
   SystemMemory memory;
@@ -342,6 +364,36 @@ TEST(EmbeddingTableTest, MemoryOfRowsIsNamedAheadOfThem) {
   EXPECT_LE(end - used(), 120'000'000 / 32);
 }
 
+// Pushes that make more rows than were named: what they passed by is named after them, each byte
+// once, and the next push like them finds its memory named.
+TEST(EmbeddingTableTest, MemoryThatPushesPassedByIsNamedToo) {
+  SystemMemory memory;
+  EmbeddingTableOptions options = Options(1024, "sgd");
+  const auto table = *EmbeddingTable::Make(memory, options);
+  const std::vector<float> gradients(4000 * 1024, 0.5f);
+  std::vector<MemoryRange> named;
+  const auto used = [&] { return reinterpret_cast<const char*>(table->row(table->row_numbers())); };
+  const char* end = nullptr;
+  uint64_t next = 0;
+  int passed = 0;
+  for (const uint64_t push : {100, 4000, 600, 4000, 4000, 50, 4000, 2000, 2000, 2000, 2000}) {
+    std::vector<uint64_t> ids;
+    while (ids.size() < push) ids.push_back(next++);
+    ASSERT_TRUE(table->Update(ids, gradients.data()).ok());
+    if (end != nullptr) passed += used() > end;
+    named.clear();
+    table->TakeAhead(&named);
+    std::reverse(named.begin(), named.end());
+    for (const MemoryRange& range : named) {
+      EXPECT_EQ(range.begin, end == nullptr ? used() : end);
+      end = range.begin + range.bytes;
+    }
+    EXPECT_TRUE(end == nullptr || used() <= end) << push;
+  }
+  EXPECT_EQ(passed, 4);  // None of the last four.
+}
+
+// Every partition and every dense weight has exactly one owner, and shares are even.
 TEST(PartitionTest, SharesAreEvenAndComplete) {
   for (const int64_t servers : {1, 2, 3, 7, 64, 1024}) {
     const PartitionMap map = PartitionMap::Even(servers);

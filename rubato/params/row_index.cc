@@ -173,14 +173,16 @@ void RowIndex::StartStretch(uint64_t groups) {
 void RowIndex::TakeAhead(std::vector<MemoryRange>* memory) {
   uint64_t groups = groups_next_;
   if (groups_now_ == groups_next_) {
-    if (size_ + size_to_grow_ / kNear < size_to_grow_) return;
-    groups = static_cast<uint64_t>(static_cast<double>(groups) * kGrowth);
+    const bool near = size_ + size_to_grow_ / kNear >= size_to_grow_;
+    groups = near ? static_cast<uint64_t>(static_cast<double>(groups) * kGrowth) : 0;
   }
-  const uint64_t end = std::min(static_cast<uint64_t>(static_cast<double>(groups) * share_),
-                                region_.size() / sizeof(Group));
-  const uint64_t begin = std::max(end_, ahead_);
+  // What it has grown into without waiting for this is named late: it was held back.
+  const uint64_t begin = ahead_ > 0 ? ahead_ : end_;
+  const uint64_t end =
+      std::max(end_, std::min(static_cast<uint64_t>(static_cast<double>(groups) * share_),
+                              region_.size() / sizeof(Group)));
   if (end < begin + kPieceGroups / 4) return;
-  if (ahead_ < end_) {
+  if (ahead_ == 0) {
     const uint64_t taken = begin * sizeof(Group);
     HoldBack({region_.data() + taken, region_.size() - taken});
   }

@@ -264,7 +264,6 @@ absl::Status Shard::SetMap(const PartitionMap& map, RecordSink* log) {
     }
     for (const Interval& run : gained.Intervals()) changes_.fresh.Add(run.begin, run.end);
     for (const StagedGradient& gradient : arrival_->staged) staged_.Add(gradient.Of(gained));
-    for (const auto& table : tables_) table->Settle(gained);
     Forget(Without(arrival_->partitions, gained));
     arrival_.reset();
   }
