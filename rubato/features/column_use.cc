@@ -81,33 +81,51 @@ bool IsIntegers(const ColumnStats& stats) {
 
 double RangeOf(const ColumnStats& stats) { return stats.max() - stats.min() + 1; }
 
+bool NeverRepeats(const ColumnStats& stats) {
+  return stats.present() >= 100 &&
+         static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
+}
+
+// How many ids may be unseen between the last of one column and the first of the next, for a table
+// is a sample: the more, the more are unseen among those of the two, and rare ones come last.
+double UnseenBetween(const ColumnStats& last, const ColumnStats& next) {
+  constexpr double kNear = 2, kShare = 0.1, kSpacings = 10;
+  double most = 0;
+  for (const ColumnStats* stats : {&last, &next}) {
+    const double distinct = static_cast<double>(stats->distinct());
+    const double spacing = RangeOf(*stats) / distinct;
+    most = std::max(most, kNear + kShare * distinct + kSpacings * (spacing - 1));
+  }
+  return most;
+}
+
 // Whether all columns are numbered through, each beginning where another ends: so are the ids of
-// libfm, written as a table. Columns of quantities overlap as soon as there are a few; three may
-// not, by chance, but they do not begin at 0 and leave no gaps.
+// libfm, written as a table. Ranges of quantities may lie apart by chance, but not end to end, nor
+// are they full: it is their values that count, since the widest range alone may be nearly all.
+// Three columns also begin at 0.
 bool AreNumberedThrough(const Analysis& analysis, size_t label) {
   constexpr size_t kFewest = 3;
+  constexpr double kSeen = 0.25;
   std::vector<const ColumnStats*> columns;
   for (size_t i = 0; i < analysis.stats.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     if (i == label || stats.present() == 0) continue;
-    if (!IsIntegers(stats) || stats.min() < 0) return false;
+    if (!IsIntegers(stats) || stats.min() < 0 || NeverRepeats(stats)) return false;
     columns.push_back(&stats);
   }
   if (columns.size() < kFewest) return false;
   std::sort(columns.begin(), columns.end(),
             [](const ColumnStats* a, const ColumnStats* b) { return a->min() < b->min(); });
-  double covered = RangeOf(*columns[0]);
+  const ColumnStats& first = *columns[0];
+  if (columns.size() == kFewest && first.min() > UnseenBetween(first, first)) return false;
+  double covered = static_cast<double>(first.distinct());
   for (size_t i = 1; i < columns.size(); ++i) {
-    if (columns[i]->min() <= columns[i - 1]->max()) return false;
-    covered += RangeOf(*columns[i]);
+    const ColumnStats &last = *columns[i - 1], &next = *columns[i];
+    const double unseen = next.min() - last.max() - 1;
+    if (unseen < 0 || unseen > UnseenBetween(last, next)) return false;
+    covered += static_cast<double>(next.distinct());
   }
-  if (columns.size() == kFewest) return covered > 0.9 * (columns.back()->max() + 1);
-  return covered > 0.5 * (columns.back()->max() - columns[0]->min() + 1);
-}
-
-bool NeverRepeats(const ColumnStats& stats) {
-  return stats.present() >= 100 &&
-         static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
+  return covered > kSeen * (columns.back()->max() - first.min() + 1);
 }
 
 // Integers that number the rows of their table, whatever they are called: each comes once, and next
@@ -307,15 +325,18 @@ bool HoldEntries(const ColumnStats& stats) {
   return false;
 }
 
+// An entry's index names something, though it looks like a number.
+bool HoldsIdsOnly(const Analysis& analysis) {
+  return analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
+}
+
 ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) {
   const ColumnStats& stats = analysis.stats[column];
   // A name and "NA" are two names.
   const bool has_more =
       stats.distinct() == 1 && !stats.is_number() && !stats.missing_texts().empty();
   if (stats.distinct() < 2 && !has_more) return {Use::kNone};
-  // An entry's index names something, though it looks like a number.
-  const bool ids_only =
-      analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
+  const bool ids_only = HoldsIdsOnly(analysis);
   if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return {Use::kEntries};
   if (IsTime(stats.style())) {
     return {stats.max() > stats.min() ? Use::kTime : Use::kNone};
@@ -376,11 +397,13 @@ bool HasCriteoColumns(const Analysis& analysis) {
 }
 
 std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label) {
-  const bool numbered_through = AreNumberedThrough(analysis, label);
+  const bool numbered_through = !HoldsIdsOnly(analysis) && AreNumberedThrough(analysis, label);
   std::vector<ColumnUse> uses;
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const bool is_nobodys = i == label || analysis.columns[i] == kUnnamedColumn;
     uses.push_back(is_nobodys ? ColumnUse() : UseOf(analysis, i, numbered_through));
+    uses.back().by_range =
+        numbered_through && uses.back().use == Use::kText && !IsNamedLikeAnId(analysis.columns[i]);
   }
   if (!AreManyNames(analysis, uses)) return uses;
   for (size_t i = 0; i < uses.size(); ++i) {

@@ -29,6 +29,7 @@ struct ColumnUse {
   char separator = 0;            // Of a bag.
   bool brackets = false;         // Of a bag: its cells are lists in brackets, as "[6, 41]".
   std::optional<TimeUnit> unit;  // Of times that are numbers.
+  bool by_range = false;         // Names, since the columns' integers are numbered through.
 };
 
 // As `analysis.columns`. What stands at `label` is no use of the label's.

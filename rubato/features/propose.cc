@@ -408,6 +408,7 @@ void NoteColumns(const Analysis& analysis, const std::vector<ColumnUse>& uses, s
     const ColumnStats& stats = analysis.stats[i];
     const Use use = uses[i].use;
     if (IsQuantityOnly(analysis, i, use)) notes->quantities.push_back(analysis.columns[i]);
+    if (uses[i].by_range) notes->numbered.push_back(analysis.columns[i]);
     NoteStyle(analysis.columns[i], stats, use, notes);
     if (IsOfNumbers(use) && stats.strangers() > 0) {
       StrangeColumn strange = {.column = analysis.columns[i], .count = stats.strangers()};
