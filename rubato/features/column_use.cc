@@ -81,9 +81,11 @@ bool IsIntegers(const ColumnStats& stats) {
 
 double RangeOf(const ColumnStats& stats) { return stats.max() - stats.min() + 1; }
 
+// Of few values all must differ: some would not repeat by chance.
 bool NeverRepeats(const ColumnStats& stats) {
-  return stats.present() >= 100 &&
-         static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
+  constexpr int64_t kFew = 100;
+  if (stats.present() < kFew) return stats.distinct() == stats.present();
+  return static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
 }
 
 // How many ids may be unseen between the last of one column and the first of the next, for a table
@@ -132,7 +134,8 @@ bool AreNumberedThrough(const Analysis& analysis, size_t label) {
 // to none is left out. A model would learn from them how the rows are sorted.
 bool NumberRows(const ColumnStats& stats) {
   constexpr double kNextToAll = 0.95;
-  return IsIntegers(stats) && NeverRepeats(stats) &&
+  constexpr int64_t kFew = 100;  // So many in a row may be measured.
+  return IsIntegers(stats) && stats.present() >= kFew && NeverRepeats(stats) &&
          static_cast<double>(stats.present()) > kNextToAll * RangeOf(stats);
 }
 
@@ -332,12 +335,14 @@ bool HoldsIdsOnly(const Analysis& analysis) {
 
 ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) {
   const ColumnStats& stats = analysis.stats[column];
-  // A name and "NA" are two names.
-  const bool has_more =
-      stats.distinct() == 1 && !stats.is_number() && !stats.missing_texts().empty();
-  if (stats.distinct() < 2 && !has_more) return {Use::kNone};
+  // A name and "NA" are two names, and so are a name and nothing.
+  const bool is_lone =
+      stats.distinct() == 1 &&
+      (ComesAndGoes(stats) || (!stats.is_number() && !stats.missing_texts().empty()));
+  if (stats.distinct() < 2 && !is_lone) return {Use::kNone};
   const bool ids_only = HoldsIdsOnly(analysis);
   if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return {Use::kEntries};
+  if (is_lone) return {Use::kText};
   if (IsTime(stats.style())) {
     return {stats.max() > stats.min() ? Use::kTime : Use::kNone};
   }
@@ -380,6 +385,12 @@ bool IsOfItsRow(const ColumnStats& stats) {
 }
 
 }  // namespace
+
+bool ComesAndGoes(const ColumnStats& stats) {
+  constexpr int64_t kNextToNone = 100;  // One cell in so many.
+  return kNextToNone * std::min(stats.present(), stats.missing()) >= stats.cells() &&
+         stats.missing() > 0 && stats.present() > 0;
+}
 
 bool HasCriteoColumns(const Analysis& analysis) {
   if (analysis.format == "criteo") return true;
