@@ -268,9 +268,10 @@ Cut CutBy(char separator, bool brackets, const std::vector<CommonTexts::Item>& i
   absl::flat_hash_set<absl::string_view> values;
   for (const CommonTexts::Item& item : items) {
     size_t parts = 0;
-    SplitValues(item.text, separator, brackets, /*values_max=*/0, [&](absl::string_view part) {
+    SplitValues(item.text, separator, brackets, [&](absl::string_view part) {
       values.insert(part);
       ++parts;
+      return true;
     });
     cut.cells += item.count;
     if (parts > 1) cut.several += item.count;

@@ -200,11 +200,12 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
   for (const CommonTexts::Item& item : stats.common().Items()) {
     absl::string_view cell = item.text;
     if (cell.size() >= ColumnStats::kLongest) cell = cell.substr(0, cell.rfind(' '));
-    SplitValues(cell, ' ', /*brackets=*/false, /*values_max=*/0, [&](absl::string_view part) {
+    SplitValues(cell, ' ', /*brackets=*/false, [&](absl::string_view part) {
       const double value = TakeWeight(&part, ':');
-      if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return;
+      if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return true;
       unscaled.entry = std::string(part);
       unscaled.value = value;
+      return true;
     });
   }
   if (!unscaled.entry.empty()) notes->unscaled.push_back(std::move(unscaled));
@@ -224,9 +225,12 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, const Colum
   if (stats.common().error() == 0 && whole) {
     std::map<std::string, int64_t> counts;
     for (const CommonTexts::Item& item : lists) {
-      SplitValues(item.text, use.separator, use.brackets, /*values_max=*/0,
-                  [&](absl::string_view value) { counts[std::string(value)] += item.count; });
+      SplitValues(item.text, use.separator, use.brackets, [&](absl::string_view value) {
+        counts[std::string(value)] += item.count;
+        return true;
+      });
     }
+    for (const std::string& nothing : spec->missing) counts.erase(nothing);
     std::vector<CommonTexts::Item> values;
     for (const auto& [value, count] : counts) {
       if (count >= often) values.push_back({value, count});

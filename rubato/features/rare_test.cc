@@ -75,6 +75,26 @@ TEST(RareTest, ValuesThatAreAllRareAreLeftOut) {
             "x hash 0 0");
 }
 
+// A "?" of a column of numbers means nothing within a list, either.
+TEST(BagsTest, HaveNoTextsForNothing) {
+  Analysis analysis = {.format = "csv", .columns = {"label", "age", "tags"}};
+  analysis.stats.resize(3);
+  for (int i = 0; i < 1000; ++i) {
+    const std::string tags = absl::StrCat("t", i % 7, i % 4 == 0 ? "" : "|?", "|t", i % 5);
+    analysis.Add(std::vector<absl::string_view>{i % 3 == 0 ? "1" : "0",
+                                                i % 10 == 0  ? "?"
+                                                : i % 2 == 0 ? "20.5"
+                                                             : "31",
+                                                tags});
+  }
+  const auto spec = ProposeFeatures(analysis, "label");
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_THAT(spec->missing, testing::ElementsAre("?"));
+  EXPECT_EQ(spec->features.back().separator, "|");
+  EXPECT_THAT(spec->features.back().vocabulary,
+              testing::ElementsAre("t0", "t1", "t2", "t3", "t4", "t5", "t6"));
+}
+
 // Thirteen columns of values that come twice: noise among others, but here they are all there is.
 TEST(RareTest, ThatIsAllThereIsIsKept) {
   Analysis analysis = {.columns = {"label"}};
