@@ -264,11 +264,18 @@ std::string ProposalText(const ProposalNotes& notes) {
                     "by the largest (svm-scale does), or give the data as a table, whose numbers "
                     "are scaled by init\n");
   }
+  const auto printable = [](std::string* text, const std::string& column) {
+    absl::StrAppend(text, Printable(column));
+  };
   if (!notes.quantities.empty()) {
-    std::vector<std::string> columns;
-    for (const std::string& column : notes.quantities) columns.push_back(Printable(column));
-    absl::StrAppend(&out, "integers taken for quantities only: ", absl::StrJoin(columns, ", "),
+    absl::StrAppend(&out, "integers taken for quantities only: ",
+                    absl::StrJoin(notes.quantities, ", ", printable),
                     "; one that names things wants a name like item_id, or transform: hash\n");
+  }
+  if (!notes.numbered.empty()) {
+    absl::StrAppend(&out, "integers taken for ids, since each column's begin where another's end: ",
+                    absl::StrJoin(notes.numbered, ", ", printable),
+                    "; one that is a quantity wants transform: normalize\n");
   }
   if (notes.unused.empty()) return out;
   const auto format = [](std::string* text, const UnusedColumn& unused) {
@@ -298,6 +305,10 @@ nlohmann::ordered_json ProposalJson(const FeaturesSpec& features, const Proposal
   }
   for (const std::string& column : notes.quantities) {
     json["quantities"].push_back(Printable(column));
+  }
+  json["numbered_through"] = nlohmann::ordered_json::array();
+  for (const std::string& column : notes.numbered) {
+    json["numbered_through"].push_back(Printable(column));
   }
   AddStyles(notes, &json);
   for (const UnscaledColumn& unscaled : notes.unscaled) {

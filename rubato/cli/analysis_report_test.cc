@@ -90,6 +90,10 @@ TEST(ProposalTextTest, NamesStrangersAndWhatIsNoUtf8) {
   EXPECT_THAT(ProposalText(notes),
               HasSubstr("integers taken for quantities only: age, gr\\xf6\\xdf; one that"));
   EXPECT_EQ(ProposalJson({.label = "y"}, notes)["quantities"].size(), 2u);
+  notes.numbered = {"a", "b"};
+  EXPECT_THAT(ProposalText(notes), HasSubstr("integers taken for ids, since each column's begin "
+                                             "where another's end: a, b; one that"));
+  EXPECT_EQ(ProposalJson({.label = "y"}, notes)["numbered_through"].size(), 2u);
 }
 
 }  // namespace

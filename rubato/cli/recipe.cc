@@ -131,7 +131,8 @@ RecipeInput RecipeInputOf(int64_t rows, const FeaturesSpec& features) {
   int64_t ids = 0;
   for (const FeatureSpec& f : features.features) {
     const size_t written = f.vocabulary.size() + f.boundaries.size();
-    ids += f.transform == "hash" ? rows : static_cast<int64_t>(written);
+    const int64_t hashed = f.buckets > 0 ? std::min(f.buckets, rows) : rows;
+    ids += f.transform == "hash" ? hashed : static_cast<int64_t>(written);
     (MakesNumber(f.transform) ? numbers : binned).insert(f.columns.begin(), f.columns.end());
     if (MakesNumber(f.transform)) continue;
     ++fields;

@@ -141,6 +141,8 @@ TEST(RecipeTest, IdsAreCounted) {
   EXPECT_EQ(RecipeInputOf(1000, features).ids, 5);
   features.features.push_back({.transform = "hash"});
   EXPECT_EQ(RecipeInputOf(1000, features).ids, 1005) << "as many as there may be";
+  features.features.back().buckets = 1;
+  EXPECT_EQ(RecipeInputOf(1000, features).ids, 6);
 }
 
 TEST(RecipeTest, LooksOnceAPassAtSmallDataAndMoreOftenAtLarge) {

@@ -206,6 +206,7 @@ struct ProposalNotes {
   std::vector<UnreadDates> dates;
   std::vector<LostName> lost;
   std::vector<std::string> quantities;  // Columns of integers that have bins, several to one.
+  std::vector<std::string> numbered;    // Those taken for ids since they are numbered through.
 };
 
 // Features that train well as they are. Numbers become bins of like weight, and a dense column,

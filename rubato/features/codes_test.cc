@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "absl/strings/str_cat.h"
@@ -143,6 +144,64 @@ TEST(CodesTest, OfThreeColumnsAreNumberedThrough) {
   EXPECT_GT(made(0, 4400), 3u) << "a gap";
   EXPECT_GT(made(0, 2300), 3u) << "overlap";
   EXPECT_GT(made(5000, 7400), 3u) << "not from 0";
+}
+
+// What is proposed for a table without names whose columns hold integers, `make` making a row's.
+std::string MadeOfIntegers(int rows, size_t columns,
+                           const std::function<std::vector<int>(int)>& make, ProposalNotes* notes) {
+  Analysis analysis = {.format = "csv", .columns = {"label"}};
+  for (size_t i = 1; i <= columns; ++i) analysis.columns.push_back(absl::StrCat("c", i));
+  analysis.stats.resize(analysis.columns.size());
+  for (int row = 0; row < rows; ++row) {
+    std::vector<std::string> cells = {row % 3 == 0 ? "1" : "0"};
+    for (const int cell : make(row)) cells.push_back(absl::StrCat(cell));
+    analysis.Add(std::vector<absl::string_view>(cells.begin(), cells.end()));
+  }
+  const absl::StatusOr<FeaturesSpec> spec = ProposeFeatures(analysis, "label", {}, notes);
+  EXPECT_TRUE(spec.ok()) << spec.status();
+  std::string made;
+  for (const FeatureSpec& f : spec->features) absl::StrAppend(&made, f.name, " ", f.transform, " ");
+  return made;
+}
+
+// Children, age, the year of joining and a salary: the ranges lie apart, and the widest is nearly
+// all there is. Neither is one of them an id, nor is the salary left out.
+TEST(CodesTest, QuantitiesWithRangesApartAreNotNumberedThrough) {
+  Rng rng(1);
+  ProposalNotes notes;
+  const auto below = [&](uint64_t n) { return static_cast<int>(rng.Below(n)); };
+  EXPECT_EQ(MadeOfIntegers(
+                3000, 4,
+                [&](int) -> std::vector<int> {
+                  return {below(6), 18 + below(73), 1990 + below(31), 20'000 + below(70'001)};
+                },
+                &notes),
+            "c1 normalize c1 discretize c2 normalize c2 discretize c3 normalize c3 discretize "
+            "c4 normalize c4 discretize ");
+  EXPECT_THAT(notes.numbered, IsEmpty());
+  EXPECT_THAT(notes.unused, IsEmpty());
+}
+
+// A sample of Frappe: of users and items many are not seen, most of all those that come last.
+TEST(CodesTest, SampledIdsAreNumberedThroughAllTheSame) {
+  Rng rng(1);
+  ProposalNotes notes;
+  const auto popular = [&](int n) { return static_cast<int>(n * std::pow(rng.Uniform(), 1.5)); };
+  const auto made = MadeOfIntegers(
+      2500, 10,
+      [&](int) {
+        std::vector<int> ids;
+        int from = 0;
+        for (const int size : {957, 4082, 7, 7, 2, 3, 2, 9, 80, 233}) {
+          ids.push_back(from + popular(size));
+          from += size;
+        }
+        return ids;
+      },
+      &notes);
+  EXPECT_THAT(made, testing::Not(testing::HasSubstr("normalize")));
+  EXPECT_THAT(made, testing::StartsWith("c1 merge_rare c2 merge_rare c3 merge_rare c4 merge_rare"));
+  EXPECT_THAT(notes.numbered, testing::SizeIs(10)) << "and it is told";
 }
 
 }  // namespace

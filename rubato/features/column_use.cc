@@ -81,40 +81,61 @@ bool IsIntegers(const ColumnStats& stats) {
 
 double RangeOf(const ColumnStats& stats) { return stats.max() - stats.min() + 1; }
 
+// Of few values all must differ: some would not repeat by chance.
+bool NeverRepeats(const ColumnStats& stats) {
+  constexpr int64_t kFew = 100;
+  if (stats.present() < kFew) return stats.distinct() == stats.present();
+  return static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
+}
+
+// How many ids may be unseen between the last of one column and the first of the next, for a table
+// is a sample: the more, the more are unseen among those of the two, and rare ones come last.
+double UnseenBetween(const ColumnStats& last, const ColumnStats& next) {
+  constexpr double kNear = 2, kShare = 0.1, kSpacings = 10;
+  double most = 0;
+  for (const ColumnStats* stats : {&last, &next}) {
+    const double distinct = static_cast<double>(stats->distinct());
+    const double spacing = RangeOf(*stats) / distinct;
+    most = std::max(most, kNear + kShare * distinct + kSpacings * (spacing - 1));
+  }
+  return most;
+}
+
 // Whether all columns are numbered through, each beginning where another ends: so are the ids of
-// libfm, written as a table. Columns of quantities overlap as soon as there are a few; three may
-// not, by chance, but they do not begin at 0 and leave no gaps.
+// libfm, written as a table. Ranges of quantities may lie apart by chance, but not end to end, nor
+// are they full: it is their values that count, since the widest range alone may be nearly all.
+// Three columns also begin at 0.
 bool AreNumberedThrough(const Analysis& analysis, size_t label) {
   constexpr size_t kFewest = 3;
+  constexpr double kSeen = 0.25;
   std::vector<const ColumnStats*> columns;
   for (size_t i = 0; i < analysis.stats.size(); ++i) {
     const ColumnStats& stats = analysis.stats[i];
     if (i == label || stats.present() == 0) continue;
-    if (!IsIntegers(stats) || stats.min() < 0) return false;
+    if (!IsIntegers(stats) || stats.min() < 0 || NeverRepeats(stats)) return false;
     columns.push_back(&stats);
   }
   if (columns.size() < kFewest) return false;
   std::sort(columns.begin(), columns.end(),
             [](const ColumnStats* a, const ColumnStats* b) { return a->min() < b->min(); });
-  double covered = RangeOf(*columns[0]);
+  const ColumnStats& first = *columns[0];
+  if (columns.size() == kFewest && first.min() > UnseenBetween(first, first)) return false;
+  double covered = static_cast<double>(first.distinct());
   for (size_t i = 1; i < columns.size(); ++i) {
-    if (columns[i]->min() <= columns[i - 1]->max()) return false;
-    covered += RangeOf(*columns[i]);
+    const ColumnStats &last = *columns[i - 1], &next = *columns[i];
+    const double unseen = next.min() - last.max() - 1;
+    if (unseen < 0 || unseen > UnseenBetween(last, next)) return false;
+    covered += static_cast<double>(next.distinct());
   }
-  if (columns.size() == kFewest) return covered > 0.9 * (columns.back()->max() + 1);
-  return covered > 0.5 * (columns.back()->max() - columns[0]->min() + 1);
-}
-
-bool NeverRepeats(const ColumnStats& stats) {
-  return stats.present() >= 100 &&
-         static_cast<double>(stats.distinct()) > 0.95 * static_cast<double>(stats.present());
+  return covered > kSeen * (columns.back()->max() - first.min() + 1);
 }
 
 // Integers that number the rows of their table, whatever they are called: each comes once, and next
 // to none is left out. A model would learn from them how the rows are sorted.
 bool NumberRows(const ColumnStats& stats) {
   constexpr double kNextToAll = 0.95;
-  return IsIntegers(stats) && NeverRepeats(stats) &&
+  constexpr int64_t kFew = 100;  // So many in a row may be measured.
+  return IsIntegers(stats) && stats.present() >= kFew && NeverRepeats(stats) &&
          static_cast<double>(stats.present()) > kNextToAll * RangeOf(stats);
 }
 
@@ -247,9 +268,10 @@ Cut CutBy(char separator, bool brackets, const std::vector<CommonTexts::Item>& i
   absl::flat_hash_set<absl::string_view> values;
   for (const CommonTexts::Item& item : items) {
     size_t parts = 0;
-    SplitValues(item.text, separator, brackets, /*values_max=*/0, [&](absl::string_view part) {
+    SplitValues(item.text, separator, brackets, [&](absl::string_view part) {
       values.insert(part);
       ++parts;
+      return true;
     });
     cut.cells += item.count;
     if (parts > 1) cut.several += item.count;
@@ -307,16 +329,21 @@ bool HoldEntries(const ColumnStats& stats) {
   return false;
 }
 
+// An entry's index names something, though it looks like a number.
+bool HoldsIdsOnly(const Analysis& analysis) {
+  return analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
+}
+
 ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) {
   const ColumnStats& stats = analysis.stats[column];
-  // A name and "NA" are two names.
-  const bool has_more =
-      stats.distinct() == 1 && !stats.is_number() && !stats.missing_texts().empty();
-  if (stats.distinct() < 2 && !has_more) return {Use::kNone};
-  // An entry's index names something, though it looks like a number.
-  const bool ids_only =
-      analysis.format == "libfm" || analysis.format == "libsvm" || analysis.format == "libffm";
+  // A name and "NA" are two names, and so are a name and nothing.
+  const bool is_lone =
+      stats.distinct() == 1 &&
+      (ComesAndGoes(stats) || (!stats.is_number() && !stats.missing_texts().empty()));
+  if (stats.distinct() < 2 && !is_lone) return {Use::kNone};
+  const bool ids_only = HoldsIdsOnly(analysis);
   if (analysis.format == "libsvm" || (ids_only && HoldEntries(stats))) return {Use::kEntries};
+  if (is_lone) return {Use::kText};
   if (IsTime(stats.style())) {
     return {stats.max() > stats.min() ? Use::kTime : Use::kNone};
   }
@@ -360,6 +387,12 @@ bool IsOfItsRow(const ColumnStats& stats) {
 
 }  // namespace
 
+bool ComesAndGoes(const ColumnStats& stats) {
+  constexpr int64_t kNextToNone = 100;  // One cell in so many.
+  return kNextToNone * std::min(stats.present(), stats.missing()) >= stats.cells() &&
+         stats.missing() > 0 && stats.present() > 0;
+}
+
 bool HasCriteoColumns(const Analysis& analysis) {
   if (analysis.format == "criteo") return true;
   const auto has = [&](const std::string& name) {
@@ -376,11 +409,13 @@ bool HasCriteoColumns(const Analysis& analysis) {
 }
 
 std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label) {
-  const bool numbered_through = AreNumberedThrough(analysis, label);
+  const bool numbered_through = !HoldsIdsOnly(analysis) && AreNumberedThrough(analysis, label);
   std::vector<ColumnUse> uses;
   for (size_t i = 0; i < analysis.columns.size(); ++i) {
     const bool is_nobodys = i == label || analysis.columns[i] == kUnnamedColumn;
     uses.push_back(is_nobodys ? ColumnUse() : UseOf(analysis, i, numbered_through));
+    uses.back().by_range =
+        numbered_through && uses.back().use == Use::kText && !IsNamedLikeAnId(analysis.columns[i]);
   }
   if (!AreManyNames(analysis, uses)) return uses;
   for (size_t i = 0; i < uses.size(); ++i) {

@@ -29,10 +29,15 @@ struct ColumnUse {
   char separator = 0;            // Of a bag.
   bool brackets = false;         // Of a bag: its cells are lists in brackets, as "[6, 41]".
   std::optional<TimeUnit> unit;  // Of times that are numbers.
+  bool by_range = false;         // Names, since the columns' integers are numbered through.
 };
 
 // As `analysis.columns`. What stands at `label` is no use of the label's.
 std::vector<ColumnUse> UsesOf(const Analysis& analysis, size_t label);
+
+// Whether some cells have a value and some have none, and neither are next to all: that there is
+// one says something then.
+bool ComesAndGoes(const ColumnStats& stats);
 
 // Whether the table is Criteo's, in its own format or as a table with these names: its integers are
 // counts, for which the bins are known.

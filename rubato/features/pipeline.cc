@@ -93,10 +93,22 @@ class Planner {
     RUBATO_RETURN_IF_ERROR(TakeMissing(f, &planned));
     if (is_first) planned.number = plan.numbers++;
     planned.style = f.style();
+    planned.missing_numbers.clear();
+    for (const std::string& text : MissingFor(f)) {
+      const std::optional<double> number = ToNumber(text, planned.style);
+      if (number.has_value()) planned.missing_numbers.push_back(*number);
+    }
     planned.malformed_is_missing =
         f.malformed_is_missing && (is_first || planned.malformed_is_missing);
     planned.is_float |= f.transform == "number" || f.transform == "normalize";
     return StepSource{StepSource::Kind::kNumber, planned.number};
+  }
+
+  // All texts that mean nothing in the column that `f` reads.
+  std::vector<std::string> MissingFor(const FeatureSpec& f) const {
+    std::vector<std::string> missing = Trimmed(f.missing);
+    missing.insert(missing.end(), plan.missing.begin(), plan.missing.end());
+    return missing;
   }
 
   ChunkPlan plan;
@@ -179,7 +191,7 @@ absl::StatusOr<Pipeline> Pipeline::Create(const FeaturesSpec& spec,
       }
     }
     Feature feature = {.makes_number = MakesNumber(f.transform), .is_bag = f.is_bag()};
-    RUBATO_ASSIGN_OR_RETURN(feature.step, MakeStep(f, *inputs, sizes));
+    RUBATO_ASSIGN_OR_RETURN(feature.step, MakeStep(f, planner.MissingFor(f), *inputs, sizes));
     pipeline.has_weights_ |= !f.weight_separator.empty();
     BatchShape& shape = pipeline.shape_;
     if (feature.is_bag) {

@@ -69,27 +69,6 @@ TEST(PipelineTest, AGroupIsTheCellAsItCame) {
   EXPECT_EQ(Pipeline::Create(spec, kColumns, {.group = "user"})->shape().group, "");
 }
 
-// -1 may be a code for nothing in one column, and a temperature in another.
-TEST(PipelineTest, AColumnMayHaveItsOwnTextsForNothing) {
-  FeaturesSpec spec;
-  spec.missing = {"?"};
-  spec.features = {Feature("number", {"age"}), Feature("number", {"city"}),
-                   Feature("hash", {"tags"}), Feature("hash", {"age"})};
-  spec.features[0].otherwise = 40;
-  spec.features[0].missing = {" -1 ", "none"};
-  spec.features[2].missing = {"none"};
-  spec.features[3].name = "age_id";
-  EXPECT_THAT(WhyNot(spec),
-              HasSubstr("feature 'age_id': missing: a feature above has other texts"));
-  spec.features[3].missing = {"-1", "none"};
-  const Batch batch =
-      Apply(spec, {{"1", "-1", "-1", "-1"}, {"0", "none", "?", "none"}, {"0", "?", "-1", ""}});
-  EXPECT_THAT(batch.dense, ElementsAre(40, -1, 40, 0, 40, -1));
-  EXPECT_NE(batch.ids[0], batch.ids[2]) << "-1 is a tag";
-  EXPECT_EQ(batch.ids[2], batch.ids[4]) << "none is none";
-  EXPECT_EQ(batch.ids[1], batch.ids[3]);
-}
-
 TEST(PipelineTest, IdsAndTheirMissingValues) {
   FeaturesSpec spec;
   spec.features = {Feature("discretize", {"age"}), Feature("hash", {"city"}),

@@ -22,6 +22,8 @@
 namespace rubato {
 namespace {
 
+constexpr int64_t kTwice = 2;
+
 // As often must a value occur before it gets an id of its own, where rare values matter at all.
 int64_t OftenEnough(int64_t rows) {
   if (rows >= 1'000'000) return 50;
@@ -67,8 +69,8 @@ FeatureSpec Plain(const std::string& name, const char* transform, const std::str
 
 // Puts `values`, those of a column that are common enough, into the feature's vocabulary. YAML
 // holds no bytes that are not UTF-8: if many of a column's cells have such, all have ids by their
-// hash.
-void TakeVocabulary(const std::vector<CommonTexts::Item>& values, int64_t present, FeatureSpec* f,
+// hash. False if there is nothing to tell apart.
+bool TakeVocabulary(const std::vector<CommonTexts::Item>& values, int64_t present, FeatureSpec* f,
                     ProposalNotes* notes) {
   constexpr int64_t kMany = 100;  // One cell in so many.
   GarbledColumn garbled = {.column = f->columns[0]};
@@ -85,6 +87,7 @@ void TakeVocabulary(const std::vector<CommonTexts::Item>& values, int64_t presen
   if (garbled.is_hashed) f->vocabulary.clear();
   if (cells > 0) notes->garbled.push_back(std::move(garbled));
   if (!f->vocabulary.empty()) f->transform = "merge_rare";
+  return !f->vocabulary.empty() || (cells > 0 && kMany * cells > present);
 }
 
 bool IsOfNumbers(Use use) { return use == Use::kNumber || use == Use::kCode || use == Use::kTime; }
@@ -116,18 +119,28 @@ std::vector<CommonTexts::Item> NamesOf(const std::string& column, const ColumnSt
   return values;
 }
 
-void ProposeText(const std::string& column, const ColumnStats& stats, int64_t often,
+// Whether there is a feature: of values that are all rare nothing is learned but by heart. What
+// cannot be counted or written down has its hash.
+bool ProposeText(const std::string& column, const ColumnStats& stats, int64_t often,
                  FeaturesSpec* spec, ProposalNotes* notes) {
   std::vector<CommonTexts::Item> values = NamesOf(column, stats, *spec, notes);
   FeatureSpec f = Plain(column, "hash", column);
   if (const std::optional<int64_t> from = KeptFrom(stats, often); from.has_value()) {
+    bool is_known = stats.common().error() == 0;
     std::erase_if(values, [&](const CommonTexts::Item& item) {
+      if (item.count < *from) return true;
       // Of a long text only the beginning is known, which is no cell of the column.
-      return item.text.size() >= ColumnStats::kLongest || item.count < *from;
+      const bool is_cut_short = item.text.size() >= ColumnStats::kLongest;
+      is_known &= !is_cut_short;
+      return is_cut_short;
     });
-    TakeVocabulary(values, stats.present(), &f, notes);
+    if (!TakeVocabulary(values, stats.present(), &f, notes) && is_known) {
+      if (!ComesAndGoes(stats)) return false;
+      f.buckets = 1;  // That there is a value may say something all the same.
+    }
   }
   spec->features.push_back(std::move(f));
+  return true;
 }
 
 // Few values get a bin each, however near to each other they are.
@@ -187,11 +200,12 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
   for (const CommonTexts::Item& item : stats.common().Items()) {
     absl::string_view cell = item.text;
     if (cell.size() >= ColumnStats::kLongest) cell = cell.substr(0, cell.rfind(' '));
-    SplitValues(cell, ' ', /*brackets=*/false, /*values_max=*/0, [&](absl::string_view part) {
+    SplitValues(cell, ' ', /*brackets=*/false, [&](absl::string_view part) {
       const double value = TakeWeight(&part, ':');
-      if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return;
+      if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return true;
       unscaled.entry = std::string(part);
       unscaled.value = value;
+      return true;
     });
   }
   if (!unscaled.entry.empty()) notes->unscaled.push_back(std::move(unscaled));
@@ -211,14 +225,17 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, const Colum
   if (stats.common().error() == 0 && whole) {
     std::map<std::string, int64_t> counts;
     for (const CommonTexts::Item& item : lists) {
-      SplitValues(item.text, use.separator, use.brackets, /*values_max=*/0,
-                  [&](absl::string_view value) { counts[std::string(value)] += item.count; });
+      SplitValues(item.text, use.separator, use.brackets, [&](absl::string_view value) {
+        counts[std::string(value)] += item.count;
+        return true;
+      });
     }
+    for (const std::string& nothing : spec->missing) counts.erase(nothing);
     std::vector<CommonTexts::Item> values;
     for (const auto& [value, count] : counts) {
       if (count >= often) values.push_back({value, count});
     }
-    TakeVocabulary(values, stats.present(), &f, notes);
+    if (!TakeVocabulary(values, stats.present(), &f, notes)) return;
   }
   spec->features.push_back(std::move(f));
 }
@@ -239,8 +256,7 @@ void Rename(absl::string_view more, const Analysis& analysis, FeaturesSpec* spec
 void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t often,
                  const Analysis& analysis, FeaturesSpec* spec, ProposalNotes* notes) {
   ProposeNumber(column, stats, /*criteo=*/false, spec);
-  ProposeText(column, stats, often, spec, notes);
-  Rename("_value", analysis, spec);
+  if (ProposeText(column, stats, often, spec, notes)) Rename("_value", analysis, spec);
 }
 
 // Whether times, which are numbers in `unit` if there is one, have several of this part.
@@ -293,7 +309,7 @@ int64_t OftenFor(const Analysis& analysis, const std::vector<ColumnUse>& uses) {
                    static_cast<double>(analysis.rows);
   }
   const bool merge = columns >= kManyColumns && rare_values > 0.2;
-  return merge ? often : std::min<int64_t>(often, 2);
+  return merge ? often : std::min(often, kTwice);
 }
 
 // A model tells no more than so many fields apart. Numbers can do without bins, the last ones
@@ -318,23 +334,27 @@ absl::Status FitFields(FeaturesSpec* spec) {
                    "fewer columns"));
 }
 
+std::string WhyUnused(const ColumnStats& stats, Use use, int64_t often) {
+  if (stats.present() == 0) return "is always empty";
+  if (use == Use::kText || use == Use::kBag)
+    return absl::StrCat("no value occurs ", often, " times");
+  if (stats.distinct() < 2) return stats.missing() == 0 ? "never changes" : "hardly ever changes";
+  if (use == Use::kNone) return "hardly ever repeats";
+  if (use == Use::kRow) return "numbers the rows";
+  return use == Use::kStamp
+             ? "says when a row was, which would be learned by heart beside such names"
+             : "differs by too little";
+}
+
 // The columns that neither a feature nor the label is made of.
 std::vector<UnusedColumn> Unused(const Analysis& analysis, const std::vector<ColumnUse>& uses,
-                                 const FeaturesSpec& spec) {
+                                 int64_t often, const FeaturesSpec& spec) {
   std::set<std::string> used = {spec.label};
   for (const FeatureSpec& f : spec.features) used.insert(f.columns.begin(), f.columns.end());
   std::vector<UnusedColumn> unused;
   for (size_t i = 0; i < uses.size(); ++i) {
     if (used.contains(analysis.columns[i])) continue;
-    unused.push_back(
-        {.column = analysis.columns[i],
-         .why = analysis.stats[i].present() == 0   ? "is always empty"
-                : analysis.stats[i].distinct() < 2 ? "never changes"
-                : uses[i].use == Use::kNone        ? "hardly ever repeats"
-                : uses[i].use == Use::kRow         ? "numbers the rows"
-                : uses[i].use == Use::kStamp
-                    ? "says when a row was, which would be learned by heart beside such names"
-                    : "differs by too little"});
+    unused.push_back({analysis.columns[i], WhyUnused(analysis.stats[i], uses[i].use, often)});
   }
   return unused;
 }
@@ -408,6 +428,7 @@ void NoteColumns(const Analysis& analysis, const std::vector<ColumnUse>& uses, s
     const ColumnStats& stats = analysis.stats[i];
     const Use use = uses[i].use;
     if (IsQuantityOnly(analysis, i, use)) notes->quantities.push_back(analysis.columns[i]);
+    if (uses[i].by_range) notes->numbered.push_back(analysis.columns[i]);
     NoteStyle(analysis.columns[i], stats, use, notes);
     if (IsOfNumbers(use) && stats.strangers() > 0) {
       StrangeColumn strange = {.column = analysis.columns[i], .count = stats.strangers()};
@@ -490,9 +511,14 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     if (use == Use::kBag) ProposeBag(column, stats, uses[i], often, &spec, notes);
     if (use == Use::kEntries) ProposeEntries(column, stats, &spec, notes);
   }
+  if (spec.features.empty() && options.min_count == 0 && often > kTwice) {
+    // Rare values are merged where others say the same; here they are all there is.
+    return ProposeFeatures(analysis, label, {.min_count = kTwice, .positive = options.positive},
+                           notes);
+  }
   if (spec.features.empty()) {
     std::string others;
-    for (const UnusedColumn& unused : Unused(analysis, uses, spec)) {
+    for (const UnusedColumn& unused : Unused(analysis, uses, often, spec)) {
       absl::StrAppend(&others, others.empty() ? "" : ", ", Quote(unused.column), " ", unused.why);
     }
     return absl::InvalidArgumentError(
@@ -502,7 +528,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
   RUBATO_RETURN_IF_ERROR(FitFields(&spec));
   notes->min_count = often;
   NoteColumns(analysis, uses, label_column, often, notes);
-  notes->unused = Unused(analysis, uses, spec);
+  notes->unused = Unused(analysis, uses, often, spec);
   return spec;
 }
 

@@ -35,16 +35,21 @@ absl::Status RawChunk::Add(absl::Span<const absl::string_view> cells) {
 
 absl::Status RawChunk::AddCell(const ChunkPlan::Column& column, absl::string_view cell) {
   if (column.text < 0 && column.number < 0) return absl::OkStatus();
-  const bool is_missing = IsMissing(cell) || std::find(column.missing.begin(), column.missing.end(),
-                                                       cell) != column.missing.end();
+  const auto is_one_of = [](const auto& list, const auto& value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  bool is_missing = IsMissing(cell) || is_one_of(column.missing, cell);
+  std::optional<double> number;
+  if (column.number >= 0 && !is_missing) {
+    number = column.style == NumberStyle::kPlain ? ToNumber(cell) : ToNumber(cell, column.style);
+    is_missing = number.has_value() && is_one_of(column.missing_numbers, *number);
+  }
   if (column.text >= 0) {
     texts_[static_cast<size_t>(column.text)].Add(is_missing ? absl::string_view() : cell);
   }
   if (column.number < 0) return absl::OkStatus();
   double value = std::numeric_limits<double>::quiet_NaN();
   if (!is_missing) {
-    std::optional<double> number =
-        column.style == NumberStyle::kPlain ? ToNumber(cell) : ToNumber(cell, column.style);
     const bool is_too_large =
         column.is_float && number.has_value() && !std::isnan(*number) && !FitsFloat(*number);
     if (is_too_large) number.reset();

@@ -23,8 +23,9 @@ struct ChunkPlan {
     int number = -1;                    // Slot among its numbers.
     bool malformed_is_missing = false;  // Otherwise the row is bad.
     NumberStyle style = NumberStyle::kPlain;
-    std::vector<std::string> missing;  // What reads as nothing here alone.
-    bool is_float = false;             // What 32 bits cannot hold is malformed too.
+    std::vector<std::string> missing;     // What reads as nothing here alone.
+    std::vector<double> missing_numbers;  // The same as numbers, and what reads so anywhere.
+    bool is_float = false;                // What 32 bits cannot hold is malformed too.
   };
   std::vector<Column> columns;  // The data's, in their order.
   int texts = 0, numbers = 0;

@@ -66,8 +66,10 @@ class BucketStep : public Step {
 template <typename ToCode>
 class TextStep : public Step {
  public:
-  TextStep(const FeatureSpec& spec, int slot, int64_t size, bool is_index, ToCode to_code)
-      : slot_(slot),
+  TextStep(const FeatureSpec& spec, std::vector<std::string> missing, int slot, int64_t size,
+           bool is_index, ToCode to_code)
+      : missing_(std::move(missing)),
+        slot_(slot),
         separator_(spec.separator.empty() ? '\0' : spec.separator[0]),
         weight_separator_(spec.weight_separator.empty() ? '\0' : spec.weight_separator[0]),
         brackets_(spec.brackets),
@@ -83,12 +85,7 @@ class TextStep : public Step {
     for (size_t row = 0; row < chunk.rows(); ++row) {
       const absl::string_view text = texts[row];
       if (separator_ != '\0') {
-        SplitValues(text, separator_, brackets_, values_max_, [&](absl::string_view part) {
-          if (weight_separator_ != '\0') {
-            out->weights.push_back(TakeWeight(&part, weight_separator_));
-          }
-          out->codes.push_back(to_code_(part));
-        });
+        AddParts(text, out);
         out->ends.push_back(static_cast<uint32_t>(out->codes.size()));
       } else {
         out->codes.push_back(text.empty() ? kMissingCode : to_code_(text));
@@ -99,6 +96,18 @@ class TextStep : public Step {
   bool is_index() const override { return is_index_; }
 
  private:
+  void AddParts(absl::string_view text, FeatureColumn* out) const {
+    int64_t values = 0;
+    SplitValues(text, separator_, brackets_, [&](absl::string_view part) {
+      const float weight = weight_separator_ == '\0' ? 1 : TakeWeight(&part, weight_separator_);
+      if (std::find(missing_.begin(), missing_.end(), part) != missing_.end()) return true;
+      if (weight_separator_ != '\0') out->weights.push_back(weight);
+      out->codes.push_back(to_code_(part));
+      return ++values != values_max_;
+    });
+  }
+
+  const std::vector<std::string> missing_;
   const int slot_;
   const char separator_;
   const char weight_separator_;
@@ -201,8 +210,9 @@ std::unique_ptr<Step> Bucket(const FeatureSpec& f, int slot, int64_t size, F to_
 }
 
 template <typename F>
-std::unique_ptr<Step> Text(const FeatureSpec& f, int slot, int64_t size, bool is_index, F to_code) {
-  return std::make_unique<TextStep<F>>(f, slot, size, is_index, std::move(to_code));
+std::unique_ptr<Step> Text(const FeatureSpec& f, const std::vector<std::string>& missing, int slot,
+                           int64_t size, bool is_index, F to_code) {
+  return std::make_unique<TextStep<F>>(f, missing, slot, size, is_index, std::move(to_code));
 }
 
 std::unique_ptr<Step> MakeNumberStep(const FeatureSpec& f, int slot) {
@@ -244,17 +254,19 @@ std::unique_ptr<Step> MakeNumberStep(const FeatureSpec& f, int slot) {
   return Bucket(f, slot, 0, CriteoCode());
 }
 
-absl::StatusOr<std::unique_ptr<Step>> MakeTextStep(const FeatureSpec& f, int slot) {
+absl::StatusOr<std::unique_ptr<Step>> MakeTextStep(const FeatureSpec& f,
+                                                   const std::vector<std::string>& missing,
+                                                   int slot) {
   if (f.transform == "hash") {
-    if (f.buckets == 0) return Text(f, slot, 0, false, HashCode);
-    return Text(f, slot, f.buckets, true, [buckets = f.buckets](absl::string_view text) {
+    if (f.buckets == 0) return Text(f, missing, slot, 0, false, HashCode);
+    return Text(f, missing, slot, f.buckets, true, [buckets = f.buckets](absl::string_view text) {
       return HashBucket(text, buckets);
     });
   }
   RUBATO_ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Make(f.vocabulary));
   if (f.transform == "lookup") {
     const int64_t size = vocabulary.size() + f.oov;
-    return Text(f, slot, size, true,
+    return Text(f, missing, slot, size, true,
                 [words = std::move(vocabulary), oov = f.oov](absl::string_view text) {
                   return words.Find(text, oov);
                 });
@@ -264,7 +276,7 @@ absl::StatusOr<std::unique_ptr<Step>> MakeTextStep(const FeatureSpec& f, int slo
   absl::flat_hash_set<int64_t> codes;
   for (const std::string& word : f.vocabulary) codes.insert(HashCode(word));
   return Text(
-      f, slot, 0, false,
+      f, missing, slot, 0, false,
       [codes = std::move(codes), spellings = Spellings(f.vocabulary)](absl::string_view text) {
         const int64_t code = HashCode(text);
         if (codes.contains(code)) return code;
@@ -278,10 +290,11 @@ absl::StatusOr<std::unique_ptr<Step>> MakeTextStep(const FeatureSpec& f, int slo
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Step>> MakeStep(const FeatureSpec& spec,
+                                               const std::vector<std::string>& missing,
                                                const std::vector<StepSource>& inputs,
                                                const std::vector<int64_t>& sizes) {
   if (ReadsNumber(spec.transform)) return MakeNumberStep(spec, inputs[0].slot);
-  if (ReadsText(spec.transform)) return MakeTextStep(spec, inputs[0].slot);
+  if (ReadsText(spec.transform)) return MakeTextStep(spec, missing, inputs[0].slot);
   if (spec.transform == "cross") return std::make_unique<CrossStep>(inputs, spec.buckets);
   std::vector<int64_t> offsets = spec.offsets;
   int64_t sum = 0;

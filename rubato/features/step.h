@@ -52,8 +52,10 @@ class Step {
   virtual bool is_index() const { return true; }
 };
 
-// `spec` is valid; `sizes` are those of its inputs.
+// `spec` is valid; `missing` are all texts that are nothing, which no bag has; `sizes` are those of
+// its inputs.
 absl::StatusOr<std::unique_ptr<Step>> MakeStep(const FeatureSpec& spec,
+                                               const std::vector<std::string>& missing,
                                                const std::vector<StepSource>& inputs,
                                                const std::vector<int64_t>& sizes);
 

@@ -59,12 +59,11 @@ int64_t HashBucket(absl::string_view text, int64_t buckets);
 // Several values' codes as one: the order counts.
 uint64_t CrossCode(uint64_t left, uint64_t right);
 
-// Calls visit(part) for what stands between separators, blanks around it and empty parts dropped;
-// at most `values_max` (0: all). With `brackets`, of a cell that is a list in brackets what stands
-// within, and without the quotes around a value.
+// Calls visit(part) for what stands between separators, blanks around it and empty parts dropped,
+// until it returns false. With `brackets`, of a cell that is a list in brackets what stands within,
+// and without the quotes around a value.
 template <typename Visit>
-void SplitValues(absl::string_view cell, char separator, bool brackets, int64_t values_max,
-                 Visit visit);
+void SplitValues(absl::string_view cell, char separator, bool brackets, Visit visit);
 
 // Whether a cell is a list as JSON and Python write it, [6, 41] or ['drama', 'war']. [a]|[b] is
 // not: there each value has brackets of its own.
@@ -93,15 +92,13 @@ class Vocabulary {
 };
 
 template <typename Visit>
-void SplitValues(absl::string_view cell, char separator, bool brackets, int64_t values_max,
-                 Visit visit) {
+void SplitValues(absl::string_view cell, char separator, bool brackets, Visit visit) {
   const auto is_within = [](absl::string_view text, char quote) {
     return text.size() >= 2 && text.front() == quote && text.back() == quote;
   };
   const bool is_list = brackets && IsListInBrackets(cell);
   if (is_list) cell = cell.substr(1, cell.size() - 2);
-  int64_t count = 0;
-  while (!cell.empty() && (values_max == 0 || count < values_max)) {
+  while (!cell.empty()) {
     const size_t end = std::min(cell.find(separator), cell.size());
     absl::string_view part = cell.substr(0, end);
     while (!part.empty() && part.front() == ' ') part.remove_prefix(1);
@@ -109,10 +106,7 @@ void SplitValues(absl::string_view cell, char separator, bool brackets, int64_t 
     if (is_list && (is_within(part, '\'') || is_within(part, '"'))) {
       part = part.substr(1, part.size() - 2);
     }
-    if (!part.empty()) {
-      visit(part);
-      ++count;
-    }
+    if (!part.empty() && !visit(part)) return;
     cell.remove_prefix(std::min(end + 1, cell.size()));
   }
 }

@@ -146,10 +146,12 @@ TEST(TransformsTest, VocabularyKnowsPositions) {
 }
 
 TEST(TransformsTest, CellsOfSeveralValues) {
-  const auto parts = [](absl::string_view cell, int64_t most, bool brackets = false) {
+  const auto parts = [](absl::string_view cell, size_t most, bool brackets = false) {
     std::vector<std::string> parts;
-    SplitValues(cell, '|', brackets, most,
-                [&](absl::string_view part) { parts.emplace_back(part); });
+    SplitValues(cell, '|', brackets, [&](absl::string_view part) {
+      parts.emplace_back(part);
+      return parts.size() != most;
+    });
     return parts;
   };
   EXPECT_THAT(parts("a|b|c", 0), ElementsAre("a", "b", "c"));

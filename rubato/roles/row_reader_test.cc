@@ -136,6 +136,26 @@ TEST(RowReaderTest, ANumberMayBeAText) {
   EXPECT_EQ(read(R"({"rows": []})")->rows, 0);
 }
 
+// As a text, as the number that the text is, and within a list as within a cell.
+TEST(RowReaderTest, WhatMeansNothingDoesInJsonToo) {
+  Servable servable = ServableOf("csv");
+  servable.features->missing = {"?", "-1"};
+  servable.features->features[0].transform = "number";
+  servable.features->features[0].otherwise = 40;
+  servable.features->features[1].separator = "|";
+  const auto parser = servable.MakeParser(servable.schema, /*has_labels=*/true);
+  servable.trainer = *LoadTrainer(servable.job, (*parser)->shape());
+  const auto read = [&](const std::string& json) { return *RowReader::Make(servable)->Read(json); };
+  for (const char* age : {"null", "-1", "-1.0", R"("-1.0")", R"("?")"}) {
+    EXPECT_THAT(read(absl::StrCat("{\"rows\": [{\"age\": ", age, "}]}")).dense,
+                testing::ElementsAre(40))
+        << age;
+  }
+  const Batch list = read(R"({"rows": [{"town": ["?", "Oslo", "-1", null]}]})");
+  EXPECT_EQ(list.bag_ids, read(R"({"records": ["0,,Oslo|?,"]})").bag_ids);
+  EXPECT_EQ(list.bag_ids.size(), 1u);
+}
+
 // Several values of a cell may come as a list, with the same result; one value may not.
 TEST(RowReaderTest, AListIsTheCellWithItsSeparators) {
   Servable servable = ServableOf("csv");
