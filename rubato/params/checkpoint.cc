@@ -273,8 +273,7 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name, Room room)
   writer.PutString(shard.map_.Encode());
   writer.PutString(shard.declaration_bytes_);
   PutHistories(writer, shard.histories_);
-  shard.staged_.Visit(
-      [&](const StagedGradient& gradient) { staged_.push_back(gradient.Encode()); });
+  staged_ = shard.staged_.All();
   writer.Put<uint64_t>(staged_.size());
   writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
   for (size_t t = 0; t < shard.tables_.size(); ++t) {
@@ -324,9 +323,11 @@ absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
     }
     case Stage::kStaged:
       for (size_t bytes = 0; bytes < kStepBytes && staged_written_ < staged_.size();) {
-        const std::string& body = staged_[staged_written_++];
-        RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointStaged, body));
-        bytes += body.size();
+        StagedRounds::Staged gradient = std::move(staged_[staged_written_++]);
+        bytes += static_cast<size_t>(gradient->bytes());
+        RUBATO_RETURN_IF_ERROR(
+            sink.TakeLater(RecordKind::kCheckpointStaged,
+                           [gradient = std::move(gradient)] { return gradient->Encode(); }));
       }
       if (staged_written_ < staged_.size()) return false;
       stage_ = tables_.empty() ? Stage::kEnd : Stage::kRows;

@@ -3,7 +3,8 @@
 // CheckpointWriter is made at the instant of the cut. From then on a row that is about to change
 // and has not been written yet is first copied aside; everything else is written in steps, in the
 // order of the rows' keys. So a push pays one copy of a row at most, and never waits longer than
-// a step.
+// a step. Staged gradients, which never change, are kept at the cut and encoded by whoever writes
+// them (RecordSink::TakeLater).
 //
 //     head | dense weights | staged gradients | rows, counted ids | rows, counted ids | ... | end
 //
@@ -96,7 +97,7 @@ class CheckpointWriter {
   Stage stage_ = Stage::kHead;
   std::string head_;
   std::unique_ptr<DenseCut> dense_;
-  std::vector<std::string> staged_;
+  std::vector<StagedRounds::Staged> staged_;
   size_t staged_written_ = 0;
   std::vector<std::unique_ptr<TableCut>> tables_;
   size_t table_ = 0;  // The one being written.

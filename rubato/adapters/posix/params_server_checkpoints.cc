@@ -14,23 +14,36 @@ namespace {
 // done, and nobody can take its place.
 constexpr int64_t kSyncBytes = int64_t{4} << 20;
 
-// The records of one step of a checkpoint, on their way to the thread that writes files.
+// The records of one step of a checkpoint, on their way to the thread that writes files, which also
+// makes those that are still to be made.
 class HeldRecords : public RecordSink {
  public:
   absl::Status Append(RecordKind kind, absl::string_view body) override {
     return Take(kind, std::string(body));
   }
   absl::Status Take(RecordKind kind, std::string body) override {
-    records_.emplace_back(kind, std::move(body));
+    records_.push_back({.kind = kind, .body = std::move(body)});
     return absl::OkStatus();
   }
-  absl::Status WriteTo(RecordSink& sink) const {
-    for (const auto& [kind, body] : records_) RUBATO_RETURN_IF_ERROR(sink.Append(kind, body));
+  absl::Status TakeLater(RecordKind kind, std::function<std::string()> body) override {
+    records_.push_back({.kind = kind, .later = std::move(body)});
+    return absl::OkStatus();
+  }
+  absl::Status WriteTo(RecordSink& sink) {
+    for (Record& record : records_) {
+      if (const auto make = std::exchange(record.later, nullptr)) record.body = make();
+      RUBATO_RETURN_IF_ERROR(sink.Append(record.kind, std::exchange(record.body, {})));
+    }
     return absl::OkStatus();
   }
 
  private:
-  std::vector<std::pair<RecordKind, std::string>> records_;
+  struct Record {
+    RecordKind kind;
+    std::string body;
+    std::function<std::string()> later;
+  };
+  std::vector<Record> records_;
 };
 
 }  // namespace
