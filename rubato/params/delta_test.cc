@@ -108,7 +108,7 @@ class Servers {
       MoveSender sender(*all_[static_cast<size_t>(from)].shard, order, /*attempt=*/1);
       while (send(sender.Step())) {
       }
-      send(sender.Finish());
+      while (!sender.finished()) send(sender.Finish());
     }
     map_.Move(order.partitions, to);
     for (One& one : all_) {
