@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -73,8 +74,13 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Writes about 256 KB more, which takes some tenths of a millisecond. True when all is written.
-  absl::StatusOr<bool> Step(RecordSink& sink);
+  // Writes about 256 KB more, which takes some tenths of a millisecond, or less: now and then it
+  // asks whether it has been at it for long enough, for memory may be slow that was not touched for
+  // a while. True when all is written.
+  absl::StatusOr<bool> Step(RecordSink& sink, absl::FunctionRef<bool()> enough);
+  absl::StatusOr<bool> Step(RecordSink& sink) {
+    return Step(sink, [] { return false; });
+  }
   // The file is there for good: from now on changes are those since this cut. Without it, once the
   // writer is closed, they are those since the last one that was.
   void Published();

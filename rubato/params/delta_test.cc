@@ -195,7 +195,7 @@ class Servers {
     const size_t logged = one.log.records.size();
     StringSink file;
     CheckpointWriter writer(*one.shard, name);
-    while (!*writer.Step(file)) {
+    while (!*writer.Step(file, [&] { return rng_.Chance(0.3); })) {
       for (uint64_t n = rng_.Below(3); n > 0; --n) Push();
       if (gives_up && rng_.Chance(0.2)) return;
     }
