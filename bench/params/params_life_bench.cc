@@ -112,6 +112,7 @@ Json ReportCheckpoint(const Sizes& sizes) {
   const auto inspection = InspectServer(job.AddressOf(0), absl::Seconds(60));
   RUBATO_CHECK_OK(inspection.status());
   json.Number("longest_hold_cpu_ms", static_cast<double>(inspection->checkpoint_hold_us) / 1e3);
+  json.Number("longest_wait_ms", static_cast<double>(inspection->checkpoint_wait_us) / 1e3);
   json.Number("longest_hold_aim_ms", 10);
   json.Number("worst_push_ms", Quantile(SecondsOf(during), 1) * 1e3).Number("worst_aim_ms", 10);
   // A server that takes nothing but the checkpoint, and answers.

@@ -147,6 +147,7 @@ Json ParamsJson(const ParamsReport& report, size_t top) {
          {"log_uncopied_bytes", s.log_uncopied},
          {"checkpoint", s.checkpoint},
          {"checkpoint_hold_ms", 1e-3 * static_cast<double>(s.checkpoint_hold_us)},
+         {"checkpoint_wait_ms", 1e-3 * static_cast<double>(s.checkpoint_wait_us)},
          {"uptime_s", s.seconds}});
   }
   json["hottest"] = Json::array();

@@ -18,6 +18,9 @@ namespace {
 // Index entries that are looked at in a step, and ids that are looked up in one of a delta.
 constexpr uint64_t kStepEntries = 1 << 14;
 constexpr size_t kStepLookups = 1 << 11;
+// Rows, ids or slices between two looks at whether it was enough; each may lie on a page of its
+// own.
+constexpr size_t kLookEvery = 32;
 
 // A copy past the caches, for whom nobody asks soon: the lines it fills need not be fetched first.
 void CopyAside(absl::Span<const float> from, float* to) {
@@ -67,10 +70,11 @@ class CheckpointWriter::DenseCut : public Shard::DenseObserver {
   size_t room_used() const { return room_used_; }
 
   // True when the last slice is written.
-  absl::StatusOr<bool> Step(RecordSink& sink) {
+  absl::StatusOr<bool> Step(RecordSink& sink, absl::FunctionRef<bool()> enough) {
     body_.reserve(body_.size() + kStepBytes);
     ByteWriter writer(body_);
-    while (written_ < slices_.size() && body_.size() < kStepBytes) {
+    for (bool last = false; !last && written_ < slices_.size() && body_.size() < kStepBytes;
+         last = enough()) {
       const int64_t slice = slices_[written_++];
       const auto saved = saved_.find(slice);
       writer.PutSpan<float>(saved == saved_.end() ? shard_.dense_.at(slice) : saved->second.values);
@@ -129,16 +133,14 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   void BeforeUpdate(const EmbeddingTable::RowName& row) override {
     if (row.number >= rows_ || row.key < next_key_ || all_written_) return;
     if (delta_ && !changes_.Has(row.number)) return;
-    uint64_t& word = saved_[row.number / 64];
-    const uint64_t bit = uint64_t{1} << (row.number % 64);
-    if (word & bit) return;
-    word |= bit;
+    if (IsSaved(row.number)) return;
+    Save(row.number);
     Take(row.id, row.number);
   }
 
   // Whoever had the number at the cut is written or copied aside: what has it now is no part of it.
   void BeforeMake(uint32_t number) override {
-    if (number < rows_) saved_[number / 64] |= uint64_t{1} << (number % 64);
+    if (number < rows_) Save(number);
   }
 
   void BeforeCount(uint64_t id, uint64_t key, uint32_t count) override {
@@ -147,9 +149,9 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   }
 
   // True when the last row is written.
-  absl::StatusOr<bool> Step(RecordSink& sink) {
+  absl::StatusOr<bool> Step(RecordSink& sink, absl::FunctionRef<bool()> enough) {
     if (delta_ && !lists_written_) {
-      RUBATO_RETURN_IF_ERROR(StepLists(sink));
+      RUBATO_RETURN_IF_ERROR(StepLists(sink, enough));
       return false;
     }
     // What pushes have set aside meanwhile comes first, however much it is.
@@ -159,17 +161,18 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
       const uint64_t last_key = last ? UINT64_MAX : first + stretch_ - 1;
       found_.clear();
       table_.Visit(first, last_key, [&](uint64_t id, uint32_t number) {
-        const bool saved = number >= rows_ || (saved_[number / 64] >> (number % 64) & 1);
+        const bool saved = number >= rows_ || IsSaved(number);
         if (!saved && (!delta_ || changes_.Has(number))) found_.emplace_back(id, number);
       });
-      TakeFound();
-      if (!delta_) {
-        table_.VisitCounted(first, last_key, [&](uint64_t id, uint32_t count) {
-          if (!recounted_.Has(id)) TakeCount(id, count);
-        });
+      if (TakeFound(enough)) {
+        if (!delta_) {
+          table_.VisitCounted(first, last_key, [&](uint64_t id, uint32_t count) {
+            if (!recounted_.Has(id)) TakeCount(id, count);
+          });
+        }
+        next_key_ = first + stretch_;
+        all_written_ = last;
       }
-      next_key_ = first + stretch_;
-      all_written_ = last;
     }
     RUBATO_RETURN_IF_ERROR(waiting_counts_.WriteSome(sink));
     RUBATO_RETURN_IF_ERROR(waiting_rows_.WriteSome(sink));
@@ -186,7 +189,7 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
  private:
   // Ids that went, as a list of what happened: one that has come back since is among the counts or
   // the rows, which are read later. Then counts, of those that have one now and had it at the cut.
-  absl::Status StepLists(RecordSink& sink) {
+  absl::Status StepLists(RecordSink& sink, absl::FunctionRef<bool()> enough) {
     const auto& gone = changes_.gone();
     if (gone_written_ < gone.size()) {
       std::vector<uint64_t> some(std::min(gone.size() - gone_written_, kStepBytes / 8));
@@ -198,6 +201,7 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
     }
     const auto& counted = changes_.counted();
     for (size_t n = 0; n < kStepLookups && counted_looked_ < counted.size(); ++n) {
+      if (n > 0 && n % kLookEvery == 0 && enough()) break;
       const uint64_t id = counted[counted_looked_++];
       // Its partition may have been given away since it was counted.
       if (!table_.Has(PartitionOf(PointOf(id))) || !recounted_.Insert(id)) continue;
@@ -210,17 +214,25 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
 
   void TakeCount(uint64_t id, uint32_t count) { waiting_counts_.Add(id, &count); }
   void Take(uint64_t id, uint32_t number) { waiting_rows_.Add(id, table_.row(number)); }
-  // Rows lie anywhere, so those further on are asked for while one is copied.
-  void TakeFound() {
+  // Rows lie anywhere, so those further on are asked for while one is copied. False if that was
+  // enough before the last: those that are taken count as saved then, and the stretch comes again.
+  bool TakeFound(absl::FunctionRef<bool()> enough) {
     constexpr size_t kAhead = 16;
     for (size_t n = 0; n < found_.size(); ++n) {
+      if (n > 0 && n % kLookEvery == 0 && enough()) {
+        for (size_t i = 0; i < n; ++i) Save(found_[i].second);
+        return false;
+      }
       if (n + kAhead < found_.size()) {
         const float* row = table_.row(found_[n + kAhead].second);
         for (size_t at = 0; at < table_.row_floats(); at += 16) __builtin_prefetch(row + at, 0, 1);
       }
       Take(found_[n].first, found_[n].second);
     }
+    return true;
   }
+  bool IsSaved(uint32_t number) const { return saved_[number / 64] >> (number % 64) & 1; }
+  void Save(uint32_t number) { saved_[number / 64] |= uint64_t{1} << (number % 64); }
   size_t pending_bytes() const { return waiting_rows_.bytes() + waiting_counts_.bytes(); }
 
   EmbeddingTable& table_;
@@ -234,7 +246,7 @@ class CheckpointWriter::TableCut : public EmbeddingTable::Observer {
   uint64_t stretch_ = 0;   // Keys a step.
   uint64_t next_key_ = 0;  // Rows of smaller keys are written.
   bool all_written_ = false;
-  std::vector<uint64_t> saved_;                       // A bit a row: copied aside, or made since.
+  std::vector<uint64_t> saved_;  // A bit a row: copied aside or written early, or made since.
   std::vector<std::pair<uint64_t, uint32_t>> found_;  // Ids and row numbers of a step.
   Waiting<float> waiting_rows_;
   IdSet recounted_;                   // Ids counted since the cut.
@@ -273,8 +285,7 @@ CheckpointWriter::CheckpointWriter(Shard& shard, CheckpointName name, Room room)
   writer.PutString(shard.map_.Encode());
   writer.PutString(shard.declaration_bytes_);
   PutHistories(writer, shard.histories_);
-  shard.staged_.Visit(
-      [&](const StagedGradient& gradient) { staged_.push_back(gradient.Encode()); });
+  staged_ = shard.staged_.All();
   writer.Put<uint64_t>(staged_.size());
   writer.Put<uint32_t>(static_cast<uint32_t>(shard.tables_.size()));
   for (size_t t = 0; t < shard.tables_.size(); ++t) {
@@ -310,7 +321,7 @@ void CheckpointWriter::Close() {
   if (!published_) shard_.changes_.Join(changes_);
 }
 
-absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
+absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink, absl::FunctionRef<bool()> enough) {
   switch (stage_) {
     case Stage::kHead:
       RUBATO_RETURN_IF_ERROR(sink.Append(
@@ -318,21 +329,23 @@ absl::StatusOr<bool> CheckpointWriter::Step(RecordSink& sink) {
       stage_ = Stage::kDense;
       return false;
     case Stage::kDense: {
-      RUBATO_ASSIGN_OR_RETURN(const bool dense_done, dense_->Step(sink));
+      RUBATO_ASSIGN_OR_RETURN(const bool dense_done, dense_->Step(sink, enough));
       if (dense_done) stage_ = Stage::kStaged;
       return false;
     }
     case Stage::kStaged:
       for (size_t bytes = 0; bytes < kStepBytes && staged_written_ < staged_.size();) {
-        const std::string& body = staged_[staged_written_++];
-        RUBATO_RETURN_IF_ERROR(sink.Append(RecordKind::kCheckpointStaged, body));
-        bytes += body.size();
+        StagedRounds::Staged gradient = std::move(staged_[staged_written_++]);
+        bytes += static_cast<size_t>(gradient->bytes());
+        RUBATO_RETURN_IF_ERROR(
+            sink.TakeLater(RecordKind::kCheckpointStaged,
+                           [gradient = std::move(gradient)] { return gradient->Encode(); }));
       }
       if (staged_written_ < staged_.size()) return false;
       stage_ = tables_.empty() ? Stage::kEnd : Stage::kRows;
       return false;
     case Stage::kRows: {
-      RUBATO_ASSIGN_OR_RETURN(const bool table_done, tables_[table_]->Step(sink));
+      RUBATO_ASSIGN_OR_RETURN(const bool table_done, tables_[table_]->Step(sink, enough));
       if (table_done && ++table_ == tables_.size()) stage_ = Stage::kEnd;
       return false;
     }

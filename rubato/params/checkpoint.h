@@ -3,7 +3,8 @@
 // CheckpointWriter is made at the instant of the cut. From then on a row that is about to change
 // and has not been written yet is first copied aside; everything else is written in steps, in the
 // order of the rows' keys. So a push pays one copy of a row at most, and never waits longer than
-// a step.
+// a step. Staged gradients, which never change, are kept at the cut and encoded by whoever writes
+// them (RecordSink::TakeLater).
 //
 //     head | dense weights | staged gradients | rows, counted ids | rows, counted ids | ... | end
 //
@@ -29,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -72,8 +74,13 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // Writes about 256 KB more, which takes some tenths of a millisecond. True when all is written.
-  absl::StatusOr<bool> Step(RecordSink& sink);
+  // Writes about 256 KB more, which takes some tenths of a millisecond, or less: now and then it
+  // asks whether it has been at it for long enough, for memory may be slow that was not touched for
+  // a while. True when all is written.
+  absl::StatusOr<bool> Step(RecordSink& sink, absl::FunctionRef<bool()> enough);
+  absl::StatusOr<bool> Step(RecordSink& sink) {
+    return Step(sink, [] { return false; });
+  }
   // The file is there for good: from now on changes are those since this cut. Without it, once the
   // writer is closed, they are those since the last one that was.
   void Published();
@@ -96,7 +103,7 @@ class CheckpointWriter {
   Stage stage_ = Stage::kHead;
   std::string head_;
   std::unique_ptr<DenseCut> dense_;
-  std::vector<std::string> staged_;
+  std::vector<StagedRounds::Staged> staged_;
   size_t staged_written_ = 0;
   std::vector<std::unique_ptr<TableCut>> tables_;
   size_t table_ = 0;  // The one being written.

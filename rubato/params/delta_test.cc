@@ -108,7 +108,7 @@ class Servers {
       MoveSender sender(*all_[static_cast<size_t>(from)].shard, order, /*attempt=*/1);
       while (send(sender.Step())) {
       }
-      send(sender.Finish());
+      while (!sender.finished()) send(sender.Finish());
     }
     map_.Move(order.partitions, to);
     for (One& one : all_) {
@@ -195,7 +195,7 @@ class Servers {
     const size_t logged = one.log.records.size();
     StringSink file;
     CheckpointWriter writer(*one.shard, name);
-    while (!*writer.Step(file)) {
+    while (!*writer.Step(file, [&] { return rng_.Chance(0.3); })) {
       for (uint64_t n = rng_.Below(3); n > 0; --n) Push();
       if (gives_up && rng_.Chance(0.2)) return;
     }

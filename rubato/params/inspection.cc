@@ -47,6 +47,7 @@ std::string EncodeInspection(const ServerInspection& inspection) {
     writer.Put<uint64_t>(hot.id);
     writer.Put<int64_t>(hot.count);
   }
+  writer.Put<int64_t>(inspection.checkpoint_wait_us);
   return body;
 }
 
@@ -72,6 +73,8 @@ absl::StatusOr<ServerInspection> DecodeInspection(absl::string_view body) {
     hot.id = reader.Get<uint64_t>();
     hot.count = reader.Get<int64_t>();
   }
+  // Earlier builds end here.
+  if (reader.remaining() > 0) inspection.checkpoint_wait_us = reader.Get<int64_t>();
   if (!reader.ok() || reader.remaining() > 0) {
     return absl::InvalidArgumentError("the server's answer makes no sense");
   }
@@ -129,6 +132,8 @@ std::string PrometheusText(const ServerInspection& s, absl::string_view job) {
   one("checkpoint_hold_seconds_max", "gauge",
       "The most CPU time for which writing a checkpoint kept pushes waiting.",
       static_cast<double>(s.checkpoint_hold_us) * 1e-6);
+  one("checkpoint_wait_seconds_max", "gauge", "The same by the clock, a slow disk and all.",
+      static_cast<double>(s.checkpoint_wait_us) * 1e-6);
   one("uptime_seconds", "gauge", "Since the process started.", s.seconds);
   return text;
 }

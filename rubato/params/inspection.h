@@ -44,8 +44,9 @@ struct ServerInspection {
   int64_t log_bytes = 0;
   int64_t checkpoint = 0;  // The newest version on disk here.
   int64_t uncounted = 0;   // 1: what tables counted before some checkpoint is not known.
-  // The most CPU time, in microseconds, for which writing one kept pushes waiting at a time.
-  int64_t checkpoint_hold_us = 0;
+  // The longest, in microseconds, for which writing one kept pushes waiting at a time: in CPU time,
+  // which a busy machine does not stretch, and by the clock.
+  int64_t checkpoint_hold_us = 0, checkpoint_wait_us = 0;
   int64_t follower = -1;     // Who keeps a copy of the push log; -1: nobody.
   int64_t log_uncopied = 0;  // Bytes of the log that it lacks.
   std::vector<HotId> hottest;

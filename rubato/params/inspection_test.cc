@@ -76,6 +76,7 @@ ServerInspection Sample() {
   sample.seconds = 1.5;
   sample.checkpoint = 3;
   sample.checkpoint_hold_us = 2500;
+  sample.checkpoint_wait_us = 3500;
   sample.hottest = {{1, 42, 100}};
   return sample;
 }
@@ -90,9 +91,12 @@ TEST(InspectionTest, ComesBackFromBytes) {
   EXPECT_EQ(back->refused_stale, 6);
   EXPECT_EQ(back->checkpoint, 3);
   EXPECT_EQ(back->checkpoint_hold_us, 2500);
+  EXPECT_EQ(back->checkpoint_wait_us, 3500);
   EXPECT_EQ(back->hottest, Sample().hottest);
+  const size_t earlier = bytes.size() - sizeof(int64_t);  // What builds before said.
   for (size_t length = 0; length < bytes.size(); ++length) {
-    EXPECT_FALSE(DecodeInspection(absl::string_view(bytes).substr(0, length)).ok());
+    const auto part = DecodeInspection(absl::string_view(bytes).substr(0, length));
+    EXPECT_EQ(part.ok(), length == earlier) << length;
   }
   std::string other = bytes;
   other[0] = 99;
@@ -112,6 +116,7 @@ TEST(InspectionTest, PrometheusSeesEveryTable) {
         "rubato_params_staleness_steps_sum{job=\"ctr\",server=\"2\"} 9",
         "rubato_params_staleness_steps_count{job=\"ctr\",server=\"2\"} 4",
         "rubato_params_checkpoint_hold_seconds_max{job=\"ctr\",server=\"2\"} 0.0025",
+        "rubato_params_checkpoint_wait_seconds_max{job=\"ctr\",server=\"2\"} 0.0035",
         "rubato_params_uptime_seconds{job=\"ctr\",server=\"2\"} 1.5"}) {
     EXPECT_THAT(text, HasSubstr(absl::StrCat(line, "\n")));
   }

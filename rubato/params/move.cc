@@ -1,6 +1,7 @@
 #include "rubato/params/move.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "rubato/base/bytes.h"
@@ -153,6 +154,31 @@ std::vector<MoveRecord> MoveSender::Step() {
 
 std::vector<MoveRecord> MoveSender::Finish() {
   std::vector<MoveRecord> out;
+  if (!std::exchange(finishing_, true)) FinishRows(out);
+  size_t bytes = 0;
+  for (; bytes < kRecordBytes && !slices_.empty(); slices_.pop_back()) {
+    const Shard::DenseSlice& slice = shard_.dense_.at(slices_.back());
+    MoveRecord& record = out.emplace_back(RecordKind::kArriveDense, Header());
+    ByteWriter writer(record.second);
+    writer.Put<int64_t>(slices_.back());
+    writer.PutSpan<float>(slice);
+    bytes += record.second.size();
+  }
+  for (; bytes < kRecordBytes && !staged_.empty(); staged_.pop_back()) {
+    MoveRecord& record = out.emplace_back(RecordKind::kArriveStaged, Header());
+    record.second += staged_.back()->Of(order_.partitions).Encode();
+    bytes += record.second.size();
+  }
+  finished_ = slices_.empty() && staged_.empty();
+  if (!finished_) return out;
+  MoveRecord& end = out.emplace_back(RecordKind::kArriveEnd, Header());
+  ByteWriter writer(end.second);
+  PutHistories(writer, HistoriesOf(shard_.histories_, order_.partitions));
+  return out;
+}
+
+// The last rows; from now on the shard stands still.
+void MoveSender::FinishRows(std::vector<MoveRecord>& out) {
   while (sequence_ == 0 || next_ < partitions_.size()) {
     for (MoveRecord& record : Step()) out.push_back(std::move(record));
   }
@@ -162,20 +188,11 @@ std::vector<MoveRecord> MoveSender::Finish() {
   }
   rows_sent_last_ = rows_sent_ - before;
   for (const auto& [s, slice] : shard_.dense_) {
-    if (!order_.partitions.Contains(PartitionOfSlice(s))) continue;
-    MoveRecord& record = out.emplace_back(RecordKind::kArriveDense, Header());
-    ByteWriter writer(record.second);
-    writer.Put<int64_t>(s);
-    writer.PutSpan<float>(slice);
+    if (order_.partitions.Contains(PartitionOfSlice(s))) slices_.push_back(s);
   }
-  shard_.staged_.Visit([&](const StagedGradient& gradient) {
-    MoveRecord& record = out.emplace_back(RecordKind::kArriveStaged, Header());
-    record.second += gradient.Of(order_.partitions).Encode();
-  });
-  MoveRecord& end = out.emplace_back(RecordKind::kArriveEnd, Header());
-  ByteWriter writer(end.second);
-  PutHistories(writer, HistoriesOf(shard_.histories_, order_.partitions));
-  return out;
+  staged_ = shard_.staged_.All();
+  std::reverse(slices_.begin(), slices_.end());
+  std::reverse(staged_.begin(), staged_.end());
 }
 
 // ---- the source ----
@@ -202,7 +219,8 @@ void MoveSource::Lost() {
 }
 
 std::vector<MoveRecord> MoveSource::Next() {
-  if (!connected_ || frozen_ || unanswered_ >= kWindow) return {};
+  const bool finished = sender_ != nullptr && sender_->finished();
+  if (!connected_ || finished || unanswered_ >= kWindow) return {};
   if (sender_ == nullptr) {
     // A map that came after the order may have carried it out; a checkpoint goes first.
     const IntervalSet owned = PartitionsOf(shard_.histories());
@@ -210,7 +228,8 @@ std::vector<MoveRecord> MoveSource::Next() {
     if (!mine || order_.partitions.empty() || shard_.observed()) return {};
     sender_ = std::make_unique<MoveSender>(shard_, order_, (life_ << 20) + ++attempts_);
   }
-  std::vector<MoveRecord> records = sender_->Step();
+  std::vector<MoveRecord> records;
+  if (!frozen_) records = sender_->Step();
   if (records.empty()) {
     frozen_ = true;
     records = sender_->Finish();
@@ -224,7 +243,7 @@ void MoveSource::Answered(const absl::Status& status) {
   if (sender_ == nullptr || ready_) return;
   if (!status.ok()) return Lost();
   --unanswered_;
-  ready_ = frozen_ && unanswered_ == 0;
+  ready_ = sender_->finished() && unanswered_ == 0;
 }
 
 }  // namespace rubato

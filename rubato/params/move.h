@@ -51,8 +51,10 @@ class MoveSender {
 
   // Some more, about a megabyte. Nothing when all was sent once and little has changed since.
   std::vector<MoveRecord> Step();
-  // All that is left. The shard must not change any more.
+  // What is left: again some, about a megabyte or one gradient that waits for its round, until all
+  // is sent. The shard must not change any more.
   std::vector<MoveRecord> Finish();
+  bool finished() const { return finished_; }
 
   int64_t rows_sent() const { return rows_sent_; }
   int64_t rows_sent_last() const { return rows_sent_last_; }  // By Finish.
@@ -61,6 +63,7 @@ class MoveSender {
   class Watch;
 
   std::string Header();
+  void FinishRows(std::vector<MoveRecord>& out);
   void PutRows(size_t table, const std::vector<uint64_t>& ids, std::vector<MoveRecord>& out);
 
   Shard& shard_;
@@ -70,6 +73,10 @@ class MoveSender {
   std::vector<int64_t> partitions_;
   size_t next_ = 0;  // The partition to be sent next.
   int rounds_ = 0;   // Over what has changed since.
+  // Once it finishes: what is left beside rows, the next one last.
+  bool finishing_ = false, finished_ = false;
+  std::vector<int64_t> slices_;
+  std::vector<StagedRounds::Staged> staged_;
   std::vector<std::unique_ptr<Watch>> watches_;
   int64_t rows_sent_ = 0;
   int64_t rows_sent_last_ = 0;

@@ -8,6 +8,8 @@
 #include <deque>
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -15,6 +17,7 @@
 #include "rubato/base/status.h"
 #include "rubato/params/checkpoint.h"
 #include "rubato/params/checkpoint_reader.h"
+#include "rubato/params/plain_model.h"
 #include "rubato/params/record_list.h"
 #include "rubato/params/string_sink.h"
 #include "rubato/params/wire.h"
@@ -375,6 +378,58 @@ TEST(MovedAwayTest, WhoOwnsNothingAndKnowsNoModelDisowns) {
       shard.Declare(EncodeDeclaration(model, DenseSlices(kDense, all, 2)), nullptr)));
 }
 
+std::map<std::string, std::string> StateOf(const Shard& shard) {
+  std::map<std::string, std::string> state;
+  shard.VisitState([&](const std::string& name, absl::string_view bytes) {
+    state.emplace(name, std::string(bytes));
+  });
+  return state;
+}
+
+// What goes while requests wait goes bit by bit, so that it need not all be encoded before the
+// first is on its way: dense weights, and gradients that wait for their round.
+TEST(MoveTest, WhatIsLeftGoesInBits) {
+  constexpr int64_t kDense = 1'000'000, kDim = 16;
+  constexpr size_t kBytes = size_t{2} << 20;
+  SystemMemory memory(/*huge_pages=*/false);
+  Shard giver(memory, {.server = 0, .servers = 1, .rows_max = 1 << 17});
+  Shard receiver(memory, {.server = 1, .servers = 1, .rows_max = 1 << 17});
+  Declaration model = PlainModel(kDense, kDim, 0.5f);
+  model.mode = PushMode::kSync;
+  PartitionMap map = PartitionMap::Even(1);
+  giver.SetView(1, {WorkerId(1)});
+  ASSERT_TRUE(giver.Declare(EncodeDeclaration(model, DenseSlices(kDense, map, 0)), nullptr).ok());
+  for (int64_t n = 0; n < 4; ++n) {
+    std::vector<uint64_t> ids(10000);
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<uint64_t>(n) * 5000 + i;
+    const std::vector<float> gradients(ids.size() * kDim, 0.25f);
+    PushRequest request{.key = {.begin = n, .end = n + 1}, .worker = WorkerId(1), .view = 1};
+    request.records = 1;
+    request.tables = {{ids, gradients}};
+    PushSplit split;
+    split.Encode(request, map);
+    ASSERT_TRUE(giver.Push(split.body(0).view(), nullptr).ok());
+  }
+  MoveOrder order = {.number = 1, .from = 0, .to = 1, .partitions = map.PartitionsOf(0)};
+  MoveSender sender(giver, order, 1);
+  int times = 0;
+  for (; !sender.finished(); ++times) {
+    size_t bytes = 0;
+    for (const auto& [kind, body] : sender.Finish()) {
+      bytes += body.size();
+      const absl::Status status = receiver.Arrive(kind, body, nullptr);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+    EXPECT_LE(bytes, kBytes) << times;
+  }
+  EXPECT_GT(times, 5);
+  map.Move(order.partitions, 1);
+  ASSERT_TRUE(receiver.SetMap(map, nullptr).ok());
+  for (Shard* shard : {&giver, &receiver}) ASSERT_TRUE(shard->Whole(1).ok());
+  EXPECT_EQ(receiver.rows(), 25000);
+  EXPECT_TRUE(StateOf(receiver) == StateOf(giver));
+}
+
 // A partition's rows may be many times what a frame may hold.
 TEST(MoveTest, LongRowsGoInManyRecords) {
   constexpr uint64_t kRows = 300;
@@ -399,10 +454,12 @@ TEST(MoveTest, LongRowsGoInManyRecords) {
   IntervalSet one;
   one.Add(kPartition, kPartition + 1);
   MoveSender sender(giver, {.number = 1, .from = 0, .to = 1, .partitions = one}, 1);
-  for (const auto& [kind, body] : sender.Finish()) {
-    EXPECT_LT(body.size(), 1'200'000u);
-    const absl::Status status = receiver.Arrive(kind, body, nullptr);
-    ASSERT_TRUE(status.ok()) << status;
+  while (!sender.finished()) {
+    for (const auto& [kind, body] : sender.Finish()) {
+      EXPECT_LT(body.size(), 1'200'000u);
+      const absl::Status status = receiver.Arrive(kind, body, nullptr);
+      ASSERT_TRUE(status.ok()) << status;
+    }
   }
   EXPECT_EQ(receiver.arrived(), one);
   EXPECT_EQ(receiver.rows(), static_cast<int64_t>(kRows));

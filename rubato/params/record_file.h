@@ -14,6 +14,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -117,6 +118,11 @@ class RecordSink {
   virtual absl::Status Append(RecordKind kind, absl::string_view body) = 0;
   // The same of a body that its maker needs no more.
   virtual absl::Status Take(RecordKind kind, std::string body) { return Append(kind, body); }
+  // The same of a body that is still to be made, once, whenever the sink likes and by whatever
+  // thread.
+  virtual absl::Status TakeLater(RecordKind kind, std::function<std::string()> body) {
+    return Take(kind, body());
+  }
 };
 
 }  // namespace rubato

@@ -118,7 +118,11 @@ std::vector<MoveRecord> AllOf(Server& giver, int64_t from, int64_t attempt) {
       giver.shard(),
       {.number = 1, .from = from, .to = 1 - from, .partitions = giver.map().PartitionsOf(from)},
       attempt);
-  return sender.Finish();
+  std::vector<MoveRecord> all;
+  while (!sender.finished()) {
+    for (MoveRecord& record : sender.Finish()) all.push_back(std::move(record));
+  }
+  return all;
 }
 
 // Until the first that is refused.

@@ -271,7 +271,7 @@ class Shard {
   OptimizerStep DenseStep(const History& history) const;
   bool InRounds() const { return declared() && declaration_->mode != PushMode::kAsync; }
   bool Stale(const DecodedPush& push) const;
-  absl::Status Stage(History& history, const DecodedPush& push);
+  void Stage(const DecodedPush& push);
   StagedGradient StagedOf(const PushRequest& request) const;
   absl::Status ApplyRound(int64_t round);
   void ApplyMerged(History& history, const StagedRounds::Merged& merged);

@@ -15,11 +15,11 @@ absl::Status Shard::Apply(const DecodedPush& push, PushTurn& turn) {
     ApplyTo(histories_[0], request, push.pulled, &turn);
     return absl::OkStatus();
   }
-  for (History& history : histories_) {
-    if (history.HeldOf(request.key) != History::Held::kNothing) continue;
-    if (InRounds()) {
-      RUBATO_RETURN_IF_ERROR(Stage(history, push));
-    } else {
+  if (InRounds()) {
+    Stage(push);
+  } else {
+    for (History& history : histories_) {
+      if (history.HeldOf(request.key) != History::Held::kNothing) continue;
       ApplyTo(history, request, push.pulled, nullptr);
     }
   }

@@ -52,21 +52,27 @@ StagedGradient Shard::StagedOf(const PushRequest& request) const {
   return gradient;
 }
 
-absl::Status Shard::Stage(History& history, const DecodedPush& push) {
+// As one part, whatever the histories: each part that came by itself would be copied with those
+// before it.
+void Shard::Stage(const DecodedPush& push) {
   const PushRequest& request = push.request;
   const bool hybrid = declaration_->mode == PushMode::kHybrid;
-  StagedGradient gradient = StagedOf(request);
-  if (histories_.size() > 1) gradient = gradient.Of(history.partitions);
-  if (hybrid) {
-    PushRequest rows = request;
-    rows.dense = {};
-    ApplyTo(history, rows, push.pulled, nullptr);
-    gradient.tables.clear();
-  } else {
-    history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
+  IntervalSet lacking;
+  for (History& history : histories_) {
+    if (history.HeldOf(request.key) != History::Held::kNothing) continue;
+    for (const Interval& run : history.partitions.Intervals()) lacking.Add(run.begin, run.end);
+    if (hybrid) {
+      PushRequest rows = request;
+      rows.dense = {};
+      ApplyTo(history, rows, push.pulled, nullptr);
+    } else {
+      history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
+    }
   }
+  StagedGradient gradient = StagedOf(request);
+  if (hybrid) gradient.tables.clear();
+  if (histories_.size() > 1) gradient = gradient.Of(lacking);
   staged_.Add(std::move(gradient));
-  return absl::OkStatus();
 }
 
 absl::Status Shard::CheckStaged(const StagedGradient& gradient,

@@ -77,8 +77,9 @@ int64_t StagedGradient::bytes() const {
 }
 
 std::string StagedGradient::Encode() const {
-  std::string bytes;
-  ByteWriter writer(bytes);
+  std::string encoded;
+  encoded.reserve(static_cast<size_t>(bytes()));
+  ByteWriter writer(encoded);
   for (const int64_t value : {round, key.epoch, key.task, key.begin, key.end, records}) {
     writer.Put<int64_t>(value);
   }
@@ -96,7 +97,7 @@ std::string StagedGradient::Encode() const {
     writer.Put<uint64_t>(table.gradients.size());
     writer.PutSpan<float>(table.gradients);
   }
-  return bytes;
+  return encoded;
 }
 
 absl::StatusOr<StagedGradient> StagedGradient::Decode(absl::string_view bytes) {
@@ -138,35 +139,34 @@ bool StagedRounds::Clashes(const StagedGradient& gradient) const {
   if (round == rounds_.end()) return false;
   const auto found = round->second.find({gradient.key.epoch, gradient.key.begin});
   if (found == round->second.end()) return false;
-  const StagedGradient& staged = found->second;
+  const StagedGradient& staged = *found->second;
   return staged.key.end != gradient.key.end || staged.records != gradient.records ||
          std::any_of(gradient.dense.begin(), gradient.dense.end(),
                      [&](const auto& slice) { return staged.dense.contains(slice.first); });
 }
 
 void StagedRounds::Add(StagedGradient gradient) {
-  Round& round = rounds_[gradient.round];
-  const auto place = std::make_pair(gradient.key.epoch, gradient.key.begin);
-  const auto found = round.find(place);
-  if (found == round.end()) {
+  Staged& staged = rounds_[gradient.round][{gradient.key.epoch, gradient.key.begin}];
+  if (staged == nullptr) {
     Count(gradient, 1);
-    round.emplace(place, std::move(gradient));
+    staged = std::make_shared<const StagedGradient>(std::move(gradient));
     return;
   }
-  StagedGradient& staged = found->second;
-  Count(staged, -1);
+  Count(*staged, -1);
+  auto both = std::make_shared<StagedGradient>(*staged);
   for (auto& [slice, values] : gradient.dense) {
-    const bool fresh = staged.dense.emplace(slice, std::move(values)).second;
+    const bool fresh = both->dense.emplace(slice, std::move(values)).second;
     RUBATO_CHECK(fresh);
   }
-  if (staged.tables.size() < gradient.tables.size()) staged.tables.resize(gradient.tables.size());
+  if (both->tables.size() < gradient.tables.size()) both->tables.resize(gradient.tables.size());
   for (size_t t = 0; t < gradient.tables.size(); ++t) {
     const StagedGradient::Table& more = gradient.tables[t];
-    StagedGradient::Table& table = staged.tables[t];
+    StagedGradient::Table& table = both->tables[t];
     table.ids.insert(table.ids.end(), more.ids.begin(), more.ids.end());
     table.gradients.insert(table.gradients.end(), more.gradients.begin(), more.gradients.end());
   }
-  Count(staged, 1);
+  Count(*both, 1);
+  staged = std::move(both);
 }
 
 StagedRounds::Merged StagedRounds::Merge(int64_t number, const IntervalSet& partitions) const {
@@ -178,11 +178,11 @@ StagedRounds::Merged StagedRounds::Merge(int64_t number, const IntervalSet& part
   std::vector<StagedGradient> parts;  // Those with a gradient, here or on another server.
   // The rate falls with an evaluation, which may come between two batches of a round.
   for (const auto& [place, gradient] : round->second) {
-    merged.samples += gradient.key.end - gradient.key.begin;
-    merged.gradient.rate = std::min(merged.gradient.rate, gradient.rate);
-    if (gradient.records == 0) continue;
-    records += static_cast<double>(gradient.records);
-    parts.push_back(gradient.Of(partitions));
+    merged.samples += gradient->key.end - gradient->key.begin;
+    merged.gradient.rate = std::min(merged.gradient.rate, gradient->rate);
+    if (gradient->records == 0) continue;
+    records += static_cast<double>(gradient->records);
+    parts.push_back(gradient->Of(partitions));
   }
   if (parts.size() == 1) {
     merged.gradient.dense = std::move(parts[0].dense);
@@ -206,7 +206,7 @@ StagedRounds::Merged StagedRounds::Merge(int64_t number, const IntervalSet& part
 
 void StagedRounds::DropBefore(int64_t round) {
   while (!rounds_.empty() && rounds_.begin()->first < round) {
-    for (const auto& [place, gradient] : rounds_.begin()->second) Count(gradient, -1);
+    for (const auto& [place, gradient] : rounds_.begin()->second) Count(*gradient, -1);
     rounds_.erase(rounds_.begin());
   }
 }
@@ -221,17 +221,23 @@ void StagedRounds::Forget(const IntervalSet& partitions) {
   if (next < kPartitions) others.Add(next, kPartitions);
   for (auto& [number, round] : rounds_) {
     for (auto& [place, gradient] : round) {
-      Count(gradient, -1);
-      gradient = gradient.Of(others);
-      Count(gradient, 1);
+      Count(*gradient, -1);
+      gradient = std::make_shared<const StagedGradient>(gradient->Of(others));
+      Count(*gradient, 1);
     }
   }
 }
 
-void StagedRounds::Visit(absl::FunctionRef<void(const StagedGradient& gradient)> visit) const {
+std::vector<StagedRounds::Staged> StagedRounds::All() const {
+  std::vector<Staged> all;
   for (const auto& [number, round] : rounds_) {
-    for (const auto& [place, gradient] : round) visit(gradient);
+    for (const auto& [place, gradient] : round) all.push_back(gradient);
   }
+  return all;
+}
+
+void StagedRounds::Visit(absl::FunctionRef<void(const StagedGradient& gradient)> visit) const {
+  for (const Staged& gradient : All()) visit(*gradient);
 }
 
 }  // namespace rubato

@@ -12,12 +12,16 @@
 // A gradient falls into rows and slices of the dense weights, which belong to partitions; parts of
 // one batch may come apart, as when partitions come from two servers, and are put together here.
 //
-// Not thread-safe: the shard owns it.
+// What is staged never changes: a part that comes later makes a new gradient of both. So whoever
+// writes a checkpoint keeps what is there at the cut, and encodes it when and where it likes.
+//
+// Not thread-safe: the shard owns it. Gradients are, for nobody changes them.
 #ifndef RUBATO_PARAMS_STAGED_ROUNDS_H_
 #define RUBATO_PARAMS_STAGED_ROUNDS_H_
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +58,8 @@ struct StagedGradient {
 
 class StagedRounds {
  public:
+  using Staged = std::shared_ptr<const StagedGradient>;
+
   bool empty() const { return rounds_.empty(); }
   bool Has(int64_t round) const { return rounds_.contains(round); }
   int64_t bytes() const { return bytes_; }
@@ -80,11 +86,12 @@ class StagedRounds {
   void Forget(const IntervalSet& partitions);
 
   // Everything, in order.
+  std::vector<Staged> All() const;
   void Visit(absl::FunctionRef<void(const StagedGradient& gradient)> visit) const;
 
  private:
   // By epoch and position, the same order on every server.
-  using Round = std::map<std::pair<int64_t, int64_t>, StagedGradient>;
+  using Round = std::map<std::pair<int64_t, int64_t>, Staged>;
   void Count(const StagedGradient& gradient, int64_t sign);
 
   int64_t bytes_ = 0;

@@ -101,6 +101,23 @@ TEST(StagedRoundsTest, WhatBelongsToPartitionsIsMergedApart) {
   EXPECT_EQ(rounds.ids(0), 0u);
 }
 
+// A checkpoint keeps what is there at its cut, whatever comes of it meanwhile.
+TEST(StagedRoundsTest, WhatSomebodyKeepsStaysAsItWas) {
+  StagedRounds rounds;
+  rounds.Add(Gradient(0, 0, 10, {1}, {7}, {2}));
+  const std::vector<StagedRounds::Staged> kept = rounds.All();
+  ASSERT_EQ(kept.size(), 1u);
+  const std::string before = kept[0]->Encode();
+  rounds.Add(Gradient(0, 0, 10, {}, {8}, {3}));  // The same batch's part of other partitions.
+  EXPECT_THAT(rounds.All()[0]->tables[0].ids, ElementsAre(7, 8));
+  rounds.Forget(AllPartitions());
+  EXPECT_THAT(rounds.All()[0]->tables[0].ids, ElementsAre());
+  rounds.DropBefore(1);
+  EXPECT_TRUE(rounds.empty());
+  EXPECT_EQ(rounds.bytes(), 0);
+  EXPECT_EQ(kept[0]->Encode(), before);
+}
+
 TEST(StagedRoundsTest, BytesComeBackOrAreRefused) {
   const StagedGradient gradient = Gradient(3, 10, 8, {1, 2}, {7, 8}, {0.5f, 0.25f});
   const std::string bytes = gradient.Encode();

@@ -2,10 +2,13 @@
 // damage to any of them does, and which of them stay.
 #include "rubato/adapters/posix/checkpoint_files.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -167,6 +170,38 @@ TEST_F(CheckpointFilesTest, ACheckpointTriedAgainCutsTheLogOnce) {
   const std::vector<float> want = Pull();
   Live();
   EXPECT_EQ(Pull(), want);
+}
+
+// The folder of checkpoints may be a network away: whoever makes files in it, requests go on. Here
+// the file is a pipe, which nobody can open before somebody reads.
+TEST_F(CheckpointFilesTest, NobodyWaitsForTheFolderOfCheckpoints) {
+  Push(kIds);
+  const std::string made = Path(1) + ".tmp";
+  std::filesystem::create_directories(std::filesystem::path(made).parent_path());
+  ASSERT_EQ(mkfifo(made.c_str(), 0600), 0);
+  std::promise<absl::Status> checkpoint;
+  server_->StartCheckpoint({.version = 1},
+                           [&](const absl::Status& status) { checkpoint.set_value(status); });
+  const auto requests = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 50; ++i) Push(20);
+    Pull();
+  });
+  const bool answered = requests.wait_for(std::chrono::seconds(10)) == std::future_status::ready;
+  EXPECT_TRUE(answered);
+  if (answered) {
+    EXPECT_FALSE(Wait([&](auto done) { server_->StartCheckpoint({.version = 2}, done); }).ok())
+        << "one at a time";
+  }
+  const int pipe = open(made.c_str(), O_RDONLY | O_NONBLOCK);
+  EXPECT_FALSE(checkpoint.get_future().get().ok()) << "a pipe is no file";
+  close(pipe);
+  EXPECT_FALSE(PathExists(made));
+  requests.wait();
+  Checkpoint(1, 0);
+  const std::vector<float> want = Pull();
+  Live();
+  EXPECT_EQ(server_->Stats().replayed, 0);
+  EXPECT_TRUE(Pull() == want);
 }
 
 TEST_F(CheckpointFilesTest, AServerComesBackFromAChainAndGoesOnWithIt) {

@@ -44,27 +44,49 @@ bool IsOlder(const FileDescriptor& fd, int64_t segment) {
 
 // ---- LogFile ----
 
-absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Create(const std::string& path, int64_t segment) {
-  // Under its name it is whole, if empty: one of no bytes would be missing in a follower's copy.
-  const std::string made = path + ".tmp";
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Make(const std::string& made,
+                                                       const std::string& path, int64_t segment) {
   RUBATO_ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(made, O_WRONLY | O_CREAT | O_TRUNC));
-  std::unique_ptr<LogFile> file(new LogFile(path, std::move(fd), segment));
+  std::unique_ptr<LogFile> file(new LogFile(made, path, std::move(fd), segment));
   RUBATO_RETURN_IF_ERROR(file->writer_.Begin());
-  if (rename(made.c_str(), path.c_str()) != 0) return PathError(errno, "rename", made);
   return file;
 }
 
-absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Over(const std::string& spare,
-                                                       const std::string& path, int64_t segment) {
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::MakeOver(const std::string& spare,
+                                                           const std::string& path,
+                                                           int64_t segment) {
   RUBATO_ASSIGN_OR_RETURN(FileDescriptor fd, OpenFile(spare, O_RDWR));
   if (!IsOlder(fd, segment)) {
     return absl::FailedPreconditionError(
         absl::StrCat(spare, " is no older segment than ", segment));
   }
-  std::unique_ptr<LogFile> file(new LogFile(path, std::move(fd), segment));
+  std::unique_ptr<LogFile> file(new LogFile(spare, path, std::move(fd), segment));
   RUBATO_RETURN_IF_ERROR(file->writer_.Begin());
-  if (rename(spare.c_str(), path.c_str()) != 0) return PathError(errno, "rename", spare);
   return file;
+}
+
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Create(const std::string& path, int64_t segment) {
+  // Under its name it is whole, if empty: one of no bytes would be missing in a follower's copy.
+  RUBATO_ASSIGN_OR_RETURN(auto file, Make(path + ".tmp", path, segment));
+  RUBATO_RETURN_IF_ERROR(file->Place());
+  return file;
+}
+
+absl::StatusOr<std::unique_ptr<LogFile>> LogFile::Over(const std::string& spare,
+                                                       const std::string& path, int64_t segment) {
+  RUBATO_ASSIGN_OR_RETURN(auto file, MakeOver(spare, path, segment));
+  RUBATO_RETURN_IF_ERROR(file->Place());
+  return file;
+}
+
+absl::Status LogFile::Place() {
+  if (rename(made_.c_str(), path_.c_str()) != 0) return PathError(errno, "rename", made_);
+  made_.clear();
+  return absl::OkStatus();
+}
+
+LogFile::~LogFile() {
+  if (!made_.empty()) std::remove(made_.c_str());
 }
 
 absl::Status LogFile::AppendSynced(RecordKind kind, absl::string_view body) {
@@ -127,7 +149,7 @@ void LogSpares::Add(Spare spare) {
   for (const Spare& one : needless) std::remove(one.path.c_str());
 }
 
-std::unique_ptr<LogFile> LogSpares::Take(int64_t segment) {
+std::unique_ptr<LogFile> LogSpares::OverSpare(int64_t segment) {
   Spare spare;
   {
     MutexLock lock(mu_);
@@ -135,10 +157,20 @@ std::unique_ptr<LogFile> LogSpares::Take(int64_t segment) {
     spare = std::move(spares_.front());
     spares_.erase(spares_.begin());
   }
-  auto file = LogFile::Over(spare.path, SegmentPath(directory_, segment), segment);
+  auto file = LogFile::MakeOver(spare.path, SegmentPath(directory_, segment), segment);
   if (file.ok()) return *std::move(file);
   std::remove(spare.path.c_str());
   return nullptr;
+}
+
+std::unique_ptr<LogFile> LogSpares::Take(int64_t segment) {
+  std::unique_ptr<LogFile> file = OverSpare(segment);
+  return file != nullptr && file->Place().ok() ? std::move(file) : nullptr;
+}
+
+absl::StatusOr<std::unique_ptr<LogFile>> LogSpares::Ahead(int64_t segment) {
+  if (std::unique_ptr<LogFile> file = OverSpare(segment); file != nullptr) return file;
+  return LogFile::Make(directory_ + "/next.log", SegmentPath(directory_, segment), segment);
 }
 
 bool LogSpares::Clear() {

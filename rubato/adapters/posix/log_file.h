@@ -2,6 +2,7 @@
 //
 //     DIRECTORY/push-000007.log     a segment; what follows its end in the file is of no meaning
 //     DIRECTORY/spare-000003.log    was one until a checkpoint made it needless
+//     DIRECTORY/next.log            is to be the next one, unless a spare is
 //
 //     new ──▶ segment ──Keep──▶ spare ──Take──▶ segment of a larger number
 //                         └── too many, or the disk is full ──▶ removed
@@ -30,6 +31,16 @@ class LogFile : public RecordSink, private SegmentFile {
   // Over the file `spare`, which then has the name `path`. If we die on the way it is a spare yet.
   static absl::StatusOr<std::unique_ptr<LogFile>> Over(const std::string& spare,
                                                        const std::string& path, int64_t segment);
+  // Both, but for the name, which Place gives it: so that whoever begins a segment while others
+  // wait need not make its file then. One that goes without a name is removed.
+  static absl::StatusOr<std::unique_ptr<LogFile>> Make(const std::string& made,
+                                                       const std::string& path, int64_t segment);
+  static absl::StatusOr<std::unique_ptr<LogFile>> MakeOver(const std::string& spare,
+                                                           const std::string& path,
+                                                           int64_t segment);
+  ~LogFile() override;
+  absl::Status Place();
+  int64_t segment() const { return segment_; }
 
   // RESOURCE_EXHAUSTED if the disk is full; the segment then is as it was before.
   absl::Status Append(RecordKind kind, absl::string_view body) override {
@@ -41,11 +52,17 @@ class LogFile : public RecordSink, private SegmentFile {
   int64_t bytes() const { return writer_.bytes(); }
 
  private:
-  LogFile(std::string path, FileDescriptor fd, int64_t segment)
-      : path_(std::move(path)), fd_(std::move(fd)), writer_(*this, segment) {}
+  LogFile(std::string made, std::string path, FileDescriptor fd, int64_t segment)
+      : made_(std::move(made)),
+        path_(std::move(path)),
+        segment_(segment),
+        fd_(std::move(fd)),
+        writer_(*this, segment) {}
   absl::Status WriteAt(int64_t offset, absl::string_view first, absl::string_view second) override;
 
+  std::string made_;  // Its name until it is placed; then empty.
   const std::string path_;
+  const int64_t segment_;
   const FileDescriptor fd_;
   SegmentWriter writer_;
 };
@@ -64,6 +81,8 @@ class LogSpares {
   void Keep(const std::vector<int64_t>& segments);
   // Segment `segment`, written over the longest spare; null if there is none that will do.
   std::unique_ptr<LogFile> Take(int64_t segment);
+  // The same without its name yet, and a new file where there is no spare.
+  absl::StatusOr<std::unique_ptr<LogFile>> Ahead(int64_t segment);
   // Gives the room back. False if there was none.
   bool Clear();
   int64_t bytes();
@@ -74,6 +93,7 @@ class LogSpares {
     int64_t bytes = 0;
   };
   void Add(Spare spare);
+  std::unique_ptr<LogFile> OverSpare(int64_t segment);  // Without its name; null if there is none.
 
   const std::string directory_;
   const int64_t bytes_max_;

@@ -171,6 +171,30 @@ TEST_F(LogFileTest, ASegmentHasItsNameAfterItsHeader) {
   EXPECT_THAT(Read(3), IsEmpty());
 }
 
+// One that is made ahead of its turn is no segment before, and leaves nothing if its turn never
+// comes.
+TEST_F(LogFileTest, ASegmentMadeAheadGetsItsNameWhenItsTurnComes) {
+  LogSpares spares(folder_.path(), 1 << 20);
+  RUBATO_CHECK_OK(spares.Ahead(2).status());
+  EXPECT_THAT(Files(), IsEmpty());
+  auto fresh = spares.Ahead(2);
+  ASSERT_TRUE(fresh.ok()) << fresh.status();
+  EXPECT_TRUE(ListSegments(folder_.path())->empty());
+  ASSERT_TRUE((*fresh)->Place().ok());
+  EXPECT_THAT(Files(), ElementsAre("push-000002.log"));
+  Write(**fresh, 3 << 10, 'n');
+  EXPECT_EQ(Read(2).size(), 3u);
+  // Over a spare.
+  Make(1, 50 << 10);
+  spares.Keep({1});
+  auto over = spares.Ahead(3);
+  ASSERT_TRUE(over.ok()) << over.status();
+  EXPECT_THAT(Files(), ElementsAre("push-000002.log", "spare-000001.log"));
+  ASSERT_TRUE((*over)->Place().ok());
+  EXPECT_THAT(Files(), ElementsAre("push-000002.log", "push-000003.log"));
+  EXPECT_THAT(Read(3), IsEmpty());
+}
+
 // ---- a store ----
 
 constexpr int64_t kDim = 4;
@@ -274,6 +298,30 @@ TEST_F(StoreTest, LivesOnOldSegmentsLoseNothing) {
 
 // A flipped byte anywhere in the used part, the last header and the end among it, is named; and so
 // is a file that has another's name.
+TEST_F(StoreTest, ACutTakesTheSegmentThatWasMadeForItAndNoOther) {
+  ASSERT_TRUE(Live().ok());
+  RUBATO_CHECK_OK(shard_->Declare(Declared(), store_.get()));
+  int64_t pushes = 0;
+  for (int64_t version = 1; version <= 3; ++version) {
+    ASSERT_TRUE(Push(pushes++).ok());
+    const int64_t next = store_->next_segment();
+    EXPECT_EQ(next, version + 1);
+    auto ahead = store_->spares()->Ahead(next + (version == 2 ? 1 : 0));
+    ASSERT_TRUE(ahead.ok()) << ahead.status();
+    const std::string next_log = options_.directory + "/next.log";
+    EXPECT_TRUE(PathExists(next_log));
+    const auto name = store_->Cut({.version = version}, *shard_, *std::move(ahead));
+    ASSERT_TRUE(name.ok()) << name.status();
+    EXPECT_EQ(name->first_segment, next);
+    EXPECT_FALSE(PathExists(next_log));
+    EXPECT_EQ(store_->next_segment(), 0) << "nothing stands in it yet";
+  }
+  ASSERT_TRUE(Push(pushes++).ok());
+  const std::string before = shard_->Export();
+  ASSERT_TRUE(Live().ok());
+  EXPECT_TRUE(shard_->Export() == before);
+}
+
 TEST_F(StoreTest, DamageInARecycledSegmentIsNamed) {
   ASSERT_TRUE(Live().ok());
   ASSERT_TRUE(shard_->Declare(Declared(), store_.get()).ok());

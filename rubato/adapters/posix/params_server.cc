@@ -254,7 +254,8 @@ ServerInspection AsioParamsServer::Inspect() {
     state_.shard->Inspect(&inspection);
     inspection.log_bytes = state_.store->log_bytes();
     inspection.checkpoint = state_.store->checkpointed();
-    inspection.checkpoint_hold_us = checkpoints_->hold_us();
+    inspection.checkpoint_hold_us = checkpoints_->longest_hold().cpu_us;
+    inspection.checkpoint_wait_us = checkpoints_->longest_hold().wall_us;
   }
   if (state_.replicas != nullptr) {
     inspection.follower = state_.replicas->follower();

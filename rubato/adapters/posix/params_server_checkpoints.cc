@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "rubato/adapters/posix/cpu_hold.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -13,80 +12,113 @@ namespace {
 // Checkpoints are synced in pieces: a process killed while it syncs does not die before the disk is
 // done, and nobody can take its place.
 constexpr int64_t kSyncBytes = int64_t{4} << 20;
+// Of a step at most, give or take a few rows: most take a tenth of it, but not where the host of a
+// virtual machine finds each page anew.
+constexpr int64_t kStepMicroseconds = 2000;
 
-// The records of one step of a checkpoint, on their way to the thread that writes files.
+// The records of one step of a checkpoint, on their way to the thread that writes files, which also
+// makes those that are still to be made.
 class HeldRecords : public RecordSink {
  public:
   absl::Status Append(RecordKind kind, absl::string_view body) override {
     return Take(kind, std::string(body));
   }
   absl::Status Take(RecordKind kind, std::string body) override {
-    records_.emplace_back(kind, std::move(body));
+    records_.push_back({.kind = kind, .body = std::move(body)});
     return absl::OkStatus();
   }
-  absl::Status WriteTo(RecordSink& sink) const {
-    for (const auto& [kind, body] : records_) RUBATO_RETURN_IF_ERROR(sink.Append(kind, body));
+  absl::Status TakeLater(RecordKind kind, std::function<std::string()> body) override {
+    records_.push_back({.kind = kind, .later = std::move(body)});
+    return absl::OkStatus();
+  }
+  absl::Status WriteTo(RecordSink& sink) {
+    for (Record& record : records_) {
+      if (const auto make = std::exchange(record.later, nullptr)) record.body = make();
+      RUBATO_RETURN_IF_ERROR(sink.Append(record.kind, std::exchange(record.body, {})));
+    }
     return absl::OkStatus();
   }
 
  private:
-  std::vector<std::pair<RecordKind, std::string>> records_;
+  struct Record {
+    RecordKind kind;
+    std::string body;
+    std::function<std::string()> later;
+  };
+  std::vector<Record> records_;
 };
 
 }  // namespace
 
 void ServerCheckpoints::Start(CheckpointOrder order, std::function<void(absl::Status)> done) {
-  // First room for what pushes will set aside, where nobody waits for it.
-  asio::post(files_, [this, order, done = std::move(done)]() mutable {
-    size_t floats = 0;
-    {
-      ReaderLock lock(state_.mu);
-      floats = CheckpointWriter::RoomFor(*state_.shard);
-    }
-    CheckpointWriter::Room room(floats);
-    asio::post(io_, [this, order, room = std::move(room), done = std::move(done)]() mutable {
-      Cut(order, std::move(room), std::move(done));
-    });
+  asio::post(io_, [this, order, done = std::move(done)]() mutable {  //
+    Begin(order, std::move(done));
   });
 }
 
-void ServerCheckpoints::Cut(const CheckpointOrder& order, CheckpointWriter::Room room,
-                            std::function<void(absl::Status)> done) {
-  absl::Status status;
+void ServerCheckpoints::Begin(const CheckpointOrder& order,
+                              std::function<void(absl::Status)> done) {
   bool written = false;
-  std::shared_ptr<LogSpares> spares;  // Removing them takes as long as they are.
+  {
+    ReaderLock lock(state_.mu);
+    written = order.version <= state_.store->checkpointed();
+  }
+  if (written) return done(absl::OkStatus());
+  if (running_ != nullptr) {
+    return done(absl::FailedPreconditionError(
+        absl::StrCat("checkpoint ", running_->order.version, " is still being written")));
+  }
+  running_ = std::make_unique<Running>();
+  running_->order = order;
+  running_->path =
+      CheckpointPath(state_.options.checkpoints, order.version, state_.options.server.value());
+  running_->done = std::move(done);
+  asio::post(files_, [this, checkpoint = running_.get()] {
+    const absl::Status status = Prepare(*checkpoint);
+    asio::post(io_, [this, status] { status.ok() ? Cut() : Finish(status); });
+  });
+}
+
+// The folder is shared by all servers, and may be a network away: at the cut, when every push and
+// pull waits, there is a file to be renamed and nothing else.
+absl::Status ServerCheckpoints::Prepare(Running& checkpoint) {
+  size_t floats = 0;
+  int64_t segment = 0;
+  std::shared_ptr<LogSpares> spares;
+  {
+    ReaderLock lock(state_.mu);
+    floats = CheckpointWriter::RoomFor(*state_.shard);
+    segment = state_.store->next_segment();
+    spares = state_.store->spares();
+  }
+  checkpoint.room.resize(floats);
+  RUBATO_RETURN_IF_ERROR(
+      MakeDirectories(absl::StrCat(state_.options.checkpoints, "/", checkpoint.order.version)));
+  RUBATO_ASSIGN_OR_RETURN(checkpoint.file, RecordFile::Create(checkpoint.path + ".tmp"));
+  if (segment == 0) return absl::OkStatus();
+  RUBATO_ASSIGN_OR_RETURN(checkpoint.segment, spares->Ahead(segment));
+  return absl::OkStatus();
+}
+
+void ServerCheckpoints::Cut() {
+  absl::Status status;
   {
     WriterLock lock(state_.mu);
-    spares = state_.store->spares();
-    const CpuHold hold(hold_us_);
-    written = order.version <= state_.store->checkpointed();
-    if (!written) status = Begin(order, std::move(room), &done);
+    const HoldTime hold(longest_hold_);
+    status = CutNow();
   }
-  // A disk that is full for it may have room the next time, without what is kept for speed.
-  if (absl::IsResourceExhausted(status)) spares->Clear();
-  if (written || !status.ok()) return done(status);
+  if (!status.ok()) return Finish(status);
   Step();
 }
 
-absl::Status ServerCheckpoints::Begin(const CheckpointOrder& order, CheckpointWriter::Room room,
-                                      std::function<void(absl::Status)>* done) {
-  if (running_ != nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("checkpoint ", running_->name.version, " is still being written"));
-  }
+absl::Status ServerCheckpoints::CutNow() {
   if (!state_.shard->settled() || state_.shard->observed()) {
     return absl::FailedPreconditionError("partitions are on the move");
   }
-  const std::string& folder = state_.options.checkpoints;
-  auto checkpoint = std::make_unique<Running>();
-  checkpoint->path = CheckpointPath(folder, order.version, state_.options.server.value());
-  RUBATO_RETURN_IF_ERROR(MakeDirectories(absl::StrCat(folder, "/", order.version)));
-  RUBATO_ASSIGN_OR_RETURN(checkpoint->file, RecordFile::Create(checkpoint->path + ".tmp"));
-  RUBATO_ASSIGN_OR_RETURN(checkpoint->name, state_.store->Cut(order, *state_.shard));
-  checkpoint->writer =
-      std::make_unique<CheckpointWriter>(*state_.shard, checkpoint->name, std::move(room));
-  checkpoint->done = std::move(*done);
-  running_ = std::move(checkpoint);
+  RUBATO_ASSIGN_OR_RETURN(running_->name, state_.store->Cut(running_->order, *state_.shard,
+                                                            std::move(running_->segment)));
+  running_->writer =
+      std::make_unique<CheckpointWriter>(*state_.shard, running_->name, std::move(running_->room));
   return absl::OkStatus();
 }
 
@@ -97,8 +129,8 @@ void ServerCheckpoints::Step() {
   absl::StatusOr<bool> last;
   {
     ReaderLock lock(state_.mu);
-    const CpuHold hold(hold_us_);
-    last = running_->writer->Step(*records);
+    const HoldTime hold(longest_hold_);
+    last = running_->writer->Step(*records, [&] { return hold.wall_us() >= kStepMicroseconds; });
   }
   if (!last.ok()) return Finish(last.status());
   asio::post(files_, [this, records, last = *last, checkpoint = running_.get()] {
@@ -120,19 +152,20 @@ void ServerCheckpoints::Step() {
 
 void ServerCheckpoints::Finish(const absl::Status& status) {
   const std::unique_ptr<Running> finished = std::move(running_);
-  std::shared_ptr<LogSpares> spares;
+  std::shared_ptr<LogSpares> spares;  // Removing them takes as long as they are.
   {
     WriterLock lock(state_.mu);
     spares = state_.store->spares();
-    const CpuHold hold(hold_us_);
+    const HoldTime hold(longest_hold_);
     if (status.ok()) finished->writer->Published();
-    finished->writer->Close();
+    if (finished->writer != nullptr) finished->writer->Close();
     if (status.ok()) {
       state_.store->Checkpointed(finished->name, finished->file->bytes());
-    } else {
+    } else if (finished->writer != nullptr) {
       state_.last_error = std::string(status.message());
     }
   }
+  // A disk that is full for it may have room the next time, without what is kept for speed.
   if (absl::IsResourceExhausted(status)) spares->Clear();
   if (!status.ok()) std::remove((finished->path + ".tmp").c_str());
   finished->done(status);

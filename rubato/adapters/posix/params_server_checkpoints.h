@@ -4,13 +4,14 @@
 #define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_CHECKPOINTS_H_
 
 #include <asio.hpp>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "rubato/adapters/posix/hold_time.h"
+#include "rubato/adapters/posix/log_file.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/adapters/posix/params_server_lane.h"
@@ -28,25 +29,29 @@ class ServerCheckpoints {
   void Start(CheckpointOrder order, std::function<void(absl::Status)> done);
   // Once both threads are joined: removes what was half written.
   void Abandon();
-  // The longest that one had the shard to itself, in CPU time: what pushes wait for it.
-  int64_t hold_us() const { return hold_us_; }
+  // The longest that one had the shard to itself: what pushes wait for it.
+  const LongestHold& longest_hold() const { return longest_hold_; }
 
  private:
   struct Running {
-    CheckpointName name;
-    std::unique_ptr<CheckpointWriter> writer;
-    std::unique_ptr<RecordFile> file;  // Touched by the file thread alone, once made,
-    int64_t synced = 0;                // as is how much of it is on disk.
+    CheckpointOrder order;
+    CheckpointName name;                       // From the cut on,
+    std::unique_ptr<CheckpointWriter> writer;  // as is this.
+    std::unique_ptr<RecordFile> file;          // Touched by the file thread alone,
+    int64_t synced = 0;                        // as is how much of it is on disk.
     std::string path;
     std::function<void(absl::Status)> done;
+    // What is made beforehand for the cut.
+    CheckpointWriter::Room room;
+    std::unique_ptr<LogFile> segment;
   };
 
+  // On the file thread, where nobody waits: memory for what pushes will set aside, and files.
+  absl::Status Prepare(Running& checkpoint);
   // On the first lane.
-  void Cut(const CheckpointOrder& order, CheckpointWriter::Room room,
-           std::function<void(absl::Status)> done);
-  absl::Status Begin(const CheckpointOrder& order, CheckpointWriter::Room room,
-                     std::function<void(absl::Status)>* done)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
+  void Begin(const CheckpointOrder& order, std::function<void(absl::Status)> done);
+  void Cut();
+  absl::Status CutNow() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mu);
   void Step();
   void Finish(const absl::Status& status);
 
@@ -54,7 +59,7 @@ class ServerCheckpoints {
   asio::io_context& io_;
   asio::thread_pool& files_;
   std::unique_ptr<Running> running_;  // The first lane's.
-  std::atomic<int64_t> hold_us_ = 0;
+  LongestHold longest_hold_;
 };
 
 }  // namespace rubato

@@ -148,8 +148,9 @@ absl::Status ParamsStore::MeasureSegments() {
   return absl::OkStatus();
 }
 
-absl::Status ParamsStore::StartSegment() {
-  std::unique_ptr<LogFile> next = spares_->Take(segment_ + 1);
+absl::Status ParamsStore::StartSegment(std::unique_ptr<LogFile> next) {
+  const bool fits = next != nullptr && next->segment() == segment_ + 1;
+  if (!fits || !next->Place().ok()) next = spares_->Take(segment_ + 1);
   if (next == nullptr) {
     RUBATO_ASSIGN_OR_RETURN(
         next, LogFile::Create(SegmentPath(options_.directory, segment_ + 1), segment_ + 1));
@@ -172,13 +173,14 @@ absl::Status ParamsStore::Append(RecordKind kind, absl::string_view body) {
   return status;
 }
 
-absl::StatusOr<CheckpointName> ParamsStore::Cut(const CheckpointOrder& order, const Shard& shard) {
-  // A cut whose checkpoint could not be written left a segment; while nothing stands in it, it is
-  // as good as a new one.
-  const int64_t fresh_bytes = static_cast<int64_t>(kFileHeaderBytes);
-  const bool is_fresh =
-      log_ != nullptr && log_->bytes() == fresh_bytes && segment_ > newest_.first_segment;
-  if (!is_fresh) RUBATO_RETURN_IF_ERROR(StartSegment());
+bool ParamsStore::fresh() const {
+  return log_ != nullptr && log_->bytes() == static_cast<int64_t>(kFileHeaderBytes) &&
+         segment_ > newest_.first_segment;
+}
+
+absl::StatusOr<CheckpointName> ParamsStore::Cut(const CheckpointOrder& order, const Shard& shard,
+                                                std::unique_ptr<LogFile> ahead) {
+  if (!fresh()) RUBATO_RETURN_IF_ERROR(StartSegment(std::move(ahead)));
   CheckpointName name = {.version = order.version,
                          .first_segment = segment_,
                          .server = options_.server.value(),

@@ -46,8 +46,12 @@ class ParamsStore : public RecordSink {
 
   // Starts a new segment: everything logged from now on comes after the cut. The checkpoint is to
   // be a delta if `shard` knows what changed since the one that is to be its base, and that one
-  // is not a long way from a full one by now.
-  absl::StatusOr<CheckpointName> Cut(const CheckpointOrder& order, const Shard& shard);
+  // is not a long way from a full one by now. `ahead` is what spares().Ahead() made of
+  // next_segment(), or null: then the file is made while others wait.
+  absl::StatusOr<CheckpointName> Cut(const CheckpointOrder& order, const Shard& shard,
+                                     std::unique_ptr<LogFile> ahead = nullptr);
+  // Which one a cut is to start as things stand; 0 if the one being written will do.
+  int64_t next_segment() const { return fresh() ? 0 : segment_ + 1; }
   // The checkpoint of that cut is published, in a file of so many bytes.
   void Checkpointed(const CheckpointName& name, int64_t bytes);
   // Forgets the segments that checkpoint `version` makes needless and returns them, for
@@ -72,7 +76,10 @@ class ParamsStore : public RecordSink {
 
  private:
   ParamsStore() = default;
-  absl::Status StartSegment();
+  absl::Status StartSegment(std::unique_ptr<LogFile> next = nullptr);
+  // A cut whose checkpoint could not be written left a segment; while nothing stands in it, it is
+  // as good as a new one.
+  bool fresh() const;
   // What each file in `segments_` holds of the log.
   absl::Status MeasureSegments();
   absl::StatusOr<CheckpointName> Load(int64_t version, Shard& shard);
