@@ -211,7 +211,8 @@ nlohmann::ordered_json AnalysisJson(const Analysis& analysis) {
     column["top"] = nlohmann::ordered_json::array();
     for (const CommonTexts::Item& item : stats.common().Items()) {
       if (column["top"].size() == kTopInJson) break;
-      column["top"].push_back({{"value", Printable(item.text)}, {"count", item.count}});
+      const std::string value(ColumnStats::BeginningOf(item.text));
+      column["top"].push_back({{"value", Printable(value)}, {"count", item.count}});
     }
     column["top_error"] = stats.common().error();
     json["columns"].push_back(std::move(column));
@@ -353,7 +354,8 @@ Histogram HistogramOf(const ColumnStats& stats) {
   if (!stats.is_number()) {
     for (const CommonTexts::Item& item : stats.common().Items()) {
       if (histogram.bars.size() == kBars) break;
-      histogram.bars.push_back({Printable(item.text), item.count});
+      const std::string text(ColumnStats::BeginningOf(item.text));
+      histogram.bars.push_back({Printable(text), item.count});
     }
     return histogram;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/base/bytes.h"
 #include "rubato/features/transforms.h"
 
@@ -41,8 +42,14 @@ void ColumnStats::Add(absl::string_view cell) {
     if (!cell.empty()) ++missing_texts_[std::string(cell)];
     return;
   }
-  distinct_.Add(HashText(cell, 0));
-  common_.Add(cell.substr(0, kLongest));
+  const uint64_t hash = HashText(cell, 0);
+  distinct_.Add(hash);
+  if (IsCutShort(cell)) {
+    // Pages of one site begin alike.
+    common_.Add(absl::StrCat(BeginningOf(cell), absl::Hex(hash, absl::kZeroPad16)));
+  } else {
+    common_.Add(cell);
+  }
   if (number.has_value()) {
     numbers_.Add(*number);
     points_ += cell.find('.') != absl::string_view::npos;

@@ -59,7 +59,13 @@ class ColumnStats {
   bool HasParts(TimePart part) const;
   // One of its texts, as the column is read.
   std::optional<double> NumberOf(absl::string_view text) const;
+  // A text of kLongest is none of the cells: it begins as they do, and ends in a hash of them.
   const CommonTexts& common() const { return common_; }
+  static bool IsCutShort(absl::string_view text) { return text.size() >= kLongest; }
+  // Of one of these texts, what the cells begin with.
+  static absl::string_view BeginningOf(absl::string_view text) {
+    return IsCutShort(text) ? text.substr(0, kLongest - kHashDigits) : text;
+  }
   // Of present values; exact while common() is.
   int64_t distinct() const;
   // Texts, other than the empty one, that seem to mean "missing": "?", "NA", ... Among names they
@@ -67,7 +73,7 @@ class ColumnStats {
   const std::map<std::string, int64_t>& missing_texts() const { return missing_texts_; }
 
  private:
-  static constexpr size_t kStrangers = 5;
+  static constexpr size_t kStrangers = 5, kHashDigits = 16;
 
   using Texts = std::map<std::string, int64_t>;
 

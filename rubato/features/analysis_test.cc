@@ -32,6 +32,21 @@ TEST(ColumnStatsTest, OfNumbers) {
   EXPECT_THAT(stats.missing_texts(), ElementsAre(std::pair("?", 1), std::pair("NaN", 1)));
 }
 
+// Pages of one site differ far behind.
+TEST(ColumnStatsTest, LongTextsAreToldApartByTheirEnds) {
+  const std::string site = "https://example.org/" + std::string(300, 'x');
+  ColumnStats stats, other;
+  for (int i = 0; i < 40; ++i) (i % 2 == 0 ? stats : other).Add(absl::StrCat(site, i % 8));
+  stats.Merge(other);
+  EXPECT_EQ(stats.distinct(), 8);
+  const std::vector<CommonTexts::Item> pages = stats.common().Items();
+  ASSERT_EQ(pages.size(), 8u);
+  EXPECT_EQ(pages[0].count, 5);
+  EXPECT_EQ(pages[0].text.size(), ColumnStats::kLongest);
+  EXPECT_EQ(ColumnStats::BeginningOf(pages[0].text), site.substr(0, 184));
+  EXPECT_EQ(ColumnStats::BeginningOf("short"), "short");
+}
+
 TEST(ColumnStatsTest, MergingIsAddingAll) {
   Rng rng(1);
   ColumnStats whole, parts[3], merged;

@@ -268,7 +268,8 @@ Cut CutBy(char separator, bool brackets, const std::vector<CommonTexts::Item>& i
   absl::flat_hash_set<absl::string_view> values;
   for (const CommonTexts::Item& item : items) {
     size_t parts = 0;
-    SplitValues(item.text, separator, brackets, [&](absl::string_view part) {
+    const absl::string_view text = ColumnStats::BeginningOf(item.text);
+    SplitValues(text, separator, brackets, [&](absl::string_view part) {
       values.insert(part);
       ++parts;
       return true;
@@ -290,9 +291,9 @@ enum class InBrackets { kFew, kMost, kAll };
 InBrackets InBracketsOf(const std::vector<CommonTexts::Item>& items) {
   int64_t cells = 0, lists = 0;
   for (const CommonTexts::Item& item : items) {
-    const bool is_cut_short = item.text.size() >= ColumnStats::kLongest;
-    const bool is_list = IsListInBrackets(item.text) || (is_cut_short && item.text.front() == '[' &&
-                                                         item.text.find(']') == std::string::npos);
+    const bool is_list = IsListInBrackets(item.text) ||
+                         (ColumnStats::IsCutShort(item.text) && item.text.front() == '[' &&
+                          item.text.find(']') == std::string::npos);
     if (!is_list && absl::StrContains(item.text, '[')) return InBrackets::kFew;
     cells += item.count;
     if (is_list) lists += item.count;

@@ -130,7 +130,7 @@ bool ProposeText(const std::string& column, const ColumnStats& stats, int64_t of
     std::erase_if(values, [&](const CommonTexts::Item& item) {
       if (item.count < *from) return true;
       // Of a long text only the beginning is known, which is no cell of the column.
-      const bool is_cut_short = item.text.size() >= ColumnStats::kLongest;
+      const bool is_cut_short = ColumnStats::IsCutShort(item.text);
       is_known &= !is_cut_short;
       return is_cut_short;
     });
@@ -198,8 +198,8 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
   constexpr double kLarge = 20;
   UnscaledColumn unscaled = {.column = column};
   for (const CommonTexts::Item& item : stats.common().Items()) {
-    absl::string_view cell = item.text;
-    if (cell.size() >= ColumnStats::kLongest) cell = cell.substr(0, cell.rfind(' '));
+    absl::string_view cell = ColumnStats::BeginningOf(item.text);
+    if (ColumnStats::IsCutShort(item.text)) cell = cell.substr(0, cell.rfind(' '));
     SplitValues(cell, ' ', /*brackets=*/false, [&](absl::string_view part) {
       const double value = TakeWeight(&part, ':');
       if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return true;
@@ -220,7 +220,7 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, const Colum
   // Of a long list only the beginning is known, and that may end within a value.
   const std::vector<CommonTexts::Item> lists = NamesOf(column, stats, *spec, notes);
   const bool whole = std::none_of(lists.begin(), lists.end(), [](const CommonTexts::Item& item) {
-    return item.text.size() >= ColumnStats::kLongest;
+    return ColumnStats::IsCutShort(item.text);
   });
   if (stats.common().error() == 0 && whole) {
     std::map<std::string, int64_t> counts;

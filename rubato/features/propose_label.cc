@@ -146,7 +146,8 @@ bool TakeYesWord(const std::vector<CommonTexts::Item>& values, FeaturesSpec* spe
 std::string Plain(const std::string& text) { return IsUtf8(text) ? text : absl::CHexEscape(text); }
 
 absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
-  const std::vector<CommonTexts::Item> values = stats.common().Items();
+  const std::vector<CommonTexts::Item> values = ValuesOf(stats, {});
+  const int64_t distinct = std::max(stats.distinct(), static_cast<int64_t>(values.size()));
   if (values.size() < 2) {
     return absl::InvalidArgumentError(absl::StrCat(
         "label '", label, "': ",
@@ -159,7 +160,7 @@ absl::Status NoLabel(const std::string& label, const ColumnStats& stats) {
     absl::StrAppend(&some, i == 0 ? "'" : ", '", Plain(values[i].text), "'");
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "label '", label, "': has ", stats.distinct(), " different values, ", some,
+      "label '", label, "': has ", distinct, " different values, ", some,
       values.size() > 3 ? " and others" : "", "; a label of two classes is ",
       "expected, or marks out of a few; ",
       stats.is_all_numbers() && stats.min() < stats.max()
@@ -213,7 +214,7 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
     return SoftLabel(label);
   }
   const std::vector<CommonTexts::Item> values = ValuesOf(stats, {});
-  if (stats.is_all_numbers() && values.size() == 2) {
+  if (stats.is_all_numbers() && values.size() == 2 && stats.min() < stats.max()) {
     const bool first = *ToNumber(values[0].text) > *ToNumber(values[1].text);
     spec->positive = {values[first ? 0 : 1].text};
     TakeNegative(values, spec);

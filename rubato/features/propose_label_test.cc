@@ -74,6 +74,8 @@ TEST(LabelWordsTest, NoneIsANo) {
   ColumnStats three;
   for (int i = 0; i < 300; ++i) three.Add(i % 3 == 0 ? "None" : i % 3 == 1 ? "a" : "b");
   FeaturesSpec spec;
+  EXPECT_THAT(ProposeLabel(three, "y", {}, &spec).message(),
+              HasSubstr("has 3 different values, 'a', 'b', 'None'; a label"));
   ASSERT_TRUE(ProposeLabel(three, "y", {"a", "b"}, &spec).ok());
   EXPECT_EQ(LabelText(spec), "label 'y': 'a', 'b' count as 1, 'None' as 0");
 }
@@ -100,6 +102,15 @@ TEST(LabelWordsTest, AreSaid) {
   EXPECT_EQ(LabelText(Propose("0", "1")), "label 'y': '1' counts as 1, '0' as 0");
   EXPECT_EQ(LabelText({.label = "y", .positive = {"4", "5"}}),
             "label 'y': '4', '5' count as 1, all others as 0");
+}
+
+// One number is one class, in however many spellings.
+TEST(LabelNumbersTest, TwoSpellingsAreNoClasses) {
+  ColumnStats stats;
+  for (int i = 0; i < 30; ++i) stats.Add(i % 3 == 0 ? "1" : "1.0");
+  FeaturesSpec spec;
+  EXPECT_THAT(ProposeLabel(stats, "y", {}, &spec).message(),
+              HasSubstr("has 2 different values, '1.0', '1'; a label of two classes"));
 }
 
 // Training would stop at the first row that is neither 0 nor 1.
