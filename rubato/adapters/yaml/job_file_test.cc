@@ -94,6 +94,19 @@ TEST(LoadJobFileTest, OverridesWin) {
   EXPECT_EQ(spec->deadline, absl::InfiniteDuration());
 }
 
+// The format of an address is the address's own, in the file or after --set.
+TEST(LoadJobFileTest, AnAddressOfADatabaseIsReadAsOne) {
+  const auto format = [](const std::string& data, const std::vector<std::string>& overrides = {}) {
+    const auto spec = ParseJobText("model: m\ndata: " + data, "/x/j.yaml", overrides);
+    return spec.ok() ? spec->data.format : std::string(spec.status().message());
+  };
+  EXPECT_EQ(format("{train: \"postgresql://...?table=clicks\"}"), "sql");
+  EXPECT_EQ(format("{train: \"sqlite:///a.db?table=clicks\"}"), "sql");
+  EXPECT_EQ(format("{train: a.tsv}", {"data.train=sqlite://a.db?table=clicks"}), "sql");
+  EXPECT_EQ(format("{train: a.tsv}"), "criteo");
+  EXPECT_EQ(format("{train: \"sqlite:///a.db\", format: ./libmine.so}"), "/x/libmine.so");
+}
+
 struct BadText {
   std::string text;
   std::vector<std::string> overrides;
@@ -154,6 +167,14 @@ TEST(LoadJobFileTest, WhatIsWrongIsNamedWithItsLine) {
       {good,
        {"workers=4"},
        "--set workers=4: 'workers' is a section; set one of its keys, workers.min"},
+      {"model: m\ndata:\n  train: postgresql://me:secret@db/shop?table=t\n  format: csv",
+       {},
+       "job.yaml:4: data.format: postgresql://me@db/shop?table=t is in a database, which is "
+       "`format: sql`, not csv"},
+      {good,
+       {"data.validation=sqlite:///v.db?table=v"},
+       "--set data.validation=sqlite:///v.db?table=v: data.validation: sqlite:///v.db?table=v is "
+       "in a database, which is `format: sql`, not criteo"},
       {good, {"seed"}, "--set seed: expected key=value"},
       {good, {"data.train=[a"}, "--set data.train=[a: end of sequence flow not found"},
   };
