@@ -161,7 +161,8 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   }
   if (spec.data.holdout_every > 0) {
     const Holdout holdout(spec.data.holdout_every);
-    RUBATO_ASSIGN_OR_RETURN(OpenedData again, OpenAnyData(spec.data, directory.train_index()));
+    RUBATO_ASSIGN_OR_RETURN(OpenedData again,
+                            OpenAnyData(spec.data, directory.train_index(), options));
     set.train = TakePart(std::move(set.train), holdout, /*held=*/false);
     set.validation = TakePart(std::move(again.source), holdout, /*held=*/true);
     if (set.validation->records() == 0 || set.train->records() == 0) {
