@@ -130,6 +130,29 @@ TEST(FeaturesTest, AWideTableIsTrainedOnWithoutValidationDataAndConverted) {
   }
 }
 
+// Exporters put blanks behind commas, and a quote behind a blank is a quote.
+TEST(FeaturesTest, BlanksBeforeQuotesMakeTheSameTable) {
+  ScratchFolder folder;
+  std::string plain = "\"y\",\"city\",\"n\"\n", blank = "\"y\", \"city\" , \"n\"\n";
+  for (int i = 0; i < 400; ++i) {
+    const std::string city = absl::StrCat("\"", i % 2 ? "Rome, Italy" : "Oslo", "\"");
+    const int y = i % 2 != (i % 11 == 0);
+    absl::StrAppend(&plain, y, ",", city, ",", i % 7, "\n");
+    absl::StrAppend(&blank, y, ", ", city, " , ", i % 7, "\n");
+  }
+  folder.Write("plain.csv", plain);
+  folder.Write("blank.csv", blank);
+  for (const std::string name : {"plain", "blank"}) {
+    const CommandResult init = RunRubato(
+        {"init", "--data", name + ".csv", "--label", "y", "--model", "logistic", "--out", name},
+        folder.path());
+    ASSERT_EQ(init.exit_code, 0) << init.err;
+  }
+  const std::string features = ReadText(folder.path() + "/blank/features.yaml");
+  EXPECT_THAT(features, HasSubstr("Rome, Italy"));
+  EXPECT_EQ(features, ReadText(folder.path() + "/plain/features.yaml"));
+}
+
 TEST(FeaturesTest, AnalyzeTellsProgramsPeopleAndBrowsers) {
   ScratchFolder folder;
   folder.Write("people.csv", PeopleCsv(3000, 0));
