@@ -329,6 +329,29 @@ TEST_F(SqlTest, AJobOfAnAddressAlone) {
   EXPECT_EQ(steps("sqlite", absl::StrCat("sqlite://", lite, "?table=clicks")), 50);
 }
 
+// What is printed names the table that was written, never the password.
+TEST_F(SqlTest, NoPasswordIsPrinted) {
+  const std::string people = postgres_->Uri("password=secret&table=people");
+  const std::string scores = postgres_->Uri("password=secret&table=scores");
+  for (const std::vector<std::string>& words : {
+           std::vector<std::string>{"init", "--data", people, "--label", "rich", "--model",
+                                    "logistic", "--json"},
+           {"train", "job.yaml", "--job-dir", "job", "--set", "max_steps=20", "--json"},
+           {"predict", "job", "--data", people, "--out", scores, "--json"},
+           {"predict", "job", "--data", people, "--out", people, "--json"},
+           {"analyze", "job.yaml", "--set", "data.train=" + scores + "_", "--json"},
+           {"train", "job.yaml", "--set", "data.train=" + people, "--set", "data.format=csv"},
+       }) {
+    const CommandResult result = RunRubato(words, folder_.path());
+    EXPECT_THAT(result.out + result.err, Not(HasSubstr("secret"))) << words[0];
+    if (words[0] == "predict" && words[5] == scores) {
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      EXPECT_EQ(nlohmann::json::parse(result.out)["out"], postgres_->Uri("table=scores"));
+    }
+  }
+  EXPECT_THAT(ReadText(folder_.path() + "/job/events.jsonl"), Not(HasSubstr("secret")));
+}
+
 TEST_F(SqlTest, MistakesAreToldBeforeAnythingStarts) {
   ASSERT_EQ(postgres_->Sql("CREATE TABLE bare (a int); INSERT INTO bare VALUES (1)"), 0);
   const auto train = [&](const std::string& what) {

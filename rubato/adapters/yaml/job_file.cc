@@ -82,7 +82,7 @@ class JobReader {
 
   // "key=value". Text is taken as it stands, so that globs need no quotes; [ and { begin YAML.
   absl::Status ReadOverride(const std::string& set) {
-    const std::string origin = absl::StrCat("--set ", set);
+    const std::string origin = absl::StrCat("--set ", WithoutPassword(set));
     const size_t equals = set.find('=');
     if (equals == std::string::npos) {
       return absl::InvalidArgumentError(absl::StrCat(origin, ": expected key=value"));

@@ -105,6 +105,13 @@ TEST(LoadJobFileTest, AnAddressOfADatabaseIsReadAsOne) {
   EXPECT_EQ(format("{train: a.tsv}", {"data.train=sqlite://a.db?table=clicks"}), "sql");
   EXPECT_EQ(format("{train: a.tsv}"), "criteo");
   EXPECT_EQ(format("{train: \"sqlite:///a.db\", format: ./libmine.so}"), "/x/libmine.so");
+  EXPECT_EQ(format("{train: \"sqlite:///a.db?table=t\", format: csv}"),
+            "/x/j.yaml:2: data.format: sqlite:///a.db?table=t is in a database, which is `format: "
+            "sql`, not csv");
+  // A message names the place, never the password.
+  EXPECT_EQ(format("{train: a.tsv}", {"data.validation=postgresql://me:secret@db/shop?table=v"}),
+            "--set data.validation=postgresql://me@db/shop?table=v: data.validation: "
+            "postgresql://me@db/shop?table=v is in a database, which is `format: sql`, not criteo");
 }
 
 struct BadText {
@@ -167,14 +174,6 @@ TEST(LoadJobFileTest, WhatIsWrongIsNamedWithItsLine) {
       {good,
        {"workers=4"},
        "--set workers=4: 'workers' is a section; set one of its keys, workers.min"},
-      {"model: m\ndata:\n  train: postgresql://me:secret@db/shop?table=t\n  format: csv",
-       {},
-       "job.yaml:4: data.format: postgresql://me@db/shop?table=t is in a database, which is "
-       "`format: sql`, not csv"},
-      {good,
-       {"data.validation=sqlite:///v.db?table=v"},
-       "--set data.validation=sqlite:///v.db?table=v: data.validation: sqlite:///v.db?table=v is "
-       "in a database, which is `format: sql`, not criteo"},
       {good, {"seed"}, "--set seed: expected key=value"},
       {good, {"data.train=[a"}, "--set data.train=[a: end of sequence flow not found"},
   };
