@@ -98,6 +98,61 @@ TEST(FeaturesTest, ABagWithWeightsIsLearnedFrom) {
   EXPECT_NE(ReadText(summary["checkpoint"].get<std::string>() + "/manifest.json"), "");
 }
 
+// More numbers than the format itself could take as names: rows held back, and the table as files
+// of other formats, are read as the features read them.
+TEST(FeaturesTest, AWideTableIsTrainedOnWithoutValidationDataAndConverted) {
+  constexpr int kColumns = 300;
+  std::string table = "y";
+  for (int c = 0; c < kColumns; ++c) absl::StrAppend(&table, ",n", c);
+  for (int row = 0; row < 400; ++row) {
+    absl::StrAppend(&table, "\n", row % 2);
+    for (int c = 0; c < kColumns; ++c) {
+      absl::StrAppend(&table, ",", (row * 7 + c * 13) % 101 + (c == 0 ? row % 2 * 1000 : 0), ".5");
+    }
+  }
+  ScratchFolder folder;
+  folder.Write("wide.csv", table + "\n");
+  const auto run = [&](const std::vector<std::string>& words) {
+    const CommandResult result = RunRubato(words, folder.path());
+    EXPECT_EQ(result.exit_code, 0) << words[0] << ": " << result.err;
+    return result.out;
+  };
+  run({"init", "--data", "wide.csv", "--label", "y", "--model", "logistic"});
+  const auto trained = nlohmann::json::parse(
+      run({"train", "job.yaml", "--job-dir", "job", "--set", "max_steps=20", "--json"}));
+  EXPECT_TRUE(trained["metrics"].contains("auc")) << trained;
+  run({"predict", "job", "--data", "wide.csv", "--out", "scores.tsv"});
+  for (const std::string name : {"wide.tsv", "wide.rec"}) {
+    run({"convert", "--data", "wide.csv", "--out", name});
+    run({"predict", "job", "--data", name, "--out", name + ".scores"});
+    EXPECT_EQ(ReadText(folder.path() + "/" + name + ".scores"),
+              ReadText(folder.path() + "/scores.tsv"));
+  }
+}
+
+// Exporters put blanks behind commas, and a quote behind a blank is a quote.
+TEST(FeaturesTest, BlanksBeforeQuotesMakeTheSameTable) {
+  ScratchFolder folder;
+  std::string plain = "\"y\",\"city\",\"n\"\n", blank = "\"y\", \"city\" , \"n\"\n";
+  for (int i = 0; i < 400; ++i) {
+    const std::string city = absl::StrCat("\"", i % 2 ? "Rome, Italy" : "Oslo", "\"");
+    const int y = i % 2 != (i % 11 == 0);
+    absl::StrAppend(&plain, y, ",", city, ",", i % 7, "\n");
+    absl::StrAppend(&blank, y, ", ", city, " , ", i % 7, "\n");
+  }
+  folder.Write("plain.csv", plain);
+  folder.Write("blank.csv", blank);
+  for (const std::string name : {"plain", "blank"}) {
+    const CommandResult init = RunRubato(
+        {"init", "--data", name + ".csv", "--label", "y", "--model", "logistic", "--out", name},
+        folder.path());
+    ASSERT_EQ(init.exit_code, 0) << init.err;
+  }
+  const std::string features = ReadText(folder.path() + "/blank/features.yaml");
+  EXPECT_THAT(features, HasSubstr("Rome, Italy"));
+  EXPECT_EQ(features, ReadText(folder.path() + "/plain/features.yaml"));
+}
+
 TEST(FeaturesTest, AnalyzeTellsProgramsPeopleAndBrowsers) {
   ScratchFolder folder;
   folder.Write("people.csv", PeopleCsv(3000, 0));

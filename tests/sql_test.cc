@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "rubato/adapters/sql/database.h"
 #include "rubato/adapters/sql/sql_source.h"
 #include "tests/job_runner.h"
 
@@ -299,6 +300,56 @@ TEST_F(SqlTest, PredictIntoATableThroughKills) {
       {"predict", "job", "--data", many, "--out", postgres_->Uri("table=people")}, folder_.path());
   EXPECT_EQ(foreign.exit_code, 2);
   EXPECT_THAT(foreign.err, HasSubstr("table people holds 30000 rows that no prediction wrote"));
+}
+
+// A table's address is all that a job need say of its data: no format, no folder, no files.
+TEST_F(SqlTest, AJobOfAnAddressAlone) {
+  const auto steps = [&](const std::string& name, const std::string& uri) -> nlohmann::json {
+    const std::string job = folder_.Write(
+        name + ".yaml", absl::StrCat("model: logistic\ndata: {train: \"", uri, "\"}\n"));
+    const CommandResult result =
+        RunRubato({"train", job, "--job-dir", name, "--set", "max_steps=50"}, folder_.path());
+    if (result.exit_code != 0) return result.err;
+    return nlohmann::json::parse(
+        ReadText(absl::StrCat(folder_.path(), "/", name, "/summary.json")))["steps"];
+  };
+  ASSERT_EQ(
+      postgres_->Sql("CREATE TABLE clicks AS SELECT rich AS click, town, age, id FROM people; "
+                     "ALTER TABLE clicks ADD PRIMARY KEY (id)"),
+      0);
+  EXPECT_EQ(steps("postgres", postgres_->Uri("table=clicks")), 50);
+  const std::string lite = folder_.path() + "/clicks.db";
+  const auto database = OpenSqlite(lite, /*create=*/true);
+  ASSERT_TRUE(database.ok()) << database.status();
+  ASSERT_TRUE((*database)
+                  ->Query("CREATE TABLE clicks AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL "
+                          "SELECT i + 1 FROM n WHERE i < 30000) SELECT i % 5 < 2 AS click, CASE "
+                          "WHEN i % 5 < 2 THEN 'Rome' ELSE 'Oslo' END AS town FROM n")
+                  .ok());
+  EXPECT_EQ(steps("sqlite", absl::StrCat("sqlite://", lite, "?table=clicks")), 50);
+}
+
+// What is printed names the table that was written, never the password.
+TEST_F(SqlTest, NoPasswordIsPrinted) {
+  const std::string people = postgres_->Uri("password=secret&table=people");
+  const std::string scores = postgres_->Uri("password=secret&table=scores");
+  for (const std::vector<std::string>& words : {
+           std::vector<std::string>{"init", "--data", people, "--label", "rich", "--model",
+                                    "logistic", "--json"},
+           {"train", "job.yaml", "--job-dir", "job", "--set", "max_steps=20", "--json"},
+           {"predict", "job", "--data", people, "--out", scores, "--json"},
+           {"predict", "job", "--data", people, "--out", people, "--json"},
+           {"analyze", "job.yaml", "--set", "data.train=" + scores + "_", "--json"},
+           {"train", "job.yaml", "--set", "data.train=" + people, "--set", "data.format=csv"},
+       }) {
+    const CommandResult result = RunRubato(words, folder_.path());
+    EXPECT_THAT(result.out + result.err, Not(HasSubstr("secret"))) << words[0];
+    if (words[0] == "predict" && words[5] == scores) {
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      EXPECT_EQ(nlohmann::json::parse(result.out)["out"], postgres_->Uri("table=scores"));
+    }
+  }
+  EXPECT_THAT(ReadText(folder_.path() + "/job/events.jsonl"), Not(HasSubstr("secret")));
 }
 
 TEST_F(SqlTest, MistakesAreToldBeforeAnythingStarts) {

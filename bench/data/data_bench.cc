@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "rubato/adapters/files/file_source.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/gzip_writer.h"
@@ -14,6 +16,8 @@
 #include "rubato/base/status.h"
 #include "rubato/data/criteo_generator.h"
 #include "rubato/data/criteo_parser.h"
+#include "rubato/data/delimited_parser.h"
+#include "rubato/data/record_splitter.h"
 
 namespace rubato {
 namespace {
@@ -79,6 +83,34 @@ void CriteoParse(benchmark::State& state) {
   Count(state);
 }
 BENCHMARK(CriteoParse);
+
+// The same rows as csv, cut into records and these into cells; with every text in quotes, or none.
+void CsvFields(benchmark::State& state, bool quotes) {
+  std::string text;
+  for (const absl::string_view row : absl::StrSplit(GetRows().text, '\n', absl::SkipEmpty())) {
+    int column = 0;
+    for (const absl::string_view cell : absl::StrSplit(row, '\t')) {
+      const char* quote = quotes && column > kCriteoIntegers ? "\"" : "";
+      absl::StrAppend(&text, column++ > 0 ? "," : "", quote, cell, quote);
+    }
+    text.push_back('\n');
+  }
+  for (auto _ : state) {
+    absl::string_view rest = text;
+    size_t bytes = 0;
+    while (const auto record = FirstRecord(rest, /*at_end=*/true, RecordRule::kQuoted)) {
+      RUBATO_CHECK(VisitFields(record->bytes, ',', [&](absl::string_view cell) {
+        bytes += cell.size();
+        return true;
+      }));
+      rest.remove_prefix(record->size);
+    }
+    benchmark::DoNotOptimize(bytes);
+  }
+  Count(state);
+}
+BENCHMARK_CAPTURE(CsvFields, plain, false);
+BENCHMARK_CAPTURE(CsvFields, quoted, true);
 
 void IndexFile(benchmark::State& state, const char* name) {
   const TestFolder& folder = GetRows().folder;

@@ -144,7 +144,7 @@ absl::Status CheckOut(const EvaluateFlags& flags) {
   for (const std::string& data : read) {
     if (!IsRead(out, data)) continue;
     return absl::InvalidArgumentError(
-        absl::StrCat("--out: ", out, " is what --data reads; name another"));
+        absl::StrCat("--out: ", WithoutPassword(out), " is what --data reads; name another"));
   }
   // Where lines wait, whose they are is known later (roles/prediction_file.h).
   const bool may_go_on = PathExists(out + ".partial.state");
@@ -180,7 +180,7 @@ absl::StatusOr<int> Predict(const EvaluateFlags& flags, Console& console) {
   }
   if (flags.json) {
     console.out << JsonText(nlohmann::ordered_json{
-                       {"out", flags.predict.out},
+                       {"out", WithoutPassword(flags.predict.out)},
                        {"checkpoint", servable.checkpoint},
                        {"records", result.records},
                        {"resumed_from", result.resumed_from},

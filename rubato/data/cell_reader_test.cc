@@ -83,6 +83,14 @@ TEST(CellReaderTest, NoCellHasBlanksAroundIt) {
   EXPECT_THAT(reader.columns(), ElementsAre("a", "b", "c"));
   ASSERT_TRUE(reader.Read("\" Oslo \", x y ,\"\t\"", &cells).ok());
   EXPECT_THAT(cells.views, ElementsAre("Oslo", "x y", ""));
+  // Behind a blank a quote is one, too, and so are the delimiters and doubled quotes within.
+  EXPECT_THAT(ReaderOf(Format("csv"), "a, \"b\" ,\t\"c\"").columns(), ElementsAre("a", "b", "c"));
+  ASSERT_TRUE(reader.Read("1, \"Rome, \"\"Lazio\"\"\" , \t\"\"", &cells).ok());
+  EXPECT_THAT(cells.views, ElementsAre("1", "Rome, \"Lazio\"", ""));
+  const CellReader tabs = ReaderOf(Format("tsv"), "a\t \"b\"\tc");
+  EXPECT_THAT(tabs.columns(), ElementsAre("a", "b", "c"));
+  ASSERT_TRUE(tabs.Read("\t\t \"x\ty\" ", &cells).ok());
+  EXPECT_THAT(cells.views, ElementsAre("", "", "x\ty"));
 }
 
 TEST(CellReaderTest, EntriesByPositionTogetherOrByField) {

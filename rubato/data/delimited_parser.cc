@@ -8,28 +8,47 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/status.h"
+#include "rubato/data/find_byte.h"
 #include "rubato/data/ids.h"
 #include "rubato/data/quote.h"
+#include "rubato/data/record_splitter.h"
 #include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
+
+size_t Find(absl::string_view text, char wanted, size_t from) {
+  return static_cast<size_t>(FindByte(text.data() + from, text.data() + text.size(), wanted) -
+                             text.data());
+}
+
+// Where the quote is that opens the field at the start of `text`, behind blanks at most.
+size_t FindOpening(absl::string_view text, char delimiter) {
+  size_t i = 0;
+  // Nearly every field begins with a byte beyond all that matter here.
+  while (i < text.size() && static_cast<unsigned char>(text[i]) <= '"') {
+    if (text[i] == '"') return i;
+    if (!IsBlank(text[i++], delimiter)) break;
+  }
+  return absl::string_view::npos;
+}
 
 // The quoted field at the start of `text`, its doubled quotes made single, and whatever stands
 // between the closing quote and the delimiter. Returns the bytes it took.
 size_t Unquote(absl::string_view text, char delimiter, std::string* field, bool* is_closed) {
   field->clear();
   size_t i = 1;
-  for (; i < text.size(); ++i) {
-    if (text[i] == '"') {
-      if (i + 1 >= text.size() || text[i + 1] != '"') break;
-      ++i;
-    }
-    field->push_back(text[i]);
+  while (true) {
+    const size_t quote = Find(text, '"', i);
+    field->append(text.data() + i, quote - i);
+    i = quote;
+    if (i + 1 >= text.size() || text[i + 1] != '"') break;
+    field->push_back('"');
+    i += 2;
   }
   if (i >= text.size()) *is_closed = false;
   const size_t after = std::min(i + 1, text.size());
-  const size_t end = std::min(text.find(delimiter, after), text.size());
+  const size_t end = Find(text, delimiter, after);
   const absl::string_view rest = absl::StripAsciiWhitespace(text.substr(after, end - after));
   field->append(rest.data(), rest.size());
   return end;
@@ -74,11 +93,12 @@ bool VisitFields(absl::string_view record, char delimiter,
   bool is_closed = true;
   while (true) {
     size_t end;
-    if (!record.empty() && record[0] == '"') {
+    if (const size_t quote = FindOpening(record, delimiter); quote != absl::string_view::npos) {
+      record.remove_prefix(quote);
       end = Unquote(record, delimiter, &unquoted, &is_closed);
       if (!visit(absl::StripAsciiWhitespace(unquoted))) return is_closed;
     } else {
-      end = std::min(record.find(delimiter), record.size());
+      end = Find(record, delimiter, 0);
       if (!visit(absl::StripAsciiWhitespace(record.substr(0, end)))) return is_closed;
     }
     if (end == record.size()) return is_closed;

@@ -19,9 +19,9 @@ bool IsDelimited(const DataSpec& data);
 char DelimiterOf(const DataSpec& data);
 
 // Calls `visit` with every field of `record`, without the quotes around it, if it has some, and
-// without the blanks around it, within quotes or not: here, and nowhere else, they are dropped for
-// files, databases and JSON alike. Stops early if `visit` answers false. Returns whether all quotes
-// that it met are closed.
+// without the blanks around it, within quotes or not, or around these: here, and nowhere else, they
+// are dropped for files, databases and JSON alike. Stops early if `visit` answers false. Returns
+// whether all quotes that it met are closed.
 bool VisitFields(absl::string_view record, char delimiter,
                  absl::FunctionRef<bool(absl::string_view field)> visit);
 // INVALID_ARGUMENT unless quotes are closed and there are as many fields as expected.

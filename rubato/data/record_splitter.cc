@@ -28,35 +28,32 @@ struct QuotedEnd {
 
 // Whether something other than blanks stands between a closing quote and the end of its field.
 bool ClosesWithin(absl::string_view text, size_t after, char delimiter) {
-  const auto is_blank = [&](char c) {
-    return c != delimiter && (c == ' ' || c == '\t' || c == '\r');
-  };
-  while (after < text.size() && is_blank(text[after])) ++after;
+  while (after < text.size() && (IsBlank(text[after], delimiter) || text[after] == '\r')) ++after;
   return after < text.size() && text[after] != delimiter && text[after] != '\n';
 }
 
-// Quotes count only at the start of a field; inside, two of them stand for one. One that would
-// close in another line, and there within a field, closes nothing: both are stray, as where nobody
-// quotes, and the record ends with its line, lest all between them be one cell. `line_end` is the
-// first line break.
+// Quotes count only at the start of a field, behind blanks at most; inside, two of them stand for
+// one. One that would close in another line, and there within a field, closes nothing: both are
+// stray, as where nobody quotes, and the record ends with its line, lest all between them be one
+// cell. `line_end` is the first line break.
 QuotedEnd FindQuotedEnd(absl::string_view text, char delimiter, size_t line_end) {
-  bool field_start = true;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '\n') return {.end = i};
-    if (text[i] == '"' && field_start) {
+  for (size_t i = 0; i < text.size(); ++i) {  // A field each.
+    while (i < text.size() && IsBlank(text[i], delimiter)) ++i;
+    if (i < text.size() && text[i] == '"') {
       const size_t open = i;
       do {
         i = i + 1 < text.size() ? Find(text, '"', i + 1) : kNone;
         if (i == kNone) return {.open_quote = true};
         ++i;
       } while (i < text.size() && text[i] == '"');
-      --i;  // The closing quote.
-      if (i > line_end && ClosesWithin(text, i + 1, delimiter)) {
+      // Now behind the closing quote.
+      if (i - 1 > line_end && ClosesWithin(text, i, delimiter)) {
         const size_t end = Find(text, '\n', open);
         if (end < i) return {.end = end};
       }
     }
-    field_start = text[i] == delimiter;
+    while (i < text.size() && text[i] != delimiter && text[i] != '\n') ++i;
+    if (i < text.size() && text[i] == '\n') return {.end = i};
   }
   return {};
 }

@@ -14,13 +14,18 @@ namespace rubato {
 constexpr absl::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 enum class RecordRule {
-  kLines,   // A record ends with its line: criteo, libsvm.
-  kQuoted,  // As csv: a field in double quotes may hold line breaks, if it ends with its quote.
+  kLines,  // A record ends with its line: criteo, libsvm.
+  // As csv: a field in double quotes, and blanks around them, may hold line breaks, if it ends with
+  // its quote.
+  kQuoted,
   // The same with other delimiters than commas.
   kQuotedTabs,
   kQuotedSemicolons,
   kQuotedBars,
 };
+
+// What may stand between a delimiter and a quote without being of a cell; a delimiter never is.
+inline bool IsBlank(char c, char delimiter) { return (c == ' ' || c == '\t') && c != delimiter; }
 
 struct SplitRecord {
   absl::string_view bytes;  // Without the line break, "\n" or "\r\n". Empty: a blank line.

@@ -59,6 +59,15 @@ TEST(FirstRecordTest, OtherDelimitersBeginAFieldAsWell) {
   EXPECT_THAT(SplitAll("a|\"x\ny\"\n", RecordRule::kQuotedBars, 1), ElementsAre("a|\"x\ny\""));
 }
 
+// As exporters write it that put a blank behind every comma.
+TEST(FirstRecordTest, BlanksBeforeAQuoteAreNoPartOfTheField) {
+  EXPECT_THAT(SplitAll("a, \"x\ny\" ,b\n \t\"c\nd\"\n", RecordRule::kQuoted, 1),
+              ElementsAre("a, \"x\ny\" ,b", " \t\"c\nd\""));
+  EXPECT_THAT(SplitAll("a\t \"x\ny\"\n", RecordRule::kQuotedTabs, 1), ElementsAre("a\t \"x\ny\""));
+  EXPECT_THAT(SplitAll("\t\t\"x\ny\"\n", RecordRule::kQuotedTabs, 1), ElementsAre("\t\t\"x\ny\""));
+  EXPECT_THAT(SplitAll("a, 5 \"x\ny\"\n", RecordRule::kQuoted, 1), ElementsAre("a, 5 \"x", "y\""));
+}
+
 // Quotes that are meant as letters swallow no lines: the first is its line's trouble alone.
 TEST(FirstRecordTest, StrayQuotesSwallowNoLines) {
   std::string text;
@@ -117,7 +126,8 @@ std::vector<std::string> SplitPlainly(const std::string& text, bool quotes) {
       if (state == State::kFieldStart) opened = i;
       state = State::kQuoted;
     } else {
-      state = c == ',' ? State::kFieldStart : State::kField;
+      const bool is_before = state == State::kFieldStart && (c == ' ' || c == '\t');
+      state = c == ',' || is_before ? State::kFieldStart : State::kField;
     }
   }
   if (records.back().empty()) records.pop_back();
@@ -130,7 +140,7 @@ std::vector<std::string> SplitPlainly(const std::string& text, bool quotes) {
 // Any text, through any window, splits as the plain definition says.
 TEST(FirstRecordTest, AgreesWithThePlainDefinition) {
   Rng rng(3);
-  const std::string alphabet = "ab,\"\"\n\r";
+  const std::string alphabet = "ab,\"\"\n\r \t";
   for (int round = 0; round < 20000; ++round) {
     std::string text;
     for (uint64_t n = rng.Below(30); n > 0; --n) text += alphabet[rng.Below(alphabet.size())];

@@ -40,7 +40,7 @@ std::vector<JobKey> TrainingKeys() {
        AT(data.holdout_every)},
       {"data.format",
        "criteo, csv, tsv, ssv, psv, libfm, libsvm, libffm, idx (MNIST), recordio, sql, or a "
-       "plug-in (.so)",
+       "plug-in (.so); by default sql if data.train is the address of a database",
        AT(data.format)},
       {"data.label", "csv, tsv: the label's column; by default the first", AT(data.label)},
       {"data.numeric", "csv, tsv: columns read as numbers", AT(data.numeric)},

@@ -13,6 +13,7 @@
 #include "rubato/adapters/files/recordio.h"
 #include "rubato/adapters/source_loader/custom_data.h"
 #include "rubato/adapters/sql/sql_source.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
@@ -131,9 +132,9 @@ class Pass {
     Analysis all = empty_;
     for (const std::unique_ptr<Reader>& reader : readers_) all.Merge(reader->Finish());
     if (all.rows == 0) {
-      return absl::InvalidArgumentError(absl::StrCat(patterns[0], ": no row can be read",
-                                                     all.bad_rows > 0 ? "; the first: " : "",
-                                                     all.first_bad));
+      return absl::InvalidArgumentError(
+          absl::StrCat(WithoutPassword(patterns[0]), ": no row can be read",
+                       all.bad_rows > 0 ? "; the first: " : "", all.first_bad));
     }
     return all;
   }

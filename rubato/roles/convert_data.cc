@@ -265,14 +265,20 @@ absl::StatusOr<Converted> ConvertData(const ConvertOptions& options, const std::
                                       const ConvertProgress& indexing,
                                       const ConvertProgress& converting) {
   RUBATO_RETURN_IF_ERROR(options.Validate());
-  Converted converted;
-  RUBATO_ASSIGN_OR_RETURN(converted.records,
-                          IndexAnyData(options.from, options.from.train, index_path, indexing));
-  RUBATO_ASSIGN_OR_RETURN(const OpenedData data, OpenAnyData(options.from, index_path));
-  auto [from, schema] = UnwrapSchema(options.from, data.schema);
-  if (from.format == "idx") {
+  if (options.from.format == "idx") {
     return absl::UnimplementedError("images of idx have no cells to convert");
   }
+  // Cells are all that is wanted of a record: whether a model could read so many is no matter.
+  FileSourceOptions as_cells;
+  as_cells.check = [&](const std::string& schema) {
+    const auto [from, columns] = UnwrapSchema(options.from, schema);
+    return CellReader::Make(from, columns).status();
+  };
+  Converted converted;
+  RUBATO_ASSIGN_OR_RETURN(converted.records, IndexAnyData(options.from, options.from.train,
+                                                          index_path, indexing, as_cells));
+  RUBATO_ASSIGN_OR_RETURN(const OpenedData data, OpenAnyData(options.from, index_path, as_cells));
+  auto [from, schema] = UnwrapSchema(options.from, data.schema);
   if (from.format == "sql") from.format = "csv";  // What rows of a database are read as.
   converted.format = from.format;
   const RecordsHead head = {.format = from.format, .schema = std::string(schema)};

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/files/idx_source.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/adapters/yaml/features_file.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
@@ -27,7 +28,8 @@ absl::StatusOr<std::vector<DataFile>> FilesOf(const std::string& index_path) {
   if (!index.ok()) return Annotate(index.status(), index_path);
   std::vector<DataFile> files;
   for (const IndexedFile& file : index->files) {
-    if (file.records > 0) files.push_back({.name = file.path, .records = file.records});
+    if (file.records > 0)
+      files.push_back({.name = WithoutPassword(file.path), .records = file.records});
   }
   return files;
 }
@@ -161,7 +163,8 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
   }
   if (spec.data.holdout_every > 0) {
     const Holdout holdout(spec.data.holdout_every);
-    RUBATO_ASSIGN_OR_RETURN(OpenedData again, OpenAnyData(spec.data, directory.train_index()));
+    RUBATO_ASSIGN_OR_RETURN(OpenedData again,
+                            OpenAnyData(spec.data, directory.train_index(), options));
     set.train = TakePart(std::move(set.train), holdout, /*held=*/false);
     set.validation = TakePart(std::move(again.source), holdout, /*held=*/true);
     if (set.validation->records() == 0 || set.train->records() == 0) {

@@ -11,6 +11,7 @@
 #include "rubato/adapters/files/idx_source.h"
 #include "rubato/adapters/files/record_scanner.h"
 #include "rubato/adapters/files/recordio.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
 #include "rubato/data/cell_reader.h"
 #include "rubato/data/formats.h"
@@ -25,7 +26,8 @@ using ProgressFn = absl::FunctionRef<absl::Status(int64_t done, int64_t total)>;
 absl::StatusOr<std::vector<std::string>> ExpandPattern(const std::string& pattern) {
   if (pattern.find("://") != std::string::npos && !PathExists(pattern)) {
     return absl::NotFoundError(absl::StrCat(
-        pattern, ": no file is called so, and of databases sqlite:// and postgresql:// are known"));
+        WithoutPassword(pattern),
+        ": no file is called so, and of databases sqlite:// and postgresql:// are known"));
   }
   const bool is_glob = pattern.find_first_of("*?[") != std::string::npos;
   if (!is_glob || PathExists(pattern)) return std::vector<std::string>{pattern};

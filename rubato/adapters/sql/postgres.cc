@@ -8,6 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "rubato/adapters/sql/database.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -98,7 +99,11 @@ absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri,
   const char* const values[] = {"3", "30", "10", "3", "60000", uri.c_str(), nullptr};
   auto database =
       std::make_unique<PostgresDatabase>(PQconnectdbParams(keys, values, /*expand_dbname=*/1));
-  RUBATO_RETURN_IF_ERROR(database->Check());
+  if (const absl::Status status = database->Check(); !status.ok()) {
+    // libpq repeats an address that it cannot read.
+    return absl::Status(status.code(),
+                        absl::StrReplaceAll(status.message(), {{uri, WithoutPassword(uri)}}));
+  }
   // A page is one range of keys in their order, and the key's index has it so. Of a table that was
   // never analyzed the planner thinks otherwise, and sorts all rows for every page.
   RUBATO_RETURN_IF_ERROR(database->Query("SET enable_bitmapscan = off").status());

@@ -63,11 +63,20 @@ TEST(SqlUriTest, APasswordIsNotShown) {
                             "sqlite:///a.db?query=SELECT a?1:2&key=id"}) {
     EXPECT_EQ(WithoutPassword(as_is), as_is);
   }
+  EXPECT_EQ(WithoutPassword("mysql://me:secret@db/shop"), "mysql://me@db/shop");
+  EXPECT_EQ(CheckSlashes("postgresql:/me:secret@db/shop"),
+            absl::InvalidArgumentError("'postgresql:/me@db/shop': a database is written with two "
+                                       "slashes, postgresql://me@db/shop (a file of that name: "
+                                       "./postgresql:/me@db/shop)"));
   const auto refused = ParseSqlUri("postgresql://me:secret@db/shop");
   EXPECT_THAT(refused.status().message(), Not(HasSubstr("secret")));
   const auto gone = IndexTable("postgresql://me:secret@127.0.0.1:1/shop?table=a",
                                {.patience = absl::ZeroDuration()});
   EXPECT_THAT(gone.status().message(), AllOf(HasSubstr("me@127.0.0.1"), Not(HasSubstr("secret"))));
+  // libpq's own words repeat an address that it cannot read.
+  const auto torn =
+      IndexTable("postgresql://me:secret@[::1]x/shop?table=a", {.patience = absl::ZeroDuration()});
+  EXPECT_THAT(torn.status().message(), AllOf(HasSubstr("me@[::1]x"), Not(HasSubstr("secret"))));
 }
 
 TEST_F(SqlSourceTest, AnyRangeIsReadByKey) {

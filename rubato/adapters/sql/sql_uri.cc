@@ -42,9 +42,12 @@ absl::Status CheckSlashes(absl::string_view text) {
     absl::string_view rest = text.substr(scheme.size());
     // One slash begins an absolute path of SQLite's, and is a slip of the pen before a host.
     if (scheme != "sqlite:") absl::ConsumePrefix(&rest, "/");
-    return absl::InvalidArgumentError(absl::StrCat("'", text, "': a database is written with two ",
-                                                   "slashes, ", scheme, "//", rest,
-                                                   " (a file of that name: ./", text, ")"));
+    const std::string meant = WithoutPassword(absl::StrCat(scheme, "//", rest));
+    const std::string shown =
+        absl::StrCat(text.substr(0, text.size() - rest.size()), meant.substr(scheme.size() + 2));
+    return absl::InvalidArgumentError(absl::StrCat("'", shown, "': a database is written with two ",
+                                                   "slashes, ", meant, " (a file of that name: ./",
+                                                   shown, ")"));
   }
   return absl::OkStatus();
 }
@@ -56,10 +59,11 @@ std::string AbsoluteSqlUri(const std::string& text, const std::string& folder) {
 }
 
 std::string WithoutPassword(const std::string& text) {
-  if (!IsSqlUri(text)) return text;
+  const size_t scheme = text.find("://");
+  if (scheme == std::string::npos) return text;
   const size_t mark = std::min(text.find('?'), text.size());
   std::string shown = text.substr(0, mark);
-  const size_t host = shown.find("://") + 3;
+  const size_t host = std::min(scheme + 3, shown.size());
   const size_t at = shown.find('@', host), colon = shown.find(':', host);
   if (at != std::string::npos && colon < at) shown.erase(colon, at - colon);
   if (mark == text.size()) return shown;
@@ -75,7 +79,8 @@ absl::StatusOr<SqlUri> ParseSqlUri(const std::string& text) {
   uri.sqlite = absl::ConsumePrefix(&rest, "sqlite://");
   if (!IsSqlUri(text)) {
     return absl::InvalidArgumentError(absl::StrCat(
-        text, ": begins neither with sqlite:// nor with postgresql://, as format: sql needs"));
+        WithoutPassword(text),
+        ": begins neither with sqlite:// nor with postgresql://, as format: sql needs"));
   }
   const size_t mark = rest.find('?');
   uri.connect = std::string((uri.sqlite ? rest : absl::string_view(text)).substr(0, mark));

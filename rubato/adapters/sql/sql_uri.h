@@ -30,8 +30,8 @@ bool IsSqlUri(absl::string_view text);
 absl::Status CheckSlashes(absl::string_view text);
 // The path of a SQLite database, if that is what it is, made absolute.
 std::string AbsoluteSqlUri(const std::string& text, const std::string& folder);
-// For messages, logs and exports: the address without the password it may have. Other texts stay as
-// they are.
+// For messages, logs and exports: the address, of whatever kind, without the password it may have.
+// Texts without "://" stay as they are.
 std::string WithoutPassword(const std::string& text);
 // INVALID_ARGUMENT says what is missing.
 absl::StatusOr<SqlUri> ParseSqlUri(const std::string& text);

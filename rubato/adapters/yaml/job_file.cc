@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/adapters/yaml/job_value.h"
 #include "rubato/base/status.h"
 #include "rubato/job/job_keys.h"
@@ -81,7 +82,7 @@ class JobReader {
 
   // "key=value". Text is taken as it stands, so that globs need no quotes; [ and { begin YAML.
   absl::Status ReadOverride(const std::string& set) {
-    const std::string origin = absl::StrCat("--set ", set);
+    const std::string origin = absl::StrCat("--set ", WithoutPassword(set));
     const size_t equals = set.find('=');
     if (equals == std::string::npos) {
       return absl::InvalidArgumentError(absl::StrCat(origin, ": expected key=value"));
@@ -94,6 +95,24 @@ class JobReader {
     } catch (const YAML::Exception& error) {
       return absl::InvalidArgumentError(absl::StrCat(origin, ": ", error.msg));
     }
+  }
+
+  // The address of a database says of itself how it is read: a job need not say so too, and may
+  // not say otherwise. A plug-in understands what it likes.
+  absl::Status ReadAddresses() {
+    DataSpec& data = spec_.data;
+    const bool is_given = origins_.contains("data.format");
+    if (!is_given && !data.train.empty() && IsSqlUri(data.train[0])) data.format = "sql";
+    if (data.format == "sql" || IsPlugin(data.format)) return absl::OkStatus();
+    for (const auto& [key, places] :
+         {std::pair("data.train", &data.train), std::pair("data.validation", &data.validation)}) {
+      const auto found = std::find_if(places->begin(), places->end(), IsSqlUri);
+      if (found == places->end()) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(is_given ? "data.format" : key, ": ", WithoutPassword(*found),
+                       " is in a database, which is `format: sql`, not ", data.format));
+    }
+    return absl::OkStatus();
   }
 
   // Puts where the key was given before a message of Validate().
@@ -215,6 +234,7 @@ absl::StatusOr<JobSpec> ParseJobText(absl::string_view text, const std::string& 
   JobReader reader(path, spec);
   RUBATO_RETURN_IF_ERROR(reader.ReadText(text));
   for (const std::string& set : overrides) RUBATO_RETURN_IF_ERROR(reader.ReadOverride(set));
+  RUBATO_RETURN_IF_ERROR(reader.Locate(reader.ReadAddresses()));
   RUBATO_RETURN_IF_ERROR(reader.Locate(spec.Validate()));
   return spec;
 }

@@ -94,6 +94,26 @@ TEST(LoadJobFileTest, OverridesWin) {
   EXPECT_EQ(spec->deadline, absl::InfiniteDuration());
 }
 
+// The format of an address is the address's own, in the file or after --set.
+TEST(LoadJobFileTest, AnAddressOfADatabaseIsReadAsOne) {
+  const auto format = [](const std::string& data, const std::vector<std::string>& overrides = {}) {
+    const auto spec = ParseJobText("model: m\ndata: " + data, "/x/j.yaml", overrides);
+    return spec.ok() ? spec->data.format : std::string(spec.status().message());
+  };
+  EXPECT_EQ(format("{train: \"postgresql://...?table=clicks\"}"), "sql");
+  EXPECT_EQ(format("{train: \"sqlite:///a.db?table=clicks\"}"), "sql");
+  EXPECT_EQ(format("{train: a.tsv}", {"data.train=sqlite://a.db?table=clicks"}), "sql");
+  EXPECT_EQ(format("{train: a.tsv}"), "criteo");
+  EXPECT_EQ(format("{train: \"sqlite:///a.db\", format: ./libmine.so}"), "/x/libmine.so");
+  EXPECT_EQ(format("{train: \"sqlite:///a.db?table=t\", format: csv}"),
+            "/x/j.yaml:2: data.format: sqlite:///a.db?table=t is in a database, which is `format: "
+            "sql`, not csv");
+  // A message names the place, never the password.
+  EXPECT_EQ(format("{train: a.tsv}", {"data.validation=postgresql://me:secret@db/shop?table=v"}),
+            "--set data.validation=postgresql://me@db/shop?table=v: data.validation: "
+            "postgresql://me@db/shop?table=v is in a database, which is `format: sql`, not criteo");
+}
+
 struct BadText {
   std::string text;
   std::vector<std::string> overrides;
