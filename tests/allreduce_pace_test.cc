@@ -98,5 +98,29 @@ TEST(AllreducePaceTest, AWorkerSlowedTwoTimesIsDealtLessOfTheSameBatch) {
   }
 }
 
+// More workers than parts, and one of them much faster, where the batch grows with the workers: who
+// computes must cut the step as who counts its records does.
+TEST(AllreducePaceTest, AFastOneAmongManyDoesNotChangeTheBatch) {
+  ScratchFolder folder;
+  std::string numbers;
+  for (int64_t i = 0; i < 6000; ++i) absl::StrAppend(&numbers, i, "\n");
+  folder.Write("numbers.txt", numbers);
+  folder.Write("pace", "20000");  // Until all are there.
+  TrainingJob training(
+      folder.path(),
+      {folder.Write(
+          "job.yaml",
+          absl::StrCat("name: paced\nmodel: ", RUBATO_PACED_MODEL, "\nmodel_options: {folder: ",
+                       folder.path(), "}\nstrategy: allreduce\ndata: {train: numbers.txt}\n",
+                       "batch_size: 12\nallreduce: {microbatches: 3, batch_rule: linear}\n",
+                       "workers: {max: 4}\noptimizer: {name: sgd}\nelastic: {lease: 15s}\n"))});
+  ASSERT_TRUE(Eventually([&] { return training.Events("worker_holds").size() == 4; }));
+  folder.Write(absl::StrCat("pace-", training.Alive("worker")[1].pid), "100");
+  folder.Write("pace", "1000");
+  const CommandResult result = training.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training.Summary()["records_repeated"], 0);
+}
+
 }  // namespace
 }  // namespace rubato

@@ -20,9 +20,13 @@ struct Quota {
 // Deals `count` microbatches in runs, in the order of ranks, in proportion to `speeds`
 // (microbatches a second; 0 means not yet measured, and counts as the mean of those that are).
 // Ranks from `holders` on get none. Each holder gets at least one while there are enough, so that
-// its speed is measured again. The sum is always `count`: the global batch does not change with the
-// number of workers. A pure function of its arguments, so all members deal alike.
+// its speed is measured again; while there are not, the fastest get one each: how many compute is
+// then a matter of the numbers alone, and no batch that grows with them follows a clock. The sum is
+// always `count`: the global batch does not change with the number of workers. A pure function of
+// its arguments, so all members deal alike.
 std::vector<Quota> DealMicrobatches(int count, absl::Span<const float> speeds, int holders);
+// How many of them have something to compute.
+int Computing(absl::Span<const Quota> quotas);
 
 // A member's own speed, smoothed over steps: 2x slower shows after about 3 steps.
 class SpeedMeter {

@@ -131,7 +131,22 @@ TEST(QuotaTest, Deals) {
   EXPECT_THAT(shares(8, {5, 5, 9}, 2), ElementsAre(4, 4, 0)) << "a learner gets none";
   EXPECT_THAT(shares(2, {1, 1, 1}, 3), ElementsAre(1, 1, 0));
   EXPECT_THAT(shares(4, {1000, 1, 1}, 3), ElementsAre(2, 1, 1)) << "the slowest is still measured";
+  EXPECT_THAT(shares(3, {4, 1, 1, 0}, 4), ElementsAre(1, 1, 0, 1)) << "too few: one each";
+  EXPECT_THAT(shares(2, {1, 3, 2}, 3), ElementsAre(0, 1, 1)) << "the fastest";
   EXPECT_THAT(shares(0, {1}, 1), ElementsAre(0));
+}
+
+// How many compute follows from the numbers alone: by it a batch may grow, and its rate.
+TEST(QuotaTest, AsManyComputeAsCan) {
+  Rng rng(2);
+  for (int trial = 0; trial < 2000; ++trial) {
+    std::vector<float> speeds(1 + rng.Below(32));
+    for (float& speed : speeds) speed = rng.Chance(0.2) ? 0 : rng.Chance(0.2) ? 1000 : 1;
+    const int holders = 1 + static_cast<int>(rng.Below(speeds.size()));
+    const int count = static_cast<int>(rng.Below(40));
+    ASSERT_EQ(Computing(DealMicrobatches(count, speeds, holders)), std::min(count, holders))
+        << count << " to " << holders;
+  }
 }
 
 TEST(QuotaTest, TheGlobalBatchIsConstant) {

@@ -391,9 +391,7 @@ absl::StatusOr<bool> GroupLoop::Commit() {
 }
 
 void GroupLoop::Compute(const StepPlan& plan) {
-  // Those whose votes count: see kWorkers.
-  const int workers = std::min(group_->view().holders, microbatches_);
-  const PlanRange step = replica_->NextStep(workers);
+  const PlanRange step = replica_->NextStep(plan.computing);  // As kWorkers will be.
   absl::Status status;
   if (canonical_.has_value()) {
     for (int leaf = plan.quota.begin; leaf < plan.quota.end && status.ok(); ++leaf) {

@@ -119,7 +119,7 @@ absl::StatusOr<StepPlan> WiredGroup::BeginStep(absl::Duration timeout) {
   measured_ = true;
   step_began_ = ControlLoop::Now();
   begun_ = true;
-  return StepPlan{finished_ + 1, view_.number, quota_, rank_, view_.size()};
+  return StepPlan{finished_ + 1, view_.number, quota_, rank_, view_.size(), Computing(quotas_)};
 }
 
 template <typename F>

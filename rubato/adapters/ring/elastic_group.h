@@ -124,6 +124,7 @@ struct StepPlan {
   Quota quota;  // This member's microbatches; none while it copies the state.
   int rank = 0;
   int size = 0;
+  int computing = 0;  // How many members have any.
 };
 
 // What a change of view cost, and why it was, for the record. Times are of a clock that only runs
