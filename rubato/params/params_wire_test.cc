@@ -348,6 +348,28 @@ TEST(PushTest, PullsNeedNotWaitForTheLog) {
   }
 }
 
+// Of a push that is too large, smaller batches make all smaller but the dense gradients.
+TEST(WireLimitsTest, APushTellsWhatOnlyMoreServersMakeSmaller) {
+  const std::vector<float> dense(1 << 16);
+  PushRequest request{.key = {.begin = 0, .end = 1}, .worker = WorkerId(1), .view = 1};
+  request.dense = dense;
+  for (const auto& [format, bytes] :
+       {std::pair{WireFormat::kFp32, size_t{4}}, {WireFormat::kBf16, size_t{2}}}) {
+    for (const int64_t servers : {1, 2}) {
+      PushSplit split;
+      split.Encode(request, PartitionMap::Even(servers), format);
+      size_t all = 0;
+      for (int64_t s = 0; s < servers; ++s) {
+        all += split.dense_bytes(s);
+        EXPECT_LT(split.body(s).size() - split.dense_bytes(s), 1000u);
+      }
+      EXPECT_EQ(all, dense.size() * bytes);
+    }
+  }
+  EXPECT_EQ(WayToFit(1001, 1000), "use more servers, which share the dense weights");
+  EXPECT_EQ(WayToFit(1000, 1000), "lower batch_size");
+}
+
 // A pull may ask for more than a frame holds: few bytes of ids, but long rows.
 TEST(WireLimitsTest, APullOfMoreThanAReplyHoldsIsRefused) {
   SystemMemory memory(/*huge_pages=*/false);

@@ -176,7 +176,8 @@ absl::Status Shard::Pull(absl::string_view body, Buffer* reply, PullScratch* scr
   }
   if (bytes > kFrameBytesMax) {
     return absl::InvalidArgumentError(absl::StrCat("pull of ", bytes, " bytes, but a reply holds ",
-                                                   kFrameBytesMax, ": lower batch_size"));
+                                                   kFrameBytesMax, ": ",
+                                                   WayToFit(dense * wire_bytes, kFrameBytesMax)));
   }
   reply->Reserve(reply->size() + bytes);
   reply->Put(PullReplyHead{dense, histories_.empty() ? 0 : histories_[0].steps});

@@ -374,11 +374,13 @@ void PushSplit::EncodeHeads(const PushRequest& request, const PartitionMap& map,
   bodies_.resize(servers);
   slices_.resize(servers);
   finite_.assign(servers, true);
+  dense_bytes_.resize(servers);
   for (size_t s = 0; s < servers; ++s) {
     Buffer& body = bodies_[s];
     const auto server = static_cast<int64_t>(s);
     std::vector<Interval>& slices = slices_[s];
     slices = DenseSlices(dense_size, map, server);
+    dense_bytes_[s] = static_cast<size_t>(Floats(slices) * WireBytes(format));
     body.clear();
     body.Put(HeadOf(request, map.VersionOf(server), s, Floats(slices), format));
     body.Extend(request.tables.size() * sizeof(TablePart));

@@ -44,6 +44,13 @@ enum class ParamsOp : uint16_t {
   kShared = 9,       // A pull or a push whose bytes lie in shared memory; see below.
 };
 
+// What to do about a body that is too large, of whose bytes so many are dense weights: those are as
+// many with smaller batches.
+inline absl::string_view WayToFit(size_t dense_bytes, size_t bytes_max) {
+  return dense_bytes > bytes_max ? "use more servers, which share the dense weights"
+                                 : "lower batch_size";
+}
+
 // ---- between processes of one machine ----
 //
 // A large request need not go through the socket: its body lies in memory that both sides see, and
@@ -164,6 +171,8 @@ class PushSplit {
   Buffer& body(int64_t server) { return bodies_[static_cast<size_t>(server)]; }
   // Whether no gradient of that body is a NaN or an infinity, as it travels.
   bool finite(int64_t server) const { return finite_[static_cast<size_t>(server)] != 0; }
+  // Of that body, as many are dense gradients: they do not get fewer with smaller batches.
+  size_t dense_bytes(int64_t server) const { return dense_bytes_[static_cast<size_t>(server)]; }
 
  private:
   void EncodeHeads(const PushRequest& request, const PartitionMap& map, WireFormat format);
@@ -179,6 +188,7 @@ class PushSplit {
   std::vector<size_t> begins_, ends_;
   int64_t dense_size_ = 0;
   std::vector<std::vector<Interval>> slices_;  // Of the dense gradient, by server.
+  std::vector<size_t> dense_bytes_;            // Of those.
   std::vector<uint16_t> owners_;               // Of each id of the table at hand.
 };
 

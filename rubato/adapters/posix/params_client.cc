@@ -187,6 +187,8 @@ using SharedMap = std::shared_ptr<const PartitionMap>;
 // One answer made of one from each server.
 struct Gathering {
   static size_t reply_bytes(int64_t) { return 0; }
+  // Of the body: what only more servers make less.
+  static size_t dense_bytes(int64_t) { return 0; }
 
   SharedMap map;  // By which it is split.
   int64_t missing = 0;
@@ -219,6 +221,7 @@ struct PushInFlight : Gathering {
   std::function<void(absl::StatusOr<PushOutcome>)> done;
 
   absl::string_view body(int64_t server) { return split.body(server).view(); }
+  size_t dense_bytes(int64_t server) const { return split.dense_bytes(server); }
   void Look() {
     not_finite.clear();
     for (int64_t s = 0; s < map->servers(); ++s) {
@@ -262,7 +265,8 @@ struct DeclareInFlight : Gathering {
   std::function<void(absl::Status)> done;
 
   absl::string_view body(int64_t server) { return bodies[static_cast<size_t>(server)]; }
-  void Choose(std::vector<int64_t>*) {}  // All owners.
+  size_t dense_bytes(int64_t server) { return body(server).size(); }  // But for a few.
+  void Choose(std::vector<int64_t>*) {}                               // All owners.
   absl::Status Take(int64_t, absl::string_view) { return absl::OkStatus(); }
   void Recode() {
     bodies.clear();
@@ -402,9 +406,10 @@ class AsioParamsClient : public ParamsClient {
       if (stopping_) {
         done(absl::CancelledError("the client has stopped"));
       } else if (const size_t bytes = request->body(s).size(); bytes > options_.request_bytes_max) {
-        done(absl::InvalidArgumentError(absl::StrCat("a request of ", bytes, " bytes to server ", s,
-                                                     ", but at most ", options_.request_bytes_max,
-                                                     " go at once: lower batch_size")));
+        done(absl::InvalidArgumentError(absl::StrCat(
+            "a request of ", bytes, " bytes to server ", s, ", but at most ",
+            options_.request_bytes_max,
+            " go at once: ", WayToFit(request->dense_bytes(s), options_.request_bytes_max))));
       } else {
         links_[static_cast<size_t>(s)]->Send(
             {T::kOp, request->body(s), request->reply_bytes(s), request, done});

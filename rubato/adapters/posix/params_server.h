@@ -27,6 +27,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "rubato/base/ids.h"
 #include "rubato/base/interval_set.h"
 #include "rubato/params/history.h"
@@ -59,6 +60,10 @@ struct ParamsServerOptions {
   // A log that is damaged or lacks a segment ends there: what is sound before it is what the server
   // comes back with, and the rest is set aside (mend_log.h). Otherwise it is DATA_LOSS.
   bool mend_log = false;
+  // Who connects and says nothing, not one whole frame, is hung up on after this or twice this; of
+  // such only so many are kept by each thread, the newest: they must not keep workers out.
+  absl::Duration greeting_time = absl::Seconds(2);
+  int64_t silent_max = 128;
   RecoveryProgress* progress = nullptr;  // Outlives Start; null: nobody looks.
 
   absl::Status Validate() const;

@@ -47,6 +47,9 @@ void ParamsServerLane::Welcome(StreamSocket socket) {
     connection.socket->WelcomeFiles();
     connection.socket->Start([this, &connection](const Frame& frame) { Handle(connection, frame); },
                              [this, number](const absl::Status&) { Forget(number); });
+    silent_.insert(number);
+    while (std::ssize(silent_) > state_.options.silent_max) HangUp(*silent_.begin());
+    WatchSilent();
   });
 }
 
@@ -87,6 +90,7 @@ void ParamsServerLane::Close() {
     for (auto& [number, connection] : connections_) connection.socket->Close();
     state_.clients -= static_cast<int64_t>(connections_.size());
     connections_.clear();
+    silent_.clear();
   });
 }
 
@@ -99,11 +103,30 @@ void ParamsServerLane::Join() {
 // ---- on the lane's thread ----
 
 void ParamsServerLane::Forget(int64_t number) {
+  silent_.erase(number);
   connections_.erase(number);
   --state_.clients;
 }
 
+void ParamsServerLane::HangUp(int64_t number) {
+  connections_.at(number).socket->Close();
+  Forget(number);
+}
+
+void ParamsServerLane::WatchSilent() {
+  if (watching_ || silent_.empty()) return;
+  watching_ = true;
+  patience_.expires_after(absl::ToChronoNanoseconds(state_.options.greeting_time));
+  // Those that come from now on have until the next look.
+  patience_.async_wait([this, newest = next_connection_](const asio::error_code&) {
+    watching_ = false;
+    while (!silent_.empty() && *silent_.begin() < newest) HangUp(*silent_.begin());
+    WatchSilent();
+  });
+}
+
 void ParamsServerLane::Handle(Connection& connection, const Frame& frame) {
+  silent_.erase(connection.number);
   if (frame.header.op == static_cast<uint16_t>(ParamsOp::kInspect)) {
     return Inspect(connection, frame);
   }

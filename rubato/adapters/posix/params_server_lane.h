@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -147,6 +148,9 @@ class ParamsServerLane {
                      const absl::Status& status, absl::string_view body);
   void Replicate(Connection& connection, const Frame& frame);
   void Forget(int64_t number);
+  void HangUp(int64_t number);
+  // Sees to it that who is silent does not stay so.
+  void WatchSilent();
 
   ParamsServerState& state_;
   Mutex hot_mu_;
@@ -160,6 +164,9 @@ class ParamsServerLane {
   PullScratch scratch_;
   DecodedPush push_;
   std::map<int64_t, Connection> connections_;
+  std::set<int64_t> silent_;  // Of them, those that have said nothing yet.
+  asio::steady_timer patience_{io_};
+  bool watching_ = false;
   std::vector<Held> held_;
   std::vector<MemoryRange> ahead_;       // That the next pushes will fill.
   std::deque<Unconfirmed> unconfirmed_;  // In the order of the log.

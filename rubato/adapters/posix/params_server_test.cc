@@ -560,6 +560,8 @@ TEST_P(ParamsServerTest, ARequestTooLargeForAFrameIsRefusedHere) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(refused.message()),
               HasSubstr("bytes to server 0, but at most 1000 go at once: lower batch_size"));
+  EXPECT_THAT(std::string(Declare(*client, TestModel(500, 4, "sgd")).message()),
+              HasSubstr("go at once: use more servers"));  // No batch makes it smaller.
   EXPECT_TRUE(pull(few).ok());
   const absl::StatusOr<PushOutcome> pushed = Push(*client, {.number = 1});
   EXPECT_EQ(pushed.status().code(), absl::StatusCode::kInvalidArgument) << pushed.status();
