@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <httplib.h>
 
+#include <cmath>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "rubato/adapters/sql/connection.h"
@@ -24,6 +26,18 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+
+// The port of a `rubato score` once it listens.
+int PortOf(RunningCommand& server) {
+  int port = 0;
+  EXPECT_TRUE(Eventually([&] {
+    const std::string err = server.err();
+    const size_t at = err.find("http://127.0.0.1:");
+    return at != std::string::npos && err.find('\n', at) != std::string::npos &&
+           absl::SimpleAtoi(err.substr(at + 17, err.find('\n', at) - at - 17), &port);
+  })) << server.err();
+  return port;
+}
 
 // One trained job for all tests: FOLDER/job, and its export, FOLDER/model.
 class ServeTest : public testing::Test {
@@ -54,17 +68,6 @@ class ServeTest : public testing::Test {
   }
   static std::vector<std::string> Lines(const std::string& name) {
     return absl::StrSplit(ReadText(path() + "/" + name), '\n', absl::SkipEmpty());
-  }
-  // The port of a `rubato score` once it listens.
-  static int PortOf(RunningCommand& server) {
-    int port = 0;
-    EXPECT_TRUE(Eventually([&] {
-      const std::string err = server.err();
-      const size_t at = err.find("http://127.0.0.1:");
-      return at != std::string::npos && err.find('\n', at) != std::string::npos &&
-             absl::SimpleAtoi(err.substr(at + 17, err.find('\n', at) - at - 17), &port);
-    })) << server.err();
-    return port;
   }
 
   static ScratchFolder* folder_;
@@ -144,6 +147,84 @@ TEST_F(ServeTest, ServedScoresAreTrainingScores) {
   const std::string metrics = client.Get("/metrics")->body;
   EXPECT_THAT(metrics, HasSubstr("rubato_score_rows_total 1010"));
   EXPECT_THAT(metrics, HasSubstr("rubato_score_strangers_total{column=\"town\"} 0"));
+  EXPECT_EQ(server.End(SIGINT), 0);
+}
+
+// Who saw what when, with weights of either sign among the genres, and rows without any.
+json CellsOf(int i) {
+  return json{{"age", absl::StrCat(18 + i * 7 % 60)},
+              {"town", i * 13 % 5 < 2 ? "Rome" : "Oslo"},
+              {"genres", i % 9 == 0 ? ""
+                                    : absl::StrCat("action:", i % 4 - 1, ".5|drama|g", i % 23,
+                                                   ":0.", i % 7 + 1)},
+              {"seen", absl::StrFormat("2026-11-%02d %02d:30", 1 + i % 28, i * 5 % 24)}};
+}
+
+bool Likes(int i) { return (i % 3 == 0) != (i * 31 % 10 == 0); }
+
+std::string ViewsCsv(int begin, int end) {
+  std::string csv = "age,town,genres,seen,liked\n";
+  for (int i = begin; i < end; ++i) {
+    const json row = CellsOf(i);
+    for (const char* column : {"age", "town", "genres", "seen"}) {
+      absl::StrAppend(&csv, row[column].get<std::string>(), ",");
+    }
+    absl::StrAppend(&csv, Likes(i) ? 1 : 0, "\n");
+  }
+  return csv;
+}
+
+// So do bags with weights, crosses and times; and what is served has the logloss to the row that
+// the last evaluation of training had, through servers and workers.
+TEST(ServeFeaturesTest, ServedScoresAreTrainingScores) {
+  ScratchFolder folder;
+  folder.Write("train.csv", ViewsCsv(0, 3000));
+  folder.Write("test.csv", ViewsCsv(3000, 3300));
+  std::string features =
+      "label: liked\nfeatures:\n  - {column: age, transform: normalize, mean: 47, deviation: 17}\n"
+      "  - {name: bin, column: age, transform: discretize, boundaries: [30, 40, 50]}\n"
+      "  - {column: town, transform: lookup, vocabulary: [Rome]}\n"
+      "  - {columns: [bin, town], name: both, transform: cross, buckets: 50}\n"
+      "  - {columns: [bin, town], name: either, transform: concatenate}\n"
+      "  - {column: seen, name: hour, transform: time_part, part: hour}\n"
+      "  - {column: seen, name: when, transform: log, read: time}\n";
+  for (const char* combiner : {"sum", "mean", "sqrtn"}) {
+    absl::StrAppend(&features, "  - {column: genres, name: ", combiner,
+                    ", transform: hash, buckets: 40, separator: '|', weight_separator: ':', ",
+                    "combiner: ", combiner, "}\n");
+  }
+  folder.Write("features.yaml", features);
+  folder.Write("job.yaml",
+               "model: deepfm\nmodel_options: {hidden: 16}\nfeatures: features.yaml\nservers: 2\n"
+               "data: {train: train.csv, validation: test.csv, format: csv}\nbatch_size: 100\n");
+  const auto run = [&](const std::vector<std::string>& words) {
+    const CommandResult result = RunRubato(words, folder.path());
+    EXPECT_EQ(result.exit_code, 0) << words[0] << ": " << result.err;
+    return result.out;
+  };
+  const json trained = json::parse(run({"train", "job.yaml", "--job-dir", "job", "--json"}));
+  run({"export", "job", "--out", "model"});
+  run({"predict", "job", "--data", "test.csv", "--out", "scores.tsv"});
+  const std::vector<std::string> lines =
+      absl::StrSplit(ReadText(folder.path() + "/scores.tsv"), '\n', absl::SkipEmpty());
+  RunningCommand server({"score", "model", "--listen", "127.0.0.1:0"}, folder.path());
+  httplib::Client client("127.0.0.1", PortOf(server));
+  client.set_read_timeout(60);  // A busy machine may take its time.
+  json rows = {{"rows", json::array()}};
+  for (int i = 3000; i < 3300; ++i) rows["rows"].push_back(CellsOf(i));
+  const auto reply = client.Post("/score", rows.dump(), "application/json");
+  ASSERT_TRUE(reply && reply->status == 200) << (reply ? reply->body : "no reply");
+  const json scores = json::parse(reply->body)["scores"];
+  ASSERT_EQ(scores.size(), 300u);
+  ASSERT_EQ(lines.size(), 300u);
+  double logloss = 0;
+  for (int i = 0; i < 300; ++i) {
+    const double score = scores[i];
+    const std::vector<std::string> line = absl::StrSplit(lines[i], '\t');
+    EXPECT_NEAR(score, std::stod(line[1]), 1e-6) << i;
+    logloss -= std::log(Likes(3000 + i) ? score : 1 - score) / 300;
+  }
+  EXPECT_NEAR(logloss, trained["metrics"]["logloss"].get<double>(), 1e-6);
   EXPECT_EQ(server.End(SIGINT), 0);
 }
 

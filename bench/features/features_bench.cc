@@ -1,6 +1,8 @@
-// Rows a second of one core through a pipeline, against the parser that knows Criteo by heart.
+// Rows a second of one core through a pipeline, against fields that are only cut and read,
+// and against the parser that knows Criteo by heart.
 #include <benchmark/benchmark.h>
 
+#include <charconv>
 #include <string>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "rubato/data/cell_reader.h"
 #include "rubato/data/criteo_generator.h"
 #include "rubato/data/criteo_parser.h"
+#include "rubato/data/find_byte.h"
 #include "rubato/features/analysis.h"
 #include "rubato/features/feature_parser.h"
 
@@ -44,19 +47,49 @@ Analysis AnalyzeRows() {
   return analysis;
 }
 
-void ParseAll(benchmark::State& state, const RecordParser& parser) {
+void ParseAll(benchmark::State& state, const RecordParser& parser,
+              const std::vector<std::string>& rows = Rows()) {
   const std::unique_ptr<RecordParser::Block> block = parser.NewBlock();
   Batch batch;
   for (auto _ : state) {
-    for (const std::string& row : Rows()) RUBATO_CHECK_OK(block->Add(row));
+    for (const std::string& row : rows) RUBATO_CHECK_OK(block->Add(row));
     block->Finish(&batch);
     benchmark::DoNotOptimize(batch.ids.data());
   }
   state.SetItemsProcessed(state.iterations() * kRows);
 }
 
-void PlainParse(benchmark::State& state) { ParseAll(state, CriteoParser()); }
+// The least that any pipeline must do: cut a row into its 40 fields, and read those that are
+// numbers.
+void PlainParse(benchmark::State& state) {
+  for (auto _ : state) {
+    int64_t sum = 0;
+    size_t bytes = 0;
+    for (const absl::string_view row : Rows()) {
+      int column = 0;
+      for (size_t at = 0; at <= row.size(); ++column) {
+        const size_t end = static_cast<size_t>(
+            FindByte(row.data() + at, row.data() + row.size(), '\t') - row.data());
+        const absl::string_view field = row.substr(at, end - at);
+        int number = 0;
+        if (column <= kCriteoIntegers &&
+            std::from_chars(field.data(), field.data() + field.size(), number).ec == std::errc()) {
+          sum += number;
+        }
+        bytes += field.size();
+        at = end + 1;
+      }
+    }
+    benchmark::DoNotOptimize(sum);
+    benchmark::DoNotOptimize(bytes);
+  }
+  state.SetItemsProcessed(state.iterations() * kRows);
+}
 BENCHMARK(PlainParse);
+
+// As a job without features reads Criteo: logarithms, bins and hashes as well.
+void BuiltInParse(benchmark::State& state) { ParseAll(state, CriteoParser()); }
+BENCHMARK(BuiltInParse);
 
 void ParseFeatures(benchmark::State& state, const FeaturesSpec& spec) {
   const auto parser = FeatureParser::Create({.format = "criteo"}, "", spec);
@@ -87,6 +120,57 @@ void ProposedFeatures(benchmark::State& state) {
   ParseFeatures(state, *spec);
 }
 BENCHMARK(ProposedFeatures);
+
+// A number, two words of a thousand, three of them in one cell, and a time.
+const std::vector<std::string>& MixedRows() {
+  static const auto& rows = *[] {
+    auto* rows = new std::vector<std::string>(kRows);
+    Rng rng(2);
+    const auto word = [&] { return absl::StrCat("word", rng.Below(1000)); };
+    for (std::string& row : *rows) {
+      row = absl::StrCat(rng.Below(2), ",", rng.Below(100), ".25,", word(), ",", word(), ",",
+                         word(), "|", word(), "|", word(), ",2026-11-18 0", rng.Below(10), ":09");
+    }
+    return rows;
+  }();
+  return rows;
+}
+
+// The number, and what is made of the other columns by one kind of feature.
+void OneKind(benchmark::State& state, const std::string& kind) {
+  FeaturesSpec spec;
+  spec.label = "y";
+  spec.features.push_back({.name = "n", .transform = "number", .columns = {"n"}});
+  const auto add = [&](FeatureSpec feature) { spec.features.push_back(std::move(feature)); };
+  const bool is_many = kind == "cross" || kind == "concatenate";
+  for (const std::string column : {"a", "b"}) {
+    if (kind == "lookup" || kind == "concatenate") {
+      add({.name = column, .transform = "lookup", .columns = {column}});
+      for (int i = 0; i < 1000; ++i)
+        spec.features.back().vocabulary.push_back(absl::StrCat("word", i));
+    } else if (kind == "hash" || is_many) {
+      add({.name = column, .transform = "hash", .columns = {column}, .buckets = 10000});
+    }
+  }
+  if (is_many) add({.name = "ab", .transform = kind, .columns = {"a", "b"}});
+  if (kind == "cross") spec.features.back().buckets = 100000;
+  if (kind == "bag") {
+    add({.name = "l", .transform = "hash", .columns = {"l"}, .buckets = 10000, .separator = "|"});
+  }
+  if (kind == "time") {
+    add({.name = "t", .transform = "time_part", .columns = {"t"}, .read = "time", .part = "hour"});
+  }
+  const auto parser = FeatureParser::Create({.format = "csv"}, "y,n,a,b,l,t", spec);
+  RUBATO_CHECK_OK(parser.status());
+  ParseAll(state, **parser, MixedRows());
+}
+BENCHMARK_CAPTURE(OneKind, none, "none");
+BENCHMARK_CAPTURE(OneKind, hash, "hash");
+BENCHMARK_CAPTURE(OneKind, lookup, "lookup");
+BENCHMARK_CAPTURE(OneKind, cross, "cross");
+BENCHMARK_CAPTURE(OneKind, concatenate, "concatenate");
+BENCHMARK_CAPTURE(OneKind, bag, "bag");
+BENCHMARK_CAPTURE(OneKind, time, "time");
 
 void Statistics(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(AnalyzeRows().rows);

@@ -205,6 +205,15 @@ TEST(SniffTest, KnowsAFileByItsBeginning) {
   const CriteoGenerator generator({.cardinality_max = 1000});
   for (int i = 0; i < 20; ++i) generator.AppendRow(rng, &criteo);
   EXPECT_EQ(Sniffed(criteo), "criteo");
+  // A bad row or two make no other file of it, but what is no row stands in no first line.
+  const std::string few = criteo;
+  while (std::count(criteo.begin(), criteo.end(), '\n') < 200) generator.AppendRow(rng, &criteo);
+  const std::string bad = "x" + few.substr(1, few.find('\n'));
+  EXPECT_EQ(Sniffed(criteo + bad), "criteo");
+  EXPECT_EQ(Sniffed(criteo + bad + bad), "criteo");
+  EXPECT_EQ(Sniffed(criteo + bad + bad + bad), "tsv");
+  EXPECT_NE(Sniffed(bad + criteo), "criteo");
+  EXPECT_NE(Sniffed(few + bad), "criteo");
 }
 
 // A row of zeros is a label alone.

@@ -92,11 +92,23 @@ EntriesGuess GuessEntries(absl::string_view text, const Lines& lines) {
   return guess;
 }
 
+// Whether so few of these are not as the others that they are bad rows of a file, which whoever
+// reads it counts.
+bool AreFew(size_t others, size_t all) {
+  constexpr size_t kMany = 100;  // One row in so many.
+  return kMany * others <= all;
+}
+
 bool IsCriteo(const Lines& lines) {
   const CriteoParser parser;
   Batch batch;
-  const auto parses = [&](absl::string_view line) { return parser.Parse(line, &batch).ok(); };
-  return std::all_of(lines.begin(), lines.end(), parses);
+  size_t others = 0;
+  for (const absl::string_view line : lines) {
+    if (parser.Parse(line, &batch).ok()) continue;
+    // The first may be a header.
+    if (line.data() == lines[0].data() || !AreFew(++others, lines.size())) return false;
+  }
+  return true;
 }
 
 bool IsNumber(absl::string_view cell) {
@@ -236,11 +248,9 @@ std::string Ragged(absl::string_view text, const MostlyCut& cut) {
   return "";
 }
 
-// Whether so few are not that they are bad rows of a table, which whoever reads it counts.
 bool HasFewBadRows(const MostlyCut& cut) {
-  constexpr size_t kMany = 100;  // One row in so many.
   const size_t others = cut.records.size() - cut.usual_records;
-  return cut.columns[0] == cut.usual && kMany * others <= cut.records.size();
+  return cut.columns[0] == cut.usual && AreFew(others, cut.records.size());
 }
 
 // For lines that neither tabs nor commas cut: what else does, and how to mend it.

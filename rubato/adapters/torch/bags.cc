@@ -9,13 +9,19 @@
 namespace rubato {
 namespace {
 
-// What a bag's weighted sum is divided by. Weights that cancel out leave nothing to divide.
-float DivisorOf(const std::string& combiner, absl::Span<const float> weights) {
+// What a bag's weighted sum is divided by. Weights that cancel out, but for what rounding leaves of
+// them, leave nothing to divide by: the vectors would be that many times larger.
+double DivisorOf(const std::string& combiner, absl::Span<const float> weights) {
   if (combiner == "sum" || combiner == kSumAndPairs) return 1;
-  float sum = 0;
-  for (const float w : weights) sum += combiner == "sqrtn" ? w * w : w;
-  if (combiner == "sqrtn") sum = std::sqrt(sum);
-  return sum == 0 ? 1 : sum;
+  constexpr double kRounding = 1e-6;
+  double sum = 0, sizes = 0, squares = 0;
+  for (const double w : weights) {
+    sum += w;
+    sizes += std::abs(w);
+    squares += w * w;
+  }
+  const double divisor = combiner == "sqrtn" ? std::sqrt(squares) : sum;
+  return std::abs(divisor) <= kRounding * sizes ? 1 : divisor;
 }
 
 // Adds to the first column of `sums` the products of all pairs of a bag's parts, which are the rest
@@ -62,9 +68,11 @@ void CombineBags(const Batch& batch, const std::vector<BagField>& bags,
         to.push_back(combined);
         weights.push_back(batch.bag_weights.empty() ? 1 : batch.bag_weights[first + v]);
       }
-      const float divisor =
+      const double divisor =
           DivisorOf(bag.combiner, absl::MakeConstSpan(weights).subspan(begin, count));
-      for (size_t i = begin; i < weights.size(); ++i) weights[i] /= divisor;
+      for (size_t i = begin; i < weights.size(); ++i) {
+        weights[i] = static_cast<float>(weights[i] / divisor);
+      }
       with_pairs.push_back(bag.combiner == kSumAndPairs ? 1 : 0);
       any_pairs |= with_pairs.back() > 0;
       position.data_ptr<int32_t>()[row * fields + static_cast<int64_t>(bag.field)] =

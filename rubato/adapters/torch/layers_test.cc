@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "rubato/adapters/torch/bags.h"
 #include "rubato/adapters/torch/batch_norm.h"
@@ -86,6 +87,29 @@ INSTANTIATE_TEST_SUITE_P(Combiners, BagsTest,
                          [](const auto& info) {
                            return info.param.combiner + (info.param.weighted ? "Weighted" : "");
                          });
+
+// Weights that cancel out, be it but for rounding, are a sum; large ones are no infinity.
+TEST(BagWeightsTest, NoWeightsMakeAMeanOfInfinities) {
+  const torch::Tensor rows = torch::tensor({{1.0f}, {2.0f}, {4.0f}});
+  const auto mean_of = [&](const std::vector<float>& weights) {
+    Batch batch;
+    batch.rows = 1;
+    batch.bag_ends = {weights.size()};
+    batch.bag_weights = weights;
+    std::vector<uint32_t> values(weights.size());
+    std::iota(values.begin(), values.end(), 0u);
+    batch.bag_ids.assign(values.begin(), values.end());
+    PulledRows pulled = {.rows = rows, .position = torch::zeros({1, 1}, torch::kInt32)};
+    CombineBags(batch, {{.field = 0, .bag = 0, .combiner = "mean"}}, values, &pulled);
+    return Gather(pulled).item<float>();
+  };
+  EXPECT_NEAR(mean_of({1.1f, 2.2f, -3.3f}), 1.1 + 4.4 - 13.2, 1e-5);
+  EXPECT_EQ(mean_of({1, -1}), -1);
+  EXPECT_EQ(mean_of({0, 0}), 0);
+  EXPECT_NEAR(mean_of({3e38f, 3e38f}), 1.5, 1e-6);
+  EXPECT_NEAR(mean_of({-1, -3}), 1.75, 1e-6) << "as with 1 and 3";
+  EXPECT_NEAR(mean_of({2, -1}), 0, 1e-6) << "2 * 1 - 1 * 2, over 1";
+}
 
 // Every pair of a bag's vectors, the columns behind the weight, in a loop; weights of values count,
 // an empty bag and one of one value have no pairs, and other bags are left as they are.
