@@ -192,6 +192,12 @@ struct UnreadDates {
   std::string column, text;
 };
 
+// A column of lists whose values end in numbers, as a:0.5.
+struct WeightColumn {
+  std::string column, text;
+  bool is_read = false;  // As weights; else they are parts of names, until somebody says which.
+};
+
 // A text of a column of names that counts as missing, since columns of numbers say so by it:
 // `missing` holds for all columns.
 struct LostName {
@@ -210,6 +216,7 @@ struct ProposalNotes {
   std::vector<CommaColumn> commas;
   std::vector<StyledColumn> styled;
   std::vector<UnreadDates> dates;
+  std::vector<WeightColumn> weights;
   std::vector<LostName> lost;
   std::vector<std::string> quantities;  // Columns of integers that have bins, several to one.
   std::vector<std::string> numbered;    // Those taken for ids since they are numbered through.
