@@ -224,11 +224,11 @@ struct ProposalNotes {
 
 // Features that train well as they are. Numbers become bins of like weight, and a dense column,
 // by its logarithm if they are skewed; where a few cells are none, these are missing. Times are
-// numbers too, and besides their hour and day of the week. Texts keep
-// the values that occur often enough to learn from, or all, by their hash, if some cannot be
-// written down. Columns that never change, or never repeat, are left out. INVALID_ARGUMENT if
-// `label` is not there or is no label of two classes, nor marks out of a few, unless `options` say
-// what is a yes. `notes` may be null.
+// numbers too, and besides their hour and day of the week. Texts keep the values that occur often
+// enough to learn from, or all, by their hash, if some cannot be counted or written down. Columns
+// that never change or never repeat, or have no value that occurs often enough, are left out.
+// INVALID_ARGUMENT if `label` is not there or is no label of two classes, nor marks out of a few,
+// unless `options` say what is a yes. `notes` may be null.
 absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label,
                                              const ProposalOptions& options = {},
                                              ProposalNotes* notes = nullptr);
