@@ -99,6 +99,14 @@ std::string StylesText(const ProposalNotes& notes) {
         "', are read as names, since the day or the month may come first: say read: time "
         "and date: day_first or month_first\n");
   }
+  for (const WeightColumn& weights : notes.weights) {
+    absl::StrAppend(&out, weights.is_read ? "" : "warning: ", Printable(weights.column),
+                    weights.is_read ? ": values with weights, as '" : ": values, as '",
+                    OneLine(weights.text),
+                    weights.is_read ? "' (weight_separator: \":\")\n"
+                                    : "', are names as they are; where the number is a weight, say "
+                                      "weight_separator: \":\" in features.yaml\n");
+  }
   for (const CommaColumn& commas : notes.commas) {
     if (commas.is_decimal) {
       absl::StrAppend(&out, Printable(commas.column), ": numbers with a decimal comma, as '",
@@ -127,6 +135,12 @@ void AddStyles(const ProposalNotes& notes, nlohmann::ordered_json* out) {
     json["styled"].push_back({{"column", Printable(styled.column)},
                               {"text", Printable(styled.text)},
                               {"read", IsTime(styled.style) ? "time" : "amount"}});
+  }
+  json["weights"] = nlohmann::ordered_json::array();
+  for (const WeightColumn& weights : notes.weights) {
+    json["weights"].push_back({{"column", Printable(weights.column)},
+                               {"text", Printable(weights.text)},
+                               {"read_as", weights.is_read ? "weights" : "names"}});
   }
   json["dates_unread"] = nlohmann::ordered_json::array();
   for (const UnreadDates& dates : notes.dates) {

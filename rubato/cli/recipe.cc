@@ -1,6 +1,7 @@
 #include "rubato/cli/recipe.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
@@ -49,6 +50,18 @@ int64_t BatchFor(int64_t rows) {
   if (rows < kManyRows) return 256;
   if (rows < 2'000'000) return 512;
   return rows < 10'000'000 ? 1024 : 4096;
+}
+
+// Passes where nothing says when to stop. Of few rows eight passes are so few steps that scores
+// hardly differ yet, and some hundred so many that a deep model is sure of what it knows by heart.
+// Best are some 24 steps where a pass is one, and 64 where it is eight: as its root.
+int64_t PassesFor(int64_t rows, int64_t batch_size) {
+  constexpr int64_t kFewest = 8;
+  constexpr double kOfOneStep = 24;
+  if (rows >= 1'000'000) return 1;
+  if (rows >= 20'000) return rows < 100'000 ? 4 : 2;
+  const double steps = std::ceil(static_cast<double>(rows) / static_cast<double>(batch_size));
+  return std::max(kFewest, static_cast<int64_t>(kOfOneStep / std::sqrt(steps)));
 }
 
 // Evaluations a pass. Where rows are many sorts of things, deep models are at their best after one
@@ -172,7 +185,7 @@ void ChooseRecipe(const RecipeInput& input, JobSpec* spec) {
     spec->model_options["l2"] = "0.0001";
   }
   if (!spec->data.has_validation()) {
-    spec->epochs = rows < 20'000 ? 8 : rows < 100'000 ? 4 : rows < 1'000'000 ? 2 : 1;
+    spec->epochs = PassesFor(rows, parts * spec->batch_size);
     return;
   }
   spec->epochs = rows < 1'000'000 ? 100 : 20;  // At most: it stops when there is no gain.
@@ -180,6 +193,12 @@ void ChooseRecipe(const RecipeInput& input, JobSpec* spec) {
   const int64_t step_rows = parts * spec->batch_size;
   const int64_t epoch_steps = (rows + step_rows - 1) / step_rows;
   spec->evaluate.every_steps = parts * ((epoch_steps + looks - 1) / looks);
+  // A linear model learns by small steps, of which a few in a row bring no gain: where a pass is
+  // one, it would stop before it has begun. A deep one knows few rows by heart by then.
+  constexpr int64_t kStepsBetween = 12;
+  if (spec->model == "logistic") {
+    spec->evaluate.every_steps = std::max(spec->evaluate.every_steps, kStepsBetween);
+  }
   spec->evaluate.lower_rate = 0.1;
   spec->evaluate.stop_after_stalls = 2;
   spec->evaluate.forgive_stalls = 2;

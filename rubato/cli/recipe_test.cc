@@ -147,6 +147,9 @@ TEST(RecipeTest, IdsAreCounted) {
 
 TEST(RecipeTest, LooksOnceAPassAtSmallDataAndMoreOftenAtLarge) {
   EXPECT_EQ(RecipeFor(32'561, "deepfm").evaluate.every_steps, 128);
+  EXPECT_EQ(RecipeFor(100, "deepfm").evaluate.every_steps, 1);
+  EXPECT_EQ(RecipeFor(100, "logistic").evaluate.every_steps, 12) << "but not at every step";
+  EXPECT_EQ(RecipeFor(3000, "logistic").evaluate.every_steps, 24);
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").batch_size, 512);
   EXPECT_EQ(RecipeFor(100'000, "deepfm").evaluate.every_steps, 98);
   EXPECT_EQ(RecipeFor(1'000'000, "deepfm").evaluate.every_steps, 977);
@@ -188,6 +191,13 @@ TEST(RecipeTest, WithoutValidationItMakesAFewPasses) {
   EXPECT_EQ(RecipeFor(12'000, "deepfm", false).epochs, 8);
   EXPECT_EQ(RecipeFor(40'000'000, "deepfm", false).epochs, 1);
   EXPECT_EQ(RecipeFor(12'000, "deepfm", false).evaluate.every_steps, 0);
+  // Of few rows more, so that there are steps enough.
+  EXPECT_EQ(RecipeFor(30, "deepfm", false).epochs, 24);
+  EXPECT_EQ(RecipeFor(128, "deepfm", false).epochs, 24);
+  EXPECT_EQ(RecipeFor(300, "deepfm", false).epochs, 13);
+  EXPECT_EQ(RecipeFor(1000, "deepfm", false).epochs, 8);
+  EXPECT_EQ(RecipeFor(99'999, "deepfm", false).epochs, 4);
+  EXPECT_EQ(RecipeFor(999'999, "deepfm", false).epochs, 2);
 }
 
 // A number without bins is read as it is, however many rows there are.

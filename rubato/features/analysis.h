@@ -192,6 +192,12 @@ struct UnreadDates {
   std::string column, text;
 };
 
+// A column of lists whose values end in numbers, as a:0.5.
+struct WeightColumn {
+  std::string column, text;
+  bool is_read = false;  // As weights; else they are parts of names, until somebody says which.
+};
+
 // A text of a column of names that counts as missing, since columns of numbers say so by it:
 // `missing` holds for all columns.
 struct LostName {
@@ -210,6 +216,7 @@ struct ProposalNotes {
   std::vector<CommaColumn> commas;
   std::vector<StyledColumn> styled;
   std::vector<UnreadDates> dates;
+  std::vector<WeightColumn> weights;
   std::vector<LostName> lost;
   std::vector<std::string> quantities;  // Columns of integers that have bins, several to one.
   std::vector<std::string> numbered;    // Those taken for ids since they are numbered through.
@@ -217,11 +224,11 @@ struct ProposalNotes {
 
 // Features that train well as they are. Numbers become bins of like weight, and a dense column,
 // by its logarithm if they are skewed; where a few cells are none, these are missing. Times are
-// numbers too, and besides their hour and day of the week. Texts keep
-// the values that occur often enough to learn from, or all, by their hash, if some cannot be
-// written down. Columns that never change, or never repeat, are left out. INVALID_ARGUMENT if
-// `label` is not there or is no label of two classes, nor marks out of a few, unless `options` say
-// what is a yes. `notes` may be null.
+// numbers too, and besides their hour and day of the week. Texts keep the values that occur often
+// enough to learn from, or all, by their hash, if some cannot be counted or written down. Columns
+// that never change or never repeat, or have no value that occurs often enough, are left out.
+// INVALID_ARGUMENT if `label` is not there or is no label of two classes, nor marks out of a few,
+// unless `options` say what is a yes. `notes` may be null.
 absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std::string& label,
                                              const ProposalOptions& options = {},
                                              ProposalNotes* notes = nullptr);

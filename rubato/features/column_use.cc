@@ -261,26 +261,40 @@ struct Cut {
   int64_t cells = 0, several = 0;     // Of all cells looked at; with more than one value.
   size_t texts = 0, values = 0;       // Different ones.
   size_t least = SIZE_MAX, most = 0;  // Values of a text.
+  // Values of all texts; those with a word and a number, as "a:3", and with a fraction, "a:0.5".
+  size_t parts = 0, numbered = 0, fractions = 0;
+  std::string example;  // One with a number.
+
+  bool are_numbered() const { return numbered > 0 && 50 * (parts - numbered) <= parts; }
+  // Verses are numbered too, and the hours of a clock are no words; neither has fractions.
+  bool have_weights() const { return are_numbered() && 10 * fractions >= parts; }
 };
 
 Cut CutBy(char separator, bool brackets, const std::vector<CommonTexts::Item>& items) {
   Cut cut;
-  absl::flat_hash_set<absl::string_view> values;
+  absl::flat_hash_set<absl::string_view> values, names;
   for (const CommonTexts::Item& item : items) {
     size_t parts = 0;
     const absl::string_view text = ColumnStats::BeginningOf(item.text);
     SplitValues(text, separator, brackets, [&](absl::string_view part) {
       values.insert(part);
       ++parts;
+      absl::string_view name = part;
+      const float weight = TakeWeight(&name, ':');
+      names.insert(name);
+      if (name.size() == part.size() || weight <= 0 || ToNumber(name).has_value()) return true;
+      if (++cut.numbered == 1) cut.example = std::string(part);
+      if (part.find('.', name.size()) != absl::string_view::npos) ++cut.fractions;
       return true;
     });
+    cut.parts += parts;
     cut.cells += item.count;
     if (parts > 1) cut.several += item.count;
     cut.least = std::min(cut.least, parts);
     cut.most = std::max(cut.most, parts);
   }
   cut.texts = items.size();
-  cut.values = values.size();
+  cut.values = cut.have_weights() ? names.size() : values.size();
   return cut;
 }
 
@@ -316,7 +330,11 @@ std::optional<ColumnUse> BagOf(const ColumnStats& stats) {
     const bool is_list = 2 * cut.several > cut.cells && 2 * cut.values <= cut.texts;
     const bool is_surely_list = cut.several > 0 && in_brackets == InBrackets::kAll;
     if ((is_list || is_surely_list) && cut.least != cut.most) {
-      return ColumnUse{.use = Use::kBag, .separator = separator, .brackets = brackets};
+      return ColumnUse{.use = Use::kBag,
+                       .separator = separator,
+                       .brackets = brackets,
+                       .numbered = cut.are_numbered() ? cut.example : "",
+                       .has_weights = cut.have_weights()};
     }
   }
   return std::nullopt;

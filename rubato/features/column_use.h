@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "rubato/features/analysis.h"
@@ -28,6 +29,8 @@ struct ColumnUse {
   Use use = Use::kNone;
   char separator = 0;            // Of a bag.
   bool brackets = false;         // Of a bag: its cells are lists in brackets, as "[6, 41]".
+  std::string numbered;          // Of a bag: one of its values, if they end as weights do, "a:0.5".
+  bool has_weights = false;      // These are weights; else they may be something else.
   std::optional<TimeUnit> unit;  // Of times that are numbers.
   bool by_range = false;         // Names, since the columns' integers are numbered through.
 };

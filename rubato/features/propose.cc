@@ -217,6 +217,8 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, const Colum
   FeatureSpec f = Plain(column, "hash", column);
   f.separator = std::string(1, use.separator);
   f.brackets = use.brackets;
+  if (use.has_weights) f.weight_separator = std::string(":");
+  if (!use.numbered.empty()) notes->weights.push_back({column, use.numbered, use.has_weights});
   // Of a long list only the beginning is known, and that may end within a value.
   const std::vector<CommonTexts::Item> lists = NamesOf(column, stats, *spec, notes);
   const bool whole = std::none_of(lists.begin(), lists.end(), [](const CommonTexts::Item& item) {
@@ -226,6 +228,7 @@ void ProposeBag(const std::string& column, const ColumnStats& stats, const Colum
     std::map<std::string, int64_t> counts;
     for (const CommonTexts::Item& item : lists) {
       SplitValues(item.text, use.separator, use.brackets, [&](absl::string_view value) {
+        if (use.has_weights) TakeWeight(&value, ':');
         counts[std::string(value)] += item.count;
         return true;
       });

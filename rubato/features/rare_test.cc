@@ -95,6 +95,38 @@ TEST(BagsTest, HaveNoTextsForNothing) {
               testing::ElementsAre("t0", "t1", "t2", "t3", "t4", "t5", "t6"));
 }
 
+// How much a value counts is no part of its name, where it can be nothing else.
+TEST(BagsTest, MayHaveWeights) {
+  const auto propose = [](const std::function<std::string(int, int)>& value) {
+    return ProposeFor(2000, [&](int i) {
+      const std::string first = value(i, i % 100);
+      return i % 4 == 0 ? first : absl::StrCat(first, "|", value(i / 7, i * 7 % 50));
+    });
+  };
+  const Proposed tags =
+      propose([](int i, int weight) { return absl::StrCat("t", i % 9, ":0.", 10 + weight); });
+  ASSERT_THAT(tags.made, testing::ElementsAre("x merge_rare"));
+  EXPECT_EQ(tags.spec.features[0].weight_separator, ":");
+  EXPECT_THAT(tags.spec.features[0].vocabulary, testing::SizeIs(9));
+  ASSERT_THAT(tags.notes.weights, testing::SizeIs(1));
+  EXPECT_TRUE(tags.notes.weights[0].is_read);
+  // A verse may be no weight, and is told; a clock is no word, and -1 would weigh against others.
+  const Proposed verses =
+      propose([](int i, int verse) { return absl::StrCat("John ", i % 9, ":", 1 + verse % 9); });
+  ASSERT_THAT(verses.made, testing::ElementsAre("x merge_rare"));
+  EXPECT_EQ(verses.spec.features[0].weight_separator, "");
+  ASSERT_THAT(verses.notes.weights, testing::SizeIs(1));
+  EXPECT_FALSE(verses.notes.weights[0].is_read);
+  const Proposed clocks =
+      propose([](int i, int minute) { return absl::StrCat(10 + i % 9, ":", 10 + minute % 9); });
+  EXPECT_EQ(clocks.spec.features[0].separator, "|");
+  EXPECT_THAT(clocks.notes.weights, testing::IsEmpty());
+  const Proposed signs = propose([](int i, int weight) {
+    return absl::StrCat("t", i % 9, ":", weight % 2 == 0 ? "-0.5" : "0.5");
+  });
+  EXPECT_EQ(signs.spec.features[0].weight_separator, "");
+}
+
 // Thirteen columns of values that come twice: noise among others, but here they are all there is.
 TEST(RareTest, ThatIsAllThereIsIsKept) {
   Analysis analysis = {.columns = {"label"}};
