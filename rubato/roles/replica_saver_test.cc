@@ -24,7 +24,7 @@ Replica Large() {
 
 void Train(Replica& replica) {
   replica.BeginStep();
-  replica.Add(std::vector<float>(replica.weights().size(), 0.5f), 4, 4, 1);
+  replica.Add(std::vector<float>(replica.weights().size(), 0.5f), 4, replica.NextStep(), 1);
   replica.Apply();
 }
 
