@@ -74,6 +74,21 @@ TEST_F(ReplicaSaverTest, WritesWhatItWas) {
   EXPECT_EQ(replica_.steps(), 3);
 }
 
+TEST_F(ReplicaSaverTest, SaysWhenItMayBeGivenTheNext) {
+  ASSERT_TRUE(RemoveTree(folder_).ok());
+  EXPECT_FALSE(saver_.busy());
+  Copy(10);
+  EXPECT_TRUE(saver_.busy()) << "step 10 may yet be undone";
+  saver_.Committed(10);
+  saver_.Wait();
+  EXPECT_FALSE(saver_.busy());
+  Copy(11);
+  EXPECT_TRUE(saver_.busy());
+  saver_.Drop();
+  saver_.Wait();
+  EXPECT_FALSE(saver_.busy()) << "nothing is left to write";
+}
+
 TEST_F(ReplicaSaverTest, WhatIsDroppedIsNotWritten) {
   ASSERT_TRUE(RemoveTree(folder_).ok());
   Copy(10);
