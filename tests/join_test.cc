@@ -17,7 +17,6 @@
 namespace rubato {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -226,11 +225,12 @@ INSTANTIATE_TEST_SUITE_P(Machines, TooLateToTrainTest, testing::Bool(),
 // Two who train together, for much longer than a test lasts.
 class LeaveTest : public testing::Test {
  protected:
-  void SetUp() override {
+  void SetUp() override { Begin("founder", "second"); }
+  void Begin(const std::string& founder, const std::string& second) {
     const std::string job = WriteDigitsJob(folder_, 1500, "epochs: 4000\n");
-    founder_.emplace(folder_, "founder", job);
+    founder_.emplace(folder_, founder, job);
     ASSERT_TRUE(founder_->Listens()) << founder_->err();
-    second_.emplace(folder_, "second", job, founder_->Address());
+    second_.emplace(folder_, second, job, founder_->Address());
     ASSERT_TRUE(second_->TrainsWith(2)) << second_->err();
   }
 
@@ -240,17 +240,24 @@ class LeaveTest : public testing::Test {
 
 // Who is stopped while others train takes nothing with it, and says that they go on.
 TEST_F(LeaveTest, WhoLeavesIsNotMissed) {
-  founder_->Send(SIGTERM);
-  const CommandResult left = founder_->Wait();
-  EXPECT_EQ(left.exit_code, 130);
-  // Who finds no time to leave within five seconds keeps a checkpoint; the other, without the
-  // oldest, is then no majority.
-  EXPECT_THAT(left.err, AnyOf(HasSubstr("the others go on"), HasSubstr("with a checkpoint")));
-  if (left.err.find("the others go on") != std::string::npos) {
-    EXPECT_TRUE(second_->Says(": 1 workers, 1 with the model"));
+  bool left = false;
+  for (int attempt = 1; !left && attempt <= 3; ++attempt) {
+    founder_->Send(SIGTERM);
+    const CommandResult result = founder_->Wait();
+    EXPECT_EQ(result.exit_code, 130);
+    left = result.err.find("the others go on") != std::string::npos;
+    if (left) {
+      EXPECT_TRUE(second_->Says(": 1 workers, 1 with the model"));
+    } else {
+      // Who finds no time to leave within five seconds, on a busy machine, keeps a checkpoint; the
+      // other, without the oldest, is then no majority.
+      EXPECT_THAT(result.err, HasSubstr("with a checkpoint"));
+    }
+    second_->Send(SIGINT);
+    EXPECT_THAT(second_->Wait().err, HasSubstr("with a checkpoint"));
+    if (!left) Begin(absl::StrCat("founder-", attempt), absl::StrCat("second-", attempt));
   }
-  second_->Send(SIGINT);
-  EXPECT_THAT(second_->Wait().err, HasSubstr("with a checkpoint"));
+  EXPECT_TRUE(left) << "not once of three times";
 }
 
 // When all are stopped at once, one of them keeps the model for all.

@@ -2,11 +2,14 @@
 #ifndef BENCH_RING_AIMS_H_
 #define BENCH_RING_AIMS_H_
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/types/span.h"
 
 namespace rubato {
 
@@ -14,10 +17,18 @@ class Aims {
  public:
   // `what` names the case and its unit: "join, 8 hosts: steps lost".
   void AtMost(double limit, double value, const std::string& what) {
-    Note(value <= limit, what, value, "at most", limit);
+    Note(std::isfinite(value) && value <= limit, what, value, "at most", limit);
   }
   void AtLeast(double limit, double value, const std::string& what) {
-    Note(value >= limit, what, value, "at least", limit);
+    Note(std::isfinite(value) && value >= limit, what, value, "at least", limit);
+  }
+  // Whether there are times to go by: one that is 0 is of a contender that failed, beside which any
+  // other would look well.
+  bool Measured(absl::Span<const double> times, const std::string& what) {
+    const bool all = std::all_of(times.begin(), times.end(),
+                                 [](double time) { return std::isfinite(time) && time > 0; });
+    if (!all) NotMeasured(what);
+    return all;
   }
   // What was to be measured and was not is missed too.
   void NotMeasured(const std::string& what) {

@@ -1,7 +1,8 @@
-/* ring_line [-l LISTEN] [-n STEPS] [-c FILE] [-t SECONDS] [-m] [-v] [ADDRESS]: fits y = 3x + 1 with
- * whoever is there. -c goes on from the checkpoint in FILE, if there is one, and keeps one there at
- * the end; -t says how long it waits to be let in at ADDRESS; -m trains only with a majority, and
- * over TCP alone, as between machines; -v prints every step. */
+/* ring_line [-l LISTEN] [-n STEPS] [-c FILE] [-t SECONDS] [-m] [-v] [ADDRESS]: fits y = 3x + 1,
+ * seen through noise, with whoever is there. -c goes on from the checkpoint in FILE, if there is
+ * one, and keeps one there at the end; -t says how long it waits to be let in at ADDRESS; -m trains
+ * only with a majority, and over TCP alone, as between machines; -v prints every step, to the last
+ * bit of its weights. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +29,9 @@ static void OnChange(void* context, uint64_t view, int size) {
   fprintf(stderr, "view %llu: %d members\n", (unsigned long long)view, size);
 }
 
-/* The sample is a function of its place alone, whoever computes it. */
-static float SampleX(int64_t step, int microbatch, int i) {
-  uint64_t h = (uint64_t)step * 1000003u + (uint64_t)(microbatch * kSamples + i) * 7919u;
+/* A number from -1 to 1, of its place alone, whoever draws it. */
+static float Draw(int64_t step, int microbatch, int i) {
+  uint64_t h = (uint64_t)step * 1000003u + (uint64_t)(microbatch * 2 * kSamples + i) * 7919u;
   h = (h ^ (h >> 31)) * 0x9e3779b97f4a7c15u;
   return (float)(h >> 40) / (float)(1 << 24) * 2 - 1;
 }
@@ -39,8 +40,10 @@ static void AddGradients(struct Model* model, const rubato_step* step) {
   memset(model->gradients, 0, sizeof(model->gradients));
   for (int m = step->begin; m < step->end; ++m) {
     for (int i = 0; i < kSamples; ++i) {
-      const float x = SampleX(step->step, m, i);
-      const float error = model->weights[0] * x + model->weights[1] - (3 * x + 1);
+      const float x = Draw(step->step, m, i);
+      /* Without noise the weights would come to rest, and no step would differ from the next. */
+      const float y = 3 * x + 1 + 0.1f * Draw(step->step, m, kSamples + i);
+      const float error = model->weights[0] * x + model->weights[1] - y;
       model->gradients[0] += error * x;
       model->gradients[1] += error;
     }
@@ -131,8 +134,10 @@ int main(int argc, char** argv) {
     if (rubato_group_allreduce_last(group, model.gradients, 2) != 0) continue;
     if (rubato_group_commit(group) != 0) continue;
     if (step.step % every == 0 && !rubato_group_learning(group)) {
-      printf("step %lld: y = %.6f x + %.6f (%d members)\n", (long long)step.step,
-             model.weights[0], model.weights[1], rubato_group_size(group));
+      printf("step %lld: y = %.6f x + %.6f (%d members)", (long long)step.step, model.weights[0],
+             model.weights[1], rubato_group_size(group));
+      if (every == 1) printf(" %a %a", model.weights[0], model.weights[1]);
+      printf("\n");
       fflush(stdout);
     }
   }

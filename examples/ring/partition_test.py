@@ -10,7 +10,7 @@ import threading
 
 import cable
 
-LINE = re.compile(r'step (\d+): (y = \S+ x \+ \S+) \((\d+) members\)')
+LINE = re.compile(r'step (\d+): y = \S+ x \+ \S+ \((\d+) members\) (\S+ \S+)')
 
 
 class Member:
@@ -30,7 +30,7 @@ class Member:
         for line in self.process.stdout:
             match = LINE.match(line)
             if match:
-                self.steps.append((int(match[1]), match[2], int(match[3])))
+                self.steps.append((int(match[1]), match[3], int(match[2])))
 
     def last(self) -> tuple[int, str, int]:
         return self.steps[-1] if self.steps else (0, '', 0)
@@ -46,12 +46,15 @@ class Member:
 
 
 def check(members: list[Member]) -> None:
-    sums: dict[int, str] = {}
+    sums: dict[int, str] = {}  # The weights after each step, to the bit.
     for member in members:
         numbers = [step for step, _, _ in member.steps]
         assert numbers == sorted(set(numbers)), 'a step was applied twice, or out of order'
         for step, line, _ in member.steps:
             assert sums.setdefault(step, line) == line, f'step {step} was done in two ways'
+    # Or nothing would be seen of a step that is done twice.
+    last = [sums[step] for step in sorted(sums)[-100:]]
+    assert len(set(last)) > 0.9 * len(last), f'the weights are at rest: {last[-1]}'
 
 
 def pull_and_plug(binary: str, members: list[Member]) -> None:

@@ -25,11 +25,11 @@ std::vector<Exchange> MakeRing(int rank, int size, int64_t elements) {
 }
 
 // Each time, half of what this rank still works on goes to a partner for the partner's half of
-// ours.
+// ours. The nearest first: the largest halves stay among neighbours, who may share a machine.
 std::vector<Exchange> MakeHalving(int rank, int size, int64_t elements) {
   std::vector<Exchange> plan, back;
   Slice range{0, elements};
-  for (int bit = size / 2; bit > 0; bit /= 2) {
+  for (int bit = 1; bit < size; bit *= 2) {
     const int partner = rank ^ bit;
     const int64_t middle = range.begin + range.size() / 2;
     Slice keep{range.begin, middle}, give{middle, range.end};

@@ -456,20 +456,20 @@ absl::Status GroupLoop::ComputeRun(const PlanRange& step, Quota run) {
       return stepped;
     }
   }
-  const int64_t size = positions.end - positions.begin;
+  const PlanRange taken = {step.task, positions.begin, positions.end};
   if (stream_.used()) {
-    replica_->Count(rows, size, out_.loss);
+    replica_->Count(rows, taken, out_.loss);
   } else if (canonical_.has_value()) {
-    replica_->Count(rows, size, out_.loss);
+    replica_->Count(rows, taken, out_.loss);
     // Of no rows: zeros.
     const float weight = static_cast<float>(rows);
     for (float& value : out_.dense_gradient) value *= weight;
     canonical_->Add(rows > 0 ? absl::MakeConstSpan(out_.dense_gradient) : replica_->Gradient());
   } else {
-    replica_->Add(out_.dense_gradient, rows, size, out_.loss);
+    replica_->Add(out_.dense_gradient, rows, taken, out_.loss);
   }
   computed_ += options_.clock->Now() - begin;
-  computed_positions_ += size;
+  computed_positions_ += taken.size();
   if (rows == 0) return absl::OkStatus();
   MutexLock lock(mu_);
   losses_.Add(out_.loss);

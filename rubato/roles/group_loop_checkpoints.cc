@@ -22,8 +22,9 @@ absl::Status GroupLoop::Restore(const std::string& file) {
 }
 
 void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
-  const int64_t due = own_ && plan.rank == 0 ? own_->Due(replica_->steps()) : 0;
-  if (due > 0) saver_.Wait();  // One after the other, however slow the disk.
+  // One after the other: on a slow disk the next begins late, and nobody waits for it.
+  const bool next = own_ && plan.rank == 0 && !saver_.busy();
+  const int64_t due = next ? own_->Due(replica_->steps()) : 0;
   const absl::StatusOr<std::optional<ReplicaSaver::Saved>> taken = saver_.TakeSaved();
   if (!taken.ok()) CheckpointFailed(taken.status());
   const std::optional<ReplicaSaver::Saved> saved = taken.value_or(std::nullopt);

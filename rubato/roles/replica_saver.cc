@@ -21,6 +21,7 @@ void ReplicaSaver::Copy(const Replica& replica, std::shared_ptr<StateSnapshot> s
   Drop();
   Wait();
   done_ = false;
+  busy_ = true;
   copy_ = {version, replica.steps(), replica.records()};
   group_step_ = snapshot->step();
   folder_ = absl::StrCat(folder, "/", version);
@@ -32,6 +33,7 @@ void ReplicaSaver::Copy(const Replica& replica, std::shared_ptr<StateSnapshot> s
     snapshot_->Finish();
     if (stays.get()) Write();
     snapshot_.reset();
+    busy_ = false;
   });
 }
 

@@ -38,6 +38,8 @@ class ReplicaSaver {
   void Committed(int64_t group_step);
   // The copy is of a state that the group does not share, after all.
   void Drop();
+  // Whether something is still to be written, or dropped.
+  bool busy() const { return busy_; }
   // For what is being written, if anything: TakeSaved() then tells of it.
   void Wait();
   // What could not be written may be copied anew.
@@ -58,6 +60,7 @@ class ReplicaSaver {
   std::thread writer_;
   absl::Status status_;  // The writer's, once it is done.
   std::atomic<bool> done_{false};
+  std::atomic<bool> busy_{false};  // The writer is not at its end.
 };
 
 }  // namespace rubato

@@ -24,7 +24,7 @@ Replica Large() {
 
 void Train(Replica& replica) {
   replica.BeginStep();
-  replica.Add(std::vector<float>(replica.weights().size(), 0.5f), 4, 4, 1);
+  replica.Add(std::vector<float>(replica.weights().size(), 0.5f), 4, replica.NextStep(), 1);
   replica.Apply();
 }
 
@@ -72,6 +72,21 @@ TEST_F(ReplicaSaverTest, WritesWhatItWas) {
   EXPECT_TRUE(*written == then) << written->size() << " bytes, not those of " << then.size();
   EXPECT_TRUE(replica_.Decode(*written).ok());
   EXPECT_EQ(replica_.steps(), 3);
+}
+
+TEST_F(ReplicaSaverTest, SaysWhenItMayBeGivenTheNext) {
+  ASSERT_TRUE(RemoveTree(folder_).ok());
+  EXPECT_FALSE(saver_.busy());
+  Copy(10);
+  EXPECT_TRUE(saver_.busy()) << "step 10 may yet be undone";
+  saver_.Committed(10);
+  saver_.Wait();
+  EXPECT_FALSE(saver_.busy());
+  Copy(11);
+  EXPECT_TRUE(saver_.busy());
+  saver_.Drop();
+  saver_.Wait();
+  EXPECT_FALSE(saver_.busy()) << "nothing is left to write";
 }
 
 TEST_F(ReplicaSaverTest, WhatIsDroppedIsNotWritten) {

@@ -41,8 +41,20 @@ class Replica {
   };
 
   // What is summed with the gradients, each in a float: exact below 2^24. kWorkers: one of each who
-  // holds the state and had a part of the step to compute. kLowered: see VoteResume().
-  enum Field { kPositions, kRows, kLoss, kFailed, kResume, kRest, kWorkers, kLowered, kFields };
+  // holds the state and had a part of the step to compute. kLowered: see VoteResume(). kMarks: of
+  // the positions, see MarkOf(); a number of 12 bits from each of at most 4096.
+  enum Field {
+    kPositions,
+    kRows,
+    kLoss,
+    kFailed,
+    kResume,
+    kRest,
+    kWorkers,
+    kLowered,
+    kMarks,
+    kFields
+  };
 
   // `weights` is a new model's.
   static absl::StatusOr<Replica> Make(const Options& options, const TaskPlan& plan,
@@ -52,7 +64,8 @@ class Replica {
   int64_t steps() const { return counters_.steps; }
   int64_t records() const { return counters_.records; }
   int64_t bad_rows() const { return counters_.bad_rows; }
-  // Positions of applied steps that were summed twice or not at all: 0, or there is a bug.
+  // Positions of applied steps that were summed twice or not at all: 0, or there is a bug. Where
+  // as many were doubled as are missing, or others were summed in their place, a step counts as 1.
   int64_t records_wrong() const { return counters_.wrong; }
   absl::Span<const float> weights() const { return {row_.data(), dense_}; }
   // The records of the next training step, taken by so many workers.
@@ -60,10 +73,10 @@ class Replica {
 
   // ---- this worker's part of a step ----
   void BeginStep();
-  // A mean gradient over `rows` rows of `positions` positions.
-  void Add(absl::Span<const float> gradient, int64_t rows, int64_t positions, double loss);
+  // A mean gradient over `rows` rows, all that can be read of the positions of `run`.
+  void Add(absl::Span<const float> gradient, int64_t rows, const PlanRange& run, double loss);
   // The same for one whose gradient is summed by other means, into Gradient().
-  void Count(int64_t rows, int64_t positions, double loss);
+  void Count(int64_t rows, const PlanRange& run, double loss);
   void Vote(Field field) { sum_[field] = 1; }
   // To go on after a pause, now that the rate was lowered so often since training began. All who
   // vote have it from one master, so their mean is what each of them said.

@@ -27,11 +27,17 @@ Replica Small(int64_t pause_every = 0) {
   return *Replica::Make(options, SmallPlan(), weights);
 }
 
+// Positions [begin, end) of the next step, counted from its first.
+PlanRange Part(Replica& replica, int64_t begin, int64_t end) {
+  const PlanRange step = replica.NextStep();
+  return {step.task, step.begin + begin, step.begin + end};
+}
+
 // One member alone: what it adds is the sum.
 void Train(Replica& replica, float gradient) {
-  const int64_t size = replica.NextStep().size();
+  const PlanRange step = replica.NextStep();
   replica.BeginStep();
-  replica.Add(std::vector<float>{gradient, 0}, size, size, 0.5);
+  replica.Add(std::vector<float>{gradient, 0}, step.size(), step, 0.5);
   replica.Apply();
 }
 
@@ -39,8 +45,8 @@ TEST(ReplicaTest, AveragesBySamplesAndWalksThroughThePlan) {
   Replica replica = Small();
   EXPECT_EQ(replica.NextStep().size(), 4);
   replica.BeginStep();
-  replica.Add(std::vector<float>{1, 0}, 3, 3, 1.0);  // One member's three rows,
-  replica.Add(std::vector<float>{5, 4}, 1, 1, 2.0);  // another's one.
+  replica.Add(std::vector<float>{1, 0}, 3, Part(replica, 0, 3), 1.0);  // One member's three rows,
+  replica.Add(std::vector<float>{5, 4}, 1, Part(replica, 3, 4), 2.0);  // another's one.
   replica.Apply();
   EXPECT_THAT(replica.weights(), ElementsAre(1 - 2, 2 - 1));
   EXPECT_EQ(replica.loss(), 1.25);
@@ -95,7 +101,7 @@ TEST(ReplicaTest, AFailedStepChangesNothing) {
   Replica replica = Small();
   const uint64_t before = replica.Checksum();
   replica.BeginStep();
-  replica.Add(std::vector<float>{1, 1}, 3, 3, 1);
+  replica.Add(std::vector<float>{1, 1}, 3, Part(replica, 0, 3), 1);
   replica.Vote(Replica::kFailed);
   replica.Apply();
   EXPECT_EQ(replica.steps(), 0);
@@ -107,7 +113,7 @@ TEST(ReplicaTest, AnInfiniteSumChangesNothing) {
   Replica replica = Small();
   const uint64_t before = replica.Checksum();
   replica.BeginStep();
-  replica.Add(std::vector<float>{1, 1}, 4, 4, 1);
+  replica.Add(std::vector<float>{1, 1}, 4, Part(replica, 0, 4), 1);
   replica.Gradient()[1] = std::numeric_limits<float>::infinity();
   replica.Apply();
   EXPECT_TRUE(replica.overflowed());
@@ -121,9 +127,29 @@ TEST(ReplicaTest, AnInfiniteSumChangesNothing) {
 TEST(ReplicaTest, NoticesRecordsMissingOrDoubled) {
   Replica replica = Small();
   replica.BeginStep();
-  replica.Add(std::vector<float>{1, 1}, 3, 3, 1);  // The fourth is missing.
+  replica.Add(std::vector<float>{1, 1}, 3, Part(replica, 0, 3), 1);  // The fourth is missing.
   replica.Apply();
   EXPECT_EQ(replica.records_wrong(), 1);
+}
+
+// A part taken twice beside one left out is as many records as there should be.
+TEST(ReplicaTest, NoticesTheWrongRecordsInTheRightNumber) {
+  Replica replica = Small();
+  const auto take = [&](const std::vector<PlanRange>& parts) {
+    const int64_t before = replica.records_wrong();
+    replica.BeginStep();
+    for (const PlanRange& part : parts) {
+      replica.Add(std::vector<float>{0, 0}, part.size(), part, 1);
+    }
+    replica.Apply();
+    return replica.records_wrong() - before;
+  };
+  EXPECT_EQ(take({Part(replica, 2, 4), Part(replica, 0, 1), Part(replica, 1, 2)}), 0);
+  EXPECT_EQ(take({Part(replica, 0, 2), Part(replica, 0, 2)}), 1) << "the second half is missing";
+  PlanRange of_another_step = Part(replica, 0, 2);
+  of_another_step.begin -= 4;
+  of_another_step.end -= 4;
+  EXPECT_EQ(take({of_another_step}), 1);
 }
 
 TEST(ReplicaTest, ComesBackFromItsBytes) {
@@ -158,10 +184,10 @@ TEST(ReplicaTest, TheBatchGrowsWithTheWorkersIfAsked) {
   Replica replica = *Replica::Make(options, plan, std::vector<float>{0});
   const auto train = [&](int workers) {
     const float before = replica.weights()[0];
-    const int64_t size = replica.NextStep(workers).size();
-    EXPECT_EQ(size, 10 * workers);
+    const PlanRange step = replica.NextStep(workers);
+    EXPECT_EQ(step.size(), 10 * workers);
     replica.BeginStep();
-    replica.Add(std::vector<float>{1}, size, size, 0.5);
+    replica.Add(std::vector<float>{1}, step.size(), step, 0.5);
     replica.Votes()[Replica::kWorkers] = static_cast<float>(workers);
     replica.Apply();
     return before - replica.weights()[0];
@@ -185,7 +211,7 @@ TEST(ReplicaTest, ABadRowCountsOnce) {
   Replica replica = *Replica::Make(options, plan, std::vector<float>{0});
   for (int epoch = 0; epoch < 3; ++epoch) {
     replica.BeginStep();
-    replica.Add(std::vector<float>{1}, /*rows=*/3, /*positions=*/4, 0.5);
+    replica.Add(std::vector<float>{1}, /*rows=*/3, replica.NextStep(), 0.5);
     replica.Apply();
   }
   EXPECT_EQ(replica.phase(), Phase::kEnded);

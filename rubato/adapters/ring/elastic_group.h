@@ -17,8 +17,8 @@
 //
 // Guarantees: all members apply the same bits for the same step or none of them does; a step's
 // microbatches are each counted once, whoever computes them; a newcomer copies state from a member
-// who has it, beside training, and is never copied from before. Members of one machine use
-// shared memory, others TCP.
+// who has it, beside training, and is never copied from before. Where all members are of
+// one machine they sum through shared memory, else over TCP, with those of a machine side by side.
 //
 // A loop may end right after a Commit. The group's destructor stays until every member of the view
 // has finished this one's last step, or is gone, 10 seconds at most: a round trip where all end

@@ -1,6 +1,7 @@
 #include "rubato/adapters/ring/group_settings.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -57,6 +58,36 @@ bool AllShareMemory(const GroupView& view, const std::string& node) {
     const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(member.address);
     return endpoint.ok() && endpoint->node == node && endpoint->memory_fd >= 0;
   });
+}
+
+std::vector<int> RingOrder(const GroupView& view) {
+  std::vector<Endpoint> places;
+  for (const GroupMember& member : view.members) {
+    places.push_back(ParseEndpoint(member.address).value_or(Endpoint()));
+  }
+  // The oldest that `rank` is like stands for all of them.
+  const auto first = [&](int rank, auto alike) {
+    int oldest = 0;
+    while (oldest < rank && !alike(places[oldest], places[rank])) ++oldest;
+    return oldest;
+  };
+  const auto same_node = [](const Endpoint& a, const Endpoint& b) {
+    return a.node == b.node && !a.node.empty();
+  };
+  // Of one machine are also those who may not see each other's memory, for rights or namespaces.
+  const auto same_machine = [&](const Endpoint& a, const Endpoint& b) {
+    return same_node(a, b) || (a.host == b.host && !a.host.empty());
+  };
+  std::vector<std::array<int, 3>> order;  // By machine, node, age.
+  for (int rank = 0; rank < view.size(); ++rank) {
+    const int alike = first(rank, same_machine);
+    const int machine = alike < rank ? order[alike][0] : rank;
+    order.push_back({machine, first(rank, same_node), rank});
+  }
+  std::sort(order.begin(), order.end());
+  std::vector<int> ranks;
+  for (const auto& place : order) ranks.push_back(place[2]);
+  return ranks;
 }
 
 std::string ContractOf(const GroupOptions& options) {

@@ -3,6 +3,7 @@
 #define RUBATO_ADAPTERS_RING_GROUP_SETTINGS_H_
 
 #include <string>
+#include <vector>
 
 #include "rubato/adapters/ring/elastic_group.h"
 #include "rubato/membership/swim_options.h"
@@ -18,6 +19,9 @@ size_t KeptBytesMax(const GroupOptions& options);
 absl::Status CheckRoot(int root, const GroupView& view);
 // Whether all members are on the machine `node`, and share memory there.
 bool AllShareMemory(const GroupView& view, const std::string& node);
+// The ranks in the order in which members are to stand side by side in a ring: those of one machine
+// together, by age else, so that few sums cross the network. It follows from the view alone.
+std::vector<int> RingOrder(const GroupView& view);
 // What must be the same for all, a line each.
 std::string ContractOf(const GroupOptions& options);
 

@@ -109,8 +109,12 @@ class Master {
   std::thread thread_;
 };
 
+// What members of one job share: memory; connections; or these, with steps applied early, as jobs
+// between machines do.
+enum class Way : uint8_t { kSharedMemory, kTcp, kTcpEarly };
+
 struct Habits {
-  bool shared_memory = true;
+  Way way = Way::kSharedMemory;
   bool buckets = false;    // Reduced while the rest is computed.
   bool canonical = false;  // Deterministic.
   absl::Duration pace;     // Of one microbatch.
@@ -124,7 +128,8 @@ class Trainee {
     gradients_.resize(kWeights);
     GroupOptions options;
     options.report = [&master](const ViewReport& report) { master.Report(report); };
-    options.shared_memory = habits.shared_memory;
+    options.shared_memory = habits.way == Way::kSharedMemory;
+    options.early_apply = habits.way == Way::kTcpEarly;
     options.microbatches = kMicrobatches;
     options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights_.data()), kWeights * 4)};
     options.apply = [this] {
@@ -187,7 +192,10 @@ class Trainee {
       if (habits_.canonical) canonical.Add(gradient);
     }
     const absl::Span<float> all = absl::MakeSpan(gradients_);
-    if (habits_.canonical) return group_->AllreduceCanonical(canonical, all);
+    if (habits_.canonical) {
+      const absl::Status summed = group_->AllreduceCanonical(canonical, all);
+      return summed.ok() ? group_->AllreduceLastExactly({&count_, 1}) : summed;
+    }
     if (!habits_.buckets) return group_->AllreduceLast(all);
     int begin = 0;
     for (; begin + 200 < kWeights; begin += 200) group_->StartAllreduce(all.subspan(begin, 200));
@@ -198,6 +206,7 @@ class Trainee {
   const Habits habits_;
   std::vector<float> weights_;
   std::vector<float> gradients_;
+  float count_ = 1;  // What a loop counts with a step.
   std::unique_ptr<ElasticGroup> group_;
   std::atomic<bool> leaving_{false};
   std::atomic<int64_t> step_{0};
@@ -229,12 +238,12 @@ std::vector<float> Expected(int64_t steps) {
   return weights;
 }
 
-class IssuedGroupTest : public testing::TestWithParam<bool> {};
+class IssuedGroupTest : public testing::TestWithParam<Way> {};
 
 // Two found the group, a third comes, the master forgets all but its journal, one goes.
 TEST_P(IssuedGroupTest, TheMasterComesBackAndNothingIsLost) {
   Master master;
-  const Habits habits{.shared_memory = GetParam(), .buckets = true};
+  const Habits habits{.way = GetParam(), .buckets = true};
   Trainee a(master, habits);
   Trainee b(master, habits);
   ASSERT_TRUE(Eventually([&] { return a.holders() == 2 && b.holders() == 2; }));
@@ -273,7 +282,7 @@ std::vector<float> ExpectedCanonical(int64_t steps) {
 // One, then two, then three workers, then two: the bits are those of one worker alone.
 TEST_P(IssuedGroupTest, InDeterministicModeTheNumberOfWorkersCannotBeSeen) {
   Master master;
-  const Habits habits{.shared_memory = GetParam(), .canonical = true};
+  const Habits habits{.way = GetParam(), .canonical = true};
   Trainee a(master, habits);
   ASSERT_TRUE(Eventually([&] { return a.step() > 5; }));
   Trainee b(master, habits);
@@ -296,14 +305,19 @@ TEST_P(IssuedGroupTest, InDeterministicModeTheNumberOfWorkersCannotBeSeen) {
 // A worker that needs four times as long for a microbatch is dealt fewer of them, and named.
 TEST_P(IssuedGroupTest, TheSlowGetLess) {
   Master master;
-  Trainee fast(master, {.shared_memory = GetParam(), .pace = absl::Milliseconds(2)});
-  Trainee slow(master, {.shared_memory = GetParam(), .pace = absl::Milliseconds(8)});
+  Trainee fast(master, {.way = GetParam(), .pace = absl::Milliseconds(2)});
+  Trainee slow(master, {.way = GetParam(), .pace = absl::Milliseconds(8)});
   EXPECT_TRUE(Eventually([&] { return slow.share() >= 1 && fast.share() >= slow.share() + 3; }));
   EXPECT_TRUE(Eventually([&] { return slow.lagging(); }));
 }
 
-INSTANTIATE_TEST_SUITE_P(Planes, IssuedGroupTest, testing::Values(true, false),
-                         [](const auto& info) { return info.param ? "SharedMemory" : "Tcp"; });
+std::string NameOf(Way way) {
+  if (way == Way::kSharedMemory) return "SharedMemory";
+  return way == Way::kTcp ? "Tcp" : "TcpEarly";
+}
+INSTANTIATE_TEST_SUITE_P(Planes, IssuedGroupTest,
+                         testing::Values(Way::kSharedMemory, Way::kTcp, Way::kTcpEarly),
+                         [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace
 }  // namespace rubato

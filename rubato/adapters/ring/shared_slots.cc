@@ -57,6 +57,11 @@ absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
 
 }  // namespace
 
+bool SharedSlots::Reached(uint64_t theirs, uint64_t mark) {
+  const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(theirs - mark));
+  return ahead >= 0 && theirs >> 32 == mark >> 32;
+}
+
 absl::StatusOr<std::unique_ptr<SharedSlots>> SharedSlots::Create(const Attention& attention) {
   Fd file(memfd_create("rubato-ring", MFD_CLOEXEC));
   if (!file.valid() || ftruncate(file.get(), sizeof(Slot)) != 0) {
@@ -143,10 +148,7 @@ absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
   for (int spin = 0;; ++spin) {
     const uint32_t bell = slot.bell.load(std::memory_order_seq_cst);
     const auto reached = [&](const std::atomic<uint64_t>& where) {
-      const uint64_t theirs = where.load(std::memory_order_seq_cst);
-      // A long view's count comes round to 0.
-      const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(theirs - mark));
-      return ahead >= 0 && theirs >> 32 == mark_;
+      return Reached(where.load(std::memory_order_seq_cst), mark);
     };
     // A vote is cast when the sum is there. Its owner may have died before it wrote the mark, or
     // have come to the next view's first barrier since; who counts votes counts it, see Withdraw.
@@ -202,8 +204,7 @@ bool SharedSlots::Withdraw(uint64_t ballot) {
   std::atomic<uint64_t>& withdrawn = own_.slot->withdrawn;
   withdrawn.store(ballot, std::memory_order_seq_cst);
   for (const Slot* slot : slots_) {
-    const uint64_t vote = slot->vote.load(std::memory_order_seq_cst);
-    if (vote < ballot || vote >> 32 != ballot >> 32) return false;
+    if (!Reached(slot->vote.load(std::memory_order_seq_cst), ballot)) return false;
   }
   withdrawn.store(0, std::memory_order_seq_cst);
   return true;

@@ -38,6 +38,10 @@ class SharedSlots : public DataPlane {
   // core of its own, hardly wait for each other; many do. The same for all, so by the view alone.
   static int64_t PartBytes(int members) { return members <= 2 ? kPartBytes / 4 : kPartBytes; }
 
+  // Whether one that is at `theirs` has come to `mark`; each is the mark of a view << 32 | a count,
+  // which in a long view comes round to 0.
+  static bool Reached(uint64_t theirs, uint64_t mark);
+
   static absl::StatusOr<std::unique_ptr<SharedSlots>> Create(const Attention& attention);
   ~SharedSlots() override;
 

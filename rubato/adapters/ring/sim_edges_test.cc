@@ -118,6 +118,11 @@ float ValueAt(uint64_t call, int rank, size_t element) {
   return static_cast<float>(((chance >> 7) + element * (chance >> 40 | 1)) % 32);
 }
 
+// On one of two machines, so that the ring's order is not that of age.
+std::string AddressOf(int process) {
+  return absl::StrCat(process, ":1;machine", process % 2, ";", process, ";-1");
+}
+
 class World;
 
 class Process : public EdgeNetwork {
@@ -242,9 +247,7 @@ class World {
     processes_.push_back(std::make_unique<Process>(*this));
     return static_cast<int>(processes_.size()) - 1;
   }
-  void AddMember(int process) {
-    view_.members.push_back({MemberId(++lives_), absl::StrCat(process)});
-  }
+  void AddMember(int process) { view_.members.push_back({MemberId(++lives_), AddressOf(process)}); }
   std::vector<int> Members() const {
     std::vector<int> processes;
     for (const GroupMember& member : view_.members) processes.push_back(std::stoi(member.address));
@@ -328,7 +331,7 @@ class World {
       entering_.erase(process);
       const auto me = std::find_if(
           view_.members.begin(), view_.members.end(),
-          [&](const GroupMember& member) { return member.address == absl::StrCat(process); });
+          [&](const GroupMember& member) { return member.address == AddressOf(process); });
       processes_[process]->EnterNext(view_, me->id);
     }
     if (!entering_.empty() || !awaited_.empty()) return;

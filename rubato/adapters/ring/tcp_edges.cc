@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "rubato/adapters/ring/group_settings.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
@@ -94,6 +95,7 @@ absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
   }
   view_ = view;
   rank_ = rank;
+  order_ = RingOrder(view);
   self_ = self;
   mark_ = static_cast<uint32_t>(view.Mark());
   operation_ = 0;
@@ -124,9 +126,19 @@ absl::Status TcpEdges::Reduce(absl::Span<float> values, WireFormat format,
   const int64_t elements = static_cast<int64_t>(values.size());
   const int wire = WireBytes(format);
   Operation operation{values, format, speeds};
-  Chunk(MakePlan(ChooseAlgorithm(elements * wire, view_.size()), rank_, view_.size(), elements),
-        kChunkBytes / wire, operation.sends, operation.receives);
+  Chunk(PlanInOrder(ChooseAlgorithm(elements * wire, view_.size()), elements), kChunkBytes / wire,
+        operation.sends, operation.receives);
   return Run(operation);
+}
+
+std::vector<Exchange> TcpEdges::PlanInOrder(Algorithm algorithm, int64_t elements) const {
+  const auto seat = std::find(order_.begin(), order_.end(), rank_) - order_.begin();
+  std::vector<Exchange> plan = MakePlan(algorithm, static_cast<int>(seat), view_.size(), elements);
+  for (Exchange& stage : plan) {
+    if (stage.send_to >= 0) stage.send_to = order_[stage.send_to];
+    if (stage.receive_from >= 0) stage.receive_from = order_[stage.receive_from];
+  }
+  return plan;
 }
 
 absl::Status TcpEdges::Vote(int64_t step, float speed, std::vector<float>& speeds) {
@@ -134,7 +146,7 @@ absl::Status TcpEdges::Vote(int64_t step, float speed, std::vector<float>& speed
   speeds.assign(view_.size(), 0.0f);
   speeds[rank_] = speed;
   Operation operation{absl::MakeSpan(speeds), WireFormat::kFp32};
-  Chunk(MakePlan(Algorithm::kTree, rank_, view_.size(), view_.size()), kChunkBytes, operation.sends,
+  Chunk(PlanInOrder(Algorithm::kTree, view_.size()), kChunkBytes, operation.sends,
         operation.receives);
   return Run(operation);
 }

@@ -5,7 +5,8 @@
 // members who stay: a frame cut off by it is filled up by its sender and thrown away by its
 // receiver, who finds the next header where it belongs. The word at a frame's end says which it
 // was, since the receiver may not have heard of the change yet. Chunks of a slice are passed on
-// as they come in, so that all links of the ring work at once. What a Stream has taken counts as
+// as they come in, so that all links of the ring work at once; members of one machine stand side by
+// side in it. What a Stream has taken counts as
 // sent, though it may hold some of it back (TLS does, in whole records): an operation ends when
 // all is on its way.
 #ifndef RUBATO_ADAPTERS_RING_TCP_EDGES_H_
@@ -124,6 +125,8 @@ class TcpEdges : public DataPlane {
   };
   struct Operation;
 
+  // This member's part, among members in the ring's order.
+  std::vector<Exchange> PlanInOrder(Algorithm algorithm, int64_t elements) const;
   static void Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vector<SendItem>& sends,
                     std::vector<ReceiveItem>& receives);
   absl::Status Reduce(absl::Span<float> values, WireFormat format, std::vector<float>* speeds);
@@ -153,6 +156,7 @@ class TcpEdges : public DataPlane {
   const EdgeBug bug_;
   GroupView view_;
   int rank_ = 0;
+  std::vector<int> order_;  // Ranks as they stand in the ring: see RingOrder.
   uint32_t mark_ = 0;
   uint32_t operation_ = 0;
   std::map<MemberId, Out> out_;
