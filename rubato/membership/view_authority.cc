@@ -10,6 +10,8 @@ namespace rubato {
 namespace {
 
 constexpr double kClockSeconds = 0.02;  // Between two reports that tell the rate of steps.
+// Some may yet be in the step before the one that all are to finish.
+constexpr double kPatienceSteps = 2;
 
 }  // namespace
 
@@ -179,7 +181,7 @@ void ViewAuthority::Advance(absl::Time now) {
       Begin(Phase::kAtStepEnd, now);
       break;
     case Phase::kAtStepEnd:
-      if (now >= began_ + options_.patience) Begin(Phase::kLettingGo, now);
+      if (now >= began_ + Patience()) Begin(Phase::kLettingGo, now);
       break;
     case Phase::kLettingGo:
       break;
@@ -234,14 +236,22 @@ int64_t ViewAuthority::EndOfStep() const {
   return end;
 }
 
-// A sign of life, and two of them tell how fast it trains.
+// A sign of life. How fast it trains shows from one that tells of a new step to the next that does:
+// where steps take longer, most reports tell of none.
 void ViewAuthority::Clock(const ViewReport& report, absl::Time now) {
-  const double seconds = absl::ToDoubleSeconds(now - std::exchange(heard_[report.from.id], now));
-  const auto last = reports_.find(report.from.id);
-  if (report.view != view_.number || last == reports_.end()) return;
-  const double steps =
-      static_cast<double>(report.progress.finished - last->second.progress.finished);
-  if (seconds >= kClockSeconds && steps > 0) rate_ = steps / seconds;
+  heard_[report.from.id] = now;
+  if (report.view != view_.number) return;
+  const int64_t finished = report.progress.finished;
+  Pace& last = paces_.try_emplace(report.from.id, Pace{now, finished}).first->second;
+  const double seconds = absl::ToDoubleSeconds(now - last.at);
+  if (finished <= last.finished || seconds < kClockSeconds) return;
+  rate_ = static_cast<double>(finished - last.finished) / seconds;
+  last = {now, finished};
+}
+
+absl::Duration ViewAuthority::Patience() const {
+  if (rate_ <= 0) return options_.patience;
+  return std::max(options_.patience, absl::Seconds(kPatienceSteps / rate_));
 }
 
 // One, where a step is short beside the patience for it, and twice what the round trip saw. Long
@@ -390,6 +400,7 @@ void ViewAuthority::Issue(GroupView next, bool founded, absl::Time now) {
   after_step_ = 0;
   reports_.clear();
   heard_.clear();
+  paces_.clear();
   out_.clear();
   accused_.clear();
   heirs_until_ = absl::InfiniteFuture();

@@ -37,7 +37,8 @@ struct AuthorityOptions {
   // A member whose connection broke, or whom others do not hear, must answer within this time.
   absl::Duration answer_within = absl::Milliseconds(300);
   absl::Duration gather = absl::Milliseconds(100);  // Newcomers within it share one change.
-  absl::Duration patience = absl::Seconds(5);     // For the end of a step, before a planned change.
+  // For the end of a step, before a planned change interrupts it; two steps, if they take longer.
+  absl::Duration patience = absl::Seconds(5);
   absl::Duration retry = absl::Milliseconds(60);  // Between copies of an unanswered order.
 
   RingBug bug = RingBug::kNone;  // Tests only.
@@ -93,6 +94,10 @@ class ViewAuthority {
     int64_t offer = -1;
     absl::Time heard;
   };
+  struct Pace {  // When a member told of its last step.
+    absl::Time at;
+    int64_t finished = 0;
+  };
 
   void Advance(absl::Time now);
   void Expire(absl::Time now);
@@ -112,6 +117,7 @@ class ViewAuthority {
   bool AllAnswered() const;
   void Clock(const ViewReport& report, absl::Time now);
   int64_t EndOfStep() const;
+  absl::Duration Patience() const;
   // Steps that may be over before an order is there, `round_trip` being that of the last one.
   int64_t Headroom(absl::Duration round_trip) const;
   // Members with a broken link to each other, thinned out until no broken link is left.
@@ -136,11 +142,12 @@ class ViewAuthority {
   // Of this view.
   std::map<MemberId, ViewReport> reports_;
   std::map<MemberId, absl::Time> heard_;
+  std::map<MemberId, Pace> paces_;
   std::map<MemberId, Loss> out_;
   std::map<MemberId, Loss> accused_;                 // The first complaint about each.
   absl::Time heirs_until_ = absl::InfiniteFuture();  // While the state is not lost.
   // Of all views of this life.
-  double rate_ = 0;  // Steps a second, by the last two reports that show it; 0: not known.
+  double rate_ = 0;  // Steps a second, by the last two reports that tell of one; 0: not known.
   std::set<MemberId> evicted_;
   std::map<MemberId, Newcomer> newcomers_;
   std::vector<MemberId> arrivals_;  // Newcomers, the first first.

@@ -246,6 +246,36 @@ TEST(ViewAuthorityTest, AFastGroupIsToldAheadOfTime) {
   EXPECT_EQ(slow_after, slow_step + 2);
 }
 
+// Most reports tell of no new step where steps are long. Nothing is redone for a change then: it is
+// set for the end of the step that runs, and that is waited for.
+TEST(ViewAuthorityTest, LongStepsAreNotTakenForFastOnes) {
+  Court court(ViewOf(5, {0, 1}, 2, 100));
+  uint64_t asked = 0;
+  int64_t step = 100;
+  const auto report = [&](bool leaving) {
+    step = 100 + (court.now - absl::UnixEpoch()) / absl::Seconds(4);
+    for (int id : {0, 1}) {
+      ViewReport told{.from = M(id), .view = 5, .leaving = leaving && id == 1};
+      told.progress = {step, step, step, true};
+      told.answers = asked;
+      court.Send(told);
+    }
+    court.RunFor(absl::Milliseconds(500));
+  };
+  for (int i = 0; i < 25; ++i) report(/*leaving=*/false);
+  court.authority.TakeOrders();
+  report(/*leaving=*/true);
+  for (const auto& send : court.authority.TakeOrders()) asked = send.order.sequence;
+  report(/*leaving=*/true);
+  const std::vector<ViewAuthority::Send> orders = court.authority.TakeOrders();
+  ASSERT_FALSE(orders.empty());
+  EXPECT_EQ(orders[0].order.after_step, step + 1);
+  for (int i = 0; i < 13; ++i) report(/*leaving=*/true);
+  for (const auto& send : court.authority.TakeOrders()) {
+    ASSERT_GT(send.order.after_step, 0) << "the step is interrupted";
+  }
+}
+
 // A and B both talk to the master but not to each other: the younger makes room.
 TEST(ViewAuthorityTest, ABrokenLinkCostsTheYounger) {
   Court court(ViewOf(5, {0, 1, 2}, 3, 100));
