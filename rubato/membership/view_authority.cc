@@ -55,11 +55,9 @@ absl::Status ViewAuthority::Receive(const ViewReport& report, absl::Time now) {
     Order(report.from);  // It has missed a view, and enters it or is fenced by it.
   } else {
     // What a member said when it let go stays true, though an older report may come later.
-    if (report.let_go || !HasLetGo(id)) reports_[id] = report;
-    for (const Loss& loss : report.lost) {
-      if (loss.member == id || !view_.Contains(loss.member)) continue;
-      accused_.try_emplace(loss.member, loss);
-      if (IsProof(loss.reason)) PutOut(loss);
+    if (report.let_go || !HasLetGo(id)) {
+      reports_[id] = report;
+      Accuse(report, now);
     }
     // One that fell silent and speaks again before the decision is back.
     const auto out = out_.find(id);
@@ -67,6 +65,37 @@ absl::Status ViewAuthority::Receive(const ViewReport& report, absl::Time now) {
   }
   Tick(now);
   return absl::OkStatus();
+}
+
+// What it says no more is withdrawn: the other has been heard again.
+void ViewAuthority::Accuse(const ViewReport& report, absl::Time now) {
+  const MemberId id = report.from.id;
+  const auto still = [&](MemberId member) {
+    return std::any_of(report.lost.begin(), report.lost.end(),
+                       [&](const Loss& loss) { return loss.member == member; });
+  };
+  std::erase_if(accused_, [&](const auto& accusation) {
+    return accusation.first.second == id && !still(accusation.first.first);
+  });
+  for (const Loss& loss : report.lost) {
+    if (loss.member == id || !view_.Contains(loss.member)) continue;
+    accused_.try_emplace({loss.member, id}, Accusation{loss, now});
+    if (IsProof(loss.reason)) PutOut(loss);
+  }
+}
+
+absl::Time ViewAuthority::CountsFrom(const Accusation& accusation) const {
+  const absl::Time heard = heard_.at(accusation.loss.member);
+  return std::min(heard, accusation.since) + options_.lease / 2;
+}
+
+const ViewAuthority::Accusation* ViewAuthority::AccusationOf(MemberId member) const {
+  const Accusation* first = nullptr;
+  for (const auto& [who, accusation] : accused_) {
+    if (who.first != member) continue;
+    if (first == nullptr || accusation.since < first->since) first = &accusation;
+  }
+  return first;
 }
 
 void ViewAuthority::Died(MemberId member, absl::Time now) {
@@ -98,8 +127,8 @@ void ViewAuthority::Expire(absl::Time now) {
   });
   std::erase_if(arrivals_, [&](MemberId id) { return !newcomers_.contains(id); });
   if (phase_ != Phase::kLettingGo || now < began_ + options_.answer_within) return;
-  for (const auto& [id, loss] : accused_) {
-    if (!HasLetGo(id)) PutOut(loss);
+  for (const auto& [who, accusation] : accused_) {
+    if (!HasLetGo(who.first) && now >= CountsFrom(accusation)) PutOut(accusation.loss);
   }
 }
 
@@ -108,12 +137,16 @@ bool ViewAuthority::HasLetGo(MemberId member) const {
   return report != reports_.end() && report->second.let_go;
 }
 
-bool ViewAuthority::Urgent() const {
+bool ViewAuthority::Urgent(absl::Time now) const {
   // Whoever let go without being told to by this master may have been told by the one before.
   const bool told = phase_ == Phase::kAtStepEnd;
-  return !out_.empty() || std::any_of(reports_.begin(), reports_.end(), [&](const auto& report) {
-    return report.second.let_go && (report.second.urgent || !told);
+  const bool missed = std::any_of(accused_.begin(), accused_.end(), [&](const auto& accusation) {
+    return now >= CountsFrom(accusation.second);
   });
+  return missed || !out_.empty() ||
+         std::any_of(reports_.begin(), reports_.end(), [&](const auto& report) {
+           return report.second.let_go && (report.second.urgent || !told);
+         });
 }
 
 bool ViewAuthority::Wanted() const {
@@ -166,7 +199,7 @@ bool ViewAuthority::AwaitsHeir() const {
 
 void ViewAuthority::Advance(absl::Time now) {
   if (bereft() && view_.number > 0 && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
-  if (Urgent() && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
+  if (Urgent(now) && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
   switch (phase_) {
     case Phase::kSettled:
       if (Wanted() || (view_.number == 0 && !newcomers_.empty())) Begin(Phase::kGathering, now);
@@ -272,7 +305,7 @@ bool ViewAuthority::Complete() const {
     const auto report = reports_.find(member.id);
     const bool level = report != reports_.end() && report->second.level;
     holder_let_go = holder_let_go || (holds && HasLetGo(member.id) && !IsOut(member.id));
-    const bool must_answer = holds || level || accused_.contains(member.id);
+    const bool must_answer = holds || level || AccusationOf(member.id) != nullptr;
     if (must_answer && !HasLetGo(member.id) && !IsOut(member.id)) return false;
   }
   if (holder_let_go) return true;
@@ -290,13 +323,12 @@ bool ViewAuthority::Complete() const {
 // Learners go first, since they hold nothing; then whoever has most broken links, the youngest of
 // equals. A link between two holders costs only one of them, so the state is never dropped; nor is
 // it when all holders are dead, and those who may follow them stand in their place.
-std::set<MemberId> ViewAuthority::BadlyLinked() const {
+std::set<MemberId> ViewAuthority::BadlyLinked(absl::Time now) const {
   std::set<std::pair<MemberId, MemberId>> links;
-  for (const auto& [id, report] : reports_) {
-    for (const Loss& loss : report.lost) {
-      const bool both = HasLetGo(id) && HasLetGo(loss.member) && !IsOut(id) && !IsOut(loss.member);
-      if (both && loss.reason == LossReason::kLease) links.insert(std::minmax(id, loss.member));
-    }
+  const auto lives = [&](MemberId id) { return HasLetGo(id) && !IsOut(id); };
+  for (const auto& [who, accusation] : accused_) {
+    if (accusation.loss.reason != LossReason::kLease || now < CountsFrom(accusation)) continue;
+    if (lives(who.first) && lives(who.second)) links.insert(std::minmax(who.first, who.second));
   }
   const auto spared = [this, orphaned = bereft()](MemberId id) {
     return view_.Holds(id) || (orphaned && (IsHeir(id) || reports_.at(id).offer >= least_offer_));
@@ -328,7 +360,7 @@ std::vector<GroupMember> ViewAuthority::NewcomersInOrder() const {
 }
 
 void ViewAuthority::Decide(absl::Time now) {
-  for (MemberId id : BadlyLinked()) PutOut({id, MemberId(), LossReason::kLink});
+  for (MemberId id : BadlyLinked(now)) PutOut({id, MemberId(), LossReason::kLink});
   ViewChange change;
   bool holder_stays = false;
   bool any_holder = false;
@@ -388,11 +420,11 @@ void ViewAuthority::Issue(GroupView next, bool founded, absl::Time now) {
     if (view_.Contains(member.id)) continue;
     evicted_.insert(member.id);
     const auto out = out_.find(member.id);
-    const auto accused = accused_.find(member.id);
+    const Accusation* const accused = AccusationOf(member.id);
     Loss loss{member.id, MemberId(), LossReason::kLeft};
     if (out != out_.end()) loss = out->second;
     // The first to notice is the one to name.
-    if (accused != accused_.end() && out != out_.end()) loss = accused->second;
+    if (accused != nullptr && out != out_.end()) loss = accused->loss;
     decision.losses.push_back(loss);
   }
   decisions_.push_back(std::move(decision));
@@ -418,6 +450,9 @@ absl::Time ViewAuthority::NextWake(absl::Time now) const {
   absl::Time wake = absl::InfiniteFuture();
   for (const auto& [id, heard] : heard_) {
     if (!IsOut(id)) wake = std::min(wake, heard + options_.lease);
+  }
+  for (const auto& [who, accusation] : accused_) {
+    if (CountsFrom(accusation) > now) wake = std::min(wake, CountsFrom(accusation));
   }
   if (phase_ == Phase::kGathering) wake = std::min(wake, began_ + options_.gather);
   if (phase_ >= Phase::kAsking) wake = std::min(wake, resend_);
