@@ -209,7 +209,8 @@ TEST_F(AllreduceRecoveryTest, AllAreFrozenAndGoOn) {
 }
 
 // The workers need no master to go on, for as long as nobody starts another; that one hears where
-// they are.
+// they are. One of them may even sleep meanwhile, for longer than gossip has patience: there is
+// nobody who could issue a view without it, or give the old one back.
 TEST_F(AllreduceRecoveryTest, TheMasterDies) {
   folder_.Write("read", "");
   training_.emplace(folder_.path(), std::vector<std::string>{WritePacedDigitsJob(
@@ -222,6 +223,9 @@ TEST_F(AllreduceRecoveryTest, TheMasterDies) {
   };
   kill(training_->pid(), SIGSTOP);
   kill(training_->Alive("master").front().pid, SIGKILL);
+  kill(*workers.begin(), SIGSTOP);
+  absl::SleepFor(absl::Seconds(2));
+  kill(*workers.begin(), SIGCONT);
   // Each reads its part of a step once it has the step before.
   constexpr int kSteps = 50;
   const auto before = reads();

@@ -160,7 +160,10 @@ std::vector<JobKey> CourseKeys() {
       {"shuffle.tasks", "shuffle the order of tasks in every epoch", AT(shuffle.tasks)},
       {"shuffle.buffer", "records shuffled together within a task; 0: file order",
        AT(shuffle.buffer)},
-      {"elastic.lease", "a worker silent this long loses its tasks", AT(elastic.lease)},
+      {"elastic.lease",
+       "a worker silent this long loses its tasks; with `allreduce` its place in the group, from "
+       "half of this on if the others do not hear it either",
+       AT(elastic.lease)},
       {"elastic.heartbeat", "how often processes report to the master", AT(elastic.heartbeat)},
       {"elastic.task_failures_max",
        "times one task may fail, on whichever workers, before the job fails",

@@ -1,5 +1,6 @@
 #include "rubato/membership/issued_views.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace rubato {
@@ -34,7 +35,7 @@ void IssuedViews::Adopt(const GroupView& view) {
   Enter(view);
   entered_ = let_go_ = urgent_ = false;
   order_.reset();
-  told_losses_ = 0;
+  told_losses_.clear();
 }
 
 void IssuedViews::SetProgress(const StepProgress& progress, absl::Time now) {
@@ -44,11 +45,14 @@ void IssuedViews::SetProgress(const StepProgress& progress, absl::Time now) {
 }
 
 void IssuedViews::Tick(absl::Time now) {
-  if (member() && entered_ && (complained_ || SomeoneDied())) LetGo(/*urgent=*/true);
+  std::vector<Loss> losses = Losses();
+  const bool proven = std::any_of(losses.begin(), losses.end(),
+                                  [](const Loss& loss) { return IsProof(loss.reason); });
+  if (member() && entered_ && (complained_ || proven)) LetGo(/*urgent=*/true);
   Consider();
   // Wishes and losses are told as soon as they are there, then with every report.
-  const size_t losses = Losses().size();
-  if (std::exchange(told_losses_, losses) != losses) due_ = true;
+  if (told_losses_ != losses) due_ = true;
+  told_losses_ = std::move(losses);
   if (std::exchange(told_caught_up_, caught_up_) != caught_up_) due_ = true;
   if (std::exchange(told_leaving_, leaving_) != leaving_) due_ = true;
 }

@@ -4,9 +4,11 @@
 //            ◀── ViewOrder: the view that counts, whether to let go of it ──
 //
 // Both messages are whole states, not events: each may be lost, doubled or overtaken, and the next
-// one makes it good. A member that loses someone lets go at once and says so, so that the master
-// needs no more than one report from each survivor to issue the next view. Gossip between the
-// members only detects.
+// one makes it good. A member that knows another to have ended lets go at once and says so, so that
+// the master needs no more than one report from each survivor to issue the next view. Gossip
+// between the members only detects: one that only seems dead is told of, and what follows is the
+// master's to say. For it may only have slept, and where there is no master nobody could undo what
+// its silence had begun.
 #ifndef RUBATO_MEMBERSHIP_ISSUED_VIEWS_H_
 #define RUBATO_MEMBERSHIP_ISSUED_VIEWS_H_
 
@@ -68,7 +70,7 @@ class IssuedViews : public ViewSource {
   std::optional<ViewOrder> order_;  // To let go.
   uint64_t answers_ = 0;
   bool due_ = true;  // There is news.
-  size_t told_losses_ = 0;
+  std::vector<Loss> told_losses_;
   bool told_caught_up_ = false;
   bool told_leaving_ = false;
   absl::Time next_report_ = absl::InfinitePast();

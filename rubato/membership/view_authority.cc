@@ -10,6 +10,8 @@ namespace rubato {
 namespace {
 
 constexpr double kClockSeconds = 0.02;  // Between two reports that tell the rate of steps.
+// Some may yet be in the step before the one that all are to finish.
+constexpr double kPatienceSteps = 2;
 
 }  // namespace
 
@@ -53,11 +55,9 @@ absl::Status ViewAuthority::Receive(const ViewReport& report, absl::Time now) {
     Order(report.from);  // It has missed a view, and enters it or is fenced by it.
   } else {
     // What a member said when it let go stays true, though an older report may come later.
-    if (report.let_go || !HasLetGo(id)) reports_[id] = report;
-    for (const Loss& loss : report.lost) {
-      if (loss.member == id || !view_.Contains(loss.member)) continue;
-      accused_.try_emplace(loss.member, loss);
-      if (IsProof(loss.reason)) PutOut(loss);
+    if (report.let_go || !HasLetGo(id)) {
+      reports_[id] = report;
+      Accuse(report, now);
     }
     // One that fell silent and speaks again before the decision is back.
     const auto out = out_.find(id);
@@ -65,6 +65,37 @@ absl::Status ViewAuthority::Receive(const ViewReport& report, absl::Time now) {
   }
   Tick(now);
   return absl::OkStatus();
+}
+
+// What it says no more is withdrawn: the other has been heard again.
+void ViewAuthority::Accuse(const ViewReport& report, absl::Time now) {
+  const MemberId id = report.from.id;
+  const auto still = [&](MemberId member) {
+    return std::any_of(report.lost.begin(), report.lost.end(),
+                       [&](const Loss& loss) { return loss.member == member; });
+  };
+  std::erase_if(accused_, [&](const auto& accusation) {
+    return accusation.first.second == id && !still(accusation.first.first);
+  });
+  for (const Loss& loss : report.lost) {
+    if (loss.member == id || !view_.Contains(loss.member)) continue;
+    accused_.try_emplace({loss.member, id}, Accusation{loss, now});
+    if (IsProof(loss.reason)) PutOut(loss);
+  }
+}
+
+absl::Time ViewAuthority::CountsFrom(const Accusation& accusation) const {
+  const absl::Time heard = heard_.at(accusation.loss.member);
+  return std::min(heard, accusation.since) + options_.lease / 2;
+}
+
+const ViewAuthority::Accusation* ViewAuthority::AccusationOf(MemberId member) const {
+  const Accusation* first = nullptr;
+  for (const auto& [who, accusation] : accused_) {
+    if (who.first != member) continue;
+    if (first == nullptr || accusation.since < first->since) first = &accusation;
+  }
+  return first;
 }
 
 void ViewAuthority::Died(MemberId member, absl::Time now) {
@@ -96,8 +127,8 @@ void ViewAuthority::Expire(absl::Time now) {
   });
   std::erase_if(arrivals_, [&](MemberId id) { return !newcomers_.contains(id); });
   if (phase_ != Phase::kLettingGo || now < began_ + options_.answer_within) return;
-  for (const auto& [id, loss] : accused_) {
-    if (!HasLetGo(id)) PutOut(loss);
+  for (const auto& [who, accusation] : accused_) {
+    if (!HasLetGo(who.first) && now >= CountsFrom(accusation)) PutOut(accusation.loss);
   }
 }
 
@@ -106,12 +137,16 @@ bool ViewAuthority::HasLetGo(MemberId member) const {
   return report != reports_.end() && report->second.let_go;
 }
 
-bool ViewAuthority::Urgent() const {
+bool ViewAuthority::Urgent(absl::Time now) const {
   // Whoever let go without being told to by this master may have been told by the one before.
   const bool told = phase_ == Phase::kAtStepEnd;
-  return !out_.empty() || std::any_of(reports_.begin(), reports_.end(), [&](const auto& report) {
-    return report.second.let_go && (report.second.urgent || !told);
+  const bool missed = std::any_of(accused_.begin(), accused_.end(), [&](const auto& accusation) {
+    return now >= CountsFrom(accusation.second);
   });
+  return missed || !out_.empty() ||
+         std::any_of(reports_.begin(), reports_.end(), [&](const auto& report) {
+           return report.second.let_go && (report.second.urgent || !told);
+         });
 }
 
 bool ViewAuthority::Wanted() const {
@@ -164,7 +199,7 @@ bool ViewAuthority::AwaitsHeir() const {
 
 void ViewAuthority::Advance(absl::Time now) {
   if (bereft() && view_.number > 0 && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
-  if (Urgent() && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
+  if (Urgent(now) && phase_ < Phase::kLettingGo) Begin(Phase::kLettingGo, now);
   switch (phase_) {
     case Phase::kSettled:
       if (Wanted() || (view_.number == 0 && !newcomers_.empty())) Begin(Phase::kGathering, now);
@@ -179,7 +214,7 @@ void ViewAuthority::Advance(absl::Time now) {
       Begin(Phase::kAtStepEnd, now);
       break;
     case Phase::kAtStepEnd:
-      if (now >= began_ + options_.patience) Begin(Phase::kLettingGo, now);
+      if (now >= began_ + Patience()) Begin(Phase::kLettingGo, now);
       break;
     case Phase::kLettingGo:
       break;
@@ -234,14 +269,22 @@ int64_t ViewAuthority::EndOfStep() const {
   return end;
 }
 
-// A sign of life, and two of them tell how fast it trains.
+// A sign of life. How fast it trains shows from one that tells of a new step to the next that does:
+// where steps take longer, most reports tell of none.
 void ViewAuthority::Clock(const ViewReport& report, absl::Time now) {
-  const double seconds = absl::ToDoubleSeconds(now - std::exchange(heard_[report.from.id], now));
-  const auto last = reports_.find(report.from.id);
-  if (report.view != view_.number || last == reports_.end()) return;
-  const double steps =
-      static_cast<double>(report.progress.finished - last->second.progress.finished);
-  if (seconds >= kClockSeconds && steps > 0) rate_ = steps / seconds;
+  heard_[report.from.id] = now;
+  if (report.view != view_.number) return;
+  const int64_t finished = report.progress.finished;
+  Pace& last = paces_.try_emplace(report.from.id, Pace{now, finished}).first->second;
+  const double seconds = absl::ToDoubleSeconds(now - last.at);
+  if (finished <= last.finished || seconds < kClockSeconds) return;
+  rate_ = static_cast<double>(finished - last.finished) / seconds;
+  last = {now, finished};
+}
+
+absl::Duration ViewAuthority::Patience() const {
+  if (rate_ <= 0) return options_.patience;
+  return std::max(options_.patience, absl::Seconds(kPatienceSteps / rate_));
 }
 
 // One, where a step is short beside the patience for it, and twice what the round trip saw. Long
@@ -262,7 +305,7 @@ bool ViewAuthority::Complete() const {
     const auto report = reports_.find(member.id);
     const bool level = report != reports_.end() && report->second.level;
     holder_let_go = holder_let_go || (holds && HasLetGo(member.id) && !IsOut(member.id));
-    const bool must_answer = holds || level || accused_.contains(member.id);
+    const bool must_answer = holds || level || AccusationOf(member.id) != nullptr;
     if (must_answer && !HasLetGo(member.id) && !IsOut(member.id)) return false;
   }
   if (holder_let_go) return true;
@@ -280,13 +323,12 @@ bool ViewAuthority::Complete() const {
 // Learners go first, since they hold nothing; then whoever has most broken links, the youngest of
 // equals. A link between two holders costs only one of them, so the state is never dropped; nor is
 // it when all holders are dead, and those who may follow them stand in their place.
-std::set<MemberId> ViewAuthority::BadlyLinked() const {
+std::set<MemberId> ViewAuthority::BadlyLinked(absl::Time now) const {
   std::set<std::pair<MemberId, MemberId>> links;
-  for (const auto& [id, report] : reports_) {
-    for (const Loss& loss : report.lost) {
-      const bool both = HasLetGo(id) && HasLetGo(loss.member) && !IsOut(id) && !IsOut(loss.member);
-      if (both && loss.reason == LossReason::kLease) links.insert(std::minmax(id, loss.member));
-    }
+  const auto lives = [&](MemberId id) { return HasLetGo(id) && !IsOut(id); };
+  for (const auto& [who, accusation] : accused_) {
+    if (accusation.loss.reason != LossReason::kLease || now < CountsFrom(accusation)) continue;
+    if (lives(who.first) && lives(who.second)) links.insert(std::minmax(who.first, who.second));
   }
   const auto spared = [this, orphaned = bereft()](MemberId id) {
     return view_.Holds(id) || (orphaned && (IsHeir(id) || reports_.at(id).offer >= least_offer_));
@@ -318,7 +360,7 @@ std::vector<GroupMember> ViewAuthority::NewcomersInOrder() const {
 }
 
 void ViewAuthority::Decide(absl::Time now) {
-  for (MemberId id : BadlyLinked()) PutOut({id, MemberId(), LossReason::kLink});
+  for (MemberId id : BadlyLinked(now)) PutOut({id, MemberId(), LossReason::kLink});
   ViewChange change;
   bool holder_stays = false;
   bool any_holder = false;
@@ -378,11 +420,11 @@ void ViewAuthority::Issue(GroupView next, bool founded, absl::Time now) {
     if (view_.Contains(member.id)) continue;
     evicted_.insert(member.id);
     const auto out = out_.find(member.id);
-    const auto accused = accused_.find(member.id);
+    const Accusation* const accused = AccusationOf(member.id);
     Loss loss{member.id, MemberId(), LossReason::kLeft};
     if (out != out_.end()) loss = out->second;
     // The first to notice is the one to name.
-    if (accused != accused_.end() && out != out_.end()) loss = accused->second;
+    if (accused != nullptr && out != out_.end()) loss = accused->loss;
     decision.losses.push_back(loss);
   }
   decisions_.push_back(std::move(decision));
@@ -390,6 +432,7 @@ void ViewAuthority::Issue(GroupView next, bool founded, absl::Time now) {
   after_step_ = 0;
   reports_.clear();
   heard_.clear();
+  paces_.clear();
   out_.clear();
   accused_.clear();
   heirs_until_ = absl::InfiniteFuture();
@@ -407,6 +450,9 @@ absl::Time ViewAuthority::NextWake(absl::Time now) const {
   absl::Time wake = absl::InfiniteFuture();
   for (const auto& [id, heard] : heard_) {
     if (!IsOut(id)) wake = std::min(wake, heard + options_.lease);
+  }
+  for (const auto& [who, accusation] : accused_) {
+    if (CountsFrom(accusation) > now) wake = std::min(wake, CountsFrom(accusation));
   }
   if (phase_ == Phase::kGathering) wake = std::min(wake, began_ + options_.gather);
   if (phase_ >= Phase::kAsking) wake = std::min(wake, resend_);

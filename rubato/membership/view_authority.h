@@ -11,6 +11,10 @@
 // eight die at once. A member that is out but lives is fenced by its view number, and by its votes
 // being asked for no more.
 //
+// What one member says of another without proof counts once it has said so, or the other has been
+// silent here too, for half the lease: gossip is quicker, but whoever is slow or asleep shall not
+// be out long before its time.
+//
 // A planned change costs nobody a step: it is set for the end of one that all are still to come to
 // when they hear of it, by what they get done while a question and its answers travel.
 //
@@ -22,6 +26,7 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -32,12 +37,14 @@
 namespace rubato {
 
 struct AuthorityOptions {
-  // Silent so long, a member is out. Longer spares the slow, shorter resumes sooner.
+  // Silent so long, a member is out; after half of it, if others do not hear it either. Longer
+  // spares the slow, shorter resumes sooner.
   absl::Duration lease = absl::Seconds(2);
-  // A member whose connection broke, or whom others do not hear, must answer within this time.
+  // All are told to let go then, and whoever is missed must do so within this time.
   absl::Duration answer_within = absl::Milliseconds(300);
   absl::Duration gather = absl::Milliseconds(100);  // Newcomers within it share one change.
-  absl::Duration patience = absl::Seconds(5);     // For the end of a step, before a planned change.
+  // For the end of a step, before a planned change interrupts it; two steps, if they take longer.
+  absl::Duration patience = absl::Seconds(5);
   absl::Duration retry = absl::Milliseconds(60);  // Between copies of an unanswered order.
 
   RingBug bug = RingBug::kNone;  // Tests only.
@@ -93,16 +100,29 @@ class ViewAuthority {
     int64_t offer = -1;
     absl::Time heard;
   };
+  struct Pace {  // When a member told of its last step.
+    absl::Time at;
+    int64_t finished = 0;
+  };
 
   void Advance(absl::Time now);
   void Expire(absl::Time now);
-  bool Urgent() const;
+  bool Urgent(absl::Time now) const;
   bool Wanted() const;
   // Nobody else is to be expected who could share the change that makes them holders.
   bool AllWhoCopyAreLevel() const;
   void Begin(Phase phase, absl::Time now);
   void OrderAll(absl::Time now);
   void Order(const GroupMember& to, bool evicted = false);
+  void Accuse(const ViewReport& report, absl::Time now);
+  struct Accusation {
+    Loss loss;
+    absl::Time since;  // Without a break.
+  };
+  // From when on it counts, as things are.
+  absl::Time CountsFrom(const Accusation& accusation) const;
+  // The first complaint about `member`; null: none.
+  const Accusation* AccusationOf(MemberId member) const;
   bool IsOut(MemberId member) const { return out_.contains(member); }
   bool IsDead(MemberId member) const;
   void PutOut(const Loss& loss);
@@ -112,10 +132,11 @@ class ViewAuthority {
   bool AllAnswered() const;
   void Clock(const ViewReport& report, absl::Time now);
   int64_t EndOfStep() const;
+  absl::Duration Patience() const;
   // Steps that may be over before an order is there, `round_trip` being that of the last one.
   int64_t Headroom(absl::Duration round_trip) const;
   // Members with a broken link to each other, thinned out until no broken link is left.
-  std::set<MemberId> BadlyLinked() const;
+  std::set<MemberId> BadlyLinked(absl::Time now) const;
   void Decide(absl::Time now);
   GroupView Found(const GroupView& old, ViewChange change) const;
   void Issue(GroupView next, bool founded, absl::Time now);
@@ -136,11 +157,12 @@ class ViewAuthority {
   // Of this view.
   std::map<MemberId, ViewReport> reports_;
   std::map<MemberId, absl::Time> heard_;
+  std::map<MemberId, Pace> paces_;
   std::map<MemberId, Loss> out_;
-  std::map<MemberId, Loss> accused_;                 // The first complaint about each.
-  absl::Time heirs_until_ = absl::InfiniteFuture();  // While the state is not lost.
+  std::map<std::pair<MemberId, MemberId>, Accusation> accused_;  // By whom: the second.
+  absl::Time heirs_until_ = absl::InfiniteFuture();              // While the state is not lost.
   // Of all views of this life.
-  double rate_ = 0;  // Steps a second, by the last two reports that show it; 0: not known.
+  double rate_ = 0;  // Steps a second, by the last two reports that tell of one; 0: not known.
   std::set<MemberId> evicted_;
   std::map<MemberId, Newcomer> newcomers_;
   std::vector<MemberId> arrivals_;  // Newcomers, the first first.

@@ -4,6 +4,11 @@
 
 namespace rubato {
 
+void ViewSource::NoteLoss(MemberId member, LossReason reason) {
+  LossReason& noted = losses_.try_emplace(member, reason).first->second;
+  if (IsProof(reason) && !IsProof(noted)) noted = reason;
+}
+
 std::vector<Loss> ViewSource::Losses() const {
   std::vector<Loss> losses;
   for (const GroupMember& member : view_.members) {

@@ -54,8 +54,8 @@ class ViewSource {
   // Called when this member lets go of its view or enters the next: whether the sum of the step
   // under way turned out to be whole, see StepGate::Settle.
   void OnLetGo(std::function<bool()> settle) { settle_ = std::move(settle); }
-  // How the end of `member` showed itself here; what was noted first stays.
-  void NoteLoss(MemberId member, LossReason reason) { losses_.try_emplace(member, reason); }
+  // How the end of `member` showed itself here; what was noted first stays, but for a proof.
+  void NoteLoss(MemberId member, LossReason reason);
 
   const GroupView& view() const { return view_; }
   bool member() const { return view_.Contains(self_.id) && !fenced_; }

@@ -57,7 +57,7 @@ struct ViewOptions {
   // one that dies with the question unread answers nothing, but its port refuses the next.
   absl::Duration retry = absl::Milliseconds(60);
   // A planned change (a newcomer, one who has caught up) waits this long for the end of the step
-  // that runs; then it interrupts it.
+  // that runs, or two steps, if they take longer; then it interrupts it.
   absl::Duration patience = absl::Seconds(5);
   // Newcomers that arrive within this time share one change of view, as do learners who catch up
   // while others still copy.

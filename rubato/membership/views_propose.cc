@@ -9,6 +9,8 @@ namespace rubato {
 namespace {
 
 constexpr double kFirstPause = 0.125;  // Of `retry`; each pause is twice the one before.
+// Some may yet be in the step before the one that all are to finish.
+constexpr int kPatienceSteps = 2;
 
 }  // namespace
 
@@ -51,7 +53,8 @@ void Views::Propose(bool planned, absl::Time now) {
   if (planned) {
     const int64_t headroom = Headroom(now);
     proposal_->after_step = progress_.finished + (progress_.working ? 1 : 0) + headroom;
-    proposal_->deadline = now + options_.patience + step_time_ * headroom;
+    proposal_->deadline =
+        now + std::max(options_.patience, step_time_ * kPatienceSteps) + step_time_ * headroom;
   }
   Resend(now);
 }

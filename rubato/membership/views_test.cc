@@ -434,7 +434,8 @@ TEST(ViewsTest, WhoLeavesWaitsForTheEndOfTheStep) {
   EXPECT_TRUE(assembly[1].fenced());
 }
 
-// Where a step takes as long as the patience for its end, nobody waits for a second one.
+// Where a step takes as long as the patience for its end, nobody waits for a second one; but for
+// this one, though it should take a while longer than those before.
 TEST(ViewsTest, WhoLeavesWaitsForNoSecondLongStep) {
   Assembly assembly(3);
   const auto finish = [&](int64_t step, bool working) {
@@ -448,7 +449,7 @@ TEST(ViewsTest, WhoLeavesWaitsForNoSecondLongStep) {
     assembly.RunFor(absl::Seconds(4));
   }
   assembly[1].SetLeaving();
-  assembly.RunFor(absl::Milliseconds(500));
+  assembly.RunFor(absl::Seconds(6));
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(assembly[i].frozen()) << i;
   finish(3, false);
   assembly.RunFor(absl::Milliseconds(100));
