@@ -86,7 +86,7 @@ bool Master::TakeBack(int64_t server, const Lost& lost, const std::string& who,
     if (may.ok()) continue;
     Close(JobState::kFailed,
           absl::StrCat(what, damage, ", and mode ", options_.job.mode, " cannot train them again: ",
-                       std::string(may.message()), " on the other servers", Mend(options_.job)),
+                       std::string(may.message()), Mend(options_.job)),
           now);
     return false;
   }

@@ -275,7 +275,8 @@ TEST_F(TakeBackTest, ModeSyncGoesBackOnlyWithinTheRoundAtHand) {
   EXPECT_EQ(job->master->state(), JobState::kFailed);
   EXPECT_THAT(job->master->snapshot().error,
               AllOf(HasSubstr("server-1 came back without 5 records of epoch 0"),
-                    HasSubstr("mode sync cannot"), HasSubstr("params.replicas: 1")));
+                    HasSubstr("mode sync cannot"), HasSubstr("is of round 0, which is whole"),
+                    HasSubstr("params.replicas: 1")));
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ class Ledger {
   // Whether a batch of `task` ends at `position`.
   bool IsBatchEnd(const Task& task, int64_t position) const;
   // OK if `lost`, committed positions of `epoch`, can be taken back. FAILED_PRECONDITION if they
-  // are of a round that was told to be whole: it has moved weights on other servers.
+  // are of a round that was told to be whole: later ones may be computed from weights it made.
   absl::Status MayTakeBack(int64_t epoch, const IntervalSet& lost) const;
   // Whether some of [begin, end) was taken back once, so that committing it is no news.
   bool WasTakenBack(int64_t epoch, int64_t begin, int64_t end) const;

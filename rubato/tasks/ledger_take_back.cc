@@ -50,7 +50,8 @@ absl::StatusOr<std::vector<Ledger::LostTask>> Ledger::FindLost(int64_t epoch,
     }
     if (size > 0 && (order - 1) / size < whole) {
       return absl::FailedPreconditionError(
-          absl::StrCat(where, ": round ", (order - 1) / size, " has moved the weights"));
+          absl::StrCat(where, " is of round ", (order - 1) / size,
+                       ", which is whole: later ones may be computed from the weights it made"));
     }
     const LiveTask* live = Find(task.id);
     const int64_t committed = live == nullptr ? task.end : live->task.committed;
