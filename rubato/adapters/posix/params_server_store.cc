@@ -82,6 +82,8 @@ absl::StatusOr<CheckpointName> ParamsStore::Load(int64_t version, Shard& shard) 
   }
   RUBATO_RETURN_IF_ERROR(RestoreChain(shard, chain.files()));
   newest_ = chain.name();
+  cut_ = version;
+  cut_rounds_ = shard.rounds();
   full_bytes_ = chain.full_bytes();
   delta_bytes_ = chain.delta_bytes();
   return chain.name();
@@ -179,6 +181,8 @@ absl::StatusOr<CheckpointName> ParamsStore::Cut(const CheckpointOrder& order, co
   const bool is_fresh =
       log_ != nullptr && log_->bytes() == fresh_bytes && segment_ > newest_.first_segment;
   if (!is_fresh) RUBATO_RETURN_IF_ERROR(StartSegment());
+  cut_ = order.version;
+  cut_rounds_ = shard.rounds();
   CheckpointName name = {.version = order.version,
                          .first_segment = segment_,
                          .server = options_.server.value(),
