@@ -260,6 +260,81 @@ TEST_F(LostLogsTest, AResumedJobHasOtherServersAndTheSameWeights) {
   EXPECT_TRUE(ServerState(training_->job_dir()) == expected);
 }
 
+// mode: sync with a checkpoint of mid-training, and the logs of the servers named lost: all go back
+// to it, and the weights are those of a run that never stopped, to the bit.
+class GoBackTest : public LostLogsTest {
+ protected:
+  static constexpr char kSync[] =
+      "mode: sync\nrounds: {gradients: 2}\nservers: 2\nworkers: {max: 2}\nepochs: 8\n"
+      "checkpoint: {every_steps: 100, keep: 2}\n";
+
+  void RunCalm() {
+    ScratchFolder folder;
+    TrainingJob calm(folder.path(), {WriteCriteoJob(folder, 20000, job_)});
+    ASSERT_EQ(calm.Wait().exit_code, 0);
+    expected_ = ServerState(calm.job_dir());
+    ASSERT_GT(expected_.size(), 1000U);
+  }
+  void ReachACheckpoint() {
+    training_.emplace(folder_.path(),
+                      std::vector<std::string>{WriteCriteoJob(folder_, 20000, job_)});
+    ASSERT_TRUE(Eventually([&] { return !training_->Events("checkpoint_complete").empty(); }));
+    const nlohmann::json complete = training_->Events("checkpoint_complete").front();
+    ASSERT_TRUE(training_->ReachStep(complete["step"].get<int64_t>() + 40));
+  }
+  void ExpectTheSame() {
+    const CommandResult result = training_->Wait();
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const nlohmann::json summary = training_->Summary();
+    EXPECT_EQ(summary["state"], "done") << summary;
+    EXPECT_EQ(summary["records_committed"], 8 * 20000);
+    EXPECT_EQ(summary["records_repeated"], 0);
+    EXPECT_GT(summary["records_taken_back"], 0);
+    const auto events = training_->Events("went_back");
+    ASSERT_FALSE(events.empty());
+    EXPECT_THAT(events.front()["cause"].get<std::string>(),
+                AllOf(HasSubstr("came back without"), HasSubstr("all servers go back")));
+    EXPECT_TRUE(ServerState(training_->job_dir()) == expected_);
+  }
+
+  std::string job_ = kSync;
+  std::map<std::string, std::string> expected_;
+};
+
+TEST_F(GoBackTest, AllServersThatLostTheirLogsGoOnFromTheCheckpoint) {
+  ASSERT_NO_FATAL_FAILURE(RunCalm());
+  ASSERT_NO_FATAL_FAILURE(ReachACheckpoint());
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  for (int64_t server : {0, 1}) fs::remove_all(Folder(server));
+  Resume();
+  ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
+}
+
+// One server's log is lost while the job runs: the other, which has all of it, goes back too.
+TEST_F(GoBackTest, TheOtherServersGoBackToo) {
+  ASSERT_NO_FATAL_FAILURE(RunCalm());
+  ASSERT_NO_FATAL_FAILURE(ReachACheckpoint());
+  const auto servers = training_->Alive("server");
+  ASSERT_EQ(servers.size(), 2U);
+  ASSERT_EQ(kill(servers[1].pid, SIGSTOP), 0);
+  fs::remove_all(Folder(servers[1].id));
+  ASSERT_EQ(kill(servers[1].pid, SIGKILL), 0);
+  ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
+  EXPECT_TRUE(fs::exists(Folder(servers[0].id) + "/set-aside-1"));
+}
+
+// With copies too: those are of what is no more.
+TEST_F(GoBackTest, CopiesOfTheLogsAreSetAsideToo) {
+  job_ += "params: {replicas: 1}\n";
+  ASSERT_NO_FATAL_FAILURE(RunCalm());
+  ASSERT_NO_FATAL_FAILURE(ReachACheckpoint());
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  fs::remove_all(Folder(1));
+  fs::remove_all(Folder(0) + "/of-1");
+  Resume();
+  ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
+}
+
 TEST_F(LostLogsTest, ServersGoWithResumeOnly) {
   const CommandResult result = RunRubato(
       {"train", WriteCriteoJob(folder_, 20000, kShort), "--servers", "3"}, folder_.path());

@@ -29,6 +29,15 @@ void Checkpoints::TakeBack(int64_t steps) {
   if (spec_.every_steps > 0) next_at_ = (steps / spec_.every_steps + 1) * spec_.every_steps;
 }
 
+void Checkpoints::GoBack(int64_t steps) {
+  TakeBack(steps);
+  step_ = steps;
+}
+
+void Checkpoints::Moved() {
+  for (auto& [version, saved] : kept_) saved.rounds = -1;
+}
+
 // Nothing to remember: versions are consecutive, and every `full_every`th is a full one.
 int64_t Checkpoints::base() const {
   const bool full = (wanted_ - 1) % std::max<int64_t>(spec_.full_every, 1) == 0;

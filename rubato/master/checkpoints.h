@@ -12,11 +12,15 @@
 
 namespace rubato {
 
-// Strategy allreduce: what a checkpoint holds, and who wrote it.
+// What a checkpoint holds.
 struct SavedState {
+  // Strategy allreduce, and who wrote it.
   WorkerId writer;
   int64_t steps = 0;
   int64_t records = 0;
+  // Modes sync and hybrid: each server's part of it is as of so many rounds, so that all can go
+  // back to it; -1: they are not as of the same.
+  int64_t rounds = -1;
 };
 
 class Checkpoints {
@@ -44,7 +48,7 @@ class Checkpoints {
   // The oldest of those that are kept to begin from, which the best need not be; 0 for none.
   int64_t oldest() const;
   int64_t best() const { return best_; }  // 0 for none.
-  const SavedState newest() const { return kept_.empty() ? SavedState() : kept_.back().second; }
+  SavedState newest() const { return kept_.empty() ? SavedState() : kept_.back().second; }
   std::vector<int64_t> kept() const;  // Complete versions, oldest first.
   // The version that was dropped last for having more than `keep`; 0 for none.
   int64_t dropped() const { return dropped_; }
@@ -61,6 +65,10 @@ class Checkpoints {
   // A server lost part of the weights, and `steps` are left: there will be another last, and what
   // the newest one holds is not what is there, whatever the step.
   void TakeBack(int64_t steps);
+  // All servers are as the newest complete one has them, after `steps` steps.
+  void GoBack(int64_t steps);
+  // Partitions live elsewhere than in the files there are: nobody can go back to those.
+  void Moved();
 
  private:
   CheckpointSpec spec_;

@@ -66,7 +66,8 @@ absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes) {
   const bool known =
       (kind >= 1 && kind <= static_cast<uint8_t>(EntryKind::kCheckpointDamaged)) ||
       (entry.kind >= EntryKind::kServersScaled && entry.kind <= EntryKind::kServersSettled) ||
-      entry.kind == EntryKind::kFailure || entry.kind == EntryKind::kTakenBack;
+      entry.kind == EntryKind::kFailure || entry.kind == EntryKind::kTakenBack ||
+      entry.kind == EntryKind::kWentBack;
   if (!known || role > static_cast<uint8_t>(Role::kWorker) || in.remaining() > 0) {
     return absl::DataLossError(absl::StrCat("journal entry of unknown kind ", kind));
   }

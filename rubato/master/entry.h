@@ -37,8 +37,8 @@ enum class EntryKind : uint8_t {
   kEvaluationBegan = 15,  // value: number; incarnation: 1 if over the final weights.
   kEndedEarly = 16,       // Training stops: the model gets no better.
   kCheckpointBegan = 17,  // value: version; incarnation: 1 if the last one; text: why.
-  // value: version. Allreduce also: id: the worker that wrote it, incarnation: steps, task:
-  // records.
+  // value: version; numbers: the rounds it is a cut at, if it is. Allreduce also: id: the worker
+  // that wrote it, incarnation: steps, task: records.
   kCheckpointComplete = 18,
   kClosed = 19,  // value: JobState, text: error, incarnation: 1 for bad input.
   // id: founder, incarnation: generation, value: checkpoint it begins from; numbers: seconds whose
@@ -62,6 +62,9 @@ enum class EntryKind : uint8_t {
   // id: a server, incarnation: the life in which it came back without committed records, text:
   // which; value: how many, numbers: seconds of work on them.
   kTakenBack = 50,
+  // Modes sync and hybrid. id: a server that came back without part of a whole round; value: the
+  // checkpoint from which all servers begin anew; numbers: seconds of work since.
+  kWentBack = 51,
 };
 
 enum class ExitKind : int64_t { kLeft, kLost, kCrashed, kFenced };

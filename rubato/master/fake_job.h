@@ -145,9 +145,15 @@ class FakeJob {
                                                .view = server_view[static_cast<size_t>(id)],
                                                .applied = disks[static_cast<size_t>(id)],
                                                .checkpointed = checkpointed,
-                                               .log_bytes = log_bytes[static_cast<size_t>(id)]},
+                                               .log_bytes = log_bytes[static_cast<size_t>(id)],
+                                               .cut = cuts[static_cast<size_t>(id)],
+                                               .cut_rounds = cut_rounds[static_cast<size_t>(id)]},
                                now));
     server_view[static_cast<size_t>(id)] = reply.view.number;
+    if (reply.checkpoint_wanted > cuts[static_cast<size_t>(id)]) {
+      cuts[static_cast<size_t>(id)] = reply.checkpoint_wanted;
+      cut_rounds[static_cast<size_t>(id)] = reply.rounds;
+    }
     return reply;
   }
   void BeatServers() {
@@ -177,6 +183,7 @@ class FakeJob {
   std::vector<std::map<int64_t, IntervalSet>> disks{3};
   std::vector<int64_t> server_view = {0, 0, 0};
   int64_t checkpointed = 0;
+  std::vector<int64_t> cuts = {0, 0, 0}, cut_rounds = {0, 0, 0};
   std::vector<int64_t> log_bytes = {0, 0, 0};
   EvaluationSums sums;
   std::vector<LaunchProcess> launched;

@@ -67,6 +67,7 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
   }
   server.heard = now;
   if (server.registered) return {.accepted = true};
+  if (const auto back = ReturnFirst(request); back.has_value()) return *back;
   if (!request.damage.empty()) {
     Say(now, "damage_found", {{"server", request.id}}, request.damage);
   }
@@ -75,6 +76,7 @@ RegisterReply Master::RegisterServer(const RegisterRequest& request, absl::Time 
     if (!TakeBack(request.id, lost, who, request.damage, now)) {
       return {.reason = "it lost what was committed"};
     }
+    if (const auto back = ReturnFirst(request); back.has_value()) return *back;
   }
   Record({.kind = EntryKind::kRegistered,
           .role = Role::kServer,
@@ -133,6 +135,9 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
     return {};
   }
   server.heard = now;
+  if (!HasReturned(id)) {  // What it holds is not to be any more.
+    return {.known = true, .directive = Directive::kLeave, .view = members_.view()};
+  }
   // Heartbeats may overtake each other; within one life nothing a server tells goes back.
   const int64_t view = std::max(server.last.view, heartbeat.view);
   if (heartbeat.pushes >= server.last.pushes &&
@@ -140,7 +145,11 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
     server.last = heartbeat;
   }
   server.last.view = view;
-  server.checkpointed = std::max(server.checkpointed, heartbeat.checkpointed);
+  if (heartbeat.checkpointed > server.checkpointed) {
+    server.checkpointed = heartbeat.checkpointed;
+    server.checkpointed_rounds =
+        heartbeat.cut == heartbeat.checkpointed ? heartbeat.cut_rounds : -1;
+  }
   HearMove(heartbeat, now);
   HearLoad(heartbeat, now);
   Advance(now);
@@ -148,7 +157,7 @@ HeartbeatReply Master::Heartbeat(const ServerHeartbeat& heartbeat, absl::Time no
   return {.known = true,
           .directive = leave ? Directive::kLeave : Directive::kContinue,
           .view = members_.view(),
-          .checkpoint_wanted = checkpoints_.asked(),
+          .checkpoint_wanted = going_back_to_ > 0 ? 0 : checkpoints_.asked(),
           .checkpoint_oldest = checkpoints_.oldest(),
           .checkpoint_base = checkpoints_.base(),
           .rounds = ledger_.rounds(),
@@ -163,7 +172,9 @@ LeaseReply Master::Lease(const LeaseRequest& request, absl::Time now) {
   if (worker == nullptr) return {.verdict = Verdict::kUnknown};
   Advance(now);
   if (verdict_.has_value()) return {.verdict = Verdict::kDone};
-  if (stop_requested_ || worker->state == State::kLeaving) return {.verdict = Verdict::kWait};
+  if (stop_requested_ || worker->state == State::kLeaving || going_back_to_ > 0) {
+    return {.verdict = Verdict::kWait};
+  }
 
   const std::vector<Task> held = ledger_.HeldBy(request.worker);
   for (const Task& task : held) {

@@ -15,6 +15,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -107,6 +108,9 @@ class Master {
   const Ledger& ledger() const { return ledger_; }
   const Members& members() const { return members_; }
   const View& view() const { return members_.view(); }
+  // Modes sync and hybrid: false while `server` has yet to begin from the checkpoint to which all
+  // go back. What it holds is set aside then.
+  bool HasReturned(int64_t server) const;
 
  private:
   using Fields = std::vector<std::pair<std::string, JobEvent::Value>>;
@@ -144,6 +148,12 @@ class Master {
   // first: between two rounds the weights are the same for any number of workers.
   bool Resting(const Task& next, absl::Time now) const;
   void AdvanceCheckpoint(absl::Time now);
+  // Modes sync and hybrid: a checkpoint is a cut at one round on all servers, so that all can go
+  // back to it. It begins between two rounds, and none begins before each server has made its cut.
+  bool InRounds() const { return ledger_.plan().options().round_tasks > 0; }
+  bool AwaitsCuts() const;
+  // At how many rounds every server cut the checkpoint that is complete now; -1: not at the same.
+  int64_t RoundsOfCut() const;
   void EndIfOver(absl::Time now);
   void FailIfTooManyBadRows(absl::Time now);
   void BeginCheckpoint(bool last, absl::Time now, const std::string& cause);
@@ -242,6 +252,16 @@ class Master {
   bool TakeBack(int64_t server, const Lost& lost, const std::string& who, const std::string& why,
                 absl::Time now);
   absl::Status ApplyTakenBack(const JournalEntry& entry);
+  // ---- all servers go back to a checkpoint (master_go_back.cc) ----
+  // In modes sync and hybrid, where one that lost part of a whole round cannot catch up. `what`
+  // and `why` are for the event. False if there is none that all could go back to.
+  bool GoBack(int64_t server, const std::string& what, const std::string& why, absl::Time now);
+  std::string WhyNotBack() const;
+  absl::Status ApplyWentBack(const JournalEntry& entry);
+  // Before a server is taken into the job again. Null: nothing forbids it.
+  std::optional<RegisterReply> ReturnFirst(const RegisterRequest& request) const;
+  void DismissThoseOfBefore(absl::Time now);
+  void NoteReturned(int64_t server);
   // In the end: what was acknowledged by a server, then lost by it and committed only after it had
   // registered anew. True if there was any.
   bool TakeBackAtTheEnd(absl::Time now);
@@ -299,7 +319,11 @@ class Master {
   int64_t moves_ = 0;     // The number of the last.
   double move_busy_ = 0;  // That it is for load: its giver's, in means. 0: it is for number.
   bool moved_since_cut_ = false;  // Partitions, since the last checkpoint began.
-  ServersScaled scaling_;         // The last.
+  // The checkpoint from which every server has to begin, 0 for none, and which have. Until all have
+  // nothing can be committed, so that one that dies on the way loses nothing by beginning again.
+  int64_t going_back_to_ = 0;
+  std::set<int64_t> returned_;
+  ServersScaled scaling_;  // The last.
   absl::Time scaling_began_;
   SlowestSecond scaling_rate_;  // Of records committed, since it began.
   int64_t restarts_ = 0;
@@ -315,6 +339,7 @@ class Master {
   absl::Time run_began_;
   int64_t records_before_ = 0;  // Committed by then.
   // Of this life only:
+  bool cut_due_ = false;  // A checkpoint waits for the end of the round at hand.
   std::vector<Effect> effects_;
   std::deque<std::pair<absl::Time, int64_t>> rates_;  // Records committed, now and then.
   PartitionLoads loads_;

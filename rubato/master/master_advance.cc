@@ -17,6 +17,7 @@ int64_t Missing(const IntervalSet& from, const IntervalSet& wanted) {
 }  // namespace
 
 void Master::Advance(absl::Time now) {
+  cut_due_ = false;
   // Before anybody's word is weighed: whom a restarted master still waits for is known to it.
   if (together() && !authority_.has_value() && group_.generation() > 0) OpenAuthority(now);
   if (!verdict_.has_value()) {
@@ -38,6 +39,7 @@ void Master::Advance(absl::Time now) {
   } else {
     if (together()) FoundGroup(now);
     AdvanceServers(now);
+    DismissThoseOfBefore(now);
     Staff(now);
   }
   if (together()) {
@@ -85,6 +87,7 @@ void Master::AdvanceEvaluation(absl::Time now) {
 bool Master::Resting(const Task& next, absl::Time now) const {
   if (together() || ledger_.finished() || ledger_.ended_early()) return false;
   if (evaluations_.running() || evaluations_.BestUnsaved()) return true;
+  if ((cut_due_ || AwaitsCuts()) && !ledger_.OfBegunRound(next)) return true;
   return evaluations_.DueInTraining(ledger_.steps(), now) && !ledger_.OfBegunRound(next);
 }
 
@@ -122,6 +125,7 @@ void Master::EndIfStalled(absl::Time now) {
 }
 
 void Master::AdvanceCheckpoint(absl::Time now) {
+  if (going_back_to_ > 0) return;
   if (checkpoints_.running()) {
     if (together()) return;  // The one who writes it will tell.
     const auto servers = members_.servers().begin();
@@ -144,18 +148,48 @@ void Master::AdvanceCheckpoint(absl::Time now) {
                                          " bytes, passes checkpoint.log_bytes");
     return BeginCheckpoint(/*last=*/false, now, why);
   }
+  // A server died on the way to the end of one, or had no room for it.
+  const bool uneven = checkpoints_.complete() > 0 && checkpoints_.newest().rounds < 0;
+  if (InRounds() && uneven && !moved_since_cut_) {
+    BeginCheckpoint(/*last=*/false, now, "the one before is not of one round on all servers");
+  }
+}
+
+// One that cannot write its part does not keep the others waiting.
+bool Master::AwaitsCuts() const {
+  if (!InRounds() || !checkpoints_.running() || checkpoint_failures_ > 0) return false;
+  for (int64_t id = 0; id < members_.view().map.servers(); ++id) {
+    const ServerMember& server = members_.servers()[static_cast<size_t>(id)];
+    const int64_t cut = std::max(server.last.cut, server.checkpointed);
+    if (members_.view().map.Owns(id) && cut < checkpoints_.wanted()) return true;
+  }
+  return false;
+}
+
+int64_t Master::RoundsOfCut() const {
+  std::optional<int64_t> rounds;
+  for (int64_t id = 0; id < members_.view().map.servers(); ++id) {
+    if (!members_.view().map.Owns(id)) continue;
+    const ServerMember& server = members_.servers()[static_cast<size_t>(id)];
+    if (rounds.value_or(server.checkpointed_rounds) != server.checkpointed_rounds) return -1;
+    rounds = server.checkpointed_rounds;
+  }
+  return rounds.value_or(-1);
 }
 
 void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
   const int64_t version = checkpoints_.wanted();
   const int64_t dropped = checkpoints_.dropped();
   checkpoint_failures_ = 0;
-  Record({.kind = EntryKind::kCheckpointComplete,
-          .id = saved.writer.value(),
-          .incarnation = saved.steps,
-          .task = TaskId(saved.records),
-          .value = version},
-         now);
+  JournalEntry entry = {.kind = EntryKind::kCheckpointComplete,
+                        .id = saved.writer.value(),
+                        .incarnation = saved.steps,
+                        .task = TaskId(saved.records),
+                        .value = version};
+  if (const int64_t rounds = InRounds() ? RoundsOfCut() : -1; rounds >= 0) {
+    entry.numbers = {static_cast<double>(rounds)};
+  }
+  Record(entry, now);
   effects_.push_back(WriteManifest{.version = version, .contents = manifest_});
   if (checkpoints_.dropped() != dropped) {
     effects_.push_back(RemoveCheckpoint{checkpoints_.dropped(), checkpoints_.kept()});
@@ -166,7 +200,11 @@ void Master::CompleteCheckpoint(const SavedState& saved, absl::Time now) {
 }
 
 void Master::BeginCheckpoint(bool last, absl::Time now, const std::string& cause) {
-  if (members_.view().move.number > 0) return;  // Asked again when that is over.
+  if (members_.view().move.number > 0 || going_back_to_ > 0) return;  // Asked again after that.
+  if (!last && !ledger_.BetweenRounds()) {
+    cut_due_ = true;
+    return;
+  }
   Record({.kind = EntryKind::kCheckpointBegan,
           .incarnation = last ? 1 : 0,
           .value = checkpoints_.wanted() + 1,

@@ -166,6 +166,8 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
     case EntryKind::kMoveBegan:
     case EntryKind::kMoved:
     case EntryKind::kServersSettled:
+    case EntryKind::kTakenBack:
+    case EntryKind::kWentBack:
       return ApplyToServers(entry);
     case EntryKind::kFounded:
       ApplyFounded(entry);
@@ -174,8 +176,6 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       return ApplyView(entry);
     case EntryKind::kFailure:
       return ApplyFailure(entry);
-    case EntryKind::kTakenBack:
-      return ApplyTakenBack(entry);
     case EntryKind::kTrained:
       ledger_.SetTogether(entry.value, entry.incarnation);
       if (WorkerMember* member = members_.FindWorker(WorkerId(entry.id))) ++member->commits;
@@ -230,9 +230,12 @@ void Master::ApplyToCourse(const JournalEntry& entry, absl::Time now) {
       moved_since_cut_ = false;  // Nothing moves while it is cut.
       break;
     case EntryKind::kCheckpointComplete:
-      checkpoints_.Complete(entry.value, {.writer = WorkerId(entry.id),
-                                          .steps = entry.incarnation,
-                                          .records = entry.task.value()});
+      checkpoints_.Complete(
+          entry.value,
+          {.writer = WorkerId(entry.id),
+           .steps = entry.incarnation,
+           .records = entry.task.value(),
+           .rounds = entry.numbers.empty() ? -1 : static_cast<int64_t>(entry.numbers.front())});
       manifest_ = Manifest();
       break;
     case EntryKind::kCheckpointDamaged:
@@ -263,6 +266,7 @@ absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
       break;
     case EntryKind::kRegistered:
       if (is_server) members_.RegisterServer(entry.id, entry.value, entry.text, now);
+      if (is_server) NoteReturned(entry.id);
       if (!is_server) members_.RegisterWorker(worker, entry.value, ledger_.steps() > 0, now);
       break;
     case EntryKind::kLeaving:
@@ -295,6 +299,7 @@ void Master::ApplyExit(const JournalEntry& entry, absl::Time now) {
         absl::StrCat("replaces server-", entry.id, " of life ", entry.incarnation);
     if (kind == ExitKind::kCrashed) server_crashes_.Crashed(entry.text);
     members_.RemoveServer(entry.id, lost, entry.numbers);
+    returned_.erase(entry.id);
     return;
   }
   const WorkerMember& worker = *members_.FindWorker(WorkerId(entry.id));
@@ -369,6 +374,7 @@ void Master::ApplyResume(const JournalEntry& entry) {
   records_before_ = ledger_.records_committed();
   for (LaunchPlace& place : worker_places_) place.why = "the job is resumed";
   for (LaunchPlace& place : server_places_) place.why = "the job is resumed";
+  returned_.clear();
   for (const auto& [id, worker] : members_.workers()) Reopen(id);
   members_.RemoveAll(/*lost=*/!verdict_.has_value());
   ledger_.ForgetFailures();

@@ -63,6 +63,8 @@ absl::Status Master::ScaleServers(int64_t servers, absl::Time now) {
 }
 
 absl::Status Master::ApplyToServers(const JournalEntry& entry) {
+  if (entry.kind == EntryKind::kTakenBack) return ApplyTakenBack(entry);
+  if (entry.kind == EntryKind::kWentBack) return ApplyWentBack(entry);
   if (entry.kind == EntryKind::kServersScaled) {
     if (entry.value < 1 || entry.value > kPartitions || entry.numbers.size() < 2) {
       return absl::FailedPreconditionError("a job cannot have so many servers");
@@ -105,6 +107,7 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
     scaling_.partitions += move.partitions.size();
   }
   members_.Moved();
+  checkpoints_.Moved();
   moved_since_cut_ = true;
   return absl::OkStatus();
 }
@@ -183,7 +186,8 @@ bool Master::MayMove() const {
   // A model must have been declared: what moves has a shape then.
   const bool rests =
       verdict_.has_value() || stop_requested_ || ledger_.finished() || ledger_.steps() == 0;
-  return members_.view().move.number == 0 && !checkpoints_.running() && !rests;
+  return members_.view().move.number == 0 && !checkpoints_.running() && going_back_to_ == 0 &&
+         !rests;
 }
 
 bool Master::BeginMove(const MoveOrder& move, double times_mean, absl::Time now) {

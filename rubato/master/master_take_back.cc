@@ -84,9 +84,10 @@ bool Master::TakeBack(int64_t server, const Lost& lost, const std::string& who,
   for (const auto& [epoch, records] : lost.records) {
     const absl::Status may = ledger_.MayTakeBack(epoch, records);
     if (may.ok()) continue;
+    if (GoBack(server, what, damage, now)) return true;
     Close(JobState::kFailed,
           absl::StrCat(what, damage, ", and mode ", options_.job.mode, " cannot train them again: ",
-                       std::string(may.message()), " on the other servers", Mend(options_.job)),
+                       std::string(may.message()), ", and ", WhyNotBack(), Mend(options_.job)),
           now);
     return false;
   }

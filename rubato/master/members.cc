@@ -176,6 +176,7 @@ void Members::LaunchServer(int64_t id, int64_t incarnation, int64_t steps, absl:
   server.heard = now;
   server.steps_at_launch = steps;
   server.checkpointed = servers_[static_cast<size_t>(id)].checkpointed;
+  server.checkpointed_rounds = servers_[static_cast<size_t>(id)].checkpointed_rounds;
   servers_[static_cast<size_t>(id)] = std::move(server);
   ++totals_.servers_started;
 }

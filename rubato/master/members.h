@@ -44,8 +44,9 @@ struct WorkerMember : Member {
 struct ServerMember : Member {
   ServerHeartbeat last;         // Counters of this life; `view` 0 until it says what it has.
   int64_t steps_at_launch = 0;  // Committed by the job at its launch.
-  int64_t checkpointed = 0;     // The newest version on its disk: outlives its process.
-  bool left = false;            // Gone, as it was told.
+  int64_t checkpointed = 0;     // The newest version on its disk, and how many rounds had moved
+  int64_t checkpointed_rounds = -1;  // the weights at its cut (-1: unknown): outlive its process.
+  bool left = false;                 // Gone, as it was told.
 };
 
 // What is left of the processes that are gone.

@@ -86,12 +86,18 @@ struct RegisterRequest {
   // Servers: what was wrong with the files it came back from, by name; empty if nothing was.
   std::string damage;
   bool blank = false;  // Servers: it knows of no model, for nothing is on its disk.
+  // Servers: it set its log aside and began from this checkpoint, as RegisterReply told it; or 0.
+  int64_t began_from = 0;
 };
 struct RegisterReply {
   bool accepted = false;
   std::string reason;  // Why not: evicted, another version, unknown id.
   View view;
   int64_t follower = -1;  // As in HeartbeatReply.
+  // Servers that are not accepted: set the log aside, begin from this checkpoint and register
+  // again;
+  int64_t begin_from = 0;
+  bool wait = false;  // or they only have to ask again in a moment.
 };
 
 enum class Directive {
@@ -178,6 +184,8 @@ struct ServerHeartbeat {
   int64_t fenced = 0;        // Pushes refused for their view.
   int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
   int64_t log_bytes = 0;     // Logged since the cut of that: what its next life would replay.
+  int64_t cut = 0;           // The newest version that was cut here, on disk or not yet,
+  int64_t cut_rounds = 0;    // and how many rounds had moved the weights then.
   int64_t moved = 0;         // The move whose partitions the receiver has wholly on disk; or 0.
   int64_t move_rows = 0;     // Sent in it.
   int64_t uneven = 0;        // Positions applied to some partitions here, and not to all.

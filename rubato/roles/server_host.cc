@@ -29,8 +29,9 @@ constexpr absl::Duration kLoadPeriod = absl::Seconds(1);
 class ServerHost {
  public:
   ServerHost(const ServerHostOptions& options, std::unique_ptr<ParamsServer> server,
-             std::string damage)
+             int64_t began_from, std::string damage)
       : options_(options),
+        began_from_(began_from),
         damage_(std::move(damage)),
         server_(std::move(server)),
         client_(MasterClient::Dial(options.master)),
@@ -44,6 +45,7 @@ class ServerHost {
       metrics_.KeepUp(absl::Now());
       if (!registered_ && !Register()) {
         if (refused_) return kRoleFenced;
+        if (begin_from_ > 0) return kRoleDone;
         absl::SleepFor(absl::Milliseconds(10));
         continue;
       }
@@ -59,17 +61,24 @@ class ServerHost {
     }
     return kRoleDone;
   }
+  // The checkpoint from which the master wants the server to begin anew; 0: it has said no such
+  // thing.
+  int64_t begin_from() const { return begin_from_; }
 
  private:
   // Until the next heartbeat: sooner in the midst of a move, and at once when it is for the master
-  // to say whose the partitions are.
+  // to say whose the partitions are, or when training waits for a cut that is made.
   void Rest() {
     const bool moving = move_.from == options_.id.value() || move_.to == options_.id.value();
     const absl::Duration most = options_.job.elastic.heartbeat;
     const absl::Time until = absl::Now() + (moving ? std::min(most, kMoveBeat) : most);
     const int64_t moved = server_->moved();
     while (absl::Now() < until && server_->moved() == moved) {
-      absl::SleepFor(std::min(until - absl::Now(), moving ? kMoveLook : most));
+      const bool cutting = awaited_cut_ > 0;
+      absl::SleepFor(std::min(until - absl::Now(), moving || cutting ? kMoveLook : most));
+      if (!cutting || server_->Stats().cut < awaited_cut_) continue;
+      awaited_cut_ = 0;
+      return;
     }
   }
 
@@ -98,8 +107,11 @@ class ServerHost {
                            .applied = stats.applied,
                            .held = std::move(held),
                            .damage = damage_,
-                           .blank = !stats.declared});
-    if (!reply.ok()) return false;
+                           .blank = !stats.declared,
+                           .began_from = began_from_});
+    if (!reply.ok() || reply->wait) return false;
+    begin_from_ = reply->begin_from;
+    if (begin_from_ > 0) return false;
     if (!reply->accepted) {
       std::fprintf(stderr, "the master does not want this server: %s\n", reply->reason.c_str());
       refused_ = true;
@@ -128,6 +140,8 @@ class ServerHost {
                         .fenced = stats.fenced,
                         .checkpointed = stats.checkpointed,
                         .log_bytes = stats.replay_bytes,
+                        .cut = stats.cut,
+                        .cut_rounds = stats.cut_rounds,
                         .moved = stats.moved,
                         .move_rows = stats.move_rows,
                         .uneven = stats.uneven,
@@ -159,6 +173,7 @@ class ServerHost {
       return;
     }
     const int64_t version = order.version;
+    if (options_.job.mode != "async") awaited_cut_ = version;
     server_->StartCheckpoint(order, [this, version](const absl::Status& status) {
       if (!status.ok()) {
         // A full disk, say. The push log still holds everything, so training goes on and the
@@ -174,6 +189,9 @@ class ServerHost {
   }
 
   const ServerHostOptions& options_;
+  const int64_t began_from_;  // As it was told; or 0.
+  int64_t begin_from_ = 0;
+  int64_t awaited_cut_ = 0;   // A checkpoint whose cut the master waits to hear of; or 0.
   const std::string damage_;  // What was wrong with its files.
   // Set by the server's thread, before `writing_` is cleared, and read here after that.
   absl::Time retry_ = absl::InfinitePast();
@@ -210,20 +228,30 @@ absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
                                       .threads = options.job.params.threads,
                                       .replicas = options.job.params.replicas,
                                       .incarnation = options.incarnation};
-  std::vector<std::string> damage;
-  absl::StatusOr<std::unique_ptr<ParamsServer>> server = RecoverServer(options, params, &damage);
-  if (absl::IsFailedPrecondition(server.status())) {
-    // The directory is in use; it may not be for long, so this is worth another try.
-    return absl::UnavailableError(server.status().message());
+  int64_t begin_from = 0;
+  while (true) {
+    std::vector<std::string> damage;
+    absl::StatusOr<std::unique_ptr<ParamsServer>> server =
+        RecoverServer(options, params, begin_from, &damage);
+    if (absl::IsFailedPrecondition(server.status())) {
+      // The directory is in use; it may not be for long, so this is worth another try.
+      return absl::UnavailableError(server.status().message());
+    }
+    RUBATO_RETURN_IF_ERROR(server.status());
+    if (const int64_t replayed = (*server)->Stats().replayed; replayed > 0) {
+      std::fprintf(stderr, "%lld pushes were replayed from the log\n",
+                   static_cast<long long>(replayed));
+    }
+    std::fprintf(stderr, "%s serves at %s; waiting for the master at %s\n",
+                 options.id.ToString().c_str(), (*server)->address().c_str(),
+                 options.master.c_str());
+    ServerHost host(options, *std::move(server), begin_from, absl::StrJoin(damage, "; "));
+    const absl::StatusOr<int> code = host.Run();
+    if (!code.ok() || host.begin_from() == 0) return code;
+    begin_from = host.begin_from();
+    std::fprintf(stderr, "the log is set aside: all servers begin from checkpoint %lld\n",
+                 static_cast<long long>(begin_from));
   }
-  RUBATO_RETURN_IF_ERROR(server.status());
-  if (const int64_t replayed = (*server)->Stats().replayed; replayed > 0) {
-    std::fprintf(stderr, "%lld pushes were replayed from the log\n",
-                 static_cast<long long>(replayed));
-  }
-  std::fprintf(stderr, "%s serves at %s; waiting for the master at %s\n",
-               options.id.ToString().c_str(), (*server)->address().c_str(), options.master.c_str());
-  return ServerHost(options, *std::move(server), absl::StrJoin(damage, "; ")).Run();
 }
 
 }  // namespace rubato

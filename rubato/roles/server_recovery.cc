@@ -15,6 +15,7 @@
 #include "rubato/adapters/grpc/master_client.h"
 #include "rubato/adapters/posix/fetch_log.h"
 #include "rubato/adapters/posix/replica_door.h"
+#include "rubato/adapters/posix/set_aside_log.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
 
@@ -196,8 +197,14 @@ class RecoveryReport {
 
 absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOptions& options,
                                                             ParamsServerOptions params,
+                                                            int64_t begin_from,
                                                             std::vector<std::string>* damage) {
-  const bool replicas = options.job.params.replicas > 0 && options.incarnation > 1;
+  if (begin_from > 0) {
+    RUBATO_RETURN_IF_ERROR(
+        SetAsideLog(params.directory, params.checkpoints, options.id.value(), begin_from));
+  }
+  const bool replicas =
+      options.job.params.replicas > 0 && options.incarnation > 1 && begin_from == 0;
   RecoveryReport report(options);
   params.progress = report.progress();
   absl::StatusOr<std::unique_ptr<ParamsServer>> server;

@@ -15,9 +15,11 @@ namespace rubato {
 
 // The server as its files tell. With replicas, whatever is wrong with its own log, a copy takes its
 // place; without, a damaged log ends where the damage is. Whatever was wrong is added to `damage`,
-// by file and place, and said on stderr.
+// by file and place, and said on stderr. `begin_from`, if not 0, is the checkpoint from which it is
+// to begin: what it has since, and copies of that, are set aside first.
 absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOptions& options,
                                                             ParamsServerOptions params,
+                                                            int64_t begin_from,
                                                             std::vector<std::string>* damage);
 
 }  // namespace rubato

@@ -45,7 +45,7 @@ std::string Checker::FromHolder(int64_t server, const BatchKey& batch, WorkerId 
   const bool holds = it != live_.end() && it->second.place != LiveTask::Place::kOpen &&
                      it->second.worker == worker;
   const bool dead = std::find(present_.begin(), present_.end(), worker) == present_.end();
-  if (!holds && !dead) {
+  if (!holds && !dead && !returning_.contains(server)) {
     return absl::StrCat("server-", server, " applied ", Name(batch), " of ", worker.ToString(),
                         ", which had lost the task");
   }
@@ -82,6 +82,11 @@ std::string Checker::Answered(const Master& master) {
   steps_ = ledger.steps();
   view_ = master.view().number;
   live_ = ledger.live();
+  returning_.clear();
+  for (size_t i = 0; i < master.members().servers().size(); ++i) {
+    const auto server = static_cast<int64_t>(i);
+    if (!master.HasReturned(server)) returning_.insert(server);
+  }
   present_.clear();
   for (const auto& [id, worker] : master.members().workers()) present_.push_back(id);
   // What is lost is known to be when the server is back.

@@ -57,6 +57,7 @@ class Checker {
   std::set<std::pair<int64_t, int64_t>> known_;  // Of those: (epoch, position).
   std::map<TaskId, LiveTask> live_;              // As of the last answer.
   std::vector<WorkerId> present_;                // Workers the master does not know to be dead.
+  std::set<int64_t> returning_;                  // Servers that set aside what they hold.
   int64_t steps_ = 0;
   int64_t view_ = 0;
   bool clean_death_ = false;

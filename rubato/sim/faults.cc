@@ -235,6 +235,24 @@ WorldOptions RandomMoves(uint64_t seed) {
   return options;
 }
 
+WorldOptions RandomReturns(uint64_t seed) {
+  WorldOptions options = RandomSchedule(seed);
+  Rng rng(Mix(seed, 6));
+  options.loses_log = rng.Uniform(0.2, 1);
+  options.faults += 4;
+  options.faults_for = absl::Seconds(3);
+  options.stop_and_resume = rng.Chance(0.3);
+  JobSpec& job = options.master.job;
+  job.mode = rng.Chance(0.7) ? "sync" : "hybrid";
+  job.rounds.gradients = 1 + static_cast<int64_t>(rng.Below(3));
+  job.rounds.tolerance = static_cast<int64_t>(rng.Below(2));
+  job.batch_size = 1;
+  job.max_steps = 0;
+  job.checkpoint.every_steps = 2 + static_cast<int64_t>(rng.Below(8));
+  options.master.data.train = {{"train.tsv", 60 + static_cast<int64_t>(rng.Below(60))}};
+  return options;
+}
+
 WorldOptions RandomLosses(uint64_t seed) {
   WorldOptions options = seed % 3 == 0 ? RandomMoves(seed) : RandomSchedule(seed);
   Rng rng(Mix(seed, 5));

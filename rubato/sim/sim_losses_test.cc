@@ -1,5 +1,6 @@
 // Servers that die and come back with less than they acknowledged: what they lost is trained again,
 // and in the end every partition has every record once, and nothing twice.
+#include <algorithm>
 #include <iostream>
 #include <string>
 
@@ -11,7 +12,7 @@ namespace rubato {
 namespace {
 
 struct Toll {
-  int64_t cut = 0, taken_back = 0, jobs = 0, restarts = 0;
+  int64_t cut = 0, taken_back = 0, jobs = 0, restarts = 0, back = 0, failed = 0;
 };
 
 // The first violation among the seeds [0, count), or nothing.
@@ -44,6 +45,33 @@ TEST(SimulatedLossesTest, WhatAServerLostIsTrainedAgainAndCountsOnce) {
   EXPECT_GT(toll.cut, RUBATO_LOSS_SEEDS / 5);
   EXPECT_GT(toll.jobs, RUBATO_LOSS_SEEDS / 8);
   EXPECT_GT(toll.taken_back, RUBATO_LOSS_SEEDS);
+}
+
+// In modes sync and hybrid all go back to a checkpoint. A loss before the first of them, or where
+// they are not of one round, fails the job, and is the only thing that may.
+TEST(SimulatedLossesTest, AllGoBackToACheckpointOfOneRound) {
+  Toll toll;
+  for (uint64_t seed = 0; seed < RUBATO_LOSS_SEEDS; ++seed) {
+    WorldOptions options = RandomReturns(seed);
+    options.narrate = true;
+    World world(options);
+    world.Run();
+    toll.cut += world.logs_cut();
+    const auto goes_back = [](const std::string& line) {
+      return line.find("all servers go back") != std::string::npos;
+    };
+    toll.back += std::count_if(world.story().begin(), world.story().end(), goes_back);
+    if (world.violation().find("cannot train them again") != std::string::npos) {
+      ++toll.failed;
+    } else if (!world.violation().empty()) {
+      for (const std::string& line : world.story()) std::cerr << line << "\n";
+      FAIL() << "seed " << seed << ": " << world.violation();
+    }
+  }
+  std::cout << RUBATO_LOSS_SEEDS << " jobs: " << toll.cut << " logs cut, " << toll.back
+            << " times all went back, " << toll.failed << " jobs had nothing to go back to\n";
+  EXPECT_GT(toll.back, RUBATO_LOSS_SEEDS / 10);
+  EXPECT_LT(toll.failed, RUBATO_LOSS_SEEDS / 5);
 }
 
 TEST(SimulatedLossesTest, TheCheckSeesAServerThatAppliesTwice) {

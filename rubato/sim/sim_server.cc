@@ -65,7 +65,8 @@ void SimServer::Register() {
                              .pid = 100 * (id_ + 1) + incarnation_,
                              .version = world_.options().master.version,
                              .address = absl::StrCat("sim:", id_, ":", incarnation_),
-                             .applied = applied_};
+                             .applied = applied_,
+                             .began_from = began_from_};
   if (shard_ != nullptr) {
     request.applied = shard_->shard().applied();
     request.held = HeldBy(shard_->shard());
@@ -74,6 +75,8 @@ void SimServer::Register() {
       *this, [request](Master& master, absl::Time now) { return master.Register(request, now); },
       [this](const RegisterReply& reply) {
         if (serving_) return;
+        if (reply.begin_from > 0) return BeginFrom(reply.begin_from);
+        if (reply.wait) return;
         if (!reply.accepted) return world_.Exit(*this, Role::kServer, id_, incarnation_, 1, 0);
         serving_ = true;
         Adopt(reply.view);
@@ -85,20 +88,36 @@ void SimServer::Register() {
   });
 }
 
+// With all that it has since set aside.
+void SimServer::BeginFrom(int64_t version) {
+  if (began_from_ == version) return;  // It was told again.
+  SimDisk& disk = world_.disk(id_);
+  if (!disk.cuts.contains(version))
+    return world_.Violate(absl::StrCat(name(), " has no ", version));
+  disk.cuts.erase(disk.cuts.upper_bound(version), disk.cuts.end());
+  disk.version = version;
+  disk.log = disk.checkpoint = applied_ = disk.cuts[version].applied;
+  began_from_ = version;
+  world_.checker().Lost(id_, applied_);
+}
+
 void SimServer::Beat() {
   TellMaster();
   After(world_.options().master.job.elastic.heartbeat, [this] { Beat(); });
 }
 
 void SimServer::TellMaster() {
-  ServerHeartbeat heartbeat = {.server = ServerId(id_),
-                               .incarnation = incarnation_,
-                               .view = view_.number,
-                               .applied = applied_,
-                               .pushes = pushes_,
-                               .duplicates = duplicates_,
-                               .fenced = fenced_,
-                               .checkpointed = world_.disk(id_).version};
+  ServerHeartbeat heartbeat = {
+      .server = ServerId(id_),
+      .incarnation = incarnation_,
+      .view = view_.number,
+      .applied = applied_,
+      .pushes = pushes_,
+      .duplicates = duplicates_,
+      .fenced = fenced_,
+      .checkpointed = world_.disk(id_).version,
+      .cut = world_.disk(id_).version,
+      .cut_rounds = world_.disk(id_).cuts[world_.disk(id_).version].rounds};
   if (shard_ != nullptr) {
     heartbeat.applied = shard_->shard().applied();
     heartbeat.moved = shard_->source().ready();
@@ -122,6 +141,7 @@ void SimServer::Hear(const HeartbeatReply& reply) {
   if (shard_ != nullptr) return Checkpoint(reply.checkpoint_wanted, reply.checkpoint_base);
   disk.version = reply.checkpoint_wanted;
   disk.checkpoint = applied_;
+  disk.cuts[disk.version] = {.applied = applied_, .rounds = reply.rounds};
 }
 
 void SimServer::Adopt(const View& view) {

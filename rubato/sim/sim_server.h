@@ -53,6 +53,7 @@ class SimServer : public SimProcess {
   using Answer = std::function<void(const absl::Status&)>;
 
   void Register();
+  void BeginFrom(int64_t version);
   void Beat();
   void TellMaster();
   void Hear(const HeartbeatReply& reply);
@@ -81,6 +82,7 @@ class SimServer : public SimProcess {
   View view_;
   std::map<int64_t, IntervalSet> applied_;
   int64_t pushes_ = 0, duplicates_ = 0, fenced_ = 0;
+  int64_t began_from_ = 0;  // As the master told.
 
   std::unique_ptr<SimShard> shard_;
   std::vector<std::function<void()>> held_;    // Requests, while what is left is handed over,

@@ -65,12 +65,20 @@ WorldOptions RandomSchedule(uint64_t seed);
 WorldOptions RandomMoves(uint64_t seed);
 // Either, in which servers that die lose what they logged last, or all since their checkpoint.
 WorldOptions RandomLosses(uint64_t seed);
+// The same in modes sync and hybrid, where all go back to a checkpoint together.
+WorldOptions RandomReturns(uint64_t seed);
 
 // What a server keeps through a crash.
 struct SimDisk {
   std::map<int64_t, IntervalSet> log;         // Applied, as its log and checkpoint tell.
   std::map<int64_t, IntervalSet> checkpoint;  // Applied, as its newest checkpoint tells.
   int64_t version = 0;
+  // Of every version there is: what was applied, and how many rounds were whole.
+  struct Cut {
+    std::map<int64_t, IntervalSet> applied;
+    int64_t rounds = 0;
+  };
+  std::map<int64_t, Cut> cuts;
   ShardDisk params;  // With real shards.
 };
 

@@ -77,7 +77,7 @@ class Ledger {
   // Whether a batch of `task` ends at `position`.
   bool IsBatchEnd(const Task& task, int64_t position) const;
   // OK if `lost`, committed positions of `epoch`, can be taken back. FAILED_PRECONDITION if they
-  // are of a round that was told to be whole: it has moved weights on other servers.
+  // are of a round that was told to be whole: later ones may be computed from weights it made.
   absl::Status MayTakeBack(int64_t epoch, const IntervalSet& lost) const;
   // Whether some of [begin, end) was taken back once, so that committing it is no news.
   bool WasTakenBack(int64_t epoch, int64_t begin, int64_t end) const;
@@ -97,6 +97,10 @@ class Ledger {
   // Returns how many records are to be trained again. What is no batch, or not committed, is
   // FAILED_PRECONDITION, and nothing has changed.
   absl::StatusOr<int64_t> TakeBack(int64_t epoch, const IntervalSet& lost);
+  // Modes sync and hybrid: all servers are as they were when `rounds` rounds were whole and no more
+  // was begun. What was committed since is to be trained again; nobody holds any of it any more.
+  // Returns how many records that are. FAILED_PRECONDITION if there never were so many.
+  absl::StatusOr<int64_t> GoBack(int64_t rounds);
   // Gives training tasks that are leased new numbers, to the same workers: what these did by the
   // old ones does not count.
   void RenewLeases();

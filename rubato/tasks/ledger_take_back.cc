@@ -50,7 +50,8 @@ absl::StatusOr<std::vector<Ledger::LostTask>> Ledger::FindLost(int64_t epoch,
     }
     if (size > 0 && (order - 1) / size < whole) {
       return absl::FailedPreconditionError(
-          absl::StrCat(where, ": round ", (order - 1) / size, " has moved the weights"));
+          absl::StrCat(where, " is of round ", (order - 1) / size,
+                       ", which is whole: later ones may be computed from the weights it made"));
     }
     const LiveTask* live = Find(task.id);
     const int64_t committed = live == nullptr ? task.end : live->task.committed;
@@ -85,6 +86,40 @@ absl::StatusOr<int64_t> Ledger::TakeBack(int64_t epoch, const IntervalSet& lost)
   }
   records_committed_ -= records;
   return records;
+}
+
+// A task is one batch here, so that the plan's order tells all.
+absl::StatusOr<int64_t> Ledger::GoBack(int64_t rounds) {
+  const int64_t size = plan_.options().round_tasks;
+  if (size == 0 || rounds < 0 || rounds > this->rounds()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("round ", rounds, " is none to go back to from ", this->rounds()));
+  }
+  const auto of_epoch = static_cast<int64_t>(plan_.TasksOf(0).size());
+  const int64_t before = records_committed_;
+  steps_ = begun_ = std::min(rounds * size, plan_.steps());
+  std::erase_if(live_,
+                [](const auto& entry) { return entry.second.task.kind == TaskKind::kTrain; });
+  fresh_epoch_ = begun_ / of_epoch;
+  fresh_next_ = static_cast<size_t>(begun_ % of_epoch);
+  // The last epoch may have fewer.
+  if (begun_ == plan_.steps()) fresh_epoch_ = plan_.epochs(), fresh_next_ = 0;
+  fresh_tasks_ = plan_.TasksOf(fresh_epoch_);
+  records_committed_ = 0;
+  for (auto& [epoch, committed] : committed_) {
+    if (epoch >= fresh_epoch_) {
+      const auto tasks = epoch == fresh_epoch_ ? static_cast<int64_t>(fresh_next_) : 0;
+      const IntervalSet left = plan_.Positions(epoch, tasks);
+      for (const Interval& run : committed.Intervals()) {
+        for (const Interval& gap : left.Gaps(run.begin, run.end)) {
+          taken_back_[epoch].Add(gap.begin, gap.end);
+        }
+      }
+      committed = left;
+    }
+    records_committed_ += committed.size();
+  }
+  return before - records_committed_;
 }
 
 void Ledger::RenewLeases() {

@@ -277,6 +277,48 @@ TEST(LedgerTest, ARoundThatMovedTheWeightsIsNotTakenBack) {
   EXPECT_EQ(ledger.Find(tasks[2].id)->task.rounds, 1);
 }
 
+// Every server is as it was then, so the plan goes on from there in the same order, with leases
+// that are not mistaken for the earlier ones.
+TEST(LedgerTest, GoingBackToARoundForgetsAllThatCameAfterIt) {
+  for (const int64_t tolerance : {0, 1}) {
+    TaskPlanOptions options = Rounds(5, tolerance);
+    options.epochs = 3;
+    Ledger ledger(options);
+    std::vector<Task> order;
+    while (order.size() < 13) {
+      order.push_back(LeaseNext(ledger, kAnn));
+      EXPECT_TRUE(ledger.Commit(order.back().id, order.back().end).ok());
+    }
+    const int64_t records = ledger.records_committed();
+    const Task held = LeaseNext(ledger, kBob);
+    EXPECT_FALSE(ledger.GoBack(7).ok());
+    const auto gone = ledger.GoBack(3);
+    ASSERT_TRUE(gone.ok()) << gone.status();
+    EXPECT_EQ(ledger.rounds(), 3);
+    EXPECT_TRUE(ledger.BetweenRounds());
+    EXPECT_EQ(ledger.steps(), 6);
+    EXPECT_EQ(ledger.records_committed(), records - *gone);
+    EXPECT_FALSE(ledger.Holds(kBob, held.id));
+    EXPECT_EQ(ledger.Committed(0), ledger.Expected(0));
+    EXPECT_EQ(ledger.Committed(1).size(), 10);
+    EXPECT_TRUE(ledger.Committed(2).empty());
+    EXPECT_TRUE(ledger.WasTakenBack(order[6].epoch, order[6].begin, order[6].end));
+    EXPECT_FALSE(ledger.WasTakenBack(order[5].epoch, order[5].begin, order[5].end));
+    for (size_t i = 6; i < 15; ++i) {
+      const Task task = LeaseNext(ledger, kBob);
+      EXPECT_TRUE(i >= order.size() || task.id == order[i].id);
+      const Task& lent = ledger.Find(task.id)->task;
+      EXPECT_EQ(lent.round, static_cast<int64_t>(i) / 2);
+      EXPECT_GT(lent.lease, 14);
+      EXPECT_TRUE(ledger.Commit(task.id, task.end).ok());
+    }
+    EXPECT_TRUE(ledger.finished());
+    EXPECT_EQ(ledger.records_committed(), ledger.records_expected());
+    EXPECT_TRUE(ledger.GoBack(ledger.rounds()).ok());  // To where it is.
+    EXPECT_TRUE(ledger.finished());
+  }
+}
+
 TEST(LedgerTest, ToleranceLetsLaterRoundsBegin) {
   Ledger ledger(Rounds(20, /*tolerance=*/1));
   std::vector<Task> held;

@@ -205,6 +205,8 @@ wire::RegisterReply ToWire(const RegisterReply& in) {
   out.set_reason(in.reason);
   *out.mutable_view() = ToWire(in.view);
   out.set_follower(in.follower);
+  out.set_begin_from(in.begin_from);
+  out.set_wait(in.wait);
   return out;
 }
 
@@ -214,6 +216,8 @@ RegisterReply FromWire(const wire::RegisterReply& in) {
   out.reason = in.reason();
   out.view = FromWire(in.view());
   out.follower = in.follower();
+  out.begin_from = in.begin_from();
+  out.wait = in.wait();
   return out;
 }
 
@@ -292,6 +296,8 @@ wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
   out.set_fenced(in.fenced);
   out.set_checkpointed(in.checkpointed);
   out.set_log_bytes(in.log_bytes);
+  out.set_cut(in.cut);
+  out.set_cut_rounds(in.cut_rounds);
   out.set_moved(in.moved);
   out.set_move_rows(in.move_rows);
   out.set_uneven(in.uneven);
@@ -316,6 +322,8 @@ ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
   out.fenced = in.fenced();
   out.checkpointed = in.checkpointed();
   out.log_bytes = in.log_bytes();
+  out.cut = in.cut();
+  out.cut_rounds = in.cut_rounds();
   out.moved = in.moved();
   out.move_rows = in.move_rows();
   out.uneven = in.uneven();
@@ -343,6 +351,7 @@ wire::RegisterRequest ToWire(const RegisterRequest& in) {
   }
   out.set_damage(in.damage);
   out.set_blank(in.blank);
+  out.set_began_from(in.began_from);
   return out;
 }
 
@@ -362,6 +371,7 @@ RegisterRequest FromWire(const wire::RegisterRequest& in) {
   }
   out.damage = in.damage();
   out.blank = in.blank();
+  out.began_from = in.began_from();
   return out;
 }
 

@@ -26,7 +26,9 @@ class Echo : public MasterHandler {
             .reason = request.version,
             .view = {.number = 7,
                      .workers = {WorkerId(1), WorkerId(4)},
-                     .servers = {{ServerId(0), 2, "unix:/s"}, {ServerId(1), 1, ""}}}};
+                     .servers = {{ServerId(0), 2, "unix:/s"}, {ServerId(1), 1, ""}}},
+            .begin_from = request.began_from + 1,
+            .wait = true};
   }
   HeartbeatReply WorkerBeat(const WorkerHeartbeat& beat) override {
     worker = beat;
@@ -118,36 +120,45 @@ TEST_F(MasterRpcTest, AWorkerTellsWhatItWaitsFor) {
   EXPECT_FALSE(echo_.worker.away.has_value());
 }
 
-TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
+TEST_F(MasterRpcTest, WhatAServerTellsCrossesTheWire) {
   const auto registered = client_->Register({.role = Role::kServer,
                                              .id = 1,
                                              .incarnation = 2,
                                              .pid = 3,
                                              .version = "v",
                                              .address = "a",
-                                             .applied = {{0, Set(0, 5)}}});
+                                             .applied = {{0, Set(0, 5)}},
+                                             .began_from = 8});
   ASSERT_TRUE(registered.ok()) << registered.status();
+  EXPECT_EQ(registered->begin_from, 9);
+  EXPECT_TRUE(registered->wait);
   EXPECT_EQ(registered->view.servers[0].incarnation, 2);
   EXPECT_EQ(registered->view.workers[1], WorkerId(4));
   EXPECT_EQ(registered->reason, "v");
   EXPECT_EQ(echo_.registered.applied, (std::map<int64_t, IntervalSet>{{0, Set(0, 5)}}));
 
-  EXPECT_EQ(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .spent = {.redo = 2}})->directive,
-            Directive::kLeave);
-  EXPECT_EQ(echo_.worker.spent.redo, 2);
   const auto beat = client_->Beat(ServerHeartbeat{.server = ServerId(1),
                                                   .fenced = 6,
                                                   .log_bytes = int64_t{5} << 30,
+                                                  .cut = 4,
+                                                  .cut_rounds = 77,
                                                   .load = {7, 0, 8},
                                                   .load_period = absl::Milliseconds(1500)});
   EXPECT_EQ(beat->checkpoint_wanted, 3);
   EXPECT_EQ(beat->checkpoint_oldest, 2);
   EXPECT_EQ(beat->checkpoint_base, 1);
   EXPECT_EQ(echo_.server.fenced, 6);
+  EXPECT_EQ(echo_.server.cut, 4);
+  EXPECT_EQ(echo_.server.cut_rounds, 77);
   EXPECT_EQ(echo_.server.log_bytes, int64_t{5} << 30);
   EXPECT_EQ(echo_.server.load, (std::vector<int64_t>{7, 0, 8}));
   EXPECT_EQ(echo_.server.load_period, absl::Milliseconds(1500));
+}
 
+TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
+  EXPECT_EQ(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .spent = {.redo = 2}})->directive,
+            Directive::kLeave);
+  EXPECT_EQ(echo_.worker.spent.redo, 2);
   const GroupReport report = {
       .generation = 2,
       .address = "h:1",

@@ -241,6 +241,8 @@ ParamsServerStats AsioParamsServer::Stats() {
           .replay_bytes = store.replay_bytes(),
           .replayed = store.replayed(),
           .checkpointed = store.checkpointed(),
+          .cut = store.cut(),
+          .cut_rounds = store.cut_rounds(),
           .follower = state_.replicas == nullptr ? -1 : state_.replicas->settled(),
           .outrun = state_.replicas == nullptr ? -1 : state_.replicas->outrun(),
           .declared = shard.declared(),

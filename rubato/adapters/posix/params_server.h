@@ -91,6 +91,8 @@ struct ParamsServerStats {
   int64_t replay_bytes = 0;  // Of them, since the cut of the newest checkpoint.
   int64_t replayed = 0;      // Pushes replayed from the log at the start.
   int64_t checkpointed = 0;  // The newest checkpoint version wholly on disk here.
+  int64_t cut = 0;           // The newest that was cut, on disk or not yet,
+  int64_t cut_rounds = 0;    // and how many rounds had moved the weights then.
   int64_t follower = -1;     // Who has all that was acknowledged; -1: nobody, for now.
   int64_t outrun = -1;       // Whose copy has more than the log here: begin anew from it; -1: none.
   bool declared = false;     // It knows of a model.

@@ -82,6 +82,8 @@ absl::StatusOr<CheckpointName> ParamsStore::Load(int64_t version, Shard& shard) 
   }
   RUBATO_RETURN_IF_ERROR(RestoreChain(shard, chain.files()));
   newest_ = chain.name();
+  cut_ = version;
+  cut_rounds_ = shard.rounds();
   full_bytes_ = chain.full_bytes();
   delta_bytes_ = chain.delta_bytes();
   return chain.name();
@@ -181,6 +183,8 @@ bool ParamsStore::fresh() const {
 absl::StatusOr<CheckpointName> ParamsStore::Cut(const CheckpointOrder& order, const Shard& shard,
                                                 std::unique_ptr<LogFile> ahead) {
   if (!fresh()) RUBATO_RETURN_IF_ERROR(StartSegment(std::move(ahead)));
+  cut_ = order.version;
+  cut_rounds_ = shard.rounds();
   CheckpointName name = {.version = order.version,
                          .first_segment = segment_,
                          .server = options_.server.value(),

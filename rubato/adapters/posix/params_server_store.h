@@ -69,6 +69,9 @@ class ParamsStore : public RecordSink {
   int64_t life() const { return segment_; }
   int64_t checkpointed() const { return cuts_.empty() ? 0 : cuts_.rbegin()->first; }
   int64_t replayed() const { return replayed_; }
+  // The newest version that was cut or restored from, and how many rounds had moved the weights.
+  int64_t cut() const { return cut_; }
+  int64_t cut_rounds() const { return cut_rounds_; }
   // What was wrong with the files it recovered from, each thing by file and place.
   const std::vector<std::string>& damage() const { return damage_; }
   int64_t log_bytes() const;
@@ -92,9 +95,10 @@ class ParamsStore : public RecordSink {
   std::map<int64_t, int64_t> segments_;  // Finished ones: number -> bytes of the log in it.
   std::map<int64_t, int64_t> cuts_;      // Sound checkpoints here: version -> first segment after.
   CheckpointName newest_;                // Of them: what changes in the shard is since then.
-  int64_t full_bytes_ = 0;               // Of the full one it is or is built on,
-  int64_t delta_bytes_ = 0;              // and of the deltas since, itself included.
-  int64_t segment_ = 0;                  // The one being written.
+  int64_t cut_ = 0, cut_rounds_ = 0;
+  int64_t full_bytes_ = 0;   // Of the full one it is or is built on,
+  int64_t delta_bytes_ = 0;  // and of the deltas since, itself included.
+  int64_t segment_ = 0;      // The one being written.
   std::unique_ptr<LogFile> log_;
   std::shared_ptr<LogSpares> spares_;
   int64_t replayed_ = 0;
