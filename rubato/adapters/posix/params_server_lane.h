@@ -20,6 +20,7 @@
 #include <thread>
 #include <vector>
 
+#include "rubato/adapters/posix/frame_links.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/adapters/posix/params_server_store.h"
@@ -39,9 +40,11 @@ namespace rubato {
 
 // What the lanes of a server share.
 struct ParamsServerState {
-  explicit ParamsServerState(ParamsServerOptions made) : options(std::move(made)) {}
+  explicit ParamsServerState(ParamsServerOptions made)
+      : options(std::move(made)), links(options.secret) {}
 
   const ParamsServerOptions options;
+  const FrameLinks links;
   SharedMutex mu;
   std::unique_ptr<ParamsStore> store ABSL_PT_GUARDED_BY(mu);
   std::unique_ptr<Shard> shard ABSL_PT_GUARDED_BY(mu);
@@ -51,6 +54,8 @@ struct ParamsServerState {
   // Whether requests must wait for the end of a move.
   bool holding() const ABSL_SHARED_LOCKS_REQUIRED(mu) { return behind || source->frozen(); }
   std::string last_error ABSL_GUARDED_BY(mu);
+  int64_t strangers ABSL_GUARDED_BY(mu) = 0;
+  std::string last_stranger ABSL_GUARDED_BY(mu);
   std::unique_ptr<ReplicaVault> vault;     // Copies of others' logs.
   std::unique_ptr<ReplicaLines> replicas;  // Of ours; null: none are wanted.
   std::atomic<int64_t> clients = 0;
@@ -70,7 +75,7 @@ class ParamsServerLane {
   asio::io_context& io() { return io_; }
 
   // From any thread. `socket` belongs to this lane's io().
-  void Welcome(StreamSocket socket);
+  void Welcome(std::shared_ptr<FrameSocket> socket);
   // From any thread: greets those who came before the first view.
   void ViewIsSet();
   // From any thread: what was held may be answered now.
@@ -147,6 +152,8 @@ class ParamsServerLane {
                      const absl::Status& status, absl::string_view body);
   void Replicate(Connection& connection, const Frame& frame);
   void Forget(int64_t number);
+  // If that is why a connection was closed.
+  void CountStranger(const std::string& peer, const absl::Status& why);
 
   ParamsServerState& state_;
   Mutex hot_mu_;
