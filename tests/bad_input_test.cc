@@ -507,21 +507,14 @@ TEST_F(ListenTest, APortInUse) {
 
 TEST_F(ListenTest, APortThatOthersReach) {
   const std::string nowhere = folder_.path() + "/nowhere";
-  const std::vector<std::vector<std::string>> roles = {
-      {"server", "--job-dir", nowhere, "--master", "unix:/x", "--id", "0"},
-      {"master", "--job-dir", nowhere}};
-  for (std::vector<std::string> words : roles) {
-    words.insert(words.end(), {"--listen", ""});
-    const std::string here = "unix:" + folder_.path() + "/x";
-    for (const std::string& address :
-         {std::string("0.0.0.0:0"), std::string("127.0.0.1:0"), here}) {
-      words.back() = address;
-      const CommandResult result = RunRubato(words, folder_.path());
-      EXPECT_EQ(result.exit_code, 2);
-      const bool open = address[0] == '0';
-      const std::string warning = absl::StrCat("--listen ", address, ": whoever reaches this port");
-      EXPECT_EQ(result.err.find(warning) != std::string::npos, open) << words[0] << result.err;
-    }
+  const std::string here = "unix:" + folder_.path() + "/x";
+  for (const std::string& address : {std::string("0.0.0.0:0"), std::string("127.0.0.1:0"), here}) {
+    const CommandResult result =
+        RunRubato({"master", "--job-dir", nowhere, "--listen", address}, folder_.path());
+    EXPECT_EQ(result.exit_code, 2);
+    const bool open = address[0] == '0';
+    const std::string warning = absl::StrCat("--listen ", address, ": whoever reaches this port");
+    EXPECT_EQ(result.err.find(warning) != std::string::npos, open) << result.err;
   }
 }
 

@@ -1,4 +1,5 @@
 // rubato params JOBDIR: what a job's parameter servers hold and how busy they are.
+#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -6,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/posix/check_address.h"
 #include "rubato/adapters/posix/inspect_server.h"
+#include "rubato/adapters/posix/secret_file.h"
 #include "rubato/adapters/posix/signals.h"
 #include "rubato/adapters/yaml/job_file.h"
 #include "rubato/base/json_text.h"
@@ -37,6 +40,14 @@ struct Seen {
   bool left = false;
 };
 
+// Servers beyond this machine tell only those who know the job's secret; elsewhere it need not be
+// readable, nor be there.
+absl::StatusOr<std::string> SecretFor(const std::vector<std::string>& addresses,
+                                      const JobDirectory& directory) {
+  if (std::all_of(addresses.begin(), addresses.end(), StaysHere)) return "";
+  return ReadSecret(directory.secret());
+}
+
 // One look at every server, all at once.
 absl::StatusOr<Seen> Look(const ParamsFlags& flags) {
   RUBATO_ASSIGN_OR_RETURN(
@@ -58,7 +69,9 @@ absl::StatusOr<Seen> Look(const ParamsFlags& flags) {
       seen.silent.push_back({process.id, absl::StrCat("is ", process.state)});
     }
   }
-  const auto answers = InspectServers(addresses, kPatience);
+  RUBATO_ASSIGN_OR_RETURN(const std::string secret,
+                          SecretFor(addresses, JobDirectory(flags.job_dir)));
+  const auto answers = InspectServers(addresses, kPatience, secret);
   for (size_t i = 0; i < answers.size(); ++i) {
     if (answers[i].ok()) {
       seen.servers.push_back(*answers[i]);

@@ -53,7 +53,7 @@ constexpr absl::Duration kJoinTimeout = absl::Minutes(10);  // Machines may star
 
 bool AskedToStop() { return StopSignals() > 0; }
 
-// The secret of a job is its workers'; master and servers have none yet (docs/security.md).
+// What the master hears and says is in plain sight (docs/security.md).
 void WarnOfOpenPort(const std::string& listen) {
   if (StaysHere(listen)) return;
   std::fprintf(stderr,
@@ -97,11 +97,12 @@ absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
   CatchStopSignals();
   RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
   RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.listen), "--listen"));
-  WarnOfOpenPort(flags.listen);
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
+  RUBATO_ASSIGN_OR_RETURN(const std::string secret, ReadOrMakeSecret(directory.secret()));
   return RunServer({.job = spec,
                     .job_dir = directory.path(),
+                    .secret = secret,
                     .master = flags.master,
                     .listen = flags.listen,
                     .id = ServerId(flags.id),
@@ -254,8 +255,8 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
     return kRoleDone;
   }
   const RealClock clock;
+  RUBATO_ASSIGN_OR_RETURN(const std::string secret, SecretOf(flags, directory));
   if (spec.strategy == "allreduce") {
-    RUBATO_ASSIGN_OR_RETURN(const std::string secret, SecretOf(flags, directory));
     std::string contract;
     GroupOrders orders;
     if (by_hand) {
@@ -285,6 +286,7 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
   }
   const WorkerLoopOptions options = {.job = spec,
                                      .master = flags.master,
+                                     .secret = secret,
                                      .id = WorkerId(flags.id),
                                      .version = kVersion,
                                      .stop = AskedToStop,

@@ -8,7 +8,7 @@
 //   addresses/      where servers with replicas listen
 //   logs/           ROLE-ID.log                      summary.json    written at the end
 //   features.yaml   the features, if the job has some
-//   group.secret    what the workers of a group know each other by
+//   group.secret    what the job's processes know each other by beyond one machine
 #ifndef RUBATO_ROLES_JOB_DIRECTORY_H_
 #define RUBATO_ROLES_JOB_DIRECTORY_H_
 
@@ -48,7 +48,7 @@ class JobDirectory {
   std::string best() const { return checkpoints() + "/BEST"; }
   // Nothing if the job keeps none. DATA_LOSS, naming the file, if it was changed.
   absl::StatusOr<std::optional<int64_t>> BestVersion() const;
-  // Strategy allreduce: what its workers know each other by.
+  // What workers, and servers of parameters, know each other by where they are not on one machine.
   std::string secret() const { return path_ + "/group.secret"; }
   std::string metrics() const { return path_ + "/metrics"; }
   std::string train_index() const { return path_ + "/index/train"; }

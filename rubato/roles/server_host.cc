@@ -125,6 +125,7 @@ class ServerHost {
   bool Beat() {
     const ParamsServerStats stats = server_->Stats();
     outrun_ = stats.outrun;
+    TellStrangers(stats);
     const absl::Time now = absl::Now();
     const bool tells_load = now - load_told_ >= kLoadPeriod;
     const absl::Time counted_from = tells_load ? std::exchange(load_told_, now) : now;
@@ -166,6 +167,14 @@ class ServerHost {
     return reply->directive != Directive::kLeave;
   }
 
+  // At most once a heartbeat, however many there are.
+  void TellStrangers(const ParamsServerStats& stats) {
+    const int64_t more = stats.strangers - std::exchange(strangers_, stats.strangers);
+    if (more == 0) return;
+    std::fprintf(stderr, "%lld connection%s turned away, the last from %s\n",
+                 static_cast<long long>(more), more == 1 ? "" : "s", stats.last_stranger.c_str());
+  }
+
   void Checkpoint(const CheckpointOrder& order) {
     if (writing_.exchange(true)) return;
     if (absl::Now() < retry_) {
@@ -202,7 +211,8 @@ class ServerHost {
   MetricsPage metrics_;
   bool registered_ = false;
   bool refused_ = false;
-  int64_t outrun_ = -1;  // As the server's stats say.
+  int64_t strangers_ = 0;  // Told of so far.
+  int64_t outrun_ = -1;    // As the server's stats say.
   MoveOrder move_;
   int64_t dropped_ = 0;
   absl::Time load_told_ = absl::Now();
@@ -222,6 +232,7 @@ absl::StatusOr<int> RunServer(const ServerHostOptions& options) {
                                       .directory = folder,
                                       .checkpoints = directory.checkpoints(),
                                       .job = options.job.name,
+                                      .secret = options.secret,
                                       .server = options.id,
                                       .servers = options.job.servers,
                                       .spare_log_bytes = SpareLogBytes(options.job.checkpoint),

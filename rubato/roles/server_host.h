@@ -16,6 +16,7 @@ namespace rubato {
 struct ServerHostOptions {
   JobSpec job;
   std::string job_dir;
+  std::string secret;  // Of the job, for what leaves the machine.
   std::string master;  // Where to dial it.
   std::string listen;  // Where the data plane listens.
   ServerId id{0};

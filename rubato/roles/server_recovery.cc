@@ -65,7 +65,8 @@ FetchLogOptions FetchOptions(const ServerHostOptions& options, const std::string
           .directory = directory,
           .server = options.id.value(),
           .incarnation = options.incarnation,
-          .others = std::move(others)};
+          .others = std::move(others),
+          .secret = options.secret};
 }
 
 // Tries until it is done, or nobody has the patience. Waits for servers that are not up.
@@ -92,7 +93,7 @@ absl::Status AtTheDoor(const ServerHostOptions& options, const std::string& dire
   return WithOthers(options, directory, act, [&] {
     if (door != nullptr) return;
     auto opened = ReplicaDoor::Open(
-        options.listen,
+        options.listen, options.secret,
         {.directory = directory, .job = options.job.name, .server = options.id.value()});
     // The address may be in use for a moment, by the life before.
     if (opened.ok() && TellAddress(options, (*opened)->address()).ok()) door = *std::move(opened);

@@ -59,6 +59,7 @@ WorkerLoop::~WorkerLoop() {
 
 absl::Status WorkerLoop::Connect() {
   client_ = ParamsClient::Start({.job = options_.job.name,
+                                 .secret = options_.secret,
                                  .servers = options_.job.servers,
                                  .wire = WireFormatOf(options_.job.params.wire)});
   control_ = std::make_unique<WorkerControl>(

@@ -40,6 +40,7 @@ namespace rubato {
 struct WorkerLoopOptions {
   JobSpec job;
   std::string master;
+  std::string secret;  // Of the job, for servers beyond this machine.
   WorkerId id;
   std::string version;
   std::function<bool()> stop;  // True once this process was asked to end.

@@ -27,10 +27,9 @@ absl::Status CheckListenAddress(absl::string_view address) {
 }
 
 bool StaysHere(absl::string_view address) {
-  for (const absl::string_view here : {"unix:", "127.", "localhost:", "[::1]:"}) {
-    if (absl::StartsWith(address, here)) return true;
-  }
-  return false;
+  if (absl::StartsWith(address, "unix:")) return true;
+  const absl::StatusOr<SocketAddress> parsed = SocketAddress::Parse(address);
+  return parsed.ok() && parsed->StaysHere();
 }
 
 }  // namespace rubato

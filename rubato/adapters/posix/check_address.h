@@ -16,7 +16,7 @@ absl::Status CheckAddress(absl::string_view address);
 // if the host is unknown, UNAVAILABLE if somebody else listens.
 absl::Status CheckListenAddress(absl::string_view address);
 
-// Whether only this machine can reach it, by its name: a Unix socket, 127.*, ::1 or localhost.
+// As SocketAddress::StaysHere() says; not of what is no address.
 bool StaysHere(absl::string_view address);
 
 }  // namespace rubato

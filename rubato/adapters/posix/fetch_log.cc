@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/frame_links.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/status.h"
@@ -26,17 +27,18 @@ constexpr int64_t kReadBytes = int64_t{1} << 20;
 // One question at a time, and the answer awaited.
 class Asker {
  public:
-  explicit Asker(absl::Duration patience) : patience_(patience) {}
+  Asker(const FrameLinks& links, absl::Duration patience) : links_(links), patience_(patience) {}
   ~Asker() {
     if (socket_ != nullptr) socket_->Close();
   }
 
   absl::Status Dial(const std::string& address) {
     RUBATO_ASSIGN_OR_RETURN(const SocketAddress parsed, SocketAddress::Parse(address));
+    RUBATO_RETURN_IF_ERROR(links_.Check(parsed));
     Expect();
-    attempt_ = ConnectTo(io_, parsed, [this](absl::StatusOr<StreamSocket> socket) {
+    attempt_ = ConnectTo(io_, parsed, [this, parsed](absl::StatusOr<StreamSocket> socket) {
       if (!socket.ok()) return Answer(socket.status());
-      socket_ = std::make_shared<FrameSocket>(*std::move(socket), kFrameBytesMax);
+      socket_ = links_.Open(*std::move(socket), parsed, TlsSide::kConnects, kFrameBytesMax);
       socket_->Start(
           [this](const Frame& frame) {
             Answer(frame.status().ok() ? absl::StatusOr<std::string>(std::string(frame.body))
@@ -71,6 +73,7 @@ class Asker {
     return answer_;
   }
 
+  const FrameLinks& links_;
   const absl::Duration patience_;
   asio::io_context io_;
   std::shared_ptr<void> attempt_;
@@ -90,14 +93,16 @@ struct Keeper {
   std::unique_ptr<Asker> asker;
 };
 struct Copies {
+  std::unique_ptr<const FrameLinks> links;
   std::vector<Keeper> keepers;
   std::vector<LogSizes> sizes;  // Of each.
 };
 
 absl::StatusOr<Copies> AskAll(const FetchLogOptions& options) {
   Copies copies;
+  copies.links = std::make_unique<const FrameLinks>(options.secret);
   for (const auto& [server, address] : options.others) {
-    auto asker = std::make_unique<Asker>(options.patience);
+    auto asker = std::make_unique<Asker>(*copies.links, options.patience);
     absl::Status status = asker->Dial(address);
     absl::StatusOr<std::string> answer =
         status.ok() ? asker->Ask(ParamsOp::kFollow,

@@ -21,6 +21,7 @@ struct FetchLogOptions {
   int64_t server = 0;     // Whose log it is,
   int64_t incarnation = 1;
   std::map<int64_t, std::string> others;       // and where all other servers are.
+  std::string secret;                          // The job's, for those beyond this machine.
   absl::Duration patience = absl::Seconds(5);  // For one answer.
 };
 

@@ -18,11 +18,8 @@
 namespace rubato {
 namespace {
 
-constexpr size_t kGatherMax = 64;                      // Frames in one write.
-constexpr size_t kQueuedBytesMax = size_t{256} << 20;  // Stop reading beyond this.
 constexpr size_t kUnixPathMax = 107;
 constexpr std::chrono::milliseconds kAcceptPause(100);
-constexpr char kZeros[8] = {};
 
 // Of who asks over a Unix socket, whose buffer the system does not let grow by itself: while one
 // request is answered the next few are on their way, rather than waiting for somebody to read them.
@@ -111,10 +108,17 @@ std::string SocketAddress::ToString() const {
   return is_unix() ? absl::StrCat("unix:", path) : absl::StrCat(host, ":", port);
 }
 
+bool SocketAddress::StaysHere() const {
+  if (is_unix() || host == "localhost" || host == "[::1]" || host == "::1") return true;
+  asio::error_code error;
+  const asio::ip::address_v4 address = asio::ip::make_address_v4(host, error);
+  return !error && address.is_loopback();
+}
+
 // ---- FrameSocket ----
 
-FrameSocket::FrameSocket(StreamSocket socket, size_t body_bytes_max)
-    : socket_(std::move(socket)), parser_(body_bytes_max) {}
+FrameSocket::FrameSocket(StreamSocket socket, std::unique_ptr<Stream> stream, size_t body_bytes_max)
+    : socket_(std::move(socket)), stream_(std::move(stream)), parser_(body_bytes_max) {}
 
 void FrameSocket::Start(OnFrame on_frame, OnClosed on_closed) {
   on_frame_ = std::move(on_frame);
@@ -123,6 +127,7 @@ void FrameSocket::Start(OnFrame on_frame, OnClosed on_closed) {
 }
 
 void FrameSocket::Read() {
+  if (stream_ != nullptr) return TurnSoon();
   if (closed_ || reading_ || queued_bytes_ > kQueuedBytesMax) return;
   reading_ = true;
   if (welcomes_files_) return ReadWithFiles();
@@ -170,6 +175,7 @@ void FrameSocket::Send(FrameHeader header, absl::string_view body,
   header.body_bytes = static_cast<uint32_t>(body.size());
   queued_bytes_ += body.size();
   queue_.push_back({header, body, std::move(keep)});
+  if (stream_ != nullptr) return TurnSoon();
   if (writing_ == 0) Write();
 }
 
@@ -189,6 +195,15 @@ void FrameSocket::SendFirst(FrameHeader header, absl::string_view body,
   asio::post(socket_.get_executor(), [self = shared_from_this()] {
     self->Lost(absl::UnavailableError("the greeting could not be sent"));
   });
+}
+
+std::string FrameSocket::Peer() const {
+  asio::error_code error;
+  const StreamSocket::endpoint_type peer = socket_.remote_endpoint(error);
+  asio::ip::tcp::endpoint tcp;
+  if (error || peer.protocol().family() == AF_UNIX || peer.size() > tcp.capacity()) return "";
+  std::memcpy(tcp.data(), peer.data(), peer.size());
+  return absl::StrCat(tcp.address().to_string(), ":", tcp.port());
 }
 
 bool FrameSocket::IsOpenThere() {
@@ -224,7 +239,8 @@ void FrameSocket::Write() {
 }
 
 void FrameSocket::CloseAfterWriting() {
-  if (queue_.empty()) return Lost(absl::CancelledError("closed here"));
+  const bool written = queue_.empty() && (stream_ == nullptr || stream_->Flush());
+  if (written) return Lost(absl::CancelledError("closed here"));
   close_after_writing_ = true;
 }
 

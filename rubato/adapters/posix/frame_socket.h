@@ -16,6 +16,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/tls/stream.h"
 #include "rubato/net/frame.h"
 
 namespace rubato {
@@ -30,6 +31,9 @@ struct SocketAddress {
   static absl::StatusOr<SocketAddress> Parse(absl::string_view text);
   std::string ToString() const;
   bool is_unix() const { return !path.empty(); }
+  // Whether only this machine can reach it, by its name: a Unix socket, 127.*, ::1 or localhost.
+  // Both ends of a connection have the address from the server, and so come to the same answer.
+  bool StaysHere() const;
 };
 
 using StreamSocket = asio::generic::stream_protocol::socket;
@@ -37,14 +41,19 @@ using StreamSocket = asio::generic::stream_protocol::socket;
 // One connection. Frames come in through a callback; frames to send are queued and written many at
 // a time, straight from where they lie. Keeps itself alive while anything is under way, so the
 // callbacks must not own it.
+//
+// Its bytes are the socket's as they are, or go through a stream over that socket; then nothing
+// comes from the other side, and nothing is told it, before the stream trusts it.
 class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
  public:
   // A frame's body lives until the callback returns.
   using OnFrame = std::function<void(const Frame& frame)>;
-  // Called once, when the connection is lost or sends what is no frame, but not after Close().
+  // Called once, when the connection is lost (UNAVAILABLE), sends what is no frame
+  // (INVALID_ARGUMENT) or is no friend of the stream's (PERMISSION_DENIED), but not after Close().
   using OnClosed = std::function<void(absl::Status why)>;
 
-  explicit FrameSocket(StreamSocket socket, size_t body_bytes_max);
+  // `stream` is over that socket, which it does not own; null: none is between.
+  FrameSocket(StreamSocket socket, std::unique_ptr<Stream> stream, size_t body_bytes_max);
 
   void Start(OnFrame on_frame, OnClosed on_closed);
   // Before Start: files that come with the first bytes are kept for TakeFiles; later ones are
@@ -56,6 +65,8 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   void Send(FrameHeader header, absl::string_view body, std::shared_ptr<const void> keep);
   // The first frame of a connection over a Unix socket, with open files for the other side.
   void SendFirst(FrameHeader header, absl::string_view body, absl::Span<const int> files);
+  // Who is at the other end, as an address; empty over a Unix socket. Before it is closed.
+  std::string Peer() const;
   // Whether the other side has not hung up yet, whatever of its frames is still to be read.
   bool IsOpenThere();
   // Writes what is queued, then closes.
@@ -64,6 +75,10 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   void Close();
 
  private:
+  static constexpr size_t kGatherMax = 64;                      // Frames in one write.
+  static constexpr size_t kQueuedBytesMax = size_t{256} << 20;  // Stop reading beyond this.
+  static constexpr char kZeros[8] = {};
+
   struct Outgoing {
     FrameHeader header;
     absl::string_view body;
@@ -74,8 +89,14 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   void TakeFrames(size_t bytes);
   void Write();
   void Lost(const absl::Status& why);
+  // With a stream (frame_socket_stream.cc): a turn moves some bytes each way.
+  void TurnSoon();
+  void Turn();
+  int64_t WriteSome();
+  void AwaitTurn();
 
   StreamSocket socket_;
+  const std::unique_ptr<Stream> stream_;
   FrameParser parser_;
   OnFrame on_frame_;
   OnClosed on_closed_;
@@ -88,6 +109,10 @@ class FrameSocket : public std::enable_shared_from_this<FrameSocket> {
   bool reading_ = false;
   bool close_after_writing_ = false;
   bool closed_ = false;
+  size_t taken_bytes_ = 0;  // By the stream, of the first of queue_.
+  bool turn_is_due_ = false;
+  bool awaits_reading_ = false;
+  bool awaits_writing_ = false;
 };
 
 // Listens on an address and hands over connections until it is destroyed.

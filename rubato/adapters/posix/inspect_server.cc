@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/posix/frame_links.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/base/status.h"
 #include "rubato/params/wire.h"
@@ -14,13 +15,17 @@ namespace {
 
 // One server asked. Stays where it is until the answer is there, or nobody waits for it any more.
 struct Question {
-  void Ask(asio::io_context& io, const SocketAddress& address) {
-    attempt = ConnectTo(io, address, [this](absl::StatusOr<StreamSocket> socket) {
+  void Ask(asio::io_context& io, const FrameLinks& links, const SocketAddress& address) {
+    if (const absl::Status sound = links.Check(address); !sound.ok()) {
+      answer = sound;
+      return;
+    }
+    attempt = ConnectTo(io, address, [this, &links, address](absl::StatusOr<StreamSocket> socket) {
       if (!socket.ok()) {
         answer = socket.status();
         return;
       }
-      line = std::make_shared<FrameSocket>(*std::move(socket), kFrameBytesMax);
+      line = links.Open(*std::move(socket), address, TlsSide::kConnects, kFrameBytesMax);
       line->Start(
           [this](const Frame& frame) {
             answer = frame.header.code == 0 ? DecodeInspection(frame.body) : frame.status();
@@ -39,13 +44,14 @@ struct Question {
 }  // namespace
 
 std::vector<absl::StatusOr<ServerInspection>> InspectServers(
-    const std::vector<std::string>& addresses, absl::Duration patience) {
+    const std::vector<std::string>& addresses, absl::Duration patience, const std::string& secret) {
+  const FrameLinks links(secret);
   asio::io_context io;
   std::vector<Question> questions(addresses.size());
   for (size_t i = 0; i < addresses.size(); ++i) {
     const absl::StatusOr<SocketAddress> parsed = SocketAddress::Parse(addresses[i]);
     if (parsed.ok()) {
-      questions[i].Ask(io, *parsed);
+      questions[i].Ask(io, links, *parsed);
     } else {
       questions[i].answer = parsed.status();
     }
@@ -61,9 +67,9 @@ std::vector<absl::StatusOr<ServerInspection>> InspectServers(
   return answers;
 }
 
-absl::StatusOr<ServerInspection> InspectServer(const std::string& address,
-                                               absl::Duration patience) {
-  return std::move(InspectServers({address}, patience)[0]);
+absl::StatusOr<ServerInspection> InspectServer(const std::string& address, absl::Duration patience,
+                                               const std::string& secret) {
+  return std::move(InspectServers({address}, patience, secret)[0]);
 }
 
 }  // namespace rubato

@@ -1,4 +1,5 @@
 // Asks one parameter server about itself. No greeting is needed: the answer tells nobody's weights.
+// Beyond this machine it is told only to those who know the job's `secret`, as everything is.
 #ifndef RUBATO_ADAPTERS_POSIX_INSPECT_SERVER_H_
 #define RUBATO_ADAPTERS_POSIX_INSPECT_SERVER_H_
 
@@ -11,11 +12,14 @@
 
 namespace rubato {
 
-// UNAVAILABLE if nobody answers there, DEADLINE_EXCEEDED if not within `patience`.
-absl::StatusOr<ServerInspection> InspectServer(const std::string& address, absl::Duration patience);
+// UNAVAILABLE if nobody answers there, DEADLINE_EXCEEDED if not within `patience`,
+// PERMISSION_DENIED if whoever answers does not know the secret.
+absl::StatusOr<ServerInspection> InspectServer(const std::string& address, absl::Duration patience,
+                                               const std::string& secret = "");
 // The same of several, side by side: all of it takes no longer than `patience`.
 std::vector<absl::StatusOr<ServerInspection>> InspectServers(
-    const std::vector<std::string>& addresses, absl::Duration patience);
+    const std::vector<std::string>& addresses, absl::Duration patience,
+    const std::string& secret = "");
 
 }  // namespace rubato
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/posix/frame_links.h"
 #include "rubato/adapters/posix/params_line.h"
 #include "rubato/adapters/posix/shared_area.h"
 #include "rubato/base/mutex.h"
@@ -43,12 +44,12 @@ std::shared_ptr<SharedHeap> MakeHeap(size_t bytes, SharedArea::Others others) {
 // client's thread.
 class Link {
  public:
-  Link(asio::io_context& io, const ParamsClientOptions& options, int64_t server,
-       std::shared_ptr<SharedHeap> requests)
+  Link(asio::io_context& io, const FrameLinks& links, const ParamsClientOptions& options,
+       int64_t server, std::shared_ptr<SharedHeap> requests)
       : options_(options),
         server_(server),
         requests_(std::move(requests)),
-        line_(io, options.reconnect,
+        line_(io, links, options.reconnect,
               {.greeted =
                    [this](const Frame& frame) {
                      if (frame.body != kSharesMemory) replies_ = nullptr;
@@ -358,7 +359,7 @@ class AsioParamsClient : public ParamsClient {
   void Grow(int64_t servers) {
     MutexLock lock(mu_);
     for (auto s = static_cast<int64_t>(links_.size()); s < servers; ++s) {
-      links_.push_back(std::make_unique<Link>(io_, options_, s, requests_));
+      links_.push_back(std::make_unique<Link>(io_, frame_links_, options_, s, requests_));
     }
   }
 
@@ -439,6 +440,7 @@ class AsioParamsClient : public ParamsClient {
   static constexpr auto kMapPatience = std::chrono::milliseconds(5);
 
   const ParamsClientOptions options_;
+  const FrameLinks frame_links_{options_.secret};
   const std::shared_ptr<SharedHeap> requests_ =
       MakeHeap(options_.shared_bytes, SharedArea::Others::kRead);
   std::shared_ptr<Pool<PullInFlight>> pulls_ = std::make_shared<Pool<PullInFlight>>(requests_);

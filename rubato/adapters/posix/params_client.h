@@ -31,6 +31,7 @@ namespace rubato {
 
 struct ParamsClientOptions {
   std::string job;      // Must be the servers'.
+  std::string secret;   // Theirs; empty: only addresses that stay on this machine.
   int64_t servers = 1;  // How many there are at the job's start, who share everything evenly.
   WireFormat wire = WireFormat::kFp32;                // Of weights and gradients, there and back.
   absl::Duration reconnect = absl::Milliseconds(20);  // Between attempts to reach a server.

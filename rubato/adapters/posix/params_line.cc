@@ -28,29 +28,34 @@ void ParamsLine::Again() {
   });
 }
 
-void ParamsLine::Lost() {
+void ParamsLine::Lost(const absl::Status& why) {
+  const bool stranger = absl::IsPermissionDenied(why);
   Again();
+  if (stranger) return events_.refused(why);
   events_.lost();
 }
 
 void ParamsLine::Connect() {
   if (address_.empty()) return;
   const absl::StatusOr<SocketAddress> address = SocketAddress::Parse(address_);
-  if (!address.ok()) return events_.refused(address.status());
-  const bool is_unix = address->is_unix();
-  attempt_ = ConnectTo(io_, *address, [this, is_unix](absl::StatusOr<StreamSocket> socket) {
-    if (!socket.ok()) return Lost();
-    Greet(*std::move(socket), is_unix);
+  const absl::Status sound = address.ok() ? links_.Check(*address) : address.status();
+  if (!sound.ok()) {
+    Again();
+    return events_.refused(sound);
+  }
+  attempt_ = ConnectTo(io_, *address, [this, to = *address](absl::StatusOr<StreamSocket> socket) {
+    if (!socket.ok()) return Lost(socket.status());
+    Greet(*std::move(socket), to);
   });
 }
 
-void ParamsLine::Greet(StreamSocket socket, bool is_unix) {
-  socket_ = std::make_shared<FrameSocket>(std::move(socket), kFrameBytesMax);
+void ParamsLine::Greet(StreamSocket socket, const SocketAddress& address) {
+  socket_ = links_.Open(std::move(socket), address, TlsSide::kConnects, kFrameBytesMax);
   socket_->Start([this](const Frame& frame) { Take(frame); },
-                 [this](const absl::Status&) { Lost(); });
+                 [this](const absl::Status& why) { Lost(why); });
   const FrameHeader header = {.op = static_cast<uint16_t>(greeting_.op)};
   const std::vector<int> files =
-      is_unix && events_.files != nullptr ? events_.files() : std::vector<int>();
+      address.is_unix() && events_.files != nullptr ? events_.files() : std::vector<int>();
   if (!files.empty()) return socket_->SendFirst(header, greeting_.body, files);
   const auto body = std::make_shared<std::string>(greeting_.body);
   socket_->Send(header, *body, body);

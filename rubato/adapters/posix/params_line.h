@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "rubato/adapters/posix/frame_links.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/net/frame.h"
 #include "rubato/params/wire.h"
@@ -38,8 +39,9 @@ struct ParamsLineEvents {
   // An answer to one; its body lives until the callback returns.
   std::function<void(const Frame& frame)> answered;
   std::function<void()> lost;  // What was not answered will not be.
-  // The server did not take the greeting (another job, place or release), or there can be no such
-  // address. It is tried again, in case another comes to live there.
+  // The server did not take the greeting (another job, place or release), it is no server of this
+  // job at all, or there can be no such address. It is tried again, in case another comes to live
+  // there.
   std::function<void(const absl::Status& why)> refused;
   // Over a Unix socket: open files to go with the greeting. Null: none.
   std::function<std::vector<int>()> files;
@@ -47,8 +49,10 @@ struct ParamsLineEvents {
 
 class ParamsLine {
  public:
-  ParamsLine(asio::io_context& io, absl::Duration pause, ParamsLineEvents events)
-      : io_(io), pause_(pause), events_(std::move(events)), timer_(io) {}
+  // `links` must outlive it.
+  ParamsLine(asio::io_context& io, const FrameLinks& links, absl::Duration pause,
+             ParamsLineEvents events)
+      : io_(io), links_(links), pause_(pause), events_(std::move(events)), timer_(io) {}
   ~ParamsLine() { Drop(); }
   ParamsLine(const ParamsLine&) = delete;
   ParamsLine& operator=(const ParamsLine&) = delete;
@@ -70,11 +74,12 @@ class ParamsLine {
 
  private:
   void Connect();
-  void Greet(StreamSocket socket, bool is_unix);
+  void Greet(StreamSocket socket, const SocketAddress& address);
   void Take(const Frame& frame);
-  void Lost();
+  void Lost(const absl::Status& why);
 
   asio::io_context& io_;
+  const FrameLinks& links_;
   const absl::Duration pause_;
   const ParamsLineEvents events_;
   std::string address_;

@@ -35,6 +35,7 @@ class AsioParamsServer : public ParamsServer {
   absl::Status Open() {
     RUBATO_ASSIGN_OR_RETURN(const SocketAddress address,
                             SocketAddress::Parse(state_.options.address));
+    RUBATO_RETURN_IF_ERROR(state_.links.Check(address));
     RUBATO_ASSIGN_OR_RETURN(state_.store, ParamsStore::Open(state_.options));
     MoveSource* source = nullptr;
     {
@@ -47,17 +48,20 @@ class AsioParamsServer : public ParamsServer {
     }
     OpenReplicas();
     line_ = std::make_unique<MoveLine>(
-        io(), MoveLineOptions{.job = state_.options.job, .servers = state_.options.servers},
+        io(),
+        MoveLineOptions{
+            .job = state_.options.job, .servers = state_.options.servers, .links = &state_.links},
         state_.mu, *source, [this] { MoveChanged(); });
     RUBATO_ASSIGN_OR_RETURN(listener_, FrameListener::Listen(io(), address));
     address_ = listener_->address().ToString();
     // The connections go round the lanes.
-    listener_->Accept([this]() -> asio::io_context& { return lanes_[next_lane_]->io(); },
-                      [this](StreamSocket socket) {
-                        const size_t lane =
-                            std::exchange(next_lane_, (next_lane_ + 1) % lanes_.size());
-                        lanes_[lane]->Welcome(std::move(socket));
-                      });
+    listener_->Accept(
+        [this]() -> asio::io_context& { return lanes_[next_lane_]->io(); },
+        [this](StreamSocket socket) {
+          const size_t lane = std::exchange(next_lane_, (next_lane_ + 1) % lanes_.size());
+          lanes_[lane]->Welcome(state_.links.Open(std::move(socket), listener_->address(),
+                                                  TlsSide::kAccepts, kHelloBytesMax));
+        });
     state_.inspect = [this] { return Inspect(); };
     state_.prepare = [this](const MemoryRange& range) {
       if (state_.options.huge_pages) asio::post(zeros_, [range] { Populate(range); });
@@ -125,7 +129,8 @@ void AsioParamsServer::OpenReplicas() {
       std::make_unique<ReplicaLines>(ReplicaLinesOptions{.job = options.job,
                                                          .directory = options.directory,
                                                          .server = options.server.value(),
-                                                         .incarnation = options.incarnation},
+                                                         .incarnation = options.incarnation,
+                                                         .links = &state_.links},
                                      [this] {
                                        for (const auto& lane : lanes_) lane->Replicated();
                                      });
@@ -234,6 +239,8 @@ ParamsServerStats AsioParamsServer::Stats() {
           .duplicates = counters.duplicates,
           .fenced = counters.fenced,
           .not_finite = counters.not_finite,
+          .strangers = state_.strangers,
+          .last_stranger = state_.last_stranger,
           .last_error = state_.last_error,
           .pulls = counters.pulls,
           .clients = state_.clients,

@@ -46,6 +46,9 @@ struct ParamsServerOptions {
   std::string directory;    // This server's own: lock and push log. Made if missing.
   std::string checkpoints;  // The job's: VERSION/server-S.ckpt below it. Made if missing.
   std::string job;          // Clients of another job are turned away.
+  // Beyond this machine only those who know it are heard, and everything is encrypted
+  // (frame_links.h). Empty: neither this nor any other server may be beyond this machine.
+  std::string secret;
   ServerId server{0};
   // How many shared everything evenly when the job began. One beyond them begins with nothing.
   int64_t servers = 1;
@@ -84,6 +87,9 @@ struct ParamsServerStats {
   int64_t duplicates = 0;  // Recognised as already applied.
   int64_t fenced = 0;      // Refused for their view.
   int64_t not_finite = 0;  // Refused for a NaN or an infinity.
+  // Connections closed because they sent what is no frame, or did not know the secret.
+  int64_t strangers = 0;
+  std::string last_stranger;  // The newest of them: from where, and what was wrong.
   std::string last_error;  // The newest refusal or failed write, with table and worker; or empty.
   int64_t pulls = 0;
   int64_t clients = 0;       // Connections open now.
@@ -110,8 +116,9 @@ struct CheckpointOrder {
 class ParamsServer {
  public:
   // Recovers what is on disk and listens. UNAVAILABLE if the address is in use,
-  // FAILED_PRECONDITION if another process holds the directory, DATA_LOSS naming file and offset
-  // if a checkpoint or the log is damaged.
+  // INVALID_ARGUMENT if it leaves the machine and there is no secret, FAILED_PRECONDITION if
+  // another process holds the directory, DATA_LOSS naming file and offset if a checkpoint or the
+  // log is damaged.
   static absl::StatusOr<std::unique_ptr<ParamsServer>> Start(ParamsServerOptions options);
   virtual ~ParamsServer() = default;  // Stops.
 

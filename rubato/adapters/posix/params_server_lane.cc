@@ -36,17 +36,20 @@ std::shared_ptr<ParamsServerLane::BufferPool> ParamsServerLane::MakePool() {
 
 // ---- from other threads ----
 
-void ParamsServerLane::Welcome(StreamSocket socket) {
+void ParamsServerLane::Welcome(std::shared_ptr<FrameSocket> socket) {
   asio::post(io_, [this, socket = std::move(socket)]() mutable {
     if (closed_) return;
     const int64_t number = next_connection_++;
     Connection& connection = connections_[number];
     connection.number = number;
     ++state_.clients;
-    connection.socket = std::make_shared<FrameSocket>(std::move(socket), kHelloBytesMax);
+    connection.socket = std::move(socket);
     connection.socket->WelcomeFiles();
     connection.socket->Start([this, &connection](const Frame& frame) { Handle(connection, frame); },
-                             [this, number](const absl::Status&) { Forget(number); });
+                             [this, number, peer = connection.socket->Peer()](absl::Status why) {
+                               CountStranger(peer, why);
+                               Forget(number);
+                             });
     silent_.insert(number);
     while (std::ssize(silent_) > state_.options.silent_max) HangUp(*silent_.begin());
     WatchSilent();
@@ -123,6 +126,14 @@ void ParamsServerLane::WatchSilent() {
     while (!silent_.empty() && *silent_.begin() < newest) HangUp(*silent_.begin());
     WatchSilent();
   });
+}
+
+void ParamsServerLane::CountStranger(const std::string& peer, const absl::Status& why) {
+  if (!absl::IsInvalidArgument(why) && !absl::IsPermissionDenied(why)) return;
+  WriterLock lock(state_.mu);
+  ++state_.strangers;
+  state_.last_stranger =
+      absl::StrCat(peer.empty() ? "a process of this machine" : peer, ": ", why.message());
 }
 
 void ParamsServerLane::Handle(Connection& connection, const Frame& frame) {

@@ -21,6 +21,7 @@
 #include <thread>
 #include <vector>
 
+#include "rubato/adapters/posix/frame_links.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/adapters/posix/params_server_store.h"
@@ -40,9 +41,11 @@ namespace rubato {
 
 // What the lanes of a server share.
 struct ParamsServerState {
-  explicit ParamsServerState(ParamsServerOptions made) : options(std::move(made)) {}
+  explicit ParamsServerState(ParamsServerOptions made)
+      : options(std::move(made)), links(options.secret) {}
 
   const ParamsServerOptions options;
+  const FrameLinks links;
   SharedMutex mu;
   std::unique_ptr<ParamsStore> store ABSL_PT_GUARDED_BY(mu);
   std::unique_ptr<Shard> shard ABSL_PT_GUARDED_BY(mu);
@@ -52,6 +55,8 @@ struct ParamsServerState {
   // Whether requests must wait for the end of a move.
   bool holding() const ABSL_SHARED_LOCKS_REQUIRED(mu) { return behind || source->frozen(); }
   std::string last_error ABSL_GUARDED_BY(mu);
+  int64_t strangers ABSL_GUARDED_BY(mu) = 0;
+  std::string last_stranger ABSL_GUARDED_BY(mu);
   std::unique_ptr<ReplicaVault> vault;     // Copies of others' logs.
   std::unique_ptr<ReplicaLines> replicas;  // Of ours; null: none are wanted.
   std::atomic<int64_t> clients = 0;
@@ -71,7 +76,7 @@ class ParamsServerLane {
   asio::io_context& io() { return io_; }
 
   // From any thread. `socket` belongs to this lane's io().
-  void Welcome(StreamSocket socket);
+  void Welcome(std::shared_ptr<FrameSocket> socket);
   // From any thread: greets those who came before the first view.
   void ViewIsSet();
   // From any thread: what was held may be answered now.
@@ -151,6 +156,8 @@ class ParamsServerLane {
   void HangUp(int64_t number);
   // Sees to it that who is silent does not stay so.
   void WatchSilent();
+  // If that is why a connection was closed.
+  void CountStranger(const std::string& peer, const absl::Status& why);
 
   ParamsServerState& state_;
   Mutex hot_mu_;

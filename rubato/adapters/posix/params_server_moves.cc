@@ -19,7 +19,7 @@ MoveLine::MoveLine(asio::io_context& io, MoveLineOptions options, SharedMutex& m
       mu_(mu),
       source_(source),
       changed_(std::move(changed)),
-      line_(io, kReconnect,
+      line_(io, *options_.links, kReconnect,
             {.greeted = [this](const Frame&) { Take(absl::OkStatus(), /*greeting=*/true); },
              .answered = [this](const Frame& frame) { Take(frame.status(), /*greeting=*/false); },
              .lost = [this] { Lost(); },

@@ -15,7 +15,8 @@ namespace rubato {
 
 struct MoveLineOptions {
   std::string job;
-  int64_t servers = 1;  // As clients say in their greeting.
+  int64_t servers = 1;                // As clients say in their greeting.
+  const FrameLinks* links = nullptr;  // Must outlive the line.
 };
 
 class MoveLine {

@@ -18,6 +18,7 @@
 #include "rubato/adapters/files/testing.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_testing.h"
+#include "rubato/adapters/tls/tls_links.h"
 #include "rubato/base/rng.h"
 #include "rubato/params/partition.h"
 
@@ -109,6 +110,8 @@ class ParamsServerTest : public testing::TestWithParam<std::string> {
   ParamsServerOptions Options(int64_t server, int64_t servers = 2) {
     ParamsServerOptions options = TestServerOptions(root_, server, servers);
     if (GetParam() == "tcp") options.address = "127.0.0.1:0";
+    if (GetParam() == "tls") options.address = "0.0.0.0:0";
+    options.secret = kTestSecret;
     return options;
   }
   // Starts (again) server `s` and lets workers 1 to 8 in.
@@ -417,47 +420,28 @@ TEST_P(ParamsServerTest, StrangersAreTurnedAway) {
   EXPECT_TRUE(absl::IsFailedPrecondition(Declare(client, Model("sgd"))));
 }
 
-// Sends bytes on a connection of its own and returns what comes back before it is closed.
-std::string Exchange(const std::string& address, const std::string& bytes) {
-  asio::io_context io;
-  std::string reply;
-  const auto attempt =
-      ConnectTo(io, *SocketAddress::Parse(address), [&](absl::StatusOr<StreamSocket> socket) {
-        ASSERT_TRUE(socket.ok());
-        asio::error_code ignored;
-        asio::write(*socket, asio::buffer(bytes), ignored);
-        asio::read(*socket, asio::dynamic_buffer(reply), ignored);
-      });
-  io.run();
-  return reply;
-}
-
-std::string FrameOf(uint16_t op, const std::string& body, uint32_t claimed_bytes = 0) {
-  FrameHeader header;
-  header.op = op;
-  header.body_bytes = claimed_bytes > 0 ? claimed_bytes : static_cast<uint32_t>(body.size());
-  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
-  return bytes + body + std::string(Padded(body.size()) - body.size(), '\0');
-}
-
 // Whatever is thrown at the port ends that connection and no other.
 TEST_P(ParamsServerTest, GarbageClosesThatConnectionOnly) {
   ParamsServer& server = Start(0, 1);
   ParamsClient& client = Connect();
   ASSERT_TRUE(Declare(client, Model()).ok());
-  EXPECT_EQ(Exchange(server.address(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), "");
-  EXPECT_EQ(Exchange(server.address(), FrameOf(0, "x", 0xffffffff)), "");
-  EXPECT_THAT(Exchange(server.address(), FrameOf(3, "no greeting")), HasSubstr("no greeting"));
+  const bool tls = GetParam() == "tls";
+  const std::string word(tls ? kNotUnderstood : "");
+  EXPECT_EQ(Exchange(server.address(), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"), word);
+  EXPECT_EQ(Exchange(server.address(), FrameOf(0, "x", 0xffffffff)), word);
+  EXPECT_THAT(Exchange(server.address(), FrameOf(3, "no greeting")),
+              HasSubstr(tls ? word : "no greeting"));
   EXPECT_THAT(Exchange(server.address(), FrameOf(0, EncodeHello({.version = 9, .job = "ctr"}))),
-              HasSubstr(absl::StrCat("speaks protocol 9, this server ", kProtocolVersion)));
+              HasSubstr(tls ? word : absl::StrCat("protocol 9, this server ", kProtocolVersion)));
   Rng rng(5);
   for (int round = 0; round < 20; ++round) {
     std::string noise(1 + rng.Below(200), 'x');
     for (char& c : noise) c = static_cast<char>(rng.Next());
     noise[0] = 'x';
     noise.resize(300);
-    EXPECT_EQ(Exchange(server.address(), noise), "");
+    EXPECT_EQ(Exchange(server.address(), noise), word);
   }
+  EXPECT_EQ(server.Stats().strangers, tls ? 24 : 22);
   EXPECT_EQ(*Push(client, {0}), PushOutcome::kApplied);
   while (server.Stats().clients > 1) std::this_thread::yield();
 }
@@ -545,7 +529,8 @@ TEST_P(ParamsServerTest, ManyPullsInFlightEachGetTheirOwn) {
 // What one frame cannot hold is refused before it is sent, and nothing else suffers.
 TEST_P(ParamsServerTest, ARequestTooLargeForAFrameIsRefusedHere) {
   Start(0, 1);
-  const auto client = ParamsClient::Start({.job = "ctr", .request_bytes_max = 1000});
+  const auto client = ParamsClient::Start(
+      {.job = "ctr", .secret = kTestSecret, .request_bytes_max = 1000});
   client->SetServers(Addresses());
   ASSERT_TRUE(Declare(Connect(), Model()).ok());
   const std::vector<uint64_t> few(100, 1), many(300, 1);
@@ -580,7 +565,7 @@ TEST_P(ParamsServerTest, StoppingAnswersEverybody) {
   EXPECT_TRUE(absl::IsCancelled(Declare(client, Model())));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sockets, ParamsServerTest, testing::Values("unix", "tcp"),
+INSTANTIATE_TEST_SUITE_P(Sockets, ParamsServerTest, testing::Values("unix", "tcp", "tls"),
                          [](const auto& info) { return info.param; });
 
 TEST(SocketAddressTest, BadAddressesAreNamed) {

@@ -3,6 +3,7 @@
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_TESTING_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_TESTING_H_
 
+#include <asio.hpp>
 #include <cstdint>
 #include <fstream>
 #include <functional>
@@ -12,9 +13,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_client.h"
 #include "rubato/adapters/posix/params_server.h"
 #include "rubato/base/status.h"
+#include "rubato/net/frame.h"
 #include "rubato/params/declaration.h"
 
 namespace rubato {
@@ -25,6 +28,31 @@ T Await(const std::function<void(std::function<void(T)>)>& start) {
   std::promise<T> promise;
   start([&](T value) { promise.set_value(std::move(value)); });
   return promise.get_future().get();
+}
+
+inline constexpr char kTestSecret[] = "between us";
+
+// Sends bytes on a connection of its own and returns what comes back before it is closed.
+inline std::string Exchange(const std::string& address, const std::string& bytes) {
+  asio::io_context io;
+  std::string reply;
+  const auto attempt =
+      ConnectTo(io, *SocketAddress::Parse(address), [&](absl::StatusOr<StreamSocket> socket) {
+        RUBATO_CHECK_OK(socket.status());
+        asio::error_code ignored;
+        asio::write(*socket, asio::buffer(bytes), ignored);
+        asio::read(*socket, asio::dynamic_buffer(reply), ignored);
+      });
+  io.run();
+  return reply;
+}
+
+inline std::string FrameOf(uint16_t op, const std::string& body, uint32_t claimed_bytes = 0) {
+  FrameHeader header;
+  header.op = op;
+  header.body_bytes = claimed_bytes > 0 ? claimed_bytes : static_cast<uint32_t>(body.size());
+  std::string bytes(reinterpret_cast<const char*>(&header), sizeof(header));
+  return bytes + body + std::string(Padded(body.size()) - body.size(), '\0');
 }
 
 // Server `server`, which listens at ROOT/sN and keeps its log in ROOT/server-N.
@@ -41,9 +69,12 @@ inline ParamsServerOptions TestServerOptions(const std::string& root, int64_t se
   return options;
 }
 
-inline std::unique_ptr<ParamsClient> StartTestClient(int64_t servers, std::string job = "ctr") {
-  return ParamsClient::Start(
-      {.job = std::move(job), .servers = servers, .reconnect = absl::Milliseconds(1)});
+inline std::unique_ptr<ParamsClient> StartTestClient(int64_t servers, std::string job = "ctr",
+                                                     std::string secret = kTestSecret) {
+  return ParamsClient::Start({.job = std::move(job),
+                              .secret = std::move(secret),
+                              .servers = servers,
+                              .reconnect = absl::Milliseconds(1)});
 }
 
 // One table, "deep", and dense weights of 0.5.

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "rubato/adapters/posix/frame_links.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/base/status.h"
 #include "rubato/params/wire.h"
@@ -15,7 +16,8 @@ namespace {
 
 class AsioReplicaDoor : public ReplicaDoor {
  public:
-  explicit AsioReplicaDoor(ReplicaVaultOptions vault) : vault_(std::move(vault)) {}
+  AsioReplicaDoor(const std::string& secret, ReplicaVaultOptions vault)
+      : links_(secret), vault_(std::move(vault)) {}
   ~AsioReplicaDoor() override {
     if (!thread_.joinable()) return;
     asio::post(io_, [this] {
@@ -28,6 +30,7 @@ class AsioReplicaDoor : public ReplicaDoor {
 
   absl::Status Listen(const std::string& address) {
     RUBATO_ASSIGN_OR_RETURN(const SocketAddress parsed, SocketAddress::Parse(address));
+    RUBATO_RETURN_IF_ERROR(links_.Check(parsed));
     RUBATO_ASSIGN_OR_RETURN(listener_, FrameListener::Listen(io_, parsed));
     address_ = listener_->address().ToString();
     listener_->Accept([this]() -> asio::io_context& { return io_; },
@@ -47,7 +50,8 @@ class AsioReplicaDoor : public ReplicaDoor {
   void Welcome(StreamSocket socket) {
     const int64_t number = next_++;
     Connection& connection = connections_[number];
-    connection.socket = std::make_shared<FrameSocket>(std::move(socket), kHelloBytesMax);
+    connection.socket =
+        links_.Open(std::move(socket), listener_->address(), TlsSide::kAccepts, kHelloBytesMax);
     connection.socket->Start([this, &connection](const Frame& frame) { Answer(connection, frame); },
                              [this, number](const absl::Status&) { connections_.erase(number); });
   }
@@ -66,6 +70,7 @@ class AsioReplicaDoor : public ReplicaDoor {
                             *body, body);
   }
 
+  const FrameLinks links_;
   asio::io_context io_;
   ReplicaVault vault_;
   std::string address_;
@@ -78,8 +83,9 @@ class AsioReplicaDoor : public ReplicaDoor {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<ReplicaDoor>> ReplicaDoor::Open(const std::string& address,
+                                                               const std::string& secret,
                                                                ReplicaVaultOptions vault) {
-  auto door = std::make_unique<AsioReplicaDoor>(std::move(vault));
+  auto door = std::make_unique<AsioReplicaDoor>(secret, std::move(vault));
   RUBATO_RETURN_IF_ERROR(door->Listen(address));
   return door;
 }

@@ -21,8 +21,10 @@ namespace rubato {
 
 class ReplicaDoor {
  public:
-  // UNAVAILABLE if the address is in use.
+  // UNAVAILABLE if the address is in use, INVALID_ARGUMENT if it leaves the machine and there is
+  // no secret.
   static absl::StatusOr<std::unique_ptr<ReplicaDoor>> Open(const std::string& address,
+                                                           const std::string& secret,
                                                            ReplicaVaultOptions vault);
   // Closes: whoever was reading asks again, and finds the server.
   virtual ~ReplicaDoor() = default;

@@ -144,7 +144,7 @@ void ReplicaLines::Look() {
 // Events do not look at once: the line that tells of one may have to go.
 std::unique_ptr<ParamsLine> ReplicaLines::MakeLine(int64_t server) {
   return std::make_unique<ParamsLine>(
-      io_, kReconnect,
+      io_, *options_.links, kReconnect,
       ParamsLineEvents{.greeted = [this, server](const Frame& frame) { Greeted(server, frame); },
                        .answered = [this, server](const Frame& frame) { Answered(server, frame); },
                        .lost = [this, server] { Lost(server); },

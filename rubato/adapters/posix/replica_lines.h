@@ -25,6 +25,7 @@ struct ReplicaLinesOptions {
   std::string directory;  // Of the log.
   int64_t server = 0;
   int64_t incarnation = 1;
+  const FrameLinks* links = nullptr;  // Must outlive the lines.
 };
 
 class ReplicaLines : public LogWatcher {

@@ -103,7 +103,8 @@ class ReplicasTest : public testing::Test {
   }
   absl::StatusOr<std::unique_ptr<ReplicaDoor>> OpenDoor(size_t s) const {
     return ReplicaDoor::Open(
-        Addresses()[s], {.directory = Folder(s), .job = "ctr", .server = static_cast<int64_t>(s)});
+        Addresses()[s], /*secret=*/"",
+        {.directory = Folder(s), .job = "ctr", .server = static_cast<int64_t>(s)});
   }
   void LoseDisk(size_t s) {
     servers_[s].reset();
@@ -398,7 +399,8 @@ TEST_F(ReplicasTest, ClientsAreHungUpOnAtTheDoor) {
     heard = what;
     io.stop();
   };
-  ParamsLine line(io, absl::Seconds(60),
+  const FrameLinks links(/*secret=*/"");
+  ParamsLine line(io, links, absl::Seconds(60),
                   {.greeted = [&](const Frame&) { hear("greeted"); },
                    .answered = [&](const Frame&) { hear("answered"); },
                    .lost = [&] { hear("lost"); },

@@ -30,7 +30,7 @@ bool Await(const Stream& stream, int timeout_ms) {
 
 int64_t PlainStream::Read(absl::Span<const iovec> pieces) {
   msghdr message = MessageOf(pieces);
-  const ssize_t n = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  const ssize_t n = recvmsg(socket_, &message, MSG_DONTWAIT);
   if (n > 0) return n;
   if (n == 0) return kClosed;
   if (!WouldBlock()) return kBroken;
@@ -40,7 +40,7 @@ int64_t PlainStream::Read(absl::Span<const iovec> pieces) {
 
 int64_t PlainStream::Write(absl::Span<const iovec> pieces) {
   msghdr message = MessageOf(pieces);
-  const ssize_t n = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t n = sendmsg(socket_, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (n > 0) return n;
   if (n == 0 || !WouldBlock()) return kBroken;
   wants_ = POLLOUT;
@@ -48,11 +48,11 @@ int64_t PlainStream::Write(absl::Span<const iovec> pieces) {
 }
 
 bool PlainStream::gone() const {
-  pollfd fd{socket_.get(), POLLRDHUP, 0};
+  pollfd fd{socket_, POLLRDHUP, 0};
   return poll(&fd, 1, 0) > 0;
 }
 
-void PlainStream::Finish() { shutdown(socket_.get(), SHUT_WR); }
+void PlainStream::Finish() { shutdown(socket_, SHUT_WR); }
 
 bool ReadAll(Stream& stream, void* data, size_t bytes, int timeout_ms) {
   char* at = static_cast<char*>(data);

@@ -57,18 +57,21 @@ class Stream {
 // As they are, over a connected socket.
 class PlainStream : public Stream {
  public:
-  explicit PlainStream(Fd socket) : socket_(std::move(socket)) {}
+  explicit PlainStream(Fd socket) : owned_(std::move(socket)), socket_(owned_.get()) {}
+  // Somebody else closes it, and nobody uses this then.
+  explicit PlainStream(int socket) : socket_(socket) {}
   int64_t Read(absl::Span<const iovec> pieces) override;
   int64_t Write(absl::Span<const iovec> pieces) override;
   bool Flush() override { return true; }
   void Finish() override;
   int16_t wants() const override { return wants_; }
-  int fd() const override { return socket_.get(); }
+  int fd() const override { return socket_; }
   bool gone() const override;
   bool trusted() const override { return true; }
 
  private:
-  Fd socket_;
+  const Fd owned_;
+  const int socket_;
   int16_t wants_ = 0;
 };
 
