@@ -529,8 +529,8 @@ TEST_P(ParamsServerTest, ManyPullsInFlightEachGetTheirOwn) {
 // What one frame cannot hold is refused before it is sent, and nothing else suffers.
 TEST_P(ParamsServerTest, ARequestTooLargeForAFrameIsRefusedHere) {
   Start(0, 1);
-  const auto client = ParamsClient::Start(
-      {.job = "ctr", .secret = kTestSecret, .request_bytes_max = 1000});
+  const auto client =
+      ParamsClient::Start({.job = "ctr", .secret = kTestSecret, .request_bytes_max = 1000});
   client->SetServers(Addresses());
   ASSERT_TRUE(Declare(Connect(), Model()).ok());
   const std::vector<uint64_t> few(100, 1), many(300, 1);
