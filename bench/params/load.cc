@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "bench/params/measure.h"
+#include "bench/params/server_process.h"
 #include "rubato/base/status.h"
 
 namespace rubato::bench {
@@ -12,6 +13,7 @@ Load::Load(const LoadOptions& options)
     : options_(options),
       client_(ParamsClient::Start(
           {.job = "bench",
+           .secret = kBenchSecret,
            .servers = options.servers,
            .wire = options.wire,
            .reconnect = absl::Milliseconds(2),

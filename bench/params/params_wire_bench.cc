@@ -23,6 +23,7 @@ struct World {
   uint64_t rows = 0;
   size_t dim = 0;
   bool tcp = false;
+  bool tls = false;    // Over TCP; the bare socket beside it stays bare.
   bool shared = true;  // Memory, where it is not TCP.
   WireFormat wire = WireFormat::kFp32;
   int64_t threads = 2;
@@ -127,7 +128,8 @@ void MakeSpare(const std::string& folder, double bytes) {
 Json RunWorld(const World& world) {
   const JobFolder job;
   if (world.spare > 0) MakeSpare(job.root() + "/server-0", world.spare);
-  ServerProcess server({.root = job.root(), .tcp = world.tcp, .threads = world.threads});
+  ServerProcess server(
+      {.root = job.root(), .tcp = world.tcp, .tls = world.tls, .threads = world.threads});
   Json report;
   {
     Bench bench(server, world);
@@ -147,12 +149,19 @@ Json RunWorld(const World& world) {
   return report;
 }
 
+std::string Name(const World& world) {
+  return absl::StrCat(world.tls   ? "tls_"
+                      : world.tcp ? "tcp_"
+                                  : "unix_",
+                      WireFormatName(world.wire), "_dim_", world.dim);
+}
+
 // One line of the report for every socket, format and size of a row, unless told which.
 int Main(int argc, char** argv) {
   if (const auto code = ServerProcess::Main(argc, argv)) return *code;
-  CheckFlags(
-      argc, argv,
-      {"rows", "dim", "seconds", "threads", "tcp", "bits", "keys", "push", "spare", "shared"});
+  CheckFlags(argc, argv,
+             {"rows", "dim", "seconds", "threads", "tcp", "bits", "keys", "push", "spare", "shared",
+              "tls"});
   World world;
   world.rows = static_cast<uint64_t>(Flag(argc, argv, "rows", 4e6));
   world.seconds = Flag(argc, argv, "seconds", 1);
@@ -163,6 +172,7 @@ int Main(int argc, char** argv) {
   world.shared = Flag(argc, argv, "shared", 1) > 0;
   const auto only_dim = static_cast<size_t>(Flag(argc, argv, "dim", 0));
   const double only_tcp = Flag(argc, argv, "tcp", -1);
+  const bool tls = Flag(argc, argv, "tls", 0) > 0;
   const double only_bits = Flag(argc, argv, "bits", 0);
   Json report;
   report.Number("rows", static_cast<double>(world.rows));
@@ -174,8 +184,11 @@ int Main(int argc, char** argv) {
       for (const size_t dim : {size_t{8}, size_t{16}, size_t{64}}) {
         if (only_dim != 0 && only_dim != dim) continue;
         world.tcp = tcp, world.wire = wire, world.dim = dim;
-        report.Object(absl::StrCat(tcp ? "tcp_" : "unix_", WireFormatName(wire), "_dim_", dim),
-                      RunWorld(world));
+        report.Object(Name(world), RunWorld(world));
+        if (!tcp || !tls) continue;
+        world.tls = true;
+        report.Object(Name(world), RunWorld(world));
+        world.tls = false;
       }
     }
   }

@@ -77,8 +77,10 @@ std::string JobFolder::AddressOf(int64_t server) const {
 void ServerProcess::Launch() {
   int ends[2];
   RUBATO_CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0);
-  const std::string words = absl::StrJoin(
-      {options_.server, options_.servers, int64_t{options_.tcp}, options_.threads}, " ");
+  const std::string words =
+      absl::StrJoin({options_.server, options_.servers,
+                     int64_t{options_.tcp} + int64_t{options_.tls}, options_.threads},
+                    " ");
   pid_ = fork();
   if (pid_ == 0) {
     dup2(ends[1], kLine);
@@ -127,8 +129,10 @@ std::optional<int> ServerProcess::Main(int argc, char** argv) {
   ParamsServerOptions options;
   options.server = ServerId(server);
   options.servers = std::stoll(words[1]);
-  options.address =
-      words[2] == "1" ? "127.0.0.1:0" : absl::StrCat("unix:", root, "/socket-", server);
+  options.address = words[2] == "2"   ? "0.0.0.0:0"
+                    : words[2] == "1" ? "127.0.0.1:0"
+                                      : absl::StrCat("unix:", root, "/socket-", server);
+  options.secret = kBenchSecret;
   options.threads = std::stoll(words[3]);
   options.directory = absl::StrCat(root, "/server-", server);
   options.checkpoints = root + "/checkpoints";

@@ -35,8 +35,11 @@ struct ServerOptions {
   int64_t server = 0;
   int64_t servers = 1;  // That share everything at first.
   bool tcp = false;
+  bool tls = false;  // Over TCP, by kBenchSecret.
   int64_t threads = 2;
 };
+
+inline constexpr char kBenchSecret[] = "of a bench";
 
 class ServerProcess {
  public:
