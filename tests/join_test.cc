@@ -21,21 +21,24 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// On one machine, or as if each had one of its own: over TCP, where steps are applied early.
-class FoundersTest : public testing::TestWithParam<bool> {};
+// On one machine, or as if each had one of its own: over TCP, where steps are applied early. Or the
+// second alone has: all go over TCP then, the two others side by side.
+enum class Machines : uint8_t { kOne, kSeveral, kTwo };
+class FoundersTest : public testing::TestWithParam<Machines> {};
 
 // One founds the group, one joins, one joins late, and then the founder is killed: the two others
 // are a majority and train to the end, every record once, to the same weights.
 TEST_P(FoundersTest, NobodyIsNeededNotEvenTheFounder) {
-  const bool apart = GetParam();
-  if (apart && !CanRunApart()) GTEST_SKIP() << "only root can make process namespaces";
+  const bool second_apart = GetParam() != Machines::kOne;
+  const bool apart = GetParam() == Machines::kSeveral;
+  if (second_apart && !CanRunApart()) GTEST_SKIP() << "only root can make process namespaces";
   ScratchFolder folder;
   // Held back until all have come: a process takes a while to start.
   folder.Write("pace", "8000");
   const std::string job = WritePacedDigitsJob(folder, 1500, "epochs: 20\n");
   Worker founder(folder, "founder", job, "", apart);
   ASSERT_TRUE(founder.Listens()) << founder.err();
-  Worker second(folder, "second", job, founder.Address(), apart);
+  Worker second(folder, "second", job, founder.Address(), second_apart);
   ASSERT_TRUE(second.TrainsWith(2)) << second.err();
   // Through the second: whoever is in the group can let one in.
   Worker third(folder, "third", job, second.Address(), apart);
@@ -55,8 +58,13 @@ TEST_P(FoundersTest, NobodyIsNeededNotEvenTheFounder) {
   EXPECT_TRUE(second.Checkpoint() == third.Checkpoint());
 }
 
-INSTANTIATE_TEST_SUITE_P(Machines, FoundersTest, testing::Bool(),
-                         [](const auto& info) { return info.param ? "Several" : "One"; });
+std::string NameOf(Machines machines) {
+  if (machines == Machines::kTwo) return "Two";
+  return machines == Machines::kOne ? "One" : "Several";
+}
+INSTANTIATE_TEST_SUITE_P(Machines, FoundersTest,
+                         testing::Values(Machines::kOne, Machines::kSeveral, Machines::kTwo),
+                         [](const auto& info) { return NameOf(info.param); });
 
 // The oldest of two dies: half without the oldest is no majority, so the other says what it waits
 // for, and keeps what it has when it is stopped. From there a group goes on, with whoever joins it,

@@ -12,6 +12,7 @@ namespace rubato {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 GroupView ViewOf(const std::vector<std::string>& addresses) {
   GroupView view;
@@ -35,6 +36,11 @@ TEST(RingOrderTest, MembersOfOneMachineStandTogether) {
       << "a machine with two addresses";
   EXPECT_THAT(order({"a:1", "b:1", "a:2"}), ElementsAre(0, 2, 1)) << "nodes that are not known";
   EXPECT_THAT(order({"?", "?", "?"}), ElementsAre(0, 1, 2)) << "nothing is";
+}
+
+// A build that sums in another order is told so, and not let in.
+TEST(ContractTest, NamesTheOrderOfSums) {
+  EXPECT_THAT(ContractOf({}), HasSubstr("\norder of sums: machine by machine\n"));
 }
 
 // The elements that leave their machine in one sum of `elements`, for members as in `view`.
