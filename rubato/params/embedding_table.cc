@@ -256,16 +256,17 @@ void EmbeddingTable::CopyRowsOf(const Lookup& lookup, absl::Span<const uint64_t>
 
 uint64_t EmbeddingTable::room() const {
   const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
-  return rows_max - std::min(index_.size(), rows_max);
+  return rows_max - std::min(index_.size() + appended_.size(), rows_max);
 }
 
 absl::Status EmbeddingTable::CheckRoom(size_t entries) const {
   const uint64_t free = room();
   if (entries <= free) return absl::OkStatus();
   const uint64_t rows_max = std::min(options_.rows_max, index_.rows_max());
-  return absl::ResourceExhaustedError(absl::StrCat("table ", name(), ": ", rows_max - free,
-                                                   " rows and ", entries,
-                                                   " more may pass rows_max, ", rows_max));
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "table ", name(), ": ", rows_max - free, " rows and ", entries, " more may pass ", rows_max,
+      ", for which it has address space here; take more servers, or raise `ulimit -v`"
+      " if it is set"));
 }
 
 size_t EmbeddingTable::CountMissing(absl::Span<const uint64_t> ids) const {

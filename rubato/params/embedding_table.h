@@ -56,7 +56,8 @@ struct EmbeddingTableOptions {
   uint64_t seed = 0;
   // The partitions the table has ids of, to begin with.
   IntervalSet partitions = AllPartitions();
-  // The most rows this table may have here. Costs address space, not memory.
+  // The most rows this table may have here. Costs address space, not memory; where there is not so
+  // much, MakeAll lowers it.
   uint64_t rows_max = uint64_t{1} << 30;
 };
 
@@ -73,6 +74,10 @@ class EmbeddingTable {
   // INVALID_ARGUMENT for an impossible dim or unknown names, RESOURCE_EXHAUSTED without room.
   static absl::StatusOr<std::unique_ptr<EmbeddingTable>> Make(Memory& memory,
                                                               const EmbeddingTableOptions& options);
+  // All the tables of a process. Where address space is limited, each with fewer rows than asked
+  // for, but not with less than a million: then RESOURCE_EXHAUSTED.
+  static absl::StatusOr<std::vector<std::unique_ptr<EmbeddingTable>>> MakeAll(
+      Memory& memory, std::vector<EmbeddingTableOptions> options);
 
   // The step that the next update belongs to, and as of which rows are read. The caller counts:
   // `number` from 1, and the samples before it, for the learning rate. Rows that have become too
@@ -128,6 +133,11 @@ class EmbeddingTable {
     const uint64_t order_each = order_.has_value() ? RowOrder::kBytesPerRow : 0;
     const uint64_t order_all = order_.has_value() ? order_->bytes() : 0;
     return index_.bytes() + next_row_ * (stride_ + order_each) + order_all;
+  }
+
+  // Address space.
+  uint64_t bytes_reserved() const {
+    return index_.bytes_reserved() + rows_.size() + (order_ ? order_->bytes_reserved() : 0);
   }
 
   // ---- for checkpoints ----

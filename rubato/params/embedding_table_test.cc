@@ -324,6 +324,87 @@ TEST(EmbeddingTableTest, AFullTableSaysSoAndStaysAsItWas) {
   EXPECT_EQ(table->rows(), 0u);
 }
 
+// Rows that nobody can find yet take room like others.
+TEST(EmbeddingTableTest, AppendedRowsTakeRoom) {
+  EmbeddingTableOptions options = Options(1, "sgd");
+  options.rows_max = 10;
+  const auto table = MakeTable(options);
+  const std::vector<uint64_t> ids = {1, 2, 3, 4, 5, 6, 7, 8};
+  const std::vector<float> rows(8, 1);
+  table->Append(ids, rows.data());
+  EXPECT_TRUE(table->CheckRoom(2).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(table->CheckRoom(3)));
+  ASSERT_TRUE(table->LinkAppended().ok());
+  EXPECT_EQ(table->room(), 2u);
+}
+
+// A process that may have so much address space and no more.
+class LimitedMemory : public Memory {
+ public:
+  explicit LimitedMemory(uint64_t bytes) : left_(bytes) {}
+  absl::StatusOr<char*> Reserve(size_t bytes) override {
+    if (bytes > left_) return absl::ResourceExhaustedError("the system refuses");
+    left_ -= bytes;
+    return memory_.Reserve(bytes);
+  }
+  void Release(char* begin, size_t bytes) override {
+    memory_.Release(begin, bytes);
+    left_ += bytes;
+  }
+  uint64_t left() const { return left_; }
+
+ private:
+  SystemMemory memory_{/*huge_pages=*/false};
+  uint64_t left_;
+};
+
+// With less address space tables have room for fewer rows, leave half of it to others, and do what
+// they would do with more.
+TEST(EmbeddingTableTest, TablesFitIntoTheAddressSpace) {
+  const auto make = [](Memory& memory) {
+    EmbeddingTableOptions wide = Options(1, "adam"), deep = Options(16, "adam");
+    wide.rows_max = deep.rows_max = uint64_t{1} << 30;
+    deep.rows.capacity = 1000;
+    return EmbeddingTable::MakeAll(memory, {wide, deep});
+  };
+  constexpr uint64_t kLimit = uint64_t{40} << 30;
+  LimitedMemory limited(kLimit), unlimited(uint64_t{1} << 60);
+  const auto less = make(limited), more = make(unlimited);
+  ASSERT_TRUE(less.ok() && more.ok()) << less.status();
+  EXPECT_GE(limited.left(), kLimit / 2);
+  EXPECT_LE(limited.left(), kLimit / 4 * 3);  // A power of two more would not have done.
+  for (size_t t = 0; t < 2; ++t) {
+    const auto& [small, large] = std::tie((*less)[t], (*more)[t]);
+    EXPECT_GE(small->room(), uint64_t{1} << 24);
+    EXPECT_EQ(large->room(), uint64_t{1} << 30);
+    for (uint32_t step = 1; step < 100; ++step) {
+      std::vector<uint64_t> ids;
+      for (uint64_t i = 0; i < 100; ++i) ids.push_back(Mix(step * 50 + i));
+      const std::vector<float> gradients(ids.size() * small->dim(), 0.5f);
+      std::vector<float> a(gradients.size()), b(gradients.size());
+      for (const auto* table : {&small, &large}) {
+        ASSERT_TRUE((*table)->Update(ids, gradients.data()).ok());
+        (*table)->BeginStep(step + 1, 0);
+        (*table)->Gather(ids, table == &small ? a.data() : b.data());
+      }
+      ASSERT_EQ(a, b);
+      ASSERT_EQ(small->rows(), large->rows());
+    }
+  }
+}
+
+TEST(EmbeddingTableTest, TooLittleAddressSpaceIsToldAndGivenBack) {
+  constexpr uint64_t kLimit = uint64_t{200} << 20;
+  LimitedMemory limited(kLimit);
+  EmbeddingTableOptions wide = Options(1, "sgd"), deep = Options(64, "adam");
+  wide.rows_max = deep.rows_max = uint64_t{1} << 30;
+  const auto tables = EmbeddingTable::MakeAll(limited, {wide, deep});
+  EXPECT_TRUE(absl::IsResourceExhausted(tables.status()));
+  EXPECT_THAT(std::string(tables.status().message()),
+              HasSubstr("table deep of 1048576 rows: the system refuses"));
+  EXPECT_EQ(limited.left(), kLimit);
+}
+
 TEST(PartitionTest, APointGivesItsIdBack) {
   Rng rng(5);
   for (int i = 0; i < 1000; ++i) {

@@ -54,7 +54,7 @@ absl::StatusOr<char*> SystemMemory::Reserve(size_t bytes) {
   if (raw == MAP_FAILED) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the system refuses ", size, " bytes of address space: ", strerror(errno),
-                     "; raise `ulimit -v` or lower the table's rows_max"));
+                     "; raise `ulimit -v`, or allow more by vm.overcommit_memory"));
   }
   char* begin = static_cast<char*>(raw);
   const size_t head =

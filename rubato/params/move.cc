@@ -18,6 +18,7 @@ constexpr size_t kRecordBytes = size_t{1} << 20;
 // comes after so many rounds.
 constexpr size_t kFew = 4096;
 constexpr int kRoundsMax = 8;
+constexpr uint64_t kPoints = FirstPoint(1);  // Of a partition.
 // Records on their way.
 constexpr int64_t kWindow = 4;
 
@@ -29,7 +30,8 @@ class MoveSender::Watch : public EmbeddingTable::Observer {
   Watch(EmbeddingTable& table) : table_(table) { table_.set_observer(this); }
   ~Watch() override { table_.set_observer(nullptr); }
 
-  void Sent(int64_t partition) { sent_[static_cast<size_t>(partition)] = true; }
+  // The first so many points of a partition, whatever there is at them.
+  void Sent(int64_t partition, uint64_t points) { sent_[static_cast<size_t>(partition)] = points; }
   void BeforeUpdate(const EmbeddingTable::RowName& row) override { Note(row.id); }
   void BeforeMake(uint32_t) override {}  // Rows are known by their ids here.
   void BeforeCount(uint64_t id, uint64_t, uint32_t) override { Note(id); }
@@ -50,11 +52,13 @@ class MoveSender::Watch : public EmbeddingTable::Observer {
 
  private:
   void Note(uint64_t id) {
-    if (sent_[static_cast<size_t>(PartitionOf(PointOf(id)))]) changed_.insert(id);
+    const uint64_t point = PointOf(id);
+    const int64_t partition = PartitionOf(point);
+    if (point - FirstPoint(partition) < sent_[static_cast<size_t>(partition)]) changed_.insert(id);
   }
 
   EmbeddingTable& table_;
-  std::array<bool, kPartitions> sent_{};
+  std::array<uint64_t, kPartitions> sent_{};
   absl::flat_hash_set<uint64_t> changed_;
 };
 
@@ -116,6 +120,47 @@ void MoveSender::PutRows(size_t t, const std::vector<uint64_t>& ids, std::vector
   rows_sent_ += static_cast<int64_t>(with_row.size());
 }
 
+// What lies at the next points of the partition at hand, by table. So many points that it is about
+// as much as a record holds, if ids are spread as they are; fewer, if it is too much all the same.
+std::vector<std::vector<uint64_t>> MoveSender::SomeIds(uint64_t* width) const {
+  const auto row_bytes = [](const EmbeddingTable& table) {
+    return sizeof(uint64_t) + table.row_floats() * sizeof(float);
+  };
+  uint64_t here = 0;
+  for (const auto& table : shard_.tables_) {
+    here += (table->rows() + table->counted()) * row_bytes(*table);
+  }
+  const auto owned = static_cast<uint64_t>(PartitionsOf(shard_.histories_).size());
+  const uint64_t pieces = 1 + here / owned / kRecordBytes;
+  *width = std::min(kPoints - from_, kPoints / pieces + 1);
+  for (;; *width = (*width + 1) / 2) {
+    std::vector<std::vector<uint64_t>> ids(shard_.tables_.size());
+    uint64_t bytes = 0;
+    for (size_t t = 0; t < ids.size(); ++t) {
+      const EmbeddingTable& table = *shard_.tables_[t];
+      const uint64_t first = table.KeysOf(partitions_[next_]).first + from_;
+      const uint64_t last = first + *width - 1;
+      table.Visit(first, last, [&](uint64_t id, uint32_t) { ids[t].push_back(id); });
+      table.VisitCounted(first, last, [&](uint64_t id, uint32_t) { ids[t].push_back(id); });
+      bytes += ids[t].size() * row_bytes(table);
+    }
+    if (bytes <= 2 * kRecordBytes || *width == 1) return ids;
+  }
+}
+
+void MoveSender::SendSome(std::vector<MoveRecord>& out) {
+  uint64_t width = 0;
+  const auto ids = SomeIds(&width);
+  from_ += width;
+  for (size_t t = 0; t < ids.size(); ++t) {
+    PutRows(t, ids[t], out);
+    watches_[t]->Sent(partitions_[next_], from_);
+  }
+  if (from_ < kPoints) return;
+  from_ = 0;
+  ++next_;
+}
+
 std::vector<MoveRecord> MoveSender::Step() {
   std::vector<MoveRecord> out;
   if (sequence_ == 0) {
@@ -130,19 +175,9 @@ std::vector<MoveRecord> MoveSender::Step() {
       writer.Put<uint64_t>(static_cast<uint64_t>(share * static_cast<double>(entries)));
     }
   }
-  if (next_ < partitions_.size()) {
-    const int64_t partition = partitions_[next_++];
-    for (size_t t = 0; t < watches_.size(); ++t) {
-      const EmbeddingTable& table = *shard_.tables_[t];
-      const auto [first, last] = table.KeysOf(partition);
-      std::vector<uint64_t> ids;
-      table.Visit(first, last, [&](uint64_t id, uint32_t) { ids.push_back(id); });
-      table.VisitCounted(first, last, [&](uint64_t id, uint32_t) { ids.push_back(id); });
-      PutRows(t, ids, out);
-      watches_[t]->Sent(partition);
-    }
-    return out.empty() ? Step() : out;  // An empty partition: the next.
-  }
+  const size_t begun = out.size();  // Where there is nothing: what comes next.
+  while (out.size() == begun && next_ < partitions_.size()) SendSome(out);
+  if (!out.empty()) return out;
   size_t changed = 0;
   for (const auto& watch : watches_) changed += watch->changed();
   if (changed <= kFew || rounds_ >= kRoundsMax) return out;

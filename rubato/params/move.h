@@ -64,6 +64,8 @@ class MoveSender {
 
   std::string Header();
   void FinishRows(std::vector<MoveRecord>& out);
+  std::vector<std::vector<uint64_t>> SomeIds(uint64_t* width) const;
+  void SendSome(std::vector<MoveRecord>& out);
   void PutRows(size_t table, const std::vector<uint64_t>& ids, std::vector<MoveRecord>& out);
 
   Shard& shard_;
@@ -71,8 +73,9 @@ class MoveSender {
   const int64_t attempt_;
   int64_t sequence_ = 0;
   std::vector<int64_t> partitions_;
-  size_t next_ = 0;  // The partition to be sent next.
-  int rounds_ = 0;   // Over what has changed since.
+  size_t next_ = 0;    // The partition to be sent next,
+  uint64_t from_ = 0;  // and how many of its points were sent.
+  int rounds_ = 0;     // Over what has changed since.
   // Once it finishes: what is left beside rows, the next one last.
   bool finishing_ = false, finished_ = false;
   std::vector<int64_t> slices_;

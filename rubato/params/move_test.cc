@@ -465,5 +465,75 @@ TEST(MoveTest, LongRowsGoInManyRecords) {
   EXPECT_EQ(receiver.rows(), static_cast<int64_t>(kRows));
 }
 
+// Nor is a partition copied in one go, while pushes wait: they come between its parts, to rows
+// that were sent, to others, and to new ones, and all arrive as they are in the end.
+TEST(MoveTest, ALargePartitionGoesInManySteps) {
+  constexpr size_t kRows = 3000;
+  constexpr int64_t kDim = 400, kPartition = 700;
+  for (const bool crowded : {false, true}) {  // Spread as ids are, or all in a 16th.
+    SystemMemory memory(/*huge_pages=*/false);
+    Shard giver(memory, {.server = 0, .servers = 1, .rows_max = 1 << 22});
+    Shard receiver(memory, {.server = 1, .servers = 1, .rows_max = 1 << 22});
+    Declaration model;
+    model.signature.tables.resize(1);
+    model.signature.tables[0].name = "large";
+    model.signature.tables[0].dim = kDim;
+    giver.SetView(1, {WorkerId(1)});
+    ASSERT_TRUE(giver.Declare(EncodeDeclaration(model, {}), nullptr).ok());
+    const uint64_t apart = FirstPoint(1) / (2 * kRows) / (crowded ? 16 : 1);
+    int64_t pushes = 0;
+    const auto push = [&](const std::vector<uint64_t>& ids) {
+      const std::vector<float> gradients(ids.size() * kDim, 1.0f);
+      PushRequest request{
+          .key = {.begin = pushes, .end = pushes + 1}, .worker = WorkerId(1), .view = 1};
+      ++pushes;
+      request.tables = {{ids, gradients}};
+      PushSplit split;
+      split.Encode(request, PartitionMap::Even(1));
+      ASSERT_TRUE(giver.Push(split.body(0).view(), nullptr).ok());
+    };
+    const auto id_at = [&](uint64_t place) { return IdOf(FirstPoint(kPartition) + place * apart); };
+    std::vector<uint64_t> ids;
+    for (uint64_t i = 0; i < kRows; ++i) ids.push_back(id_at(2 * i));
+    push(ids);
+    PartitionMap map = PartitionMap::Even(1);
+    IntervalSet one;
+    one.Add(kPartition, kPartition + 1);
+    MoveSender sender(giver, {.number = 1, .from = 0, .to = 1, .partitions = one}, 1);
+    const auto take = [&](const std::vector<MoveRecord>& records) {
+      size_t bytes = 0;
+      for (const auto& [kind, body] : records) {
+        bytes += body.size();
+        const absl::Status status = receiver.Arrive(kind, body, nullptr);
+        EXPECT_TRUE(status.ok()) << status;
+      }
+      return bytes;
+    };
+    Rng rng(1);
+    int steps = 0;
+    for (;; ++steps) {
+      const std::vector<MoveRecord> records = sender.Step();
+      if (records.empty()) break;
+      EXPECT_LT(take(records), 2'200'000u);
+      std::set<uint64_t> some;
+      for (int i = 0; i < 20; ++i) some.insert(id_at(rng.Below(2 * kRows)));
+      push({some.begin(), some.end()});
+    }
+    EXPECT_GE(steps, 4);
+    EXPECT_LE(steps, 20);
+    EXPECT_LT(take(sender.Finish()), 3'000'000u);
+    map.Move(one, 1);
+    ASSERT_TRUE(receiver.SetMap(map, nullptr).ok());
+    const auto state = [](const Shard& shard) {
+      std::map<std::string, std::string> all;
+      shard.VisitState(
+          [&](const std::string& name, absl::string_view bytes) { all.emplace(name, bytes); });
+      return all;
+    };
+    EXPECT_GT(giver.rows(), static_cast<int64_t>(kRows));
+    EXPECT_TRUE(state(giver) == state(receiver));
+  }
+}
+
 }  // namespace
 }  // namespace rubato

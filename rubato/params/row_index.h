@@ -76,6 +76,7 @@ class RowIndex {
 
   uint64_t size() const { return size_; }
   uint64_t bytes() const { return end_ * sizeof(Group); }
+  uint64_t bytes_reserved() const { return region_.size(); }
   // Less than asked for if the share has become smaller.
   uint64_t rows_max() const { return rows_max_; }
 

@@ -54,6 +54,7 @@ class RowOrder {
   static constexpr uint64_t kBytesPerRow = 8;
   // Beside those of rows.
   uint64_t bytes() const { return steps_.size() * (sizeof(Step) + kBytesInMap); }
+  uint64_t bytes_reserved() const { return region_.size(); }
 
  private:
   // Row r is r + 1 here, and list n is n | kStep; 0 is nothing, so that zeros are rows in no list.

@@ -120,19 +120,17 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
                                       FirstNotFinite(declaration.dense));
   }
   RUBATO_ASSIGN_OR_RETURN(optimizer_, Optimizer::Make(declaration.optimizer));
-  std::vector<std::unique_ptr<EmbeddingTable>> tables;
+  std::vector<EmbeddingTableOptions> all;
   for (const TableSpec& spec : declaration.signature.tables) {
-    EmbeddingTableOptions options;
+    EmbeddingTableOptions& options = all.emplace_back();
     options.spec = spec;
     options.optimizer = declaration.optimizer;
     options.rows = declaration.rows;
     options.seed = declaration.seed;
     options.partitions = PartitionsOf(histories_);
     options.rows_max = options_.rows_max;
-    RUBATO_ASSIGN_OR_RETURN(auto table, EmbeddingTable::Make(memory_, options));
-    tables.push_back(std::move(table));
   }
-  tables_ = std::move(tables);
+  RUBATO_ASSIGN_OR_RETURN(tables_, EmbeddingTable::MakeAll(memory_, std::move(all)));
   return absl::OkStatus();
 }
 

@@ -64,7 +64,7 @@ struct ShardOptions {
   int64_t server = 0;
   // When the job begins, these share all partitions evenly; a server beyond them begins with none.
   int64_t servers = 1;
-  uint64_t rows_max = uint64_t{1} << 30;  // A table's, on this server.
+  uint64_t rows_max = uint64_t{1} << 30;  // A table's, on this server, if it has address space.
 };
 
 struct ShardCounters {

@@ -179,14 +179,15 @@ absl::Status FrozenWeights::Begin(const Declaration& model) {
   RUBATO_RETURN_IF_ERROR(Agree(model, &model_));
   if (!is_first) return absl::OkStatus();
   dense_.resize(static_cast<size_t>(std::max<int64_t>(0, model.signature.dense_size)));
+  std::vector<EmbeddingTableOptions> all;
   for (const TableSpec& spec : model.signature.tables) {
-    RUBATO_ASSIGN_OR_RETURN(auto table, EmbeddingTable::Make(memory_, {.spec = AtRest(spec),
-                                                                       .optimizer = {.name = "sgd"},
-                                                                       .seed = model.seed,
-                                                                       .rows_max = kRowsMax}));
-    RUBATO_CHECK(table->row_floats() == table->dim());
-    tables_.push_back(std::move(table));
+    all.push_back({.spec = AtRest(spec),
+                   .optimizer = {.name = "sgd"},
+                   .seed = model.seed,
+                   .rows_max = kRowsMax});
   }
+  RUBATO_ASSIGN_OR_RETURN(tables_, EmbeddingTable::MakeAll(memory_, std::move(all)));
+  for (const auto& table : tables_) RUBATO_CHECK(table->row_floats() == table->dim());
   checksum_ = Checksum(EncodeDeclaration(*model_, {}));
   return absl::OkStatus();
 }

@@ -19,15 +19,17 @@ LocalRun::LocalRun(Trainer& trainer, const Options& options)
   optimizer_ = *std::move(optimizer);
   dense_state_.resize(optimizer_.dense_state_floats(dense_.size()));
   optimizer_.StartDense(dense_, absl::MakeSpan(dense_state_));
+  std::vector<EmbeddingTableOptions> all;
   for (const TableSpec& table : trainer.signature().tables) {
-    auto rows = EmbeddingTable::Make(memory_, {.spec = table,
-                                               .optimizer = spec,
-                                               .rows = options.rows,
-                                               .seed = seed_,
-                                               .rows_max = uint64_t{1} << 28});
-    RUBATO_CHECK_OK(rows.status());
-    tables_.emplace_back().rows = *std::move(rows);
+    all.push_back({.spec = table,
+                   .optimizer = spec,
+                   .rows = options.rows,
+                   .seed = seed_,
+                   .rows_max = uint64_t{1} << 28});
   }
+  auto tables = EmbeddingTable::MakeAll(memory_, std::move(all));
+  RUBATO_CHECK_OK(tables.status());
+  for (auto& table : *tables) tables_.emplace_back().rows = std::move(table);
 }
 
 int64_t LocalRun::rows() const {
