@@ -1,7 +1,6 @@
 #include "rubato/membership/view_authority.h"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -44,7 +43,7 @@ absl::Status ViewAuthority::Receive(const ViewReport& report, absl::Time now) {
   if (evicted_.contains(id)) {
     Order(report.from, /*evicted=*/true);
   } else if (!contained && report.view == 0) {
-    if (report.leaving) {
+    if (report.leaving || links_.MustWait(report.from, now)) {
       newcomers_.erase(id);
       return absl::OkStatus();
     }
@@ -81,6 +80,7 @@ void ViewAuthority::Accuse(const ViewReport& report, absl::Time now) {
     if (loss.member == id || !view_.Contains(loss.member)) continue;
     accused_.try_emplace({loss.member, id}, Accusation{loss, now});
     if (IsProof(loss.reason)) PutOut(loss);
+    if (IsBrokenLink(loss.reason)) links_.Complain(view_, id, loss.member, now);
   }
 }
 
@@ -324,30 +324,16 @@ bool ViewAuthority::Complete() const {
 // equals. A link between two holders costs only one of them, so the state is never dropped; nor is
 // it when all holders are dead, and those who may follow them stand in their place.
 std::set<MemberId> ViewAuthority::BadlyLinked(absl::Time now) const {
-  std::set<std::pair<MemberId, MemberId>> links;
+  Links links = links_.Of(view_);
   const auto lives = [&](MemberId id) { return HasLetGo(id) && !IsOut(id); };
   for (const auto& [who, accusation] : accused_) {
     if (accusation.loss.reason != LossReason::kLease || now < CountsFrom(accusation)) continue;
-    if (lives(who.first) && lives(who.second)) links.insert(std::minmax(who.first, who.second));
+    links.insert(std::minmax(who.first, who.second));
   }
-  const auto spared = [this, orphaned = bereft()](MemberId id) {
+  std::erase_if(links, [&](const auto& link) { return !lives(link.first) || !lives(link.second); });
+  return ThinOut(view_, std::move(links), [this, orphaned = bereft()](MemberId id) {
     return view_.Holds(id) || (orphaned && (IsHeir(id) || reports_.at(id).offer >= least_offer_));
-  };
-  std::set<MemberId> bad;
-  while (!links.empty()) {
-    std::tuple<bool, int64_t, int> most;
-    for (int rank = 0; rank < view_.size(); ++rank) {
-      const MemberId id = view_.members[rank].id;
-      const auto count = std::count_if(links.begin(), links.end(), [&](const auto& link) {
-        return link.first == id || link.second == id;
-      });
-      if (count > 0) most = std::max(most, {!spared(id), count, rank});
-    }
-    const MemberId worst = view_.members[std::get<2>(most)].id;
-    bad.insert(worst);
-    std::erase_if(links, [&](const auto& l) { return l.first == worst || l.second == worst; });
-  }
-  return bad;
+  });
 }
 
 std::vector<GroupMember> ViewAuthority::NewcomersInOrder() const {
@@ -360,7 +346,10 @@ std::vector<GroupMember> ViewAuthority::NewcomersInOrder() const {
 }
 
 void ViewAuthority::Decide(absl::Time now) {
-  for (MemberId id : BadlyLinked(now)) PutOut({id, MemberId(), LossReason::kLink});
+  for (MemberId id : BadlyLinked(now)) {
+    PutOut({id, MemberId(), LossReason::kLink});
+    links_.LeaveOut(view_.members[static_cast<size_t>(view_.RankOf(id))], now);
+  }
   ViewChange change;
   bool holder_stays = false;
   bool any_holder = false;

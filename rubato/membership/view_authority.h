@@ -31,6 +31,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rubato/membership/broken_links.h"
 #include "rubato/membership/issued_views.h"
 #include "rubato/membership/view.h"
 
@@ -162,6 +163,7 @@ class ViewAuthority {
   std::map<std::pair<MemberId, MemberId>, Accusation> accused_;  // By whom: the second.
   absl::Time heirs_until_ = absl::InfiniteFuture();              // While the state is not lost.
   // Of all views of this life.
+  BrokenLinks links_;
   double rate_ = 0;  // Steps a second, by the last two reports that tell of one; 0: not known.
   std::set<MemberId> evicted_;
   std::map<MemberId, Newcomer> newcomers_;

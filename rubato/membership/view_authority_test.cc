@@ -307,6 +307,38 @@ TEST(ViewAuthorityTest, ABrokenLinkCostsTheYounger) {
   EXPECT_EQ(Plain(court.authority.view()), ViewOf(6, {0, 2}, 2, 100));
 }
 
+// Others vouch for both, and no byte goes from one to the other: once may be an accident. Whoever
+// makes room is not let in again at once, though it comes under another id.
+TEST(ViewAuthorityTest, ADeadLinkCostsTheYoungerTheSecondTime) {
+  Court court(ViewOf(5, {0, 1, 2}, 3, 100));
+  const auto complain = [&](LossReason how) {
+    court.LetsGo(0, 100, 100, {{MemberId(1), MemberId(0), how}});
+    court.LetsGo(1, 100, 100);
+    court.LetsGo(2, 100, 100);
+  };
+  complain(LossReason::kSocket);
+  EXPECT_EQ(Plain(court.authority.view()), ViewOf(6, {0, 1, 2}, 3, 100));
+  complain(LossReason::kLink);
+  EXPECT_EQ(Plain(court.authority.view()), ViewOf(7, {0, 2}, 2, 100));
+  const auto decided = court.authority.TakeDecisions();
+  EXPECT_THAT(decided.back().losses,
+              ElementsAre(Loss{MemberId(1), MemberId(0), LossReason::kLink}));
+  court.authority.TakeOrders();
+  const ViewReport next_life{.from = {MemberId(9), "m1"}, .progress = {-1, -1, -1}};
+  court.Send(next_life);
+  court.RunFor(absl::Milliseconds(300));
+  EXPECT_THAT(court.authority.TakeOrders(), IsEmpty()) << "nobody is asked where it is";
+  for (int i = 0; i < 20; ++i) {
+    court.Misses(0, {});
+    court.Misses(2, {});
+    court.RunFor(absl::Milliseconds(500));
+  }
+  EXPECT_THAT(court.authority.TakeOrders(), IsEmpty());
+  court.Send(next_life);
+  court.RunFor(absl::Milliseconds(300));
+  EXPECT_THAT(court.authority.TakeOrders(), testing::Not(IsEmpty()));
+}
+
 // Gossip misses a frozen worker within a second or two, whatever the lease. With a long one it is
 // given at least half of it, and if it wakes up by then nobody has lost anything.
 TEST(ViewAuthorityTest, ALongLeaseIsPatience) {

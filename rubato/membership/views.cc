@@ -74,7 +74,10 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   }
   if (message.kind == Kind::kCaughtUp) ready_.insert(message.from.id);
   if (message.kind == Kind::kLeaving) leavers_.insert(message.from.id);
-  if (message.kind == Kind::kComplaint && message.number == view_.number + 1) Complain();
+  if (message.kind == Kind::kComplaint && message.number == view_.number + 1) {
+    HearComplaints(message.from.id, message.gone, now);
+    Complain();
+  }
   // What belongs to another instance of the agreement is past, or not yet ours to answer.
   if (message.number == view_.number + 1) {
     switch (message.kind) {
@@ -424,7 +427,11 @@ void Views::TellWishes(absl::Time now) {
     if (holder.id == self_.id || swim_.health(holder.id) >= Health::kDead) continue;
     if (leaving_) SendTo(holder, Make(ViewMessage::Kind::kLeaving), now);
     if (learned) SendTo(holder, Make(ViewMessage::Kind::kCaughtUp), now);
-    if (complained_) SendTo(holder, Make(ViewMessage::Kind::kComplaint), now);
+    if (complained_) {
+      ViewMessage complaint = Make(ViewMessage::Kind::kComplaint);
+      complaint.gone = BrokenHere();
+      SendTo(holder, std::move(complaint), now);
+    }
     return;
   }
 }

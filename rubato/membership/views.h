@@ -40,6 +40,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "rubato/base/rng.h"
+#include "rubato/membership/broken_links.h"
 #include "rubato/membership/swim.h"
 #include "rubato/membership/view.h"
 #include "rubato/membership/view_source.h"
@@ -90,6 +91,7 @@ struct ViewMessage {
     kLeaving,    // The sender wants to go at the end of the step.
     kEvicted,    // The receiver was in a view, perhaps unknown to it, and is out again.
     kComplaint,  // A connection of the view broke though both ends live: a new view mends it.
+                 // `gone` are the other ends.
   };
   Kind kind = Kind::kQuery;
   GroupMember from;
@@ -101,7 +103,7 @@ struct ViewMessage {
   int64_t after_step = 0;  // kPrepare: let this step finish first.
   std::optional<GroupView> view;
   // Who was in the view before `view` and is not in it; to one that is not in `view`: whom the view
-  // left out that left it out. As far as is known.
+  // left out that left it out. As far as is known. With kComplaint, whom the sender does not reach.
   std::vector<Loss> gone;
 };
 
@@ -127,7 +129,7 @@ class Views : public ViewSource {
   // Of one that the others went on without: whom the view left out that did so, itself among them,
   // as those say who went on. Empty: nobody who knows has told.
   const std::vector<Loss>& left_out() const { return left_out_; }
-  // Who has come, lives, and is in no view yet.
+  // Who has come, lives, and is in no view yet; without those who must wait for their link's sake.
   std::vector<GroupMember> Newcomers() const;
   // One of them is told as lost: should it live after all, it begins a new life.
   void Exclude(const Loss& loss) { evicted_[loss.member] = {view_.number, loss}; }
@@ -181,6 +183,11 @@ class Views : public ViewSource {
   absl::Time InheritTime() const;
   void Inherit(absl::Time now);
   bool HasWish() const;
+  // Connections of this member that broke though both ends live, as far as it knows.
+  std::vector<Loss> BrokenHere() const;
+  void HearComplaints(MemberId from, const std::vector<Loss>& losses, absl::Time now);
+  // Members to leave out since others do not reach them, though they live.
+  std::set<MemberId> BadlyLinked() const;
   void Fence();  // And gives up what it proposed.
   void Part(const GroupView& next, std::vector<Loss> gone, absl::Time now);
   void TellParting(absl::Time now);
@@ -207,6 +214,7 @@ class Views : public ViewSource {
   std::optional<ViewMessage> held_;  // A planned prepare that waits for its step.
   std::optional<Proposal> proposal_;
   std::vector<Loss> gone_, left_out_;
+  BrokenLinks links_;
   std::optional<GroupView> parting_;
   std::vector<Loss> parting_gone_;
   std::set<MemberId> reached_;  // Its holders who have it,

@@ -41,9 +41,29 @@ std::vector<GroupMember> Views::Newcomers() const {
   std::vector<GroupMember> newcomers;
   for (const GroupMember& member : swim_.Living()) {
     if (view_.Contains(member.id) || evicted_.contains(member.id)) continue;
+    if (links_.MustWait(member, last_tick_)) continue;
     if (swim_.health(member.id) == Health::kAlive) newcomers.push_back(member);
   }
   return newcomers;
+}
+
+std::vector<Loss> Views::BrokenHere() const {
+  std::vector<Loss> broken = Losses();
+  std::erase_if(broken, [](const Loss& loss) { return !IsBrokenLink(loss.reason); });
+  return broken;
+}
+
+void Views::HearComplaints(MemberId from, const std::vector<Loss>& losses, absl::Time now) {
+  for (const Loss& loss : losses) {
+    if (IsBrokenLink(loss.reason)) links_.Complain(view_, from, loss.member, now);
+  }
+}
+
+std::set<MemberId> Views::BadlyLinked() const {
+  Links links = links_.Of(view_);
+  const auto dead = [&](MemberId id) { return swim_.health(id) >= Health::kDead; };
+  std::erase_if(links, [&](const auto& link) { return dead(link.first) || dead(link.second); });
+  return ThinOut(view_, std::move(links), [&](MemberId id) { return view_.Holds(id); });
 }
 
 void Views::Propose(bool planned, absl::Time now) {
@@ -130,10 +150,15 @@ void Views::ProposeValue(absl::Time now) {
   }
   change.newcomers = Newcomers();
   change.leaving = leavers_;
+  HearComplaints(self_.id, BrokenHere(), now);
+  for (MemberId id : BadlyLinked()) {
+    change.leaving.insert(id);
+    links_.LeaveOut(view_.members[static_cast<size_t>(view_.RankOf(id))], now);
+  }
   // If all want to go, the oldest sees the others off: the state must not be handed to nobody.
   const auto stays = [&](const GroupMember& member) {
     return view_.Holds(member.id) && proposal_->promises.contains(member.id) &&
-           !leavers_.contains(member.id);
+           !change.leaving.contains(member.id);
   };
   if (std::none_of(view_.members.begin(), view_.members.end(), stays)) {
     for (const GroupMember& member : view_.members) {

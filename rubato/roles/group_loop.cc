@@ -148,6 +148,7 @@ absl::Status GroupLoop::OpenGroup(const GroupOrders& orders) {
   GroupOptions group;
   group.listen = options_.listen;
   group.join = orders.join;
+  group.lease = job.elastic.lease;
   if (control_) {
     courier_ = std::make_unique<ViewCourier>(
         ViewCourier::Options{.master = options_.master,

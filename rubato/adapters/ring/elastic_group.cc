@@ -50,7 +50,7 @@ absl::Status WiredGroup::Start() {
                  self_.host.c_str(), options_.secret.empty() ? "" : " in use (encrypt is off)");
   }
   control.tls = tls_.get();
-  network_ = std::make_unique<SocketNetwork>(tls_.get());
+  network_ = std::make_unique<SocketNetwork>(tls_.get(), LinkLease(options_));
   exchange_ = std::make_unique<StateExchange>(
       StateExchange::Options{options_.state, options_.apply, KeptBytesMax(options_),
                              options_.kept_folder, group_, tls_.get()});

@@ -81,6 +81,10 @@ struct GroupOptions {
   // differs fails and names the line. Name, microbatches, wire and sizes of `state` always count.
   std::string contract;
   GroupNetwork network = GroupNetwork::kLoopback;
+  // Over TCP: a member that a sum is waited for, and whose machine has not answered for so long on
+  // that very connection, is not reached any more, though others may vouch for it. At least 2 s,
+  // and 10 s with kWan. If a new view of the same members does not mend it, one makes room.
+  absl::Duration lease = absl::Seconds(2);
   Quorum quorum = Quorum::kMajority;
   WireFormat wire = WireFormat::kFp32;
   bool shared_memory = true;

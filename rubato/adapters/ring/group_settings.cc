@@ -44,6 +44,11 @@ ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim) {
   return views;
 }
 
+// A second passes before the kernel asks, and one answer may be lost.
+absl::Duration LinkLease(const GroupOptions& options) {
+  return std::max(options.lease, absl::Seconds(options.network == GroupNetwork::kWan ? 10 : 2));
+}
+
 size_t KeptBytesMax(const GroupOptions& options) {
   if (options.kept_bytes_max > 0) return options.kept_bytes_max;
   size_t state = 0;

@@ -13,6 +13,8 @@ namespace rubato {
 
 SwimOptions SwimFor(GroupNetwork network);
 ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim);
+// After which silence a connection is taken for dead.
+absl::Duration LinkLease(const GroupOptions& options);
 // GroupOptions::kept_bytes_max, or what stands for 0.
 size_t KeptBytesMax(const GroupOptions& options);
 // INVALID_ARGUMENT if nobody has that rank.

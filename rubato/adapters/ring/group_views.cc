@@ -22,10 +22,10 @@ const Endpoint& WiredGroup::MakePlanes(const Attention& attention) {
     if (auto slots = SharedSlots::Create(attention); slots.ok()) shared_ = *std::move(slots);
   }
   self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
-  const auto lost = [this](MemberId member, bool refused) {
+  const auto lost = [this](MemberId member, LossReason how) {
     control_->Call([&](Peer& peer, absl::Time now) {
-      peer.ReportLost(member, refused ? LossReason::kRefused : LossReason::kSocket, now);
-      if (!refused) peer.Complain(now);
+      peer.ReportLost(member, how, now);
+      if (!IsProof(how)) peer.Complain(now);
       return 0;
     });
   };

@@ -400,7 +400,8 @@ class World {
 Process::Process(World& world)
     : world_(world),
       edges_(std::make_unique<TcpEdges>(
-          attention_, kGroup, *this, [this](MemberId, bool) { complained_ = true; }, world.bug())),
+          attention_, kGroup, *this, [this](MemberId, LossReason) { complained_ = true; },
+          world.bug())),
       stack_(kStackBytes) {
   getcontext(&context_);
   context_.uc_stack.ss_sp = stack_.data();
@@ -429,7 +430,7 @@ void Process::Main() {
     }
     Yield();
   }
-  edges_ = std::make_unique<TcpEdges>(attention_, kGroup, *this, [](MemberId, bool) {});
+  edges_ = std::make_unique<TcpEdges>(attention_, kGroup, *this, [](MemberId, LossReason) {});
   ended_ = true;
 }
 

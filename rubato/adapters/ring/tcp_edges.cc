@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 #include <utility>
 
 #include "rubato/adapters/ring/group_settings.h"
@@ -69,7 +70,7 @@ struct TcpEdges::Operation {
 };
 
 TcpEdges::TcpEdges(const Attention& attention, uint64_t group, EdgeNetwork& network,
-                   std::function<void(MemberId, bool)> lost, EdgeBug bug)
+                   std::function<void(MemberId, LossReason)> lost, EdgeBug bug)
     : attention_(attention),
       group_(group),
       network_(network),
@@ -252,9 +253,14 @@ absl::Status TcpEdges::Wait(const Operation& operation) {
   if (!Live()) return Aborted();
   size_t place = others;
   for (const auto& [member, out] : out_) {
-    if ((polls_[place++].revents & kGone) != 0) return Lose(view_.RankOf(member), false);
+    if ((polls_[place++].revents & kGone) != 0) {
+      return Lose(view_.RankOf(member), LossReason::kSocket);
+    }
   }
-  return absl::OkStatus();
+  const bool moment = std::all_of(polls_.begin(), polls_.end(),
+                                  [](const pollfd& polled) { return polled.revents == 0; });
+  const int silent = moment ? FindSilent(operation) : -1;
+  return silent < 0 ? absl::OkStatus() : Lose(silent, LossReason::kLink);
 }
 
 absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
@@ -264,7 +270,11 @@ absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
   absl::StatusOr<std::unique_ptr<Stream>> stream =
       network_.Connect(member.address, attention_.event_fd, [this] { return Live(); });
   if (absl::IsAborted(stream.status())) return Aborted();
-  if (!stream.ok()) return Lose(rank, absl::IsFailedPrecondition(stream.status()));
+  if (absl::IsDeadlineExceeded(stream.status())) return Lose(rank, LossReason::kLink);
+  if (!stream.ok()) {
+    const bool refused = absl::IsFailedPrecondition(stream.status());
+    return Lose(rank, refused ? LossReason::kRefused : LossReason::kSocket);
+  }
   const EdgeHello hello{EdgeHello::kEdge, group_, self_.value(), member.id.value()};
   return &(out_[member.id] = {*std::move(stream), hello});
 }
@@ -284,12 +294,27 @@ TcpEdges::In* TcpEdges::Arrived(int rank) {
   return it == in_.end() ? nullptr : &it->second;
 }
 
-absl::Status TcpEdges::Lose(int rank, bool refused) {
+int TcpEdges::FindSilent(const Operation& operation) {
+  std::set<int> needed;
+  for (const SendItem& item : operation.sends) needed.insert(item.to);
+  for (const ReceiveItem& item : operation.receives) needed.insert(item.from);
+  for (const int rank : needed) {
+    const MemberId member = view_.members[rank].id;
+    const auto out = out_.find(member);
+    const auto in = in_.find(member);
+    if (out != out_.end() && network_.IsSilent(*out->second.stream)) return rank;
+    if (in != in_.end() && network_.IsSilent(*in->second.stream)) return rank;
+  }
+  return -1;
+}
+
+absl::Status TcpEdges::Lose(int rank, LossReason how) {
   const MemberId member = view_.members[rank].id;
   out_.erase(member);
   in_.erase(member);
   // A broken connection is no proof of a death; a port that nobody listens at any more is.
-  lost_(member, refused || network_.Refuses(view_.members[rank].address));
+  const bool refused = how == LossReason::kRefused || network_.Refuses(view_.members[rank].address);
+  lost_(member, refused ? LossReason::kRefused : how);
   while (Live()) {
     pollfd fd{attention_.event_fd, POLLIN, 0};
     network_.Wait({&fd, 1});
@@ -361,7 +386,7 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
     operation.blocked_out = out->stream.get();
     return false;
   }
-  if (n < 0) return Lose(item.to, false);
+  if (n < 0) return Lose(item.to, LossReason::kSocket);
   out->used = true;
   operation.frame_sent += n;
   if (operation.frame_sent == operation.frame.Total()) {
@@ -416,7 +441,7 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
     operation.blocked_in = in->stream.get();
     return false;
   }
-  if (n < 0) return Lose(item.from, false);
+  if (n < 0) return Lose(item.from, LossReason::kSocket);
   if (header) {
     in->header_got += n;
     return true;

@@ -54,10 +54,11 @@ enum class EdgeBug : uint8_t {
 
 class TcpEdges : public DataPlane {
  public:
-  // `network` must live longer. `lost` is told of members whose connection broke or was refused.
+  // `network` must live longer. `lost` is told of members whose connection broke, was refused or is
+  // silent (kSocket, kRefused, kLink).
   // `bug` is for tests alone.
   TcpEdges(const Attention& attention, uint64_t group, EdgeNetwork& network,
-           std::function<void(MemberId, bool refused)> lost, EdgeBug bug = EdgeBug::kNone);
+           std::function<void(MemberId, LossReason)> lost, EdgeBug bug = EdgeBug::kNone);
   ~TcpEdges() override;
 
   // A connection from `member` to the life `to` came in. Called by the control thread.
@@ -145,14 +146,16 @@ class TcpEdges : public DataPlane {
   absl::StatusOr<Out*> Connected(int rank);
   In* Arrived(int rank);
   // Waits until the view ends, since `member` is out of reach.
-  absl::Status Lose(int rank, bool refused);
+  absl::Status Lose(int rank, LossReason how);
+  // The rank of one whom `operation` needs and from whom nothing comes back; -1: all is well.
+  int FindSilent(const Operation& operation);
   bool Live() const { return attention_.live_view.load(std::memory_order_acquire) == view_.number; }
 
   const Attention& attention_;
   const uint64_t group_;
   EdgeNetwork& network_;
   MemberId self_;
-  const std::function<void(MemberId, bool)> lost_;
+  const std::function<void(MemberId, LossReason)> lost_;
   const EdgeBug bug_;
   GroupView view_;
   int rank_ = 0;

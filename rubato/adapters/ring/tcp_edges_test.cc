@@ -111,7 +111,7 @@ class TcpEdgesTest : public testing::Test {
 // one, and is not told that the first was whole.
 TEST_F(TcpEdgesTest, ACutFrameIsFilledUpToItsEnd) {
   for (int64_t cut = 1; cut < kFrame; cut += 3) {  // Its first byte, its last, and between.
-    TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
+    TcpEdges edges(attention_, 7, network_, [](MemberId, LossReason) {});
     Enter(edges, 1);
     room = static_cast<int64_t>(sizeof(EdgeHello)) + cut;
     std::array<char, kPayload> data;
@@ -146,7 +146,7 @@ TEST_F(TcpEdgesTest, ACutFrameIsFilledUpToItsEnd) {
 // Where data begins in the stream it begins in a line, so that no copy has to shift it: whatever
 // was sent before, and whether speeds go along.
 TEST_F(TcpEdgesTest, EveryPartOfAFrameBeginsALine) {
-  TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
+  TcpEdges edges(attention_, 7, network_, [](MemberId, LossReason) {});
   Enter(edges, 1);
   std::vector<int64_t> sizes;
   for (int64_t bytes = 4; bytes <= 3 * kLine; bytes += 4) sizes.push_back(bytes);
@@ -188,7 +188,7 @@ TEST_F(TcpEdgesTest, EveryPartOfAFrameBeginsALine) {
 // The sender has gone on to the next view, of which the receiver has not heard.
 TEST_F(TcpEdgesTest, ACutFrameIsNotTakenForData) {
   for (const bool whole : {true, false}) {
-    TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
+    TcpEdges edges(attention_, 7, network_, [](MemberId, LossReason) {});
     int ends[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
     const Fd out(ends[0]);
@@ -229,7 +229,7 @@ TEST_F(TcpEdgesTest, ACutFrameIsNotTakenForData) {
 // Connections are between two lives, and an end may be closed without a change of members: what is
 // sent there would be answered by nobody.
 TEST_F(TcpEdgesTest, WhatCannotBeHeardIsSentAnew) {
-  TcpEdges edges(attention_, 7, network_, [](MemberId, bool) {});
+  TcpEdges edges(attention_, 7, network_, [](MemberId, LossReason) {});
   std::array<char, kPayload> data{};
   std::vector<Fd> kept;  // The first end stays open, and is read by nobody.
   const auto hear = [&](int64_t from) {
@@ -262,7 +262,7 @@ TEST_F(TcpEdgesTest, WhatCannotBeHeardIsSentAnew) {
 
 TEST_F(TcpEdgesTest, NobodyWaitsForAnAnswerToWhatWasNotHeard) {
   std::atomic<int> lost = 0;
-  TcpEdges edges(attention_, 7, network_, [&](MemberId member, bool) {
+  TcpEdges edges(attention_, 7, network_, [&](MemberId member, LossReason) {
     EXPECT_EQ(member, MemberId(2));
     ++lost;
   });
@@ -296,7 +296,7 @@ TEST_F(TcpEdgesTest, AKilledProcessIsNoticedAtOnceThroughTls) {
   }
   std::atomic<int64_t> lost_nanos = 0;
   TcpEdges edges(attention_, 7, network,
-                 [&](MemberId, bool) { lost_nanos = absl::GetCurrentTimeNanos(); });
+                 [&](MemberId, LossReason) { lost_nanos = absl::GetCurrentTimeNanos(); });
   Enter(edges, 1);
   std::vector<float> values(1 << 16, 1.0f);
   std::thread first([&] {

@@ -117,6 +117,13 @@ void RingNode::ReportLost(MemberId member, bool proven) {
   Settle();
 }
 
+void RingNode::ReportSilent(MemberId member, uint64_t view) {
+  if (!peer_->member() || peer_->view().Mark() != view || peer_->frozen()) return;
+  peer_->ReportLost(member, LossReason::kLink, wires_.now());
+  peer_->Complain(wires_.now());
+  Settle();
+}
+
 void RingNode::Receive(const Packet& packet) {
   peer_->Receive(packet, wires_.now());
   Settle();

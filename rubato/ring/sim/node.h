@@ -137,6 +137,8 @@ class RingNode {
   void Receive(const Bulk& bulk);
   void Receive(const ViewOrder& order);
   void ReportLost(MemberId member, bool proven);
+  // What is under way from or to `member` in `view` has been held up for a lease.
+  void ReportSilent(MemberId member, uint64_t view);
   void Look();  // There may be something new in memory.
 
   bool up() const { return peer_ != nullptr; }

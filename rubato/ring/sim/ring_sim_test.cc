@@ -121,6 +121,24 @@ TEST(RingSimTest, WhoEndsLeavesNobodyInDoubt) {
   EXPECT_LT(forsaken, done / 5) << "few should be out of reach just then";
 }
 
+// One link between two dies for good, amid all this, though others vouch for both ends: one of the
+// two makes room, or does not get the state again, and the rest train on.
+TEST(RingSimTest, ADeadLinkCostsOneOfTheTwo) {
+  int agreed = 0;
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    const RingWorldResult result =
+        RingWorld({.seed = seed,
+                   .quorum = seed % 5 == 4 ? Quorum::kAny : Quorum::kMajority,
+                   .master = seed % 3 == 0,
+                   .severed = true,
+                   .early_apply = seed % 4 == 2})
+            .Run();
+    EXPECT_EQ(result.violation, "") << "seed " << seed;
+    agreed += !result.quorum_lost;
+  }
+  EXPECT_GT(agreed, 75) << "most runs should outlive their faults";
+}
+
 TEST(RingSimTest, TheSameSeedIsTheSameRun) {
   const RingWorldResult a = RingWorld({.seed = 42}).Run();
   const RingWorldResult b = RingWorld({.seed = 42}).Run();

@@ -9,6 +9,8 @@
 namespace rubato {
 namespace {
 
+constexpr absl::Duration kLinkLease = absl::Seconds(2);
+
 // Some bugs are the world's alone.
 RingBug PeerBug(RingBug bug) {
   const bool of_peer = bug <= RingBug::kForgetPromises || bug == RingBug::kStayAhead;
@@ -61,6 +63,13 @@ RingWorld::RingWorld(RingWorldOptions options)
     At(now_ + absl::Seconds(rng_.Uniform(0, 8)), -1, [this] { FoundAgain(); });
   }
   ScheduleFault();
+  if (options_.severed) {
+    At(now_ + absl::Seconds(rng_.Uniform(0, 14)), -1, [this, count] {
+      const int a = static_cast<int>(rng_.Below(count));
+      const int b = static_cast<int>(rng_.Below(count));
+      if (a != b) severed_ = std::minmax(a, b);
+    });
+  }
   At(now_ + options_.faults_for, -1, [this] { EndFaults(); });
 }
 
@@ -130,28 +139,40 @@ void RingWorld::SendPacket(int from, const std::string& to_address, const Packet
   for (int i = 0; i < copies; ++i) {
     if (rng_.Chance(loss_)) continue;
     At(now_ + Delay(), to, [this, from, to, packet] {
-      if (nodes_[to]->up() && !cut_[from][to]) nodes_[to]->Receive(packet);
+      if (nodes_[to]->up() && !IsCut(from, to)) nodes_[to]->Receive(packet);
     });
   }
 }
 
 void RingWorld::SendBulk(int from, const std::string& to_address, const Bulk& bulk) {
   const int to = NodeOf(to_address);
-  At(now_ + Delay(), to, [this, from, to, bulk] { DeliverBulk(from, to, bulk.to, bulk); });
+  At(now_ + Delay(), to,
+     [this, from, to, sent = now_, bulk] { DeliverBulk(from, to, sent, bulk); });
 }
 
 // A silent link holds bulk data back, as TCP does, until it heals or an end dies.
-void RingWorld::DeliverBulk(int from, int to, MemberId life, const Bulk& bulk) {
-  if (nodes_[to]->life() != life) return;
+void RingWorld::DeliverBulk(int from, int to, absl::Time sent, const Bulk& bulk) {
+  if (nodes_[to]->life() != bulk.to) return;
   const bool orphan = nodes_[from]->life() != bulk.from;
   if (orphan && !OutlivesSender(bulk)) return;
-  if (cut_[from][to] || cut_[to][from]) {
+  if (IsCut(from, to) || IsCut(to, from)) {
+    const bool awaited =
+        std::holds_alternative<Part>(bulk.body) || std::holds_alternative<Vote>(bulk.body);
+    if (awaited && !orphan && now_ >= sent + kLinkLease) ShowSilence(from, to, bulk);
     At(now_ + absl::Milliseconds(100), to,
-       [this, from, to, bulk] { DeliverBulk(from, to, bulk.to, bulk); });
+       [this, from, to, sent, bulk] { DeliverBulk(from, to, sent, bulk); });
     return;
   }
   orphans_ += orphan;
   nodes_[to]->Receive(bulk);
+}
+
+void RingWorld::ShowSilence(int from, int to, const Bulk& bulk) {
+  for (const auto& [node, other] : {std::pair(from, bulk.to), std::pair(to, bulk.from)}) {
+    At(now_ + Delay(), node, [this, node, other, mark = bulk.mark] {
+      if (nodes_[node]->up()) nodes_[node]->ReportSilent(other, mark);
+    });
+  }
 }
 
 // What a process has handed to its kernel goes out even if it dies, but not if its machine does,
@@ -349,7 +370,8 @@ void RingWorld::CauseDeath(int node) {
 
 void RingWorld::ShowDeath(int node, MemberId dead, bool proven) {
   for (size_t i = 0; i < nodes_.size(); ++i) {
-    if (static_cast<int>(i) == node || !rng_.Chance(0.5) || cut_[node][i]) continue;
+    const int other = static_cast<int>(i);
+    if (other == node || !rng_.Chance(0.5) || IsCut(node, other)) continue;
     At(now_ + Delay(), static_cast<int>(i), [this, i, dead, proven] {
       if (nodes_[i]->up()) nodes_[i]->ReportLost(dead, proven);
     });
@@ -400,6 +422,7 @@ bool RingWorld::Agreed() const {
     if (!node->up()) continue;
     const auto founding = lost.find(FoundingOf(*node));
     if (node->peer().member() && founding != lost.end() && founding->second) continue;
+    if (MadeRoom(NodeOf(node->address()))) continue;
     if (!node->peer().holder() || node->peer().frozen()) return false;
     const RingNode* const other = first.try_emplace(FoundingOf(*node), node.get()).first->second;
     if (!(node->peer().view() == other->peer().view())) return false;
@@ -408,6 +431,13 @@ bool RingWorld::Agreed() const {
     if (node->peer().steps().finished() < node->peer().view().step + 2) return false;
   }
   return !first.empty();
+}
+
+bool RingWorld::MadeRoom(int node) const {
+  if (node != severed_.first && node != severed_.second) return false;
+  const RingNode& other = *nodes_[node == severed_.first ? severed_.second : severed_.first];
+  const Peer& peer = nodes_[node]->peer();
+  return other.up() && other.peer().holder() && !other.peer().view().Holds(peer.self().id);
 }
 
 bool RingWorld::Decided() const {
@@ -469,7 +499,14 @@ bool RingWorld::TooFewHold(const GroupView& view, int without) const {
       lives.insert(node->life());
     }
   }
-  return one_is_enough ? lives.empty() : !view.IsMajority(there);
+  if (one_is_enough) return lives.empty();
+  // Where both ends of the dead link are needed, they may not be able to agree.
+  const auto suffice = [&](int missing) {
+    std::set<MemberId> others = there;
+    if (missing >= 0) others.erase(nodes_[missing]->life());
+    return view.IsMajority(others);
+  };
+  return !suffice(severed_.first) && !suffice(severed_.second);
 }
 
 }  // namespace rubato

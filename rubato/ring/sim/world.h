@@ -7,6 +7,7 @@
 #ifndef RUBATO_RING_SIM_WORLD_H_
 #define RUBATO_RING_SIM_WORLD_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include <queue>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -34,6 +36,7 @@ struct RingWorldOptions {
   bool master = false;   // One issues the views, and is cut off, stopped and
                          // restarted like the rest.
   bool orphans = false;  // With a master: it dies with the last holder, when another is level.
+  bool severed = false;  // One link between two never heals: in the end one of them makes room.
   bool shared_memory = false;  // In place of connections: votes ride in the reduction.
   bool early_apply = false;    // Over connections, votes come with the next reduction.
   bool foundings = false;      // Without a master: one founds the group a second time.
@@ -138,7 +141,13 @@ class RingWorld : public Wires {
   // What rubato::Master does with a view whose state is lost: it begins from a checkpoint.
   void FallBackIfBereft();
   std::set<MemberId> LevelLearners(const GroupView& view) const;
-  void DeliverBulk(int from, int to, MemberId life, const Bulk& bulk);
+  void DeliverBulk(int from, int to, absl::Time sent, const Bulk& bulk);
+  // Both ends find out that nothing moves, sooner or later.
+  void ShowSilence(int from, int to, const Bulk& bulk);
+  bool IsSevered(int a, int b) const { return severed_ == std::pair<int, int>(std::minmax(a, b)); }
+  bool IsCut(int from, int to) const { return cut_[from][to] || IsSevered(from, to); }
+  // Whether this one has made room for another, whom it does not reach, and is at best a learner.
+  bool MadeRoom(int node) const;
   // Whether what is under way arrives although its sender's life is over.
   bool OutlivesSender(const Bulk& bulk) const;
   int NodeOf(const std::string& address) const;
@@ -166,7 +175,8 @@ class RingWorld : public Wires {
   int64_t restarts_ = 0;
   int64_t orphans_ = 0;
   std::vector<absl::Time> paused_until_;
-  std::vector<std::vector<bool>> cut_;  // [from][to]
+  std::vector<std::vector<bool>> cut_;   // [from][to]
+  std::pair<int, int> severed_{-1, -1};  // The lower first; none yet.
   double loss_ = 0;
   double duplication_ = 0;
   double slow_ = 0;  // How many packets take a long way round.
