@@ -1,14 +1,9 @@
 #include "rubato/params/changes.h"
 
-#include <algorithm>
 #include <bit>
 #include <utility>
 
 namespace rubato {
-
-void RowChanges::Grow(size_t word) {
-  rows_.resize(std::max(word + 1, rows_.size() + rows_.size() / 2));
-}
 
 void RowChanges::Note(uint64_t id, uint64_t most, StillList<uint64_t>* ids) {
   ids->push_back(id);
@@ -17,14 +12,14 @@ void RowChanges::Note(uint64_t id, uint64_t most, StillList<uint64_t>* ids) {
 
 uint64_t RowChanges::rows() const {
   uint64_t rows = 0;
-  for (const uint64_t word : rows_) rows += static_cast<uint64_t>(std::popcount(word));
+  for (size_t w = 0; w < rows_.size(); ++w) rows += static_cast<uint64_t>(std::popcount(rows_[w]));
   return rows;
 }
 
 RowChanges RowChanges::Cut(uint32_t numbers) {
   RowChanges until = std::exchange(*this, RowChanges());
   known_ = true;
-  rows_.resize(numbers / 64 + 1);
+  rows_.Extend(numbers / 64 + 1);
   return until;
 }
 
@@ -33,7 +28,7 @@ void RowChanges::Join(RowChanges earlier) {
     *this = RowChanges();
     return;
   }
-  if (earlier.rows_.size() > rows_.size()) rows_.resize(earlier.rows_.size());
+  rows_.Extend(earlier.rows_.size());
   for (size_t w = 0; w < earlier.rows_.size(); ++w) rows_[w] |= earlier.rows_[w];
   for (size_t n = 0; n < earlier.gone_.size(); ++n) gone_.push_back(earlier.gone_[n]);
   for (size_t n = 0; n < earlier.counted_.size(); ++n) counted_.push_back(earlier.counted_[n]);

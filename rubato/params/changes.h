@@ -28,7 +28,7 @@ class RowChanges {
   void Mark(uint32_t number) {
     const size_t word = number / 64;
     if (word >= rows_.size()) [[unlikely]]
-      Grow(word);
+      rows_.Extend(word + 1);
     rows_[word] |= uint64_t{1} << (number % 64);
   }
   // An id lost its row; or was counted, which may be noted twice. `most`: so many are worth it.
@@ -49,11 +49,10 @@ class RowChanges {
   void Join(RowChanges earlier);
 
  private:
-  void Grow(size_t word);
   void Note(uint64_t id, uint64_t most, StillList<uint64_t>* ids);
 
   bool known_ = false;
-  std::vector<uint64_t> rows_;  // A bit a number.
+  StillList<uint64_t> rows_;  // A bit a number.
   StillList<uint64_t> gone_, counted_;
 };
 

@@ -24,12 +24,18 @@ class StillList {
   size_t size() const { return size_; }
   bool empty() const { return size_ == 0; }
   const T& operator[](size_t at) const { return blocks_[at / kBlock][at % kBlock]; }
+  T& operator[](size_t at) { return blocks_[at / kBlock][at % kBlock]; }
   const T& back() const { return (*this)[size_ - 1]; }
 
   void push_back(const T& value) {
     if (size_ == blocks_.size() * kBlock) blocks_.push_back(std::make_unique<T[]>(kBlock));
     blocks_[size_ / kBlock][size_ % kBlock] = value;
     ++size_;
+  }
+  // Makes it so long, by T(), unless something was taken back from it before.
+  void Extend(size_t size) {
+    while (blocks_.size() * kBlock < size) blocks_.push_back(std::make_unique<T[]>(kBlock));
+    if (size_ < size) size_ = size;
   }
   // Keeps its blocks: what went will come again.
   void pop_back() { --size_; }
