@@ -23,7 +23,8 @@ def lay() -> None:
     cable.ip('-n', SIDES['hub'], 'link', 'add', 'bridge', 'type', 'bridge')
     cable.ip('-n', SIDES['hub'], 'link', 'set', 'bridge', 'up')
     for side, address in ADDRESSES.items():
-        cable.ip('link', 'add', 'cable', 'netns', SIDES[side], 'type', 'veth', 'peer', 'name', f'port-{side}', 'netns', SIDES['hub'])
+        cable.ip('link', 'add', 'cable', 'netns', SIDES[side], 'type', 'veth',
+                 'peer', 'name', f'port-{side}', 'netns', SIDES['hub'])
         cable.ip('-n', SIDES['hub'], 'link', 'set', 'dev', f'port-{side}', 'master', 'bridge', 'up')
         cable.ip('-n', SIDES[side], 'addr', 'add', f'{address}/24', 'dev', 'cable')
         cable.ip('-n', SIDES[side], 'link', 'set', 'cable', 'up')
@@ -37,7 +38,8 @@ def remove() -> None:
 def part() -> None:
     """What a and b say to each other goes to a station that does not exist."""
     for side, other in (('a', 'b'), ('b', 'a')):
-        cable.ip('-n', SIDES[side], 'neigh', 'replace', ADDRESSES[other], 'lladdr', NOBODY, 'dev', 'cable', 'nud', 'permanent')
+        cable.ip('-n', SIDES[side], 'neigh', 'replace', ADDRESSES[other], 'lladdr', NOBODY,
+                 'dev', 'cable', 'nud', 'permanent')
 
 
 def mend() -> None:

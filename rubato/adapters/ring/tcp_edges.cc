@@ -259,7 +259,14 @@ absl::Status TcpEdges::Wait(const Operation& operation) {
   }
   const bool moment = std::all_of(polls_.begin(), polls_.end(),
                                   [](const pollfd& polled) { return polled.revents == 0; });
-  const int silent = moment ? FindSilent(operation) : -1;
+  if (!moment) return absl::OkStatus();
+  // One that has not called yet may compute, or may be unable to: that it can be called is soon
+  // found out, and the other may reach nobody whom it could tell.
+  for (size_t i = operation.received; i < operation.receives.size(); ++i) {
+    const int from = operation.receives[i].from;
+    if (Arrived(from) == nullptr) RUBATO_RETURN_IF_ERROR(Connected(from).status());
+  }
+  const int silent = FindSilent(operation);
   return silent < 0 ? absl::OkStatus() : Lose(silent, LossReason::kLink);
 }
 
