@@ -20,7 +20,7 @@ install(TARGETS rubato COMPONENT program)
 install(TARGETS rubato_group COMPONENT group)
 rubato_install_headers(group
   adapters/ring/elastic_group.h adapters/ring/elastic_group_c.h base/ids.h base/mutex.h base/rng.h
-  membership/issued_views.h membership/member.h membership/swim.h membership/swim_options.h
+  membership/broken_links.h membership/issued_views.h membership/member.h membership/swim.h membership/swim_options.h
   membership/view.h membership/view_source.h membership/views.h net/wire_format.h
   ring/canonical.h ring/kernels.h ring/quota.h ring/state_snapshot.h)
 configure_file("${PROJECT_SOURCE_DIR}/cmake/rubato-group.pc.in"

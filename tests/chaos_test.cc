@@ -37,7 +37,8 @@ Strikes Strike(TrainingJob& training, Rng& rng, int kills) {
   absl::Time next = absl::Now();
   while (done.kills < kills && training.running()) {
     Eventually([&] { return absl::Now() >= next || !training.running(); });
-    next = absl::Now() + absl::Milliseconds(100 + rng.Below(400));
+    // So often that fast machines are not done first.
+    next = absl::Now() + absl::Milliseconds(50 + rng.Below(250));
     frozen.Thaw(absl::Now());
     const std::vector<TrainingJob::Process> alive = training.Alive();
     if (alive.size() < 2) continue;  // A master that never sees anybody is given up.

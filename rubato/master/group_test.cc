@@ -312,7 +312,7 @@ TEST_F(GroupRecipeTest, AnEvaluationOfWeightsThatAreLostIsGivenUp) {
   EXPECT_EQ(Beat(2, Saved(At(2, 7, 2), 1)).evaluated, 2);
 }
 
-// One that stops while it evaluates is out of the next view long before its lease is over, and what
+// One that stops while it evaluates is out of the next view before its lease is over, and what
 // it had in hand is another's at once. Should it wake, its own result does not count.
 TEST_F(GroupRecipeTest, WhoIsLeftOutEvaluatesNoMore) {
   const auto report = [&](int64_t worker, ViewReport report) {
@@ -336,7 +336,7 @@ TEST_F(GroupRecipeTest, WhoIsLeftOutEvaluatesNoMore) {
              .urgent = true,
              .progress = {2, 2, 2},
              .lost = {{MemberId(101), MemberId(100), LossReason::kLease}}});
-  job_.Pass(absl::Milliseconds(500));
+  job_.Pass(absl::Milliseconds(1000));
   ASSERT_FALSE(DecodeOrder(job_.orders[0])->view.Contains(MemberId(101)));
   EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "worker_evicted"), 0);
   const LeaseReply second = job_.Lease(0);

@@ -41,7 +41,7 @@ class StillList {
   void pop_back() { --size_; }
 
  private:
-  static constexpr size_t kBlock = 16384;
+  static constexpr size_t kBlock = 4096;
 
   std::vector<std::unique_ptr<T[]>> blocks_;
   size_t size_ = 0;
