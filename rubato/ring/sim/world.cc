@@ -169,7 +169,7 @@ void RingWorld::DeliverBulk(int from, int to, absl::Time sent, const Bulk& bulk)
 
 void RingWorld::ShowSilence(int from, int to, const Bulk& bulk) {
   for (const auto& [node, other] : {std::pair(from, bulk.to), std::pair(to, bulk.from)}) {
-    At(now_ + Delay(), node, [this, node, other, mark = bulk.mark] {
+    At(now_ + Delay(), node, [this, node = node, other = other, mark = bulk.mark] {
       if (nodes_[node]->up()) nodes_[node]->ReportSilent(other, mark);
     });
   }
