@@ -24,6 +24,8 @@ const Endpoint& WiredGroup::MakePlanes(const Attention& attention) {
   self_.memory_fd = shared_ ? shared_->memory_fd() : -1;
   const auto lost = [this](MemberId member, LossReason how) {
     control_->Call([&](Peer& peer, absl::Time now) {
+      // In a later view connections are others, and this member may be mended.
+      if (!IsProof(how) && peer.view().Mark() != mark_) return 0;
       peer.ReportLost(member, how, now);
       if (!IsProof(how)) peer.Complain(now);
       return 0;

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -33,6 +34,7 @@ constexpr int kOperations = 6;     // Of a view.
 constexpr int kViews = 8;          // Then there are no more faults.
 constexpr int kTurnsMax = 1'000'000;
 constexpr size_t kStackBytes = 512 << 10;
+constexpr int kPatience = 100;  // So often a control thread looks for a greeting in vain.
 
 // One direction of a connection.
 struct Pipe {
@@ -43,7 +45,10 @@ struct Pipe {
   bool abandoned = false;  // By its reader.
 };
 struct Wire {
+  int from, to;   // Processes.
   Pipe pipes[2];  // By the side that writes.
+
+  bool quiet() const { return pipes[0].bytes.empty() && pipes[1].bytes.empty(); }
 };
 
 class SimStream : public Stream {
@@ -165,7 +170,8 @@ class Process : public EdgeNetwork {
   Attention attention_;
   std::optional<std::pair<GroupView, MemberId>> next_;
   uint64_t finished_ = 0;
-  bool complained_ = false;  // Of the view it is in.
+  GroupView view_;           // The last it entered,
+  bool complained_ = false;  // and whether it complained in it.
   bool dead_ = false;
   bool ended_ = false;
   std::unique_ptr<TcpEdges> edges_;
@@ -205,21 +211,32 @@ class World {
   }
 
   // ---- what processes see of it ----
-  absl::StatusOr<std::unique_ptr<Stream>> Connect(int to) {
+  absl::StatusOr<std::unique_ptr<Stream>> Connect(const Process* from, int to) {
     if (processes_[to]->dead()) return absl::FailedPreconditionError("refused");
-    auto wire = std::make_shared<Wire>();
-    wires_.push_back({wire, to});
+    auto wire = std::make_shared<Wire>(Wire{NumberOf(from), to});
+    wires_.push_back(wire);
     const int fd = kFirstFd + 2 * static_cast<int>(wires_.size() - 1);
-    greetings_.push_back({to, Secured(wire, 1, fd + 1, TlsSide::kAccepts)});
+    greetings_.push_back({wire, Secured(wire, 1, fd + 1, TlsSide::kAccepts)});
     return Secured(wire, 0, fd, TlsSide::kConnects);
   }
   bool dead(int process) const { return processes_[process]->dead(); }
   bool Gone(int fd) {
     const int at = fd - kFirstFd;
     if (at < 0 || at >= 2 * static_cast<int>(wires_.size())) return false;
-    const Wire& wire = *wires_[at / 2].first;
+    const Wire& wire = *wires_[at / 2];
     const Pipe& in = wire.pipes[1 - at % 2];
     return in.closed || in.cut || wire.pipes[at % 2].abandoned;
+  }
+  // Two who complain of each other once too often have to part, so it must not be for nothing, nor
+  // twice for one accident. Of a view that has ended nobody would hear.
+  void Complain(const Process* from, int of, uint64_t view) {
+    const int who = NumberOf(from);
+    if (view != view_.number || restless_.contains(who) || restless_.contains(of)) return;
+    std::set<uint64_t>& views = complaints_[std::minmax(who, of)];
+    views.insert(view);
+    if (static_cast<int>(views.size()) > accidents_[std::minmax(who, of)]) {
+      Fail(absl::StrCat(who, " complains of ", of, " in view ", view, " for nothing"));
+    }
   }
   void Fail(const std::string& why) {
     if (failed_.empty()) failed_ = why;
@@ -232,11 +249,18 @@ class World {
 
  private:
   struct Greeting {
-    int to = 0;
+    std::shared_ptr<Wire> wire;
     std::unique_ptr<Stream> stream;
     EdgeHello hello;
     size_t got = 0;
+    int looked = 0;  // In vain, since anything was on its way.
   };
+
+  int NumberOf(const Process* process) const {
+    const auto is = [&](const auto& other) { return other.get() == process; };
+    return static_cast<int>(std::find_if(processes_.begin(), processes_.end(), is) -
+                            processes_.begin());
+  }
 
   std::unique_ptr<Stream> Secured(const std::shared_ptr<Wire>& wire, int side, int fd,
                                   TlsSide tls_side) {
@@ -271,7 +295,7 @@ class World {
 
   void Deliver() {
     if (wires_.empty()) return;
-    Pipe& pipe = wires_[rng_.Below(wires_.size())].first->pipes[rng_.Below(2)];
+    Pipe& pipe = wires_[rng_.Below(wires_.size())]->pipes[rng_.Below(2)];
     const size_t left = pipe.bytes.size() - pipe.arrived;
     if (left == 0 || pipe.cut) return;
     pipe.arrived += rng_.Chance(0.5) ? left : 1 + rng_.Below(left);
@@ -285,12 +309,14 @@ class World {
     const int64_t n = greeting.stream->ReadBytes(
         reinterpret_cast<char*>(&greeting.hello) + greeting.got, sizeof(EdgeHello) - greeting.got);
     if (n > 0) greeting.got += static_cast<size_t>(n);
+    const int to = greeting.wire->to;
     const bool whole = greeting.got == sizeof(EdgeHello);
-    if (n >= 0 && !whole && !dead(greeting.to)) return;
-    if (whole && !dead(greeting.to)) {
+    greeting.looked = greeting.wire->quiet() ? greeting.looked + 1 : 0;
+    if (n >= 0 && !whole && !dead(to) && greeting.looked < kPatience) return;
+    if (whole && !dead(to)) {
       if (greeting.hello.group != kGroup) Fail("a greeting of another group");
-      processes_[greeting.to]->edges().Arrive(
-          MemberId(greeting.hello.from), MemberId(greeting.hello.to), std::move(greeting.stream));
+      processes_[to]->edges().Arrive(MemberId(greeting.hello.from), MemberId(greeting.hello.to),
+                                     std::move(greeting.stream));
     }
     greetings_.erase(greetings_.begin() + static_cast<std::ptrdiff_t>(at));
   }
@@ -298,7 +324,9 @@ class World {
   // A cable, not a process: both ends see it break, after what has arrived.
   void Cut() {
     if (wires_.empty()) return;
-    for (Pipe& pipe : wires_[rng_.Below(wires_.size())].first->pipes) Break(pipe);
+    Wire& wire = *wires_[rng_.Below(wires_.size())];
+    ++accidents_[std::minmax(wire.from, wire.to)];
+    for (Pipe& pipe : wire.pipes) Break(pipe);
   }
   void Break(Pipe& pipe) {
     pipe.arrived += rng_.Below(pipe.bytes.size() - pipe.arrived + 1);
@@ -311,6 +339,7 @@ class World {
     if (members.size() < 2) return;
     const int victim = members[rng_.Below(members.size())];
     if (dead(victim)) return;
+    restless_.insert(victim);
     processes_[victim]
         ->Kill();  // Its sockets are closed when it has the turn; its bytes still come.
   }
@@ -363,6 +392,7 @@ class World {
       leaving_.insert(process);
       if (out) {
         zombies_.insert(process);
+        restless_.insert(process);
       } else {
         if (!late) awaited_.insert(process);
         next.members.push_back(member);
@@ -383,7 +413,7 @@ class World {
   const EdgeBug bug_;
   Rng rng_;
   std::unique_ptr<TlsLinks> tls_;
-  std::vector<std::pair<std::shared_ptr<Wire>, int>> wires_;
+  std::vector<std::shared_ptr<Wire>> wires_;
   std::vector<Greeting> greetings_;
   std::vector<std::unique_ptr<Process>> processes_;
   GroupView view_;
@@ -391,6 +421,10 @@ class World {
   std::set<int> awaited_;   // of whom these must, before anyone enters this one.
   std::set<int> entering_;  // Still to enter this one.
   std::set<int> zombies_;   // Alive, and left out.
+  std::set<int> restless_;  // Dead, or left out once: connections of theirs end without a fault.
+  std::map<std::pair<int, int>, int> accidents_;  // Between two processes,
+  std::map<std::pair<int, int>, std::set<uint64_t>>
+      complaints_;  // and the views that heard of any.
   int64_t lives_ = 0;
   int64_t sums_ = 0;
   bool over_ = false;
@@ -400,7 +434,12 @@ class World {
 Process::Process(World& world)
     : world_(world),
       edges_(std::make_unique<TcpEdges>(
-          attention_, kGroup, *this, [this](MemberId, LossReason) { complained_ = true; },
+          attention_, kGroup, *this,
+          [this](MemberId member, LossReason) {
+            complained_ = true;
+            const GroupMember& lost = view_.members[view_.RankOf(member)];
+            world_.Complain(this, std::stoi(lost.address), view_.number);
+          },
           world.bug())),
       stack_(kStackBytes) {
   getcontext(&context_);
@@ -423,6 +462,7 @@ void Process::Main() {
     if (next_) {
       const auto [view, as] = *std::exchange(next_, std::nullopt);
       complained_ = false;
+      view_ = view;
       const int rank = view.RankOf(as);
       if (!edges_->Enter(view, rank, as).ok()) world_.Fail("cannot enter");
       attention_.live_view = view.number;
@@ -483,7 +523,7 @@ absl::StatusOr<std::unique_ptr<Stream>> Process::Connect(const std::string& addr
                                                          const std::function<bool()>& live) {
   Yield();
   if (!live()) return absl::AbortedError("the view has ended");
-  return world_.Connect(std::stoi(address));
+  return world_.Connect(this, std::stoi(address));
 }
 
 bool Process::Refuses(const std::string& address) { return world_.dead(std::stoi(address)); }

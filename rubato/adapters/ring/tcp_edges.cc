@@ -252,10 +252,12 @@ absl::Status TcpEdges::Wait(const Operation& operation) {
   network_.Wait(absl::MakeSpan(polls_));
   if (!Live()) return Aborted();
   size_t place = others;
-  for (const auto& [member, out] : out_) {
-    if ((polls_[place++].revents & kGone) != 0) {
-      return Lose(view_.RankOf(member), LossReason::kSocket);
-    }
+  for (auto out = out_.begin(); out != out_.end(); ++out) {
+    if ((polls_[place++].revents & kGone) == 0) continue;
+    const int rank = view_.RankOf(out->first);
+    if (out->second.view == view_.number) return Lose(rank, LossReason::kSocket);
+    out_.erase(out);
+    return Forget(rank);
   }
   const bool moment = std::all_of(polls_.begin(), polls_.end(),
                                   [](const pollfd& polled) { return polled.revents == 0; });
@@ -264,13 +266,15 @@ absl::Status TcpEdges::Wait(const Operation& operation) {
   // found out, and the other may reach nobody whom it could tell.
   for (size_t i = operation.received; i < operation.receives.size(); ++i) {
     const int from = operation.receives[i].from;
-    if (Arrived(from) == nullptr) RUBATO_RETURN_IF_ERROR(Connected(from).status());
+    if (Arrived(from) != nullptr) continue;
+    RUBATO_ASSIGN_OR_RETURN(Out* const out, Connected(from, false));
+    Prepare(*out);  // Who calls and does not say who it is is soon hung up on.
   }
   const int silent = FindSilent(operation);
   return silent < 0 ? absl::OkStatus() : Lose(silent, LossReason::kLink);
 }
 
-absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
+absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank, bool needed) {
   const GroupMember& member = view_.members[rank];
   const auto it = out_.find(member.id);
   if (it != out_.end()) return &it->second;
@@ -283,7 +287,7 @@ absl::StatusOr<TcpEdges::Out*> TcpEdges::Connected(int rank) {
     return Lose(rank, refused ? LossReason::kRefused : LossReason::kSocket);
   }
   const EdgeHello hello{EdgeHello::kEdge, group_, self_.value(), member.id.value()};
-  return &(out_[member.id] = {*std::move(stream), hello});
+  return &(out_[member.id] = {*std::move(stream), hello, 0, needed ? view_.number : 0});
 }
 
 TcpEdges::In* TcpEdges::Arrived(int rank) {
@@ -313,6 +317,11 @@ int TcpEdges::FindSilent(const Operation& operation) {
     if (in != in_.end() && network_.IsSilent(*in->second.stream)) return rank;
   }
   return -1;
+}
+
+absl::Status TcpEdges::Forget(int rank) {
+  return network_.Refuses(view_.members[rank].address) ? Lose(rank, LossReason::kRefused)
+                                                       : absl::OkStatus();
 }
 
 absl::Status TcpEdges::Lose(int rank, LossReason how) {
@@ -374,7 +383,7 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
   if (operation.sent == operation.sends.size()) return false;
   const SendItem& item = operation.sends[operation.sent];
   if (item.needs > operation.received) return false;
-  RUBATO_ASSIGN_OR_RETURN(Out* const out, Connected(item.to));
+  RUBATO_ASSIGN_OR_RETURN(Out* const out, Connected(item.to, true));
   if (!Prepare(*out)) {
     operation.blocked_out = out->stream.get();
     return false;
@@ -393,7 +402,13 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
     operation.blocked_out = out->stream.get();
     return false;
   }
+  if (n < 0 && out->view != view_.number) {
+    out_.erase(view_.members[item.to].id);
+    RUBATO_RETURN_IF_ERROR(Forget(item.to));
+    return true;
+  }
   if (n < 0) return Lose(item.to, LossReason::kSocket);
+  out->view = view_.number;
   out->used = true;
   operation.frame_sent += n;
   if (operation.frame_sent == operation.frame.Total()) {
@@ -448,9 +463,15 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
     operation.blocked_in = in->stream.get();
     return false;
   }
+  if (n < 0 && in->view != view_.number) {
+    in_.erase(view_.members[item.from].id);
+    RUBATO_RETURN_IF_ERROR(Forget(item.from));
+    return true;
+  }
   if (n < 0) return Lose(item.from, LossReason::kSocket);
   if (header) {
     in->header_got += n;
+    if (in->header_got == sizeof(Frame)) in->view = std::max(in->view, in->frame.view);
     return true;
   }
   in->payload_got += n;

@@ -100,12 +100,14 @@ class TcpEdges : public DataPlane {
     std::unique_ptr<Stream> stream;
     EdgeHello hello;
     size_t hello_sent = 0;
+    uint64_t view = 0;      // The last that needed it, or in which it said anything.
     Frame cut;              // The frame that was cut off,
     uint64_t cut_sent = 0;  // and how much of it has left; 0 if none was.
     bool used = false;      // By the operation under way.
   };
   struct In {
     std::unique_ptr<Stream> stream;
+    uint64_t view = 0;  // The last of which it brought anything.
     Frame frame;
     std::vector<float> told;  // The speeds in the frame, if it has any.
     Tail tail;
@@ -143,8 +145,12 @@ class TcpEdges : public DataPlane {
   absl::StatusOr<bool> TrySend(Operation& operation);
   absl::StatusOr<bool> TryReceive(Operation& operation);
   absl::Status Wait(const Operation& operation);
-  absl::StatusOr<Out*> Connected(int rank);
+  // Calls if need be. What is only to find out whether the other can be called may break.
+  absl::StatusOr<Out*> Connected(int rank, bool needed);
   In* Arrived(int rank);
+  // A connection broke that this view has not used: that is a matter of the last one, in which it
+  // was told of, and another takes its place. Unless nobody is at the other end any more.
+  absl::Status Forget(int rank);
   // Waits until the view ends, since `member` is out of reach.
   absl::Status Lose(int rank, LossReason how);
   // The rank of one whom `operation` needs and from whom nothing comes back; -1: all is well.

@@ -94,6 +94,23 @@ class TcpEdgesTest : public testing::Test {
     ASSERT_TRUE(edges.Enter(View(number), 0, MemberId(1)).ok());
     attention_.live_view = number;
   }
+  // The first that the other member says in a view.
+  std::string FrameOf(uint64_t view, char fill, uint32_t end = kWholeWord) const {
+    const Header header{view, static_cast<uint32_t>(View(view).Mark()), 1, kPayload};
+    std::string frame(reinterpret_cast<const char*>(&header), sizeof(header));
+    frame.append(kPayload, fill);
+    frame.append(kLine - kPayload - sizeof(end), '\0');
+    return frame.append(reinterpret_cast<const char*>(&end), sizeof(end));
+  }
+  // A connection from the other member, which has said its first in `view`.
+  Fd CallFromOther(TcpEdges& edges, uint64_t view, char fill) const {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+    edges.Arrive(MemberId(2), MemberId(1), std::make_unique<PlainStream>(Fd(ends[0])));
+    const std::string frame = FrameOf(view, fill);
+    EXPECT_EQ(write(ends[1], frame.data(), frame.size()), kFrame);
+    return Fd(ends[1]);
+  }
   void EndView() {
     attention_.live_view = 0;
     const uint64_t one = 1;
@@ -195,15 +212,7 @@ TEST_F(TcpEdgesTest, ACutFrameIsNotTakenForData) {
     const int in = ends[1];
     edges.Arrive(MemberId(2), MemberId(1), std::make_unique<PlainStream>(Fd(in)));
     Enter(edges, 1);
-    std::string stream;
-    for (const uint64_t view : {1, 2}) {
-      const Header header{view, static_cast<uint32_t>(View(view).Mark()), 1, kPayload};
-      const uint32_t end = whole || view == 2 ? kWholeWord : 0;
-      stream.append(reinterpret_cast<const char*>(&header), sizeof(header));
-      stream.append(kPayload, view == 1 ? 'a' : 'b');
-      stream.append(kLine - kPayload - sizeof(end), '\0');
-      stream.append(reinterpret_cast<const char*>(&end), sizeof(end));
-    }
+    const std::string stream = FrameOf(1, 'a', whole ? kWholeWord : 0) + FrameOf(2, 'b');
     ASSERT_EQ(write(out.get(), stream.data(), stream.size()), static_cast<ssize_t>(stream.size()));
     std::array<char, kPayload> data{};
     absl::Status taken;
@@ -258,6 +267,51 @@ TEST_F(TcpEdgesTest, WhatCannotBeHeardIsSentAnew) {
   attention_.live_view = 3;
   ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
   hear(3);
+}
+
+// In a ring nobody sends to the one it waits for; it calls all the same, and whoever calls and does
+// not say who it is is hung up on.
+TEST_F(TcpEdgesTest, WhoCallsBecauseItWaitsSaysWhoItIs) {
+  TcpEdges edges(attention_, 7, network_, [](MemberId, LossReason) {});
+  Enter(edges, 1);
+  std::array<char, kPayload> data{};
+  std::thread waits(
+      [&] { EXPECT_TRUE(absl::IsAborted(edges.Broadcast(absl::MakeSpan(data), 1))); });
+  const Fd called(accept(listener_.get(), nullptr, nullptr));
+  const timeval patience{.tv_sec = 20};
+  setsockopt(called.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  EdgeHello hello;
+  EXPECT_EQ(recv(called.get(), &hello, sizeof(hello), MSG_WAITALL),
+            static_cast<ssize_t>(sizeof(hello)));
+  EXPECT_EQ(hello.from, 1);
+  EXPECT_EQ(hello.to, 2);
+  EndView();
+  waits.join();
+}
+
+// One accident is told of once, in the view in which it happened: who has not yet seen its end of a
+// connection break when the next view begins makes another.
+TEST_F(TcpEdgesTest, WhatBrokeBeforeTheViewIsNotLostInIt) {
+  std::atomic<int> lost = 0;
+  TcpEdges edges(attention_, 7, network_, [&](MemberId, LossReason) {
+    ++lost;
+    EndView();
+  });
+  std::array<char, kPayload> data{};
+  Enter(edges, 1);
+  ASSERT_TRUE(edges.Broadcast(absl::MakeSpan(data), 0).ok());
+  Fd there(accept(listener_.get(), nullptr, nullptr));
+  CallFromOther(edges, 1, 'a').Close();
+  Enter(edges, 2);
+  there.Close();  // This end of ours is seen to close only now.
+  std::thread waits([&] { EXPECT_TRUE(edges.Broadcast(absl::MakeSpan(data), 1).ok()); });
+  const timeval patience{.tv_sec = 20};
+  setsockopt(listener_.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  EXPECT_TRUE(Fd(accept(listener_.get(), nullptr, nullptr)).valid()) << "it calls anew";
+  const Fd from = CallFromOther(edges, 2, 'b');
+  waits.join();
+  EXPECT_EQ(data[0], 'b');
+  EXPECT_EQ(lost, 0);
 }
 
 TEST_F(TcpEdgesTest, NobodyWaitsForAnAnswerToWhatWasNotHeard) {
