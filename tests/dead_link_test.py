@@ -77,6 +77,7 @@ def one_dead_link(binary: str, folder: pathlib.Path, members: list[Member]) -> N
     cable.eventually('two train on', lambda: sum(m.trains_with(2) for m in members) == 2 and members[2].trains_with(2))
     before = members[2].last()[0]
     cable.eventually('they make headway', lambda: members[2].last()[0] > before + 10)
+    cable.eventually('the third says why it waits', lambda: any('gone on without this member' in m.out.read_text() for m in members))
     mend()
     cable.eventually('three train together again', lambda: all(m.trains_with(3) for m in members))
 

@@ -124,8 +124,13 @@ int main(int argc, char** argv) {
         return 1;
       }
     }
-    if (begun == RUBATO_LATE) continue; /* No majority yet: wait for it. */
-    if (begun != 0) {                   /* The group there trains something else, say. */
+    if (begun == RUBATO_LATE) { /* No majority yet: wait for it. */
+      if (every == 1 && rubato_group_size(group) > 0) {
+        fprintf(stderr, "ring_line: %s\n", rubato_group_error(group));
+      }
+      continue;
+    }
+    if (begun != 0) { /* The group there trains something else, say. */
       fprintf(stderr, "ring_line: %s\n", rubato_group_error(group));
       return 1;
     }

@@ -162,7 +162,9 @@ std::string WiredGroup::WhyNoView(absl::Duration timeout) const {
                    absl::FormatDuration(std::max(timeout, absl::Trunc(waited, absl::Seconds(1)))));
   if (view_.number > 0) {
     absl::StrAppend(&why, "; the last was ", view_.ToString(),
-                    ": it goes on when enough of its members can be reached");
+                    fenced_ ? ": the others have gone on without this member, which asks to be let "
+                              "in again; where two did not reach each other that takes 10 s or more"
+                            : ": it goes on when enough of its members can be reached");
   } else if (options_.report != nullptr) {
     absl::StrAppend(&why, "; the master has not issued one");
   } else {
