@@ -254,10 +254,7 @@ absl::Status TcpEdges::Wait(const Operation& operation) {
   size_t place = others;
   for (auto out = out_.begin(); out != out_.end(); ++out) {
     if ((polls_[place++].revents & kGone) == 0) continue;
-    const int rank = view_.RankOf(out->first);
-    if (out->second.view == view_.number) return Lose(rank, LossReason::kSocket);
-    out_.erase(out);
-    return Forget(rank);
+    return Broken(out_, view_.RankOf(out->first)).status();
   }
   const bool moment = std::all_of(polls_.begin(), polls_.end(),
                                   [](const pollfd& polled) { return polled.revents == 0; });
@@ -319,9 +316,13 @@ int TcpEdges::FindSilent(const Operation& operation) {
   return -1;
 }
 
-absl::Status TcpEdges::Forget(int rank) {
-  return network_.Refuses(view_.members[rank].address) ? Lose(rank, LossReason::kRefused)
-                                                       : absl::OkStatus();
+template <typename Edge>
+absl::StatusOr<bool> TcpEdges::Broken(std::map<MemberId, Edge>& edges, int rank) {
+  const auto edge = edges.find(view_.members[rank].id);
+  if (edge->second.view == view_.number) return Lose(rank, LossReason::kSocket);
+  edges.erase(edge);
+  if (network_.Refuses(view_.members[rank].address)) return Lose(rank, LossReason::kRefused);
+  return true;
 }
 
 absl::Status TcpEdges::Lose(int rank, LossReason how) {
@@ -402,12 +403,7 @@ absl::StatusOr<bool> TcpEdges::TrySend(Operation& operation) {
     operation.blocked_out = out->stream.get();
     return false;
   }
-  if (n < 0 && out->view != view_.number) {
-    out_.erase(view_.members[item.to].id);
-    RUBATO_RETURN_IF_ERROR(Forget(item.to));
-    return true;
-  }
-  if (n < 0) return Lose(item.to, LossReason::kSocket);
+  if (n < 0) return Broken(out_, item.to);
   out->view = view_.number;
   out->used = true;
   operation.frame_sent += n;
@@ -463,12 +459,7 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
     operation.blocked_in = in->stream.get();
     return false;
   }
-  if (n < 0 && in->view != view_.number) {
-    in_.erase(view_.members[item.from].id);
-    RUBATO_RETURN_IF_ERROR(Forget(item.from));
-    return true;
-  }
-  if (n < 0) return Lose(item.from, LossReason::kSocket);
+  if (n < 0) return Broken(in_, item.from);
   if (header) {
     in->header_got += n;
     if (in->header_got == sizeof(Frame)) in->view = std::max(in->view, in->frame.view);

@@ -148,9 +148,10 @@ class TcpEdges : public DataPlane {
   // Calls if need be. What is only to find out whether the other can be called may break.
   absl::StatusOr<Out*> Connected(int rank, bool needed);
   In* Arrived(int rank);
-  // A connection broke that this view has not used: that is a matter of the last one, in which it
-  // was told of, and another takes its place. Unless nobody is at the other end any more.
-  absl::Status Forget(int rank);
+  // A connection broke. If this view has not used it, that is a matter of the last one, in which it
+  // was told of, and another takes its place; unless nobody is at the other end any more.
+  template <typename Edge>
+  absl::StatusOr<bool> Broken(std::map<MemberId, Edge>& edges, int rank);
   // Waits until the view ends, since `member` is out of reach.
   absl::Status Lose(int rank, LossReason how);
   // The rank of one whom `operation` needs and from whom nothing comes back; -1: all is well.
