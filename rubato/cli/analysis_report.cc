@@ -100,12 +100,17 @@ std::string StylesText(const ProposalNotes& notes) {
         "and date: day_first or month_first\n");
   }
   for (const WeightColumn& weights : notes.weights) {
-    absl::StrAppend(&out, weights.is_read ? "" : "warning: ", Printable(weights.column),
+    const bool is_plain = weights.is_read && weights.is_summed;
+    absl::StrAppend(&out, is_plain ? "" : "warning: ", Printable(weights.column),
                     weights.is_read ? ": values with weights, as '" : ": values, as '",
                     OneLine(weights.text),
-                    weights.is_read ? "' (weight_separator: \":\")\n"
-                                    : "', are names as they are; where the number is a weight, say "
-                                      "weight_separator: \":\" in features.yaml\n");
+                    is_plain ? "' (weight_separator: \":\", combiner: sum)\n"
+                    : weights.is_read
+                        ? "' (weight_separator: \":\", combiner: mean), weigh more than 100 in a "
+                          "row, so that only their ratios count; with smaller ones their size does "
+                          "too\n"
+                        : "', are names as they are; where the number is a weight, say "
+                          "weight_separator: \":\" in features.yaml\n");
   }
   for (const CommaColumn& commas : notes.commas) {
     if (commas.is_decimal) {

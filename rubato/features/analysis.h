@@ -66,6 +66,11 @@ class ColumnStats {
   static absl::string_view BeginningOf(absl::string_view text) {
     return IsCutShort(text) ? text.substr(0, kLongest - kHashDigits) : text;
   }
+  // The same without its last part, of which only the beginning may be known.
+  static absl::string_view WholeParts(absl::string_view text, char separator) {
+    const absl::string_view beginning = BeginningOf(text);
+    return IsCutShort(text) ? beginning.substr(0, beginning.rfind(separator)) : beginning;
+  }
   // Of present values; exact while common() is.
   int64_t distinct() const;
   // Texts, other than the empty one, that seem to mean "missing": "?", "NA", ... Among names they
@@ -195,7 +200,8 @@ struct UnreadDates {
 // A column of lists whose values end in numbers, as a:0.5.
 struct WeightColumn {
   std::string column, text;
-  bool is_read = false;  // As weights; else they are parts of names, until somebody says which.
+  bool is_read = false;    // As weights; else they are parts of names, until somebody says which.
+  bool is_summed = false;  // Else they are too large for that, and only their ratios count.
 };
 
 // A text of a column of names that counts as missing, since columns of numbers say so by it:

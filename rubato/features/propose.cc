@@ -198,8 +198,7 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
   constexpr double kLarge = 20;
   UnscaledColumn unscaled = {.column = column};
   for (const CommonTexts::Item& item : stats.common().Items()) {
-    absl::string_view cell = ColumnStats::BeginningOf(item.text);
-    if (ColumnStats::IsCutShort(item.text)) cell = cell.substr(0, cell.rfind(' '));
+    const absl::string_view cell = ColumnStats::WholeParts(item.text, ' ');
     SplitValues(cell, ' ', /*brackets=*/false, [&](absl::string_view part) {
       const double value = TakeWeight(&part, ':');
       if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return true;
@@ -211,16 +210,38 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
   if (!unscaled.entry.empty()) notes->unscaled.push_back(std::move(unscaled));
 }
 
+// What values with weights become: their sum, since their mean has forgotten how much they weigh,
+// of a lone one altogether. Where a cell weighs more than a hundred values would, it would drown
+// the others, and the mean is taken, which no weight can make large.
+const char* CombinerOf(const std::vector<CommonTexts::Item>& lists, const ColumnUse& use) {
+  constexpr double kHeavy = 100;
+  for (const CommonTexts::Item& item : lists) {
+    double sum = 0;
+    SplitValues(ColumnStats::WholeParts(item.text, use.separator), use.separator, use.brackets,
+                [&](absl::string_view value) {
+                  sum += std::abs(TakeWeight(&value, ':'));
+                  return true;
+                });
+    if (sum > kHeavy) return "mean";
+  }
+  return "sum";
+}
+
 // Values of a bag that occur often enough, and the rest as one.
 void ProposeBag(const std::string& column, const ColumnStats& stats, const ColumnUse& use,
                 int64_t often, FeaturesSpec* spec, ProposalNotes* notes) {
   FeatureSpec f = Plain(column, "hash", column);
   f.separator = std::string(1, use.separator);
   f.brackets = use.brackets;
-  if (use.has_weights) f.weight_separator = std::string(":");
-  if (!use.numbered.empty()) notes->weights.push_back({column, use.numbered, use.has_weights});
-  // Of a long list only the beginning is known, and that may end within a value.
   const std::vector<CommonTexts::Item> lists = NamesOf(column, stats, *spec, notes);
+  if (use.has_weights) {
+    f.weight_separator = std::string(":");
+    f.combiner = CombinerOf(lists, use);
+  }
+  if (!use.numbered.empty()) {
+    notes->weights.push_back({column, use.numbered, use.has_weights, f.combiner == "sum"});
+  }
+  // Of a long list only the beginning is known, and that may end within a value.
   const bool whole = std::none_of(lists.begin(), lists.end(), [](const CommonTexts::Item& item) {
     return ColumnStats::IsCutShort(item.text);
   });
