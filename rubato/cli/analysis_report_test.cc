@@ -100,6 +100,13 @@ TEST(ProposalTextTest, NamesStrangersAndWhatIsNoUtf8) {
                 "with smaller ones their size does too\n"
                 "warning: verses: values, as 'John 3:16', are names as they are; where"));
   EXPECT_EQ(ProposalJson({.label = "y"}, notes)["weights"][2]["read_as"], "names");
+  notes.marked = {{"price", {{"#N/A", 7}, {"-", 300}}}};
+  EXPECT_THAT(
+      ProposalText(notes),
+      HasSubstr("price: numbers, of which there is none where it is '#N/A' (7) or '-' (300) "
+                "(missing)\n"));
+  EXPECT_EQ(ProposalJson({.label = "y"}, notes)["missing_among_numbers"].dump(),
+            R"([{"column":"price","texts":{"#N/A":7,"-":300}}])");
   notes.numbered = {"a", "b"};
   EXPECT_THAT(ProposalText(notes), HasSubstr("integers taken for ids, since each column's begin "
                                              "where another's end: a, b; one that"));

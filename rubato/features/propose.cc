@@ -119,12 +119,24 @@ std::vector<CommonTexts::Item> NamesOf(const std::string& column, const ColumnSt
   return values;
 }
 
+// What says in a column of numbers that there is none. Every feature of the column has the same.
+std::vector<std::string> MarksOf(const ColumnStats& stats) {
+  std::vector<std::string> marks;
+  for (const auto& [text, count] : stats.taken_for_missing()) marks.push_back(text);
+  return marks;
+}
+
 // Whether there is a feature: of values that are all rare nothing is learned but by heart. What
 // cannot be counted or written down has its hash.
-bool ProposeText(const std::string& column, const ColumnStats& stats, int64_t often,
+bool ProposeText(const std::string& column, const ColumnStats& stats, Use use, int64_t often,
                  FeaturesSpec* spec, ProposalNotes* notes) {
   std::vector<CommonTexts::Item> values = NamesOf(column, stats, *spec, notes);
   FeatureSpec f = Plain(column, "hash", column);
+  if (IsOfNumbers(use)) {
+    f.missing = MarksOf(stats);
+  } else {
+    for (const auto& [text, count] : stats.taken_for_missing()) values.push_back({text, count});
+  }
   if (const std::optional<int64_t> from = KeptFrom(stats, often); from.has_value()) {
     bool is_known = stats.common().error() == 0;
     std::erase_if(values, [&](const CommonTexts::Item& item) {
@@ -161,6 +173,7 @@ std::vector<double> BoundariesOf(const ColumnStats& stats) {
 void ProposeNumber(const std::string& column, const ColumnStats& stats, bool criteo,
                    FeaturesSpec* spec) {
   FeatureSpec dense = Plain(column, "log", column);
+  dense.missing = MarksOf(stats);
   dense.malformed_is_missing = stats.strangers() > 0;
   dense.set_style(stats.style());
   if (!criteo && !IsSkewed(stats)) {
@@ -179,6 +192,7 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
       std::max(-stats.min(), stats.max())<kLargest&& static_cast<float>(stats.deviation())> 0;
   if (has_size) spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
+  ids.missing = MarksOf(stats);
   ids.malformed_is_missing = stats.strangers() > 0;
   ids.set_style(stats.style());
   if (!criteo) ids.boundaries = BoundariesOf(stats);
@@ -280,7 +294,7 @@ void Rename(absl::string_view more, const Analysis& analysis, FeaturesSpec* spec
 void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t often,
                  const Analysis& analysis, FeaturesSpec* spec, ProposalNotes* notes) {
   ProposeNumber(column, stats, /*criteo=*/false, spec);
-  if (ProposeText(column, stats, often, spec, notes)) Rename("_value", analysis, spec);
+  if (ProposeText(column, stats, Use::kCode, often, spec, notes)) Rename("_value", analysis, spec);
 }
 
 // Whether times, which are numbers in `unit` if there is one, have several of this part.
@@ -310,6 +324,7 @@ void ProposeTime(const std::string& column, const ColumnStats& stats, std::optio
     f.set_style(stats.style());
     f.read = FeatureSpec().read;  // It reads nothing but times.
     if (unit.has_value()) f.unit = TimeUnitNames()[static_cast<size_t>(*unit)];
+    f.missing = MarksOf(stats);
     f.malformed_is_missing = stats.strangers() > 0;
     spec->features.push_back(f);
     Rename(absl::StrCat("_", f.part), analysis, spec);
@@ -454,6 +469,9 @@ void NoteColumns(const Analysis& analysis, const std::vector<ColumnUse>& uses, s
     if (IsQuantityOnly(analysis, i, use)) notes->quantities.push_back(analysis.columns[i]);
     if (uses[i].by_range) notes->numbered.push_back(analysis.columns[i]);
     NoteStyle(analysis.columns[i], stats, use, notes);
+    if (IsOfNumbers(use) && !stats.taken_for_missing().empty()) {
+      notes->marked.push_back({analysis.columns[i], stats.taken_for_missing()});
+    }
     if (IsOfNumbers(use) && stats.strangers() > 0) {
       StrangeColumn strange = {.column = analysis.columns[i], .count = stats.strangers()};
       for (const auto& [text, count] : stats.stranger_texts()) strange.texts.push_back(text);
@@ -529,7 +547,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     const std::string& column = analysis.columns[i];
     const Use use = uses[i].use;
     if (use == Use::kNumber) ProposeNumber(column, stats, has_counts, &spec);
-    if (use == Use::kText) ProposeText(column, stats, often, &spec, notes);
+    if (use == Use::kText) ProposeText(column, stats, use, often, &spec, notes);
     if (use == Use::kTime) ProposeTime(column, stats, uses[i].unit, analysis, &spec);
     if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec, notes);
     if (use == Use::kBag) ProposeBag(column, stats, uses[i], often, &spec, notes);
