@@ -302,6 +302,37 @@ TEST_F(SqlTest, PredictIntoATableThroughKills) {
   EXPECT_THAT(foreign.err, HasSubstr("table people holds 30000 rows that no prediction wrote"));
 }
 
+// Tags may be an array, which is read as a list in JSON is.
+TEST_F(SqlTest, ArraysAreLists) {
+  ASSERT_EQ(postgres_->Sql("CREATE TYPE genre AS ENUM ('drama', 'film noir'); CREATE TABLE films "
+                           "(id int PRIMARY KEY, tags text[], genres genre[], seen bool[], l jsonb)"
+                           "; INSERT INTO films VALUES (1, '{war,\"a, b\"}', '{drama,film noir}', "
+                           "'{t,f}', '[\"war\", 7]'), (2, '{}', NULL, '{NULL}', '[]')"),
+            0);
+  const auto index = IndexTable(postgres_->Uri("table=films"));
+  ASSERT_TRUE(index.ok()) << index.status();
+  std::vector<std::string> records;
+  ASSERT_TRUE((*OpenTable(*index))
+                  ->Read(0, 2,
+                         [&](int64_t, absl::string_view record) {
+                           records.emplace_back(record);
+                           return absl::OkStatus();
+                         })
+                  .ok());
+  EXPECT_EQ(records[0],
+            R"(1,"[""war"", ""a, b""]","[""drama"", ""film noir""]","[1, 0]","[""war"", 7]")");
+  EXPECT_EQ(records[1], "2,[],,[null],[]");
+  // What init proposes is read so by those who ask a server of scores, too.
+  ASSERT_EQ(postgres_->Sql("CREATE TABLE rated AS SELECT id, rich, ARRAY[town, 't' || id % 5] || "
+                           "CASE WHEN id % 2 = 0 THEN ARRAY['u' || id % 7] END AS tags FROM "
+                           "people; ALTER TABLE rated ADD PRIMARY KEY (id)"),
+            0);
+  const CommandResult init = RunRubato(
+      {"init", "--data", postgres_->Uri("table=rated"), "--label", "rich"}, folder_.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  EXPECT_THAT(ReadText(folder_.path() + "/features.yaml"), HasSubstr("brackets: true"));
+}
+
 // A table's address is all that a job need say of its data: no format, no folder, no files.
 TEST_F(SqlTest, AJobOfAnAddressAlone) {
   const auto steps = [&](const std::string& name, const std::string& uri) -> nlohmann::json {
