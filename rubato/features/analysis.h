@@ -139,6 +139,7 @@ struct Analysis {
 // The label where nobody named one: the column called label, click, clicked or target, in large or
 // small letters, or else the first. Every command asks here.
 const std::string& LabelOf(const Analysis& analysis);
+bool IsCalledALabel(const std::string& column);
 
 // A column with more different values than are counted (ColumnStats::kCommonTexts), so that rare
 // ones cannot be told apart for certain.

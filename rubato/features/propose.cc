@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,6 +24,8 @@ namespace rubato {
 namespace {
 
 constexpr int64_t kTwice = 2;
+
+constexpr absl::string_view kLabelNames[] = {"label", "click", "clicked", "target"};
 
 // As often must a value occur before it gets an id of its own, where rare values matter at all.
 int64_t OftenEnough(int64_t rows) {
@@ -518,8 +521,12 @@ absl::Status NoLabel(const std::string& label, const std::vector<std::string>& c
 
 }  // namespace
 
+bool IsCalledALabel(const std::string& column) {
+  return absl::c_linear_search(kLabelNames, absl::AsciiStrToLower(column));
+}
+
 const std::string& LabelOf(const Analysis& analysis) {
-  for (const char* name : {"label", "click", "clicked", "target"}) {
+  for (const absl::string_view name : kLabelNames) {
     for (const std::string& column : analysis.columns) {
       if (absl::AsciiStrToLower(column) == name) return column;
     }
