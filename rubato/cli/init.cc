@@ -33,6 +33,7 @@ struct InitFlags {
   std::vector<std::string> data;
   std::vector<std::string> validation;
   std::optional<int64_t> holdout_every;  // None: where there is no --validation, one in ten.
+  std::string format;
   std::string label;
   std::vector<std::string> positive;
   std::string model = "deepfm";
@@ -287,7 +288,8 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   if (!flags.validation.empty() && flags.holdout_every.value_or(0) > 0) {
     return absl::InvalidArgumentError("--holdout-every: --validation is there as well");
   }
-  RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
+  RUBATO_ASSIGN_OR_RETURN(const DataSpec data,
+                          RecogniseData(flags.data, flags.validation, flags.format));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   DataSpec labelled = data;
   labelled.label = flags.label;
@@ -355,6 +357,11 @@ void AddInit(Cli& cli) {
   command->add_option("--data", flags->data, "Files or globs to train on; their format is found.")
       ->required();
   command->add_option("--validation", flags->validation, "Files or globs to evaluate on.");
+  command
+      ->add_option("--format", flags->format,
+                   "The format of these files, if it is not found right.")
+      ->check(CLI::IsMember(
+          {"criteo", "csv", "tsv", "ssv", "psv", "libfm", "libsvm", "libffm", "recordio"}));
   command
       ->add_option("--holdout-every", flags->holdout_every,
                    "Without --validation: one row of every so many is held back to evaluate on;\n"
