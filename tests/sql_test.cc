@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "rubato/adapters/sql/database.h"
 #include "rubato/adapters/sql/sql_source.h"
+#include "rubato/adapters/sql/table_writer.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -300,6 +301,23 @@ TEST_F(SqlTest, PredictIntoATableThroughKills) {
       {"predict", "job", "--data", many, "--out", postgres_->Uri("table=people")}, folder_.path());
   EXPECT_EQ(foreign.exit_code, 2);
   EXPECT_THAT(foreign.err, HasSubstr("table people holds 30000 rows that no prediction wrote"));
+}
+
+// PostgreSQL is stricter with UTF-8 than SQLite is.
+TEST_F(SqlTest, IdsOfAnyBytesAreWritten) {
+  const auto writer = TableWriter::Open(
+      {.uri = postgres_->Uri("table=ids"), .work = "model", .numbers = {"score"}});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  for (const std::string& id :
+       {std::string("a\0b", 3), std::string("K\xf6ln"), std::string("\xf0\x9f\x99\x82"),
+        std::string("\xed\xa0\x80"), std::string("\xc0\xaf"), std::string("\xf4\x90\x80\x80")}) {
+    ASSERT_TRUE((*writer)->Append(id, {0.5f}).ok());
+  }
+  const absl::Status kept = (*writer)->Keep();
+  ASSERT_TRUE(kept.ok()) << kept;
+  EXPECT_TRUE(
+      postgres_->Holds("(SELECT count(*) FROM ids WHERE id IN ('a\\x00b', 'K\\xf6ln')) = 2"));
+  EXPECT_TRUE(postgres_->Holds("(SELECT count(*) FROM ids) = 6"));
 }
 
 // Tags may be an array, which is read as a list in JSON is.
