@@ -271,6 +271,33 @@ TEST(BadRowTest, IsSkippedAndCountedOnceWhereAsked) {
                     HasSubstr("of the job, 3; the first: "), HasSubstr("new.csv:3")));
 }
 
+// What init proposes for a file of Criteo's with a slip in a label trains on the other rows.
+TEST(BadRowTest, InitForgivesALabelInAHundred) {
+  ScratchFolder folder;
+  ASSERT_EQ(RunRubato({"generate", "criteo", "--rows", "3000", "--seed", "1", "--out", "."},
+                      folder.path())
+                .exit_code,
+            0);
+  std::string rows = ReadText(folder.path() + "/train.tsv");
+  const size_t at = rows.find('\n', rows.size() / 2) + 1;
+  rows.insert(at, "x");
+  folder.Write("slip.tsv", rows);
+  const CommandResult init = RunRubato({"init", "--data", "slip.tsv"}, folder.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  EXPECT_THAT(init.err, HasSubstr(absl::StrCat(
+                            "warning: --data: the label 'label' is neither 0 nor 1 in 1 row, as 'x",
+                            rows.substr(at + 1, 1), "'; data.bad_rows: skip leaves such out\n")));
+  TrainingJob training(folder.path(), {"job.yaml", "--set", "epochs=1"});
+  const CommandResult trained = training.Wait();
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(training.Summary()["bad_rows"], 1);
+  // Of a label that has its name there is no doubt which column it is.
+  folder.Write("three.csv", "label,a\n0,1\n1,2\nx,3\n0,1\n");
+  const CommandResult three = RunRubato({"init", "--data", "three.csv", "--force"}, folder.path());
+  EXPECT_EQ(three.exit_code, 2);
+  EXPECT_THAT(three.err, AllOf(HasSubstr("has 3 different values"), Not(HasSubstr("names no"))));
+}
+
 TEST(BadRowTest, TooManySkippedFailTheJob) {
   ScratchFolder folder;
   const std::string job =

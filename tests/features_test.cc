@@ -57,17 +57,17 @@ TEST(FeaturesTest, ABagWithWeightsIsLearnedFrom) {
     std::string csv = "liked,genres\n";
     for (int i = start; i < start + rows; ++i) {
       const int drama = i * 7 % 11, action = i * 5 % 13;
-      absl::StrAppend(&csv, drama > action ? 1 : 0, ",drama:", drama, "|action:", action,
-                      i % 3 == 0 ? "|short" : "", "\n");
+      absl::StrAppend(&csv, drama > action ? 1 : 0, ",drama:", drama, ".5|action:", action,
+                      i % 3 == 0 ? ".5|short:1.5" : ".5", "\n");
     }
     return csv;
   };
   ScratchFolder folder;
   folder.Write("train.csv", films(4000, 0));
   folder.Write("test.csv", films(1000, 4000));
-  folder.Write("features.yaml",
-               "label: liked\nfeatures:\n  - {column: genres, transform: hash, separator: '|', "
-               "weight_separator: ':', combiner: sum}\n");
+  const CommandResult init =
+      RunRubato({"init", "--data", "train.csv", "--label", "liked"}, folder.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
   const std::string job =
       folder.Write("job.yaml",
                    "model: wide_deep\nmodel_options: {dim: 4, hidden: 16, batch_norm: true}\n"

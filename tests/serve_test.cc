@@ -287,6 +287,30 @@ TEST_F(ServeTest, DamagedAndForeignExportsAreRefused) {
   EXPECT_THAT(Run({"evaluate", "people.csv"}).err, HasSubstr("neither a job directory"));
 }
 
+// --force is for exports. A slip of the pen costs no job, and nobody's other folder.
+TEST_F(ServeTest, ExportReplacesExportsOnly) {
+  for (const char* made : {"jobs", "precious", "empty"}) fs::create_directory(path() + "/" + made);
+  fs::copy(path() + "/job", path() + "/jobs/mine", fs::copy_options::recursive);
+  folder_->Write("precious/notes.txt", "mine");
+  const auto export_to = [&](const std::string& out) {
+    return Run({"export", "jobs/mine", "--out", out, "--force"});
+  };
+  for (const char* out : {"jobs/mine", "jobs/mine/", "jobs", ".", "precious", "people.csv",
+                          "jobs/mine/checkpoints", "jobs/mine/checkpoints/1"}) {
+    const CommandResult refused = export_to(out);
+    EXPECT_EQ(refused.exit_code, 2) << out;
+    EXPECT_THAT(refused.err, HasSubstr("is no export, which is all that --force replaces")) << out;
+  }
+  EXPECT_TRUE(fs::exists(path() + "/jobs/mine/journal"));
+  EXPECT_TRUE(fs::exists(path() + "/precious/notes.txt"));
+  for (const char* out : {"empty", "empty", "empty/", "new/"}) {
+    EXPECT_EQ(export_to(out).exit_code, 0) << out;
+  }
+  EXPECT_TRUE(fs::exists(path() + "/empty/weights.bin"));
+  EXPECT_TRUE(fs::exists(path() + "/new/weights.bin"));
+  EXPECT_FALSE(fs::exists(path() + "/empty.replaced"));
+}
+
 // Killed again and again, predict still writes every line once, and knows of the row that it could
 // not read before.
 TEST_F(ServeTest, PredictGoesOnAfterEveryKill) {

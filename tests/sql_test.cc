@@ -12,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "rubato/adapters/sql/database.h"
 #include "rubato/adapters/sql/sql_source.h"
+#include "rubato/adapters/sql/table_writer.h"
 #include "tests/job_runner.h"
 
 namespace rubato {
@@ -300,6 +301,54 @@ TEST_F(SqlTest, PredictIntoATableThroughKills) {
       {"predict", "job", "--data", many, "--out", postgres_->Uri("table=people")}, folder_.path());
   EXPECT_EQ(foreign.exit_code, 2);
   EXPECT_THAT(foreign.err, HasSubstr("table people holds 30000 rows that no prediction wrote"));
+}
+
+// PostgreSQL is stricter with UTF-8 than SQLite is.
+TEST_F(SqlTest, IdsOfAnyBytesAreWritten) {
+  const auto writer = TableWriter::Open(
+      {.uri = postgres_->Uri("table=ids"), .work = "model", .numbers = {"score"}});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  for (const std::string& id :
+       {std::string("a\0b", 3), std::string("K\xf6ln"), std::string("\xf0\x9f\x99\x82"),
+        std::string("\xed\xa0\x80"), std::string("\xc0\xaf"), std::string("\xf4\x90\x80\x80")}) {
+    ASSERT_TRUE((*writer)->Append(id, {0.5f}).ok());
+  }
+  const absl::Status kept = (*writer)->Keep();
+  ASSERT_TRUE(kept.ok()) << kept;
+  EXPECT_TRUE(
+      postgres_->Holds("(SELECT count(*) FROM ids WHERE id IN ('a\\x00b', 'K\\xf6ln')) = 2"));
+  EXPECT_TRUE(postgres_->Holds("(SELECT count(*) FROM ids) = 6"));
+}
+
+// Tags may be an array, which is read as a list in JSON is.
+TEST_F(SqlTest, ArraysAreLists) {
+  ASSERT_EQ(postgres_->Sql("CREATE TYPE genre AS ENUM ('drama', 'film noir'); CREATE TABLE films "
+                           "(id int PRIMARY KEY, tags text[], genres genre[], seen bool[], l jsonb)"
+                           "; INSERT INTO films VALUES (1, '{war,\"a, b\"}', '{drama,film noir}', "
+                           "'{t,f}', '[\"war\", 7]'), (2, '{}', NULL, '{NULL}', '[]')"),
+            0);
+  const auto index = IndexTable(postgres_->Uri("table=films"));
+  ASSERT_TRUE(index.ok()) << index.status();
+  std::vector<std::string> records;
+  ASSERT_TRUE((*OpenTable(*index))
+                  ->Read(0, 2,
+                         [&](int64_t, absl::string_view record) {
+                           records.emplace_back(record);
+                           return absl::OkStatus();
+                         })
+                  .ok());
+  EXPECT_EQ(records[0],
+            R"(1,"[""war"", ""a, b""]","[""drama"", ""film noir""]","[1, 0]","[""war"", 7]")");
+  EXPECT_EQ(records[1], "2,[],,[null],[]");
+  // What init proposes is read so by those who ask a server of scores, too.
+  ASSERT_EQ(postgres_->Sql("CREATE TABLE rated AS SELECT id, rich, ARRAY[town, 't' || id % 5] || "
+                           "CASE WHEN id % 2 = 0 THEN ARRAY['u' || id % 7] END AS tags FROM "
+                           "people; ALTER TABLE rated ADD PRIMARY KEY (id)"),
+            0);
+  const CommandResult init = RunRubato(
+      {"init", "--data", postgres_->Uri("table=rated"), "--label", "rich"}, folder_.path());
+  ASSERT_EQ(init.exit_code, 0) << init.err;
+  EXPECT_THAT(ReadText(folder_.path() + "/features.yaml"), HasSubstr("brackets: true"));
 }
 
 // A table's address is all that a job need say of its data: no format, no folder, no files.

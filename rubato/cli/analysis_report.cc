@@ -78,6 +78,15 @@ std::string InsteadOf(LooseColumn::Kept kept, int64_t min_count, int64_t error) 
 // Columns of numbers that are not plain ones, and of what may be some.
 std::string StylesText(const ProposalNotes& notes) {
   std::string out;
+  for (const MarkedColumn& marked : notes.marked) {
+    std::vector<std::string> texts;
+    for (const auto& [text, count] : marked.texts) {
+      texts.push_back(absl::StrCat("'", OneLine(text), "' (", count, ")"));
+    }
+    absl::StrAppend(&out, Printable(marked.column),
+                    ": numbers, of which there is none where it is ", absl::StrJoin(texts, " or "),
+                    " (missing)\n");
+  }
   for (const StyledColumn& styled : notes.styled) {
     const bool is_time = IsTime(styled.style);
     if (!styled.is_sure) {
@@ -100,12 +109,17 @@ std::string StylesText(const ProposalNotes& notes) {
         "and date: day_first or month_first\n");
   }
   for (const WeightColumn& weights : notes.weights) {
-    absl::StrAppend(&out, weights.is_read ? "" : "warning: ", Printable(weights.column),
+    const bool is_plain = weights.is_read && weights.is_summed;
+    absl::StrAppend(&out, is_plain ? "" : "warning: ", Printable(weights.column),
                     weights.is_read ? ": values with weights, as '" : ": values, as '",
                     OneLine(weights.text),
-                    weights.is_read ? "' (weight_separator: \":\")\n"
-                                    : "', are names as they are; where the number is a weight, say "
-                                      "weight_separator: \":\" in features.yaml\n");
+                    is_plain ? "' (weight_separator: \":\", combiner: sum)\n"
+                    : weights.is_read
+                        ? "' (weight_separator: \":\", combiner: mean), weigh more than 100 in a "
+                          "row, so that only their ratios count; with smaller ones their size does "
+                          "too\n"
+                        : "', are names as they are; where the number is a weight, say "
+                          "weight_separator: \":\" in features.yaml\n");
   }
   for (const CommaColumn& commas : notes.commas) {
     if (commas.is_decimal) {
@@ -124,6 +138,13 @@ std::string StylesText(const ProposalNotes& notes) {
 
 void AddStyles(const ProposalNotes& notes, nlohmann::ordered_json* out) {
   nlohmann::ordered_json& json = *out;
+  json["missing_among_numbers"] = nlohmann::ordered_json::array();
+  for (const MarkedColumn& marked : notes.marked) {
+    json["missing_among_numbers"].push_back({{"column", Printable(marked.column)}});
+    for (const auto& [text, count] : marked.texts) {
+      json["missing_among_numbers"].back()["texts"][text] = count;
+    }
+  }
   json["with_comma"] = nlohmann::ordered_json::array();
   for (const CommaColumn& commas : notes.commas) {
     json["with_comma"].push_back({{"column", Printable(commas.column)},

@@ -90,11 +90,23 @@ TEST(ProposalTextTest, NamesStrangersAndWhatIsNoUtf8) {
   EXPECT_THAT(ProposalText(notes),
               HasSubstr("integers taken for quantities only: age, gr\\xf6\\xdf; one that"));
   EXPECT_EQ(ProposalJson({.label = "y"}, notes)["quantities"].size(), 2u);
-  notes.weights = {{"tags", "a:0.5", true}, {"verses", "John 3:16", false}};
-  EXPECT_THAT(ProposalText(notes),
-              HasSubstr("tags: values with weights, as 'a:0.5' (weight_separator: \":\")\n"
-                        "warning: verses: values, as 'John 3:16', are names as they are; where"));
-  EXPECT_EQ(ProposalJson({.label = "y"}, notes)["weights"][1]["read_as"], "names");
+  notes.weights = {
+      {"tags", "a:0.5", true, true}, {"secs", "b:900.5", true}, {"verses", "John 3:16", false}};
+  EXPECT_THAT(
+      ProposalText(notes),
+      HasSubstr("tags: values with weights, as 'a:0.5' (weight_separator: \":\", combiner: sum)\n"
+                "warning: secs: values with weights, as 'b:900.5' (weight_separator: \":\", "
+                "combiner: mean), weigh more than 100 in a row, so that only their ratios count; "
+                "with smaller ones their size does too\n"
+                "warning: verses: values, as 'John 3:16', are names as they are; where"));
+  EXPECT_EQ(ProposalJson({.label = "y"}, notes)["weights"][2]["read_as"], "names");
+  notes.marked = {{"price", {{"#N/A", 7}, {"-", 300}}}};
+  EXPECT_THAT(
+      ProposalText(notes),
+      HasSubstr("price: numbers, of which there is none where it is '#N/A' (7) or '-' (300) "
+                "(missing)\n"));
+  EXPECT_EQ(ProposalJson({.label = "y"}, notes)["missing_among_numbers"].dump(),
+            R"([{"column":"price","texts":{"#N/A":7,"-":300}}])");
   notes.numbered = {"a", "b"};
   EXPECT_THAT(ProposalText(notes), HasSubstr("integers taken for ids, since each column's begin "
                                              "where another's end: a, b; one that"));

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "rubato/base/status.h"
 #include "rubato/data/formats.h"
+#include "rubato/features/propose_label.h"
 #include "rubato/features/transforms.h"
 #include "rubato/job/suggest.h"
 
@@ -56,10 +57,12 @@ absl::Status CheckLabels(const ColumnStats& labels, const FeaturesSpec& features
   if (!features.positive.empty() && features.negative.empty()) return absl::OkStatus();
   std::vector<std::string> known = features.positive;
   known.insert(known.end(), features.negative.begin(), features.negative.end());
+  const bool has_slips = known.empty() && LabelSlips(labels) > 0;  // They are bad rows.
   if (known.empty()) known = {"0", "1"};
   const std::vector<double> numbers = NumbersOf(known);  // 1.0 and +1 are 1, as in training.
   for (const CommonTexts::Item& item : labels.common().Items()) {
     const double number = ToNumber(item.text).value_or(NAN);
+    if (has_slips && std::isnan(number)) continue;
     if (std::find(known.begin(), known.end(), item.text) != known.end() ||
         std::find(numbers.begin(), numbers.end(), number) != numbers.end()) {
       continue;

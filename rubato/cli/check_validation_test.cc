@@ -87,6 +87,14 @@ TEST(CheckValidationTest, NumbersAreLabelsHoweverTheyAreWritten) {
   const Analysis bad = TableOf({"age", "income"}, {{"30", "1"}, {"41", "2"}});
   EXPECT_THAT(CheckValidation(kTrain, bad, &features, &said).message(),
               HasSubstr("is '2' in 1 row"));
+  // A slip in less than one row of a hundred is a bad row, there as in training.
+  std::vector<std::vector<absl::string_view>> rows(150, {"30", "1"});
+  rows[1][1] = "0";
+  rows[2][1] = "x0";
+  EXPECT_TRUE(CheckValidation(kTrain, TableOf({"age", "income"}, rows), &features, &said).ok());
+  rows[3][1] = "x1";
+  EXPECT_THAT(CheckValidation(kTrain, TableOf({"age", "income"}, rows), &features, &said).message(),
+              HasSubstr("is 'x0' in 1 row"));
   features.positive = {"+1"};
   features.negative = {"-1"};
   const Analysis signs = TableOf({"age", "income"}, {{"30", "1"}, {"41", "-1.0"}, {"42", "+1"}});

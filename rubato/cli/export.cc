@@ -57,7 +57,7 @@ void AddExport(Cli& cli) {
       ->add_option("--from", flags->options.version,
                    "Which checkpoint; default the best kept, or the newest.")
       ->transform(CheckpointNumber());
-  command->add_flag("--force", flags->options.replace, "Replace what is there.");
+  command->add_flag("--force", flags->options.replace, "Replace an export that is there.");
   command->add_flag("--json", flags->json, "Print what was written as one JSON object.");
 }
 

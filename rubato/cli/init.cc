@@ -21,6 +21,7 @@
 #include "rubato/cli/recipe.h"
 #include "rubato/cli/recognise.h"
 #include "rubato/data/holdout.h"
+#include "rubato/data/quote.h"
 #include "rubato/features/propose_label.h"
 #include "rubato/features/transforms.h"
 
@@ -32,6 +33,7 @@ struct InitFlags {
   std::vector<std::string> data;
   std::vector<std::string> validation;
   std::optional<int64_t> holdout_every;  // None: where there is no --validation, one in ten.
+  std::string format;
   std::string label;
   std::vector<std::string> positive;
   std::string model = "deepfm";
@@ -206,7 +208,7 @@ absl::StatusOr<FeaturesSpec> Propose(const InitFlags& flags, const Analysis& ana
   const std::string label = flags.label.empty() ? LabelOf(analysis) : flags.label;
   absl::StatusOr<FeaturesSpec> features = ProposeFeatures(
       analysis, label, {.min_count = flags.min_count, .positive = flags.positive}, notes);
-  if (!features.ok() && flags.label.empty()) {
+  if (!features.ok() && flags.label.empty() && !IsCalledALabel(label)) {
     return Annotate(features.status(),
                     "--label names no column, and none is called label, click, "
                     "clicked or target");
@@ -239,11 +241,26 @@ absl::Status CheckUnread(const Analysis& analysis, absl::string_view flag, Warni
   return absl::OkStatus();
 }
 
+// Tells of texts in a label of 0 and 1; returns how many there are.
+int64_t WrongLabels(const Analysis& analysis, const FeaturesSpec& features, absl::string_view flag,
+                    Warnings* warnings) {
+  const bool are_numbers = features.positive.empty() && !features.at_least.has_value();
+  const ColumnStats& stats = LabelStats(analysis, features);
+  const int64_t slips = are_numbers ? LabelSlips(stats) : 0;
+  if (slips == 0) return 0;
+  warnings->Say(absl::StrCat(flag, ": the label '", features.label, "' is neither 0 nor 1 in ",
+                             slips, slips == 1 ? " row" : " rows", ", as ",
+                             Quote(stats.stranger_texts().begin()->first),
+                             "; data.bad_rows: skip leaves such out"));
+  return slips;
+}
+
 // Looks at the validation data, if there is some. The rows of both that cannot be used.
 absl::StatusOr<LeftOut> LookAtValidation(const DataSpec& data, const Analysis& analysis,
                                          FeaturesSpec* features, Warnings* warnings,
                                          Console& console) {
-  LeftOut rows = {RowsWithout(analysis, *features), analysis.bad_rows};
+  LeftOut rows = {RowsWithout(analysis, *features),
+                  analysis.bad_rows + WrongLabels(analysis, *features, "--data", warnings)};
   RUBATO_RETURN_IF_ERROR(CheckUnread(analysis, "--data", warnings));
   if (data.validation.empty()) return rows;
   RUBATO_ASSIGN_OR_RETURN(Analysis held_out, AnalyzeFiles(data, data.validation, console));
@@ -253,7 +270,7 @@ absl::StatusOr<LeftOut> LookAtValidation(const DataSpec& data, const Analysis& a
   RUBATO_RETURN_IF_ERROR(CheckUnread(held_out, "--validation", warnings));
   for (const std::string& text : said) warnings->Say(text);
   rows.unlabelled += RowsWithout(held_out, *features);
-  rows.unread += held_out.bad_rows;
+  rows.unread += held_out.bad_rows + WrongLabels(held_out, *features, "--validation", warnings);
   return rows;
 }
 
@@ -271,7 +288,8 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   if (!flags.validation.empty() && flags.holdout_every.value_or(0) > 0) {
     return absl::InvalidArgumentError("--holdout-every: --validation is there as well");
   }
-  RUBATO_ASSIGN_OR_RETURN(const DataSpec data, RecogniseData(flags.data, flags.validation));
+  RUBATO_ASSIGN_OR_RETURN(const DataSpec data,
+                          RecogniseData(flags.data, flags.validation, flags.format));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   DataSpec labelled = data;
   labelled.label = flags.label;
@@ -339,6 +357,11 @@ void AddInit(Cli& cli) {
   command->add_option("--data", flags->data, "Files or globs to train on; their format is found.")
       ->required();
   command->add_option("--validation", flags->validation, "Files or globs to evaluate on.");
+  command
+      ->add_option("--format", flags->format,
+                   "The format of these files, if it is not found right.")
+      ->check(CLI::IsMember(
+          {"criteo", "csv", "tsv", "ssv", "psv", "libfm", "libsvm", "libffm", "recordio"}));
   command
       ->add_option("--holdout-every", flags->holdout_every,
                    "Without --validation: one row of every so many is held back to evaluate on;\n"

@@ -45,8 +45,8 @@ bool IsTable(absl::string_view format) {
 std::string FormatOfName(absl::string_view name) {
   if (!absl::ConsumeSuffix(&name, ".gz")) absl::ConsumeSuffix(&name, ".zst");
   for (const auto& [suffix, format] :
-       {std::pair(".csv", "csv"), std::pair(".tsv", "tsv"), std::pair(".psv", "psv"),
-        std::pair(".criteo", "criteo"), std::pair(".libfm", "libfm"),
+       {std::pair(".csv", "csv"), std::pair(".tsv", "tsv"), std::pair(".ssv", "ssv"),
+        std::pair(".psv", "psv"), std::pair(".criteo", "criteo"), std::pair(".libfm", "libfm"),
         std::pair(".libsvm", "libsvm"), std::pair(".svm", "libsvm"), std::pair(".libffm", "libffm"),
         std::pair(".ffm", "libffm"), std::pair(".rec", "recordio"),
         std::pair(".recordio", "recordio")}) {
@@ -86,9 +86,13 @@ absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
 }
 
 absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
-                                       const std::vector<std::string>& validation) {
+                                       const std::vector<std::string>& validation,
+                                       const std::string& format) {
   RUBATO_RETURN_IF_ERROR(CheckSlashes(train[0]));
   if (IsSqlUri(train[0])) {
+    if (!format.empty()) {
+      return absl::InvalidArgumentError("--format: goes with files, and --data is a database");
+    }
     DataSpec data = {.train = train, .validation = validation, .format = "sql"};
     for (std::vector<std::string>* uris : {&data.train, &data.validation}) {
       for (std::string& uri : *uris) uri = AbsoluteSqlUri(uri, fs::current_path());
@@ -97,10 +101,12 @@ absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
   }
   RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> files, ExpandPatterns(train));
   RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
-  absl::StatusOr<DataSpec> data = SniffFormat(beginning);
+  const std::string named = FormatOfName(files[0]);
+  absl::StatusOr<DataSpec> data =
+      format.empty() ? SniffFormat(beginning, named) : SniffAs(beginning, format);
   if (!data.ok()) return Annotate(data.status(), files[0]);
   // Rows that happen to have equally many entries look the same in both.
-  if (data->format == "libfm" && FormatOfName(files[0]) == "libsvm") data->format = "libsvm";
+  if (format.empty() && data->format == "libfm" && named == "libsvm") data->format = "libsvm";
   if (!validation.empty()) {  // Better told now than when the first pass is over.
     RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPatterns(validation));
     for (const std::string& path : paths) RUBATO_RETURN_IF_ERROR(InspectFile(path).status());

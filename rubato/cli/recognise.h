@@ -12,9 +12,11 @@
 namespace rubato {
 
 // Format and header of the first file, with absolute paths to all of `train` and `validation`,
-// which are files or globs, or a table or query of a database.
+// which are files or globs, or a table or query of a database. `format`: what the user says of
+// files, or "".
 absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
-                                       const std::vector<std::string>& validation);
+                                       const std::vector<std::string>& validation,
+                                       const std::string& format = "");
 
 // By the name of a file, packed or not; empty if it says nothing.
 std::string FormatOfName(absl::string_view name);

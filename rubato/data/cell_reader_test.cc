@@ -87,6 +87,9 @@ TEST(CellReaderTest, NoCellHasBlanksAroundIt) {
   EXPECT_THAT(ReaderOf(Format("csv"), "a, \"b\" ,\t\"c\"").columns(), ElementsAre("a", "b", "c"));
   ASSERT_TRUE(reader.Read("1, \"Rome, \"\"Lazio\"\"\" , \t\"\"", &cells).ok());
   EXPECT_THAT(cells.views, ElementsAre("1", "Rome, \"Lazio\"", ""));
+  // Behind a quote that closes they are within, if something follows.
+  ASSERT_TRUE(reader.Read("\"nike\" shoes ,\"nike\"shoes,\"nike\" ", &cells).ok());
+  EXPECT_THAT(cells.views, ElementsAre("nike shoes", "nikeshoes", "nike"));
   const CellReader tabs = ReaderOf(Format("tsv"), "a\t \"b\"\tc");
   EXPECT_THAT(tabs.columns(), ElementsAre("a", "b", "c"));
   ASSERT_TRUE(tabs.Read("\t\t \"x\ty\" ", &cells).ok());

@@ -49,7 +49,9 @@ size_t Unquote(absl::string_view text, char delimiter, std::string* field, bool*
   if (i >= text.size()) *is_closed = false;
   const size_t after = std::min(i + 1, text.size());
   const size_t end = Find(text, delimiter, after);
-  const absl::string_view rest = absl::StripAsciiWhitespace(text.substr(after, end - after));
+  // "nike" shoes has a blank within.
+  const absl::string_view rest =
+      absl::StripTrailingAsciiWhitespace(text.substr(after, end - after));
   field->append(rest.data(), rest.size());
   return end;
 }

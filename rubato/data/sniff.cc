@@ -213,23 +213,39 @@ struct MostlyCut {
   size_t usual = 0, usual_records = 0;
 };
 
+MostlyCut CutAt(const Table& table, absl::string_view text) {
+  MostlyCut cut = {.table = &table, .records = RecordsOf(text, table.rule)};
+  std::map<size_t, size_t> lines_with;
+  for (const absl::string_view record : cut.records) {
+    cut.columns.push_back(SplitFields(record, table.delimiter).size());
+    ++lines_with[cut.columns.back()];
+  }
+  if (lines_with.empty()) return cut;
+  const auto usual =
+      std::max_element(lines_with.begin(), lines_with.end(),
+                       [](const auto& a, const auto& b) { return a.second < b.second; });
+  cut.usual = usual->first;
+  cut.usual_records = usual->second;
+  return cut;
+}
+
+bool AreMost(const MostlyCut& cut) {
+  return cut.usual > 1 && 2 * cut.usual_records > cut.records.size();
+}
+
 // By the first separator that does so; nothing if none does.
 std::optional<MostlyCut> CutMostly(absl::string_view text) {
   for (const Table& table : kTables) {
-    MostlyCut cut = {.table = &table, .records = RecordsOf(text, table.rule)};
-    std::map<size_t, size_t> lines_with;
-    for (const absl::string_view record : cut.records) {
-      cut.columns.push_back(SplitFields(record, table.delimiter).size());
-      ++lines_with[cut.columns.back()];
-    }
-    const auto usual =
-        std::max_element(lines_with.begin(), lines_with.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
-    cut.usual = usual->first;
-    cut.usual_records = usual->second;
-    if (cut.usual > 1 && 2 * cut.usual_records > cut.records.size()) return cut;
+    MostlyCut cut = CutAt(table, text);
+    if (AreMost(cut)) return cut;
   }
   return std::nullopt;
+}
+
+const Table* TableCalled(absl::string_view format) {
+  const auto found = std::find_if(std::begin(kTables), std::end(kTables),
+                                  [&](const Table& table) { return table.format == format; });
+  return found == std::end(kTables) ? nullptr : found;
 }
 
 // The first line that is not cut as most others.
@@ -287,6 +303,22 @@ std::string HeaderFault(const Lines& lines, char delimiter) {
   return "";
 }
 
+// The lines that are cut as most.
+Lines Usual(const MostlyCut& cut) {
+  Lines records;
+  for (size_t i = 0; i < cut.records.size(); ++i) {
+    if (cut.columns[i] == cut.usual) records.push_back(cut.records[i]);
+  }
+  return records;
+}
+
+absl::StatusOr<DataSpec> WithHeader(const Table& table, const Lines& records) {
+  if (const std::string fault = HeaderFault(records, table.delimiter); !fault.empty()) {
+    return absl::InvalidArgumentError(fault);
+  }
+  return DataSpec{.format = table.format, .header = HasHeaderLine(records, table.delimiter)};
+}
+
 // A file that is no table of text, by how it begins; "" if it may be one.
 std::string OtherFile(absl::string_view beginning) {
   constexpr std::pair<absl::string_view, absl::string_view> kBeginnings[] = {
@@ -338,7 +370,7 @@ absl::Status CheckText(absl::string_view beginning) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
+absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning, absl::string_view named) {
   DataSpec data;
   absl::ConsumePrefix(&beginning, kByteOrderMark);
   if (IsRecordsFile(beginning)) {
@@ -361,9 +393,14 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
     data.header = DataSpec().header;
     return data;
   }
+  if (const Table* table = TableCalled(named); table != nullptr && named != "csv") {
+    const MostlyCut cut = CutAt(*table, beginning);
+    const bool is_even = Columns(cut.records, table->delimiter) > 1;
+    if (is_even || (AreMost(cut) && HasFewBadRows(cut))) return WithHeader(*table, Usual(cut));
+  }
   size_t columns = 1;
   Lines records;
-  char delimiter = 0;
+  const Table* found_table = nullptr;
   for (const Table& table : kTables) {
     // Semicolons and bars stand within cells of other tables, as in "drama|action".
     if (columns > 1 && table.is_last_resort) break;
@@ -372,8 +409,7 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
     if (found <= columns) continue;
     columns = found;
     records = std::move(cut);
-    delimiter = table.delimiter;
-    data.format = table.format;
+    found_table = &table;
   }
   if (columns < 2 && IsOneColumn(lines)) {
     return absl::InvalidArgumentError(
@@ -382,12 +418,9 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
   }
   const std::optional<MostlyCut> mostly = columns < 2 ? CutMostly(beginning) : std::nullopt;
   if (mostly.has_value() && entries.fault.empty() && HasFewBadRows(*mostly)) {
-    data.format = mostly->table->format;
-    delimiter = mostly->table->delimiter;
-    for (size_t i = 0; i < mostly->records.size(); ++i) {
-      if (mostly->columns[i] == mostly->usual) records.push_back(mostly->records[i]);
-    }
-  } else if (columns < 2) {
+    return WithHeader(*mostly->table, Usual(*mostly));
+  }
+  if (columns < 2) {
     const std::string ragged = !entries.fault.empty() ? entries.fault
                                : mostly.has_value()   ? Ragged(beginning, *mostly)
                                                       : "";
@@ -397,11 +430,22 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning) {
             : absl::StrCat("neither tabs nor commas cut its lines into the same number of columns",
                            OtherSeparator(lines)));
   }
-  if (const std::string fault = HeaderFault(records, delimiter); !fault.empty()) {
-    return absl::InvalidArgumentError(fault);
+  return WithHeader(*found_table, records);
+}
+
+absl::StatusOr<DataSpec> SniffAs(absl::string_view beginning, const std::string& format) {
+  const Table* table = TableCalled(format);
+  if (table == nullptr) return DataSpec{.format = format};
+  absl::ConsumePrefix(&beginning, kByteOrderMark);
+  RUBATO_RETURN_IF_ERROR(CheckText(beginning));
+  const MostlyCut cut = CutAt(*table, beginning);
+  if (cut.records.empty()) return absl::InvalidArgumentError("holds no rows");
+  if (cut.usual < 2) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("is no ", format, ": ", table->cut_at, " cut most of its lines nowhere"));
   }
-  data.header = HasHeaderLine(records, delimiter);
-  return data;
+  if (cut.columns[0] != cut.usual) return absl::InvalidArgumentError(Ragged(beginning, cut));
+  return WithHeader(*table, Usual(cut));
 }
 
 }  // namespace rubato

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/base/bytes.h"
 #include "rubato/features/transforms.h"
+#include "rubato/features/utf8.h"
 
 namespace rubato {
 namespace {
@@ -153,6 +154,44 @@ NumberStyle ColumnStats::BestStyle() const {
                                                           : NumberStyle::kPlain;
 }
 
+// Of names_, whose counts are exact; if there are many more of them, too many would be left.
+ColumnStats::Texts ColumnStats::MarksOfNothing() const {
+  constexpr size_t kMarks = 2;
+  constexpr int64_t kFewNumbers = 30;
+  int64_t styled = 0;
+  for (const Other& other : others_) styled = std::max(styled, other.numbers.count);
+  if (2 * (numbers() + styled) <= present()) return {};
+  if (is_number() || BestStyle() != NumberStyle::kPlain) return {};
+  std::vector<std::pair<int64_t, std::string>> by_count;
+  for (const auto& [text, count] : names_) by_count.emplace_back(-count, text);
+  std::sort(by_count.begin(), by_count.end());
+  Texts marks;
+  for (const auto& [minus_count, text] : by_count) {
+    // Others cannot be written down.
+    const bool is_word = text.size() < kLongest && IsUtf8(text);
+    if (marks.size() < kMarks && is_word) marks[text] = -minus_count;
+  }
+  ColumnStats rest = *this;
+  rest.TakeForMissing(marks);
+  rest.ReadAs(rest.BestStyle());
+  const bool are_most = rest.is_number() && 2 * rest.present() > present();
+  const bool are_many = IsTime(rest.style()) || rest.distinct() > kFewNumbers;
+  return are_most && are_many ? marks : Texts();
+}
+
+void ColumnStats::TakeForMissing(const Texts& marks) {
+  for (const auto& [text, count] : marks) {
+    const auto found = names_.find(text);
+    if (found == names_.end()) continue;
+    missing_ += found->second;
+    taken_for_missing_[text] += found->second;
+    names_.erase(found);
+    stranger_texts_.erase(text);
+    for (Other& other : others_) other.strange.erase(text);
+    common_.Remove(text);
+  }
+}
+
 void ColumnStats::ReadAs(NumberStyle style) {
   if (style == style_ || style_ != NumberStyle::kPlain) return;
   style_ = style;
@@ -198,7 +237,9 @@ void Analysis::Merge(const Analysis& other) {
 
 void Analysis::ChooseStyles(absl::string_view label) {
   for (size_t i = 0; i < stats.size(); ++i) {
-    if (columns[i] != label) stats[i].ReadAs(stats[i].BestStyle());
+    if (columns[i] == label) continue;
+    stats[i].TakeForMissing(stats[i].MarksOfNothing());
+    stats[i].ReadAs(stats[i].BestStyle());
   }
 }
 
@@ -206,7 +247,9 @@ void Analysis::ReadAs(const Analysis& other) {
   for (size_t i = 0; i < stats.size(); ++i) {
     const auto found = std::find(other.columns.begin(), other.columns.end(), columns[i]);
     if (found == other.columns.end()) continue;
-    stats[i].ReadAs(other.stats[static_cast<size_t>(found - other.columns.begin())].style());
+    const ColumnStats& theirs = other.stats[static_cast<size_t>(found - other.columns.begin())];
+    stats[i].TakeForMissing(theirs.taken_for_missing());
+    stats[i].ReadAs(theirs.style());
   }
 }
 

@@ -50,8 +50,15 @@ class ColumnStats {
   const QuantileSketch& quantiles() const { return numbers_.quantiles; }
   // How the column seems to write its numbers, if it is one of numbers at all.
   NumberStyle BestStyle() const;
-  // From now on they are read so; there is nothing to be added after that.
+  // Texts, with their counts, without which it would be a column of numbers or times: one or two,
+  // as "-" or "0000-00-00", and most cells are numbers. None if it is one as it is, or if these are
+  // few different ones, which are as good as names.
+  std::map<std::string, int64_t> MarksOfNothing() const;
+  // From now on its numbers are read so, and `marks` are missing; there is nothing to be added
+  // after that.
   void ReadAs(NumberStyle style);
+  void TakeForMissing(const std::map<std::string, int64_t>& marks);
+  const std::map<std::string, int64_t>& taken_for_missing() const { return taken_for_missing_; }
   NumberStyle style() const { return style_; }
   // Of amounts: whether some can be nothing else. Else commas may be decimal ones after all.
   bool is_surely_amounts() const { return sure_amounts_ > 0; }
@@ -65,6 +72,11 @@ class ColumnStats {
   // Of one of these texts, what the cells begin with.
   static absl::string_view BeginningOf(absl::string_view text) {
     return IsCutShort(text) ? text.substr(0, kLongest - kHashDigits) : text;
+  }
+  // The same without its last part, of which only the beginning may be known.
+  static absl::string_view WholeParts(absl::string_view text, char separator) {
+    const absl::string_view beginning = BeginningOf(text);
+    return IsCutShort(text) ? beginning.substr(0, beginning.rfind(separator)) : beginning;
   }
   // Of present values; exact while common() is.
   int64_t distinct() const;
@@ -101,6 +113,7 @@ class ColumnStats {
   DistinctSketch distinct_;
   CommonTexts common_{kCommonTexts};
   Texts missing_texts_;
+  Texts taken_for_missing_;
   Texts names_;           // Some that are numbers in no style.
   Texts stranger_texts_;  // Some that are none in style_.
 };
@@ -117,8 +130,8 @@ struct Analysis {
 
   void Add(absl::Span<const absl::string_view> cells);
   void Merge(const Analysis& other);
-  // Reads every column in the style that its numbers seem to have; a label is one of a few texts,
-  // and stays as it is. The second: in that of `other`.
+  // Reads every column in the style that its numbers seem to have, and without what marks that
+  // there is none; a label is one of a few texts, and stays as it is. The second: as `other` does.
   void ChooseStyles(absl::string_view label);
   void ReadAs(const Analysis& other);
 };
@@ -126,6 +139,7 @@ struct Analysis {
 // The label where nobody named one: the column called label, click, clicked or target, in large or
 // small letters, or else the first. Every command asks here.
 const std::string& LabelOf(const Analysis& analysis);
+bool IsCalledALabel(const std::string& column);
 
 // A column with more different values than are counted (ColumnStats::kCommonTexts), so that rare
 // ones cannot be told apart for certain.
@@ -156,6 +170,12 @@ struct StrangeColumn {
   std::string column;
   int64_t count = 0;               // Of those cells.
   std::vector<std::string> texts;  // Some of them.
+};
+
+// A column of numbers or times with one or two texts that say that there is none, as "-".
+struct MarkedColumn {
+  std::string column;
+  std::map<std::string, int64_t> texts;  // With their counts.
 };
 
 // A column of names of which some are no UTF-8, which features.yaml cannot hold.
@@ -195,7 +215,8 @@ struct UnreadDates {
 // A column of lists whose values end in numbers, as a:0.5.
 struct WeightColumn {
   std::string column, text;
-  bool is_read = false;  // As weights; else they are parts of names, until somebody says which.
+  bool is_read = false;    // As weights; else they are parts of names, until somebody says which.
+  bool is_summed = false;  // Else they are too large for that, and only their ratios count.
 };
 
 // A text of a column of names that counts as missing, since columns of numbers say so by it:
@@ -211,6 +232,7 @@ struct ProposalNotes {
   std::vector<LooseColumn> loose;  // Where that could not be kept to.
   std::vector<UnusedColumn> unused;
   std::vector<StrangeColumn> strange;
+  std::vector<MarkedColumn> marked;
   std::vector<GarbledColumn> garbled;
   std::vector<UnscaledColumn> unscaled;
   std::vector<CommaColumn> commas;

@@ -261,29 +261,35 @@ struct Cut {
   int64_t cells = 0, several = 0;     // Of all cells looked at; with more than one value.
   size_t texts = 0, values = 0;       // Different ones.
   size_t least = SIZE_MAX, most = 0;  // Values of a text.
-  // Values of all texts; those with a word and a number, as "a:3", and with a fraction, "a:0.5".
-  size_t parts = 0, numbered = 0, fractions = 0;
+  // Values of all texts; those with a name and a number, as "a:3", those of them whose name is a
+  // number too, as "12:3", and those with a fraction, "a:0.5".
+  size_t parts = 0, numbered = 0, by_number = 0, fractions = 0;
   std::string example;  // One with a number.
 
   bool are_numbered() const { return numbered > 0 && 50 * (parts - numbered) <= parts; }
-  // Verses are numbered too, and the hours of a clock are no words; neither has fractions.
+  // Verses are numbered too, and so are the hours of a clock; neither has fractions.
   bool have_weights() const { return are_numbered() && 10 * fractions >= parts; }
+  bool may_have_weights() const { return have_weights() || (are_numbered() && by_number == 0); }
 };
+
+bool IsDigits(absl::string_view text) { return absl::c_all_of(text, absl::ascii_isdigit); }
 
 Cut CutBy(char separator, bool brackets, const std::vector<CommonTexts::Item>& items) {
   Cut cut;
   absl::flat_hash_set<absl::string_view> values, names;
   for (const CommonTexts::Item& item : items) {
     size_t parts = 0;
-    const absl::string_view text = ColumnStats::BeginningOf(item.text);
+    const absl::string_view text = ColumnStats::WholeParts(item.text, separator);
     SplitValues(text, separator, brackets, [&](absl::string_view part) {
       values.insert(part);
       ++parts;
       absl::string_view name = part;
       const float weight = TakeWeight(&name, ':');
       names.insert(name);
-      if (name.size() == part.size() || weight <= 0 || ToNumber(name).has_value()) return true;
+      const bool is_number = ToNumber(name).has_value();
+      if (name.size() == part.size() || weight <= 0 || (is_number && !IsDigits(name))) return true;
       if (++cut.numbered == 1) cut.example = std::string(part);
+      if (is_number) ++cut.by_number;
       if (part.find('.', name.size()) != absl::string_view::npos) ++cut.fractions;
       return true;
     });
@@ -317,8 +323,8 @@ InBrackets InBracketsOf(const std::vector<CommonTexts::Item>& items) {
 }
 
 // The use of a column whose cells are lists: most have more than one value, not all as many
-// (as the parts of a date or an address are), and the values are far fewer than the texts that are
-// made of them (as the words of names are not). Nothing if it is none.
+// (as the parts of a date or an address are, which have no weights), and the values are far fewer
+// than the texts that are made of them (as the words of names are not). Nothing if it is none.
 std::optional<ColumnUse> BagOf(const ColumnStats& stats) {
   constexpr size_t kFewestTexts = 10;
   const std::vector<CommonTexts::Item> items = stats.common().Items();
@@ -329,11 +335,12 @@ std::optional<ColumnUse> BagOf(const ColumnStats& stats) {
     const Cut cut = CutBy(separator, brackets, items);
     const bool is_list = 2 * cut.several > cut.cells && 2 * cut.values <= cut.texts;
     const bool is_surely_list = cut.several > 0 && in_brackets == InBrackets::kAll;
-    if ((is_list || is_surely_list) && cut.least != cut.most) {
+    const bool has_any_length = cut.least != cut.most || cut.have_weights();
+    if ((is_list || is_surely_list) && has_any_length) {
       return ColumnUse{.use = Use::kBag,
                        .separator = separator,
                        .brackets = brackets,
-                       .numbered = cut.are_numbered() ? cut.example : "",
+                       .numbered = cut.may_have_weights() ? cut.example : "",
                        .has_weights = cut.have_weights()};
     }
   }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -23,6 +24,8 @@ namespace rubato {
 namespace {
 
 constexpr int64_t kTwice = 2;
+
+constexpr absl::string_view kLabelNames[] = {"label", "click", "clicked", "target"};
 
 // As often must a value occur before it gets an id of its own, where rare values matter at all.
 int64_t OftenEnough(int64_t rows) {
@@ -119,12 +122,24 @@ std::vector<CommonTexts::Item> NamesOf(const std::string& column, const ColumnSt
   return values;
 }
 
+// What says in a column of numbers that there is none. Every feature of the column has the same.
+std::vector<std::string> MarksOf(const ColumnStats& stats) {
+  std::vector<std::string> marks;
+  for (const auto& [text, count] : stats.taken_for_missing()) marks.push_back(text);
+  return marks;
+}
+
 // Whether there is a feature: of values that are all rare nothing is learned but by heart. What
 // cannot be counted or written down has its hash.
-bool ProposeText(const std::string& column, const ColumnStats& stats, int64_t often,
+bool ProposeText(const std::string& column, const ColumnStats& stats, Use use, int64_t often,
                  FeaturesSpec* spec, ProposalNotes* notes) {
   std::vector<CommonTexts::Item> values = NamesOf(column, stats, *spec, notes);
   FeatureSpec f = Plain(column, "hash", column);
+  if (IsOfNumbers(use)) {
+    f.missing = MarksOf(stats);
+  } else {
+    for (const auto& [text, count] : stats.taken_for_missing()) values.push_back({text, count});
+  }
   if (const std::optional<int64_t> from = KeptFrom(stats, often); from.has_value()) {
     bool is_known = stats.common().error() == 0;
     std::erase_if(values, [&](const CommonTexts::Item& item) {
@@ -161,6 +176,7 @@ std::vector<double> BoundariesOf(const ColumnStats& stats) {
 void ProposeNumber(const std::string& column, const ColumnStats& stats, bool criteo,
                    FeaturesSpec* spec) {
   FeatureSpec dense = Plain(column, "log", column);
+  dense.missing = MarksOf(stats);
   dense.malformed_is_missing = stats.strangers() > 0;
   dense.set_style(stats.style());
   if (!criteo && !IsSkewed(stats)) {
@@ -179,6 +195,7 @@ void ProposeNumber(const std::string& column, const ColumnStats& stats, bool cri
       std::max(-stats.min(), stats.max())<kLargest&& static_cast<float>(stats.deviation())> 0;
   if (has_size) spec->features.push_back(std::move(dense));
   FeatureSpec ids = Plain(column, criteo ? "criteo" : "discretize", column);
+  ids.missing = MarksOf(stats);
   ids.malformed_is_missing = stats.strangers() > 0;
   ids.set_style(stats.style());
   if (!criteo) ids.boundaries = BoundariesOf(stats);
@@ -198,8 +215,7 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
   constexpr double kLarge = 20;
   UnscaledColumn unscaled = {.column = column};
   for (const CommonTexts::Item& item : stats.common().Items()) {
-    absl::string_view cell = ColumnStats::BeginningOf(item.text);
-    if (ColumnStats::IsCutShort(item.text)) cell = cell.substr(0, cell.rfind(' '));
+    const absl::string_view cell = ColumnStats::WholeParts(item.text, ' ');
     SplitValues(cell, ' ', /*brackets=*/false, [&](absl::string_view part) {
       const double value = TakeWeight(&part, ':');
       if (std::abs(value) <= std::max(kLarge, std::abs(unscaled.value))) return true;
@@ -211,16 +227,38 @@ void ProposeEntries(const std::string& column, const ColumnStats& stats, Feature
   if (!unscaled.entry.empty()) notes->unscaled.push_back(std::move(unscaled));
 }
 
+// What values with weights become: their sum, since their mean has forgotten how much they weigh,
+// of a lone one altogether. Where a cell weighs more than a hundred values would, it would drown
+// the others, and the mean is taken, which no weight can make large.
+const char* CombinerOf(const std::vector<CommonTexts::Item>& lists, const ColumnUse& use) {
+  constexpr double kHeavy = 100;
+  for (const CommonTexts::Item& item : lists) {
+    double sum = 0;
+    SplitValues(ColumnStats::WholeParts(item.text, use.separator), use.separator, use.brackets,
+                [&](absl::string_view value) {
+                  sum += std::abs(TakeWeight(&value, ':'));
+                  return true;
+                });
+    if (sum > kHeavy) return "mean";
+  }
+  return "sum";
+}
+
 // Values of a bag that occur often enough, and the rest as one.
 void ProposeBag(const std::string& column, const ColumnStats& stats, const ColumnUse& use,
                 int64_t often, FeaturesSpec* spec, ProposalNotes* notes) {
   FeatureSpec f = Plain(column, "hash", column);
   f.separator = std::string(1, use.separator);
   f.brackets = use.brackets;
-  if (use.has_weights) f.weight_separator = std::string(":");
-  if (!use.numbered.empty()) notes->weights.push_back({column, use.numbered, use.has_weights});
-  // Of a long list only the beginning is known, and that may end within a value.
   const std::vector<CommonTexts::Item> lists = NamesOf(column, stats, *spec, notes);
+  if (use.has_weights) {
+    f.weight_separator = std::string(":");
+    f.combiner = CombinerOf(lists, use);
+  }
+  if (!use.numbered.empty()) {
+    notes->weights.push_back({column, use.numbered, use.has_weights, f.combiner == "sum"});
+  }
+  // Of a long list only the beginning is known, and that may end within a value.
   const bool whole = std::none_of(lists.begin(), lists.end(), [](const CommonTexts::Item& item) {
     return ColumnStats::IsCutShort(item.text);
   });
@@ -259,7 +297,7 @@ void Rename(absl::string_view more, const Analysis& analysis, FeaturesSpec* spec
 void ProposeCode(const std::string& column, const ColumnStats& stats, int64_t often,
                  const Analysis& analysis, FeaturesSpec* spec, ProposalNotes* notes) {
   ProposeNumber(column, stats, /*criteo=*/false, spec);
-  if (ProposeText(column, stats, often, spec, notes)) Rename("_value", analysis, spec);
+  if (ProposeText(column, stats, Use::kCode, often, spec, notes)) Rename("_value", analysis, spec);
 }
 
 // Whether times, which are numbers in `unit` if there is one, have several of this part.
@@ -289,6 +327,7 @@ void ProposeTime(const std::string& column, const ColumnStats& stats, std::optio
     f.set_style(stats.style());
     f.read = FeatureSpec().read;  // It reads nothing but times.
     if (unit.has_value()) f.unit = TimeUnitNames()[static_cast<size_t>(*unit)];
+    f.missing = MarksOf(stats);
     f.malformed_is_missing = stats.strangers() > 0;
     spec->features.push_back(f);
     Rename(absl::StrCat("_", f.part), analysis, spec);
@@ -433,6 +472,9 @@ void NoteColumns(const Analysis& analysis, const std::vector<ColumnUse>& uses, s
     if (IsQuantityOnly(analysis, i, use)) notes->quantities.push_back(analysis.columns[i]);
     if (uses[i].by_range) notes->numbered.push_back(analysis.columns[i]);
     NoteStyle(analysis.columns[i], stats, use, notes);
+    if (IsOfNumbers(use) && !stats.taken_for_missing().empty()) {
+      notes->marked.push_back({analysis.columns[i], stats.taken_for_missing()});
+    }
     if (IsOfNumbers(use) && stats.strangers() > 0) {
       StrangeColumn strange = {.column = analysis.columns[i], .count = stats.strangers()};
       for (const auto& [text, count] : stats.stranger_texts()) strange.texts.push_back(text);
@@ -479,8 +521,12 @@ absl::Status NoLabel(const std::string& label, const std::vector<std::string>& c
 
 }  // namespace
 
+bool IsCalledALabel(const std::string& column) {
+  return absl::c_linear_search(kLabelNames, absl::AsciiStrToLower(column));
+}
+
 const std::string& LabelOf(const Analysis& analysis) {
-  for (const char* name : {"label", "click", "clicked", "target"}) {
+  for (const absl::string_view name : kLabelNames) {
     for (const std::string& column : analysis.columns) {
       if (absl::AsciiStrToLower(column) == name) return column;
     }
@@ -508,7 +554,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
     const std::string& column = analysis.columns[i];
     const Use use = uses[i].use;
     if (use == Use::kNumber) ProposeNumber(column, stats, has_counts, &spec);
-    if (use == Use::kText) ProposeText(column, stats, often, &spec, notes);
+    if (use == Use::kText) ProposeText(column, stats, use, often, &spec, notes);
     if (use == Use::kTime) ProposeTime(column, stats, uses[i].unit, analysis, &spec);
     if (use == Use::kCode) ProposeCode(column, stats, often, analysis, &spec, notes);
     if (use == Use::kBag) ProposeBag(column, stats, uses[i], often, &spec, notes);

@@ -69,10 +69,12 @@ std::optional<bool> FirstIsYes(absl::string_view first, absl::string_view second
   return of_a.has_value() ? *of_a : !*of_b;
 }
 
-// Whether all is 0 or 1, however these are written.
+// Whether all is 0 or 1, however these are written, but for slips of the pen.
 bool IsZeroOrOne(const ColumnStats& stats) {
-  if (!stats.is_all_numbers() || stats.min() != 0 || stats.max() != 1) return false;
-  return stats.integers() == stats.numbers();
+  if (stats.numbers() == 0 || stats.min() != 0 || stats.max() != 1) return false;
+  constexpr int64_t kMany = 100;  // One row in so many.
+  return stats.integers() == stats.numbers() &&
+         (stats.is_all_numbers() || kMany * stats.strangers() < stats.present());
 }
 
 // What the label is, the most common first. "None" beside other texts says no, though elsewhere it
@@ -233,6 +235,8 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
   TakeNegative(values, spec);
   return absl::OkStatus();
 }
+
+int64_t LabelSlips(const ColumnStats& stats) { return IsZeroOrOne(stats) ? stats.strangers() : 0; }
 
 std::string LabelText(const FeaturesSpec& spec) {
   const auto quoted = [](std::string* out, const std::string& text) {

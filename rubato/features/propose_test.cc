@@ -43,6 +43,79 @@ TEST(StrangersTest, FewValuesHaveABinEachAndStrangersNone) {
   EXPECT_THAT(stars.spec.features[1].boundaries, ElementsAre(2, 3, 4));
 }
 
+// A text or two that stand where a number is not known, however often, make no names of the others.
+TEST(MarksTest, OfNothingAmongNumbersAreMissing) {
+  const auto price = [](int i) {
+    return i % 10 == 0 ? "-" : i % 7 == 0 ? "#N/A" : absl::StrCat(i % 500, ".25");
+  };
+  const Proposed prices = ProposeFor(2000, [&](int i) { return i == 3 ? "12..5" : price(i); });
+  ASSERT_THAT(prices.made, ElementsAre("x normalize", "x discretize"));
+  for (const FeatureSpec& f : prices.spec.features) {
+    EXPECT_THAT(f.missing, ElementsAre("#N/A", "-"));
+    EXPECT_TRUE(f.malformed_is_missing) << "the slip";
+  }
+  EXPECT_THAT(prices.spec.missing, IsEmpty());
+  ASSERT_THAT(prices.notes.marked, SizeIs(1));
+  EXPECT_EQ(prices.notes.marked[0].texts.at("-"), 200);
+  ASSERT_THAT(prices.notes.strange, SizeIs(1));
+  EXPECT_THAT(prices.notes.strange[0].texts, ElementsAre("12..5"));
+  // MySQL's zero dates.
+  const Proposed times = ProposeFor(2000, [](int i) {
+    return i % 20 == 0 ? "0000-00-00 00:00:00"
+                       : absl::FormatCivilTime(absl::CivilMinute(2026, 1, 1) + 61 * i) + ":00";
+  });
+  EXPECT_THAT(times.made, ElementsAre("x normalize", "x discretize", "x_hour time_part",
+                                      "x_weekday time_part"));
+  for (const FeatureSpec& f : times.spec.features) {
+    EXPECT_THAT(f.missing, ElementsAre("0000-00-00 00:00:00"));
+  }
+  const Proposed amounts = ProposeFor(
+      2000, [](int i) { return i % 5 == 0 ? "unknown" : absl::StrCat("$", i % 300, ".50"); });
+  ASSERT_THAT(amounts.made, ElementsAre("x normalize", "x discretize"));
+  EXPECT_EQ(amounts.spec.features[0].style(), NumberStyle::kAmount);
+  // Of codes both features, which read one column.
+  const auto code = [](int i) { return i % 9 == 0 ? "none" : absl::StrCat(i * i % 701); };
+  const Proposed codes = ProposeFor(8000, code);
+  ASSERT_THAT(codes.made, SizeIs(3));
+  EXPECT_THAT(codes.spec.features[2].missing, ElementsAre("none"));
+  EXPECT_THAT(codes.spec.features[2].vocabulary, testing::Not(testing::Contains("none")));
+}
+
+// An id is a name in digits, and "guest" is one of them; words are not numbers for a few that are.
+TEST(MarksTest, AreNamesAmongNames) {
+  const auto user = [](int i) { return i % 9 == 0 ? "guest" : absl::StrCat(i * i % 701); };
+  const Proposed users = ProposeFor(8000, user, "user_id");
+  ASSERT_THAT(users.made, ElementsAre("user_id merge_rare"));
+  EXPECT_THAT(users.spec.features[0].missing, IsEmpty());
+  EXPECT_THAT(users.spec.features[0].vocabulary, testing::Contains("guest"));
+  EXPECT_THAT(users.notes.marked, IsEmpty());
+  for (const int others : {2, 3}) {
+    const Proposed sizes = ProposeFor(3000, [&](int i) {
+      return i % 3 == 0 ? absl::StrCat("w", i % (others == 2 ? 2 : 7)) : absl::StrCat(i % 90);
+    });
+    EXPECT_EQ(sizes.made.front(), others == 2 ? "x normalize" : "x merge_rare");
+  }
+  EXPECT_THAT(ProposeFor(3000, [](int i) { return i % 3 == 0 ? absl::StrCat(i) : "-"; }).made,
+              ElementsAre("x merge_rare"))
+      << "mostly no numbers";
+}
+
+// Data to evaluate on is read as the data that the features were made of.
+TEST(MarksTest, AreThoseOfTheOtherData) {
+  Analysis train = {.columns = {"x"}}, test = train;
+  for (Analysis* analysis : {&train, &test}) {
+    analysis->stats.resize(1);
+    for (int i = 0; i < 1000; ++i) {
+      const std::string cell = i % (analysis == &train ? 10 : 3) == 0 ? "-" : absl::StrCat(i);
+      analysis->Add(std::vector<absl::string_view>{cell});
+    }
+  }
+  train.ChooseStyles("");
+  test.ReadAs(train);
+  EXPECT_EQ(test.stats[0].missing(), 334);
+  EXPECT_TRUE(test.stats[0].is_all_numbers());
+}
+
 // Namibia is NA. What says "missing" among numbers may be a name among names.
 TEST(MissingTextsTest, AreTakenFromNumbersAlone) {
   const auto propose = [](const std::string& age, const std::string& country) {

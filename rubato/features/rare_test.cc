@@ -127,6 +127,56 @@ TEST(BagsTest, MayHaveWeights) {
   EXPECT_EQ(signs.spec.features[0].weight_separator, "");
 }
 
+// The best three of many, each time as many; numbers of things; lists longer than what is kept of
+// them.
+TEST(BagsTest, WithWeightsHaveAnyShape) {
+  const auto propose = [](int values, const std::string& name) {
+    return ProposeFor(3000, [&](int i) {
+      std::string cell;
+      for (int k = 0; k < values; ++k) {
+        const int weight = (i * 31 + k * 57) % 89;
+        absl::StrAppend(&cell, cell.empty() ? "" : "|", name, 10 + (i + k * 7) % 40, ":",
+                        weight == 0 ? "1" : absl::StrCat("0.", 10 + weight));
+      }
+      return cell;
+    });
+  };
+  for (const auto& [values, name] : std::vector<std::pair<int, std::string>>{
+           {3, "t"}, {3, "1"}, {20, "interest_number_"}, {20, "some interest"}}) {
+    const Proposed bag = propose(values, name);
+    ASSERT_THAT(bag.made, testing::SizeIs(1)) << name;
+    EXPECT_EQ(bag.spec.features[0].separator, "|");
+    EXPECT_EQ(bag.spec.features[0].weight_separator, ":");
+    EXPECT_THAT(bag.spec.features[0].vocabulary, testing::SizeIs(values == 3 ? 40 : 0));
+    EXPECT_THAT(bag.notes.weights, testing::SizeIs(1));
+  }
+}
+
+// The mean of a lone value is the value, however little it weighs; the sum of seconds is no size to
+// begin with.
+TEST(BagsTest, AreSumsOfModerateWeights) {
+  const auto propose = [](const std::string& weight, int values) {
+    return ProposeFor(2000, [&](int i) {
+      std::string cell;
+      for (int k = 0; k <= i % values; ++k) {
+        absl::StrAppend(&cell, cell.empty() ? "" : "|", "t", (i + k * 5) % 9, ":",
+                        i % 7 == 0 ? weight : absl::StrCat("0.", 10 + i % 90));
+      }
+      return cell;
+    });
+  };
+  const Proposed tags = propose("1.5", 3);
+  EXPECT_EQ(tags.spec.features[0].combiner, "sum");
+  EXPECT_TRUE(tags.notes.weights[0].is_summed);
+  const Proposed seconds = propose("3600.5", 3);
+  EXPECT_EQ(seconds.spec.features[0].weight_separator, ":");
+  EXPECT_EQ(seconds.spec.features[0].combiner, "mean");
+  EXPECT_FALSE(seconds.notes.weights[0].is_summed);
+  EXPECT_EQ(propose("40.5", 3).spec.features[0].combiner, "mean") << "three of them";
+  // Of a list of 200 bytes or more only the beginning is known: its weights may be cut, too.
+  EXPECT_EQ(propose("1.5", 60).spec.features[0].combiner, "sum");
+}
+
 // Thirteen columns of values that come twice: noise among others, but here they are all there is.
 TEST(RareTest, ThatIsAllThereIsIsKept) {
   Analysis analysis = {.columns = {"label"}};

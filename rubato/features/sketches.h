@@ -83,6 +83,7 @@ class CommonTexts {
 
   void Add(absl::string_view text);
   void Merge(const CommonTexts& other);
+  void Remove(const std::string& text) { counts_.erase(text); }
 
   int64_t error() const { return error_; }
   size_t size() const { return counts_.size(); }

@@ -1,7 +1,9 @@
 #include "rubato/roles/export_manifest.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "rubato/adapters/files/files.h"
@@ -99,6 +101,16 @@ absl::StatusOr<ExportManifest> ReadExportManifest(const std::string& folder) {
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(absl::StrCat(path, ": is damaged: ", error.what()));
   }
+}
+
+bool IsExport(const std::string& folder) {
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(folder);
+  if (!names.ok()) return false;
+  const auto has = [&](absl::string_view name) { return absl::c_linear_search(*names, name); };
+  return has("manifest.json") && has("weights.bin") && has("schema") &&
+         absl::c_none_of(*names, [&](const std::string& name) {
+           return std::filesystem::is_directory(absl::StrCat(folder, "/", name));
+         });
 }
 
 }  // namespace rubato

@@ -27,6 +27,9 @@ absl::StatusOr<int64_t> WriteExportManifest(const std::string& folder,
 // changed since, and its scores with it. DATA_LOSS names the file that is missing or damaged.
 absl::StatusOr<ExportManifest> ReadExportManifest(const std::string& folder);
 
+// Whether `folder` holds an export, of any version and damaged or not, and no other folder.
+bool IsExport(const std::string& folder);
+
 }  // namespace rubato
 
 #endif  // RUBATO_ROLES_EXPORT_MANIFEST_H_

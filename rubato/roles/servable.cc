@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/adapters/sql/sql_uri.h"
@@ -175,6 +176,21 @@ absl::StatusOr<Exported> FillFolder(const ExportOptions& options, const Checkpoi
   return exported;
 }
 
+// What --force removes is an export or nothing: never a job, nor a folder with one in it.
+absl::Status CheckReplaceable(const std::string& path, bool may_replace) {
+  if (!PathExists(path)) return absl::OkStatus();
+  if (!may_replace) {
+    return absl::AlreadyExistsError(
+        absl::StrCat(path, ": is there already; --force replaces an export"));
+  }
+  const absl::StatusOr<std::vector<std::string>> names = ListDirectory(path);
+  if ((names.ok() && names->empty()) || IsExport(path)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path,
+                   ": is no export, which is all that --force replaces; remove it first, or "
+                   "give --out another name"));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<const RecordParser>> Servable::MakeParser(const DataSpec& data,
@@ -240,23 +256,28 @@ absl::StatusOr<Servable> OpenServable(const std::string& path, int64_t version) 
 }
 
 absl::StatusOr<Exported> WriteExport(const ExportOptions& options) {
-  if (PathExists(options.out) && !options.replace) {
-    return absl::AlreadyExistsError(
-        absl::StrCat(options.out, ": is there already; --force replaces it"));
-  }
+  absl::string_view out = options.out;
+  while (out.size() > 1 && absl::ConsumeSuffix(&out, "/")) continue;
+  // The one that is replaced lies there until the new one is in its place.
+  const std::string folder = absl::StrCat(out, ".partial"), old = absl::StrCat(out, ".replaced");
+  RUBATO_RETURN_IF_ERROR(CheckReplaceable(std::string(out), options.replace));
+  RUBATO_RETURN_IF_ERROR(CheckReplaceable(old, /*may_replace=*/true));
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(options.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const CheckpointChoice choice,
                           ChooseCheckpoint(directory, options.version));
   RUBATO_ASSIGN_OR_RETURN(Servable servable, OpenJob(directory, choice));
-  const std::string folder = options.out + ".partial";
   RUBATO_RETURN_IF_ERROR(RemoveTree(folder));
   absl::StatusOr<Exported> exported = FillFolder(options, choice, servable, folder);
   if (!exported.ok()) {
     (void)RemoveTree(folder);  // A full disk can do without half an export.
     return exported;
   }
-  if (options.replace) RUBATO_RETURN_IF_ERROR(RemoveTree(options.out));
-  RUBATO_RETURN_IF_ERROR(Publish(folder, options.out));
+  if (PathExists(std::string(out))) {
+    RUBATO_RETURN_IF_ERROR(RemoveTree(old));
+    RUBATO_RETURN_IF_ERROR(Publish(std::string(out), old));
+  }
+  RUBATO_RETURN_IF_ERROR(Publish(folder, std::string(out)));
+  RUBATO_RETURN_IF_ERROR(RemoveTree(old));
   return exported;
 }
 

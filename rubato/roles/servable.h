@@ -80,7 +80,8 @@ absl::StatusOr<Scorer> MakeScorer(const Servable& servable);
 absl::StatusOr<Servable> OpenServable(const std::string& path, int64_t version = 0);
 
 // Writes an export of a checkpoint of `job_dir` to the folder `out`, which is there as a whole or
-// not at all. ALREADY_EXISTS if something is there and not `replace`.
+// not at all. ALREADY_EXISTS if something is there and not `replace`; FAILED_PRECONDITION if it is
+// neither an export nor an empty folder.
 struct ExportOptions {
   std::string job_dir;
   std::string out;

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
+#include "rubato/adapters/sql/array_text.h"
 #include "rubato/adapters/sql/database.h"
 #include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
@@ -25,6 +28,21 @@ class PostgresDatabase : public Database {
     return PQstatus(connection_) == CONNECTION_OK ? absl::OkStatus() : Lost();
   }
 
+  // Learns which types are arrays: everyone may make some, as of an enum. Nothing from what speaks
+  // as PostgreSQL does and is none.
+  void AskForArrays() {
+    const absl::StatusOr<SqlRows> types =
+        Query("SELECT oid, typelem FROM pg_type WHERE typinput = 'array_in'::regproc");
+    if (!types.ok()) return;
+    for (const auto& row : types->rows) {
+      Oid array = 0, element = 0;
+      if (absl::SimpleAtoi(row[0].value_or(""), &array) &&
+          absl::SimpleAtoi(row[1].value_or(""), &element)) {
+        arrays_[array] = element;
+      }
+    }
+  }
+
   absl::StatusOr<SqlRows> Query(const std::string& sql) override {
     const std::unique_ptr<PGresult, void (*)(PGresult*)> result(PQexec(connection_, sql.c_str()),
                                                                 PQclear);
@@ -39,7 +57,10 @@ class PostgresDatabase : public Database {
         if (PQgetisnull(result.get(), r, c)) continue;
         std::string& cell = row[static_cast<size_t>(c)].emplace(
             PQgetvalue(result.get(), r, c), static_cast<size_t>(PQgetlength(result.get(), r, c)));
-        if (PQftype(result.get(), c) == kBoolean) cell.assign(1, cell == "t" ? '1' : '0');
+        const Oid type = PQftype(result.get(), c);
+        if (type == kBoolean) cell.assign(1, cell == "t" ? '1' : '0');
+        const auto array = arrays_.find(type);
+        if (array != arrays_.end()) cell = ArrayAsJson(cell, array->second == kBoolean);
       }
     }
     return out;
@@ -81,6 +102,7 @@ class PostgresDatabase : public Database {
   }
 
   PGconn* const connection_;
+  absl::flat_hash_map<Oid, Oid> arrays_;  // With the types of their elements.
 };
 
 }  // namespace
@@ -104,6 +126,7 @@ absl::StatusOr<std::unique_ptr<Database>> OpenPostgres(const std::string& uri,
     return absl::Status(status.code(),
                         absl::StrReplaceAll(status.message(), {{uri, WithoutPassword(uri)}}));
   }
+  database->AskForArrays();
   // A page is one range of keys in their order, and the key's index has it so. Of a table that was
   // never analyzed the planner thinks otherwise, and sorts all rows for every page.
   RUBATO_RETURN_IF_ERROR(database->Query("SET enable_bitmapscan = off").status());

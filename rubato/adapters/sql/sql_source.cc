@@ -73,11 +73,19 @@ class TableSource : public RecordSource {
   absl::Status ReadPage(
       int64_t rows, int64_t begin,
       absl::FunctionRef<absl::Status(int64_t record, absl::string_view bytes)> visit) {
-    RUBATO_ASSIGN_OR_RETURN(const SqlRows page,
-                            connection_.Query(absl::StrCat(
-                                "SELECT ", key_, " AS rubato_key, * FROM ", connection_.from(),
-                                " WHERE ", key_, inclusive_ ? " >= " : " > ", after_, " AND ", key_,
-                                " <= ", table_.size, " ORDER BY ", key_, " LIMIT ", rows)));
+    // Up to the next mark: a block of more or fewer rows than were counted shows then, whoever
+    // reads it, and shows again when it is read again.
+    const size_t next_mark = static_cast<size_t>((next_ + rows - 1) / kRecordsPerMark) + 1;
+    const bool is_last = next_mark == table_.marks.size();
+    const bool is_to_its_end =
+        next_ + rows == (is_last ? records() : static_cast<int64_t>(next_mark) * kRecordsPerMark);
+    RUBATO_ASSIGN_OR_RETURN(
+        const SqlRows page,
+        connection_.Query(absl::StrCat(
+            "SELECT ", key_, " AS rubato_key, * FROM ", connection_.from(), " WHERE ", key_,
+            inclusive_ ? " >= " : " > ", after_, " AND ", key_, is_last ? " <= " : " < ",
+            is_last ? table_.size : table_.marks[next_mark].offset, " ORDER BY ", key_, " LIMIT ",
+            rows + (is_to_its_end ? 1 : 0))));
     if (static_cast<int64_t>(page.rows.size()) != rows) return Changed();
     std::string record;
     std::vector<absl::string_view> cells;

@@ -1,7 +1,8 @@
 // A table or a query as a data set: rows numbered by their key, each a record of csv.
 //
 // Rows that come with larger keys after the index was made are not seen. Others that come, go or
-// change their key make the numbers wrong: DATA_LOSS where it shows.
+// change their key make the numbers wrong: DATA_LOSS to whoever reads a block of rows, from mark to
+// mark, to an end that is not where it was, as often as it is read.
 #ifndef RUBATO_ADAPTERS_SQL_SQL_SOURCE_H_
 #define RUBATO_ADAPTERS_SQL_SQL_SOURCE_H_
 

@@ -116,6 +116,30 @@ TEST_F(SqlSourceTest, ChangesAreNoticed) {
   EXPECT_TRUE(absl::IsDataLoss((*source)->Read(0, 5000, ignore)));
 }
 
+// A task that failed is tried again, from a mark on: it must not succeed then. Key 7 + 3i is row i.
+TEST_F(SqlSourceTest, ChangesAreNoticedByWhoeverReadsTheBlockAlone) {
+  const auto index = IndexTable(Uri("?table=clicks"));
+  const auto ignore = [](int64_t, absl::string_view) { return absl::OkStatus(); };
+  Execute("DELETE FROM clicks WHERE id IN (10, 15004)");
+  Execute("INSERT INTO clicks VALUES (6155, 'new', 1)");  // Among 2048 to 3071.
+  for (const int64_t page_rows : {100, 4096}) {
+    const auto source = OpenTable(*index, {.page_rows = page_rows});
+    const auto is_changed = [&](int64_t begin, int64_t end) {
+      const bool first = absl::IsDataLoss((*source)->Read(begin, end, ignore));
+      EXPECT_EQ(absl::IsDataLoss((*source)->Read(begin, end, ignore)), first) << begin;
+      return first;
+    };
+    EXPECT_TRUE(is_changed(0, 1024));
+    EXPECT_TRUE(is_changed(1000, 1024));
+    EXPECT_TRUE(is_changed(1000, 1100));
+    EXPECT_FALSE(is_changed(1024, 2048));
+    EXPECT_TRUE(is_changed(2048, 3072));
+    EXPECT_FALSE(is_changed(3072, 4096));
+    EXPECT_TRUE(is_changed(4096, 5000));
+    EXPECT_TRUE(is_changed(1024, 5000));
+  }
+}
+
 // Whoever waits for a database can be asked for what, and who asks learns no password.
 TEST(SqlAwayTest, WhatIsWaitedForCanBeSeen) {
   const auto away_after = [](const std::string& uri) {

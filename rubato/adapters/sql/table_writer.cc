@@ -1,5 +1,6 @@
 #include "rubato/adapters/sql/table_writer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -27,6 +28,47 @@ std::string Beside(const std::string& table, absl::string_view name) {
 // Always as long: PostgreSQL cuts long names, and then it might be the table's own.
 std::string StagingOf(const std::string& table) {
   return Beside(table, absl::StrFormat("rubato_new_%016x", HashText(table, /*seed=*/3)));
+}
+
+// The bytes of the character that `text` begins with; 0 if it is none that both databases take: a
+// NUL, or no UTF-8, of which half of a pair and what is written longer than it need be are none.
+size_t CharacterSize(absl::string_view text) {
+  const auto at = [&](size_t i) -> uint32_t {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0;
+  };
+  constexpr struct {
+    uint32_t mask, lead, least, most;
+  } kShapes[] = {{0x80, 0x00, 0x1, 0x7f},
+                 {0xe0, 0xc0, 0x80, 0x7ff},
+                 {0xf0, 0xe0, 0x800, 0xffff},
+                 {0xf8, 0xf0, 0x10000, 0x10ffff}};
+  for (size_t size = 1; size <= 4; ++size) {
+    const auto& shape = kShapes[size - 1];
+    if ((at(0) & shape.mask) != shape.lead) continue;
+    uint32_t character = at(0) & ~shape.mask;
+    for (size_t i = 1; i < size; ++i) {
+      if ((at(i) & 0xc0) != 0x80) return 0;
+      character = character << 6 | (at(i) & 0x3f);
+    }
+    const bool is_half = character >= 0xd800 && character <= 0xdfff;
+    return character >= shape.least && character <= shape.most && !is_half ? size : 0;
+  }
+  return 0;
+}
+
+// A text that both databases take: of other bytes \xc3 and the like stand there.
+std::string AsText(absl::string_view id) {
+  std::string text;
+  while (!id.empty()) {
+    const size_t size = CharacterSize(id);
+    if (size == 0) {
+      absl::StrAppendFormat(&text, "\\x%02x", static_cast<unsigned char>(id[0]));
+    } else {
+      absl::StrAppend(&text, id.substr(0, size));
+    }
+    id.remove_prefix(std::max<size_t>(size, 1));
+  }
+  return text;
 }
 
 absl::Status OtherWriter(const std::string& table) {
@@ -176,7 +218,7 @@ absl::StatusOr<std::optional<TableWriter::State>> TableWriter::ReadState(const P
 
 absl::Status TableWriter::Append(const std::string& id,
                                  absl::Span<const std::optional<float>> numbers) {
-  std::string row = absl::StrCat("(", records(), ",", QuoteText(id));
+  std::string row = absl::StrCat("(", records(), ",", QuoteText(AsText(id)));
   for (const std::optional<float>& number : numbers) {
     // SQL has no word for infinity that all databases know, nor for NaN.
     if (number.has_value() && std::isfinite(*number)) {

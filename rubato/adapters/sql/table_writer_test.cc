@@ -65,6 +65,23 @@ class TableWriterTest : public testing::Test {
   std::string path_;
 };
 
+// Neither a NUL nor Latin-1 in one id keeps the scores of all others from their table.
+TEST_F(TableWriterTest, IdsOfAnyBytesAreWritten) {
+  const auto writer = Open("model");
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  for (const std::string& id :
+       {std::string("a\0b", 3), std::string("K\xf6ln"), std::string("K\xc3\xb6ln"),
+        std::string("\xe2\x82\xac\xf0\x9f\x99\x82"), std::string("\xed\xa0\x80"),
+        std::string("\xc0\xaf"), std::string("\xe2\x82"), std::string("C:\\x")}) {
+    ASSERT_TRUE((*writer)->Append(id, {0.5f}).ok());
+  }
+  const absl::Status kept = (*writer)->Keep();
+  ASSERT_TRUE(kept.ok()) << kept;
+  EXPECT_EQ(Ask("SELECT id FROM scores ORDER BY record"),
+            "a\\x00b K\\xf6ln K\xc3\xb6ln \xe2\x82\xac\xf0\x9f\x99\x82 \\xed\\xa0\\x80 \\xc0\\xaf "
+            "\\xe2\\x82 C:\\x ");
+}
+
 TEST_F(TableWriterTest, EveryRowOnceThroughDeaths) {
   int64_t kept = 0;
   for (const int64_t end : {0, 100, 100, 17000}) {
