@@ -252,6 +252,8 @@ class Master {
   bool TakeBack(int64_t server, const Lost& lost, const std::string& who, const std::string& why,
                 absl::Time now);
   absl::Status ApplyTakenBack(const JournalEntry& entry);
+  // A server's life before may have acknowledged more than there is now.
+  void ForgetTheDeadLife();
   // ---- all servers go back to a checkpoint (master_go_back.cc) ----
   // In modes sync and hybrid, where one that lost part of a whole round cannot catch up. `what`
   // and `why` are for the event. False if there is none that all could go back to.

@@ -130,6 +130,13 @@ absl::Status Master::ApplyTakenBack(const JournalEntry& entry) {
   return absl::OkStatus();
 }
 
+// A worker may know from the dead life alone that a batch of the round at hand is applied there,
+// and wait for other servers yet: it computes that again, and those who have it say so. In mode
+// async nothing is computed from a whole round: what is missing is found in the end.
+void Master::ForgetTheDeadLife() {
+  if (InRounds()) ledger_.RenewLeases();
+}
+
 bool Master::TakeBackAtTheEnd(absl::Time now) {
   for (size_t i = 0; i < members_.servers().size(); ++i) {
     const ServerMember& server = members_.servers()[i];

@@ -385,6 +385,24 @@ TEST_F(GoBackTest, ACheckpointIsACutBetweenTwoRounds) {
   EXPECT_EQ(job->master->snapshot().checkpoint, 0);
 }
 
+// The last life of a server took a batch that its next life does not know of, before the other took
+// it: whoever computed it may be told by the other yet, and commit it.
+TEST_F(GoBackTest, WhatOnlyADeadLifeAcknowledgedIsComputedAgain) {
+  Begin(Sync());
+  const Task held = job->Lease(0).task;
+  Die(1, SIGKILL, /*lost=*/false);
+  EXPECT_TRUE(Register(1).accepted);
+  EXPECT_FALSE(CommitBy(held, held.end).held);
+  job->Open();
+  EXPECT_FALSE(CommitBy(held, held.end).held);
+  const Task again = job->Lease(0).task;
+  ASSERT_EQ(again.id, held.id);
+  EXPECT_GT(again.lease, held.lease);
+  for (auto& disk : job->disks) disk[0].Add(again.begin, again.end);
+  EXPECT_TRUE(CommitBy(again, again.end).held);
+  FinishSync();
+}
+
 // A full disk, say: nobody waits for a cut that cannot be made. What comes of it is not of one
 // round, so that another follows.
 TEST_F(GoBackTest, ACutThatFailsIsNotWaitedFor) {
