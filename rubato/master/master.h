@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -254,6 +255,14 @@ class Master {
   absl::Status ApplyTakenBack(const JournalEntry& entry);
   // A server's life before may have acknowledged more than there is now.
   void ForgetTheDeadLife();
+  // In the end: what was acknowledged by a server, then lost by it and committed only after it had
+  // registered anew. True if there was any.
+  bool TakeBackAtTheEnd(absl::Time now);
+  // Modes sync and hybrid, when all have written a checkpoint: what a cut lacks of its rounds, so
+  // that none is complete which nobody should go back to. True if there was any.
+  bool TakeBackAtACut(absl::Time now);
+  bool TakeBackMissing(int64_t server, const std::map<int64_t, IntervalSet>& committed,
+                       absl::Time now);
   // ---- all servers go back to a checkpoint (master_go_back.cc) ----
   // In modes sync and hybrid, where one that lost part of a whole round cannot catch up. `what`
   // and `why` are for the event. False if there is none that all could go back to.
@@ -264,9 +273,6 @@ class Master {
   std::optional<RegisterReply> ReturnFirst(const RegisterRequest& request) const;
   void DismissThoseOfBefore(absl::Time now);
   void NoteReturned(int64_t server);
-  // In the end: what was acknowledged by a server, then lost by it and committed only after it had
-  // registered anew. True if there was any.
-  bool TakeBackAtTheEnd(absl::Time now);
 
   // ---- losses (master_losses.cc) ----
   void ExitWorker(const ExitNotice& notice, absl::Time now);

@@ -132,7 +132,7 @@ void Master::AdvanceCheckpoint(absl::Time now) {
     const bool all = std::all_of(
         servers, servers + ActiveServers(),
         [&](const ServerMember& server) { return server.checkpointed >= checkpoints_.wanted(); });
-    if (all) CompleteCheckpoint({}, now);
+    if (all && !TakeBackAtACut(now)) CompleteCheckpoint({}, now);
     return;
   }
   if (stop_requested_ || ledger_.finished()) return;

@@ -505,6 +505,35 @@ TEST_F(GoBackTest, WithoutACheckpointOfOneRoundTheJobFails) {
                     HasSubstr("params.replicas: 1")));
 }
 
+// However it came to lack a batch of a whole round: what it says of its own cut is held against the
+// rounds of which that is said to be, so that no checkpoint without it is ever complete.
+TEST_F(GoBackTest, ACutWithoutABatchOfItsRoundsIsNoneToGoBackTo) {
+  BeginPastACheckpoint();
+  Die(1, SIGKILL, /*lost=*/false);
+  EXPECT_TRUE(Register(1).accepted);
+  BeatBoth();
+  Train(1);
+  job->disks[1][0] = Set(0, 35);
+  BeatBoth();
+  BeatBoth();
+  job->checkpointed = 2;
+  BeatBoth();
+  EXPECT_EQ(job->master->snapshot().checkpoint, 1);
+  EXPECT_THAT(job->causes["went_back"],
+              AllOf(HasSubstr("server-1 turns out to have lost 5 records of epoch 0"),
+                    HasSubstr("all servers go back to checkpoint 1, to round 2")));
+  job->checkpointed = 1;
+  job->KillWorker(0);
+  Die(0, 0, /*lost=*/false);
+  Die(1, 0, /*lost=*/false);
+  EXPECT_TRUE(Return(0).accepted);
+  EXPECT_TRUE(Return(1).accepted);
+  worker = 1;
+  job->JoinWorker(1);
+  FinishSync();
+  EXPECT_EQ(job->master->snapshot().checkpoint, 3);
+}
+
 // Its file of the checkpoint is damaged, say, so that it begins from an older one.
 TEST_F(GoBackTest, AServerThatHasLessThanTheCheckpointFailsTheJob) {
   BeginPastACheckpoint();
