@@ -158,6 +158,56 @@ TEST_F(GoBackTest, ACutThatFailsIsNotWaitedFor) {
   Train(2);
 }
 
+// A folder that is a network away and does not answer: nor is that waited for, once it takes long.
+// Nobody says so but the master, and the others train on.
+TEST_F(GoBackTest, ACutThatHangsIsNotWaitedForLong) {
+  Begin(Sync());
+  Train(4);
+  const auto pass = [&](absl::Duration time) {
+    for (const absl::Time end = job->now + time; job->now < end; job->Pass(absl::Seconds(1))) {
+      job->BeatServer(0);
+      job->BeatServer(1);
+      job->cuts[1] = 0;
+      job->Beat(0);
+    }
+  };
+  pass(absl::Seconds(4));
+  EXPECT_EQ(job->Lease(0).verdict, Verdict::kWait);
+  EXPECT_FALSE(job->causes.contains("checkpoint_failed"));
+  pass(absl::Seconds(2));
+  EXPECT_THAT(job->causes["checkpoint_failed"],
+              AllOf(HasSubstr("server-1 has not cut yet"), HasSubstr("training goes on")));
+  Train(2);
+  job->cuts[1] = 1;
+  job->cut_rounds = {2, 3, 0};
+  job->checkpointed = 1;
+  BeatBoth();
+  EXPECT_EQ(job->master->snapshot().checkpoint, 1);
+  // The next is waited for again.
+  EXPECT_EQ(job->BeatServer(0).checkpoint_wanted, 2);
+  EXPECT_EQ(job->Lease(0).verdict, Verdict::kWait);
+}
+
+// One that is not up cuts when it is back, and its next life has its own time for it.
+TEST_F(GoBackTest, ACutOfAServerThatIsDownIsNoneThatHangs) {
+  Begin(Sync());
+  Train(4);
+  BeatBoth();
+  Die(1, SIGKILL, /*lost=*/false);
+  job->cuts[1] = 0;
+  for (int i = 0; i < 8; ++i) {
+    job->BeatServer(0);
+    job->Beat(0);
+    job->Pass(absl::Seconds(1));
+  }
+  EXPECT_TRUE(Register(1).accepted);
+  EXPECT_EQ(job->Lease(0).verdict, Verdict::kWait);
+  BeatBoth();
+  BeatBoth();
+  Train(2);
+  EXPECT_FALSE(job->causes.contains("checkpoint_failed"));
+}
+
 // All logs are gone with everybody: each comes back as the checkpoint has it.
 TEST_F(GoBackTest, AllServersThatLostTheirLogsGoOnFromTheCheckpoint) {
   BeginPastACheckpoint();

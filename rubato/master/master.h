@@ -69,6 +69,7 @@ struct MasterOptions {
   absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
+  absl::Duration cut_grace = absl::Seconds(5);  // For a checkpoint's cuts, before training goes on.
   absl::Duration group_silence = absl::Seconds(15);  // Before a group that is silent as a whole is.
   BusyOptions busy;                                  // With params.rebalance.
 };
@@ -152,7 +153,9 @@ class Master {
   // Modes sync and hybrid: a checkpoint is a cut at one round on all servers, so that all can go
   // back to it. It begins between two rounds, and none begins before each server has made its cut.
   bool InRounds() const { return ledger_.plan().options().round_tasks > 0; }
-  bool AwaitsCuts() const;
+  bool AwaitsCuts() const { return AwaitedCut() >= 0; }
+  int64_t AwaitedCut() const;  // A server; -1: none.
+  void GiveUpLateCuts(absl::Time now);
   // At how many rounds every server cut the checkpoint that is complete now; -1: not at the same.
   int64_t RoundsOfCut() const;
   void EndIfOver(absl::Time now);
@@ -348,6 +351,8 @@ class Master {
   int64_t records_before_ = 0;  // Committed by then.
   // Of this life only:
   bool cut_due_ = false;  // A checkpoint waits for the end of the round at hand.
+  absl::Time cut_awaited_ = absl::InfiniteFuture();  // Since then, from servers that are up.
+  int64_t late_cuts_ = 0;                            // The checkpoint for which nobody waits.
   std::vector<Effect> effects_;
   std::deque<std::pair<absl::Time, int64_t>> rates_;  // Records committed, now and then.
   PartitionLoads loads_;
