@@ -351,6 +351,27 @@ TEST_F(GoBackTest, CopiesOfTheLogsAreSetAsideToo) {
   ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
 }
 
+// One server has lost its log, and its file of the newest checkpoint is damaged: the one before is
+// as good for all of them.
+TEST_F(GoBackTest, ACheckpointThatIsDamagedIsPassedOver) {
+  ASSERT_NO_FATAL_FAILURE(RunCalm());
+  training_.emplace(folder_.path(), std::vector<std::string>{WriteCriteoJob(folder_, 20000, job_)});
+  ASSERT_TRUE(Eventually([&] { return training_->Events("checkpoint_complete").size() >= 2; }));
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  fs::remove_all(Folder(1));
+  const auto version = training_->Events("checkpoint_complete").back()["version"].get<int64_t>();
+  const std::string folder = absl::StrCat(training_->job_dir(), "/checkpoints/", version);
+  const std::string file = folder + "/server-1.ckpt";
+  FlipByte(file, static_cast<std::streamoff>(fs::file_size(file) / 2));
+  Resume();
+  ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
+  const auto back = training_->Events("went_back");
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_EQ(back[0]["version"], version);
+  EXPECT_EQ(back[1]["version"], version - 1);
+  EXPECT_THAT(back[1]["cause"].get<std::string>(), HasSubstr(file + ": damaged at byte"));
+}
+
 // Server 1 has acknowledged a push and lost it again before the other server, which is frozen all
 // the while, could: its worker learns of both and is not to count it. A round without it would be
 // of half a round's weights on one server, in silence.

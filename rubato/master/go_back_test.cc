@@ -9,6 +9,7 @@ namespace rubato {
 namespace {
 
 using testing::AllOf;
+using testing::ElementsAre;
 using testing::HasSubstr;
 using Verdict = LeaseReply::Verdict;
 
@@ -68,10 +69,10 @@ class GoBackTest : public TakeBackTest {
     if (lost) job->disks[i] = {{0, Set(0, 20)}};
     job->Pass(absl::Seconds(1));
   }
-  // As it is told.
-  RegisterReply Return(int64_t server) {
-    job->disks[static_cast<size_t>(server)] = {{0, Set(0, 20)}};
-    return Register(server, 1);
+  // As it is told: version 1 has 20 records, 2 has twice as many.
+  RegisterReply Return(int64_t server, int64_t version = 1) {
+    job->disks[static_cast<size_t>(server)] = {{0, Set(0, 20 * version)}};
+    return Register(server, version);
   }
   bool Signalled(Role role, int64_t id, SignalProcess::Kind kind) const {
     return std::any_of(job->signalled.begin(), job->signalled.end(), [&](const auto& signal) {
@@ -87,9 +88,9 @@ class GoBackTest : public TakeBackTest {
     }
     const Snapshot snapshot = job->master->snapshot();
     EXPECT_EQ(snapshot.state, JobState::kDone) << snapshot.error;
-    EXPECT_EQ(snapshot.records_committed, 40);
+    EXPECT_EQ(snapshot.records_committed, snapshot.records_expected);
     EXPECT_EQ(snapshot.records_repeated, 0);
-    EXPECT_EQ(snapshot.steps, 8);
+    EXPECT_EQ(snapshot.steps, snapshot.records_expected / 5);
   }
 
   std::vector<int64_t> lives = {1, 1};
@@ -315,6 +316,68 @@ TEST_F(GoBackTest, ACutWithoutABatchOfItsRoundsIsNoneToGoBackTo) {
   EXPECT_EQ(job->master->snapshot().checkpoint, 3);
 }
 
+// Server 1 has lost its log, and its file of version 2 is damaged: it begins from version 1, and so
+// do all, those who have begun from 2 already too.
+TEST_F(GoBackTest, AVersionThatOneServerCannotReadIsPassedOver) {
+  MasterOptions options = Sync();
+  options.data.train = {{"a.tsv", 80}};
+  options.job.checkpoint.keep = 2;
+  BeginPastACheckpoint(std::move(options));
+  Train(1);
+  BeatBoth();
+  BeatBoth();
+  job->checkpointed = 2;
+  BeatBoth();
+  ASSERT_EQ(job->master->snapshot().checkpoint, 2);
+  Train(3);
+  Die(1, SIGKILL, /*lost=*/true);
+  EXPECT_EQ(Register(1).begin_from, 2);
+  Die(0, 0, /*lost=*/false);
+  job->KillWorker(0);
+  EXPECT_EQ(Register(0).begin_from, 2);
+  EXPECT_TRUE(Return(0, 2).accepted);
+  EXPECT_EQ(Register(1, /*began_from=*/2).begin_from, 1);
+  EXPECT_THAT(job->causes["went_back"],
+              AllOf(HasSubstr("server-1 came back without 20 records of epoch 0"),
+                    HasSubstr("all servers go back to checkpoint 1, to round 2")));
+  // Nobody is to take version 2 for one that is whole.
+  EXPECT_EQ(job->master->snapshot().checkpoint, 1);
+  EXPECT_THAT(job->removed, ElementsAre(2));
+  EXPECT_THAT(job->kept, ElementsAre(1));
+  EXPECT_TRUE(Return(1).wait);
+  EXPECT_EQ(job->BeatServer(0, lives[0]).directive, Directive::kLeave);
+  Die(0, 0, /*lost=*/false);
+  job->Open();  // The master dies on the way.
+  EXPECT_EQ(job->manifests.back().version, 1);
+  EXPECT_EQ(job->manifests.back().contents, job->manifests.front().contents);
+  EXPECT_EQ(Register(0).begin_from, 1);
+  EXPECT_TRUE(Return(1).accepted);
+  EXPECT_TRUE(Return(0).accepted);
+  EXPECT_EQ(job->master->snapshot().steps, 4);
+  job->checkpointed = 1;
+  worker = 1;
+  job->JoinWorker(1);
+  FinishSync();
+}
+
+// The newest one is not of one round: the one before it is.
+TEST_F(GoBackTest, AVersionThatIsNotOfOneRoundIsPassedOver) {
+  MasterOptions options = Sync();
+  options.data.train = {{"a.tsv", 80}};
+  options.job.checkpoint.keep = 2;
+  BeginPastACheckpoint(std::move(options));
+  Train(1);
+  BeatBoth();
+  BeatBoth();
+  Train(1);
+  job->cut_rounds[1] = 3;  // It wrote its part as of another round.
+  job->checkpointed = 2;
+  BeatBoth();
+  ASSERT_EQ(job->master->snapshot().checkpoint, 2);
+  Die(1, SIGKILL, /*lost=*/true);
+  EXPECT_EQ(Register(1).begin_from, 1);
+}
+
 // Its file of the checkpoint is damaged, say, so that it begins from an older one.
 TEST_F(GoBackTest, AServerThatHasLessThanTheCheckpointFailsTheJob) {
   BeginPastACheckpoint();
@@ -325,7 +388,8 @@ TEST_F(GoBackTest, AServerThatHasLessThanTheCheckpointFailsTheJob) {
   job->disks[1] = {{0, Set(0, 10)}};
   EXPECT_FALSE(Register(1, 1).accepted);
   EXPECT_EQ(job->master->state(), JobState::kFailed);
-  EXPECT_THAT(job->master->snapshot().error, HasSubstr("checkpoint 1 has less on that server"));
+  EXPECT_THAT(job->master->snapshot().error,
+              HasSubstr("checkpoint 1 has less on that server, and none before it is kept"));
 }
 
 }  // namespace

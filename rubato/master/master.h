@@ -270,7 +270,7 @@ class Master {
   // In modes sync and hybrid, where one that lost part of a whole round cannot catch up. `what`
   // and `why` are for the event. False if there is none that all could go back to.
   bool GoBack(int64_t server, const std::string& what, const std::string& why, absl::Time now);
-  std::string WhyNotBack() const;
+  std::string WhyNotBack() const;  // If there is none.
   absl::Status ApplyWentBack(const JournalEntry& entry);
   // Before a server is taken into the job again. Null: nothing forbids it.
   std::optional<RegisterReply> ReturnFirst(const RegisterRequest& request) const;
