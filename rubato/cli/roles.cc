@@ -106,7 +106,7 @@ std::string SecretIfAny(const JobDirectory& directory) {
 absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
   CatchStopSignals();
   RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
-  RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.listen), "--listen"));
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckReachable(flags.listen), "--listen"));
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
   std::string secret;
@@ -354,7 +354,8 @@ void AddServer(Cli& cli) {
   AddJobDir(command, *flags);
   command->add_option("--master", flags->master, "The master's address.")->required();
   command
-      ->add_option("--listen", flags->listen, "unix:/path or host:port; port 0 takes a free one.")
+      ->add_option("--listen", flags->listen,
+                   "unix:/path or host:port, as others reach it; port 0 takes a free one.")
       ->required();
   command->add_option("--id", flags->id, "Which of the job's servers this is, from 0.")->required();
   command->add_option("--incarnation", flags->incarnation, "Which life of that server.");
