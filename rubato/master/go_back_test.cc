@@ -347,9 +347,8 @@ TEST_F(GoBackTest, AVersionThatOneServerCannotReadIsPassedOver) {
   EXPECT_TRUE(Return(1).wait);
   EXPECT_EQ(job->BeatServer(0, lives[0]).directive, Directive::kLeave);
   Die(0, 0, /*lost=*/false);
-  job->Open();  // The master dies on the way.
-  EXPECT_EQ(job->manifests.back().version, 1);
-  EXPECT_EQ(job->manifests.back().contents, job->manifests.front().contents);
+  job->Open();                           // The master dies on the way.
+  EXPECT_EQ(job->manifests.size(), 2U);  // That of version 1 is as it was.
   EXPECT_EQ(Register(0).begin_from, 1);
   EXPECT_TRUE(Return(1).accepted);
   EXPECT_TRUE(Return(0).accepted);

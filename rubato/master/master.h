@@ -316,7 +316,7 @@ class Master {
   Members members_;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
-  std::string manifest_;  // Of the newest complete one, as all was then.
+  std::string manifest_;  // Of the newest complete one, as all was then. Empty: there was a newer.
   Group group_;
   GroupView last_view_;                      // Of this generation.
   std::map<MemberId, WorkerId> workers_of_;  // As members of the group introduced themselves.

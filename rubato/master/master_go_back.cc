@@ -84,7 +84,7 @@ absl::Status Master::ApplyWentBack(const JournalEntry& entry) {
   records_before_ = std::min(records_before_, ledger_.records_committed());
   const bool newest = entry.value == checkpoints_.complete();
   checkpoints_.GoBack(entry.value, ledger_.steps());
-  if (!newest) manifest_ = Manifest();
+  if (!newest) manifest_.clear();  // That of an older one was written when that was complete.
   if (evaluations_.GoBack(ledger_.steps())) ledger_.EndEvaluation();
   reported_ = std::min(reported_, evaluations_.results().size());
   if (!evaluations_.Stalled()) ledger_.GoOn();

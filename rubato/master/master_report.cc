@@ -78,7 +78,7 @@ void Master::RepeatEffects(absl::Time now) {
   reported_ = evaluations_.results().size();
   group_.Expect(members_.view().workers);
   failures_.Restart(now);
-  if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
+  if (!manifest_.empty() && !checkpoints_.running()) {
     effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = manifest_});
   }
   if (checkpoints_.dropped() > 0) {
