@@ -130,12 +130,11 @@ absl::Status Master::ApplyTakenBack(const JournalEntry& entry) {
   return absl::OkStatus();
 }
 
-// A worker may know from the dead life alone that a batch of the round at hand is applied there,
-// and wait for other servers yet: it computes that again, and those who have it say so. In mode
-// async nothing is computed from a whole round: what is missing is found in the end.
-void Master::ForgetTheDeadLife() {
-  if (InRounds()) ledger_.RenewLeases();
-}
+// A worker may know from the dead life alone that a batch is applied there, and wait for other
+// servers yet: it computes that again, and those who have it say so. In modes sync and hybrid a
+// round would be whole without it; in mode async it would be found to be missing in the end, unless
+// its partitions have moved to a server that never died.
+void Master::ForgetTheDeadLife() { ledger_.RenewLeases(); }
 
 bool Master::TakeBackAtTheEnd(absl::Time now) {
   std::map<int64_t, IntervalSet> committed;

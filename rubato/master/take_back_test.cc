@@ -73,6 +73,17 @@ TEST_F(TakeBackTest, ACommitOfBeforeDoesNotCount) {
   EXPECT_EQ(job->master->snapshot().records_committed, 10);
 }
 
+// Nor if nothing committed was lost: what the last life alone knew of may be.
+TEST_F(TakeBackTest, ACommitOfBeforeDoesNotCountWhateverIsLost) {
+  Begin();
+  const Task held = job->Lease(0).task;
+  EXPECT_TRUE(Lose(IntervalSet()).accepted);
+  EXPECT_FALSE(CommitBy(held, held.begin + 5).held);
+  const Task again = job->Lease(0).task;
+  ASSERT_EQ(again.id, held.id);
+  EXPECT_TRUE(CommitBy(again, held.begin + 5).held);
+}
+
 TEST_F(TakeBackTest, ARestartedMasterKnowsOfIt) {
   Begin();
   const Task first = job->Lease(0).task;
