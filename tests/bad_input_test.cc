@@ -545,6 +545,27 @@ TEST_F(ListenTest, APortThatOthersReach) {
   }
 }
 
+// What leaves the machine needs a secret, and one that is.
+TEST_F(ListenTest, AServerThatOthersReachHasASecret) {
+  namespace fs = std::filesystem;
+  fs::permissions(folder_.path() + "/job/group.secret", fs::perms::group_read,
+                  fs::perm_options::add);
+  const CommandResult result = Run("server", "10.0.0.7:0");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("group.secret"), HasSubstr("chmod 600")));
+}
+
+// Workers dial what a server announces, and that is where it listens.
+TEST_F(ListenTest, AServerThatListensEverywhereIsReachedNowhere) {
+  for (const std::string address : {"0.0.0.0:0", "[::]:4000", "0:0"}) {
+    const CommandResult result = Run("server", address);
+    EXPECT_EQ(result.exit_code, 2) << address;
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("--listen"), HasSubstr(address), HasSubstr("cannot reach a server"),
+                      HasSubstr("name the address of this machine that they know")));
+  }
+}
+
 TEST_F(ListenTest, AnAddressThatIsNone) {
   for (const char* role : {"server", "master"}) {
     const CommandResult port = Run(role, "127.0.0.1:99999");

@@ -55,6 +55,22 @@ class LostLogsTest : public testing::Test {
     std::sort(paths.begin(), paths.end());
     return paths;
   }
+  // When it has stopped indeed.
+  static bool Freeze(pid_t pid) {
+    const std::string stat = absl::StrCat("/proc/", pid, "/stat");
+    return kill(pid, SIGSTOP) == 0 &&
+           Eventually([&] { return absl::StrContains(ReadText(stat), ") T "); });
+  }
+  // Where the pushes of the last segment begin.
+  std::vector<size_t> Pushes(int64_t server) const {
+    const std::string bytes = ReadText(Segments(server).back());
+    std::vector<size_t> begins;
+    (void)SkimRecords(bytes, [&](RecordKind kind, absl::string_view body) {
+      const auto at = static_cast<size_t>(body.data() - bytes.data());
+      if (kind == RecordKind::kPush) begins.push_back(at - kRecordHeaderBytes);
+    });
+    return begins;
+  }
   // What the servers found wrong with their files, as the last of them said.
   std::string Damage() const {
     const auto events = training_->Events("damage_found");
@@ -333,6 +349,58 @@ TEST_F(GoBackTest, CopiesOfTheLogsAreSetAsideToo) {
   fs::remove_all(Folder(0) + "/of-1");
   Resume();
   ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
+}
+
+// One server has lost its log, and its file of the newest checkpoint is damaged: the one before is
+// as good for all of them.
+TEST_F(GoBackTest, ACheckpointThatIsDamagedIsPassedOver) {
+  ASSERT_NO_FATAL_FAILURE(RunCalm());
+  training_.emplace(folder_.path(), std::vector<std::string>{WriteCriteoJob(folder_, 20000, job_)});
+  ASSERT_TRUE(Eventually([&] { return training_->Events("checkpoint_complete").size() >= 2; }));
+  ASSERT_NO_FATAL_FAILURE(KillAll());
+  fs::remove_all(Folder(1));
+  const auto version = training_->Events("checkpoint_complete").back()["version"].get<int64_t>();
+  const std::string folder = absl::StrCat(training_->job_dir(), "/checkpoints/", version);
+  const std::string file = folder + "/server-1.ckpt";
+  FlipByte(file, static_cast<std::streamoff>(fs::file_size(file) / 2));
+  Resume();
+  ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
+  const auto back = training_->Events("went_back");
+  ASSERT_EQ(back.size(), 2U);
+  EXPECT_EQ(back[0]["version"], version);
+  EXPECT_EQ(back[1]["version"], version - 1);
+  EXPECT_THAT(back[1]["cause"].get<std::string>(), HasSubstr(file + ": damaged at byte"));
+}
+
+// Server 1 has acknowledged a push and lost it again before the other server, which is frozen all
+// the while, could: its worker learns of both and is not to count it. A round without it would be
+// of half a round's weights on one server, in silence.
+TEST_F(GoBackTest, APushThatOnlyADeadLifeAcknowledgedIsNotLost) {
+  job_ = "mode: sync\nrounds: {gradients: 2}\nservers: 2\nworkers: {max: 1}\nepochs: 8\n";
+  ASSERT_NO_FATAL_FAILURE(RunCalm());
+  training_.emplace(folder_.path(), std::vector<std::string>{WriteCriteoJob(folder_, 20000, job_)});
+  ASSERT_TRUE(training_->ReachStep(60));
+  const auto servers = training_->Alive("server");
+  ASSERT_EQ(servers.size(), 2U);
+  // Most of the time the worker waits for what it pulls.
+  ASSERT_TRUE(Eventually([&] {
+    if (!Freeze(servers[0].pid)) return false;
+    const bool ahead =
+        Eventually([&] { return Pushes(1).size() > Pushes(0).size(); }, absl::Milliseconds(100));
+    if (!ahead) kill(servers[0].pid, SIGCONT);
+    return ahead;
+  }));
+  ASSERT_TRUE(Freeze(servers[1].pid));
+  fs::resize_file(Segments(1).back(), Pushes(1).back());
+  const size_t joined = training_->Events("server_joined").size();
+  ASSERT_EQ(kill(servers[1].pid, SIGKILL), 0);
+  ASSERT_TRUE(Eventually([&] { return training_->Events("server_joined").size() > joined; }));
+  ASSERT_EQ(kill(servers[0].pid, SIGCONT), 0);
+  const CommandResult result = training_->Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training_->Summary()["records_repeated"], 0);
+  EXPECT_TRUE(training_->Events("records_taken_back").empty());
+  EXPECT_TRUE(ServerState(training_->job_dir()) == expected_);
 }
 
 TEST_F(LostLogsTest, ServersGoWithResumeOnly) {

@@ -1,9 +1,12 @@
 // mode: sync and hybrid with real processes: what they give does not depend on who died.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -49,6 +52,35 @@ TEST(ModesTest, SyncGivesTheSameBitsWhoeverDies) {
   EXPECT_EQ(summary["records_committed"], 100000);
   EXPECT_EQ(summary["workers"]["lost"], 2);
   EXPECT_TRUE(ServerState(training.job_dir()) == expected);
+}
+
+// The folder of the third checkpoint hangs for one server, as a network's may: the file that it
+// opens is one at which it waits for a reader. The others are not kept waiting by that, and its
+// next life finds the folder well.
+TEST(ModesTest, ACheckpointFolderThatHangsStopsNobody) {
+  ScratchFolder folder;
+  TrainingJob training(folder.path(),
+                       {WriteCriteoJob(folder, 20000,
+                                       absl::StrCat(kSync,
+                                                    "workers: {max: 2}\n"
+                                                    "checkpoint: {every_steps: 60}\n"))});
+  ASSERT_TRUE(training.ReachStep(1));
+  const std::string version = training.job_dir() + "/checkpoints/3";
+  ASSERT_TRUE(std::filesystem::create_directories(version));
+  const std::string file = version + "/server-0.ckpt.tmp";
+  ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
+  ASSERT_TRUE(training.ReachStep(250));
+  const auto failed = training.Events("checkpoint_failed");
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_EQ(failed[0]["version"], 3);
+  EXPECT_THAT(failed[0]["cause"].get<std::string>(), HasSubstr("server-0 has not cut yet"));
+  ASSERT_EQ(unlink(file.c_str()), 0);
+  const auto servers = training.Alive("server");
+  ASSERT_EQ(servers.size(), 2U);
+  ASSERT_EQ(kill(servers[0].pid, SIGKILL), 0);
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training.Summary()["records_committed"], 100000);
 }
 
 // A third server comes and goes in the midst of rounds, and takes what is staged along.

@@ -93,13 +93,28 @@ absl::StatusOr<int> RunMaster(const RoleFlags& flags) {
   return kRoleDone;
 }
 
+// For servers of parameters and their workers, who need one beyond this machine alone: where it
+// cannot be had they go on without, and whoever is to leave the machine is refused.
+std::string SecretIfAny(const JobDirectory& directory) {
+  absl::StatusOr<std::string> secret = ReadOrMakeSecret(directory.secret());
+  if (secret.ok()) return *std::move(secret);
+  std::fprintf(stderr, "no secret, so that nothing may leave this machine: %s\n",
+               std::string(secret.status().message()).c_str());
+  return "";
+}
+
 absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
   CatchStopSignals();
   RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.master), "--master"));
-  RUBATO_RETURN_IF_ERROR(Annotate(CheckAddress(flags.listen), "--listen"));
+  RUBATO_RETURN_IF_ERROR(Annotate(CheckReachable(flags.listen), "--listen"));
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory, JobDirectory::Open(flags.job_dir));
   RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(directory.job_file()));
-  RUBATO_ASSIGN_OR_RETURN(const std::string secret, ReadOrMakeSecret(directory.secret()));
+  std::string secret;
+  if (StaysHere(flags.listen)) {
+    secret = SecretIfAny(directory);
+  } else {
+    RUBATO_ASSIGN_OR_RETURN(secret, ReadOrMakeSecret(directory.secret()));
+  }
   return RunServer({.job = spec,
                     .job_dir = directory.path(),
                     .secret = secret,
@@ -203,7 +218,9 @@ absl::StatusOr<GroupOrders> FirstOrders(const RoleFlags& flags, const JobDirecto
 }
 
 // With a master the job's own; by hand the user says which, or whoever reaches the port may join.
-absl::StatusOr<std::string> SecretOf(const RoleFlags& flags, const JobDirectory& directory) {
+absl::StatusOr<std::string> SecretOf(const RoleFlags& flags, const JobSpec& spec,
+                                     const JobDirectory& directory) {
+  if (spec.strategy != "allreduce") return SecretIfAny(directory);
   if (!flags.master.empty()) return ReadOrMakeSecret(directory.secret());
   if (flags.secret_file.empty()) return "";
   absl::StatusOr<std::string> secret = ReadSecret(flags.secret_file);
@@ -255,7 +272,7 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
     return kRoleDone;
   }
   const RealClock clock;
-  RUBATO_ASSIGN_OR_RETURN(const std::string secret, SecretOf(flags, directory));
+  RUBATO_ASSIGN_OR_RETURN(const std::string secret, SecretOf(flags, spec, directory));
   if (spec.strategy == "allreduce") {
     std::string contract;
     GroupOrders orders;
@@ -337,7 +354,8 @@ void AddServer(Cli& cli) {
   AddJobDir(command, *flags);
   command->add_option("--master", flags->master, "The master's address.")->required();
   command
-      ->add_option("--listen", flags->listen, "unix:/path or host:port; port 0 takes a free one.")
+      ->add_option("--listen", flags->listen,
+                   "unix:/path or host:port, as others reach it; port 0 takes a free one.")
       ->required();
   command->add_option("--id", flags->id, "Which of the job's servers this is, from 0.")->required();
   command->add_option("--incarnation", flags->incarnation, "Which life of that server.");

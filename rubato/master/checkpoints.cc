@@ -29,8 +29,26 @@ void Checkpoints::TakeBack(int64_t steps) {
   if (spec_.every_steps > 0) next_at_ = (steps / spec_.every_steps + 1) * spec_.every_steps;
 }
 
-void Checkpoints::GoBack(int64_t steps) {
+std::optional<int64_t> Checkpoints::OfOneRound(int64_t rounds, int64_t before) const {
+  for (auto it = kept_.rbegin(); it != kept_.rend(); ++it) {
+    const auto& [version, saved] = *it;
+    if (before > 0 && version >= before) continue;
+    if (saved.rounds >= 0 && saved.rounds <= rounds) return version;
+  }
+  return std::nullopt;
+}
+
+std::optional<SavedState> Checkpoints::Find(int64_t version) const {
+  for (const auto& [complete, saved] : kept_) {
+    if (complete == version) return saved;
+  }
+  return std::nullopt;
+}
+
+void Checkpoints::GoBack(int64_t version, int64_t steps) {
   TakeBack(steps);
+  for (; complete() > version; kept_.pop_back()) dropped_ = complete();
+  if (best_ > version) best_ = 0;
   step_ = steps;
 }
 

@@ -3,6 +3,7 @@
 #define RUBATO_MASTER_CHECKPOINTS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +51,13 @@ class Checkpoints {
   int64_t best() const { return best_; }  // 0 for none.
   SavedState newest() const { return kept_.empty() ? SavedState() : kept_.back().second; }
   std::vector<int64_t> kept() const;  // Complete versions, oldest first.
-  // The version that was dropped last for having more than `keep`; 0 for none.
+  // Modes sync and hybrid: the newest of one round, which is not beyond `rounds`, and older than
+  // version `before` unless that is 0; nothing if there is none.
+  std::optional<int64_t> OfOneRound(int64_t rounds, int64_t before) const;
+  // Of a complete version.
+  std::optional<SavedState> Find(int64_t version) const;
+  // The version that was dropped last for having more than `keep`, or for being newer than one to
+  // which all went back; 0 for none.
   int64_t dropped() const { return dropped_; }
 
   void Begin(int64_t version, int64_t step, bool last, std::string cause = "");
@@ -65,8 +72,9 @@ class Checkpoints {
   // A server lost part of the weights, and `steps` are left: there will be another last, and what
   // the newest one holds is not what is there, whatever the step.
   void TakeBack(int64_t steps);
-  // All servers are as the newest complete one has them, after `steps` steps.
-  void GoBack(int64_t steps);
+  // All servers are as `version`, a complete one, has them, after `steps` steps. Newer ones are
+  // given up; if the best is among them, there is none.
+  void GoBack(int64_t version, int64_t steps);
   // Partitions live elsewhere than in the files there are: nobody can go back to those.
   void Moved();
 

@@ -51,12 +51,14 @@ struct WriteManifest {
   std::string contents;  // JSON.
 };
 
-// Write checkpoints/BEST, atomically: which of them is the job's model. Repeated after a restart.
+// Write checkpoints/BEST, atomically: which of them is the job's model; for 0 there is to be no
+// such file. Repeated after a restart.
 struct WriteBest {
   int64_t version = 0;
 };
 
-// Remove checkpoints/VERSION, if it is there, but for what those that stay are built on.
+// Remove checkpoints/VERSION, if it is there, but for what those that stay are built on. One that
+// is newer than those was given up: its manifest goes, the rest is for the servers.
 struct RemoveCheckpoint {
   int64_t version = 0;
   std::vector<int64_t> kept;

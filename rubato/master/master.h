@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -68,6 +69,7 @@ struct MasterOptions {
   absl::Duration start_grace = absl::Seconds(60);     // From launch to Register, before a kill.
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
+  absl::Duration cut_grace = absl::Seconds(5);  // For a checkpoint's cuts, before training goes on.
   absl::Duration group_silence = absl::Seconds(15);  // Before a group that is silent as a whole is.
   BusyOptions busy;                                  // With params.rebalance.
 };
@@ -151,7 +153,9 @@ class Master {
   // Modes sync and hybrid: a checkpoint is a cut at one round on all servers, so that all can go
   // back to it. It begins between two rounds, and none begins before each server has made its cut.
   bool InRounds() const { return ledger_.plan().options().round_tasks > 0; }
-  bool AwaitsCuts() const;
+  bool AwaitsCuts() const { return AwaitedCut() >= 0; }
+  int64_t AwaitedCut() const;  // A server; -1: none.
+  void GiveUpLateCuts(absl::Time now);
   // At how many rounds every server cut the checkpoint that is complete now; -1: not at the same.
   int64_t RoundsOfCut() const;
   void EndIfOver(absl::Time now);
@@ -252,19 +256,26 @@ class Master {
   bool TakeBack(int64_t server, const Lost& lost, const std::string& who, const std::string& why,
                 absl::Time now);
   absl::Status ApplyTakenBack(const JournalEntry& entry);
+  // A server's life before may have acknowledged more than there is now.
+  void ForgetTheDeadLife();
+  // In the end: what was acknowledged by a server, then lost by it and committed only after it had
+  // registered anew. True if there was any.
+  bool TakeBackAtTheEnd(absl::Time now);
+  // Modes sync and hybrid, when all have written a checkpoint: what a cut lacks of its rounds, so
+  // that none is complete which nobody should go back to. True if there was any.
+  bool TakeBackAtACut(absl::Time now);
+  bool TakeBackMissing(int64_t server, const std::map<int64_t, IntervalSet>& committed,
+                       absl::Time now);
   // ---- all servers go back to a checkpoint (master_go_back.cc) ----
   // In modes sync and hybrid, where one that lost part of a whole round cannot catch up. `what`
   // and `why` are for the event. False if there is none that all could go back to.
   bool GoBack(int64_t server, const std::string& what, const std::string& why, absl::Time now);
-  std::string WhyNotBack() const;
+  std::string WhyNotBack() const;  // If there is none.
   absl::Status ApplyWentBack(const JournalEntry& entry);
   // Before a server is taken into the job again. Null: nothing forbids it.
   std::optional<RegisterReply> ReturnFirst(const RegisterRequest& request) const;
   void DismissThoseOfBefore(absl::Time now);
   void NoteReturned(int64_t server);
-  // In the end: what was acknowledged by a server, then lost by it and committed only after it had
-  // registered anew. True if there was any.
-  bool TakeBackAtTheEnd(absl::Time now);
 
   // ---- losses (master_losses.cc) ----
   void ExitWorker(const ExitNotice& notice, absl::Time now);
@@ -305,7 +316,7 @@ class Master {
   Members members_;
   Evaluations evaluations_;
   Checkpoints checkpoints_;
-  std::string manifest_;  // Of the newest complete one, as all was then.
+  std::string manifest_;  // Of the newest complete one, as all was then. Empty: there was a newer.
   Group group_;
   GroupView last_view_;                      // Of this generation.
   std::map<MemberId, WorkerId> workers_of_;  // As members of the group introduced themselves.
@@ -340,6 +351,8 @@ class Master {
   int64_t records_before_ = 0;  // Committed by then.
   // Of this life only:
   bool cut_due_ = false;  // A checkpoint waits for the end of the round at hand.
+  absl::Time cut_awaited_ = absl::InfiniteFuture();  // Since then, from servers that are up.
+  int64_t late_cuts_ = 0;                            // The checkpoint for which nobody waits.
   std::vector<Effect> effects_;
   std::deque<std::pair<absl::Time, int64_t>> rates_;  // Records committed, now and then.
   PartitionLoads loads_;

@@ -26,6 +26,7 @@ void Master::Advance(absl::Time now) {
     EndIfStalled(now);
     AdvanceEvaluation(now);
     AdvanceCheckpoint(now);
+    GiveUpLateCuts(now);
     AdvanceBest(now);
     FailIfTooManyBadRows(now);
     if (together()) {
@@ -132,7 +133,7 @@ void Master::AdvanceCheckpoint(absl::Time now) {
     const bool all = std::all_of(
         servers, servers + ActiveServers(),
         [&](const ServerMember& server) { return server.checkpointed >= checkpoints_.wanted(); });
-    if (all) CompleteCheckpoint({}, now);
+    if (all && !TakeBackAtACut(now)) CompleteCheckpoint({}, now);
     return;
   }
   if (stop_requested_ || ledger_.finished()) return;
@@ -156,14 +157,31 @@ void Master::AdvanceCheckpoint(absl::Time now) {
 }
 
 // One that cannot write its part does not keep the others waiting.
-bool Master::AwaitsCuts() const {
-  if (!InRounds() || !checkpoints_.running() || checkpoint_failures_ > 0) return false;
+int64_t Master::AwaitedCut() const {
+  if (!InRounds() || !checkpoints_.running() || checkpoint_failures_ > 0) return -1;
+  if (checkpoints_.wanted() == late_cuts_) return -1;
   for (int64_t id = 0; id < members_.view().map.servers(); ++id) {
     const ServerMember& server = members_.servers()[static_cast<size_t>(id)];
     const int64_t cut = std::max(server.last.cut, server.checkpointed);
-    if (members_.view().map.Owns(id) && cut < checkpoints_.wanted()) return true;
+    if (members_.view().map.Owns(id) && cut < checkpoints_.wanted()) return id;
   }
-  return false;
+  return -1;
+}
+
+// Its folder hangs, say, a network away: nobody will tell.
+void Master::GiveUpLateCuts(absl::Time now) {
+  const int64_t server = AwaitedCut();
+  const bool over = ledger_.finished() || stop_requested_;  // Nobody trains anyway.
+  if (server < 0 || !ServerIsUp(server) || over) {
+    cut_awaited_ = absl::InfiniteFuture();
+    return;
+  }
+  cut_awaited_ = std::min(cut_awaited_, now);
+  if (now - cut_awaited_ < options_.cut_grace) return;
+  late_cuts_ = checkpoints_.wanted();
+  Say(now, "checkpoint_failed", {{"version", late_cuts_}, {"step", ledger_.steps()}},
+      absl::StrCat("server-", server, " has not cut yet, after ",
+                   absl::FormatDuration(options_.cut_grace), "; training goes on"));
 }
 
 int64_t Master::RoundsOfCut() const {

@@ -267,6 +267,7 @@ absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
     case EntryKind::kRegistered:
       if (is_server) members_.RegisterServer(entry.id, entry.value, entry.text, now);
       if (is_server) NoteReturned(entry.id);
+      if (is_server && entry.incarnation > 1) ForgetTheDeadLife();
       if (!is_server) members_.RegisterWorker(worker, entry.value, ledger_.steps() > 0, now);
       break;
     case EntryKind::kLeaving:

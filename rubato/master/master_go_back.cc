@@ -1,10 +1,11 @@
 // Modes sync and hybrid: a server came back without part of a whole round, and later rounds were
-// computed from the weights it made. So all servers go back to the newest checkpoint, which is a
-// cut at one round, and so does the ledger (docs/design/0003-checkpoints.md):
+// computed from the weights it made. So all servers go back to the newest checkpoint that is a cut
+// at one round, and so does the ledger (docs/design/0003-checkpoints.md):
 //
 //     ledger at the round of the cut; workers evicted; servers that are up asked to leave
 //       │  each server that registers is told to set its log aside and begin from the checkpoint,
 //       │  and is taken when nobody is left who knows of later rounds
+//       │  one that has less, its file being damaged, say: all go back to the version before
 //     all have begun from it ─▶ tasks are leased again
 #include <algorithm>
 #include <utility>
@@ -19,8 +20,9 @@ using State = Member::State;
 
 bool Master::GoBack(int64_t server, const std::string& what, const std::string& why,
                     absl::Time now) {
-  if (!WhyNotBack().empty()) return false;
-  const int64_t version = checkpoints_.complete();
+  const auto found = checkpoints_.OfOneRound(ledger_.rounds(), going_back_to_);
+  if (!found.has_value()) return false;
+  const int64_t version = *found, newest = checkpoints_.complete(), best = checkpoints_.best();
   const int64_t committed = ledger_.records_committed();
   // Their words would be of rounds that are to come again: pulls and pushes bring the number along.
   std::vector<WorkerId> workers;
@@ -42,6 +44,10 @@ bool Master::GoBack(int64_t server, const std::string& what, const std::string& 
           .numbers = {Spent().useful}},
          now);
   rates_.clear();
+  if (version != newest) {
+    effects_.emplace_back(RemoveCheckpoint{checkpoints_.dropped(), checkpoints_.kept()});
+  }
+  if (checkpoints_.best() != best) effects_.emplace_back(WriteBest{checkpoints_.best()});
   Say(now, "went_back",
       {{"server", server},
        {"version", version},
@@ -55,18 +61,20 @@ bool Master::GoBack(int64_t server, const std::string& what, const std::string& 
 std::string Master::WhyNotBack() const {
   if (checkpoints_.complete() == 0) return "there is no checkpoint to go back to";
   const std::string newest = absl::StrCat("checkpoint ", checkpoints_.complete());
-  if (going_back_to_ > 0) return absl::StrCat(newest, " has less on that server");
-  const SavedState saved = checkpoints_.newest();
-  if (saved.rounds >= 0 && saved.rounds <= ledger_.rounds()) return "";
-  return absl::StrCat(newest, " is not of one round on all servers, as they are now");
+  const bool more = checkpoints_.kept().size() > 1;
+  if (going_back_to_ > 0) {
+    return absl::StrCat(newest, " has less on that server, and none before it is kept",
+                        more ? " that is of one round" : "");
+  }
+  return absl::StrCat(newest, " is not of one round on all servers, as they are now",
+                      more ? ", nor is any before it" : "");
 }
 
 absl::Status Master::ApplyWentBack(const JournalEntry& entry) {
-  if (entry.value == 0 || entry.value != checkpoints_.complete()) {
-    return absl::FailedPreconditionError("no checkpoint to go back to");
-  }
+  const std::optional<SavedState> saved = checkpoints_.Find(entry.value);
+  if (!saved.has_value()) return absl::FailedPreconditionError("no checkpoint to go back to");
   const int64_t before = std::max<int64_t>(ledger_.records_committed(), 1);
-  RUBATO_ASSIGN_OR_RETURN(const int64_t records, ledger_.GoBack(checkpoints_.newest().rounds));
+  RUBATO_ASSIGN_OR_RETURN(const int64_t records, ledger_.GoBack(saved->rounds));
   records_taken_back_ += records;
   records_recomputed_ += records;
   if (!entry.numbers.empty()) {
@@ -74,7 +82,9 @@ absl::Status Master::ApplyWentBack(const JournalEntry& entry) {
         entry.numbers.front() * static_cast<double>(records) / static_cast<double>(before);
   }
   records_before_ = std::min(records_before_, ledger_.records_committed());
-  checkpoints_.GoBack(ledger_.steps());
+  const bool newest = entry.value == checkpoints_.complete();
+  checkpoints_.GoBack(entry.value, ledger_.steps());
+  if (!newest) manifest_.clear();  // That of an older one was written when that was complete.
   if (evaluations_.GoBack(ledger_.steps())) ledger_.EndEvaluation();
   reported_ = std::min(reported_, evaluations_.results().size());
   if (!evaluations_.Stalled()) ledger_.GoOn();

@@ -78,13 +78,14 @@ void Master::RepeatEffects(absl::Time now) {
   reported_ = evaluations_.results().size();
   group_.Expect(members_.view().workers);
   failures_.Restart(now);
-  if (checkpoints_.complete() > 0 && !checkpoints_.running()) {
+  if (!manifest_.empty() && !checkpoints_.running()) {
     effects_.push_back(WriteManifest{.version = checkpoints_.complete(), .contents = manifest_});
-    if (checkpoints_.dropped() > 0) {
-      effects_.push_back(RemoveCheckpoint{checkpoints_.dropped(), checkpoints_.kept()});
-    }
   }
-  if (checkpoints_.best() > 0) effects_.push_back(WriteBest{checkpoints_.best()});
+  if (checkpoints_.dropped() > 0) {
+    effects_.push_back(RemoveCheckpoint{checkpoints_.dropped(), checkpoints_.kept()});
+  }
+  if (checkpoints_.best() > 0 || options_.job.evaluate.keep_best)
+    effects_.push_back(WriteBest{checkpoints_.best()});
   if (verdict_.has_value()) return;  // Everyone is signalled anyway.
   for (const auto& [id, worker] : members_.workers()) {
     effects_.push_back(LaunchProcess{.role = Role::kWorker, .id = id.value(), .incarnation = 1});

@@ -72,12 +72,12 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
     scaling_ = {.from = servers_target_, .to = entry.value, .rate_before = entry.numbers[1]};
     scaling_began_ = absl::FromUnixMicros(static_cast<int64_t>(entry.numbers[0]));
     scaling_rate_ = SlowestSecond(scaling_began_, ledger_.records_committed());
-    servers_target_ = entry.value;
     members_.GrowServers(entry.value);
     server_places_.resize(members_.servers().size());
-    for (auto& place : server_places_) {
-      if (place.why.empty()) place.why = "asked by rubato scale";
+    for (int64_t added = servers_target_; added < entry.value; ++added) {
+      server_places_[static_cast<size_t>(added)].why = "asked by rubato scale";
     }
+    servers_target_ = entry.value;
     return absl::OkStatus();
   }
   if (entry.kind == EntryKind::kServersSettled) {

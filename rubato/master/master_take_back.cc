@@ -130,23 +130,51 @@ absl::Status Master::ApplyTakenBack(const JournalEntry& entry) {
   return absl::OkStatus();
 }
 
+// A worker may know from the dead life alone that a batch is applied there, and wait for other
+// servers yet: it computes that again, and those who have it say so. In modes sync and hybrid a
+// round would be whole without it; in mode async it would be found to be missing in the end, unless
+// its partitions have moved to a server that never died.
+void Master::ForgetTheDeadLife() { ledger_.RenewLeases(); }
+
 bool Master::TakeBackAtTheEnd(absl::Time now) {
+  std::map<int64_t, IntervalSet> committed;
+  for (int64_t epoch = 0; epoch < ledger_.plan().epochs(); ++epoch) {
+    committed[epoch] = ledger_.Committed(epoch);
+  }
   for (size_t i = 0; i < members_.servers().size(); ++i) {
-    const ServerMember& server = members_.servers()[i];
-    const auto id = static_cast<int64_t>(i);
-    // Only with a process can anything be lost; whatever else is missing is a mistake.
-    if (server.incarnation < 2 || !members_.view().map.Owns(id)) continue;
-    Lost lost;
-    for (int64_t epoch = 0; epoch < ledger_.plan().epochs(); ++epoch) {
-      IntervalSet missing;
-      AddMissing(ledger_.Committed(epoch), AppliedIn(server.last.applied, epoch), &missing);
-      if (!missing.empty()) lost.records[epoch] = std::move(missing);
-    }
-    if (lost.empty()) continue;
-    const std::string who = absl::StrCat("server-", id, " turns out to have lost ");
-    return TakeBack(id, lost, who, "", now);
+    if (TakeBackMissing(static_cast<int64_t>(i), committed, now)) return true;
   }
   return false;
+}
+
+// What a server tells of its cut it tells with all that it had applied by then, or later.
+bool Master::TakeBackAtACut(absl::Time now) {
+  if (!InRounds()) return false;
+  for (size_t i = 0; i < members_.servers().size(); ++i) {
+    const ServerMember& server = members_.servers()[i];
+    const bool told = server.last.checkpointed == checkpoints_.wanted();
+    if (!told || server.checkpointed_rounds < 0) continue;
+    const auto of_rounds = ledger_.OfRounds(server.checkpointed_rounds);
+    if (TakeBackMissing(static_cast<int64_t>(i), of_rounds, now)) return true;
+  }
+  return false;
+}
+
+bool Master::TakeBackMissing(int64_t id, const std::map<int64_t, IntervalSet>& committed,
+                             absl::Time now) {
+  const ServerMember& server = members_.servers()[static_cast<size_t>(id)];
+  // Only with a process can anything be lost; whatever else is missing is a mistake.
+  if (server.incarnation < 2 || !members_.view().map.Owns(id)) return false;
+  Lost lost;
+  for (const auto& [epoch, positions] : committed) {
+    IntervalSet missing;
+    AddMissing(positions, AppliedIn(server.last.applied, epoch), &missing);
+    if (!missing.empty()) lost.records[epoch] = std::move(missing);
+  }
+  if (lost.empty()) return false;
+  const std::string who = absl::StrCat("server-", id, " turns out to have lost ");
+  TakeBack(id, lost, who, "", now);  // Or the job has failed.
+  return true;
 }
 
 }  // namespace rubato

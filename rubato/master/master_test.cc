@@ -427,6 +427,31 @@ TEST(CheckpointsTest, OneOfSoManyIsFull) {
   }
 }
 
+// The best one goes with those that were given up: what was evaluated was made after that.
+TEST(CheckpointsTest, GoingBackGivesUpNewerOnes) {
+  Checkpoints checkpoints({.every_steps = 2, .keep = 3});
+  for (const int64_t version : {1, 2, 3}) {
+    checkpoints.Begin(version, version * 2, /*last=*/false);
+    checkpoints.Complete(version, {.rounds = version == 2 ? -1 : version});
+  }
+  checkpoints.SetBest(1);
+  EXPECT_EQ(checkpoints.OfOneRound(3, 0), 3);
+  EXPECT_EQ(checkpoints.OfOneRound(3, 3), 1);
+  EXPECT_EQ(checkpoints.OfOneRound(3, 1), std::nullopt);
+  checkpoints.GoBack(3, 6);
+  EXPECT_EQ(checkpoints.complete(), 3);
+  EXPECT_EQ(checkpoints.dropped(), 0);
+  checkpoints.SetBest(3);
+  checkpoints.GoBack(1, 2);
+  EXPECT_THAT(checkpoints.kept(), testing::ElementsAre(1));
+  EXPECT_EQ(checkpoints.best(), 0);
+  EXPECT_EQ(checkpoints.step(), 2);
+  EXPECT_GT(checkpoints.dropped(), 0);
+  EXPECT_TRUE(checkpoints.DueInTraining(4));
+  checkpoints.Begin(4, 4, /*last=*/false);
+  EXPECT_EQ(checkpoints.base(), 0);  // Three is no more.
+}
+
 TEST(MasterTest, AStoppedJobGoesOnWhereItWas) {
   FakeJob job;
   job.JoinServers();

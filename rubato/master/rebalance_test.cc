@@ -106,6 +106,7 @@ TEST(ScaleServersTest, TwoBecomeThreeBecomeTwo) {
   EXPECT_EQ(reply.servers_target, 3);
   EXPECT_EQ(reply.workers_target, 2);
   ASSERT_EQ(job.TakeLaunched(Role::kServer).size(), 1u);
+  EXPECT_EQ(job.causes["server_launched"], "asked by rubato scale");
   EXPECT_EQ(job.master->view().move.number, 0);  // Nobody to move to yet.
   job.JoinServer(2);
   EXPECT_EQ(job.master->view().move.to, 2);

@@ -234,6 +234,7 @@ void MasterHost::Perform(const WriteManifest& effect) {
 
 void MasterHost::Perform(const WriteBest& effect) {
   AddFileWork([path = directory_.best(), version = effect.version] {
+    if (version == 0) return DieUnless(RemoveTree(path));
     DieUnless(WriteFileAtomically(path, SealedLine(absl::StrCat(version))));
   });
 }

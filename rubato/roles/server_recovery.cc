@@ -245,8 +245,10 @@ absl::StatusOr<std::unique_ptr<ParamsServer>> RecoverServer(const ServerHostOpti
       RUBATO_RETURN_IF_ERROR(start());
     }
   }
-  // Copies are of the log as it was: one that ends sooner would not be theirs.
-  if (options.job.params.replicas == 0 && absl::IsDataLoss(server.status())) {
+  // Copies are of the log as it was: one that ends sooner would not be theirs. When all begin from
+  // a checkpoint there are none any more.
+  const bool copies = options.job.params.replicas > 0 && begin_from == 0;
+  if (!copies && absl::IsDataLoss(server.status())) {
     std::fprintf(stderr, "%s; the log ends there\n", server.status().ToString().c_str());
     params.mend_log = true;
     server = ParamsServer::Start(params);

@@ -25,6 +25,21 @@ std::string Checker::Applied(int64_t server, const BatchKey& batch, WorkerId wor
   return FromHolder(server, batch, worker);
 }
 
+std::string Checker::Whole(int64_t server, int64_t rounds,
+                           const std::map<int64_t, IntervalSet>& applied) const {
+  const auto of_epoch = static_cast<int64_t>(plan_.TasksOf(0).size());
+  int64_t tasks = std::min(rounds * plan_.options().round_tasks, plan_.steps());
+  for (int64_t epoch = 0; tasks > 0; ++epoch, tasks -= of_epoch) {
+    const IntervalSet wanted = plan_.Positions(epoch, tasks);
+    const auto it = applied.find(epoch);
+    const IntervalSet here = it == applied.end() ? IntervalSet() : it->second;
+    if (here.Intersect(wanted) == wanted) continue;
+    return absl::StrCat("server-", server, " hears that ", rounds, " rounds are whole, and has ",
+                        here.ToString(), " of epoch ", epoch, ", not ", wanted.ToString());
+  }
+  return "";
+}
+
 void Checker::Lost(int64_t server, const std::map<int64_t, IntervalSet>& left) {
   lost_ = true;
   if (server >= static_cast<int64_t>(applied_.size())) return;

@@ -6,6 +6,7 @@
 //   be dead: nobody frozen writes behind the back of its successor.
 // - What a master promised before it died is known to the next.
 // - Steps never go back, but for what a server lost.
+// - A round that a server hears to be whole is whole there, however much was lost before.
 // - In the end everything is applied exactly once, in exactly the steps that were asked for.
 #ifndef RUBATO_SIM_CHECKER_H_
 #define RUBATO_SIM_CHECKER_H_
@@ -19,6 +20,7 @@
 
 #include "rubato/data/batch.h"
 #include "rubato/master/master.h"
+#include "rubato/tasks/task_plan.h"
 
 namespace rubato {
 
@@ -26,10 +28,14 @@ namespace rubato {
 class Checker {
  public:
   // Of `servers` without parameters; 0 if they have some, which are looked at in the end.
-  explicit Checker(int64_t servers) : applied_(static_cast<size_t>(servers)) {}
+  Checker(int64_t servers, const TaskPlanOptions& plan)
+      : plan_(plan), applied_(static_cast<size_t>(servers)) {}
 
   // A server applied a batch of `worker`.
   std::string Applied(int64_t server, const BatchKey& batch, WorkerId worker);
+  // Modes sync and hybrid: a server that has `applied` hears that so many rounds are whole.
+  std::string Whole(int64_t server, int64_t rounds,
+                    const std::map<int64_t, IntervalSet>& applied) const;
   // The same, only that it is of the worker that holds the task.
   std::string FromHolder(int64_t server, const BatchKey& batch, WorkerId worker) const;
   // A server's log was cut: nothing but `left` is there. Of one with parameters, those know.
@@ -52,6 +58,7 @@ class Checker {
   };
   std::string CommittedIsApplied(const Ledger& ledger) const;
 
+  const TaskPlan plan_;
   std::vector<Counts> applied_;
   std::vector<BatchKey> acknowledged_;  // Each once, in the order in which they first were.
   std::set<std::pair<int64_t, int64_t>> known_;  // Of those: (epoch, position).

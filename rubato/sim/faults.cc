@@ -82,6 +82,13 @@ bool World::DiesMidway(SimProcess& process, int64_t id, int64_t incarnation) {
   return true;
 }
 
+bool World::DamagesFile(const std::string& server, int64_t version) {
+  if (faults_over_ || !rng_.Chance(options_.damages_file)) return false;
+  ++files_damaged_;
+  Tell(absl::StrCat("fault: checkpoint ", version, " of ", server, " is damaged"));
+  return true;
+}
+
 void World::KillOne(bool server, int code, int signal) {
   std::vector<ProcessKey> keys;
   for (const auto& [key, process] : processes_) {
@@ -242,6 +249,9 @@ WorldOptions RandomReturns(uint64_t seed) {
   options.faults += 4;
   options.faults_for = absl::Seconds(3);
   options.stop_and_resume = rng.Chance(0.3);
+  options.dies_midway = rng.Chance(0.5) ? rng.Uniform(0, 0.1) : 0;
+  options.damages_file = rng.Chance(0.5) ? rng.Uniform(0.2, 0.8) : 0;
+  options.master.cut_grace = absl::Milliseconds(100 + static_cast<int64_t>(rng.Below(400)));
   JobSpec& job = options.master.job;
   job.mode = rng.Chance(0.7) ? "sync" : "hybrid";
   job.rounds.gradients = 1 + static_cast<int64_t>(rng.Below(3));

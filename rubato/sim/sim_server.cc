@@ -1,5 +1,6 @@
 #include "rubato/sim/sim_server.h"
 
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr absl::Duration kRetry = absl::Milliseconds(60);
 constexpr absl::Duration kWrite = absl::Milliseconds(2);
+constexpr int64_t kFileMilliseconds = 60;  // That a checkpoint without parameters takes at most.
 constexpr absl::Duration kLoadPeriod = absl::Seconds(10);
 
 std::vector<PartitionsHeld> HeldBy(const Shard& shard) {
@@ -50,6 +52,8 @@ void SimServer::Start() {
     if (!disk.params.segments.empty()) disk.params.segments.rbegin()->second.records.clear();
   }
   applied_ = disk.log;
+  cut_version_ = disk.version;
+  if (disk.version > 0) cut_ = disk.cuts[disk.version];
   if (options.shards) {
     auto shard = SimShard::Recover(disk.params, id_, options.master.job.servers, incarnation_);
     if (!shard.ok()) return world_.Violate(absl::StrCat(name(), ": ", shard.status().message()));
@@ -88,16 +92,26 @@ void SimServer::Register() {
   });
 }
 
-// With all that it has since set aside.
+// With all that it has since set aside. The file may turn out to be damaged, now or when it was
+// told before: then from the one before.
 void SimServer::BeginFrom(int64_t version) {
   if (began_from_ == version) return;  // It was told again.
   SimDisk& disk = world_.disk(id_);
-  if (!disk.cuts.contains(version))
-    return world_.Violate(absl::StrCat(name(), " has no ", version));
   disk.cuts.erase(disk.cuts.upper_bound(version), disk.cuts.end());
-  disk.version = version;
-  disk.log = disk.checkpoint = applied_ = disk.cuts[version].applied;
   began_from_ = version;
+  if (disk.cuts.contains(version)) {
+    if (disk.cuts.size() > 1 && world_.DamagesFile(name(), version)) {
+      disk.damaged.insert(version);
+      disk.cuts.erase(version);
+    }
+  } else if (!disk.damaged.contains(version)) {
+    return world_.Violate(absl::StrCat(name(), " has no ", version));
+  }
+  cut_version_ = 0;
+  cut_ = SimDisk::Cut();
+  if (!disk.cuts.empty()) std::tie(cut_version_, cut_) = *disk.cuts.rbegin();
+  disk.version = cut_version_;
+  disk.log = disk.checkpoint = applied_ = cut_.applied;
   world_.checker().Lost(id_, applied_);
 }
 
@@ -107,19 +121,19 @@ void SimServer::Beat() {
 }
 
 void SimServer::TellMaster() {
-  ServerHeartbeat heartbeat = {
-      .server = ServerId(id_),
-      .incarnation = incarnation_,
-      .view = view_.number,
-      .applied = applied_,
-      .pushes = pushes_,
-      .duplicates = duplicates_,
-      .fenced = fenced_,
-      .checkpointed = world_.disk(id_).version,
-      .cut = world_.disk(id_).version,
-      .cut_rounds = world_.disk(id_).cuts[world_.disk(id_).version].rounds};
+  ServerHeartbeat heartbeat = {.server = ServerId(id_),
+                               .incarnation = incarnation_,
+                               .view = view_.number,
+                               .applied = applied_,
+                               .pushes = pushes_,
+                               .duplicates = duplicates_,
+                               .fenced = fenced_,
+                               .checkpointed = world_.disk(id_).version,
+                               .cut = cut_version_,
+                               .cut_rounds = cut_.rounds};
   if (shard_ != nullptr) {
     heartbeat.applied = shard_->shard().applied();
+    heartbeat.cut = heartbeat.checkpointed;
     heartbeat.moved = shard_->source().ready();
     heartbeat.move_rows = shard_->source().rows_sent();
     heartbeat.uneven = shard_->shard().uneven();
@@ -136,12 +150,35 @@ void SimServer::Hear(const HeartbeatReply& reply) {
   if (!reply.known) return;
   if (reply.directive == Directive::kLeave) return Leave();
   Adopt(reply.view);
-  SimDisk& disk = world_.disk(id_);
-  if (reply.checkpoint_wanted <= disk.version) return;
+  if (shard_ == nullptr) Whole(reply.rounds);
+  if (reply.checkpoint_wanted <= world_.disk(id_).version) return;
   if (shard_ != nullptr) return Checkpoint(reply.checkpoint_wanted, reply.checkpoint_base);
-  disk.version = reply.checkpoint_wanted;
-  disk.checkpoint = applied_;
-  disk.cuts[disk.version] = {.applied = applied_, .rounds = reply.rounds};
+  if (reply.checkpoint_wanted > cut_version_) CutAt(reply.checkpoint_wanted, reply.rounds);
+}
+
+// Weights of a round that lacks a batch here would be wrong, and nobody would ever know.
+void SimServer::Whole(int64_t rounds) {
+  if (rounds <= whole_) return;
+  whole_ = rounds;
+  world_.Violate(world_.checker().Whole(id_, rounds, applied_));
+}
+
+// At once; the file takes a while, and the server may not live to see it.
+void SimServer::CutAt(int64_t version, int64_t rounds) {
+  cut_version_ = version;
+  cut_ = {.applied = applied_, .rounds = rounds};
+  After(absl::Milliseconds(world_.rng().Below(kFileMilliseconds)), [this, version] {
+    if (world_.DiesMidway(*this, id_, incarnation_)) return;
+    SimDisk& disk = world_.disk(id_);
+    disk.version = version;
+    disk.checkpoint = cut_.applied;
+    disk.cuts[version] = cut_;
+  });
+}
+
+std::string SimServer::Doing() const {
+  if (shard_ != nullptr) return shard_->Doing();
+  return cut_version_ > world_.disk(id_).version ? "writing a checkpoint" : "";
 }
 
 void SimServer::Adopt(const View& view) {
@@ -173,6 +210,7 @@ PushVerdict SimServer::Apply(const SimPush& push) {
     ++fenced_;
     return PushVerdict::kFenced;
   }
+  Whole(push.rounds);
   IntervalSet& applied = applied_[push.batch.epoch];
   const bool known = applied.Covers(push.batch.begin, push.batch.end);
   if (known && bug != PlantedBug::kServerAppliesTwice) {

@@ -14,6 +14,7 @@
 #include "rubato/data/batch.h"
 #include "rubato/master/messages.h"
 #include "rubato/sim/network.h"
+#include "rubato/sim/sim_disk.h"
 #include "rubato/sim/sim_shard.h"
 
 namespace rubato {
@@ -25,7 +26,8 @@ enum class PushVerdict { kApplied, kDuplicate, kFenced, kElsewhere };
 struct SimPush {
   WorkerId worker;
   int64_t view = 0;
-  int64_t lease = 0;  // By which it was computed.
+  int64_t lease = 0;   // By which it was computed,
+  int64_t rounds = 0;  // and how many rounds were whole then.
   BatchKey batch;
   int64_t map = 0;                          // By whose map it was split.
   std::shared_ptr<const std::string> body;  // For a real shard.
@@ -47,13 +49,15 @@ class SimServer : public SimProcess {
 
   const SimShard* shard() const { return shard_.get(); }
   // What it is in the midst of, or nothing.
-  std::string Doing() const { return shard_ == nullptr ? "" : shard_->Doing(); }
+  std::string Doing() const;
 
  private:
   using Answer = std::function<void(const absl::Status&)>;
 
   void Register();
   void BeginFrom(int64_t version);
+  void Whole(int64_t rounds);
+  void CutAt(int64_t version, int64_t rounds);
   void Beat();
   void TellMaster();
   void Hear(const HeartbeatReply& reply);
@@ -83,6 +87,10 @@ class SimServer : public SimProcess {
   std::map<int64_t, IntervalSet> applied_;
   int64_t pushes_ = 0, duplicates_ = 0, fenced_ = 0;
   int64_t began_from_ = 0;  // As the master told.
+  int64_t whole_ = 0;       // So many rounds moved the weights, as somebody said.
+  // The newest, on disk or not yet.
+  int64_t cut_version_ = 0;
+  SimDisk::Cut cut_;
 
   std::unique_ptr<SimShard> shard_;
   std::vector<std::function<void()>> held_;    // Requests, while what is left is handed over,

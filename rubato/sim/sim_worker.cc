@@ -176,6 +176,7 @@ void SimWorker::PushBatch(int64_t begin) {
   SimPush push = {.worker = id_,
                   .view = view_.number,
                   .lease = hand.task.lease,
+                  .rounds = hand.task.rounds,
                   .batch = BatchOf(hand.task, begin),
                   .map = it->second.map.number()};
   for (const int64_t s : it->second.servers) {
@@ -243,6 +244,7 @@ void SimWorker::Commit(const InHand& hand, bool release) {
                            .lease = hand.task.lease,
                            .upto = hand.acked,
                            .release = release};
+  if (world_.options().bug == PlantedBug::kWorkerForgetsItsLease) request.lease = 0;
   if (hand.evaluated) {
     request.upto = hand.task.end;
     // Good or bad as it comes, so that some evaluations are the best so far.

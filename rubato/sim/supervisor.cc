@@ -64,7 +64,7 @@ void World::PerformOne(const Effect& effect) {
                  [&](const JobEvent& event) { Tell(event); },
                  [&](const WriteManifest& manifest) { Write(manifest); },
                  [&](const WriteBest&) {},
-                 [&](const RemoveCheckpoint&) {},
+                 [&](const RemoveCheckpoint& removed) { Remove(removed); },
                  [&](const SendOrder&) {},  // The simulated jobs are of strategy ps.
                  [&](const JobFinished& finished) { Finish(finished); },
              },
@@ -79,6 +79,17 @@ void World::Write(const WriteManifest& manifest) {
   for (size_t s = 0; first && s < disks_.size(); ++s) {
     if (!master_->view().map.Owns(static_cast<int64_t>(s))) continue;
     if (disks_[s].version < manifest.version) Violate("a checkpoint is incomplete");
+  }
+}
+
+// Older ones that are not kept. What is newer is for the servers.
+void World::Remove(const RemoveCheckpoint& removed) {
+  for (SimDisk& disk : disks_) {
+    std::erase_if(disk.cuts, [&](const auto& cut) {
+      const auto& kept = removed.kept;
+      return cut.first < kept.back() &&
+             std::find(kept.begin(), kept.end(), cut.first) == kept.end();
+    });
   }
 }
 

@@ -13,7 +13,9 @@ World::World(WorldOptions options)
     : options_(std::move(options)),
       rng_(Mix(options_.seed, 1)),
       network_(queue_, Rng(Mix(options_.seed, 2))),
-      checker_(options_.shards ? 0 : options_.master.job.servers),
+      checker_(options_.shards ? 0 : options_.master.job.servers,
+               PlanOf(options_.master.job, options_.master.data.train_records(),
+                      options_.master.data.validation_records())),
       disks_(static_cast<size_t>(std::max(options_.master.job.servers, options_.servers_max))) {
   network_.SetWeather(options_.weather);
 }

@@ -21,7 +21,7 @@
 #include "rubato/sim/checker.h"
 #include "rubato/sim/event_queue.h"
 #include "rubato/sim/network.h"
-#include "rubato/sim/sim_shard.h"
+#include "rubato/sim/sim_disk.h"
 
 namespace rubato {
 
@@ -35,6 +35,7 @@ enum class PlantedBug {
   kServerForgetsItsLog,    // After a crash only the checkpoint is left.
   kServerIgnoresFencing,   // Reports the newest view, and takes pushes of the evicted.
   kWorkerCommitsTooEarly,  // Before every server has acknowledged.
+  kWorkerForgetsItsLease,  // Commits what was pushed by a lease that has ended.
   kDiskLosesJournal,       // A crash takes journal records whose effects were seen.
   // With real shards:
   kReceiverDoesNotLog,              // Says that partitions arrived, and has them in memory.
@@ -52,6 +53,7 @@ struct WorldOptions {
   int64_t servers_max = 0;                      // With shards: how many there may come to be.
   int64_t scalings = 0;                         // How often their number changes.
   double dies_midway = 0;                       // The chance, a step of a move or a checkpoint.
+  double damages_file = 0;                      // The chance, a checkpoint to which all go back.
   bool stop_and_resume = false;                 // Ctrl-C on the way, then `--resume`.
   double loses_log = 0;                         // The chance that a dying server's log is cut.
   absl::Duration give_up = absl::Seconds(300);  // Not finished by then: stuck.
@@ -67,20 +69,6 @@ WorldOptions RandomMoves(uint64_t seed);
 WorldOptions RandomLosses(uint64_t seed);
 // The same in modes sync and hybrid, where all go back to a checkpoint together.
 WorldOptions RandomReturns(uint64_t seed);
-
-// What a server keeps through a crash.
-struct SimDisk {
-  std::map<int64_t, IntervalSet> log;         // Applied, as its log and checkpoint tell.
-  std::map<int64_t, IntervalSet> checkpoint;  // Applied, as its newest checkpoint tells.
-  int64_t version = 0;
-  // Of every version there is: what was applied, and how many rounds were whole.
-  struct Cut {
-    std::map<int64_t, IntervalSet> applied;
-    int64_t rounds = 0;
-  };
-  std::map<int64_t, Cut> cuts;
-  ShardDisk params;  // With real shards.
-};
 
 class World {
  public:
@@ -100,6 +88,7 @@ class World {
   int64_t moves() const { return moves_; }
   int64_t busy_moves() const { return busy_moves_; }
   int64_t logs_cut() const { return logs_cut_; }
+  int64_t files_damaged() const { return files_damaged_; }
 
   // ---- for the processes ----
   const WorldOptions& options() const { return options_; }
@@ -114,6 +103,8 @@ class World {
   // now and then.
   // The master may die instead.
   bool DiesMidway(SimProcess& process, int64_t id, int64_t incarnation);
+  // Whether the file of `version` is found to be damaged by a server that has others.
+  bool DamagesFile(const std::string& server, int64_t version);
   // `process` is over, as the supervisor will see.
   void Exit(SimProcess& process, Role role, int64_t id, int64_t incarnation, int code, int signal);
 
@@ -140,6 +131,7 @@ class World {
   bool Perform(const std::vector<Effect>& effects, std::optional<size_t> die_at);
   void PerformOne(const Effect& effect);
   void Write(const WriteManifest& manifest);
+  void Remove(const RemoveCheckpoint& removed);
   void StartMaster(bool resume);
   void KillMaster();
   void TickMaster();
@@ -188,7 +180,7 @@ class World {
   std::string violation_;
   std::vector<std::string> story_;
   std::map<std::string, int64_t> deaths_;
-  int64_t moves_ = 0, busy_moves_ = 0, logs_cut_ = 0;
+  int64_t moves_ = 0, busy_moves_ = 0, logs_cut_ = 0, files_damaged_ = 0;
 };
 
 }  // namespace rubato

@@ -124,6 +124,8 @@ class Ledger {
   int64_t records_expected() const;
   IntervalSet Committed(int64_t epoch) const;
   IntervalSet Expected(int64_t epoch) const;
+  // Modes sync and hybrid: by epoch, what the first `rounds` rounds hold. They are whole.
+  std::map<int64_t, IntervalSet> OfRounds(int64_t rounds) const;
   const std::map<TaskId, LiveTask>& live() const { return live_; }
 
  private:

@@ -88,7 +88,18 @@ absl::StatusOr<int64_t> Ledger::TakeBack(int64_t epoch, const IntervalSet& lost)
   return records;
 }
 
-// A task is one batch here, so that the plan's order tells all.
+// A task is one batch here, so that the plan's order tells all; of whole epochs everything is
+// committed.
+std::map<int64_t, IntervalSet> Ledger::OfRounds(int64_t rounds) const {
+  std::map<int64_t, IntervalSet> positions;
+  const auto of_epoch = static_cast<int64_t>(plan_.TasksOf(0).size());
+  int64_t tasks = std::min(rounds * plan_.options().round_tasks, plan_.steps());
+  for (int64_t epoch = 0; tasks > 0; ++epoch, tasks -= of_epoch) {
+    positions[epoch] = tasks >= of_epoch ? Committed(epoch) : plan_.Positions(epoch, tasks);
+  }
+  return positions;
+}
+
 absl::StatusOr<int64_t> Ledger::GoBack(int64_t rounds) {
   const int64_t size = plan_.options().round_tasks;
   if (size == 0 || rounds < 0 || rounds > this->rounds()) {
@@ -105,20 +116,17 @@ absl::StatusOr<int64_t> Ledger::GoBack(int64_t rounds) {
   // The last epoch may have fewer.
   if (begun_ == plan_.steps()) fresh_epoch_ = plan_.epochs(), fresh_next_ = 0;
   fresh_tasks_ = plan_.TasksOf(fresh_epoch_);
+  std::map<int64_t, IntervalSet> left = OfRounds(rounds);
   records_committed_ = 0;
-  for (auto& [epoch, committed] : committed_) {
-    if (epoch >= fresh_epoch_) {
-      const auto tasks = epoch == fresh_epoch_ ? static_cast<int64_t>(fresh_next_) : 0;
-      const IntervalSet left = plan_.Positions(epoch, tasks);
-      for (const Interval& run : committed.Intervals()) {
-        for (const Interval& gap : left.Gaps(run.begin, run.end)) {
-          taken_back_[epoch].Add(gap.begin, gap.end);
-        }
+  for (const auto& [epoch, committed] : committed_) {
+    for (const Interval& run : committed.Intervals()) {
+      for (const Interval& gap : left[epoch].Gaps(run.begin, run.end)) {
+        taken_back_[epoch].Add(gap.begin, gap.end);
       }
-      committed = left;
     }
-    records_committed_ += committed.size();
+    records_committed_ += left[epoch].size();
   }
+  committed_ = std::move(left);
   return before - records_committed_;
 }
 

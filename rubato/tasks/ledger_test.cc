@@ -292,6 +292,7 @@ TEST(LedgerTest, GoingBackToARoundForgetsAllThatCameAfterIt) {
     const int64_t records = ledger.records_committed();
     const Task held = LeaseNext(ledger, kBob);
     EXPECT_FALSE(ledger.GoBack(7).ok());
+    const std::map<int64_t, IntervalSet> left = ledger.OfRounds(3);
     const auto gone = ledger.GoBack(3);
     ASSERT_TRUE(gone.ok()) << gone.status();
     EXPECT_EQ(ledger.rounds(), 3);
@@ -302,6 +303,8 @@ TEST(LedgerTest, GoingBackToARoundForgetsAllThatCameAfterIt) {
     EXPECT_EQ(ledger.Committed(0), ledger.Expected(0));
     EXPECT_EQ(ledger.Committed(1).size(), 10);
     EXPECT_TRUE(ledger.Committed(2).empty());
+    EXPECT_EQ(left,
+              (std::map<int64_t, IntervalSet>{{0, ledger.Committed(0)}, {1, ledger.Committed(1)}}));
     EXPECT_TRUE(ledger.WasTakenBack(order[6].epoch, order[6].begin, order[6].end));
     EXPECT_FALSE(ledger.WasTakenBack(order[5].epoch, order[5].begin, order[5].end));
     for (size_t i = 6; i < 15; ++i) {

@@ -16,6 +16,10 @@ absl::Status CheckAddress(absl::string_view address);
 // if the host is unknown, UNAVAILABLE if somebody else listens.
 absl::Status CheckListenAddress(absl::string_view address);
 
+// Of where a server listens, which it announces for others to dial: INVALID_ARGUMENT if that is
+// every address of the machine, and so none. A host that is unknown is for whoever listens to tell.
+absl::Status CheckReachable(absl::string_view address);
+
 // As SocketAddress::StaysHere() says; not of what is no address.
 bool StaysHere(absl::string_view address);
 

@@ -93,11 +93,12 @@ absl::Status KeepCheckpoints(const std::string& checkpoints, const std::vector<i
   RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> folders, ListDirectory(checkpoints));
   for (const std::string& folder : folders) {
     int64_t version = 0;
-    if (!absl::SimpleAtoi(folder, &version) || version >= newest) continue;
+    if (!absl::SimpleAtoi(folder, &version)) continue;
     if (std::find(kept.begin(), kept.end(), version) != kept.end()) continue;
     const std::string path = absl::StrCat(checkpoints, "/", folder);
     // Without its manifest a half-removed checkpoint is not taken for a whole one.
     RUBATO_RETURN_IF_ERROR(RemoveTree(path + "/manifest.json"));
+    if (version > newest) continue;
     RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListDirectory(path));
     bool any = false;
     for (const std::string& name : names) {

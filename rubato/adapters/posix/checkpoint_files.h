@@ -42,7 +42,8 @@ class MappedChain {
 };
 
 // Removes every version before the newest of `kept` that is not one of them, but for the files of
-// servers that those are built on. A version that is half removed has no manifest.
+// servers that those are built on. A version that is half removed has no manifest. Nor has one
+// after the newest of them: it is not complete, or was given up.
 absl::Status KeepCheckpoints(const std::string& checkpoints, const std::vector<int64_t>& kept);
 
 }  // namespace rubato

@@ -326,7 +326,8 @@ TEST_F(CheckpointFilesTest, WhatIsKeptIsWholeAndNothingElseIsThere) {
     Write(absl::StrCat(v, "/features.yaml"));
   }
   Write("2/server-0.ckpt.tmp");  // Of one that died.
-  Write("8/server-0.ckpt.tmp");  // Being written.
+  Write("8/server-0.ckpt.tmp");  // Being written,
+  Write("8/manifest.json");      // once more: it was given up when all went back.
   Write("BEST");
   const std::string folder = root_ + "/checkpoints";
   ASSERT_TRUE(KeepCheckpoints(folder, {3, 6, 7}).ok());
