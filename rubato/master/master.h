@@ -363,8 +363,10 @@ class Master {
   bool finished_ = false;
   size_t reported_ = 0;                     // Evaluations whose end was told.
   std::optional<ViewAuthority> authority_;  // Of this generation.
-  std::vector<std::string> step_failures_;  // Of the group's next step.
-  int64_t checkpoint_failures_ = 0;         // In a row.
+  // Attempts at the group's next step that failed: generation and number, and the first error.
+  std::set<std::pair<int64_t, int64_t>> step_failures_;
+  std::string step_error_;
+  int64_t checkpoint_failures_ = 0;  // In a row.
   double loss_ = 0;
   double loss_weight_ = 0;
   std::optional<DataAway> away_;  // As it was told,

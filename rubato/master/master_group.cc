@@ -149,13 +149,13 @@ void Master::FailStep(const FailRequest& request, absl::Time now) {
       absl::StrCat("step ", ledger_.steps() + 1, " (epoch ", step.task.epoch, ", ",
                    DataShape::Describe(options_.data.train, {step.begin, step.end}), ")");
   Say(now, "step_failed", {{"worker", request.worker.value()}, {"what", what}}, request.error);
-  step_failures_.push_back(request.error);
+  if (step_failures_.empty()) step_error_ = request.error;
+  // Those who fail at it together fail once.
+  step_failures_.insert({group_.generation(), request.attempt});
   const int64_t failures = static_cast<int64_t>(step_failures_.size());
   if (failures < options_.job.elastic.task_failures_max) return;
-  Close(
-      JobState::kFailed,
-      absl::StrCat(what, " failed ", failures, " times; the first error: ", step_failures_.front()),
-      now);
+  Close(JobState::kFailed,
+        absl::StrCat(what, " failed ", failures, " times; the first error: ", step_error_), now);
 }
 
 // Trained, or told to stop: when every holder rests at one step, the last checkpoint is written

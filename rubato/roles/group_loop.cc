@@ -310,6 +310,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   quota_ = plan->quota;
   if (options_.job.allreduce.deterministic) canonical_.emplace(microbatches_, quota_.begin);
   computed_ = absl::ZeroDuration();
+  attempt_ = plan->step;
   computed_positions_ = 0;
   if (!*training) {
     group_->DoNotMeasure();
@@ -419,7 +420,7 @@ void GroupLoop::SayFailed(const absl::Status& status) {
   if (control_) {
     std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
                  error.c_str());
-    control_->Fail({.error = error});
+    control_->Fail({.error = error, .attempt = attempt_});
   } else {
     Record("step_failed",
            {{"worker", chronicle_->self()}, {"what", absl::StrCat("step ", replica_->steps() + 1)}},

@@ -188,6 +188,7 @@ class GroupLoop {
   Quota quota_;                                     // Of the step in hand.
   std::optional<CanonicalSum> canonical_;           // Deterministic: its gradients.
   absl::Duration computed_;                         // For the step in hand,
+  int64_t attempt_ = 0;                             // Its number in the group; a failed one counts.
   int64_t computed_positions_ = 0;                  // to be told apart if it must begin again.
   absl::Time sums_since_ = absl::InfiniteFuture();  // Waits for its sum, which has yet to come.
   StepsInDoubt doubts_;

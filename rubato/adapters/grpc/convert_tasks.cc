@@ -116,6 +116,7 @@ wire::FailRequest ToWire(const FailRequest& in) {
   out.set_lease(in.lease);
   out.set_not_finite(in.not_finite);
   out.set_checkpoint(in.checkpoint);
+  out.set_attempt(in.attempt);
   return out;
 }
 
@@ -127,6 +128,7 @@ FailRequest FromWire(const wire::FailRequest& in) {
   out.lease = in.lease();
   out.not_finite = in.not_finite();
   out.checkpoint = in.checkpoint();
+  out.attempt = in.attempt();
   return out;
 }
 
