@@ -107,6 +107,21 @@ TEST_F(GroupDiskTest, TheLastCheckpointMustBeWritten) {
   EXPECT_THAT(Shown().error, HasSubstr("could not be written: 1/worker-0.ckpt: no room"));
 }
 
+// Sound, but of another model: so is every other, and starting anew would not change it.
+TEST_F(GroupDiskTest, ACheckpointOfAnotherModel) {
+  LoseEveryone();
+  job_.master->Fail({.worker = WorkerId(2),
+                     .checkpoint = Ask(2).restore,
+                     .error = "it is of another model",
+                     .unfit = true},
+                    job_.now);
+  job_.Perform();
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_TRUE(Shown().bad_input);
+  EXPECT_THAT(Shown().error, HasSubstr("it is of another model; give job.yaml"));
+  EXPECT_EQ(Told("checkpoint_damaged"), 0);
+}
+
 // Servers tell of theirs in the same words.
 TEST(DiskTest, AServersLastCheckpointMustBeWritten) {
   FakeJob job;

@@ -108,6 +108,13 @@ void Master::FallBack(const FailRequest& request, absl::Time now) {
   const std::vector<int64_t> kept = checkpoints_.kept();
   const bool known = !absl::StartsWith(request.checkpoint, absl::StrCat(kept.back(), "/"));
   if (known) return BeginGeneration(request.worker, now);  // A master died just after it was told.
+  if (request.unfit) {
+    Close(JobState::kFailed,
+          absl::StrCat(request.error,
+                       "; give job.yaml the model and optimizer that the job began with"),
+          now, /*records_repeated=*/0, /*bad_input=*/true);
+    return;
+  }
   if (kept.size() == 1) {
     Close(JobState::kFailed,
           absl::StrCat(request.error,

@@ -246,9 +246,11 @@ absl::StatusOr<int> GroupLoop::Work() {
     }
     if (orders.generation > generation_) {
       const absl::Status opened = OpenGroup(orders);
-      if (control_ && absl::IsDataLoss(opened)) {
+      const bool unfit = absl::IsFailedPrecondition(opened) && !orders.restore.empty();
+      if (control_ && (absl::IsDataLoss(opened) || unfit)) {
         generation_ = orders.generation;  // The master finds another to begin the next from.
-        control_->Fail({.checkpoint = orders.restore, .error = std::string(opened.message())});
+        control_->Fail(
+            {.checkpoint = orders.restore, .error = std::string(opened.message()), .unfit = unfit});
         continue;
       }
       RUBATO_RETURN_IF_ERROR(opened);

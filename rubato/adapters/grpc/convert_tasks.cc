@@ -117,6 +117,7 @@ wire::FailRequest ToWire(const FailRequest& in) {
   out.set_not_finite(in.not_finite);
   out.set_checkpoint(in.checkpoint);
   out.set_attempt(in.attempt);
+  out.set_unfit(in.unfit);
   return out;
 }
 
@@ -129,6 +130,7 @@ FailRequest FromWire(const wire::FailRequest& in) {
   out.not_finite = in.not_finite();
   out.checkpoint = in.checkpoint();
   out.attempt = in.attempt();
+  out.unfit = in.unfit();
   return out;
 }
 
