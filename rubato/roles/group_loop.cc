@@ -310,9 +310,9 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   replica_->BeginStep();
   stream_.Begin(*replica_, *group_);
   quota_ = plan->quota;
+  attempt_ = plan->step;
   if (options_.job.allreduce.deterministic) canonical_.emplace(microbatches_, quota_.begin);
   computed_ = absl::ZeroDuration();
-  attempt_ = plan->step;
   computed_positions_ = 0;
   if (!*training) {
     group_->DoNotMeasure();

@@ -181,14 +181,14 @@ class GroupLoop {
   float kind_ = 0;  // Summed to tell newcomers what kind of step it is.
   std::deque<Mark> marks_;
   ReplicaSaver saver_;
-  absl::Time save_again_ = absl::InfinitePast();  // With a master: after one that failed.
-  std::optional<OwnCheckpoints> own_;             // Without a master.
+  absl::Time save_again_ = absl::InfinitePast();      // With a master: after one that failed.
+  std::optional<OwnCheckpoints> own_;                 // Without a master.
   Batch batch_;
   StepOutput out_;
   Quota quota_;                                     // Of the step in hand.
+  int64_t attempt_ = 0;                             // Its number in the group; a failed one counts.
   std::optional<CanonicalSum> canonical_;           // Deterministic: its gradients.
   absl::Duration computed_;                         // For the step in hand,
-  int64_t attempt_ = 0;                             // Its number in the group; a failed one counts.
   int64_t computed_positions_ = 0;                  // to be told apart if it must begin again.
   absl::Time sums_since_ = absl::InfiniteFuture();  // Waits for its sum, which has yet to come.
   StepsInDoubt doubts_;
