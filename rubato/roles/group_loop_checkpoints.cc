@@ -9,7 +9,7 @@
 namespace rubato {
 namespace {
 
-constexpr absl::Duration kSaveAgain = absl::Seconds(1);  // After one that failed.
+constexpr absl::Duration kSaveAgain = absl::Seconds(1);   // After one that failed.
 
 }  // namespace
 
@@ -23,8 +23,9 @@ absl::Status GroupLoop::Restore(const std::string& file) {
 
 void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   // One after the other: on a slow disk the next begins late, and nobody waits for it.
-  const bool next = own_ && plan.rank == 0 && !saver_.busy();
-  const int64_t due = next ? own_->Due(replica_->steps()) : 0;
+  const bool writes = plan.rank == 0;
+  const bool late = writes && saver_.busy();
+  const int64_t due = own_ && !late ? own_->Due(replica_->steps(), writes) : 0;
   const absl::StatusOr<std::optional<ReplicaSaver::Saved>> taken = saver_.TakeSaved();
   if (!taken.ok()) CheckpointFailed(taken.status());
   const std::optional<ReplicaSaver::Saved> saved = taken.value_or(std::nullopt);
@@ -50,7 +51,7 @@ void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   }
   if (own_) wanted = due;
   const bool may = own_ || options_.clock->Now() >= save_again_;
-  if (plan.rank == 0 && may && wanted > saver_.version()) {
+  if (writes && may && wanted > saver_.version()) {
     Enter(Activity::kCheckpoint);
     saver_.Copy(*replica_, group_->TakeSnapshot(), wanted, options_.checkpoints,
                 absl::StrCat(options_.id.ToString(), ".ckpt"));
