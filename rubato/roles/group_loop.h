@@ -104,6 +104,7 @@ class GroupLoop {
   absl::Status Restore(const std::string& file);
   // A full disk, say: nobody dies of it.
   void CheckpointFailed(const absl::Status& status);
+  void SayIfLate(bool late);
   absl::StatusOr<Outcome> TakeStep();
   // Between two steps: what is committed, what must be saved, what the master shall know.
   void AtBoundary(const StepPlan& plan);
@@ -182,6 +183,7 @@ class GroupLoop {
   std::deque<Mark> marks_;
   ReplicaSaver saver_;
   absl::Time save_again_ = absl::InfinitePast();      // With a master: after one that failed.
+  absl::Time saving_since_ = absl::InfiniteFuture();  // Without one: the checkpoint on its way.
   std::optional<OwnCheckpoints> own_;                 // Without a master.
   Batch batch_;
   StepOutput out_;

@@ -10,6 +10,7 @@ namespace rubato {
 namespace {
 
 constexpr absl::Duration kSaveAgain = absl::Seconds(1);   // After one that failed.
+constexpr absl::Duration kSaveGrace = absl::Seconds(15);  // For one, before its lateness is told.
 
 }  // namespace
 
@@ -26,6 +27,7 @@ void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   const bool writes = plan.rank == 0;
   const bool late = writes && saver_.busy();
   const int64_t due = own_ && !late ? own_->Due(replica_->steps(), writes) : 0;
+  if (own_) SayIfLate(late);
   const absl::StatusOr<std::optional<ReplicaSaver::Saved>> taken = saver_.TakeSaved();
   if (!taken.ok()) CheckpointFailed(taken.status());
   const std::optional<ReplicaSaver::Saved> saved = taken.value_or(std::nullopt);
@@ -56,6 +58,17 @@ void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
     saver_.Copy(*replica_, group_->TakeSnapshot(), wanted, options_.checkpoints,
                 absl::StrCat(options_.id.ToString(), ".ckpt"));
   }
+}
+
+// A folder that hangs, a network away, tells nothing itself; with a master that one watches.
+void GroupLoop::SayIfLate(bool late) {
+  const absl::Time now = options_.clock->Now();
+  if (!late) saving_since_ = now;
+  if (now - saving_since_ < kSaveGrace) return;
+  saving_since_ = absl::InfiniteFuture();  // Said once.
+  Record("checkpoint_failed", {{"version", saver_.version()}, {"step", replica_->steps()}},
+         absl::StrCat("it is not written yet, after ", absl::FormatDuration(kSaveGrace),
+                      "; training goes on without one"));
 }
 
 void GroupLoop::CheckpointFailed(const absl::Status& status) {
