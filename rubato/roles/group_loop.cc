@@ -246,13 +246,7 @@ absl::StatusOr<int> GroupLoop::Work() {
     }
     if (orders.generation > generation_) {
       const absl::Status opened = OpenGroup(orders);
-      const bool unfit = absl::IsFailedPrecondition(opened) && !orders.restore.empty();
-      if (control_ && (absl::IsDataLoss(opened) || unfit)) {
-        generation_ = orders.generation;  // The master finds another to begin the next from.
-        control_->Fail(
-            {.checkpoint = orders.restore, .error = std::string(opened.message()), .unfit = unfit});
-        continue;
-      }
+      if (control_ && TellUnreadable(orders, opened)) continue;
       RUBATO_RETURN_IF_ERROR(opened);
       if (control_) control_->BeatNow();
     }

@@ -102,6 +102,8 @@ class GroupLoop {
   absl::Status OpenGroup(const GroupOrders& orders);
   void CloseGroup();
   absl::Status Restore(const std::string& file);
+  // With a master, who then finds another to begin the next generation from, if there may be one.
+  bool TellUnreadable(const GroupOrders& orders, const absl::Status& opened);
   // A full disk, say: nobody dies of it.
   void CheckpointFailed(const absl::Status& status);
   void SayIfLate(bool late);

@@ -22,6 +22,15 @@ absl::Status GroupLoop::Restore(const std::string& file) {
   return Annotate(replica_->Decode(*bytes), path);
 }
 
+bool GroupLoop::TellUnreadable(const GroupOrders& orders, const absl::Status& opened) {
+  const bool unfit = absl::IsFailedPrecondition(opened) && !orders.restore.empty();
+  if (!absl::IsDataLoss(opened) && !unfit) return false;
+  generation_ = orders.generation;
+  control_->Fail(
+      {.checkpoint = orders.restore, .error = std::string(opened.message()), .unfit = unfit});
+  return true;
+}
+
 void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   // One after the other: on a slow disk the next begins late, and nobody waits for it.
   const bool writes = plan.rank == 0;
