@@ -159,7 +159,7 @@ TEST_F(GroupDiskTest, TheLastCheckpointHangs) {
   wait(60);
   EXPECT_EQ(job_.master->state(), JobState::kFailed);
   EXPECT_THAT(Shown().error,
-              HasSubstr("the last checkpoint, 1, was not written: worker-0 has not written it"));
+              HasSubstr("checkpoint 1 was not written: worker-0 has not written it"));
 }
 
 // Sound, but of another model: so is every other, and starting anew would not change it.

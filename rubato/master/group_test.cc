@@ -230,6 +230,32 @@ TEST_F(GroupRecipeTest, LowersTheRateAndKeepsTheBest) {
   EXPECT_THAT(job_.removed, testing::Not(testing::Contains(2)));
 }
 
+// A folder that hangs when all rest for the best to be saved: the job says what it waits for, and
+// does not wait for ever.
+TEST_F(GroupRecipeTest, ABestThatCannotBeSaved) {
+  for (int64_t worker = 0; worker < 2; ++worker) {
+    ViewReport report;
+    report.from = {MemberId(100 + worker), "here"};
+    if (worker == 0) report.offer = 0;
+    job_.master->Confer(
+        {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
+  }
+  job_.Pass(absl::Seconds(1));
+  Evaluate(2, false);
+  const auto wait = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      for (int64_t worker = 0; worker < 2; ++worker) Beat(worker, At(2, 7));
+      job_.Pass(absl::Seconds(1));
+    }
+  };
+  wait(30);
+  EXPECT_EQ(job_.causes["checkpoint_failed"],
+            "worker-0 has not written it yet, after 15s; the job waits for it, up to 10m");
+  wait(600);
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_THAT(Shown().error, HasSubstr("checkpoint 1 was not written: worker-0 has not"));
+}
+
 // A copy that was made after more steps is not the best one; another is asked for.
 TEST_F(GroupRecipeTest, OnlyTheStepThatWasEvaluatedCounts) {
   job_.options.job.checkpoint.every_steps = 1;

@@ -187,7 +187,8 @@ void Master::GiveUpLateCuts(absl::Time now) {
 // The same with a group. The one who writes hangs with its folder, and could not begin another; and
 // at the end there is nothing else to wait for.
 void Master::WatchSave(absl::Time now) {
-  const bool over = ledger_.finished() || stop_requested_;
+  // All rest, too, until the best is saved.
+  const bool over = ledger_.finished() || stop_requested_ || evaluations_.BestUnsaved();
   const int64_t version = checkpoints_.wanted();
   const WorkerId writer =
       last_view_.size() == 0 ? WorkerId() : WorkerOf(last_view_.members.front().id);
@@ -209,7 +210,7 @@ void Master::WatchSave(absl::Time now) {
   }
   if (!over || waited < options_.save_patience) return;
   Close(JobState::kFailed,
-        absl::StrCat("the last checkpoint, ", version, ", was not written: ", what,
+        absl::StrCat("checkpoint ", version, " was not written: ", what,
                      absl::FormatDuration(options_.save_patience)),
         now);
 }
