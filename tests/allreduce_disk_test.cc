@@ -133,5 +133,17 @@ TEST_F(TornCheckpointTest, TheNewestSoundOneServes) {
   EXPECT_GE(resumed.Summary()["records_recomputed"].get<int64_t>(), 32 * (steps_[2] - steps_[0]));
 }
 
+// On a bad sector, say: what a folder in its place answers to whoever reads is no less an error.
+TEST_F(TornCheckpointTest, OneThatCannotBeReadIsPassedOver) {
+  std::filesystem::remove(files_[2]);
+  std::filesystem::create_directory(files_[2]);
+  TrainingJob resumed(folder_.path(), {"--resume", folder_.path() + "/job"});
+  const CommandResult result = resumed.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  ExpectEveryRecordOnce(resumed.Summary());
+  EXPECT_THAT(resumed.Events("worker_crashed"), IsEmpty());
+  EXPECT_EQ(resumed.Events("group_founded").back()["step"], steps_[1]);
+}
+
 }  // namespace
 }  // namespace rubato

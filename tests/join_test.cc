@@ -351,6 +351,25 @@ TEST(JoinTest, APortThatIsTakenLeavesNothingBehind) {
   EXPECT_TRUE(std::filesystem::exists(founder.directory() + "/job.yaml"));
 }
 
+// Nor does data that cannot be opened, or an address of another machine: whoever mends that begins
+// in the same place.
+TEST(JoinTest, WhatCannotBeginLeavesNothingBehind) {
+  ScratchFolder folder;
+  const std::string job = WriteDigitsJob(folder, 320, "");
+  std::vector<std::string> words = {"worker", "--job", job, "--job-dir", "made"};
+  std::filesystem::rename(folder.path() + "/train-labels", folder.path() + "/elsewhere");
+  const CommandResult missing = RunRubato(words, folder.path());
+  EXPECT_EQ(missing.exit_code, 2) << missing.err;
+  EXPECT_THAT(missing.err, HasSubstr("train-labels"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/made"));
+  std::filesystem::rename(folder.path() + "/elsewhere", folder.path() + "/train-labels");
+  words.insert(words.end(), {"--listen", "192.0.2.1:0"});
+  const CommandResult foreign = RunRubato(words, folder.path());
+  EXPECT_EQ(foreign.exit_code, 2) << foreign.err;
+  EXPECT_THAT(foreign.err, HasSubstr("cannot listen at 192.0.2.1:0"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() + "/made"));
+}
+
 // A full disk: training goes on to its end, which then says that nothing of it could be kept.
 TEST(JoinTest, AFullDiskIsNoReasonToStop) {
   ScratchFolder folder;

@@ -62,11 +62,18 @@ static int64_t Load(const char* path, struct Model* model) {
   exit(1);
 }
 
+/* Beside the one before, and in its place once it is whole. */
 static int Save(const char* path, int64_t step, const struct Model* model) {
-  FILE* file = fopen(path, "w");
+  char beside[4096];
+  const int length = snprintf(beside, sizeof(beside), "%s.tmp", path);
+  FILE* file = length < (int)sizeof(beside) ? fopen(beside, "w") : NULL;
   if (file == NULL) return -1;
   fprintf(file, "%lld %a %a\n", (long long)step, model->weights[0], model->weights[1]);
-  return fclose(file);
+  if (fflush(file) != 0 || fsync(fileno(file)) != 0) {
+    fclose(file);
+    return -1;
+  }
+  return fclose(file) == 0 ? rename(beside, path) : -1;
 }
 
 int main(int argc, char** argv) {

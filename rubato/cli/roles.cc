@@ -126,9 +126,21 @@ absl::StatusOr<int> RunServerRole(const RoleFlags& flags) {
                     .stop = AskedToStop});
 }
 
+absl::Status FillDirectory(const JobDirectory& directory, JobSpec spec) {
+  RUBATO_RETURN_IF_ERROR(KeepFeatures(directory, &spec));
+  RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), spec));
+  for (const DataPart part : {DataPart::kTrain, DataPart::kValidation}) {
+    if (part == DataPart::kValidation && spec.data.validation.empty()) continue;
+    RUBATO_RETURN_IF_ERROR(IndexDataSet(spec, part, directory, [](int64_t, int64_t) {
+                             return absl::OkStatus();
+                           }).status());
+  }
+  return absl::OkStatus();
+}
+
 // The job directory of a worker that nobody started but its user: its own, from the job file.
 absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
-  RUBATO_ASSIGN_OR_RETURN(JobSpec spec, LoadJobFile(flags.job, flags.set));
+  RUBATO_ASSIGN_OR_RETURN(const JobSpec spec, LoadJobFile(flags.job, flags.set));
   if (spec.strategy != "allreduce") {
     return absl::InvalidArgumentError(absl::StrCat(flags.job, ": strategy: ", spec.strategy,
                                                    " needs a master; use rubato train"));
@@ -149,14 +161,10 @@ absl::StatusOr<JobDirectory> MakeDirectory(const RoleFlags& flags) {
   RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, flags.job_dir.empty()
                                                       ? JobDirectory::CreateNext(spec.name)
                                                       : JobDirectory::Create(flags.job_dir));
-  RUBATO_RETURN_IF_ERROR(KeepFeatures(directory, &spec));
-  RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), spec));
-  for (const DataPart part : {DataPart::kTrain, DataPart::kValidation}) {
-    if (part == DataPart::kValidation && spec.data.validation.empty()) continue;
-    RUBATO_RETURN_IF_ERROR(IndexDataSet(spec, part, directory, [](int64_t, int64_t) {
-                             return absl::OkStatus();
-                           }).status());
-  }
+  const absl::Status filled = FillDirectory(directory, spec);
+  // Nothing has begun there, and whoever mends what was wrong shall find the place free.
+  if (!filled.ok()) (void)RemoveTree(directory.path());
+  RUBATO_RETURN_IF_ERROR(filled);
   return directory;
 }
 

@@ -30,12 +30,16 @@ absl::Status CheckForMaster(const JobSpec& job) {
 std::string IdleWorkersText(const JobSpec& job) {
   if (job.strategy != "allreduce" || job.workers.max <= MicrobatchesOf(job)) return "";
   const int64_t parts = MicrobatchesOf(job);
-  const bool small = job.batch_size == parts;  // More parts than records there cannot be.
+  // More parts than records there cannot be.
+  const bool few = job.allreduce.microbatches > 0;
+  const bool small = job.workers.max > job.batch_size;
+  const char* const more = !few    ? "batch_size"
+                           : small ? "batch_size and allreduce.microbatches"
+                                   : "allreduce.microbatches";
   return absl::StrCat("workers.max is ", job.workers.max, ", but a step has ", parts,
                       parts == 1 ? " part" : " parts", " to compute (",
-                      small ? "batch_size" : "allreduce.microbatches", "): with more than ", parts,
-                      " workers the others idle; set ",
-                      small ? "batch_size" : "allreduce.microbatches", ": ", job.workers.max,
+                      few ? "allreduce.microbatches" : "batch_size", "): with more than ", parts,
+                      " workers the others idle; set ", more, ": ", job.workers.max,
                       " or more, or workers.max: ", parts);
 }
 

@@ -284,6 +284,10 @@ TEST(AdviceTest, SaysWhatWillNotComeAsExpected) {
       {8, 4, 512,
        "workers.max is 8, but a step has 4 parts to compute (allreduce.microbatches): with more "
        "than 4 workers the others idle; set allreduce.microbatches: 8 or more, or workers.max: 4"},
+      {100, 16, 64,
+       "workers.max is 100, but a step has 16 parts to compute (allreduce.microbatches): with more "
+       "than 16 workers the others idle; set batch_size and allreduce.microbatches: 100 or more, "
+       "or workers.max: 16"},
       {8, 0, 1,
        "workers.max is 8, but a step has 1 part to compute (batch_size): with more than 1 workers "
        "the others idle; set batch_size: 8 or more, or workers.max: 1"},

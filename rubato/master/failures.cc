@@ -74,10 +74,12 @@ JobEvent RecordOf(const Failure& failure, const FailureWords& words, absl::Time 
   event.fields = {
       {"worker", words.worker},
       {"pid", failure.pid},
-      {"where", failure.where},
       {"step", failure.step},
       {"noticed_by", failure.noticed_by.empty() ? words.noticed_by : failure.noticed_by},
       {"noticed_how", failure.reason.empty() ? "exit" : failure.reason}};
+  // One that never joined has not told.
+  if (!failure.where.empty())
+    event.fields.insert(event.fields.begin() + 2, {"where", failure.where});
   if (!failure.state.empty()) event.fields.emplace_back("state", failure.state);
   if (failure.change.has_value()) {
     const GroupChange& change = *failure.change;

@@ -417,5 +417,18 @@ TEST_F(GroupLossTest, WhatTheEvictedComputedAgainIsNotForgotten) {
   EXPECT_EQ(Shown().records_recomputed, 4);
 }
 
+// One that never joined has not told where it was.
+TEST(FailureRecordTest, NamesAPlaceOnlyWhereItIsKnown) {
+  const auto names = [](const std::string& where) {
+    std::vector<std::string> names;
+    for (const auto& field : RecordOf({.where = where}, {}, absl::Time()).fields) {
+      names.push_back(field.first);
+    }
+    return names;
+  };
+  EXPECT_THAT(names("here"), testing::Contains("where"));
+  EXPECT_THAT(names(""), testing::Not(testing::Contains("where")));
+}
+
 }  // namespace
 }  // namespace rubato

@@ -4,6 +4,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "rubato/master/fake_job.h"
+#include "rubato/membership/wire.h"
 
 namespace rubato {
 namespace {
@@ -58,6 +59,19 @@ class GroupDiskTest : public testing::Test {
                       job_.now);
     job_.Perform();
   }
+  // Worker 0 is the first of the group's view, and so the one who writes.
+  void EnterView() {
+    Beat(0, {.steps = 2});
+    Beat(1, {.steps = 2});
+    for (int64_t worker = 0; worker < 2; ++worker) Report(worker, {.offer = worker == 0 ? 0 : -1});
+    job_.Pass(absl::Seconds(1));
+  }
+  void Report(int64_t worker, ViewReport report) {
+    report.from = {MemberId(100 + worker), "here"};
+    job_.master->Confer(
+        {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
+    job_.Perform();
+  }
   int64_t Told(const char* kind) const {
     return std::count(job_.events.begin(), job_.events.end(), kind);
   }
@@ -105,6 +119,62 @@ TEST_F(GroupDiskTest, TheLastCheckpointMustBeWritten) {
   FailCheckpoint(0, "1/worker-0.ckpt");
   EXPECT_EQ(job_.master->state(), JobState::kFailed);
   EXPECT_THAT(Shown().error, HasSubstr("could not be written: 1/worker-0.ckpt: no room"));
+}
+
+// A folder that hangs, a network away: nobody says a word. It is told of once, and training goes
+// on.
+TEST_F(GroupDiskTest, AFolderThatHangsIsToldOfOnce) {
+  EnterView();
+  for (int i = 0; i < 60; ++i) {
+    Beat(0, {.steps = 2 + i / 30});
+    Beat(1, {.steps = 2 + i / 30});
+    job_.Pass(absl::Seconds(1));
+  }
+  EXPECT_EQ(Told("checkpoint_failed"), 1);
+  EXPECT_EQ(job_.causes["checkpoint_failed"],
+            "worker-0 has not written it yet, after 15s; training goes on without one");
+  EXPECT_EQ(wanted_, 1) << "one that hangs cannot begin another";
+  EXPECT_EQ(job_.master->state(), JobState::kTraining);
+  Beat(0, {.steps = 4, .checkpointed = 1});
+  EXPECT_EQ(Told("checkpoint_complete"), 1);
+}
+
+// At the end the result is waited for, and it is said what that is; but not for ever.
+TEST_F(GroupDiskTest, TheLastCheckpointHangs) {
+  EnterView();
+  job_.master->Stop(/*checkpoint=*/true, job_.now);
+  const auto wait = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      Beat(0, {.steps = 2});
+      Beat(1, {.steps = 2});
+      job_.Pass(absl::Seconds(1));
+    }
+  };
+  wait(30);
+  EXPECT_EQ(Told("checkpoint_failed"), 1);
+  EXPECT_EQ(job_.causes["checkpoint_failed"],
+            "worker-0 has not written it yet, after 15s; the job waits for it, up to 10m");
+  wait(9 * 60);
+  EXPECT_EQ(job_.master->state(), JobState::kStopping);
+  wait(60);
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_THAT(Shown().error,
+              HasSubstr("checkpoint 1 was not written: worker-0 has not written it"));
+}
+
+// Sound, but of another model: so is every other, and starting anew would not change it.
+TEST_F(GroupDiskTest, ACheckpointOfAnotherModel) {
+  LoseEveryone();
+  job_.master->Fail({.worker = WorkerId(2),
+                     .checkpoint = Ask(2).restore,
+                     .error = "it is of another model",
+                     .unfit = true},
+                    job_.now);
+  job_.Perform();
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_TRUE(Shown().bad_input);
+  EXPECT_THAT(Shown().error, HasSubstr("it is of another model; give job.yaml"));
+  EXPECT_EQ(Told("checkpoint_damaged"), 0);
 }
 
 // Servers tell of theirs in the same words.

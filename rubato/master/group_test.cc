@@ -230,6 +230,32 @@ TEST_F(GroupRecipeTest, LowersTheRateAndKeepsTheBest) {
   EXPECT_THAT(job_.removed, testing::Not(testing::Contains(2)));
 }
 
+// A folder that hangs when all rest for the best to be saved: the job says what it waits for, and
+// does not wait for ever.
+TEST_F(GroupRecipeTest, ABestThatCannotBeSaved) {
+  for (int64_t worker = 0; worker < 2; ++worker) {
+    ViewReport report;
+    report.from = {MemberId(100 + worker), "here"};
+    if (worker == 0) report.offer = 0;
+    job_.master->Confer(
+        {.worker = WorkerId(worker), .generation = 1, .report = EncodeReport(report)}, job_.now);
+  }
+  job_.Pass(absl::Seconds(1));
+  Evaluate(2, false);
+  const auto wait = [&](int seconds) {
+    for (int i = 0; i < seconds; ++i) {
+      for (int64_t worker = 0; worker < 2; ++worker) Beat(worker, At(2, 7));
+      job_.Pass(absl::Seconds(1));
+    }
+  };
+  wait(30);
+  EXPECT_EQ(job_.causes["checkpoint_failed"],
+            "worker-0 has not written it yet, after 15s; the job waits for it, up to 10m");
+  wait(600);
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_THAT(Shown().error, HasSubstr("checkpoint 1 was not written: worker-0 has not"));
+}
+
 // A copy that was made after more steps is not the best one; another is asked for.
 TEST_F(GroupRecipeTest, OnlyTheStepThatWasEvaluatedCounts) {
   job_.options.job.checkpoint.every_steps = 1;
@@ -463,11 +489,38 @@ TEST_F(GroupTest, AStepThatFailsAgainAndAgain) {
   job_.JoinWorker(0);
   Beat(0, At(2));
   for (int i = 0; i < 3; ++i) {
-    job_.master->Fail({.worker = WorkerId(0), .error = "a.tsv:12: no number"}, job_.now);
+    job_.master->Fail({.worker = WorkerId(0), .error = "a.tsv:12: no number", .attempt = i},
+                      job_.now);
   }
   EXPECT_EQ(job_.master->state(), JobState::kFailed);
   EXPECT_THAT(Shown().error, HasSubstr("step 3 (epoch 0, records [10, 15) of a.tsv)"));
+  EXPECT_THAT(Shown().error, HasSubstr("failed 3 times"));
   EXPECT_THAT(Shown().error, HasSubstr("a.tsv:12: no number"));
+}
+
+// What many see at once, as a disk that fails for a moment, is one attempt.
+TEST_F(GroupTest, AStepThatFailsForAllAtOnceFailedOnce) {
+  for (int64_t worker = 0; worker < 2; ++worker) job_.JoinWorker(worker);
+  Beat(0, At(2));
+  Beat(1, At(2));
+  const auto fail = [&](int64_t attempt) {
+    for (int64_t worker = 0; worker < 2; ++worker) {
+      job_.master->Fail({.worker = WorkerId(worker), .error = "no disk", .attempt = attempt},
+                        job_.now);
+    }
+    job_.Perform();
+  };
+  fail(7);
+  fail(8);
+  EXPECT_NE(job_.master->state(), JobState::kFailed);
+  EXPECT_EQ(std::count(job_.events.begin(), job_.events.end(), "step_failed"), 4);
+  Beat(0, At(3));  // It went well, and the next begins from none.
+  fail(10);
+  fail(11);
+  EXPECT_NE(job_.master->state(), JobState::kFailed);
+  fail(12);
+  EXPECT_EQ(job_.master->state(), JobState::kFailed);
+  EXPECT_THAT(Shown().error, HasSubstr("step 4 (epoch 0, records [15, 20) of a.tsv) failed 3"));
 }
 
 }  // namespace

@@ -302,7 +302,7 @@ ScaleReply Master::Scale(const ScaleRequest& request, absl::Time now) {
 void Master::Stop(bool checkpoint, absl::Time now) {
   if (verdict_.has_value()) return;
   if (!stop_requested_ || (stop_checkpoint_ && !checkpoint)) {
-    Say(now, "stopping", {{"checkpoint", checkpoint ? 1 : 0}}, "asked to stop");
+    Say(now, "stopping", {}, checkpoint ? "asked to stop; keeps a checkpoint" : "asked to stop");
     Record({.kind = EntryKind::kStopRequested, .value = checkpoint ? 1 : 0}, now);
   }
   Advance(now);

@@ -70,6 +70,9 @@ struct MasterOptions {
   absl::Duration leave_grace = absl::Seconds(10);     // From kLeave to exit, before a kill.
   absl::Duration server_silence = absl::Seconds(30);  // Before a hung server is killed.
   absl::Duration cut_grace = absl::Seconds(5);  // For a checkpoint's cuts, before training goes on.
+  // For a group's checkpoint that nobody says is written: before that is told of, and at the end,
+  // where its result was to be, before the job fails.
+  absl::Duration save_grace = absl::Seconds(15), save_patience = absl::Minutes(10);
   absl::Duration group_silence = absl::Seconds(15);  // Before a group that is silent as a whole is.
   BusyOptions busy;                                  // With params.rebalance.
 };
@@ -207,6 +210,7 @@ class Master {
   // The founder cannot read what its group was to begin from: the one before it will do.
   void FallBack(const FailRequest& request, absl::Time now);
   void FailStep(const FailRequest& request, absl::Time now);
+  void WatchSave(absl::Time now);
   void EndGroupIfOver(absl::Time now);
   // Views and failures (master_views.cc, master_failures.cc).
   void OpenAuthority(absl::Time now);
@@ -363,8 +367,18 @@ class Master {
   bool finished_ = false;
   size_t reported_ = 0;                     // Evaluations whose end was told.
   std::optional<ViewAuthority> authority_;  // Of this generation.
-  std::vector<std::string> step_failures_;  // Of the group's next step.
-  int64_t checkpoint_failures_ = 0;         // In a row.
+  // Attempts at the group's next step that failed: generation and number, and the first error.
+  std::set<std::pair<int64_t, int64_t>> step_failures_;
+  std::string step_error_;
+  // The checkpoint that a group waits for, and who is to write it.
+  struct LateSave {
+    int64_t version = 0;
+    WorkerId writer;
+    bool over = false;  // Nobody trains any more.
+    absl::Time since;
+    bool told = false;
+  } late_save_;
+  int64_t checkpoint_failures_ = 0;  // In a row.
   double loss_ = 0;
   double loss_weight_ = 0;
   std::optional<DataAway> away_;  // As it was told,

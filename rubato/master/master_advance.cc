@@ -128,7 +128,7 @@ void Master::EndIfStalled(absl::Time now) {
 void Master::AdvanceCheckpoint(absl::Time now) {
   if (going_back_to_ > 0) return;
   if (checkpoints_.running()) {
-    if (together()) return;  // The one who writes it will tell.
+    if (together()) return WatchSave(now);  // The one who writes it will tell.
     const auto servers = members_.servers().begin();
     const bool all = std::all_of(
         servers, servers + ActiveServers(),
@@ -182,6 +182,37 @@ void Master::GiveUpLateCuts(absl::Time now) {
   Say(now, "checkpoint_failed", {{"version", late_cuts_}, {"step", ledger_.steps()}},
       absl::StrCat("server-", server, " has not cut yet, after ",
                    absl::FormatDuration(options_.cut_grace), "; training goes on"));
+}
+
+// The same with a group. The one who writes hangs with its folder, and could not begin another; and
+// at the end there is nothing else to wait for.
+void Master::WatchSave(absl::Time now) {
+  // All rest, too, until the best is saved.
+  const bool over = ledger_.finished() || stop_requested_ || evaluations_.BestUnsaved();
+  const int64_t version = checkpoints_.wanted();
+  const WorkerId writer =
+      last_view_.size() == 0 ? WorkerId() : WorkerOf(last_view_.members.front().id);
+  LateSave& late = late_save_;
+  if (late.version != version || late.writer != writer || late.over != over) {
+    late = {.version = version, .writer = writer, .over = over, .since = now};
+  }
+  const WorkerMember* member = members_.FindWorker(writer);
+  if (member == nullptr || member->state != State::kRunning) return;
+  const absl::Duration waited = now - late.since;
+  const std::string what = absl::StrCat(writer.ToString(), " has not written it yet, after ");
+  if (!late.told && waited >= options_.save_grace) {
+    late.told = true;
+    Say(now, "checkpoint_failed", {{"version", version}, {"step", ledger_.steps()}},
+        absl::StrCat(what, absl::FormatDuration(options_.save_grace),
+                     over ? absl::StrCat("; the job waits for it, up to ",
+                                         absl::FormatDuration(options_.save_patience))
+                          : "; training goes on without one"));
+  }
+  if (!over || waited < options_.save_patience) return;
+  Close(JobState::kFailed,
+        absl::StrCat("checkpoint ", version, " was not written: ", what,
+                     absl::FormatDuration(options_.save_patience)),
+        now);
 }
 
 int64_t Master::RoundsOfCut() const {

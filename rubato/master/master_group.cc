@@ -108,6 +108,13 @@ void Master::FallBack(const FailRequest& request, absl::Time now) {
   const std::vector<int64_t> kept = checkpoints_.kept();
   const bool known = !absl::StartsWith(request.checkpoint, absl::StrCat(kept.back(), "/"));
   if (known) return BeginGeneration(request.worker, now);  // A master died just after it was told.
+  if (request.unfit) {
+    Close(JobState::kFailed,
+          absl::StrCat(request.error,
+                       "; give job.yaml the model and optimizer that the job began with"),
+          now, /*records_repeated=*/0, /*bad_input=*/true);
+    return;
+  }
   if (kept.size() == 1) {
     Close(JobState::kFailed,
           absl::StrCat(request.error,
@@ -149,13 +156,13 @@ void Master::FailStep(const FailRequest& request, absl::Time now) {
       absl::StrCat("step ", ledger_.steps() + 1, " (epoch ", step.task.epoch, ", ",
                    DataShape::Describe(options_.data.train, {step.begin, step.end}), ")");
   Say(now, "step_failed", {{"worker", request.worker.value()}, {"what", what}}, request.error);
-  step_failures_.push_back(request.error);
+  if (step_failures_.empty()) step_error_ = request.error;
+  // Those who fail at it together fail once.
+  step_failures_.insert({group_.generation(), request.attempt});
   const int64_t failures = static_cast<int64_t>(step_failures_.size());
   if (failures < options_.job.elastic.task_failures_max) return;
-  Close(
-      JobState::kFailed,
-      absl::StrCat(what, " failed ", failures, " times; the first error: ", step_failures_.front()),
-      now);
+  Close(JobState::kFailed,
+        absl::StrCat(what, " failed ", failures, " times; the first error: ", step_error_), now);
 }
 
 // Trained, or told to stop: when every holder rests at one step, the last checkpoint is written

@@ -251,6 +251,8 @@ struct FailRequest {
   int64_t lease = 0;        // Task::lease: a late word about an earlier lease is ignored. 0: any.
   std::string error;        // "train.tsv:1204: column 3, 'abc', is not an integer"
   bool not_finite = false;  // A loss or a gradient was a NaN or an infinity.
+  int64_t attempt = -1;     // At the group's next step: the same for all who fail at it together.
+  bool unfit = false;       // The checkpoint is sound, but not of this model: nor will another be.
 };
 
 // ---- users to master ---------------------------------------------------------------------------

@@ -161,7 +161,6 @@ absl::StatusOr<CheckpointChoice> ChooseSoundReplica(const JobDirectory& director
       status = bytes.ok() ? Annotate(ReplicaWeights(*bytes).status(), path) : bytes.status();
     }
     if (status.ok()) return choice;
-    if (!absl::IsDataLoss(status) && !absl::IsNotFound(status)) return status;
     damaged->emplace_back(status.message());
   }
   if (versions.empty()) return ChooseCheckpoint(directory, 0).status();

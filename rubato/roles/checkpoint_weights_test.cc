@@ -17,6 +17,7 @@
 #include "rubato/base/json_seal.h"
 #include "rubato/params/damage_testing.h"
 #include "rubato/roles/export_manifest.h"
+#include "rubato/worker/replica.h"
 
 namespace rubato {
 namespace {
@@ -80,6 +81,13 @@ class CheckpointWeightsTest : public testing::Test {
   static void Write(const std::string& path, const std::string& text) {
     ASSERT_TRUE(WriteFileAtomically(path, text, Durability::kProcess).ok()) << path;
   }
+  static void WriteReplica(const std::string& path) {
+    const TaskPlan plan({.records = 8, .batch_size = 4, .batches_per_task = 2, .together = true});
+    const absl::StatusOr<Replica> replica =
+        Replica::Make({.batch_size = 4}, plan, std::vector<float>{1, 2});
+    ASSERT_TRUE(replica.ok()) << replica.status();
+    Write(path, replica->Encode());
+  }
   // Whatever bit is flipped and wherever the file is cut, `read` fails and names it.
   static void ExpectEveryBitCounts(const std::string& path,
                                    const std::function<absl::Status()>& read) {
@@ -124,6 +132,22 @@ TEST_F(CheckpointWeightsTest, WhatEarlierBuildsWroteIsRead) {
   ASSERT_TRUE(choice.ok()) << choice.status();
   EXPECT_EQ(choice->version, 6);
   EXPECT_EQ(choice->step, 300);
+}
+
+// Not there, or not to be read at all, as on a bad sector: the one before it serves.
+TEST_F(CheckpointWeightsTest, AReplicaThatCannotBeReadIsPassedOver) {
+  const std::string sound = Folder(6), newest = Folder(7);
+  const std::string manifest = R"("step": 300, "file": "worker-0.ckpt"})";
+  WriteReplica(sound + "/worker-0.ckpt");
+  Write(sound + "/manifest.json", SealManifest("{" + manifest, nullptr));
+  Write(newest + "/manifest.json", SealManifest("{" + manifest, nullptr));
+  ASSERT_TRUE(MakeDirectories(newest + "/worker-0.ckpt").ok());
+  std::vector<std::string> damaged;
+  const auto choice = ChooseSoundReplica(directory_, &damaged);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->version, 6);
+  ASSERT_EQ(damaged.size(), 1u);
+  EXPECT_THAT(damaged.front(), HasSubstr(newest + "/worker-0.ckpt"));
 }
 
 // Anything in the place of any member, and bytes harmed at random, as often as not beneath a

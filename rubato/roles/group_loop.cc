@@ -246,11 +246,7 @@ absl::StatusOr<int> GroupLoop::Work() {
     }
     if (orders.generation > generation_) {
       const absl::Status opened = OpenGroup(orders);
-      if (control_ && absl::IsDataLoss(opened)) {
-        generation_ = orders.generation;  // The master finds another to begin the next from.
-        control_->Fail({.checkpoint = orders.restore, .error = std::string(opened.message())});
-        continue;
-      }
+      if (control_ && TellUnreadable(orders, opened)) continue;
       RUBATO_RETURN_IF_ERROR(opened);
       if (control_) control_->BeatNow();
     }
@@ -308,6 +304,7 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::TakeStep() {
   replica_->BeginStep();
   stream_.Begin(*replica_, *group_);
   quota_ = plan->quota;
+  attempt_ = plan->step;
   if (options_.job.allreduce.deterministic) canonical_.emplace(microbatches_, quota_.begin);
   computed_ = absl::ZeroDuration();
   computed_positions_ = 0;
@@ -419,7 +416,7 @@ void GroupLoop::SayFailed(const absl::Status& status) {
   if (control_) {
     std::fprintf(stderr, "step %d failed: %s\n", static_cast<int>(replica_->steps() + 1),
                  error.c_str());
-    control_->Fail({.error = error});
+    control_->Fail({.error = error, .attempt = attempt_});
   } else {
     Record("step_failed",
            {{"worker", chronicle_->self()}, {"what", absl::StrCat("step ", replica_->steps() + 1)}},

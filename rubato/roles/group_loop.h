@@ -102,8 +102,11 @@ class GroupLoop {
   absl::Status OpenGroup(const GroupOrders& orders);
   void CloseGroup();
   absl::Status Restore(const std::string& file);
+  // With a master, who then finds another to begin the next generation from, if there may be one.
+  bool TellUnreadable(const GroupOrders& orders, const absl::Status& opened);
   // A full disk, say: nobody dies of it.
   void CheckpointFailed(const absl::Status& status);
+  void SayIfLate(bool late);
   absl::StatusOr<Outcome> TakeStep();
   // Between two steps: what is committed, what must be saved, what the master shall know.
   void AtBoundary(const StepPlan& plan);
@@ -181,11 +184,13 @@ class GroupLoop {
   float kind_ = 0;  // Summed to tell newcomers what kind of step it is.
   std::deque<Mark> marks_;
   ReplicaSaver saver_;
-  absl::Time save_again_ = absl::InfinitePast();  // With a master: after one that failed.
-  std::optional<OwnCheckpoints> own_;             // Without a master.
+  absl::Time save_again_ = absl::InfinitePast();      // With a master: after one that failed.
+  absl::Time saving_since_ = absl::InfiniteFuture();  // Without one: the checkpoint on its way.
+  std::optional<OwnCheckpoints> own_;                 // Without a master.
   Batch batch_;
   StepOutput out_;
   Quota quota_;                                     // Of the step in hand.
+  int64_t attempt_ = 0;                             // Its number in the group; a failed one counts.
   std::optional<CanonicalSum> canonical_;           // Deterministic: its gradients.
   absl::Duration computed_;                         // For the step in hand,
   int64_t computed_positions_ = 0;                  // to be told apart if it must begin again.

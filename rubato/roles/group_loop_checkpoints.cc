@@ -9,22 +9,34 @@
 namespace rubato {
 namespace {
 
-constexpr absl::Duration kSaveAgain = absl::Seconds(1);  // After one that failed.
+constexpr absl::Duration kSaveAgain = absl::Seconds(1);   // After one that failed.
+constexpr absl::Duration kSaveGrace = absl::Seconds(15);  // For one, before its lateness is told.
 
 }  // namespace
 
 absl::Status GroupLoop::Restore(const std::string& file) {
   const std::string path = absl::StrCat(options_.checkpoints, "/", file);
   const absl::StatusOr<std::string> bytes = ReadWholeFile(path);
-  if (absl::IsNotFound(bytes.status())) return absl::DataLossError(bytes.status().message());
-  RUBATO_RETURN_IF_ERROR(bytes.status());
+  // Not there, or on a bad sector: the one before it serves.
+  if (!bytes.ok()) return absl::DataLossError(bytes.status().message());
   return Annotate(replica_->Decode(*bytes), path);
+}
+
+bool GroupLoop::TellUnreadable(const GroupOrders& orders, const absl::Status& opened) {
+  const bool unfit = absl::IsFailedPrecondition(opened) && !orders.restore.empty();
+  if (!absl::IsDataLoss(opened) && !unfit) return false;
+  generation_ = orders.generation;
+  control_->Fail(
+      {.checkpoint = orders.restore, .error = std::string(opened.message()), .unfit = unfit});
+  return true;
 }
 
 void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   // One after the other: on a slow disk the next begins late, and nobody waits for it.
-  const bool next = own_ && plan.rank == 0 && !saver_.busy();
-  const int64_t due = next ? own_->Due(replica_->steps()) : 0;
+  const bool writes = plan.rank == 0;
+  const bool late = writes && saver_.busy();
+  const int64_t due = own_ && !late ? own_->Due(replica_->steps(), writes) : 0;
+  if (own_) SayIfLate(late);
   const absl::StatusOr<std::optional<ReplicaSaver::Saved>> taken = saver_.TakeSaved();
   if (!taken.ok()) CheckpointFailed(taken.status());
   const std::optional<ReplicaSaver::Saved> saved = taken.value_or(std::nullopt);
@@ -50,11 +62,22 @@ void GroupLoop::SaveAtBoundary(const StepPlan& plan) {
   }
   if (own_) wanted = due;
   const bool may = own_ || options_.clock->Now() >= save_again_;
-  if (plan.rank == 0 && may && wanted > saver_.version()) {
+  if (writes && may && wanted > saver_.version()) {
     Enter(Activity::kCheckpoint);
     saver_.Copy(*replica_, group_->TakeSnapshot(), wanted, options_.checkpoints,
                 absl::StrCat(options_.id.ToString(), ".ckpt"));
   }
+}
+
+// A folder that hangs, a network away, tells nothing itself; with a master that one watches.
+void GroupLoop::SayIfLate(bool late) {
+  const absl::Time now = options_.clock->Now();
+  if (!late) saving_since_ = now;
+  if (now - saving_since_ < kSaveGrace) return;
+  saving_since_ = absl::InfiniteFuture();  // Said once.
+  Record("checkpoint_failed", {{"version", saver_.version()}, {"step", replica_->steps()}},
+         absl::StrCat("it is not written yet, after ", absl::FormatDuration(kSaveGrace),
+                      "; training goes on without one"));
 }
 
 void GroupLoop::CheckpointFailed(const absl::Status& status) {

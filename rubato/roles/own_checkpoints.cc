@@ -28,12 +28,12 @@ OwnCheckpoints::OwnCheckpoints(JobDirectory directory, const CheckpointSpec& spe
   }
 }
 
-int64_t OwnCheckpoints::Due(int64_t steps) {
+int64_t OwnCheckpoints::Due(int64_t steps, bool writes) {
   if (spec_.every_steps == 0) return 0;
-  if (due_after_ == 0) due_after_ = steps + spec_.every_steps;
-  if (steps < due_after_) return 0;
-  due_after_ = steps + spec_.every_steps;
-  return Next();
+  const int64_t intervals = steps / spec_.every_steps;
+  const bool due = intervals_ >= 0 && intervals > intervals_;
+  intervals_ = std::max(intervals_, intervals);
+  return due && writes ? Next() : 0;
 }
 
 absl::Status OwnCheckpoints::Complete(const ReplicaSaver::Saved& saved) {

@@ -21,8 +21,9 @@ class OwnCheckpoints {
   // `directory` may hold some already.
   OwnCheckpoints(JobDirectory directory, const CheckpointSpec& spec);
 
-  // The version to begin, now that `steps` are taken; 0: none is due.
-  int64_t Due(int64_t steps);
+  // The version to begin, now that `steps` are taken; 0: none is due. To be asked by each member at
+  // every step: what is due is that of the one who `writes`, and who comes after it knows of it.
+  int64_t Due(int64_t steps, bool writes);
   int64_t Next() { return ++begun_; }
   int64_t begun() const { return begun_; }
   int64_t complete() const { return complete_; }  // The newest that counts; 0 for none.
@@ -36,7 +37,7 @@ class OwnCheckpoints {
   const CheckpointSpec spec_;
   int64_t begun_ = 0;  // The newest version.
   int64_t complete_ = 0;
-  int64_t due_after_ = 0;  // Steps.
+  int64_t intervals_ = -1;  // Of every_steps, whose checkpoints are begun; -1: not asked yet.
 };
 
 }  // namespace rubato

@@ -277,7 +277,7 @@ TEST_F(FileSourceTest, AChangedFileIsDataLoss) {
   ASSERT_TRUE(RemoveTree(path).ok());
   EXPECT_EQ(OpenSource(data_, index_).status(),
             absl::DataLossError(path + ": the file was removed since its records were counted; "
-                                       "start the job anew"));
+                                       "begin the job anew"));
 }
 
 TEST_F(FileSourceTest, BadInputIsNamed) {

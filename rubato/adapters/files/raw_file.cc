@@ -20,7 +20,7 @@ int64_t ModifiedNs(const struct stat& status) {
 
 absl::Status Changed(absl::string_view path, absl::string_view how) {
   return absl::DataLossError(
-      absl::StrCat(path, ": ", how, " since its records were counted; start the job anew"));
+      absl::StrCat(path, ": ", how, " since its records were counted; begin the job anew"));
 }
 
 }  // namespace

@@ -193,6 +193,9 @@ TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
   EXPECT_TRUE(
       client_->Fail({.worker = WorkerId(9), .task = TaskId(5), .lease = 8, .error = "x"}).ok());
   EXPECT_EQ(echo_.fail.lease, 8);
+  EXPECT_TRUE(client_->Fail({.error = "x", .attempt = 7, .unfit = true}).ok());
+  EXPECT_EQ(echo_.fail.attempt, 7);
+  EXPECT_TRUE(echo_.fail.unfit);
   EXPECT_EQ(client_->Scale({.workers = 3})->workers_target, 3);
   EXPECT_TRUE(client_->Stop().ok());
   EXPECT_TRUE(echo_.stopped);

@@ -125,8 +125,10 @@ absl::StatusOr<Sockets> OpenSockets(Endpoint& listen) {
     error = errno;
     if (listen.port != 0) break;  // Only a port that the kernel chose is worth another try.
   }
-  return absl::UnavailableError(
-      absl::StrCat("cannot listen at ", listen.ToString(), ": ", std::strerror(error)));
+  const std::string why =
+      absl::StrCat("cannot listen at ", listen.ToString(), ": ", std::strerror(error));
+  // An address that is not this machine's will not become so.
+  return error == EADDRNOTAVAIL ? absl::InvalidArgumentError(why) : absl::UnavailableError(why);
 }
 
 }  // namespace rubato

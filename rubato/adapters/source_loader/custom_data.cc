@@ -128,7 +128,7 @@ class CustomData : public RecordSource {
     RUBATO_ASSIGN_OR_RETURN(auto source, OpenPlace(open, file.path));
     if (source->records() != file.records || MarkOf(*source) != file.modified_ns) {
       return absl::DataLossError(absl::StrCat(
-          file.path, ": was changed since its records were counted; start the job anew"));
+          file.path, ": was changed since its records were counted; begin the job anew"));
     }
     sources_[place] = std::move(source);
     return absl::OkStatus();
