@@ -72,7 +72,7 @@ struct MasterOptions {
   absl::Duration cut_grace = absl::Seconds(5);  // For a checkpoint's cuts, before training goes on.
   // For a group's checkpoint that nobody says is written: before that is told of, and at the end,
   // where its result was to be, before the job fails.
-  absl::Duration save_grace = absl::Seconds(15), save_patience = absl::Minutes(10);
+  absl::Duration save_grace = absl::Seconds(15), save_patience = absl::Hours(1);
   absl::Duration group_silence = absl::Seconds(15);  // Before a group that is silent as a whole is.
   BusyOptions busy;                                  // With params.rebalance.
 };
