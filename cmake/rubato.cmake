@@ -12,9 +12,16 @@ set(CMAKE_LINK_DEPENDS_NO_SHARED ON)
 
 find_program(RUBATO_CCACHE ccache)
 if(RUBATO_CCACHE)
-  foreach(language C CXX)  # ccache must be told that it may keep what used a precompiled header.
+  # ccache must be told that it may keep what used a precompiled header, and that where a clone lies
+  # makes no difference: one builds with what another compiled. To clang it does make one, since its
+  # precompiled headers hold paths.
+  set(ccache_options CCACHE_SLOPPINESS=pch_defines,time_macros)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND ccache_options "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1)
+  endif()
+  foreach(language C CXX)
     set(CMAKE_${language}_COMPILER_LAUNCHER
-        "${CMAKE_COMMAND};-E;env;CCACHE_SLOPPINESS=pch_defines,time_macros;${RUBATO_CCACHE}")
+        "${CMAKE_COMMAND};-E;env;${ccache_options};${RUBATO_CCACHE}")
   endforeach()
 endif()
 find_program(RUBATO_MOLD mold)
