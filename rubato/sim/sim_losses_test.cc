@@ -86,7 +86,7 @@ TEST(SimulatedLossesTest, AllGoBackToACheckpointOfOneRound) {
             << " times all went back, " << toll.damaged << " files damaged, " << toll.midway
             << " servers lost after a cut, " << toll.failed << " jobs had nothing to go back to\n";
   EXPECT_GT(toll.back, RUBATO_LOSS_SEEDS / 10);
-  EXPECT_GT(toll.damaged, RUBATO_LOSS_SEEDS / 50);
+  EXPECT_GT(toll.damaged, RUBATO_LOSS_SEEDS / 100);
   EXPECT_GT(toll.midway, RUBATO_LOSS_SEEDS / 15);
   EXPECT_LT(toll.failed, RUBATO_LOSS_SEEDS / 5);
 }
