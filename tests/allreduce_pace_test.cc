@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
+#include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/job_runner.h"
 
@@ -120,6 +124,44 @@ TEST(AllreducePaceTest, AFastOneAmongManyDoesNotChangeTheBatch) {
   const CommandResult result = training.Wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(training.Summary()["records_repeated"], 0);
+}
+
+// Stopped in the midst of an epoch and gone on with more workers than the job was made for: where
+// the batch grows with them, a plan cut by their number would be another one from there on.
+TEST(AllreducePaceTest, GoesOnThroughTheSamePlanWithMoreWorkers) {
+  constexpr int64_t kRecords = 2400;
+  ScratchFolder folder;
+  std::string numbers;
+  for (int64_t i = 0; i < kRecords; ++i) absl::StrAppend(&numbers, i, "\n");
+  folder.Write("numbers.txt", numbers);
+  folder.Write("pace", "2000");
+  const std::string job = folder.Write(
+      "job.yaml",
+      absl::StrCat("name: paced\nmodel: ", RUBATO_PACED_MODEL, "\nmodel_options: {folder: ",
+                   folder.path(), "}\nstrategy: allreduce\ndata: {train: numbers.txt}\n",
+                   "batch_size: 12\nallreduce: {batch_rule: linear}\nworkers: {max: 2}\n",
+                   "optimizer: {name: sgd}\nelastic: {lease: 15s}\n"));
+  {
+    TrainingJob training(folder.path(), {job});
+    ASSERT_TRUE(training.ReachStep(30));
+    kill(training.pid(), SIGINT);
+    const CommandResult stopped = training.Wait();
+    ASSERT_EQ(stopped.exit_code, 130) << stopped.err;
+  }
+  std::filesystem::remove(folder.path() + "/pace");
+  TrainingJob training(folder.path(), {"--resume", folder.path() + "/job", "--workers", "4"});
+  const CommandResult result = training.Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training.Summary()["records_committed"], kRecords);
+  EXPECT_EQ(training.Summary()["records_repeated"], 0);
+  // So many, and none left out: each of them once.
+  std::set<int64_t> computed;
+  for (const auto& file : std::filesystem::directory_iterator(folder.path())) {
+    if (!absl::StartsWith(file.path().filename().string(), "rows-")) continue;
+    std::istringstream text(ReadText(file.path()));
+    for (int64_t number; text >> number;) computed.insert(number);
+  }
+  EXPECT_EQ(static_cast<int64_t>(computed.size()), kRecords);
 }
 
 }  // namespace

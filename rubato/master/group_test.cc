@@ -30,6 +30,22 @@ TEST_F(GroupTest, OneBeginsTheOthersJoin) {
   EXPECT_EQ(other.generation, 1);
 }
 
+// Whoever goes on with more workers than the job was made for walks through the plan it began with.
+TEST_F(GroupTest, ThePlanStaysAsTheJobBegan) {
+  job_.options.job.batches_per_task = 0;
+  job_.options.job.workers = {.min = 1, .max = 2};
+  job_.options.job.allreduce.batch_rule = "linear";
+  job_.options.data = {.train = {{"a.tsv", 4000}}};
+  job_ = FakeJob(job_.options);
+  job_.JoinWorker(0);
+  EXPECT_EQ(Beat(0, {}).batches_per_task, PlanOf(job_.options.job, 4000, 0).batches_per_task);
+  const int64_t began_with = Beat(0, At(3)).batches_per_task;
+  job_.options.job.workers.max = 16;
+  EXPECT_NE(PlanOf(job_.options.job, 4000, 0).batches_per_task, began_with);
+  job_.Open();
+  EXPECT_EQ(Beat(0, At(4)).batches_per_task, began_with);
+}
+
 TEST_F(GroupTest, StepsCountOnceAndTheJobEndsWhenAllAgree) {
   job_.JoinWorker(0);
   job_.JoinWorker(1);

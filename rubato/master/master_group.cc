@@ -59,7 +59,8 @@ GroupOrders Master::OrdersFor(WorkerId id) const {
   GroupOrders orders = {.generation = group_.generation(),
                         .found = id == group_.founder() && group_.ReportOf(id) == nullptr,
                         .rest = stop_requested_ || ledger_.ended_early(),
-                        .over = verdict_.has_value()};
+                        .over = verdict_.has_value(),
+                        .batches_per_task = ledger_.plan().options().batches_per_task};
   if (orders.found) orders.restore = group_.restore();
   // What is to be kept is saved before anybody trains on.
   if (!evaluations_.results().empty() && !evaluations_.BestUnsaved()) {

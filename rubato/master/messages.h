@@ -146,6 +146,8 @@ struct GroupOrders {
   int64_t lowered = 0;            // with a learning rate that was lowered so often.
   bool rest = false;              // Train no further: the job is to stop.
   bool over = false;              // It has: go, nobody waits for a farewell.
+  // The plan's, as the job began, whatever the job file says by now; 0: without a master.
+  int64_t batches_per_task = 0;
   friend bool operator==(const GroupOrders&, const GroupOrders&) = default;
 };
 

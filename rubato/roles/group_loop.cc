@@ -124,6 +124,12 @@ absl::Status GroupLoop::Register() {
 
 absl::Status GroupLoop::MakeReplica(const GroupOrders& orders) {
   const JobSpec& job = options_.job;
+  // Who resumes a job may raise workers.max, by which tasks were cut when it began.
+  if (orders.batches_per_task > 0) {
+    TaskPlanOptions plan = plan_.options();
+    plan.batches_per_task = orders.batches_per_task;
+    plan_ = TaskPlan(plan);
+  }
   // A newcomer's is overwritten by what it copies.
   RUBATO_ASSIGN_OR_RETURN(
       Replica replica,

@@ -172,7 +172,7 @@ class GroupLoop {
   const GroupLoopOptions& options_;
   Trainer& trainer_;
   const Readable train_, validation_;
-  const TaskPlan plan_;
+  TaskPlan plan_;  // With a master, as that one cuts it.
   const int microbatches_;
   GradientStream stream_;
   TaskReader reader_;

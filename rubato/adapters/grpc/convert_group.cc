@@ -62,6 +62,7 @@ wire::GroupOrders ToWire(const GroupOrders& in) {
   out.set_lowered(in.lowered);
   out.set_rest(in.rest);
   out.set_over(in.over);
+  out.set_batches_per_task(in.batches_per_task);
   return out;
 }
 
@@ -75,6 +76,7 @@ GroupOrders FromWire(const wire::GroupOrders& in) {
   out.lowered = in.lowered();
   out.rest = in.rest();
   out.over = in.over();
+  out.batches_per_task = in.batches_per_task();
   return out;
 }
 

@@ -32,7 +32,7 @@ class Echo : public MasterHandler {
   }
   HeartbeatReply WorkerBeat(const WorkerHeartbeat& beat) override {
     worker = beat;
-    return {.known = true, .directive = Directive::kLeave};
+    return {.known = true, .directive = Directive::kLeave, .group = orders};
   }
   HeartbeatReply ServerBeat(const ServerHeartbeat& beat) override {
     server = beat;
@@ -78,6 +78,15 @@ class Echo : public MasterHandler {
   }
   void Stop() override { stopped = true; }
 
+  const GroupOrders orders = {.generation = 2,
+                              .found = true,
+                              .restore = "1/worker-0.ckpt",
+                              .join = {"h:1"},
+                              .evaluated = 3,
+                              .lowered = 4,
+                              .rest = true,
+                              .over = true,
+                              .batches_per_task = 5};
   RegisterRequest registered;
   WorkerHeartbeat worker;
   ServerHeartbeat server;
@@ -166,7 +175,8 @@ TEST_F(MasterRpcTest, EveryFieldCrossesTheWire) {
       .steps = 7,
       .change = {.view = 3, .noticed_us = 9, .redo_us = 1, .heard_us = {{77, 5}, {78, 6}}},
       .lagging = 0.5};
-  EXPECT_TRUE(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .group = report}).ok());
+  EXPECT_EQ(client_->Beat(WorkerHeartbeat{.worker = WorkerId(9), .group = report})->group,
+            echo_.orders);
   EXPECT_EQ(echo_.worker.group, report);
   const std::string bytes("\0report\xff", 8);
   const auto order = client_->Confer(
