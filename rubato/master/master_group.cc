@@ -112,7 +112,7 @@ void Master::FallBack(const FailRequest& request, absl::Time now) {
   if (request.unfit) {
     Close(JobState::kFailed,
           absl::StrCat(request.error,
-                       "; give job.yaml the model and optimizer that the job began with"),
+                       "; give job.yaml what the job began with: model, optimizer, data and seed"),
           now, /*records_repeated=*/0, /*bad_input=*/true);
     return;
   }

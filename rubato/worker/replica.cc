@@ -14,7 +14,8 @@
 namespace rubato {
 namespace {
 
-constexpr uint64_t kMagic = 0x32706572'62757221;  // "!rubrep2"
+constexpr uint64_t kMagic = 0x33706572'62757221;  // "!rubrep3"
+constexpr uint64_t kMagicBeforePlan = 0x32706572'62757221;
 constexpr uint64_t kMagicBeforeLowered = 0x31706572'62757221;
 
 absl::string_view BytesOf(const std::vector<float>& values) {
@@ -31,6 +32,19 @@ uint64_t MarkOf(const PlanRange& run) {
     return Mix(static_cast<uint64_t>(run.task.epoch), static_cast<uint64_t>(position));
   };
   return (place(run.end) - place(run.begin)) & kMarkMax;
+}
+
+// What says which records lie before a place of the plan. How far the plan goes does not.
+struct PlanNumber {
+  const char* name;
+  int64_t value;
+};
+std::vector<PlanNumber> NumbersOf(const TaskPlanOptions& plan) {
+  return {{"records", plan.records},
+          {"batch_size", plan.batch_size},
+          {"batches_per_task", plan.batches_per_task},
+          {"shuffle.tasks", plan.shuffle_tasks ? 1 : 0},
+          {"seed", static_cast<int64_t>(plan.seed)}};
 }
 
 void Seal(std::string& bytes) { ByteWriter(bytes).Put<uint64_t>(Checksum(bytes)); }
@@ -171,6 +185,9 @@ std::string Replica::EncodeHead() const {
         counters_.records, counters_.bad_rows, counters_.wrong, counters_.lowered}) {
     out.Put<int64_t>(value);
   }
+  const std::vector<PlanNumber> plan = NumbersOf(walk_.plan().options());
+  out.Put<int64_t>(static_cast<int64_t>(plan.size()));
+  for (const PlanNumber& number : plan) out.Put<int64_t>(number.value);
   return bytes;
 }
 
@@ -185,6 +202,7 @@ namespace {
 struct Encoded {
   int64_t dense = 0;
   int64_t steps = 0, records = 0, bad_rows = 0, wrong = 0, lowered = 0;
+  std::vector<int64_t> plan;  // NumbersOf(); empty in an old one.
   std::vector<float> row;
 };
 
@@ -197,17 +215,33 @@ absl::StatusOr<Encoded> DecodeParts(absl::string_view bytes) {
   for (int64_t* value : {&parts.steps, &parts.records, &parts.bad_rows, &parts.wrong}) {
     *value = in.Get<int64_t>();
   }
-  const bool is_old = magic == kMagicBeforeLowered;
-  if (!is_old) parts.lowered = in.Get<int64_t>();
+  const bool knows_plan = magic != kMagicBeforePlan && magic != kMagicBeforeLowered;
+  if (magic != kMagicBeforeLowered) parts.lowered = in.Get<int64_t>();
+  if (knows_plan) {
+    const int64_t numbers = in.Get<int64_t>();
+    parts.plan = in.GetVector<int64_t>(numbers < 0 ? 0 : static_cast<size_t>(numbers));
+  }
   parts.row = in.GetVector<float>(floats < 0 ? 0 : static_cast<size_t>(floats));
   const size_t body = in.position();
   const uint64_t checksum = in.Get<uint64_t>();
   RUBATO_RETURN_IF_ERROR(in.Check("a worker's checkpoint"));
-  if ((magic != kMagic && !is_old) || checksum != rubato::Checksum(bytes.substr(0, body)) ||
+  if ((magic != kMagic && knows_plan) || checksum != rubato::Checksum(bytes.substr(0, body)) ||
       in.remaining() > 0) {
     return absl::DataLossError("it is damaged: its checksum does not hold");
   }
   return parts;
+}
+
+// So many records into one plan are others than as many into another.
+absl::Status CheckPlan(const std::vector<int64_t>& saved, const TaskPlanOptions& plan) {
+  const std::vector<PlanNumber> numbers = NumbersOf(plan);
+  for (size_t i = 0; i < std::min(saved.size(), numbers.size()); ++i) {
+    if (saved[i] == numbers[i].value) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("it is of a job with ", numbers[i].name, " ", saved[i], ", and this one has ",
+                     numbers[i].value, ": records would be trained twice or not at all"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -219,6 +253,7 @@ absl::Status Replica::Decode(absl::string_view bytes) {
         absl::StrCat("it is of another model or optimizer: ", parts.dense, " weights in ",
                      parts.row.size(), " numbers, not ", dense_, " in ", row_.size()));
   }
+  RUBATO_RETURN_IF_ERROR(CheckPlan(parts.plan, walk_.plan().options()));
   row_ = std::move(parts.row);
   counters_ = {parts.steps, parts.records, parts.bad_rows, parts.wrong};
   counters_.lowered = parts.lowered;

@@ -106,8 +106,8 @@ class Replica {
   // of now, and the rest, once they follow in `bytes`, one piece of State() after the other.
   std::string EncodeHead() const;
   static void EncodeRest(std::string& bytes);
-  // DATA_LOSS if the bytes are damaged, FAILED_PRECONDITION if they are of another model. Nothing
-  // has changed then.
+  // DATA_LOSS if the bytes are damaged, FAILED_PRECONDITION if they are of another model or plan.
+  // Nothing has changed then.
   absl::Status Decode(absl::string_view bytes);
 
  private:

@@ -2,6 +2,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "rubato/base/bytes.h"
 
 namespace rubato {
 namespace {
@@ -168,6 +169,51 @@ TEST(ReplicaTest, ComesBackFromItsBytes) {
   EXPECT_EQ(other.Decode(bytes.substr(0, 40)).code(), absl::StatusCode::kDataLoss);
   Replica larger = *Replica::Make({.batch_size = 4}, SmallPlan(), std::vector<float>{1, 2, 3});
   EXPECT_THAT(larger.Decode(bytes).ToString(), HasSubstr("another model"));
+}
+
+// As many records into a plan that is cut otherwise, or shuffled otherwise, are other records.
+TEST(ReplicaTest, ComesBackToTheSamePlanOnly) {
+  Replica replica = Small();
+  Train(replica, 1);
+  const std::string bytes = replica.Encode();
+  const auto in_plan = [&](void (*change)(TaskPlanOptions&)) {
+    TaskPlanOptions plan = SmallPlan().options();
+    change(plan);
+    Replica::Options options = {.batch_size = plan.batch_size};
+    options.optimizer.name = "sgd";
+    Replica other = *Replica::Make(options, TaskPlan(plan), replica.weights());
+    const absl::Status status = other.Decode(bytes);
+    EXPECT_EQ(other.steps(), status.ok() ? 1 : 0);
+    EXPECT_TRUE(status.ok() || absl::IsFailedPrecondition(status));
+    return std::string(status.message());
+  };
+  EXPECT_EQ(in_plan([](TaskPlanOptions& plan) { plan.batches_per_task = 2; }),
+            "it is of a job with batches_per_task 3, and this one has 2: records would be trained "
+            "twice or not at all");
+  EXPECT_THAT(in_plan([](TaskPlanOptions& plan) { plan.batch_size = 2; }), HasSubstr("batch_size"));
+  EXPECT_THAT(in_plan([](TaskPlanOptions& plan) { plan.seed = 9; }), HasSubstr("seed"));
+  EXPECT_THAT(in_plan([](TaskPlanOptions& plan) { plan.shuffle_tasks = true; }),
+              HasSubstr("shuffle.tasks"));
+  EXPECT_EQ(in_plan([](TaskPlanOptions& plan) { plan.epochs = 5; }), "") << "it goes on longer";
+}
+
+// What a build wrote that did not keep the plan's numbers, or how often the rate was lowered.
+TEST(ReplicaTest, ComesBackFromBytesOfOldBuilds) {
+  for (const char version : {'1', '2'}) {
+    std::string bytes;
+    ByteWriter out(bytes);
+    out.PutBytes(absl::StrCat("!rubrep", std::string(1, version)));
+    for (const int64_t value : {2, 2, 1, 4, 0, 0}) out.Put<int64_t>(value);
+    if (version == '2') out.Put<int64_t>(1);
+    out.PutSpan<float>(std::vector<float>{7, 8});
+    out.Put<uint64_t>(Checksum(bytes));
+    Replica replica = Small();
+    ASSERT_TRUE(replica.Decode(bytes).ok()) << version;
+    EXPECT_THAT(replica.weights(), ElementsAre(7, 8));
+    EXPECT_EQ(replica.records(), 4);
+    Train(replica, 1);
+    EXPECT_THAT(replica.weights(), ElementsAre(version == '2' ? 6.5 : 6, 8));
+  }
 }
 
 // Where the batch grows with the workers, so does the learning rate, bit by bit.
