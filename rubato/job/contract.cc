@@ -34,13 +34,20 @@ bool IsPrivate(absl::string_view key) {
          std::find(std::begin(kKeys), std::end(kKeys), key) != std::end(kKeys);
 }
 
+// Where steps grow with the workers the plan's tasks do too, so that all must know of as many; see
+// PlanOf() of tasks/task_plan.h.
+bool CutsThePlan(absl::string_view key, const JobSpec& spec) {
+  return key == "workers.max" && spec.strategy == "allreduce" &&
+         spec.allreduce.batch_rule != "constant" && spec.batches_per_task == 0;
+}
+
 }  // namespace
 
 std::string TrainingContract(JobSpec spec) {
   // A plug-in may lie elsewhere.
   std::string lines = absl::StrCat("model: ", spec.model.substr(spec.model.rfind('/') + 1), "\n");
   for (const JobKey& key : JobKeys()) {
-    if (IsPrivate(key.name)) continue;
+    if (IsPrivate(key.name) && !CutsThePlan(key.name, spec)) continue;
     absl::StrAppend(&lines, key.name, ": ", FormatJobField(key.field(spec)), "\n");
   }
   return lines;

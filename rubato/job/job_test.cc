@@ -248,6 +248,24 @@ TEST(TrainingContractTest, HoldsWhatAStepDependsOn) {
   EXPECT_FALSE(differs([](JobSpec& s) { s.checkpoint.keep = 1; }));
 }
 
+// Where the plan is cut by the number of workers, all go through it only if they cut it alike.
+TEST(TrainingContractTest, HoldsTheNumberOfWorkersWhereThePlanHangsOnIt) {
+  JobSpec spec;
+  spec.strategy = "allreduce";
+  const auto hangs_on_it = [&] {
+    JobSpec more = spec;
+    more.workers.max = 8;
+    return TrainingContract(spec) != TrainingContract(more);
+  };
+  EXPECT_FALSE(hangs_on_it());
+  for (const char* const rule : {"linear", "sqrt"}) {
+    spec.allreduce.batch_rule = rule;
+    EXPECT_TRUE(hangs_on_it()) << rule;
+  }
+  spec.batches_per_task = 4;
+  EXPECT_FALSE(hangs_on_it());
+}
+
 // Every byte of the features counts, and whatever can be shown is.
 TEST(TrainingContractTest, HoldsTheFeatures) {
   const std::string vocabulary(5000, 'a');
