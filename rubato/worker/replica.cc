@@ -111,8 +111,9 @@ PlanRange Replica::NextStep(int64_t workers) {
   return walk_.StepAt(counters_.records, options_.batch_size * (grows ? workers : 1));
 }
 
-// A restart from a checkpoint phases the factor in again.
+// A restart from a checkpoint phases the factor in again. No step holds more batches than its task.
 double Replica::LearningRate(int64_t workers) {
+  workers = std::min(workers, walk_.plan().options().batches_per_task);
   const auto factor = [&] {
     return PhaseIn(counters_.factor_before,
                    BatchFactor(options_.batch_rule, static_cast<double>(counters_.workers)),

@@ -248,6 +248,26 @@ TEST(ReplicaTest, TheBatchGrowsWithTheWorkersIfAsked) {
   EXPECT_EQ(replica.records_wrong(), 0);
 }
 
+// A step ends with its task, and a rate for more than it holds would throw the weights off.
+TEST(ReplicaTest, TheRateGrowsNoFurtherThanTheBatchCan) {
+  Replica::Options options = {.batch_size = 2, .batch_rule = BatchRule::kLinear};
+  options.optimizer.name = "sgd";
+  options.optimizer.learning_rate = 1;
+  const TaskPlan plan({.records = 100,
+                       .batch_size = 2,
+                       .batches_per_task = 4,
+                       .shuffle_tasks = false,
+                       .together = true});
+  Replica replica = *Replica::Make(options, plan, std::vector<float>{0});
+  const PlanRange step = replica.NextStep(/*workers=*/16);
+  EXPECT_EQ(step.size(), 8);
+  replica.BeginStep();
+  replica.Add(std::vector<float>{1}, step.size(), step, 0.5);
+  replica.Votes()[Replica::kWorkers] = 16;
+  replica.Apply();
+  EXPECT_EQ(replica.weights()[0], -4);
+}
+
 // Rows that cannot be read are met again in each epoch, and counted in the first.
 TEST(ReplicaTest, ABadRowCountsOnce) {
   const TaskPlan plan(
