@@ -216,6 +216,46 @@ TEST(ReplicaTest, ComesBackFromBytesOfOldBuilds) {
   }
 }
 
+// The schedule goes by samples: the third step of an epoch has two of them, not four, and a step
+// that failed has none. Whoever takes the state over, from a file or from another's memory, is as
+// far along.
+TEST(ReplicaTest, TheRateFollowsItsScheduleBySamples) {
+  Replica::Options options = {.batch_size = 4};
+  options.optimizer.name = "sgd";
+  options.optimizer.learning_rate = 1;
+  options.optimizer.schedule.name = "linear";
+  options.optimizer.schedule.samples = 20;
+  TaskPlanOptions plan = SmallPlan().options();
+  plan.epochs = 2;
+  const auto make = [&] {
+    return *Replica::Make(options, TaskPlan(plan), std::vector<float>{0, 0});
+  };
+  const auto moved = [](Replica& replica) {
+    const float before = replica.weights()[0];
+    Train(replica, 1);
+    return before - replica.weights()[0];
+  };
+  Replica replica = make();
+  EXPECT_NEAR(moved(replica), 1, 1e-6);
+  EXPECT_NEAR(moved(replica), 0.8, 1e-6);
+  replica.BeginStep();
+  replica.Vote(Replica::kFailed);
+  replica.Apply();
+  EXPECT_NEAR(moved(replica), 0.6, 1e-6);
+  Replica resumed = make(), copy = make();
+  ASSERT_TRUE(resumed.Decode(replica.Encode()).ok());
+  for (size_t i = 0; i < copy.State().size(); ++i) {
+    const absl::Span<char> from = replica.State()[i];
+    std::copy(from.begin(), from.end(), copy.State()[i].begin());
+  }
+  for (Replica* const each : {&replica, &resumed, &copy}) {
+    EXPECT_NEAR(moved(*each), 0.5, 1e-6) << "10 samples of 20 are over, in 3 steps of up to 4";
+    EXPECT_NEAR(moved(*each), 0.3, 1e-6);
+    EXPECT_NEAR(moved(*each), 0.1, 1e-6);
+    EXPECT_EQ(each->phase(), Phase::kEnded);
+  }
+}
+
 // Where the batch grows with the workers, so does the learning rate, bit by bit.
 TEST(ReplicaTest, TheBatchGrowsWithTheWorkersIfAsked) {
   Replica::Options options = {
