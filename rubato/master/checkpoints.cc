@@ -77,6 +77,7 @@ int64_t Checkpoints::oldest() const {
 
 void Checkpoints::Discard(int64_t version) {
   std::erase_if(kept_, [&](const auto& kept) { return kept.first == version; });
+  if (best_ == version) best_ = 0;
 }
 
 bool Checkpoints::Complete(int64_t version, const SavedState& saved) {

@@ -63,7 +63,7 @@ class Checkpoints {
   void Begin(int64_t version, int64_t step, bool last, std::string cause = "");
   // Returns whether an old version is to be removed: dropped().
   bool Complete(int64_t version, const SavedState& saved = {});
-  // `version` was complete and cannot be read: it is none to begin from.
+  // `version` was complete and cannot be read: it is none to begin from, nor the best.
   void Discard(int64_t version);
   // `version` is complete, and the one to keep whatever comes after it.
   void SetBest(int64_t version) { best_ = version; }

@@ -123,6 +123,11 @@ void Evaluations::LoseUnsavedBest() {
   if (BestUnsaved()) best_ = saved_;
 }
 
+void Evaluations::LoseBest() {
+  saved_ = Best();
+  LoseUnsavedBest();
+}
+
 bool Evaluations::GoBack(int64_t steps) {
   const bool lost = running_.has_value() && running_->step != steps;
   if (lost) running_.reset();

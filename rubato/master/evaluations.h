@@ -55,6 +55,8 @@ class Evaluations {
   void SavedBest();
   // The weights of a best that was not on disk are gone: the one before it is the best again.
   void LoseUnsavedBest();
+  // So are those of the one that was on disk: there is none.
+  void LoseBest();
   // The state was lost, and training goes on from the one after `steps` steps, every bit of which
   // is kept: what was evaluated later is of weights that nobody has, and all that was judged by it
   // (the best, stalls, the rate) is as it was then. True if one that was running is given up.

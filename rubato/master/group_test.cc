@@ -309,6 +309,32 @@ TEST_F(GroupRecipeTest, ABestThatWasLostIsForgotten) {
   EXPECT_EQ(job_.best, 2);
 }
 
+// The best is the newest, and damaged: what begins from the one before does not leave its name
+// behind, and the next that is evaluated is the best.
+TEST_F(GroupRecipeTest, ABestThatIsDamagedIsNoneAnyMore) {
+  Evaluate(2, false);
+  Beat(0, Saved(At(2, 7), 1));
+  Evaluate(4, true);
+  Beat(0, Saved(At(4, 7), 2));
+  ASSERT_EQ(job_.best, 2);
+  job_.KillWorker(0);
+  job_.KillWorker(1);
+  job_.JoinWorker(2);
+  const std::string file = Beat(2, {}).restore;
+  ASSERT_EQ(file, "2/worker-0.ckpt");
+  job_.master->Fail({.worker = WorkerId(2), .checkpoint = file, .error = "damaged"}, job_.now);
+  job_.Perform();
+  EXPECT_EQ(Beat(2, {}).restore, "1/worker-0.ckpt");
+  for (const bool restart : {false, true}) {
+    if (restart) job_.Open();
+    EXPECT_EQ(job_.best, 0);
+    EXPECT_EQ(Shown().best_checkpoint, 0);
+  }
+  Evaluate(4, false, /*generation=*/3);
+  EXPECT_EQ(Beat(2, Saved(At(4, 7, 3), 3)).evaluated, 4);
+  EXPECT_EQ(job_.best, 3);
+}
+
 // All die: what was evaluated after the last checkpoint is of weights that nobody has. The steps
 // that come again are evaluated again, and the rate and the stalls are as they were.
 TEST_F(GroupRecipeTest, StepsThatComeAgainAreEvaluatedAgain) {

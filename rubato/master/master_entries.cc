@@ -239,6 +239,7 @@ void Master::ApplyToCourse(const JournalEntry& entry, absl::Time now) {
       manifest_ = Manifest();
       break;
     case EntryKind::kCheckpointDamaged:
+      if (checkpoints_.best() == entry.value) evaluations_.LoseBest();
       checkpoints_.Discard(entry.value);
       manifest_ = Manifest();
       break;

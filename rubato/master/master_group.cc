@@ -125,7 +125,9 @@ void Master::FallBack(const FailRequest& request, absl::Time now) {
     return;
   }
   const int64_t version = kept.back(), before = kept[kept.size() - 2];
+  const int64_t best = checkpoints_.best();
   Record({.kind = EntryKind::kCheckpointDamaged, .value = version}, now);
+  if (checkpoints_.best() != best) effects_.emplace_back(WriteBest{checkpoints_.best()});
   Say(now, "checkpoint_damaged", {{"version", version}, {"worker", request.worker.value()}},
       absl::StrCat(request.error, "; the group begins from checkpoint ", before));
   BeginGeneration(request.worker, now);
