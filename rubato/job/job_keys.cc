@@ -161,12 +161,10 @@ std::vector<JobKey> CourseKeys() {
       {"shuffle.buffer", "records shuffled together within a task; 0: file order",
        AT(shuffle.buffer)},
       {"elastic.lease",
-       "a worker silent this long loses its tasks; with `allreduce` its place in the group, from "
-       "half of this on if the others do not hear it either. A connection between two that is "
-       "silent "
-       "this long (2 s at least) is a dead link: if a new one is, too, one of them makes room for "
-       "10 s "
-       "or more",
+       "a worker silent this long loses its tasks; with `allreduce` (300ms at least) its place in "
+       "the group, from half of this on if the others do not hear it either. A connection between "
+       "two that is silent this long (2 s at least) is a dead link: if a new one is, too, one of "
+       "them makes room for 10 s or more",
        AT(elastic.lease)},
       {"elastic.heartbeat", "how often processes report to the master", AT(elastic.heartbeat)},
       {"elastic.task_failures_max",

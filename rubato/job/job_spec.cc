@@ -23,6 +23,8 @@ constexpr int64_t kToleranceMax = 1 << 10;
 constexpr int64_t kProcessesMax = 4096;
 constexpr int64_t kMicrobatches = 16;  // Unless there are more workers.
 constexpr int64_t kServersMax = 1024;  // One a partition of the parameters.
+// Within it whoever lives must have let go of a view; see membership/view_authority.h.
+constexpr absl::Duration kGroupLeaseMin = absl::Milliseconds(300);
 
 absl::Status CheckName(const std::string& name) {
   const auto is_plain = [](char c) {
@@ -111,7 +113,7 @@ absl::Status CheckWorkers(const WorkersSpec& workers) {
   return absl::OkStatus();
 }
 
-absl::Status CheckElastic(const ElasticSpec& elastic) {
+absl::Status CheckElastic(const ElasticSpec& elastic, const std::string& strategy) {
   if (elastic.heartbeat < absl::Milliseconds(1)) {
     return Invalid("elastic.heartbeat", FormatJobDuration(elastic.heartbeat), " is less than 1ms");
   }
@@ -120,6 +122,12 @@ absl::Status CheckElastic(const ElasticSpec& elastic) {
                    " is not finite and at least three times elastic.heartbeat, ",
                    FormatJobDuration(elastic.heartbeat),
                    "; one lost message would cost a worker its tasks");
+  }
+  if (strategy == "allreduce" && elastic.lease < kGroupLeaseMin) {
+    return Invalid("elastic.lease", FormatJobDuration(elastic.lease), " is less than ",
+                   FormatJobDuration(kGroupLeaseMin),
+                   ", what all workers need to agree on who is left; with strategy: allreduce "
+                   "the living would be taken for dead");
   }
   RUBATO_RETURN_IF_ERROR(CheckRange("elastic.task_failures_max", elastic.task_failures_max, 1));
   RUBATO_RETURN_IF_ERROR(CheckRange("elastic.not_finite_max", elastic.not_finite_max, 0));
@@ -343,7 +351,7 @@ absl::Status JobSpec::Validate() const {
                    " is neither 0, for no limit, nor ", kLogBytesMin, " or more");
   }
   RUBATO_RETURN_IF_ERROR(CheckRange("shuffle.buffer", shuffle.buffer, 0, kBatchSizeMax));
-  RUBATO_RETURN_IF_ERROR(CheckElastic(elastic));
+  RUBATO_RETURN_IF_ERROR(CheckElastic(elastic, strategy));
   RUBATO_RETURN_IF_ERROR(CheckStrategyKeys(*this));
   RUBATO_RETURN_IF_ERROR(CheckMode(*this));
   if (deadline <= absl::ZeroDuration()) {

@@ -227,6 +227,17 @@ TEST(ValidateTest, WhatIsWrongWithAnOptimizerIsNamed) {
   ExpectRefused(cases);
 }
 
+TEST(ValidateTest, ALeaseTooShortToAgreeWithinIsNamed) {
+  ExpectRefused({
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.elastic = {.lease = absl::Milliseconds(100), .heartbeat = absl::Milliseconds(20)};
+       },
+       "elastic.lease: 100ms is less than 300ms, what all workers need to agree on who is left; "
+       "with strategy: allreduce the living would be taken for dead"},
+  });
+}
+
 // Workers that train together agree on whatever a step depends on, not on what is theirs alone.
 TEST(TrainingContractTest, HoldsWhatAStepDependsOn) {
   const auto differs = [](void (*change)(JobSpec&)) {

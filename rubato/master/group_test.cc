@@ -30,6 +30,23 @@ TEST_F(GroupTest, OneBeginsTheOthersJoin) {
   EXPECT_EQ(other.generation, 1);
 }
 
+// The job file's limit and that of who issues views must not part.
+TEST_F(GroupTest, ALeaseTooShortToAnswerWithinIsRefused) {
+  MasterOptions options = Options();
+  options.job.elastic.heartbeat = absl::Milliseconds(10);
+  for (const int ms : {299, 300}) {
+    options.job.elastic.lease = absl::Milliseconds(ms);
+    options.job.name = "job";
+    options.job.model = "mlp";
+    options.job.data.train = {"a.tsv"};
+    options.job.servers = 1;
+    const bool fits = ms == 300;
+    EXPECT_EQ(options.job.Validate().ok(), fits) << options.job.Validate();
+    EXPECT_EQ(Master::Open(options, {}, job_.now).status().code(),
+              fits ? absl::StatusCode::kOk : absl::StatusCode::kInvalidArgument);
+  }
+}
+
 // Whoever goes on with more workers than the job was made for walks through the plan it began with.
 TEST_F(GroupTest, ThePlanStaysAsTheJobBegan) {
   job_.options.job.batches_per_task = 0;

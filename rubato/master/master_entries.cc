@@ -48,6 +48,10 @@ absl::StatusOr<std::unique_ptr<Master>> Master::Open(MasterOptions options,
   if (options.data.train_records() == 0) {
     return absl::InvalidArgumentError("data.train: there is no record to train on");
   }
+  if (options.job.strategy == "allreduce") {
+    RUBATO_RETURN_IF_ERROR(
+        Annotate(AuthorityOptions{.lease = options.job.elastic.lease}.Validate(), "elastic.lease"));
+  }
   TaskPlanOptions plan =
       PlanOf(options.job, options.data.train_records(), options.data.validation_records());
   const std::string shape = ShapeOf(options);
