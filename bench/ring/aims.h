@@ -19,6 +19,11 @@ class Aims {
   void AtMost(double limit, double value, const std::string& what) {
     Note(std::isfinite(value) && value <= limit, what, value, "at most", limit);
   }
+  // In every round: a median hides the one that took too long.
+  void EachAtMost(double limit, absl::Span<const double> values, const std::string& what) {
+    if (values.empty()) return NotMeasured(what);
+    AtMost(limit, *std::max_element(values.begin(), values.end()), what);
+  }
   void AtLeast(double limit, double value, const std::string& what) {
     Note(std::isfinite(value) && value >= limit, what, value, "at least", limit);
   }

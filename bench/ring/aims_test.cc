@@ -18,6 +18,19 @@ TEST(AimsTest, WhatFailedIsMissed) {
   EXPECT_EQ(aims.Report(), 1);
 }
 
+// What must hold every time is not met by most of the times, nor by none.
+TEST(AimsTest, OneThatTookTooLongIsMissed) {
+  Aims all_in_time;
+  all_in_time.EachAtMost(2000, {1100.0, 1302.0, 1200.0}, "met");
+  EXPECT_EQ(all_in_time.Report(), 0);
+  Aims one_late;
+  one_late.EachAtMost(2000, {1100.0, 1200.0, 4000.0, 1150.0, 1000.0}, "one of five");
+  EXPECT_EQ(one_late.Report(), 1);
+  Aims none;
+  none.EachAtMost(2000, {}, "never tried");
+  EXPECT_EQ(none.Report(), 1);
+}
+
 // Gloo's time over that of one that failed is no victory, and neither is a ratio without a number.
 TEST(AimsTest, OverNothingIsNothing) {
   Aims over_zero;

@@ -19,10 +19,6 @@ template <int (*kRun)(int, rubato::Aims&)>
 int Whole(int rounds, const char*, rubato::Aims& aims) {
   return kRun(rounds, aims);
 }
-template <int (*kRun)(int)>
-int Aimless(int rounds, const char*, rubato::Aims&) {
-  return kRun(rounds);
-}
 constexpr Case kCases[] = {{"kill",
                             [](int rounds, const char* part, rubato::Aims& aims) {
                               return rubato::RunKillBench(rounds, part, aims);
@@ -35,8 +31,8 @@ constexpr Case kCases[] = {{"kill",
                               return rubato::RunSteadyBench(rounds, std::atoi(part), aims);
                             },
                             7},
-                           {"overlap", Aimless<rubato::RunOverlapBench>, 5},
-                           {"straggler", Aimless<rubato::RunStragglerBench>, 3}};
+                           {"overlap", Whole<rubato::RunOverlapBench>, 5},
+                           {"straggler", Whole<rubato::RunStragglerBench>, 3}};
 
 int Run(const std::vector<const char*>& words, rubato::Aims& aims) {
   const auto argument = [&](size_t i) { return words.size() > i ? words[i] : ""; };
