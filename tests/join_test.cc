@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "tests/digits.h"
 #include "tests/hand_worker.h"
 #include "tests/job_runner.h"
@@ -295,6 +296,37 @@ TEST(JoinTest, WhoTrainsSomethingElseIsTold) {
   EXPECT_FALSE(founder.Trained(2));
   EXPECT_FALSE(std::filesystem::exists(stranger.directory())) << "nothing is left behind";
   founder.Send(SIGKILL);
+}
+
+// Where the batch grows with the workers, the order of records hangs on how many there may be: who
+// says otherwise is not let in, nor is a checkpoint gone on from in another order.
+TEST(JoinTest, WhoCutsTheEpochOtherwiseIsTold) {
+  ScratchFolder folder, elsewhere;
+  folder.Write("pace", "1000");
+  const char* const keys =
+      "epochs: 4000\nallreduce: {batch_rule: linear}\ncheckpoint: {every_steps: 2}\n";
+  const std::string job =
+      WritePacedDigitsJob(folder, 320, absl::StrCat(keys, "workers: {max: 2}\n"));
+  Worker founder(folder, "founder", job);
+  ASSERT_TRUE(founder.Listens()) << founder.err();
+  const std::string other =
+      WritePacedDigitsJob(elsewhere, 320, absl::StrCat(keys, "workers: {max: 4}\n"));
+  Worker stranger(elsewhere, "stranger", other, founder.Address());
+  const CommandResult result = stranger.Wait();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("workers.max is 4 here and 2 there"));
+  ASSERT_TRUE(Eventually([&] { return !founder.Events("checkpoint_complete").empty(); }, kLong))
+      << founder.err();
+  founder.Send(SIGINT);
+  EXPECT_EQ(founder.Wait().exit_code, 130);
+
+  const std::string kept = founder.directory() + "/job.yaml";
+  const std::string began_with = ReadText(kept);
+  std::ofstream(kept) << absl::StrReplaceAll(began_with, {{"max: 2", "max: 4"}});
+  ASSERT_NE(ReadText(kept), began_with);
+  const CommandResult again = RunRubato({"worker", "--resume", founder.directory()}, folder.path());
+  EXPECT_EQ(again.exit_code, 2);
+  EXPECT_THAT(again.err, HasSubstr("it is of a job with batches_per_task 16, and this one has 32"));
 }
 
 // Where a group has a secret, who does not know it is turned away and told; who does is one of

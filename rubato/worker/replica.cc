@@ -238,9 +238,14 @@ absl::Status CheckPlan(const std::vector<int64_t>& saved, const TaskPlanOptions&
   const std::vector<PlanNumber> numbers = NumbersOf(plan);
   for (size_t i = 0; i < std::min(saved.size(), numbers.size()); ++i) {
     if (saved[i] == numbers[i].value) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("it is of a job with ", numbers[i].name, " ", saved[i], ", and this one has ",
-                     numbers[i].value, ": records would be trained twice or not at all"));
+    const bool is_flag = absl::string_view(numbers[i].name) == "shuffle.tasks";
+    const auto shown = [&](int64_t value) {
+      return is_flag ? std::string(value != 0 ? "true" : "false") : absl::StrCat(value);
+    };
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it is of a job with ", numbers[i].name, " ", shown(saved[i]), ", and this one has ",
+        shown(numbers[i].value), ": records would be trained twice or not at all; set it to ",
+        shown(saved[i])));
   }
   return absl::OkStatus();
 }

@@ -189,11 +189,11 @@ TEST(ReplicaTest, ComesBackToTheSamePlanOnly) {
   };
   EXPECT_EQ(in_plan([](TaskPlanOptions& plan) { plan.batches_per_task = 2; }),
             "it is of a job with batches_per_task 3, and this one has 2: records would be trained "
-            "twice or not at all");
+            "twice or not at all; set it to 3");
   EXPECT_THAT(in_plan([](TaskPlanOptions& plan) { plan.batch_size = 2; }), HasSubstr("batch_size"));
   EXPECT_THAT(in_plan([](TaskPlanOptions& plan) { plan.seed = 9; }), HasSubstr("seed"));
   EXPECT_THAT(in_plan([](TaskPlanOptions& plan) { plan.shuffle_tasks = true; }),
-              HasSubstr("shuffle.tasks"));
+              HasSubstr("shuffle.tasks false, and this one has true"));
   EXPECT_EQ(in_plan([](TaskPlanOptions& plan) { plan.epochs = 5; }), "") << "it goes on longer";
 }
 
