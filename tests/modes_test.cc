@@ -54,6 +54,24 @@ TEST(ModesTest, SyncGivesTheSameBitsWhoeverDies) {
   EXPECT_TRUE(ServerState(training.job_dir()) == expected);
 }
 
+// A round is as many gradients as the job began with, however many workers it goes on with.
+TEST(ModesTest, GoesOnWithMoreWorkersThanItWasMadeFor) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 20000, "mode: sync\nepochs: 5\nworkers: {max: 2}\n");
+  {
+    TrainingJob training(folder.path(), {job});
+    ASSERT_TRUE(training.ReachStep(30));
+    kill(training.pid(), SIGINT);
+    const CommandResult stopped = training.Wait();
+    ASSERT_EQ(stopped.exit_code, 130) << stopped.err;
+  }
+  TrainingJob training(folder.path(), {"--resume", folder.path() + "/job", "--workers", "3"});
+  const CommandResult result = training.Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training.Summary()["records_committed"], 100000);
+}
+
 // The folder of the third checkpoint hangs for one server, as a network's may: the file that it
 // opens is one at which it waits for a reader. The others are not kept waiting by that, and its
 // next life finds the folder well.

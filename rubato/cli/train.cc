@@ -37,10 +37,13 @@ struct TrainFlags {
   bool json = false;
 };
 
-// For a job that goes on where there is room for more. What a step is cut into stays as it was: the
-// result may hang on it.
+// For a job that goes on where there is room for more. What a step is cut into stays as it was, and
+// so do the gradients of a round: the result may hang on it.
 absl::Status RaiseWorkersMax(int64_t workers, JobSpec* spec) {
   if (spec->strategy == "allreduce") spec->allreduce.microbatches = MicrobatchesOf(*spec);
+  if (spec->mode != "async" && spec->rounds.gradients == 0) {
+    spec->rounds.gradients = spec->workers.max;
+  }
   spec->workers.max = workers;
   return spec->Validate();
 }
