@@ -38,6 +38,12 @@ std::string DataSentence(const nlohmann::ordered_json& event, bool back) {
                       "); trying again");
 }
 
+// As people read it: the file of events has all digits of a metric.
+std::string ValueText(const nlohmann::ordered_json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  return value.is_number_float() ? absl::StrFormat("%.5g", value.get<double>()) : JsonText(value);
+}
+
 // "worker_lost  worker 3, task 7: killed by signal 9"
 std::string Sentence(const nlohmann::ordered_json& event) {
   std::string text = event.value("event", "");
@@ -48,8 +54,7 @@ std::string Sentence(const nlohmann::ordered_json& event) {
   std::string fields;
   for (const auto& [name, value] : event.items()) {
     if (name == "event" || name == "time" || name == "cause") continue;
-    absl::StrAppend(&fields, fields.empty() ? "" : ", ", name, " ",
-                    value.is_string() ? value.get<std::string>() : JsonText(value));
+    absl::StrAppend(&fields, fields.empty() ? "" : ", ", name, " ", ValueText(value));
   }
   if (!fields.empty()) absl::StrAppend(&text, ": ", fields);
   const std::string cause = event.value("cause", "");

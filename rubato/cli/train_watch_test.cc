@@ -204,6 +204,8 @@ TEST(TrainWatchTest, SaysWhatHappens) {
         << "\n"
         << R"({"event":"worker_left","worker":3,"cause":"asked to"})"
         << "\n"
+        << R"({"event":"evaluation_ended","step":256,"auc":0.77823402454,"cause":"all scored"})"
+        << "\n"
         << R"({"event":"data_away","data":"clicks","place":"the database at db","seconds":1.23,)"
         << R"("cause":"no route to host"})"
         << "\n"
@@ -215,6 +217,7 @@ TEST(TrainWatchTest, SaysWhatHappens) {
   EXPECT_EQ(err.str(),
             "view 7: 3 workers, 2 with the model\nwaiting: nobody answers\n"
             "waiting after step 9: too few\nworker left: worker 3 (asked to)\n"
+            "evaluation ended: step 256, auc 0.77823 (all scored)\n"
             "clicks: the database at db has not answered for 1.2 s (no route to host); trying "
             "again\nclicks: the database at db is back after 1m 16s\n");
 }
