@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <deque>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,7 @@ struct Strikes {
 Strikes Strike(TrainingJob& training, Rng& rng, int kills) {
   Strikes done;
   Frozen frozen;
+  std::deque<absl::Time> masters;  // When one was killed, the last few.
   absl::Time next = absl::Now();
   while (done.kills < kills && training.running()) {
     Eventually([&] { return absl::Now() >= next || !training.running(); });
@@ -46,10 +48,16 @@ Strikes Strike(TrainingJob& training, Rng& rng, int kills) {
     if (victim.role == "worker" && rng.Chance(0.2)) {
       frozen.Freeze(victim.pid, absl::Milliseconds(500 + rng.Below(2500)));
       ++done.freezes;
-    } else {
-      kill(victim.pid, SIGKILL);
-      ++done.kills;
+      continue;
     }
+    if (victim.role == "master") {
+      // One that dies nine times in five seconds is given up, as it should be.
+      if (masters.size() == 5 && absl::Now() - masters.front() < absl::Seconds(5)) continue;
+      masters.push_back(absl::Now());
+      if (masters.size() > 5) masters.pop_front();
+    }
+    kill(victim.pid, SIGKILL);
+    ++done.kills;
   }
   return done;
 }

@@ -21,6 +21,8 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 namespace fs = std::filesystem;
 
 class LostLogsTest : public testing::Test {
@@ -213,11 +215,14 @@ TEST_F(LostLogsTest, ADamagedSegmentComesFromItsCopyAndIsNamed) {
   Resume();
   ASSERT_TRUE(Eventually([&] { return training_->Show().is_object(); }));
   ASSERT_NO_FATAL_FAILURE(ExpectProgress());
-  EXPECT_EQ(Damage(), absl::StrCat(segments[0], ": damaged: other than its copy from byte 2000 on",
-                                   "; server 0's copy took its place"));
+  // The last segment may go on where its copy ends: with a push that nobody acknowledged.
+  EXPECT_THAT(Damage(),
+              AllOf(StartsWith(segments[0] + ": damaged: other than its copy from byte 2000 on"
+                                             "; server 0's copy took its place"),
+                    Not(HasSubstr(segments[1] + ": damaged")), Not(HasSubstr("before its copy"))));
   EXPECT_THAT(ReadText(training_->job_dir() + "/logs/server-1.log"), HasSubstr(Damage()));
   EXPECT_TRUE(fs::exists(segments[0] + ".damaged"));
-  EXPECT_FALSE(fs::exists(segments[1] + ".damaged"));
+  EXPECT_EQ(fs::exists(segments[1] + ".damaged"), absl::StrContains(Damage(), segments[1]));
   EXPECT_TRUE(training_->Events("records_taken_back").empty());
 }
 
