@@ -52,7 +52,7 @@ std::vector<BiasCorrection> Corrections(const OptimizerSpec& spec) {
 OptimizerConstants ConstantsOf(const OptimizerSpec& spec, const OptimizerRule& rule) {
   const auto f = [](double value) { return static_cast<float>(value); };
   OptimizerConstants c;
-  c.rate = f(spec.learning_rate);
+  c.rate = c.base_rate = f(spec.learning_rate);
   c.epsilon = f(spec.epsilon == -1 ? rule.epsilon : spec.epsilon);
   c.initial_accumulator = f(spec.initial_accumulator);
   c.weight_decay = f(spec.weight_decay);
@@ -114,7 +114,7 @@ OptimizerConstants Optimizer::At(OptimizerStep step) const {
   OptimizerConstants c = constants_;
   c.rate = static_cast<float>(step.learning_rate * step.freshness);
   c.catch_up_rate = static_cast<float>(step.learning_rate);
-  c.freshness = static_cast<float>(step.freshness);
+  c.rate_of_base = static_cast<float>(step.freshness * (step.learning_rate / spec_.learning_rate));
   c.step = step.number;
   c.missed_decay = std::log1p(-step.learning_rate * spec_.weight_decay);
   return c;

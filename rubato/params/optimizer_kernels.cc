@@ -225,16 +225,17 @@ struct Ftrl {
   static void Move(RULE_ARGUMENTS) {
     float* __restrict z = s;
     float* __restrict squares = s + n;
-    const float rate = c.catch_up_rate;
+    const float rate = c.base_rate;
     for (size_t i = 0; i < n; ++i) {
-      const float g = gradient[i] * c.freshness;
+      const float g = gradient[i] * c.rate_of_base;
       const float root_before = std::sqrt(squares[i]);
       squares[i] += g * g;
       const float root = std::sqrt(squares[i]);
       z[i] += g - (root - root_before) / rate * w[i];
       const float shrunk = std::fabs(z[i]) - c.l1;
-      const float solution = std::copysign(shrunk, -z[i]) / Strength(root, rate, c);
-      w[i] = shrunk > 0 ? solution : 0.0f;
+      const float strength = Strength(root, rate, c);
+      const float solution = shrunk > 0 ? std::copysign(shrunk, -z[i]) / strength : 0.0f;
+      w[i] = strength > 0 ? solution : w[i];  // Nothing has moved it yet, or the solution is any.
     }
   }
   // z such that the initial weight is the solution, so that rows need not start at zero.

@@ -13,7 +13,9 @@ namespace rubato {
 struct OptimizerConstants {
   float rate = 0;           // Of this update.
   float catch_up_rate = 0;  // Of the steps a row missed: the same, but for a stale update.
-  float freshness = 1;      // The one over the other, for a rule that has it act on the gradient.
+  // For a rule that keeps one rate, and has what others do to theirs act on the gradient:
+  float base_rate = 0;     // the job's,
+  float rate_of_base = 1;  // and this update's as a share of it.
   float epsilon = 0;
   float initial_accumulator = 0;
   float weight_decay = 0;

@@ -206,15 +206,37 @@ TEST_P(OptimizerTest, AStaleStepAgreesWithTheReference) {
   }
 }
 
-// A stale gradient of nothing leaves a weight where it is.
-TEST(FtrlTest, StalenessDoesNotScaleWhatWasLearnt) {
-  const Optimizer ftrl = *Optimizer::Make(SpecOf("ftrl"));
+// A weight that starts as 0.7, after a push with `gradients`.
+float AfterFtrl(const OptimizerSpec& spec, const std::vector<float>& gradients,
+                OptimizerStep step) {
+  const Optimizer ftrl = *Optimizer::Make(spec);
   std::vector<float> weight = {0.7f}, state(ftrl.dense_state_floats(1));
   ftrl.StartDense(weight, absl::MakeSpan(state));
-  const std::vector<float> nothing = {0};
-  ftrl.UpdateDense(absl::MakeSpan(weight), absl::MakeSpan(state), nothing,
-                   {.number = 1, .learning_rate = 0.05, .freshness = 0.1});
-  EXPECT_NEAR(weight[0], 0.7f, 1e-6);
+  for (const float& gradient : gradients) {
+    ftrl.UpdateDense(absl::MakeSpan(weight), absl::MakeSpan(state), {&gradient, 1}, step);
+    ++step.number;
+  }
+  return weight[0];
+}
+
+// A gradient of nothing leaves a weight where it is, however stale, and after the rate was lowered.
+TEST(FtrlTest, NoRateScalesWhatWasLearnt) {
+  const OptimizerSpec spec = SpecOf("ftrl");
+  EXPECT_NEAR(AfterFtrl(spec, {0}, {1, 0.05, /*freshness=*/0.1}), 0.7f, 1e-6);
+  EXPECT_NEAR(AfterFtrl(spec, {0}, {1, /*learning_rate=*/0.005}), 0.7f, 1e-6);
+  const float full = AfterFtrl(spec, {1}, {1, 0.05}), low = AfterFtrl(spec, {1}, {1, 0.005});
+  EXPECT_LT(full, low);
+  EXPECT_LT(low, 0.7f);
+}
+
+// Without beta, l2 and initial_accumulator nothing yet says how strongly a weight is held.
+TEST(FtrlTest, AWeightWithoutAGradientStaysByDefaultsToo) {
+  const OptimizerSpec spec = {.name = "ftrl", .learning_rate = 0.05};
+  EXPECT_EQ(AfterFtrl(spec, {0, 0}, {1, 0.05}), 0.7f);
+  EXPECT_NEAR(AfterFtrl(spec, {0, 3}, {1, 0.05}), 0.65f, 1e-6);
+  OptimizerSpec sparse = spec;
+  sparse.l1 = 0.01;
+  EXPECT_EQ(AfterFtrl(sparse, {0}, {1, 0.05}), 0.7f);
 }
 
 INSTANTIATE_TEST_SUITE_P(Names, OptimizerTest, testing::ValuesIn(OptimizerNames()));
