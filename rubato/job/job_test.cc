@@ -214,6 +214,14 @@ TEST(ValidateTest, WhatIsWrongWithAnOptimizerIsNamed) {
        "optimizer.beta2: 1 is not a number of 0 or more and less than 1"},
       {[](JobSpec& s) { s.optimizer.weight_decay = 100; },
        "optimizer.weight_decay: 100 times optimizer.learning_rate, 0.01, is not less than 1"},
+      {[](JobSpec& s) {
+         s.optimizer.weight_decay = 30;
+         s.optimizer.schedule = {.name = "linear", .samples = 100, .end = 4};
+       },
+       "optimizer.schedule.end: 4 times optimizer.learning_rate, 0.01, times "
+       "optimizer.weight_decay, 30, is not less than 1"},
+      {[](JobSpec& s) { s.optimizer.schedule = {.name = "step", .samples = 100, .factor = 1.5}; },
+       "optimizer.schedule.factor: 1.5 is above 1: the learning rate would grow without end"},
       {[](JobSpec& s) { s.optimizer.l1 = 0.1; },
        "optimizer.l1: is ftrl's; adagrad has optimizer.weight_decay"},
       {[](JobSpec& s) {

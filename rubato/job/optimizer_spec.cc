@@ -16,7 +16,26 @@ absl::Status CheckSchedule(const ScheduleSpec& schedule) {
   }
   RUBATO_RETURN_IF_ERROR(CheckNumber("optimizer.schedule.end", schedule.end, true));
   RUBATO_RETURN_IF_ERROR(CheckNumber("optimizer.schedule.power", schedule.power, false));
+  if (schedule.factor > 1) {
+    return Invalid("optimizer.schedule.factor", schedule.factor,
+                   " is above 1: the learning rate would grow without end");
+  }
   return CheckNumber("optimizer.schedule.factor", schedule.factor, false);
+}
+
+// Decay by more than all of a weight would turn its sign, and no row could catch up with that.
+absl::Status CheckDecay(const OptimizerSpec& spec) {
+  if (spec.weight_decay * spec.learning_rate >= 1) {
+    return Invalid("optimizer.weight_decay", spec.weight_decay, " times optimizer.learning_rate, ",
+                   spec.learning_rate, ", is not less than 1");
+  }
+  const double end = spec.schedule.name == "constant" ? 0 : spec.schedule.end;
+  if (spec.weight_decay * spec.learning_rate * end >= 1) {
+    return Invalid("optimizer.schedule.end", end, " times optimizer.learning_rate, ",
+                   spec.learning_rate, ", times optimizer.weight_decay, ", spec.weight_decay,
+                   ", is not less than 1");
+  }
+  return absl::OkStatus();
 }
 
 // What ftrl has of its own, and what nobody else has.
@@ -74,12 +93,9 @@ absl::Status OptimizerSpec::Validate() const {
     return Invalid("optimizer.epsilon",
                    "0 with optimizer.initial_accumulator 0 divides by zero; make one positive");
   }
-  if (weight_decay * learning_rate >= 1) {
-    return Invalid("optimizer.weight_decay", weight_decay, " times optimizer.learning_rate, ",
-                   learning_rate, ", is not less than 1");
-  }
   RUBATO_RETURN_IF_ERROR(CheckFtrl(*this));
-  return CheckSchedule(schedule);
+  RUBATO_RETURN_IF_ERROR(CheckSchedule(schedule));
+  return CheckDecay(*this);
 }
 
 }  // namespace rubato
