@@ -112,7 +112,8 @@ void EmbeddingTable::Adopt(const IntervalSet& partitions, uint64_t entries) {
     }
   }
   SetShare();
-  if (entries > 0) Reserve(entries);
+  // Beside rows it would lay all of them out anew at once: what comes finds the room of its share.
+  if (entries > 0 && index_.size() == 0) Reserve(entries);
 }
 
 void EmbeddingTable::Abandon(int64_t partition) {
@@ -131,9 +132,16 @@ void EmbeddingTable::Abandon(int64_t partition) {
 }
 
 void EmbeddingTable::SetShare() {
-  const double share = static_cast<double>(slots_used_) / kPartitions;
-  if (slots_used_ > 0) index_.SetShare(share);
-  capacity_ = static_cast<uint64_t>(std::ceil(static_cast<double>(policy_.capacity) * share));
+  if (slots_used_ > 0) index_.SetShare(static_cast<double>(slots_used_) / kPartitions);
+  // A share for each partition, so that those of all servers add up to the whole.
+  const auto below = [&](int64_t p) {
+    return policy_.capacity / kPartitions * p + policy_.capacity % kPartitions * p / kPartitions;
+  };
+  capacity_ = 0;
+  for (int64_t slot = 0; slot < slots_end_; ++slot) {
+    const uint16_t p = partitions_[static_cast<size_t>(slot)];
+    if (p != kNoSlot) capacity_ += static_cast<uint64_t>(below(p + 1) - below(p));
+  }
 }
 
 void EmbeddingTable::Remove(uint64_t key, uint32_t number) {
@@ -409,7 +417,7 @@ void EmbeddingTable::Evict() {
   const auto ttl = static_cast<uint64_t>(policy_.ttl_steps);
   while (!order_->empty()) {
     const uint64_t idle = step_ - 1 - order_->oldest_step();
-    const bool too_many = capacity_ > 0 && rows() > capacity_;
+    const bool too_many = policy_.capacity > 0 && rows() > capacity_;
     if (!too_many && (ttl == 0 || idle < ttl)) return;
     const uint32_t number = order_->Oldest([this](uint32_t row) { return PlaceOf(row); });
     const auto id = GetBits<uint64_t>(Row(number) + row_floats_ - kOrderFloats);

@@ -280,7 +280,7 @@ class EmbeddingTable {
 
   EmbeddingTableOptions options_;
   RowsSpec policy_;
-  uint64_t capacity_ = 0;  // This server's share; 0: any number.
+  uint64_t capacity_ = 0;  // This server's share, if there is one.
   uint64_t stream_ = 0;    // Of chance.
   size_t dim_ = 0;
   size_t row_floats_ = 0;

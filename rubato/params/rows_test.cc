@@ -161,6 +161,25 @@ TEST_F(RowsTest, RowsNotPushedToGo) {
   EXPECT_EQ(table_->counters().evicted, 3);
 }
 
+// However its partitions are dealt out, and if that leaves a server without any room.
+TEST_F(RowsTest, SharesOfACapacityAddUpToIt) {
+  for (const auto& [capacity, servers] : {std::pair(1000, 3), {100, 1}, {5, 7}, {2048, 1024}}) {
+    uint64_t rows = 0;
+    for (int64_t s = 0; s < servers; ++s) {
+      const Interval own = {s * kPartitions / servers, (s + 1) * kPartitions / servers};
+      Open({.capacity = capacity}, own);
+      std::vector<uint64_t> ids;
+      for (uint64_t id = 1; id < 20 * kPartitions; ++id) {
+        const int64_t p = PartitionOf(PointOf(id));
+        if (own.begin <= p && p < own.end) ids.push_back(id);
+      }
+      Push(ids);
+      rows += table_->rows();
+    }
+    EXPECT_EQ(rows, static_cast<uint64_t>(capacity)) << servers;
+  }
+}
+
 // Against a plain list: after every step the table holds the ids pushed last.
 TEST_F(RowsTest, TheLeastRecentlyPushedGoFirst) {
   Open({.capacity = 200}, {0, 512});  // Half of the partitions, so half of the rows.
