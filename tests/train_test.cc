@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -9,6 +10,8 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "tests/job_runner.h"
 
@@ -131,6 +134,31 @@ TEST(TrainTest, WorkersAreToldTheKernelsToUse) {
   }
 }
 #endif
+
+// Files are sorted by whatever they come from, at worst by what is to be learnt: `cat yes no`.
+TEST(TrainTest, ASortedFileTrainsAsWell) {
+  ScratchFolder folder;
+  WriteCriteoJob(folder, 40000, "");
+  const std::string job =
+      folder.Write("sorted.yaml",
+                   "model: deepfm\ndata: {train: train.tsv, validation: valid.tsv}\n"
+                   "workers: {min: 1, max: 2}\nepochs: 2\n");
+  std::vector<std::string> lines =
+      absl::StrSplit(ReadText(folder.path() + "/train.tsv"), '\n', absl::SkipEmpty());
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const auto& a, const auto& b) { return a[0] < b[0]; });
+  folder.Write("train.tsv", absl::StrJoin(lines, "\n") + "\n");
+  const auto loss = [&](const char* setting) {
+    TrainingJob training(folder.path(), {job, "--set", setting});
+    const CommandResult done = training.Wait();
+    EXPECT_EQ(done.exit_code, 0) << done.err;
+    ExpectEveryRecordOnce(training.Summary());
+    const double logloss = training.Summary()["metrics"]["logloss"].get<double>();
+    std::filesystem::remove_all(training.job_dir());
+    return logloss;
+  };
+  EXPECT_LT(loss("shuffle.spread=true"), loss("shuffle.spread=false") - 0.015);
+}
 
 // Ctrl-C ends the job with a checkpoint; --resume goes on from there and counts nothing twice. That
 // all may read its secret since, as after a copy of the folder, is no matter: nothing leaves here.

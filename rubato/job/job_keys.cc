@@ -160,6 +160,10 @@ std::vector<JobKey> CourseKeys() {
       {"shuffle.tasks", "shuffle the order of tasks in every epoch", AT(shuffle.tasks)},
       {"shuffle.buffer", "records shuffled together within a task; 0: file order",
        AT(shuffle.buffer)},
+      {"shuffle.spread",
+       "before that, take the records of a batch from all over the data, which may be sorted; "
+       "false, or with `buffer` 0: neighbours stay together",
+       AT(shuffle.spread)},
       {"elastic.lease",
        "a worker silent this long loses its tasks; with `allreduce` (300ms at least) its place in "
        "the group, from half of this on if the others do not hear it either. A connection between "

@@ -80,6 +80,9 @@ struct CheckpointSpec {
 struct ShuffleSpec {
   bool tasks = true;      // The order of tasks within an epoch, by seed and epoch.
   int64_t buffer = 8192;  // Records shuffled together within a task; 0 keeps file order.
+  bool spread = true;     // Before that: a batch's records come from all over the data.
+  // Whether they do.
+  bool spreads() const { return spread && buffer > 1; }
   friend bool operator==(const ShuffleSpec&, const ShuffleSpec&) = default;
 };
 

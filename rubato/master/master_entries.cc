@@ -33,7 +33,7 @@ std::string ShapeOf(const MasterOptions& options) {
       "train records ", options.data.train_records(), ", validation records ",
       options.data.validation_records(), ", batch_size ", job.batch_size, ", epochs ", job.epochs,
       ", max_steps ", job.max_steps, ", seed ", job.seed, ", shuffle.tasks ", job.shuffle.tasks,
-      ", shuffle.buffer ", job.shuffle.buffer,
+      ", shuffle.buffer ", job.shuffle.buffer, job.shuffle.spreads() ? ", shuffle.spread true" : "",
       job.mode == "async"
           ? ""
           : absl::StrCat(", mode ", job.mode, " by ", PlanOf(job, 0, 0).round_tasks),

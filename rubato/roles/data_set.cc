@@ -16,6 +16,7 @@
 #include "rubato/data/holdout.h"
 #include "rubato/data/record_blocks.h"
 #include "rubato/data/record_index.h"
+#include "rubato/data/spread.h"
 #include "rubato/features/feature_parser.h"
 #include "rubato/roles/open_data.h"
 
@@ -47,6 +48,18 @@ std::vector<DataFile> PartOf(const std::vector<DataFile>& files, Holdout holdout
     first = end;
   }
   return part;
+}
+
+// Data of no more bytes is held by every worker, and each record comes from elsewhere.
+constexpr int64_t kHeldBytesMax = int64_t{128} << 20;
+
+// Training's records in the order in which tasks are cut from them.
+void SpreadRecords(const JobSpec& spec, const OpenedData& opened,
+                   std::unique_ptr<RecordSource>* train) {
+  if (!spec.shuffle.spreads()) return;
+  const bool hold = opened.bytes <= kHeldBytesMax;
+  if (!hold && !opened.seeks) return;
+  *train = Spread(std::move(*train), hold ? 1 : kRecordsPerMark, hold);
 }
 
 absl::Status ParseFirst(Readable data) {
@@ -183,6 +196,7 @@ absl::StatusOr<DataSet> OpenDataSet(const JobSpec& spec, const JobDirectory& dir
     set.validation_parser = *std::move(parser);
     set.validation = std::move(validation.source);
   }
+  SpreadRecords(spec, train, &set.train);
   return set;
 }
 

@@ -44,6 +44,7 @@ absl::StatusOr<OpenedData> OpenAnyData(const DataSpec& data, const std::string& 
   }
   if (data.format == "sql") {
     RUBATO_ASSIGN_OR_RETURN(opened.source, OpenTable(*index));
+    opened.seeks = true;
   } else {
     opened.source = OpenCustomData(*index);
   }

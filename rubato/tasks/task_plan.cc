@@ -47,6 +47,7 @@ TaskPlanOptions PlanOf(const JobSpec& job, int64_t records, int64_t validation_r
           .epochs = job.epochs,
           .max_steps = job.max_steps,
           .shuffle_tasks = job.shuffle.tasks,
+          .spread = job.shuffle.spreads(),
           .epoch_barrier = job.epoch_barrier,
           .together = together,
           .round_tasks = job.mode == "async" ? 0 : gradients,

@@ -21,6 +21,7 @@ struct TaskPlanOptions {
   int64_t epochs = 1;
   int64_t max_steps = 0;       // 0: no limit.
   bool shuffle_tasks = true;   // The order of tasks within an epoch.
+  bool spread = false;         // Records are numbered in an order of their own (data/spread.h).
   bool epoch_barrier = false;  // Every record of an epoch before the first of the next.
   // Strategy allreduce: all workers go through the plan together, in its order, and no training
   // task is leased.

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/base/bytes.h"
 #include "rubato/base/rng.h"
@@ -44,7 +45,8 @@ std::vector<PlanNumber> NumbersOf(const TaskPlanOptions& plan) {
           {"batch_size", plan.batch_size},
           {"batches_per_task", plan.batches_per_task},
           {"shuffle.tasks", plan.shuffle_tasks ? 1 : 0},
-          {"seed", static_cast<int64_t>(plan.seed)}};
+          {"seed", static_cast<int64_t>(plan.seed)},
+          {"shuffle.spread", plan.spread ? 1 : 0}};
 }
 
 void Seal(std::string& bytes) { ByteWriter(bytes).Put<uint64_t>(Checksum(bytes)); }
@@ -238,7 +240,7 @@ absl::Status CheckPlan(const std::vector<int64_t>& saved, const TaskPlanOptions&
   const std::vector<PlanNumber> numbers = NumbersOf(plan);
   for (size_t i = 0; i < std::min(saved.size(), numbers.size()); ++i) {
     if (saved[i] == numbers[i].value) continue;
-    const bool is_flag = absl::string_view(numbers[i].name) == "shuffle.tasks";
+    const bool is_flag = absl::StartsWith(numbers[i].name, "shuffle.");
     const auto shown = [&](int64_t value) {
       return is_flag ? std::string(value != 0 ? "true" : "false") : absl::StrCat(value);
     };

@@ -122,6 +122,21 @@ absl::StatusOr<RecordIndex> LoadIndex(const DataSpec& data, const std::string& p
   return index;
 }
 
+// By the index alone, which all processes of a job share.
+void DescribeFiles(const RecordIndex& index, OpenedData* opened) {
+  opened->bytes = 0;
+  opened->seeks = true;
+  for (const IndexedFile& file : index.files) {
+    const int64_t last_mark = file.marks.empty() ? 0 : file.marks.back().offset;
+    const bool is_plain = !file.gzip && file.points.empty() && last_mark <= file.size;
+    opened->seeks = opened->seeks && is_plain;
+    // Behind the last mark of what is inflated are as many records as between two of them, at most.
+    const auto marks = static_cast<int64_t>(file.marks.size());
+    const int64_t inflated = marks > 1 ? last_mark + last_mark / (marks - 1) : 20 * file.size;
+    opened->bytes += is_plain ? file.size : inflated;
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<RecordSource>> OpenSource(const DataSpec& data,
@@ -140,6 +155,7 @@ absl::StatusOr<OpenedData> OpenData(const DataSpec& data, const std::string& ind
   }
   OpenedData opened;
   opened.schema = index.schema;
+  DescribeFiles(index, &opened);
   if (options.check == nullptr) {
     RUBATO_ASSIGN_OR_RETURN(opened.parser, MakeParser(data, index.schema));
   }

@@ -49,6 +49,10 @@ struct OpenedData {
   std::unique_ptr<const RecordParser> parser;  // Null where somebody else has checked the columns.
   // Columns in their order. One parser fits two data sets only if this is the same for both.
   std::string schema;
+  // For reading the records in another order than theirs: about how many bytes they are,
+  int64_t bytes = INT64_MAX;
+  // and whether to read some from anywhere costs little more than to read on.
+  bool seeks = false;
 };
 
 // NOT_FOUND if there is no index; DATA_LOSS if it is damaged, or if a file is no longer what it was
