@@ -64,7 +64,7 @@ absl::StatusOr<JournalEntry> DecodeEntry(absl::string_view bytes) {
   }
   RUBATO_RETURN_IF_ERROR(in.Check("journal entry"));
   const bool known =
-      (kind >= 1 && kind <= static_cast<uint8_t>(EntryKind::kCheckpointDamaged)) ||
+      (kind >= 1 && kind <= static_cast<uint8_t>(EntryKind::kSpent)) ||
       (entry.kind >= EntryKind::kServersScaled && entry.kind <= EntryKind::kServersSettled) ||
       entry.kind == EntryKind::kFailure || entry.kind == EntryKind::kTakenBack ||
       entry.kind == EntryKind::kWentBack;

@@ -51,6 +51,7 @@ enum class EntryKind : uint8_t {
   kBestSaved = 23,  // value: version of the checkpoint that holds the best evaluated weights.
   // Allreduce. value: version of a checkpoint that cannot be read: the one before it is the newest.
   kCheckpointDamaged = 24,
+  kSpent = 25,          // id: a worker, numbers: totals so far.
   kServersScaled = 30,  // value: the new number of servers; numbers: when, records/s before.
   // value: number; id: from, incarnation: to, text: partitions. For load, numbers: the giver's, in
   // means.

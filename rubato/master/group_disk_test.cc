@@ -210,6 +210,16 @@ TEST_F(GroupDiskTest, WhatIsLostWasNotUseful) {
   EXPECT_DOUBLE_EQ(Shown().spent.redo, 4);
 }
 
+// Of what those did who die together with the master the journal knows all but a tenth.
+TEST_F(GroupDiskTest, WhatWasDoneByWhoDiesWithTheMasterCounts) {
+  Beat(0, {.steps = 2, .useful = 10});
+  Beat(0, {.steps = 2, .useful = 10.9});
+  job_.Open();
+  EXPECT_DOUBLE_EQ(Shown().spent.useful, 10);
+  Beat(0, {.steps = 2, .useful = 11});  // It lives, and tells all of its life.
+  EXPECT_DOUBLE_EQ(Shown().spent.useful, 11);
+}
+
 // A checkpoint that cannot be read: the one before it serves, at once and in the same processes.
 TEST_F(GroupDiskTest, TheOneBeforeADamagedCheckpointServes) {
   LoseEveryone();

@@ -98,6 +98,14 @@ WorkerMember* Master::Hear(WorkerId id, absl::Time now) {
   return worker;
 }
 
+// Of a worker that dies together with the master no more than a tenth of its time is forgotten, and
+// a long life is a few entries an hour.
+void Master::NoteSpent(const WorkerMember& worker, WorkerId id, absl::Time now) {
+  const double seconds = worker.spent.total();
+  if (verdict_.has_value() || seconds < 1 || seconds < 1.1 * worker.spent_noted) return;
+  Record({.kind = EntryKind::kSpent, .id = id.value(), .numbers = Members::Numbers(worker)}, now);
+}
+
 HeartbeatReply Master::Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time now) {
   WorkerMember* worker = Hear(heartbeat.worker, now);
   if (worker == nullptr) return {};
@@ -110,6 +118,7 @@ HeartbeatReply Master::Heartbeat(const WorkerHeartbeat& heartbeat, absl::Time no
     loss_ += (heartbeat.loss - loss_) * (1 - keep) / loss_weight_;
   }
   if (together() && heartbeat.group.has_value()) HearGroup(heartbeat.worker, *heartbeat.group, now);
+  NoteSpent(*worker, heartbeat.worker, now);
   Advance(now);
   const bool leave = verdict_.has_value() || worker->state == State::kLeaving;
   HeartbeatReply reply = {.known = true,

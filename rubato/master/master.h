@@ -304,6 +304,7 @@ class Master {
   RegisterReply RegisterServer(const RegisterRequest& request, absl::Time now);
   // Null unless it is registered and not evicted; counts as a sign of life.
   WorkerMember* Hear(WorkerId id, absl::Time now);
+  void NoteSpent(const WorkerMember& worker, WorkerId id, absl::Time now);
   int64_t BadRows() const;  // Skipped, in the whole job.
   TimeSpent Spent() const;  // By all workers, of all lives.
   void RepeatEffects(absl::Time now);

@@ -142,6 +142,7 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
     case EntryKind::kEvicted:
     case EntryKind::kFenced:
     case EntryKind::kExited:
+    case EntryKind::kSpent:
       return ApplyToMembers(entry, now);
     case EntryKind::kLeased:
     case EntryKind::kCommitted:
@@ -287,6 +288,9 @@ absl::Status Master::ApplyToMembers(const JournalEntry& entry, absl::Time now) {
       break;
     case EntryKind::kFenced:
       Reopen(worker);
+      break;
+    case EntryKind::kSpent:
+      members_.NoteSpent(worker, entry.numbers);
       break;
     default:
       ApplyExit(entry, now);

@@ -209,6 +209,13 @@ void Members::Leave(WorkerId id, absl::Time now) {
   worker.asked_to_leave = now;
 }
 
+void Members::NoteSpent(WorkerId id, const std::vector<double>& numbers) {
+  WorkerMember& worker = workers_.at(id);
+  worker.spent = SpentOf(numbers);
+  worker.records_redone = RedoneOf(numbers);
+  worker.spent_noted = worker.spent.total();
+}
+
 void Members::Evict(WorkerId id, const std::vector<double>& numbers) {
   WorkerMember& worker = workers_.at(id);
   worker.spent = SpentOf(numbers);

@@ -38,6 +38,7 @@ struct WorkerMember : Member {
   int64_t evicted_view = 0;  // The first view without it.
   TimeSpent spent;
   int64_t records_redone = 0;  // Allreduce: computed again, in all its lives in the group.
+  double spent_noted = 0;      // What of `spent` the journal knows, in seconds.
   std::optional<DataAway> away;
 };
 
@@ -93,6 +94,7 @@ class Members {
   void GrowServers(int64_t servers);  // To so many; there never are fewer places.
   void SetMove(const MoveOrder& move);
   void Moved();  // The map says so.
+  void NoteSpent(WorkerId id, const std::vector<double>& numbers);
   // `numbers` as for RemoveWorker: an evicted one says no more, and its exit may never be seen.
   void Evict(WorkerId id, const std::vector<double>& numbers);
   void RemoveWorker(WorkerId id, bool lost, const std::vector<double>& numbers);
