@@ -99,6 +99,7 @@ enum class RingBug : uint8_t {
   kEndUncommitted,    // A loop ends with its own sum of the last step.
   kMixFoundings,      // Packets of another founding are taken for those of one's own.
   kVouchForAll,       // A newcomer tells one founding of the members of another.
+  kEndForAll,         // What one founding says of its end is believed in another.
   kApplyAgain,        // A newcomer applies the sum of a step that its snapshot has.
   kTornSnapshot,      // A step changes what is yet to be copied for a snapshot.
 };

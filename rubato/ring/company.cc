@@ -11,11 +11,16 @@ constexpr absl::Duration kDeserted = absl::Seconds(3);
 }  // namespace
 
 void Company::Note(const Peer& peer, absl::Time now) {
-  finished = finished || peer.told_finished();
+  if (peer.origin() != 0) origin = peer.origin();
+  finished.insert(peer.finished().begin(), peer.finished().end());
   heard = std::max(heard, peer.heard(now));
   if (!peer.stranger().empty()) stranger = peer.stranger();
 }
 
-bool Company::Over(absl::Time now) const { return finished && now - heard > kDeserted; }
+bool Company::Finished() const {
+  return origin == 0 ? !finished.empty() : finished.contains(origin);
+}
+
+bool Company::Over(absl::Time now) const { return Finished() && now - heard > kDeserted; }
 
 }  // namespace rubato

@@ -1,7 +1,6 @@
 #include "rubato/ring/peer.h"
 
 #include <algorithm>
-#include <set>
 #include <utility>
 #include <variant>
 
@@ -149,7 +148,7 @@ void Peer::Receive(const Packet& packet, absl::Time now) {
   if (packet.group != options_.group || packet.from.id == self().id) return;
   if (IsStranger(packet)) return Settle(now);
   told_origin_ = packet.origin;
-  told_finished_ = told_finished_ || packet.finished == self().id;
+  if (packet.finished == self().id) told_finished_.insert(packet.origin);
   if (packet.view > 0 && !member()) heard_ = now;
   if (view().Contains(packet.from.id)) {
     levels_[packet.from.id] = {packet.mark, packet.step};

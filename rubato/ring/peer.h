@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -111,8 +112,11 @@ class Peer {
   // Where another group of the same job and secret was last heard of, founded on its own; empty:
   // nowhere. The two have nothing to say to each other.
   const std::string& stranger() const { return stranger_; }
-  // Someone of the group said that it has done what it was for.
-  bool told_finished() const { return told_finished_; }
+  // Which founding it belongs to, from its first view on; 0: to none yet, or a master issues views.
+  uint64_t origin() const { return options_.bug == RingBug::kEndForAll ? 0 : origin_; }
+  // The foundings that have done what they were for, as one of theirs said; 0 where a master
+  // issues views.
+  const std::set<uint64_t>& finished() const { return told_finished_; }
   // When one was last heard of whom this one could train with: of a member of some view; and, by
   // one that is in a view itself, of another who holds the state. InfinitePast: never.
   absl::Time heard(absl::Time now) const;
@@ -179,7 +183,7 @@ class Peer {
   bool finished_ = false;
   absl::Time close_by_ = absl::InfiniteFuture();  // Set by Close.
   absl::Time ask_levels_ = absl::InfiniteFuture();
-  bool told_finished_ = false;
+  std::set<uint64_t> told_finished_;
   // How far the others say they are, and in which view, by its mark.
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;
   std::map<MemberId, absl::Time> signs_;  // When each member of the view last said something,

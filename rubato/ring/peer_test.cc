@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "rubato/ring/company.h"
+
 namespace rubato {
 namespace {
 
@@ -354,7 +356,7 @@ TEST_F(PeerPairTest, WhoHasFinishedSaysSo) {
   deliver(newcomer, peers_[0], "a");
   deliver(peers_[0], newcomer, "c");
   EXPECT_EQ(newcomer.heard(now_), now_) << "one that is in a view";
-  EXPECT_FALSE(newcomer.told_finished());
+  EXPECT_TRUE(newcomer.finished().empty());
   peers_[0].Finish(now_);
   const std::vector<Peer::Send> recording = peers_[0].TakeSends();
   const auto repeat = [&](Peer& to, const std::string& address) {
@@ -364,17 +366,46 @@ TEST_F(PeerPairTest, WhoHasFinishedSaysSo) {
   };
   repeat(peers_[1], "b");
   repeat(newcomer, "c");
-  EXPECT_TRUE(peers_[1].told_finished());
-  EXPECT_TRUE(newcomer.told_finished());
+  EXPECT_TRUE(peers_[1].finished().contains(peers_[1].origin()));
+  EXPECT_TRUE(newcomer.finished().contains(peers_[0].origin()));
   // The same words to a later life at that address are of another time.
   Peer later({MemberId(4), "c"}, {.swim = SwimOptions::Loopback()}, 10);
   later.Join({"a"}, now_);
   repeat(later, "c");
-  EXPECT_FALSE(later.told_finished());
+  EXPECT_TRUE(later.finished().empty());
   // It is told, too, if it asks while the group is there.
   deliver(later, peers_[0], "a");
   deliver(peers_[0], later, "c");
-  EXPECT_TRUE(later.told_finished());
+  EXPECT_TRUE(later.finished().contains(peers_[0].origin()));
+}
+
+// A newcomer hears one group end, and is let in by another of the same job: that one has not ended,
+// however silent it is, in this life of the newcomer or in the next.
+TEST_F(PeerPairTest, TheEndOfOneFoundingIsNotThatOfAnother) {
+  Peer other({MemberId(3), "c"}, {.swim = SwimOptions::Loopback()}, 9);
+  Peer newcomer({MemberId(4), "d"}, {.swim = SwimOptions::Loopback()}, 10);
+  Company company;
+  const auto is_over = [&](const Peer& life) {
+    company.Note(life, now_);
+    return company.Over(now_ + absl::Seconds(4));
+  };
+  peers_[0].Finish(now_);
+  newcomer.Join({"a"}, now_);
+  for (const Peer::Send& send : newcomer.TakeSends()) peers_[0].Receive(send.packet, now_);
+  for (const Peer::Send& send : peers_[0].TakeSends()) {
+    if (send.to == "d") newcomer.Receive(send.packet, now_);
+  }
+  EXPECT_TRUE(is_over(newcomer)) << "it belongs to neither yet";
+  other.Found(0, now_);
+  newcomer.Join({"c"}, now_);
+  for (int i = 0; i < 300 && !newcomer.member(); ++i) {
+    PassAround({{"c", &other}, {"d", &newcomer}}, now_);
+  }
+  ASSERT_TRUE(newcomer.member());
+  newcomer.ReportLost(MemberId(3), LossReason::kProcess, now_);
+  EXPECT_FALSE(is_over(newcomer));
+  const Peer next_life({MemberId(5), "d"}, {.swim = SwimOptions::Loopback()}, 11);
+  EXPECT_FALSE(is_over(next_life)) << "what it has copied is still the other's";
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ class WiredGroup : public ElasticGroup {
   double pace() const override { return PaceOf(speeds_, view_.holders, rank_); }
   void Leave() override;
   void SayFinished() override { control_->Finish(); }
-  bool told_finished() const override { return control_->company().finished; }
+  bool told_finished() const override { return control_->company().Finished(); }
   absl::Duration unheard() const override { return ControlLoop::Now() - control_->company().heard; }
   bool over() const override { return control_->company().Over(ControlLoop::Now()); }
   std::vector<Departure> missed() const override {

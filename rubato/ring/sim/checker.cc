@@ -217,7 +217,15 @@ void RingChecker::LeftBehind(MemberId member, const GroupView& view) {
                     ", which no later view of its founding follows"));
 }
 
+void RingChecker::Told(MemberId member, const GroupView& view) {
+  if (Of(view).done) return;
+  Fail(RingRule::kFoundingsApart,
+       absl::StrCat(member.ToString(), " is told in ", view.ToString(),
+                    " that training is done, which nobody of its founding has said"));
+}
+
 void RingChecker::Done(MemberId member, const GroupView& view, int64_t last_step) {
+  Of(view).done = true;
   if (options_.split_allowed || Of(view).committed.contains(last_step)) return;
   Fail(RingRule::kTrueBelief,
        absl::StrCat(member.ToString(), " ends although step ", last_step, " is not committed"));

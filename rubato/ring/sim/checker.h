@@ -57,8 +57,8 @@ enum class RingRule : uint8_t {
   // Nobody who holds a view begins anew, and no state is given up that someone has.
   kStateKept,
   // Who belongs to one founding never enters a view of another, no view has the founder of another
-  // group in it, and nobody who holds the state is left behind but by a later view of its own
-  // founding.
+  // group in it, nobody who holds the state is left behind but by a later view of its own founding,
+  // and nobody takes the end of another for its own's.
   kFoundingsApart,
   // Who ends with a step leaves nobody within reach without it.
   kNobodyInDoubt,
@@ -96,6 +96,8 @@ class RingChecker {
   void LeftBehind(MemberId member, const GroupView& view);
   // `member` takes training for done, which ends with `last_step`.
   void Done(MemberId member, const GroupView& view, int64_t last_step);
+  // `member`, in `view`, has heard that training is done.
+  void Told(MemberId member, const GroupView& view);
 
   // Empty while all is well; then the first thing that was not.
   const std::string& violation() const { return violation_; }
@@ -122,6 +124,7 @@ class RingChecker {
     std::map<uint64_t, GroupView> views;
     std::map<int64_t, Commit> committed;
     std::map<Weights, int64_t> grown;  // All weights that were come by honestly: after which step.
+    bool done = false;                 // One took training for that.
   };
   Founding& OfFounder(MemberId founder) {
     return foundings_[options_.issued ? 0 : static_cast<uint64_t>(founder.value())];

@@ -175,6 +175,7 @@ void RingNode::Settle() {
     if (event.kind == Peer::Event::Kind::kFenced) return;  // This life is over.
   }
   company_.Note(*peer_, wires_.now());
+  if (peer_->member() && company_.Finished()) checker_.Told(life(), peer_->view());
   const std::vector<Peer::Send> more = peer_->TakeSends();
   sends.insert(sends.end(), more.begin(), more.end());
   for (const Peer::Send& send : sends) wires_.SendPacket(index_, send.to, send.packet);

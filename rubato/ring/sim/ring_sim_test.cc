@@ -197,6 +197,10 @@ constexpr Planted kPlanted[] = {
     // Groups that are founded twice.
     {.rule = RingRule::kFoundingsApart, .bug = RingBug::kMixFoundings, .foundings = true},
     {.rule = RingRule::kFoundingsApart, .bug = RingBug::kVouchForAll, .foundings = true},
+    {.rule = RingRule::kFoundingsApart,
+     .bug = RingBug::kEndForAll,
+     .foundings = true,
+     .ends = true},
     // Views that a master issues.
     {.rule = RingRule::kRecordsOnce, .bug = RingBug::kNoFencing, .master = true},
     {.rule = RingRule::kNewcomersWeights, .bug = RingBug::kRankByAddress, .master = true},
