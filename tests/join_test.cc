@@ -207,6 +207,30 @@ TEST_P(TooLateToTrainTest, WhoMissesTheEndIsTold) {
   EXPECT_EQ(late.out, "");
 }
 
+// One that holds the model sleeps through the end: it is told as well, and keeps what it has.
+TEST_F(TooLateTest, WhatItHeldBeforeTheEndIsKept) {
+  folder_.Write("pace", "20000");
+  const std::string job = WritePacedDigitsJob(folder_, 320, "epochs: 10\n");
+  founder_.emplace(folder_, "founder", job);
+  ASSERT_TRUE(founder_->Listens()) << founder_->err();
+  second_.emplace(folder_, "second", job, founder_->Address());
+  late_.emplace(folder_, "late", job, founder_->Address());
+  ASSERT_TRUE(late_->TrainsWith(3)) << late_->err();
+  late_->Send(SIGSTOP);
+  ASSERT_TRUE(founder_->Says(": 2 workers, 2 with the model")) << founder_->err();
+  std::filesystem::remove(folder_.path() + "/pace");
+  EXPECT_EQ(founder_->Wait().exit_code, 0);
+  EXPECT_EQ(second_->Wait().exit_code, 0);
+  late_->Send(SIGCONT);
+  const CommandResult late = late_->Wait();
+  EXPECT_EQ(late.exit_code, 0) << late.err;
+  EXPECT_THAT(late.err, HasSubstr("training has ended: the others finished it before"));
+  EXPECT_THAT(late.err, HasSubstr("what it has itself, "));
+  const CommandResult resumed =
+      RunRubato({"worker", "--resume", late_->directory()}, folder_.path());
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+}
+
 // The others are killed: nobody can tell it anything, and it does not wait for ever.
 TEST_F(TooLateTest, WhoIsLeftWithNothingSaysSo) {
   ASSERT_NO_FATAL_FAILURE(Start(/*apart=*/false));

@@ -153,23 +153,22 @@ absl::StatusOr<GroupLoop::Outcome> GroupLoop::FailedAgain() {
 
 absl::StatusOr<int> GroupLoop::EndWithout(Ending ending) {
   trainer_.OnTrainEnd();
+  saver_.Drop();
+  // What it held before it was left behind may be all there is, whatever it was told.
+  const bool kept = HasSomethingToKeep() && SaveAtTheEnd("nobody else may have the model").ok();
+  const std::string own =
+      absl::StrCat("what it has itself, ", replica_->steps(), " steps, is kept");
   if (ending == Ending::kLost) {
-    std::string error =
+    return absl::UnavailableError(absl::StrCat(
         "all workers that this one could copy the model from are gone, and none of them said that "
-        "training had ended; ";
-    saver_.Drop();
-    // What it held before it was left behind may be all there is.
-    const bool kept = HasSomethingToKeep() && SaveAtTheEnd("nobody else may have the model").ok();
-    absl::StrAppend(&error,
-                    kept
-                        ? absl::StrCat("what it has itself, ", replica_->steps(), " steps, is kept")
-                        : "where one of them left a checkpoint",
-                    ", go on with: rubato worker --resume ", kept ? options_.directory : "DIR");
-    return absl::UnavailableError(error);
+        "training had ended; ",
+        kept ? own : "where one of them left a checkpoint", ", go on with: rubato worker --resume ",
+        kept ? options_.directory : "DIR"));
   }
-  ending_ =
+  ending_ = absl::StrCat(
       "training has ended: the others finished it before this worker had the model, and have the "
-      "result; nothing is kept here";
+      "result; ",
+      kept ? own : "nothing is kept here");
   options_.say(ending_);
   return kRoleDone;
 }
