@@ -42,6 +42,15 @@ void Swim::Introduce(const GroupMember& member, absl::Time now) {
   if (!known_.contains(member.id)) Hear({member, Health::kAlive, 0}, now);
 }
 
+void Swim::Readmit(const GroupMember& member, absl::Time now) {
+  Introduce(member, now);
+  Known& known = known_.at(member.id);
+  if (known.health != Health::kDead) return;
+  SetHealth(known, Health::kSuspect, known.incarnation, now);
+  // The question carries the suspicion, and the answer will refute it.
+  BeginProbeOf(member, now);
+}
+
 void Swim::ForgetOthers() {
   known_.clear();
   round_.clear();

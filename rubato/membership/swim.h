@@ -71,6 +71,9 @@ class Swim {
 
   // `member` is known from elsewhere, as from a view; alive until shown otherwise.
   void Introduce(const GroupMember& member, absl::Time now);
+  // The same, of a member of a view that begins here: who made it has heard of that member, perhaps
+  // since it was held for dead here. So it is suspected instead, and asked at once.
+  void Readmit(const GroupMember& member, absl::Time now);
   // Knows nobody any more, until somebody speaks or is introduced.
   void ForgetOthers();
   // These are not forgotten, however long they are dead: one that was only out of reach must be

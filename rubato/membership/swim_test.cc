@@ -207,6 +207,31 @@ TEST(SwimTest, AMemberOfTheViewIsNotForgottenAndFoundAgain) {
   EXPECT_THAT(village.SeenBy(2), ElementsAre(1, 2));
 }
 
+// Two do not hear each other, and then a view has both of them: what was believed before is asked
+// again, at once.
+TEST(SwimTest, WhoIsLetInAgainIsAskedAtOnce) {
+  Village village(3);
+  village.RunFor(absl::Seconds(2));
+  village.stopped = {1, 2};
+  village.RunFor(absl::Seconds(5));
+  const GroupMember back = village[1].self(), dead = village[2].self();
+  ASSERT_EQ(village[0].health(back.id), Health::kDead);
+  ASSERT_EQ(village[0].health(dead.id), Health::kDead);
+  village.stopped = {2};
+  for (const GroupMember& member : {back, dead}) {
+    village[0].Readmit(member, village.now());
+    EXPECT_EQ(village[0].health(member.id), Health::kSuspect);
+  }
+  village.RunFor(absl::Milliseconds(5));
+  EXPECT_EQ(village[0].health(back.id), Health::kAlive);
+  EXPECT_EQ(village[0].health(dead.id), Health::kSuspect);
+  village.RunFor(absl::Seconds(1));
+  EXPECT_EQ(village[0].health(dead.id), Health::kDead) << "for as long as a suspicion lasts";
+  village[0].ReportLost(dead.id, /*proven=*/true, village.now());
+  village[0].Readmit(dead, village.now());
+  EXPECT_EQ(village[0].health(dead.id), Health::kGone) << "what is proven stays";
+}
+
 TEST(SwimTest, WhoLeavesIsNotSuspectedButGone) {
   Village village(3);
   village.RunFor(absl::Seconds(2));

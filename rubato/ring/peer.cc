@@ -308,7 +308,7 @@ void Peer::EnterView(absl::Time now) {
   std::set<MemberId> others;
   for (const GroupMember& member : view().members) {
     if (member.id == self().id) continue;
-    swim_.Introduce(member, now);
+    swim_.Readmit(member, now);
     others.insert(member.id);
   }
   swim_.Keep(std::move(others));

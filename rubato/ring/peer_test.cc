@@ -343,6 +343,27 @@ TEST(PeerTest, ALearnerDoesNotWaitForTheDead) {
   EXPECT_EQ(learner.heard(now + absl::Hours(1)), now);
 }
 
+// Of two who do not hear each other for a while the master lets in both: neither takes the other
+// for dead in that view for what it believed before, and tells the master so.
+TEST(PeerTest, WhatWasBelievedBeforeAViewIsAskedAgain) {
+  const GroupMember self{MemberId(1), "a"}, other{MemberId(2), "b"};
+  Peer peer(self, {.swim = SwimOptions::Loopback(), .issued = true}, 7);
+  absl::Time now = absl::UnixEpoch();
+  peer.Found(0, now);
+  peer.Receive({.from = other, .body = SwimMessage{.from = other}}, now);
+  for (int i = 0; i < 300; ++i) peer.Tick(now += absl::Milliseconds(10));
+  ASSERT_EQ(peer.swim().health(other.id), Health::kDead);
+  peer.TakeSends();
+  peer.Receive(ViewOrder{.view = {1, {self, other}, 1, 0}}, now);
+  ASSERT_TRUE(peer.member());
+  const std::optional<ViewReport> report = peer.TakeReport(now);
+  ASSERT_TRUE(report.has_value());
+  EXPECT_TRUE(report->lost.empty());
+  bool asks = false;
+  for (const Peer::Send& send : peer.TakeSends()) asks = asks || send.to == "b";
+  EXPECT_TRUE(asks);
+}
+
 // Whoever still waits for the group is told that it has ended: one that never got in, too.
 TEST_F(PeerPairTest, WhoHasFinishedSaysSo) {
   Peer newcomer({MemberId(3), "c"}, {.swim = SwimOptions::Loopback()}, 9);
