@@ -66,12 +66,12 @@ Links BrokenLinks::Of(const GroupView& view) const {
   return links;
 }
 
-void BrokenLinks::LeaveOut(const GroupMember& member, absl::Time now) {
+void BrokenLinks::LeaveOut(const GroupMember& member, bool broken, absl::Time now) {
   Bar& bar = bars_[member.address];
   if (now < bar.until) return;
   const bool again = now < bar.until + kMemory;
-  bar.time = again ? std::min(bar.time * 2, kWaitMax) : kWaitMin;
-  bar.until = now + bar.time;
+  if (broken) bar.time = again ? std::clamp(bar.time * 2, kWaitMin, kWaitMax) : kWaitMin;
+  bar.until = now + (broken ? bar.time : kWaitMin);
 }
 
 bool BrokenLinks::MustWait(const GroupMember& newcomer, absl::Time now) const {

@@ -4,7 +4,8 @@
 // same members mends it. When the same two complain again in a later view, it is their link, and
 // one of them must make room: the others cannot train with both. Whoever made room comes again
 // under another id, and its link may still be dead; so it has to wait before it is let in, longer
-// each time.
+// each time. Who only seems dead to another, and makes room for it, waits no longer than the first
+// time: that may have been a mistake, and its next life is believed to live.
 #ifndef RUBATO_MEMBERSHIP_BROKEN_LINKS_H_
 #define RUBATO_MEMBERSHIP_BROKEN_LINKS_H_
 
@@ -37,8 +38,9 @@ class BrokenLinks {
   void Complain(const GroupView& view, MemberId from, MemberId other, absl::Time now);
   // Those of `view` that were complained of in it, and before.
   Links Of(const GroupView& view) const;
-  // `member` makes room, and is not let in again for a while.
-  void LeaveOut(const GroupMember& member, absl::Time now);
+  // `member`, whose link is broken or else only seems to be, makes room, and is not let in again
+  // for a while.
+  void LeaveOut(const GroupMember& member, bool broken, absl::Time now);
   bool MustWait(const GroupMember& newcomer, absl::Time now) const;
 
  private:
@@ -49,7 +51,7 @@ class BrokenLinks {
   };
   struct Bar {
     absl::Time until = absl::InfinitePast();
-    absl::Duration time;
+    absl::Duration time;  // For a broken link.
   };
   // By address, which a process keeps from one life to the next.
   std::map<std::pair<std::string, std::string>, Complaint> complaints_;

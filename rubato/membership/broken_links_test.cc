@@ -43,13 +43,28 @@ TEST(BrokenLinksTest, WhoMadeRoomWaits) {
   BrokenLinks links;
   absl::Time now = absl::UnixEpoch();
   const GroupMember next_life{Id(7), "m1"};
-  links.LeaveOut({Id(1), "m1"}, now);
+  links.LeaveOut({Id(1), "m1"}, /*broken=*/true, now);
   EXPECT_TRUE(links.MustWait(next_life, now + absl::Seconds(9)));
   EXPECT_FALSE(links.MustWait({Id(2), "m2"}, now + absl::Seconds(9)));
   now += absl::Seconds(11);
   EXPECT_FALSE(links.MustWait(next_life, now));
-  links.LeaveOut(next_life, now);
+  links.LeaveOut(next_life, /*broken=*/true, now);
   EXPECT_TRUE(links.MustWait(next_life, now + absl::Seconds(19)));
+}
+
+// A mistake may be made twice, and says nothing of a link.
+TEST(BrokenLinksTest, WhoOnlySeemedDeadDoesNotWaitLonger) {
+  BrokenLinks links;
+  absl::Time now = absl::UnixEpoch();
+  const GroupMember member{Id(1), "m1"};
+  for (bool broken : {false, false, true}) {
+    links.LeaveOut(member, broken, now);
+    EXPECT_TRUE(links.MustWait(member, now + absl::Seconds(9)));
+    EXPECT_FALSE(links.MustWait(member, now + absl::Seconds(10)));
+    now += absl::Seconds(11);
+  }
+  links.LeaveOut(member, /*broken=*/true, now);
+  EXPECT_TRUE(links.MustWait(member, now + absl::Seconds(19)));
 }
 
 TEST(BrokenLinksTest, AsFewAsCanBeMakeRoom) {

@@ -346,9 +346,13 @@ std::vector<GroupMember> ViewAuthority::NewcomersInOrder() const {
 }
 
 void ViewAuthority::Decide(absl::Time now) {
+  const Links broken = links_.Of(view_);  // The others only seem to be.
   for (MemberId id : BadlyLinked(now)) {
     PutOut({id, MemberId(), LossReason::kLink});
-    links_.LeaveOut(view_.members[static_cast<size_t>(view_.RankOf(id))], now);
+    const bool is_broken = std::any_of(broken.begin(), broken.end(), [&](const auto& link) {
+      return link.first == id || link.second == id;
+    });
+    links_.LeaveOut(view_.members[static_cast<size_t>(view_.RankOf(id))], is_broken, now);
   }
   ViewChange change;
   bool holder_stays = false;

@@ -339,6 +339,34 @@ TEST(ViewAuthorityTest, ADeadLinkCostsTheYoungerTheSecondTime) {
   EXPECT_THAT(court.authority.TakeOrders(), testing::Not(IsEmpty()));
 }
 
+// One that others take for dead makes room as well, but that may be a mistake: it is let in again
+// after as long as the first time, however often it was made.
+TEST(ViewAuthorityTest, WhoOnlySeemsDeadIsNotKeptOutLonger) {
+  Court court(ViewOf(5, {0, 1}, 2, 100));
+  for (int life = 1; life <= 3; ++life) {
+    const GroupView before = court.authority.view();
+    const MemberId mistaken = before.members[1].id;
+    const Loss seeming = {mistaken, MemberId(0), LossReason::kLease};
+    for (int i = 0; i < 4; ++i) {
+      court.Misses(0, {static_cast<int>(mistaken.value())});
+      court.Send({.from = before.members[1], .view = before.number, .progress = {100, 100, 100}});
+      court.RunFor(absl::Milliseconds(300));
+    }
+    court.Send({.from = before.members[1],
+                .view = before.number,
+                .let_go = true,
+                .progress = {100, 100, 100}});
+    court.LetsGo(0, 100, 100, {seeming});
+    ASSERT_EQ(court.authority.view().size(), 1) << "life " << life;
+    court.now += absl::Seconds(11);
+    court.Misses(0, {});
+    court.Send({.from = {MemberId(10 + life), "m1"}, .progress = {-1, -1, -1}});
+    court.RunFor(absl::Milliseconds(300));
+    court.LetsGo(0, 100, 100);
+    ASSERT_EQ(court.authority.view().size(), 2) << "life " << life;
+  }
+}
+
 // Gossip misses a frozen worker within a second or two, whatever the lease. With a long one it is
 // given at least half of it, and if it wakes up by then nobody has lost anything.
 TEST(ViewAuthorityTest, ALongLeaseIsPatience) {

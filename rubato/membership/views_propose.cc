@@ -153,7 +153,7 @@ void Views::ProposeValue(absl::Time now) {
   HearComplaints(self_.id, BrokenHere(), now);
   for (MemberId id : BadlyLinked()) {
     change.leaving.insert(id);
-    links_.LeaveOut(view_.members[static_cast<size_t>(view_.RankOf(id))], now);
+    links_.LeaveOut(view_.members[static_cast<size_t>(view_.RankOf(id))], /*broken=*/true, now);
   }
   // If all want to go, the oldest sees the others off: the state must not be handed to nobody.
   const auto stays = [&](const GroupMember& member) {
