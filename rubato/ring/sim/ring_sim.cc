@@ -3,43 +3,58 @@
 // second one has shared memory and every fourth applies steps early, unless PLANE names one for
 // all: "shared", "votes" (over connections, with votes of their own) or "early". In every third
 // with a master, that dies with the only holder of the state when another has it too. Without one,
-// every third ends with a step, and every fifth is founded twice.
+// every third ends with a step, and every fifth is founded twice. There is nothing of all this
+// where PLANE is "severed": all have connections, every fourth applies steps early, and one link
+// between two dies for good.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
 #include "absl/time/time.h"
 #include "rubato/ring/sim/world.h"
+
+namespace {
+
+rubato::RingWorldOptions OptionsOf(uint64_t seed, const char* mode, const char* plane) {
+  const auto planned = [&](const char* name, bool by_seed) {
+    return *plane == '\0' ? by_seed : std::strcmp(plane, name) == 0;
+  };
+  rubato::RingWorldOptions options{.seed = seed};
+  const bool any = std::strcmp(mode, "any") == 0;
+  options.quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority;
+  options.master = std::strcmp(mode, "master") == 0;
+  options.severed = planned("severed", false);
+  options.shared_memory = planned("shared", seed % 2 == 1);
+  options.early_apply = options.severed ? seed % 4 == 2 : planned("early", seed % 4 == 2);
+  options.orphans = options.master && !options.severed && seed % 3 == 0;
+  options.foundings = !options.master && !options.severed && seed % 5 == 3;
+  options.ends = !options.master && !options.severed && seed % 3 == 1;
+  return options;
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   const uint64_t seeds = argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 1000;
   const uint64_t first = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 0;
   const int bug = argc > 3 ? std::atoi(argv[3]) : 0;
   const char* mode = argc > 4 ? argv[4] : "majority";
-  const bool any = std::strcmp(mode, "any") == 0;
-  const bool master = std::strcmp(mode, "master") == 0;
-  if (!any && !master && std::strcmp(mode, "majority") != 0) {
+  const char* modes[] = {"majority", "any", "master"};
+  if (std::none_of(std::begin(modes), std::end(modes),
+                   [&](const char* one) { return std::strcmp(mode, one) == 0; })) {
     std::fprintf(stderr, "ring_sim: no mode \"%s\"; majority, any or master\n", mode);
     return 2;
   }
   const char* plane = argc > 5 ? argv[5] : "";
-  const auto planned = [&](const char* name, bool by_seed) {
-    return *plane == '\0' ? by_seed : std::strcmp(plane, name) == 0;
-  };
   int64_t committed = 0, views = 0, events = 0, lost = 0, restarts = 0, orphans = 0, struck = 0,
           fell_back = 0, founded_twice = 0, done = 0, told = 0, left = 0, forsaken = 0;
   double slowest_s = 0;
   for (uint64_t seed = first; seed < first + seeds; ++seed) {
-    const bool ends = !master && seed % 3 == 1;
-    rubato::RingWorld world({.seed = seed,
-                             .quorum = any ? rubato::Quorum::kAny : rubato::Quorum::kMajority,
-                             .master = master,
-                             .orphans = master && seed % 3 == 0,
-                             .shared_memory = planned("shared", seed % 2 == 1),
-                             .early_apply = planned("early", seed % 4 == 2),
-                             .foundings = !master && seed % 5 == 3,
-                             .ends = ends,
-                             .bug = static_cast<rubato::RingBug>(bug)});
+    rubato::RingWorldOptions options = OptionsOf(seed, mode, plane);
+    options.bug = static_cast<rubato::RingBug>(bug);
+    rubato::RingWorld world(options);
     const rubato::RingWorldResult result = world.Run();
     if (!result.violation.empty()) {
       std::printf("{\"mode\": \"%s\", \"seed\": %llu, \"rule\": \"%s\", \"violation\": \"%s\"}\n",
@@ -60,7 +75,7 @@ int main(int argc, char** argv) {
     told += result.told;
     left += result.lost;
     forsaken += result.forsaken;
-    if (!result.quorum_lost && !ends) {
+    if (!result.quorum_lost && !options.ends) {
       slowest_s = std::max(slowest_s, absl::ToDoubleSeconds(result.agreed_after));
     }
   }
