@@ -1,8 +1,8 @@
 // How the members of one view move bulk data: over TCP, or through shared memory.
 //
 // Every call is collective: all members of the view make the same calls in the same order. A call
-// returns ABORTED as soon as the view is no longer live, whoever it waits for; the buffers are then
-// undefined. One thread at a time calls it.
+// returns ABORTED as soon as the view is no longer live, whoever it waits for, and INTERNAL if they
+// do not make the same calls; the buffers are then undefined. One thread at a time calls it.
 #ifndef RUBATO_ADAPTERS_RING_DATA_PLANE_H_
 #define RUBATO_ADAPTERS_RING_DATA_PLANE_H_
 
@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "rubato/base/rng.h"
 #include "rubato/membership/view.h"
 #include "rubato/ring/kernels.h"
 
@@ -25,8 +26,17 @@ struct Attention {
   int event_fd = -1;                   // Readable when live_view has changed.
 };
 
+// One call of a data plane as a word that is the same at all members, unless a loop has a mistake.
+// `which` is the step of a vote, the root of a broadcast.
+enum class Collective : uint8_t { kAllreduce, kAllreduceAndVote, kBroadcast, kVote };
+inline uint64_t CallWord(Collective what, uint64_t bytes, WireFormat format, int64_t which) {
+  const auto kind = static_cast<uint64_t>(what) << 8 | static_cast<uint64_t>(format);
+  return Mix(Mix(kind, bytes), static_cast<uint64_t>(which));
+}
+
 // What a vote that rides in a reduction needs.
 struct Voting {
+  int64_t step = 0;
   float speed = 0;
   std::vector<float>* speeds = nullptr;  // Of all, by rank, once all votes are in.
   // Called before anything of the vote leaves, with what takes it back: see StepGate::Pledge.

@@ -91,11 +91,12 @@ absl::Status WiredGroup::Start() {
 absl::StatusOr<StepPlan> WiredGroup::BeginStep(absl::Duration timeout) {
   const absl::Time deadline = ControlLoop::Now() + timeout;
   no_view_since_ = std::min(no_view_since_, ControlLoop::Now());
-  reducer_->Wait().IgnoreError();
+  Heed(reducer_->Wait()).IgnoreError();
   while (true) {
     while (TakeEvent(absl::ZeroDuration())) {
     }
     if (fenced_ && leaving_) return absl::CancelledError("this member has left the group");
+    RUBATO_RETURN_IF_ERROR(apart_);
     if (denied_) TryPlaneAgain();
     if (entered_) {
       RUBATO_RETURN_IF_ERROR(AtBoundary());
@@ -126,9 +127,15 @@ template <typename F>
 absl::Status WiredGroup::Collect(F run) {
   const absl::Time began = ControlLoop::Now();
   absl::Status status = reducer_->Wait();
+  status.Update(apart_);
   if (status.ok()) status = entered_ ? run() : absl::AbortedError("there is no view");
   waited_ += ControlLoop::Now() - began;
   if (!status.ok()) failed_ = true;
+  return Heed(std::move(status));
+}
+
+absl::Status WiredGroup::Heed(absl::Status status) {
+  if (absl::IsInternal(status)) apart_ = status;
   return status;
 }
 
@@ -166,9 +173,12 @@ absl::Status WiredGroup::ReduceLast(absl::Span<float> values, WireFormat format)
     });
   };
   const absl::Status status = Collect([&]() -> absl::Status {
-    RUBATO_ASSIGN_OR_RETURN(
-        all_voted_, plane_->AllreduceAndVote(values, format,
-                                             {meter_.microbatches_per_second(), &speeds_, pledge}));
+    RUBATO_ASSIGN_OR_RETURN(all_voted_,
+                            plane_->AllreduceAndVote(values, format,
+                                                     {.step = finished_ + 1,
+                                                      .speed = meter_.microbatches_per_second(),
+                                                      .speeds = &speeds_,
+                                                      .pledge = pledge}));
     rode_ = true;
     return absl::OkStatus();
   });
@@ -232,7 +242,8 @@ absl::StatusOr<bool> WiredGroup::Commit() {
     if (!rode_) {
       Measure();
       if (!may(&Peer::Vote)) return AwaitVerdict();
-      const absl::Status voted = plane_->Vote(step, meter_.microbatches_per_second(), speeds_);
+      const absl::Status voted =
+          Heed(plane_->Vote(step, meter_.microbatches_per_second(), speeds_));
       if (!voted.ok() && !absl::IsAborted(voted)) return voted;
       all_voted_ = voted.ok();
     }

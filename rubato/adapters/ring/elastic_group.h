@@ -20,6 +20,10 @@
 // who has it, beside training, and is never copied from before. Where all members are of
 // one machine they sum through shared memory, else over TCP, with those of a machine side by side.
 //
+// All members make the same calls in the same order, with as many bytes. Where a loop has a mistake
+// and does not, calls fail with INTERNAL, nothing of the step counts, and BeginStep says it again
+// until the view ends; over TCP some may only see that one who was told so has gone.
+//
 // A loop may end right after a Commit. The group's destructor stays until every member of the view
 // has finished this one's last step, or is gone, 10 seconds at most: a round trip where all end
 // with one step. Without that those who have the step's sum, but not yet the last vote, would miss
@@ -152,8 +156,9 @@ class ElasticGroup {
 
   // Waits for a view, and says what to compute. DEADLINE_EXCEEDED if there is none within
   // `timeout`, as when a majority is gone; CANCELLED after Leave(); FAILED_PRECONDITION if the
-  // group that it should join trains something else, or knows another secret; RESOURCE_EXHAUSTED
-  // if this member copies the state and `kept_folder` has no room for what passes meanwhile.
+  // group that it should join trains something else, or knows another secret; INTERNAL if members
+  // of this view do not make the same calls; RESOURCE_EXHAUSTED if this member copies the state and
+  // `kept_folder` has no room for what passes meanwhile.
   virtual absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout = absl::Seconds(60)) = 0;
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.

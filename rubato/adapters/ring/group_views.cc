@@ -49,6 +49,7 @@ bool WiredGroup::TakeEvent(absl::Duration timeout) {
   const std::optional<ControlLoop::Event> event = control_->NextEvent(timeout);
   if (!event) return false;
   reducer_->Wait().IgnoreError();  // The view is no longer live: soon.
+  apart_ = absl::OkStatus();
   switch (event->kind) {
     case Peer::Event::Kind::kFrozen:
       change_.noticed = event->at;

@@ -28,7 +28,8 @@ struct SharedSlots::Slot {
   std::atomic<uint64_t> vote;  // The last cast: a mark, as above, of a reduction's last barrier.
   std::atomic<uint64_t> withdrawn;  // The last taken back before all others were there.
   std::atomic<uint32_t> written;    // The mark of the view that it was last written in.
-  float speeds[2];                  // They take turns, as the buffers below do.
+  float speeds[2];                  // They take turns, as the buffers below do,
+  uint64_t calls[2];                // and what the owner calls. All in one line of the cache.
   // By the parity of the barrier that ends the writing.
   alignas(4096) char in[2][kPartBytes];
   char out[2][kPartBytes];  // This rank's slice of the sum, at its place.
@@ -132,7 +133,7 @@ absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) 
   return absl::OkStatus();
 }
 
-absl::Status SharedSlots::Barrier() {
+absl::Status SharedSlots::Gather() {
   const uint64_t mark = Count(++count_);
   Slot& own = *own_.slot;
   own.mark.store(mark, std::memory_order_seq_cst);
@@ -142,6 +143,19 @@ absl::Status SharedSlots::Barrier() {
     if (static_cast<int>(i) != rank_) RUBATO_RETURN_IF_ERROR(WaitFor(*slots_[i], mark));
   }
   return absl::OkStatus();
+}
+
+absl::Status SharedSlots::Barrier() {
+  const size_t turn = count_ & 1;
+  own_.slot->calls[turn] = call_;
+  if (Count(count_ + 1) == ballot_) own_.slot->vote.store(ballot_, std::memory_order_seq_cst);
+  RUBATO_RETURN_IF_ERROR(Gather());
+  const bool alike = std::all_of(slots_.begin(), slots_.end(),
+                                 [&](const Slot* slot) { return slot->calls[turn] == call_; });
+  if (alike) return absl::OkStatus();
+  // Those who went on without this member call what they like.
+  return Intact() ? absl::InternalError("members of the view do not make the same calls")
+                  : Aborted();
 }
 
 absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
@@ -170,7 +184,7 @@ absl::Status SharedSlots::WaitFor(Slot& slot, uint64_t mark) {
 
 absl::Status SharedSlots::Meet() {
   if (met_) return absl::OkStatus();
-  RUBATO_RETURN_IF_ERROR(Barrier());
+  RUBATO_RETURN_IF_ERROR(Gather());
   own_.slot->written.store(mark_, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_release);  // What is written now comes after it.
   met_ = true;
@@ -179,7 +193,6 @@ absl::Status SharedSlots::Meet() {
 
 absl::Status SharedSlots::LastBarrier() {
   own_.slot->speeds[count_ & 1] = speed_;
-  if (ballot_ != 0) own_.slot->vote.store(ballot_, std::memory_order_seq_cst);
   return Barrier();
 }
 
@@ -188,10 +201,13 @@ absl::StatusOr<bool> SharedSlots::AllreduceAndVote(absl::Span<float> values, Wir
   RUBATO_RETURN_IF_ERROR(Meet());
   const size_t parts = PartsOf(values.size());
   const uint64_t ballot = Count(count_ + static_cast<uint32_t>(parts == 0 ? 1 : parts + 1));
-  if (!voting.pledge([this, ballot] { return Withdraw(ballot); })) return Aborted();
+  const uint64_t call =
+      CallWord(Collective::kAllreduceAndVote, values.size() * sizeof(float), format, voting.step);
+  if (!voting.pledge([this, ballot, call] { return Withdraw(ballot, call); })) return Aborted();
+  call_ = call;
   ballot_ = ballot;
   speed_ = voting.speed;
-  const absl::Status reduced = Allreduce(values, format);
+  const absl::Status reduced = Reduce(values, format);
   ballot_ = 0;
   RUBATO_RETURN_IF_ERROR(reduced);
   RUBATO_CHECK(Count(count_) == ballot);
@@ -200,11 +216,12 @@ absl::StatusOr<bool> SharedSlots::AllreduceAndVote(absl::Span<float> values, Wir
   return Stands(ballot);
 }
 
-bool SharedSlots::Withdraw(uint64_t ballot) {
+bool SharedSlots::Withdraw(uint64_t ballot, uint64_t call) {
   std::atomic<uint64_t>& withdrawn = own_.slot->withdrawn;
   withdrawn.store(ballot, std::memory_order_seq_cst);
   for (const Slot* slot : slots_) {
     if (!Reached(slot->vote.load(std::memory_order_seq_cst), ballot)) return false;
+    if (slot->calls[(ballot - 1) & 1] != call) return false;
   }
   withdrawn.store(0, std::memory_order_seq_cst);
   return true;
@@ -231,6 +248,11 @@ void SharedSlots::ReadSpeeds(std::vector<float>& speeds) const {
 }
 
 absl::Status SharedSlots::Allreduce(absl::Span<float> values, WireFormat format) {
+  call_ = CallWord(Collective::kAllreduce, values.size() * sizeof(float), format, 0);
+  return Reduce(values, format);
+}
+
+absl::Status SharedSlots::Reduce(absl::Span<float> values, WireFormat format) {
   RUBATO_RETURN_IF_ERROR(Meet());
   RoundTo(format, values);  // Memory needs no narrower format; the meaning stays the same.
   RUBATO_RETURN_IF_ERROR(PartsOf(values.size()) == 0 ? ReduceSmall(values) : ReduceParts(values));
@@ -303,6 +325,7 @@ void SharedSlots::FetchSums(absl::Span<float> part) {
 }
 
 absl::Status SharedSlots::Broadcast(absl::Span<char> bytes, int root) {
+  call_ = CallWord(Collective::kBroadcast, bytes.size(), WireFormat::kFp32, root);
   RUBATO_RETURN_IF_ERROR(Meet());
   for (size_t begin = 0; begin < bytes.size(); begin += kPartBytes) {
     const absl::Span<char> part = bytes.subspan(begin, kPartBytes);
@@ -316,6 +339,7 @@ absl::Status SharedSlots::Broadcast(absl::Span<char> bytes, int root) {
 }
 
 absl::Status SharedSlots::Vote(int64_t step, float speed, std::vector<float>& speeds) {
+  call_ = CallWord(Collective::kVote, 0, WireFormat::kFp32, step);
   RUBATO_RETURN_IF_ERROR(Meet());
   speed_ = speed;
   RUBATO_RETURN_IF_ERROR(LastBarrier());

@@ -14,8 +14,10 @@
 // slots, which outlive their owners, and each member gets it without anyone's help. Whoever lets go
 // of the view first takes its vote back (`withdrawn`), then looks at the votes; whoever wants to
 // apply the sum first looks at the votes, then at what was taken back. So either the one sees
-// all votes or the other sees that one is gone. Nobody writes to its slot in a new view before all
-// members of it have come, with what they still need of the old one in hand.
+// all votes or the other sees that one is gone. Next to a slot's part lies what its owner calls:
+// who finds that another calls something else fails, and no such vote counts. Nobody writes to its
+// slot in a new view before all members of it have come, with what they still need of the old one
+// in hand.
 #ifndef RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_
 #define RUBATO_ADAPTERS_RING_SHARED_SLOTS_H_
 
@@ -70,21 +72,24 @@ class SharedSlots : public DataPlane {
   static void Unmap(Mapped& mapped);
 
   // Says that this member has come to the next barrier, and waits until all have.
+  absl::Status Gather();
+  // The same, for what all must call alike. Casts the vote, if it is to be cast here.
   absl::Status Barrier();
   // The first barrier of a view, before anything is written.
   absl::Status Meet();
   size_t PartsOf(size_t floats) const;
-  // The last barrier of a reduction: votes, if one rides in it.
+  // The last barrier of a reduction, or of a vote.
   absl::Status LastBarrier();
   void ReadSpeeds(std::vector<float>& speeds) const;
   // On any thread: takes the vote back, and says whether all had voted.
-  bool Withdraw(uint64_t ballot);
+  bool Withdraw(uint64_t ballot, uint64_t call);
   // Whether all votes stand that were seen at the last barrier.
   bool Stands(uint64_t ballot) const;
   // Whether all slots are still as they were at the last barrier.
   bool Intact() const;
   uint64_t Count(uint32_t count) const { return static_cast<uint64_t>(mark_) << 32 | count; }
   absl::Status WaitFor(Slot& slot, uint64_t mark);
+  absl::Status Reduce(absl::Span<float> values, WireFormat format);
   absl::Status ReduceSmall(absl::Span<float> values);
   absl::Status ReduceParts(absl::Span<float> values);
   void HandIn(absl::Span<const float> part);
@@ -102,6 +107,7 @@ class SharedSlots : public DataPlane {
   std::vector<Slot*> slots_;  // By rank.
   int spins_ = 0;
   bool met_ = false;     // The first barrier of the view is behind.
+  uint64_t call_ = 0;    // The one under way, see CallWord.
   uint64_t ballot_ = 0;  // The vote to cast with the last barrier; 0: none.
   float speed_ = 0;      // What to tell with it.
 };

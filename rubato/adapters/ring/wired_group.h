@@ -103,6 +103,8 @@ class WiredGroup : public ElasticGroup {
   // Runs a collective on this thread, and notes how long it was waited for, and whether it failed.
   template <typename F>
   absl::Status Collect(F run);
+  // Notes it if the members do not make the same calls.
+  absl::Status Heed(absl::Status status);
   absl::Status ReduceInView(absl::Span<float> values, WireFormat format);
   absl::Status ReduceLast(absl::Span<float> values, WireFormat format);
   absl::Status AtBoundary();
@@ -135,6 +137,7 @@ class WiredGroup : public ElasticGroup {
 
   std::vector<absl::Span<float>> buffers_;  // Those given to Allreduce in this step.
   bool failed_ = false;                     // One of them was not reduced: do not vote.
+  absl::Status apart_;                      // Why no more of this view comes to anything.
   bool sum_lost_ = false;                   // The vote rode, and the sum was not to be had.
   bool rode_ = false;                       // The votes came with the last of them,
   bool all_voted_ = false;                  // and stand.
