@@ -28,7 +28,13 @@ struct Attention {
 
 // One call of a data plane as a word that is the same at all members, unless a loop has a mistake.
 // `which` is the step of a vote, the root of a broadcast.
-enum class Collective : uint8_t { kAllreduce, kAllreduceAndVote, kBroadcast, kVote };
+enum class Collective : uint8_t {
+  kAllreduce,
+  kAllreduceAndVote,
+  kAllreduceAndTell,
+  kBroadcast,
+  kVote,
+};
 inline uint64_t CallWord(Collective what, uint64_t bytes, WireFormat format, int64_t which) {
   const auto kind = static_cast<uint64_t>(what) << 8 | static_cast<uint64_t>(format);
   return Mix(Mix(kind, bytes), static_cast<uint64_t>(which));

@@ -16,11 +16,13 @@
 namespace rubato {
 namespace {
 
-enum class Plane { kSharedMemory, kTcp };
+enum class Plane { kSharedMemory, kTcp, kTcpEarly };
 
 GroupOptions OptionsOf(Plane plane) {
-  return {
-      .quorum = Quorum::kAny, .shared_memory = plane == Plane::kSharedMemory, .microbatches = 2};
+  return {.quorum = Quorum::kAny,
+          .shared_memory = plane == Plane::kSharedMemory,
+          .microbatches = 2,
+          .early_apply = plane == Plane::kTcpEarly};
 }
 
 // One member of two, whose state counts the steps that it has applied.
@@ -107,6 +109,15 @@ TEST_P(GroupMistakesTest, OneMoreSum) {
   });
 }
 
+// As large as a vote is over TCP.
+TEST_P(GroupMistakesTest, OneMoreSumOfTwoNumbers) {
+  const auto step = [](Member& member) { return TakeStep(member, 2); };
+  ExpectNothingCounts(step, [step](Member& member) {
+    RUBATO_RETURN_IF_ERROR(member.group->Allreduce(member.First(2)));
+    return step(member);
+  });
+}
+
 // Both go through memory at once; one does, and the other in parts.
 TEST_P(GroupMistakesTest, ALargerSum) {
   for (const size_t floats : {2001, 3000}) {
@@ -122,10 +133,12 @@ TEST_P(GroupMistakesTest, OneMoreBarrier) {
 }
 
 std::string NameOf(const testing::TestParamInfo<Plane>& info) {
-  return info.param == Plane::kSharedMemory ? "SharedMemory" : "Tcp";
+  const char* const names[] = {"SharedMemory", "Tcp", "TcpEarly"};
+  return names[static_cast<int>(info.param)];
 }
 INSTANTIATE_TEST_SUITE_P(Planes, GroupMistakesTest,
-                         testing::Values(Plane::kSharedMemory, Plane::kTcp), NameOf);
+                         testing::Values(Plane::kSharedMemory, Plane::kTcp, Plane::kTcpEarly),
+                         NameOf);
 
 }  // namespace
 }  // namespace rubato

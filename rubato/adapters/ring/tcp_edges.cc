@@ -51,6 +51,7 @@ uint64_t TcpEdges::Frame::TailBytes() const {
 }
 
 struct TcpEdges::Operation {
+  uint64_t call = 0;
   absl::Span<float> values;
   WireFormat format = WireFormat::kFp32;
   std::vector<float>* speeds = nullptr;  // Of all, by rank, as far as heard; every frame has them.
@@ -126,7 +127,9 @@ absl::Status TcpEdges::Reduce(absl::Span<float> values, WireFormat format,
                               std::vector<float>* speeds) {
   const int64_t elements = static_cast<int64_t>(values.size());
   const int wire = WireBytes(format);
-  Operation operation{values, format, speeds};
+  const Collective what =
+      speeds == nullptr ? Collective::kAllreduce : Collective::kAllreduceAndTell;
+  Operation operation{CallWord(what, elements * wire, format, 0), values, format, speeds};
   Chunk(PlanInOrder(ChooseAlgorithm(elements * wire, view_.size()), elements), kChunkBytes / wire,
         operation.sends, operation.receives);
   return Run(operation);
@@ -146,7 +149,8 @@ absl::Status TcpEdges::Vote(int64_t step, float speed, std::vector<float>& speed
   // Up the tree and down again: whoever has the sum knows that everyone has called.
   speeds.assign(view_.size(), 0.0f);
   speeds[rank_] = speed;
-  Operation operation{absl::MakeSpan(speeds), WireFormat::kFp32};
+  Operation operation{CallWord(Collective::kVote, 0, WireFormat::kFp32, step),
+                      absl::MakeSpan(speeds), WireFormat::kFp32};
   Chunk(PlanInOrder(Algorithm::kTree, view_.size()), kChunkBytes, operation.sends,
         operation.receives);
   return Run(operation);
@@ -158,7 +162,8 @@ absl::Status TcpEdges::Broadcast(absl::Span<char> bytes, int root) {
   const int size = view_.size();
   const int place = (rank_ - root + size) % size;  // In the tree whose root is `root`.
   const auto rank_of = [&](int p) { return (p + root) % size; };
-  Operation operation{absl::MakeSpan(words), WireFormat::kFp32};
+  Operation operation{CallWord(Collective::kBroadcast, bytes.size(), WireFormat::kFp32, root),
+                      absl::MakeSpan(words), WireFormat::kFp32};
   const int64_t chunk = kChunkBytes / 4;
   for (int64_t begin = 0; begin < static_cast<int64_t>(words.size()); begin += chunk) {
     const Slice slice{begin, std::min<int64_t>(begin + chunk, words.size())};
@@ -347,7 +352,8 @@ void TcpEdges::StartFrame(Operation& operation, const SendItem& item) {
   }
   operation.frame = {
       view_.number, mark_, operation_,
-      operation.told.size() * sizeof(float) + values.size() * WireBytes(operation.format)};
+      operation.told.size() * sizeof(float) + values.size() * WireBytes(operation.format),
+      operation.call};
   operation.payload = reinterpret_cast<const char*>(values.data());
   if (operation.format == WireFormat::kFp32) return;
   packed_.resize(values.size() * WireBytes(operation.format));
@@ -432,7 +438,7 @@ absl::StatusOr<bool> TcpEdges::TryReceive(Operation& operation) {
     return false;  // The sender is a view ahead: ours is about to end.
   }
   if (!header && !old &&
-      (in->frame.operation != operation_ ||
+      (in->frame.operation != operation_ || in->frame.call != operation.call ||
        in->frame.bytes != heard + values.size() * WireBytes(operation.format))) {
     return absl::InternalError("members of the view do not make the same calls");
   }

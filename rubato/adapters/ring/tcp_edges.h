@@ -83,7 +83,8 @@ class TcpEdges : public DataPlane {
     uint32_t mark = 0;  // Of the view; see GroupView::Mark.
     uint32_t operation = 0;
     uint64_t bytes = 0;  // Of the payload, between the header and the tail.
-    std::array<uint64_t, 5> unused = {};
+    uint64_t call = 0;   // See CallWord.
+    std::array<uint64_t, 4> unused = {};
 
     uint64_t TailBytes() const;
     uint64_t Total() const { return sizeof(Frame) + bytes + TailBytes(); }

@@ -61,7 +61,8 @@ struct Header {
   uint32_t mark = 0;
   uint32_t operation = 0;
   uint64_t bytes = 0;
-  uint64_t unused[5] = {};
+  uint64_t call = 0;
+  uint64_t unused[4] = {};
 };
 constexpr uint64_t kPayload = 16;
 constexpr uint32_t kWholeWord = 0x656c6f77;
@@ -94,9 +95,10 @@ class TcpEdgesTest : public testing::Test {
     ASSERT_TRUE(edges.Enter(View(number), 0, MemberId(1)).ok());
     attention_.live_view = number;
   }
-  // The first that the other member says in a view.
+  // The first that the other member says in a view, which is a broadcast of its own.
   std::string FrameOf(uint64_t view, char fill, uint32_t end = kWholeWord) const {
-    const Header header{view, static_cast<uint32_t>(View(view).Mark()), 1, kPayload};
+    const uint64_t call = CallWord(Collective::kBroadcast, kPayload, WireFormat::kFp32, 1);
+    const Header header{view, static_cast<uint32_t>(View(view).Mark()), 1, kPayload, call};
     std::string frame(reinterpret_cast<const char*>(&header), sizeof(header));
     frame.append(kPayload, fill);
     frame.append(kLine - kPayload - sizeof(end), '\0');
