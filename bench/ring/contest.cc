@@ -86,7 +86,8 @@ bool TakeStep(const GroupCase& what, ElasticGroup& group, std::vector<float>& va
   for (int bucket = 0; bucket < what.buckets; ++bucket) {
     if (what.compute_us > 0) usleep(what.compute_us / what.buckets);
     if (!what.overlap || bucket + 1 == what.buckets) continue;
-    group.StartAllreduce(absl::MakeSpan(values).subspan(piece * bucket, piece));
+    const absl::Span<float> part = absl::MakeSpan(values).subspan(piece * bucket, piece);
+    if (!group.StartAllreduce(part).ok()) return false;
   }
   if (what.elements == 0) return true;
   for (int bucket = what.overlap ? what.buckets - 1 : 0; bucket < what.buckets; ++bucket) {
@@ -156,7 +157,7 @@ std::vector<double> RunGroup(const GroupCase& what, const Place& place) {
     if (what.together && !group->Barrier().ok()) return {};
     if (i >= 2) micros.push_back(static_cast<double>(NowNanos() - begin) / 1000);
   }
-  group->Barrier().IgnoreError();
+  if (!what.elastic) group->Barrier().IgnoreError();  // Who commits is waited for when it closes.
   return micros;
 }
 

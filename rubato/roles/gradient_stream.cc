@@ -44,7 +44,8 @@ void GradientStream::Announced(GradientRange range) {
 
 void GradientStream::StartNext() {
   const GradientRange& range = ranges_[started_++];
-  group_->StartAllreduce(replica_->Gradient().subspan(range.begin, range.size()));
+  const absl::Span<float> bucket = replica_->Gradient().subspan(range.begin, range.size());
+  RUBATO_CHECK(group_->StartAllreduce(bucket).ok());  // A step is under way.
 }
 
 void GradientStream::StartRest() {

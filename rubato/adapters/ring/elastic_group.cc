@@ -89,6 +89,7 @@ absl::Status WiredGroup::Start() {
 }
 
 absl::StatusOr<StepPlan> WiredGroup::BeginStep(absl::Duration timeout) {
+  if (begun_) RUBATO_RETURN_IF_ERROR(MayCall("BeginStep"));
   const absl::Time deadline = ControlLoop::Now() + timeout;
   no_view_since_ = std::min(no_view_since_, ControlLoop::Now());
   Heed(reducer_->Wait()).IgnoreError();
@@ -113,7 +114,7 @@ absl::StatusOr<StepPlan> WiredGroup::BeginStep(absl::Duration timeout) {
   }
   no_view_since_ = absl::InfiniteFuture();
   buffers_.clear();
-  decided_ = failed_ = rode_ = sum_lost_ = told_ = false;
+  decided_ = failed_ = summed_ = rode_ = sum_lost_ = told_ = false;
   quotas_ = DealMicrobatches(options_.microbatches, speeds_, view_.holders);
   quota_ = quotas_[rank_];
   waited_ = absl::ZeroDuration();
@@ -139,6 +140,17 @@ absl::Status WiredGroup::Heed(absl::Status status) {
   return status;
 }
 
+absl::Status WiredGroup::MayCall(absl::string_view call) const {
+  if (!begun_) {
+    return absl::FailedPreconditionError(absl::StrCat(call, "() without a BeginStep() before it"));
+  }
+  if (summed_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(call, "() after AllreduceLast(): Commit() must come first"));
+  }
+  return absl::OkStatus();
+}
+
 bool WiredGroup::TakeBuffer(absl::Span<float> values) {
   buffers_.push_back(values);
   if (quota_.size() == 0) std::fill(values.begin(), values.end(), 0.0f);
@@ -147,6 +159,7 @@ bool WiredGroup::TakeBuffer(absl::Span<float> values) {
 }
 
 absl::Status WiredGroup::Allreduce(absl::Span<float> values) {
+  RUBATO_RETURN_IF_ERROR(MayCall("Allreduce"));
   return ReduceInView(values, options_.wire);
 }
 
@@ -156,8 +169,15 @@ absl::Status WiredGroup::ReduceInView(absl::Span<float> values, WireFormat forma
 }
 
 absl::Status WiredGroup::ReduceLast(absl::Span<float> values, WireFormat format) {
+  RUBATO_RETURN_IF_ERROR(MayCall("AllreduceLast"));
   const bool rides = entered_ && plane_->carries_votes();
-  if (!rides && !options_.early_apply) return ReduceInView(values, format);
+  const absl::Status status = rides || options_.early_apply ? ReduceWithVotes(values, format, rides)
+                                                            : ReduceInView(values, format);
+  summed_ = status.ok();
+  return status;
+}
+
+absl::Status WiredGroup::ReduceWithVotes(absl::Span<float> values, WireFormat format, bool rides) {
   if (!TakeBuffer(values)) return absl::AbortedError("the view has ended");
   Measure();
   if (!rides) {
@@ -191,16 +211,20 @@ void WiredGroup::Measure() {
   if (measured_) meter_.Record(quota_.size(), absl::ToDoubleSeconds(computed));
 }
 
-void WiredGroup::StartAllreduce(absl::Span<float> values) {
+absl::Status WiredGroup::StartAllreduce(absl::Span<float> values) {
+  RUBATO_RETURN_IF_ERROR(MayCall("StartAllreduce"));
   if (TakeBuffer(values)) reducer_->Start(values);
+  return absl::OkStatus();
 }
 
 absl::Status WiredGroup::Wait() {
+  if (!begun_) return absl::OkStatus();  // Nothing was started.
   return Collect(
       [&] { return failed_ ? absl::AbortedError("the view has ended") : absl::OkStatus(); });
 }
 
 absl::Status WiredGroup::AllreduceCanonical(const CanonicalSum& mine, absl::Span<float> sum) {
+  RUBATO_RETURN_IF_ERROR(MayCall("AllreduceCanonical"));
   if (!TakeBuffer(sum)) return absl::AbortedError("the view has ended");
   CanonicalPlaces places(options_.microbatches, quotas_, rank_);
   for (size_t begin = 0; begin < sum.size(); begin += places.piece()) {
@@ -213,17 +237,20 @@ absl::Status WiredGroup::AllreduceCanonical(const CanonicalSum& mine, absl::Span
 }
 
 absl::Status WiredGroup::Broadcast(absl::Span<char> bytes, int root) {
+  RUBATO_RETURN_IF_ERROR(MayCall("Broadcast"));
   RUBATO_RETURN_IF_ERROR(CheckRoot(root, view_));
   return Collect([&] { return plane_->Broadcast(bytes, root); });
 }
 
 absl::Status WiredGroup::Barrier() {
+  RUBATO_RETURN_IF_ERROR(MayCall("Barrier"));
   std::vector<float> speeds;
   return Collect([&] { return plane_->Vote(0, 0, speeds); });
 }
 
 absl::StatusOr<bool> WiredGroup::Commit() {
-  if (!begun_) return absl::FailedPreconditionError("Commit() without a BeginStep() before it");
+  summed_ = false;  // One that cannot be decided may be begun again.
+  RUBATO_RETURN_IF_ERROR(MayCall("Commit"));
   const int64_t step = finished_ + 1;
   const absl::Status reduced = Wait();
   if (!reduced.ok() && !absl::IsAborted(reduced)) return reduced;

@@ -20,9 +20,11 @@
 // who has it, beside training, and is never copied from before. Where all members are of
 // one machine they sum through shared memory, else over TCP, with those of a machine side by side.
 //
-// All members make the same calls in the same order, with as many bytes. Where a loop has a mistake
-// and does not, calls fail with INTERNAL, nothing of the step counts, and BeginStep says it again
-// until the view ends; over TCP some may only see that one who was told so has gone.
+// All sums, broadcasts and barriers are part of a step: FAILED_PRECONDITION, and nothing happens,
+// if no BeginStep came before them or the step's AllreduceLast is behind, which only Commit may
+// follow. All members make the same calls in the same order, with as many bytes. Where a loop has a
+// mistake and does not, calls fail with INTERNAL, nothing of the step counts, and BeginStep says it
+// again until the view ends; over TCP some may only see that one who was told so has gone.
 //
 // A loop may end right after a Commit. The group's destructor stays until every member of the view
 // has finished this one's last step, or is gone, 10 seconds at most: a round trip where all end
@@ -158,7 +160,9 @@ class ElasticGroup {
   // `timeout`, as when a majority is gone; CANCELLED after Leave(); FAILED_PRECONDITION if the
   // group that it should join trains something else, or knows another secret; INTERNAL if members
   // of this view do not make the same calls; RESOURCE_EXHAUSTED if this member copies the state and
-  // `kept_folder` has no room for what passes meanwhile.
+  // `kept_folder` has no room for what passes meanwhile. A step under way may be begun again, as
+  // after ABORTED, but for one whose AllreduceLast is done: FAILED_PRECONDITION, Commit comes
+  // first.
   virtual absl::StatusOr<StepPlan> BeginStep(absl::Duration timeout = absl::Seconds(60)) = 0;
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
@@ -169,8 +173,9 @@ class ElasticGroup {
   // The same in fp32, whatever `wire` is: for counts, which must not be rounded.
   virtual absl::Status AllreduceLastExactly(absl::Span<float> values) = 0;
   // Allreduce beside the caller, who goes on computing. Buckets are reduced in the order of these
-  // calls, which must be the same at all members; they must stay where they are until Wait().
-  virtual void StartAllreduce(absl::Span<float> values) = 0;
+  // calls, which must be the same at all members; they must stay where they are until Wait(). That
+  // the view ended is told there.
+  virtual absl::Status StartAllreduce(absl::Span<float> values) = 0;
   // Until all that was started is done. Commit does this itself.
   virtual absl::Status Wait() = 0;
   // The step under way says nothing of this member's speed: it computes none of its microbatches.

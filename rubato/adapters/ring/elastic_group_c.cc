@@ -145,8 +145,7 @@ int rubato_group_allreduce_last(rubato_group* group, float* values, size_t count
 }
 
 int rubato_group_start_allreduce(rubato_group* group, float* values, size_t count) {
-  group->group->StartAllreduce(absl::MakeSpan(values, count));
-  return 0;
+  return Report(group, group->group->StartAllreduce(absl::MakeSpan(values, count)));
 }
 
 int rubato_group_wait(rubato_group* group) { return Report(group, group->group->Wait()); }

@@ -1,7 +1,10 @@
 /* Elastic allreduce for training loops in C, or in anything that can call C. What each call
  * promises is said in elastic_group.h; here every call returns 0, or a negative number after which
  * rubato_group_error() says what was wrong. RUBATO_AGAIN means that someone is gone: begin the
- * step again. One thread makes all calls. Who has trained to the end says so, and closes. */
+ * step again; RUBATO_FAILED, that there is a mistake in the loop, or that its members do not make
+ * the same calls. Sums, broadcasts and barriers are part of a step: from begin_step until commit, or
+ * until allreduce_last has returned 0. One thread makes all calls. Who has trained to the end says
+ * so, and closes. */
 #ifndef RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_
 #define RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_
 
@@ -78,6 +81,7 @@ rubato_group* rubato_group_open(const rubato_group_options* options);
  * close right after commit, and nobody is left in doubt whether that step counts. */
 void rubato_group_close(rubato_group* group);
 
+/* RUBATO_FAILED after an allreduce_last that returned 0: commit must come first. */
 int rubato_group_begin_step(rubato_group* group, double timeout_seconds, rubato_step* step);
 int rubato_group_allreduce(rubato_group* group, float* values, size_t count);
 /* The last of a step: commit, which must come next, need not wait for the votes then. */

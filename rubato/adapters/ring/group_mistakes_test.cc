@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "rubato/adapters/ring/elastic_group.h"
 #include "rubato/base/status.h"
 
@@ -59,10 +60,10 @@ absl::Status TakeStep(Member& member, size_t floats) {
   return counts ? absl::OkStatus() : absl::AbortedError("again");
 }
 
+using Call = std::function<absl::Status(Member&)>;
+
 class GroupMistakesTest : public testing::TestWithParam<Plane> {
  protected:
-  using Call = std::function<absl::Status(Member&)>;
-
   // One calls what it should, and the other something else: neither gets through a step. Both are
   // told why; over TCP one may see only that the other has ended.
   void ExpectNothingCounts(const Call& right, const Call& wrong) {
@@ -130,6 +131,67 @@ TEST_P(GroupMistakesTest, OneMoreBarrier) {
     RUBATO_RETURN_IF_ERROR(member.group->Barrier());
     return kStep(member);
   });
+}
+
+absl::Status Start(Member& member) {
+  RUBATO_RETURN_IF_ERROR(member.group->StartAllreduce(member.First(2)));
+  return member.group->Wait();
+}
+
+// What belongs to a step, and what it says without one.
+const std::vector<std::pair<std::string, Call>> kCalls = {
+    {"Allreduce", [](Member& m) { return m.group->Allreduce(m.First(2)); }},
+    {"AllreduceLast", [](Member& m) { return m.group->AllreduceLast(m.First(2)); }},
+    {"AllreduceLastExactly", [](Member& m) { return m.group->AllreduceLastExactly(m.First(2)); }},
+    {"StartAllreduce", Start},
+    {"AllreduceCanonical",
+     [](Member& m) { return m.group->AllreduceCanonical(CanonicalSum(2, 0), m.First(2)); }},
+    {"Broadcast",
+     [](Member& m) {
+       return m.group->Broadcast({reinterpret_cast<char*>(m.values.data()), 8}, 0);
+     }},
+    {"Barrier", [](Member& m) { return m.group->Barrier(); }},
+};
+
+void ExpectRefused(Member& member, absl::string_view why) {
+  for (const auto& [name, call] : kCalls) {
+    member.values.assign(member.values.size(), 7.0f);
+    const absl::Status status = call(member);
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << name << ": " << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), why)) << name << ": " << status;
+    EXPECT_EQ(member.values, std::vector<float>(member.values.size(), 7.0f)) << name;
+  }
+}
+
+// Before the first step, and after one has ended: the buffer stays as it is.
+TEST_P(GroupMistakesTest, WithoutAStepNothingIsSummed) {
+  Member member;
+  ASSERT_TRUE(member.Open(GetParam(), {}).ok());
+  ExpectRefused(member, "without a BeginStep() before it");
+  for (int64_t step = 1; step <= 2; ++step) {
+    ASSERT_TRUE(member.group->BeginStep().ok());
+    ASSERT_TRUE(TakeStep(member, 2).ok());
+    ExpectRefused(member, "without a BeginStep() before it");
+    EXPECT_EQ(member.applied, step);
+  }
+}
+
+// Its votes may be cast: the step is to be ended, and then is as if nothing had been called.
+TEST_P(GroupMistakesTest, AfterTheLastSumOnlyCommitMayCome) {
+  Member member;
+  ASSERT_TRUE(member.Open(GetParam(), {}).ok());
+  for (int64_t step = 1; step <= 2; ++step) {
+    ASSERT_TRUE(member.group->BeginStep().ok());
+    ASSERT_TRUE(member.group->AllreduceLast(member.First(2)).ok());
+    ExpectRefused(member, "Commit() must come first");
+    const absl::Status begun = member.group->BeginStep().status();
+    EXPECT_EQ(begun.code(), absl::StatusCode::kFailedPrecondition) << begun;
+    EXPECT_TRUE(absl::StrContains(begun.message(), "Commit() must come first")) << begun;
+    const absl::StatusOr<bool> counts = member.group->Commit();
+    ASSERT_TRUE(counts.ok()) << counts.status();
+    EXPECT_TRUE(*counts);
+    EXPECT_EQ(member.applied, step);
+  }
 }
 
 std::string NameOf(const testing::TestParamInfo<Plane>& info) {

@@ -198,7 +198,9 @@ class Trainee {
     }
     if (!habits_.buckets) return group_->AllreduceLast(all);
     int begin = 0;
-    for (; begin + 200 < kWeights; begin += 200) group_->StartAllreduce(all.subspan(begin, 200));
+    for (; begin + 200 < kWeights; begin += 200) {
+      EXPECT_EQ(group_->StartAllreduce(all.subspan(begin, 200)), absl::OkStatus());
+    }
     return group_->AllreduceLast(all.subspan(begin));
   }
 

@@ -17,6 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "rubato/adapters/ring/control_loop.h"
@@ -49,7 +50,7 @@ class WiredGroup : public ElasticGroup {
   absl::Status AllreduceLastExactly(absl::Span<float> values) override {
     return ReduceLast(values, WireFormat::kFp32);
   }
-  void StartAllreduce(absl::Span<float> values) override;
+  absl::Status StartAllreduce(absl::Span<float> values) override;
   absl::Status Wait() override;
   void DoNotMeasure() override { measured_ = false; }
   absl::Status AllreduceCanonical(const CanonicalSum& mine, absl::Span<float> sum) override;
@@ -98,6 +99,9 @@ class WiredGroup : public ElasticGroup {
   void Measure();
   absl::StatusOr<bool> AwaitVerdict();
   void Finish(int64_t step);
+  // FAILED_PRECONDITION if no step is under way, or its last sum is behind: then `call` would be
+  // out of step with the others.
+  absl::Status MayCall(absl::string_view call) const;
   // Notes a buffer; false, and the step has failed, if there is no view to reduce it in.
   bool TakeBuffer(absl::Span<float> values);
   // Runs a collective on this thread, and notes how long it was waited for, and whether it failed.
@@ -106,6 +110,7 @@ class WiredGroup : public ElasticGroup {
   // Notes it if the members do not make the same calls.
   absl::Status Heed(absl::Status status);
   absl::Status ReduceInView(absl::Span<float> values, WireFormat format);
+  absl::Status ReduceWithVotes(absl::Span<float> values, WireFormat format, bool rides);
   absl::Status ReduceLast(absl::Span<float> values, WireFormat format);
   absl::Status AtBoundary();
   std::string WhyNoView(absl::Duration timeout) const;
@@ -136,6 +141,7 @@ class WiredGroup : public ElasticGroup {
   ChangeTimes change_;
 
   std::vector<absl::Span<float>> buffers_;  // Those given to Allreduce in this step.
+  bool summed_ = false;                     // The last of them, so that Commit must come next.
   bool failed_ = false;                     // One of them was not reduced: do not vote.
   absl::Status apart_;                      // Why no more of this view comes to anything.
   bool sum_lost_ = false;                   // The vote rode, and the sum was not to be had.
