@@ -1,10 +1,10 @@
 /* Elastic allreduce for training loops in C, or in anything that can call C. What each call
  * promises is said in elastic_group.h; here every call returns 0, or a negative number after which
- * rubato_group_error() says what was wrong. RUBATO_AGAIN means that someone is gone: begin the
- * step again; RUBATO_FAILED, that there is a mistake in the loop, or that its members do not make
- * the same calls. Sums, broadcasts and barriers are part of a step: from begin_step until commit, or
- * until allreduce_last has returned 0. One thread makes all calls. Who has trained to the end says
- * so, and closes. */
+ * rubato_group_error() says what was wrong, with NULL if there was no group. RUBATO_AGAIN means
+ * that someone is gone: begin the step again; RUBATO_FAILED, that there is a mistake in the loop,
+ * or that its members do not make the same calls. Sums, broadcasts and barriers are part of a step:
+ * from begin_step until commit, or until allreduce_last has returned 0. One thread makes all calls.
+ * Who has trained to the end says so, and closes. */
 #ifndef RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_
 #define RUBATO_ADAPTERS_RING_ELASTIC_GROUP_C_H_
 
@@ -44,7 +44,9 @@ typedef struct {
                            change from begin_step until commit returns */
   const size_t* state_bytes;
   size_t state_count;
-  void (*apply)(void* context);                              /* the reduced buffers to the state */
+  /* The reduced buffers to the state. What it throws, or on_change, fails the call that it came
+   * from; the state is then as it was left. */
+  void (*apply)(void* context);
   void (*on_change)(void* context, uint64_t view, int size); /* may be null */
   void* context;
   int network; /* how patient the detector is: one of RUBATO_LOOPBACK, RUBATO_LAN, RUBATO_WAN */

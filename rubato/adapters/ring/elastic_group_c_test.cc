@@ -5,11 +5,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -83,6 +86,35 @@ TEST(GroupOptionsTest, NoSizeIsRefused) {
   options = Good();
   options.reserved = 1;
   EXPECT_THAT(ErrorOf(options), HasSubstr("reserved must be 0"));
+}
+
+// What is not there is named, and not looked at.
+TEST(GroupOptionsTest, WhatIsMissingIsNamed) {
+  EXPECT_EQ(rubato_group_open(nullptr), nullptr);
+  EXPECT_THAT(rubato_group_error(nullptr), HasSubstr("options is null"));
+  char byte = 0;
+  void* const none[] = {&byte, nullptr};
+  const size_t bytes[] = {1, 100};
+  const size_t empty[] = {1, 0};
+  const char* const nobody[] = {"127.0.0.1:1", nullptr};
+  rubato_group_options options = Good();
+  options.state_count = 2;
+  options.state_bytes = bytes;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("state_count is 2, but state is null"));
+  options.state = none;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("state[1] is null, but has 100 bytes"));
+  options.state_bytes = empty;
+  EXPECT_EQ(ErrorOf(options), "");
+  options.state_bytes = nullptr;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("state_count is 2, but state_bytes is null"));
+  options = Good();
+  options.join_count = 2;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("join_count is 2, but join is null"));
+  options.join = nobody;
+  EXPECT_THAT(ErrorOf(options), HasSubstr("join[1] is null"));
+  options = Good();
+  options.verdict_timeout_seconds = std::nan("");
+  EXPECT_THAT(ErrorOf(options), HasSubstr("verdict_timeout_seconds is not a number"));
 }
 
 // A loop that goes on from its own checkpoint numbers its steps from there, and so do those who
@@ -163,6 +195,79 @@ TEST(GroupErrorTest, WhoWaitsHearsHowLongAndForWhat) {
     later = rubato_group_error(group);
   }
   EXPECT_THAT(later, HasSubstr("no view to train in after 2s; nobody answers at"));
+  rubato_group_close(group);
+}
+
+// Told, and nothing has happened: the same step can then be taken as it should.
+TEST(GroupStepTest, WhatIsMissingInACallIsNamed) {
+  const rubato_group_options options = Good();
+  rubato_group* group = rubato_group_open(&options);
+  ASSERT_NE(group, nullptr) << rubato_group_error(nullptr);
+  const auto expect_failed = [&](int rc, const char* why) {
+    EXPECT_EQ(rc, RUBATO_FAILED) << why;
+    EXPECT_THAT(rubato_group_error(group), HasSubstr(why));
+  };
+  rubato_step step = {};
+  expect_failed(rubato_group_begin_step(group, 60, nullptr), "step is null");
+  expect_failed(rubato_group_begin_step(group, std::nan(""), &step), "is not a number");
+  ASSERT_EQ(rubato_group_begin_step(group, 60, &step), 0) << rubato_group_error(group);
+  expect_failed(rubato_group_allreduce(group, nullptr, 3), "values is null, but has 3");
+  expect_failed(rubato_group_start_allreduce(group, nullptr, 3), "values is null, but has 3");
+  expect_failed(rubato_group_broadcast(group, nullptr, 3, 0), "bytes is null, but has 3");
+  expect_failed(rubato_group_allreduce_last(group, nullptr, 3), "values is null, but has 3");
+  rubato_group_before_change(group, nullptr, 3);
+  float value = 1;
+  ASSERT_EQ(rubato_group_allreduce_last(group, &value, 1), 0) << rubato_group_error(group);
+  EXPECT_EQ(rubato_group_commit(group), 0) << rubato_group_error(group);
+  rubato_group_close(group);
+}
+
+TEST(GroupStepTest, NoGroupIsAnError) {
+  rubato_step step = {};
+  float value = 0;
+  const int results[] = {rubato_group_begin_step(nullptr, 1, &step),
+                         rubato_group_allreduce(nullptr, &value, 1),
+                         rubato_group_allreduce_last(nullptr, &value, 1),
+                         rubato_group_start_allreduce(nullptr, &value, 1),
+                         rubato_group_wait(nullptr),
+                         rubato_group_broadcast(nullptr, &value, 1, 0),
+                         rubato_group_barrier(nullptr),
+                         rubato_group_commit(nullptr),
+                         rubato_group_over(nullptr),
+                         static_cast<int>(rubato_group_step(nullptr)),
+                         static_cast<int>(rubato_group_committed(nullptr)),
+                         rubato_group_size(nullptr),
+                         rubato_group_learning(nullptr),
+                         rubato_group_encrypted(nullptr)};
+  EXPECT_THAT(results, testing::Each(RUBATO_FAILED));
+  EXPECT_THAT(rubato_group_error(nullptr), HasSubstr("group is null"));
+  EXPECT_EQ(rubato_group_member(nullptr, 0), nullptr);
+  EXPECT_EQ(rubato_group_address(nullptr), nullptr);
+  rubato_group_before_change(nullptr, &value, 1);
+  rubato_group_leave(nullptr);
+  rubato_group_say_finished(nullptr);
+  rubato_group_close(nullptr);
+}
+
+// Of a loop in C++: it may not come out of a library for C.
+TEST(GroupStepTest, AnExceptionIsAnError) {
+  rubato_group_options options = Good();
+  options.apply = [](void*) { throw std::runtime_error("no rate is set"); };
+  options.on_change = [](void* seen, uint64_t, int) {
+    if (!std::exchange(*static_cast<bool*>(seen), true)) throw 1;
+  };
+  bool seen = false;
+  options.context = &seen;
+  rubato_group* group = rubato_group_open(&options);
+  ASSERT_NE(group, nullptr) << rubato_group_error(nullptr);
+  rubato_step step = {};
+  EXPECT_EQ(rubato_group_begin_step(group, 60, &step), RUBATO_FAILED);
+  EXPECT_THAT(rubato_group_error(group), HasSubstr("an exception"));
+  ASSERT_EQ(rubato_group_begin_step(group, 60, &step), 0) << rubato_group_error(group);
+  float value = 1;
+  ASSERT_EQ(rubato_group_allreduce_last(group, &value, 1), 0);
+  EXPECT_EQ(rubato_group_commit(group), RUBATO_FAILED);
+  EXPECT_THAT(rubato_group_error(group), HasSubstr("no rate is set"));
   rubato_group_close(group);
 }
 
