@@ -99,9 +99,14 @@ absl::Status CheckData(const DataSpec& data) {
   return CheckRange("data.bad_rows_max", data.bad_rows_max, 0);
 }
 
-absl::Status CheckWorkers(const WorkersSpec& workers) {
+absl::Status CheckWorkers(const WorkersSpec& workers, const std::string& strategy) {
   RUBATO_RETURN_IF_ERROR(CheckRange("workers.min", workers.min, 1, kProcessesMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("workers.max", workers.max, 1, kProcessesMax));
+  if (strategy == "allreduce" && workers.max > kGroupWorkersMax) {
+    return Invalid("workers.max", workers.max, " is more than ", kGroupWorkersMax,
+                   ", as many as a group can have; use ", kGroupWorkersMax,
+                   " or less, or strategy: ps");
+  }
   if (workers.max < workers.min) {
     return Invalid("workers.max", workers.max, " is less than workers.min, ", workers.min);
   }
@@ -332,7 +337,7 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckAllreduce(allreduce, *this));
   RUBATO_RETURN_IF_ERROR(CheckParams(params, servers));
   RUBATO_RETURN_IF_ERROR(CheckMetrics(metrics));
-  RUBATO_RETURN_IF_ERROR(CheckWorkers(workers));
+  RUBATO_RETURN_IF_ERROR(CheckWorkers(workers, strategy));
   RUBATO_RETURN_IF_ERROR(CheckRange("servers", servers, 1, kServersMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("batch_size", batch_size, 1, kBatchSizeMax));
   RUBATO_RETURN_IF_ERROR(CheckRange("epochs", epochs, 1));

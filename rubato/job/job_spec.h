@@ -33,6 +33,9 @@ struct DataSpec {
   friend bool operator==(const DataSpec&, const DataSpec&) = default;
 };
 
+// With strategy allreduce all are members of one view, and a longer one is taken for garbage.
+inline constexpr int64_t kGroupWorkersMax = 1000;
+
 // How many workers the job may have. `rubato scale` moves the target between min and max.
 struct WorkersSpec {
   int64_t min = 1;  // Below this many live workers the job waits for relaunches.

@@ -108,6 +108,22 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
   ExpectRefused(cases);
 }
 
+// A view of more is taken for garbage.
+TEST(ValidateTest, WorkersThatNoGroupCanHaveAreRefused) {
+  const BadJob cases[] = {
+      {[](JobSpec& s) {
+         s.strategy = "allreduce";
+         s.workers.max = 1001;
+       },
+       "workers.max: 1001 is more than 1000, as many as a group can have; use 1000 or less, or "
+       "strategy: ps"},
+  };
+  ExpectRefused(cases);
+  JobSpec spec = GoodJob();
+  spec.workers.max = 1001;
+  EXPECT_TRUE(spec.Validate().ok()) << spec.Validate();
+}
+
 TEST(ValidateTest, WhatIsWrongWithServersIsNamed) {
   const BadJob cases[] = {
       {[](JobSpec& s) { s.params.wire = "fp8"; },

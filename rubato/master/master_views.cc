@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rubato/job/job_spec.h"
 #include "rubato/master/master.h"
 #include "rubato/membership/wire.h"
 
@@ -12,6 +13,7 @@ namespace rubato {
 namespace {
 
 constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+static_assert(kGroupWorkersMax <= kMembersMax);
 
 }  // namespace
 
