@@ -1,5 +1,6 @@
 #include "rubato/roles/view_courier.h"
 
+#include <cstdio>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -86,7 +87,9 @@ void ViewCourier::Deliver(const ConferReply& reply) {
     known_ = reply.number;
   }
   const absl::StatusOr<ViewOrder> order = DecodeOrder(reply.order);
-  if (order.ok()) options_.deliver(*order);
+  if (order.ok()) return options_.deliver(*order);
+  std::fprintf(stderr, "worker %d: an order of the master cannot be obeyed: %s\n",
+               static_cast<int>(options_.worker.value()), order.status().ToString().c_str());
 }
 
 }  // namespace rubato
