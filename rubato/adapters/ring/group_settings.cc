@@ -16,6 +16,8 @@ constexpr const char* kWires[] = {"fp32", "bf16", "fp16"};  // By WireFormat.
 // Changes with what is summed with whom, and in which order: builds that differ in it would mix up
 // each other's frames.
 constexpr absl::string_view kSums = "order of sums: machine by machine\n";
+// So do those of which one does not say what it calls: see CallWord.
+constexpr absl::string_view kCalls = "calls: named to each other\n";
 
 }  // namespace
 
@@ -105,7 +107,7 @@ std::string ContractOf(const GroupOptions& options) {
   return absl::StrCat("name: ", options.name, "\nmicrobatches: ", options.microbatches,
                       "\nquorum: ", options.quorum == Quorum::kMajority ? "majority" : "any",
                       "\nwire: ", kWires[static_cast<int>(options.wire)],
-                      "\nbytes of state: ", absl::StrJoin(sizes, " + "), "\n", kSums,
+                      "\nbytes of state: ", absl::StrJoin(sizes, " + "), "\n", kSums, kCalls,
                       options.early_apply ? "steps: applied early\n" : "", options.contract);
 }
 

@@ -40,7 +40,8 @@ TEST(RingOrderTest, MembersOfOneMachineStandTogether) {
 
 // A build that sums in another order is told so, and not let in.
 TEST(ContractTest, NamesTheOrderOfSums) {
-  EXPECT_THAT(ContractOf({}), HasSubstr("\norder of sums: machine by machine\n"));
+  EXPECT_THAT(ContractOf({}),
+              HasSubstr("\norder of sums: machine by machine\ncalls: named to each other\n"));
 }
 
 // The elements that leave their machine in one sum of `elements`, for members as in `view`.
