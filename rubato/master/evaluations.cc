@@ -91,18 +91,24 @@ void Evaluations::End() {
   current_ = true;
 }
 
+bool Evaluations::IsBetter(const Best& next) const {
+  if (!best_.score.has_value()) return true;
+  if (next.misleads != best_.misleads) return best_.misleads;
+  if (*next.score != *best_.score) return *next.score > *best_.score;
+  return next.loss.has_value() && (!best_.loss.has_value() || *next.loss < *best_.loss);
+}
+
 void Evaluations::Judge(const EvaluationResult& result) {
   const double score = ScoreOf(result.metrics);
   const std::optional<double> loss = LossOf(result.metrics);
-  const bool misleads = Misleads(result.metrics);
   const std::optional<double> lowest = best_.lowest_loss, highest = best_.highest_score;
-  const bool best = !best_.score.has_value() ||
-                    (misleads == best_.misleads ? score > *best_.score : best_.misleads);
   const bool higher = !highest.has_value() || score > *highest;
   const bool lower = loss.has_value() && (!lowest.has_value() || *loss < *lowest);
   const bool risen =
       loss.has_value() && lowest.has_value() && *loss > *lowest + kRisen * std::abs(*lowest);
-  if (best) best_ = {score, misleads, result.number, result.step, highest, lowest};
+  const Best next = {score,   loss,  Misleads(result.metrics), result.number, result.step,
+                     highest, lowest};
+  if (IsBetter(next)) best_ = next;
   if (higher) best_.highest_score = score;
   if (lower) best_.lowest_loss = loss;
   if (higher || lower) {

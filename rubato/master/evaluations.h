@@ -40,9 +40,11 @@ class Evaluations {
   int64_t lowered() const { return lowered_; }  // How often it was.
   // The weights after `steps` are those that were evaluated last.
   bool Knows(int64_t steps) const;
-  // The best so far by its metric, which is what a model is chosen for; 0 for none. A metric of
-  // ranks (auc, gauc, accuracy) does not see what scores are worth as probabilities, so there one
-  // that is worse than the constant rate (see IsWorseThanConstant) is never before one that is not.
+  // The best so far by its metric, which is what a model is chosen for, and of equal ones the one
+  // of the lowest loss: of few rows, or easy ones, many versions rank alike. 0 for none. A metric
+  // of ranks (auc, gauc, accuracy) does not see what scores are worth as probabilities, so there
+  // one that is worse than the constant rate (see IsWorseThanConstant) is never before one that is
+  // not.
   int64_t best() const { return best_.number; }
   int64_t best_step() const { return best_.step; }
   // It is to be kept (`keep_best`), and is not on disk yet.
@@ -72,9 +74,19 @@ class Evaluations {
     std::map<TaskId, EvaluationSums> sums;  // Added up in this order, whoever came first.
   };
 
+  struct Best {
+    std::optional<double> score;
+    std::optional<double> loss;
+    bool misleads = false;  // Its probabilities do.
+    int64_t number = 0, step = 0;
+    std::optional<double> highest_score;  // So far, whichever version had it.
+    std::optional<double> lowest_loss;    // Likewise.
+  };
+
   std::string MetricOf(const std::map<std::string, double>& metrics) const;
   double ScoreOf(const std::map<std::string, double>& metrics) const;
   bool Misleads(const std::map<std::string, double>& metrics) const;
+  bool IsBetter(const Best& next) const;  // Than the best.
   // Whether it is the best, a gain, forgiven or a stall.
   void Judge(const EvaluationResult& result);
 
@@ -90,13 +102,6 @@ class Evaluations {
   absl::Time began_;      // The last one, or this master's life.
   double rate_ = 1;
   int64_t lowered_ = 0;
-  struct Best {
-    std::optional<double> score;
-    bool misleads = false;  // Its probabilities do.
-    int64_t number = 0, step = 0;
-    std::optional<double> highest_score;  // So far, whichever version had it.
-    std::optional<double> lowest_loss;    // Likewise.
-  };
   Best best_, saved_;  // The second is on disk.
   std::vector<EvaluationResult> results_;
 };

@@ -78,16 +78,20 @@ TEST_F(EvaluationsTest, AModelThatGetsWorseHasNone) {
   EXPECT_TRUE(evaluations_.Stalled());
 }
 
-// A loss that falls tells that there is something to learn, though no two rows change places.
-TEST_F(EvaluationsTest, TheLowestLossIsAGainAndNotTheBest) {
+// A loss that falls tells that there is something to learn, though no two rows change places; and
+// of versions that rank alike the one that says it best is the model.
+TEST_F(EvaluationsTest, OfEqualRanksTheLowestLossIsTheBest) {
   Start({.every_steps = 10, .stop_after_stalls = 1, .lower_rate = 0.1});
   Evaluate(0.6f);
   Evaluate(0.7f);
   Evaluate(0.8f);
   EXPECT_EQ(evaluations_.rate(), 1);
-  EXPECT_EQ(evaluations_.best(), 1);  // The AUC, which no later one has passed, tells the best.
-  Evaluate(0.7f);                     // Lower than the first, and not the lowest.
+  EXPECT_EQ(evaluations_.best(), 3);
+  Evaluate(0.7f);  // Lower than the first, and not the lowest.
+  EXPECT_EQ(evaluations_.best(), 3);
   EXPECT_TRUE(evaluations_.Stalled());
+  Ties(0.99f, 0.01f);  // A lower loss, and worse ranks.
+  EXPECT_EQ(evaluations_.best(), 3);
 }
 
 // And the other way round: what is best by its metric is a gain at whatever loss.
