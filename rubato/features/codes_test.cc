@@ -36,11 +36,27 @@ TEST(CodesTest, MayHaveGaps) {
   const Proposed films = ProposeFor(8000, film);
   EXPECT_THAT(films.made, ElementsAre("x normalize", "x discretize", "x_value merge_rare"));
   EXPECT_THAT(films.notes.quantities, IsEmpty());
-  // Bins have room for all.
-  const auto age = [](int i) { return absl::StrCat(17 + i % 73); };
-  EXPECT_THAT(ProposeFor(8000, age).made, ElementsAre("x normalize", "x discretize"));
   const auto hour = [](int i) { return absl::StrCat(i % 12); };
   EXPECT_THAT(ProposeFor(8000, hour).notes.quantities, IsEmpty()) << "a bin is as good as an id";
+}
+
+// Departments and branches: fewer than a hundred have a bin each, if each is seen often.
+TEST(CodesTest, MayBeFew) {
+  const auto bins = [](int rows, const std::function<std::string(int)>& make) {
+    const Proposed proposed = ProposeFor(rows, make);
+    EXPECT_THAT(proposed.made, ElementsAre("x normalize", "x discretize"));
+    const size_t bins = proposed.spec.features[1].boundaries.size() + 1;
+    EXPECT_EQ(proposed.notes.quantities.empty(), rows != 1000) << "several integers to a bin";
+    return bins;
+  };
+  const auto of = [](int values) {
+    return [values](int i) { return absl::StrCat(1 + i * 7 % values); };
+  };
+  EXPECT_EQ(bins(20'000, of(95)), 95u);
+  EXPECT_EQ(bins(3000, of(24)), 24u);
+  EXPECT_EQ(bins(8000, [](int i) { return absl::StrCat(17 + i % 73); }), 73u) << "ages";
+  EXPECT_EQ(bins(1000, of(73)), 8u) << "each a few times only";
+  EXPECT_EQ(bins(4000, [](int i) { return absl::StrCat(i % 73, ".5"); }), 8u) << "no integers";
 }
 
 // Integers that repeat too seldom for their counts to tell: their names do.

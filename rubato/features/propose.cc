@@ -54,8 +54,16 @@ double RareShare(const ColumnStats& stats, int64_t often) {
   return 1 - static_cast<double>(frequent) / static_cast<double>(stats.present());
 }
 
-// Bins of a number: fine enough to follow a curve, with enough rows in each.
-int BinsFor(int64_t present) { return static_cast<int>(std::clamp<int64_t>(present / 500, 8, 64)); }
+// Bins of a number: fine enough to follow a curve, with enough rows in each. Integers of which
+// there are few, each seen often, have one each: they may be codes, as of branches or departments,
+// and neighbours have nothing in common then.
+int BinsFor(const ColumnStats& stats) {
+  constexpr int64_t kFew = 100, kOften = 20;
+  const int64_t bins = std::clamp<int64_t>(stats.present() / 500, 8, 64);
+  const bool are_few = stats.integers() == stats.numbers() && !IsTime(stats.style()) &&
+                       stats.distinct() <= kFew && stats.present() >= kOften * stats.distinct();
+  return static_cast<int>(are_few ? std::max(bins, stats.distinct()) : bins);
+}
 
 bool IsSkewed(const ColumnStats& stats) {
   const double high = stats.quantiles().Quantile(0.75);
@@ -160,7 +168,7 @@ bool ProposeText(const std::string& column, const ColumnStats& stats, Use use, i
 
 // Few values get a bin each, however near to each other they are.
 std::vector<double> BoundariesOf(const ColumnStats& stats) {
-  const int bins = BinsFor(stats.present());
+  const int bins = BinsFor(stats);
   if (stats.common().error() > 0 || stats.distinct() > bins) {
     return stats.quantiles().Boundaries(bins);
   }
@@ -427,7 +435,7 @@ std::optional<std::string> NumberWithComma(const ColumnStats& stats) {
 bool IsQuantityOnly(const Analysis& analysis, size_t column, Use use) {
   const ColumnStats& stats = analysis.stats[column];
   return use == Use::kNumber && !HasCriteoColumns(analysis) &&
-         stats.integers() == stats.numbers() && stats.distinct() > BinsFor(stats.present());
+         stats.integers() == stats.numbers() && stats.distinct() > BinsFor(stats);
 }
 
 // Whether it is a date with the day or the month first, "18.11.2026" or "11/18/26": which of both
