@@ -59,6 +59,43 @@ TEST(CodesTest, MayBeFew) {
   EXPECT_EQ(bins(4000, [](int i) { return absl::StrCat(i % 73, ".5"); }), 8u) << "no integers";
 }
 
+// Who counts or measures writes no zeros in front.
+TEST(CodesTest, MayBeginWithZeros) {
+  const auto made = [](int rows, const std::function<int(int)>& number, const std::string& name,
+                       const std::string& also = "") {
+    return absl::StrJoin(ProposeFor(
+                             rows,
+                             [&](int i) {
+                               if (i % 100 == 99 && !also.empty()) return also;
+                               return absl::StrCat(absl::Dec(number(i), absl::kZeroPad5));
+                             },
+                             name)
+                             .made,
+                         ", ");
+  };
+  const auto plz = [](int i) { return 1067 + i * 7919 % 3001 * 32; };
+  EXPECT_EQ(made(8000, plz, "plz"), "plz merge_rare");
+  EXPECT_EQ(made(8000, plz, "plz", "-1"), "plz merge_rare");
+  EXPECT_EQ(made(
+                100, [](int i) { return i % 7; }, "dept"),
+            "dept merge_rare");
+  const auto number = "x normalize, x discretize";
+  EXPECT_EQ(made(
+                8000, [](int i) { return i * 7919 % 80'021; }, "x"),
+            number)
+      << "never repeats";
+  EXPECT_EQ(made(
+                8000, [&](int i) { return 10'000 + plz(i); }, "x", "7"),
+            number)
+      << "no zeros";
+  // A time of day, 00530; and a slip of the pen.
+  EXPECT_THAT(made(
+                  8000, [](int i) { return 100 * (i % 24) + i * 7 % 60; }, "dep_time"),
+              testing::StartsWith("dep_time normalize, dep_time discretize"));
+  const auto age = [](int i) { return i == 5 ? "07" : absl::StrCat(1 + i * 7 % 90); };
+  EXPECT_THAT(ProposeFor(8000, age).made, testing::Contains("x normalize"));
+}
+
 // Integers that repeat too seldom for their counts to tell: their names do.
 TEST(CodesTest, AreKnownByTheirNames) {
   const auto made = [](const std::string& name) {

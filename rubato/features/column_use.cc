@@ -153,6 +153,27 @@ bool MayBeACode(const ColumnStats& stats, absl::string_view column) {
   return others >= (is_dense ? kTwice : kOften) * (stats.distinct() - 1);
 }
 
+bool IsDigits(absl::string_view text) { return absl::c_all_of(text, absl::ascii_isdigit); }
+
+// Whether zeros in front make integers as long as others, as in 07 and 01067: who counts or
+// measures writes none. A slip of the pen is not meant, as one 07 among many of 8 and 9.
+bool HasZerosInFront(const ColumnStats& stats) {
+  size_t longest = 0;
+  int64_t padded = 0, shorter = 0;
+  const std::vector<CommonTexts::Item> items = stats.common().Items();
+  const auto is_padded = [](absl::string_view text) { return text.size() > 1 && text[0] == '0'; };
+  for (const CommonTexts::Item& item : items) {
+    if (!IsDigits(item.text) || !is_padded(item.text)) continue;
+    padded += item.count;
+    longest = std::max(longest, item.text.size());
+  }
+  for (const CommonTexts::Item& item : items) {
+    if (!IsDigits(item.text) || is_padded(item.text)) continue;
+    if (item.text.size() < longest) shorter += item.count;
+  }
+  return padded > shorter;
+}
+
 // How often each integer of [min, max] was seen; 0 where it was not.
 std::vector<double> CountsInOrder(const ColumnStats& stats) {
   std::vector<double> counts(static_cast<size_t>(RangeOf(stats)));
@@ -272,8 +293,6 @@ struct Cut {
   bool may_have_weights() const { return have_weights() || (are_numbered() && by_number == 0); }
 };
 
-bool IsDigits(absl::string_view text) { return absl::c_all_of(text, absl::ascii_isdigit); }
-
 Cut CutBy(char separator, bool brackets, const std::vector<CommonTexts::Item>& items) {
   Cut cut;
   absl::flat_hash_set<absl::string_view> values, names;
@@ -381,6 +400,9 @@ ColumnUse UseOf(const Analysis& analysis, size_t column, bool numbered_through) 
     const std::optional<TimeUnit> unit = TimeUnitOf(analysis, column, may_be_a_code);
     if (unit.has_value()) return {.use = Use::kTime, .unit = unit};
     if (NumberRows(stats)) return {Use::kRow};
+    const bool is_clock = IsNamedLikeATime(analysis.columns[column]);  // 0530 is half past five.
+    if (IsIntegers(stats) && HasZerosInFront(stats) && !is_clock && !NeverRepeats(stats))
+      return {Use::kText};
     if (may_be_a_code &&
         IsSurelyACode(stats, analysis.columns[column], AreByPlace(analysis.columns)))
       return {Use::kText};
