@@ -176,6 +176,16 @@ TEST(InitErrorsTest, AreToldBeforeThePass) {
               HasSubstr("--out: people.csv/ctr/job.yaml: cannot write: Not a directory"));
 }
 
+// A survey, all of it text, where the name of a column is an answer in it.
+TEST(InitLabelTest, SaysThatTheFirstLineIsAHeader) {
+  ScratchFolder folder;
+  std::string rows = "shop,town,bought\n";
+  for (int i = 0; i < 200; ++i) rows += i % 3 == 0 ? "web,rome,yes\n" : "shop,oslo,no\n";
+  folder.Write("s.csv", rows);
+  const auto result = RunRubato({"init", "--data", "s.csv", "--label", "bought"}, folder.path());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
 // A label of many numbers needs to be told from where on it is a yes.
 TEST(InitLabelTest, MayBeFromANumberOn) {
   ScratchFolder folder;

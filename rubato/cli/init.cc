@@ -288,8 +288,9 @@ absl::StatusOr<int> RunInit(const InitFlags& flags, Console& console) {
   if (!flags.validation.empty() && flags.holdout_every.value_or(0) > 0) {
     return absl::InvalidArgumentError("--holdout-every: --validation is there as well");
   }
-  RUBATO_ASSIGN_OR_RETURN(const DataSpec data,
-                          RecogniseData(flags.data, flags.validation, flags.format));
+  RUBATO_ASSIGN_OR_RETURN(
+      const DataSpec data,
+      RecogniseData(flags.data, flags.validation, {.format = flags.format, .label = flags.label}));
   console.err << "format: " << data.format << (data.header ? "" : ", no header") << "\n";
   DataSpec labelled = data;
   labelled.label = flags.label;

@@ -9,7 +9,6 @@
 #include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/base/status.h"
 #include "rubato/data/record_blocks.h"
-#include "rubato/data/sniff.h"
 #include "rubato/job/plugin_name.h"
 
 namespace rubato {
@@ -87,10 +86,10 @@ absl::StatusOr<DataSpec> RecogniseForModel(const DataSpec& trained,
 
 absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
                                        const std::vector<std::string>& validation,
-                                       const std::string& format) {
+                                       const SniffHints& hints) {
   RUBATO_RETURN_IF_ERROR(CheckSlashes(train[0]));
   if (IsSqlUri(train[0])) {
-    if (!format.empty()) {
+    if (!hints.format.empty()) {
       return absl::InvalidArgumentError("--format: goes with files, and --data is a database");
     }
     DataSpec data = {.train = train, .validation = validation, .format = "sql"};
@@ -103,10 +102,10 @@ absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
   RUBATO_ASSIGN_OR_RETURN(const std::string beginning, BeginningOf(files[0]));
   const std::string named = FormatOfName(files[0]);
   absl::StatusOr<DataSpec> data =
-      format.empty() ? SniffFormat(beginning, named) : SniffAs(beginning, format);
+      SniffFormat(beginning, {.format = hints.format, .named = named, .label = hints.label});
   if (!data.ok()) return Annotate(data.status(), files[0]);
   // Rows that happen to have equally many entries look the same in both.
-  if (format.empty() && data->format == "libfm" && named == "libsvm") data->format = "libsvm";
+  if (hints.format.empty() && data->format == "libfm" && named == "libsvm") data->format = "libsvm";
   if (!validation.empty()) {  // Better told now than when the first pass is over.
     RUBATO_ASSIGN_OR_RETURN(const std::vector<std::string> paths, ExpandPatterns(validation));
     for (const std::string& path : paths) RUBATO_RETURN_IF_ERROR(InspectFile(path).status());

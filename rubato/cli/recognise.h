@@ -7,16 +7,17 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "rubato/data/sniff.h"
 #include "rubato/job/job_spec.h"
 
 namespace rubato {
 
 // Format and header of the first file, with absolute paths to all of `train` and `validation`,
-// which are files or globs, or a table or query of a database. `format`: what the user says of
-// files, or "".
+// which are files or globs, or a table or query of a database. `hints`: what the user says of
+// files.
 absl::StatusOr<DataSpec> RecogniseData(const std::vector<std::string>& train,
                                        const std::vector<std::string>& validation,
-                                       const std::string& format = "");
+                                       const SniffHints& hints = {});
 
 // By the name of a file, packed or not; empty if it says nothing.
 std::string FormatOfName(absl::string_view name);

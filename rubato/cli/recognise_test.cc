@@ -44,7 +44,7 @@ std::string Recognised(const std::string& name, const std::string& text,
                        const std::string& format = "") {
   const std::string path = testing::TempDir() + "/" + name;
   std::ofstream(path) << text;
-  const absl::StatusOr<DataSpec> data = RecogniseData({path}, {}, format);
+  const absl::StatusOr<DataSpec> data = RecogniseData({path}, {}, {.format = format});
   std::filesystem::remove(path);
   if (!data.ok()) return std::string(data.status().message());
   return data->format + (format.empty() || !data->header ? "" : " with header");
@@ -74,7 +74,7 @@ TEST(RecogniseDataTest, WhoeverSaysTheFormatKnows) {
             path + ": is no tsv: tabs cut most of its lines nowhere");
   EXPECT_EQ(Recognised("a.csv", "made by hand\n" + rows, "ssv"),
             path + ": cut at semicolons, line 1 has 1 columns, and most others have 3");
-  EXPECT_EQ(RecogniseData({"sqlite:///a.db?table=t"}, {}, "csv").status().message(),
+  EXPECT_EQ(RecogniseData({"sqlite:///a.db?table=t"}, {}, {.format = "csv"}).status().message(),
             "--format: goes with files, and --data is a database");
 }
 

@@ -185,8 +185,8 @@ TEST(SniffTest, OtherFilesAreNamed) {
   EXPECT_TRUE(SniffFormat("{a},[b]\n1,2\n3,4\n").ok()) << "a header of any names";
 }
 
-std::string Sniffed(absl::string_view text) {
-  const absl::StatusOr<DataSpec> data = SniffFormat(text);
+std::string Sniffed(absl::string_view text, const std::string& label = "") {
+  const absl::StatusOr<DataSpec> data = SniffFormat(text, {.label = label});
   return data.ok() ? FormatName(*data) : std::string(data.status().message());
 }
 
@@ -244,6 +244,29 @@ TEST(SniffTest, AHeaderMayHaveNumbersAmongItsNames) {
   EXPECT_THAT(Sniffed("label,1,1\n1,12,340\n"), HasSubstr("has the name '1' twice"));
   for (const char* missing : {"?", "NA", "", "\\N"}) {
     EXPECT_EQ(Sniffed(absl::StrCat(missing, ",5,2\n1,12,340\n0,7,341\n")), "csv") << missing;
+  }
+}
+
+// A survey: the name of one column is an answer in another. In its own it may be one as well, and
+// whoever names the label says that it is none.
+TEST(SniffTest, AHeaderMayHaveValuesAmongItsNames) {
+  EXPECT_EQ(Sniffed("sex,other,bought\nm,yes,no\nother,no,yes\n"), "csv with header");
+  const std::string twice = "shop,town,bought\nweb,rome,no\nshop,oslo,yes\n";
+  EXPECT_EQ(Sniffed(twice), "csv");
+  EXPECT_EQ(Sniffed(twice, "bought"), "csv with header");
+  EXPECT_EQ(Sniffed(twice, "bougth"), "csv");
+  EXPECT_EQ(Sniffed("shop,town,\nweb,rome,no\n", "shop"),
+            "line 1, the header, has no name for column 3; give it one");
+  EXPECT_EQ(Sniffed("2,yes,1\n1,no,3\n", "2"), "csv") << "the second column";
+}
+
+// Dates and amounts are as good as numbers: no header has them.
+TEST(SniffTest, NumbersMayHaveSigns) {
+  for (const char* number : {"2026-01-10", "$5", "12,34", "5%", "18.11.26 05:09", "-3"}) {
+    const std::string row = absl::StrCat("web\t", number, "\tno\n");
+    EXPECT_EQ(Sniffed("web\tprice\tbought\n" + row + row), "tsv with header") << number;
+    EXPECT_EQ(Sniffed(row + "shop\t7\tyes\n"), "tsv") << number;
+    EXPECT_EQ(Sniffed(row + "shop\t" + number + "\tyes\n"), "tsv") << number;
   }
 }
 

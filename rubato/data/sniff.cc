@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -111,9 +112,13 @@ bool IsCriteo(const Lines& lines) {
   return true;
 }
 
+// Also dates and amounts, "2026-01-10" and "$12,34": nobody calls a column so.
 bool IsNumber(absl::string_view cell) {
   double number = 0;
-  return absl::SimpleAtod(cell, &number);
+  const auto is_letter = [](unsigned char c) { return c >= 0x80 || absl::ascii_isalpha(c); };
+  return absl::SimpleAtod(cell, &number) ||
+         (std::any_of(cell.begin(), cell.end(), absl::ascii_isdigit) &&
+          std::none_of(cell.begin(), cell.end(), is_letter));
 }
 
 bool SeemsMissing(absl::string_view cell) {
@@ -156,10 +161,18 @@ bool IsIndex(const Lines& lines, char delimiter) {
   return lines.size() > 1;
 }
 
-// A name stands above numbers; or every cell of the first line is a name, and some cell below is a
-// number, or is not above.
-bool HasHeaderLine(const Lines& lines, char delimiter) {
+// Whether the first line can be nothing but a header.
+bool IsSurelyHeader(const Lines& lines, char delimiter, const std::string& label) {
   if (HasNameAboveNumbers(lines, delimiter)) return true;
+  const std::vector<std::string> first = SplitFields(lines[0], delimiter);
+  // By its place a column is called as values may be, too.
+  return !label.empty() && !IsNumber(label) &&
+         std::find(first.begin(), first.end(), label) != first.end();
+}
+
+// Whether every cell of the first line is a name, and some cell below is a number, or none comes
+// back in its column.
+bool SeemsHeader(const Lines& lines, char delimiter) {
   const std::vector<std::string> first = SplitFields(lines[0], delimiter);
   for (size_t i = 0; i < first.size(); ++i) {
     const bool is_twice = std::find(first.begin() + i + 1, first.end(), first[i]) != first.end();
@@ -167,10 +180,10 @@ bool HasHeaderLine(const Lines& lines, char delimiter) {
     if (first[i].empty() || IsNumber(first[i]) || is_twice) return false;
   }
   for (size_t line = 1; line < lines.size(); ++line) {
-    for (const std::string& cell : SplitFields(lines[line], delimiter)) {
-      if (IsNumber(cell)) return true;
-      // Text everywhere: a name does not come back as a value.
-      if (std::find(first.begin(), first.end(), cell) != first.end()) return false;
+    const std::vector<std::string> cells = SplitFields(lines[line], delimiter);
+    for (size_t i = 0; i < std::min(cells.size(), first.size()); ++i) {
+      if (IsNumber(cells[i])) return true;
+      if (cells[i] == first[i]) return false;
     }
   }
   return true;
@@ -285,10 +298,8 @@ std::string OtherSeparator(const Lines& lines) {
   return "";
 }
 
-// What is wrong with names in a first line that can only be a header; "" if nothing is, or it may
-// be no header.
+// What is wrong with names in a first line that can only be a header; "" if nothing is.
 std::string HeaderFault(const Lines& lines, char delimiter) {
-  if (!HasNameAboveNumbers(lines, delimiter)) return "";
   const std::vector<std::string> first = SplitFields(lines[0], delimiter);
   for (size_t i = 0; i < first.size(); ++i) {
     if (i == 0 && first[i].empty() && IsIndex(lines, delimiter)) continue;
@@ -312,11 +323,13 @@ Lines Usual(const MostlyCut& cut) {
   return records;
 }
 
-absl::StatusOr<DataSpec> WithHeader(const Table& table, const Lines& records) {
-  if (const std::string fault = HeaderFault(records, table.delimiter); !fault.empty()) {
-    return absl::InvalidArgumentError(fault);
-  }
-  return DataSpec{.format = table.format, .header = HasHeaderLine(records, table.delimiter)};
+absl::StatusOr<DataSpec> WithHeader(const Table& table, const Lines& records,
+                                    const std::string& label) {
+  const bool is_sure = IsSurelyHeader(records, table.delimiter, label);
+  const std::string fault = is_sure ? HeaderFault(records, table.delimiter) : "";
+  if (!fault.empty()) return absl::InvalidArgumentError(fault);
+  return DataSpec{.format = table.format,
+                  .header = is_sure || SeemsHeader(records, table.delimiter)};
 }
 
 // A file that is no table of text, by how it begins; "" if it may be one.
@@ -345,6 +358,22 @@ std::string OtherFile(absl::string_view beginning) {
          ".b] | @csv'";
 }
 
+// Where somebody says the format.
+absl::StatusOr<DataSpec> SniffAs(absl::string_view beginning, const SniffHints& hints) {
+  const Table* table = TableCalled(hints.format);
+  if (table == nullptr) return DataSpec{.format = hints.format};
+  absl::ConsumePrefix(&beginning, kByteOrderMark);
+  RUBATO_RETURN_IF_ERROR(CheckText(beginning));
+  const MostlyCut cut = CutAt(*table, beginning);
+  if (cut.records.empty()) return absl::InvalidArgumentError("holds no rows");
+  if (cut.usual < 2) {
+    return absl::InvalidArgumentError(absl::StrCat("is no ", hints.format, ": ", table->cut_at,
+                                                   " cut most of its lines nowhere"));
+  }
+  if (cut.columns[0] != cut.usual) return absl::InvalidArgumentError(Ragged(beginning, cut));
+  return WithHeader(*table, Usual(cut), hints.label);
+}
+
 }  // namespace
 
 absl::Status CheckText(absl::string_view beginning) {
@@ -370,7 +399,8 @@ absl::Status CheckText(absl::string_view beginning) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning, absl::string_view named) {
+absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning, const SniffHints& hints) {
+  if (!hints.format.empty()) return SniffAs(beginning, hints);
   DataSpec data;
   absl::ConsumePrefix(&beginning, kByteOrderMark);
   if (IsRecordsFile(beginning)) {
@@ -393,10 +423,11 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning, absl::string_v
     data.header = DataSpec().header;
     return data;
   }
-  if (const Table* table = TableCalled(named); table != nullptr && named != "csv") {
+  if (const Table* table = TableCalled(hints.named); table != nullptr && hints.named != "csv") {
     const MostlyCut cut = CutAt(*table, beginning);
     const bool is_even = Columns(cut.records, table->delimiter) > 1;
-    if (is_even || (AreMost(cut) && HasFewBadRows(cut))) return WithHeader(*table, Usual(cut));
+    if (is_even || (AreMost(cut) && HasFewBadRows(cut)))
+      return WithHeader(*table, Usual(cut), hints.label);
   }
   size_t columns = 1;
   Lines records;
@@ -418,7 +449,7 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning, absl::string_v
   }
   const std::optional<MostlyCut> mostly = columns < 2 ? CutMostly(beginning) : std::nullopt;
   if (mostly.has_value() && entries.fault.empty() && HasFewBadRows(*mostly)) {
-    return WithHeader(*mostly->table, Usual(*mostly));
+    return WithHeader(*mostly->table, Usual(*mostly), hints.label);
   }
   if (columns < 2) {
     const std::string ragged = !entries.fault.empty() ? entries.fault
@@ -430,22 +461,7 @@ absl::StatusOr<DataSpec> SniffFormat(absl::string_view beginning, absl::string_v
             : absl::StrCat("neither tabs nor commas cut its lines into the same number of columns",
                            OtherSeparator(lines)));
   }
-  return WithHeader(*found_table, records);
-}
-
-absl::StatusOr<DataSpec> SniffAs(absl::string_view beginning, const std::string& format) {
-  const Table* table = TableCalled(format);
-  if (table == nullptr) return DataSpec{.format = format};
-  absl::ConsumePrefix(&beginning, kByteOrderMark);
-  RUBATO_RETURN_IF_ERROR(CheckText(beginning));
-  const MostlyCut cut = CutAt(*table, beginning);
-  if (cut.records.empty()) return absl::InvalidArgumentError("holds no rows");
-  if (cut.usual < 2) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("is no ", format, ": ", table->cut_at, " cut most of its lines nowhere"));
-  }
-  if (cut.columns[0] != cut.usual) return absl::InvalidArgumentError(Ragged(beginning, cut));
-  return WithHeader(*table, Usual(cut));
+  return WithHeader(*found_table, records, hints.label);
 }
 
 }  // namespace rubato
