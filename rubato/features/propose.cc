@@ -18,7 +18,6 @@
 #include "rubato/features/times.h"
 #include "rubato/features/transforms.h"
 #include "rubato/features/utf8.h"
-#include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
@@ -503,30 +502,6 @@ void NoteColumns(const Analysis& analysis, const std::vector<ColumnUse>& uses, s
   }
 }
 
-// What the user may have meant, or else what there is.
-absl::Status NoLabel(const std::string& label, const std::vector<std::string>& columns) {
-  constexpr size_t kNamed = 10;
-  std::vector<std::string> names;
-  std::string garbled;
-  for (const std::string& column : columns) {
-    if (IsUtf8(column)) {
-      names.push_back(absl::StrCat("'", column, "'"));
-    } else if (garbled.empty()) {
-      garbled = absl::StrCat("; ", Quote(column),
-                             " is no UTF-8: iconv -f latin1 -t utf-8 FILE writes it so");
-    }
-  }
-  std::string more = garbled.empty() ? DidYouMean(label, columns) : garbled;
-  if (more.empty()) {
-    const size_t others = names.size() - std::min(names.size(), kNamed);
-    names.resize(names.size() - others);
-    more = absl::StrCat("; it has ", absl::StrJoin(names, ", "),
-                        others == 0 ? "" : absl::StrCat(" and ", others, " more"));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat("label: the data has no column '", label, "'", more));
-}
-
 }  // namespace
 
 bool IsCalledALabel(const std::string& column) {
@@ -549,7 +524,7 @@ absl::StatusOr<FeaturesSpec> ProposeFeatures(const Analysis& analysis, const std
   *notes = {};
   FeaturesSpec spec;
   const auto found = std::find(analysis.columns.begin(), analysis.columns.end(), label);
-  if (found == analysis.columns.end()) return NoLabel(label, analysis.columns);
+  if (found == analysis.columns.end()) return NoSuchLabel(label, analysis.columns);
   const size_t label_column = static_cast<size_t>(found - analysis.columns.begin());
   RUBATO_RETURN_IF_ERROR(
       ProposeLabel(analysis.stats[label_column], label, options.positive, &spec));

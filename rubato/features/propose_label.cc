@@ -14,6 +14,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "rubato/base/status.h"
+#include "rubato/data/formats.h"
+#include "rubato/data/quote.h"
 #include "rubato/features/transforms.h"
 #include "rubato/features/utf8.h"
 #include "rubato/job/suggest.h"
@@ -252,6 +254,34 @@ std::string LabelText(const FeaturesSpec& spec) {
   return absl::StrCat("label '", spec.label, "': ", absl::StrJoin(yes, ", ", quoted),
                       yes.size() == 1 ? " counts as 1, " : " count as 1, ",
                       no.empty() ? "all others" : absl::StrJoin(no, ", ", quoted), " as 0");
+}
+
+absl::Status NoSuchLabel(const std::string& label, const std::vector<std::string>& columns) {
+  constexpr size_t kNamed = 10;
+  std::vector<std::string> names;
+  std::string garbled;
+  for (const std::string& column : columns) {
+    if (IsUtf8(column)) {
+      names.push_back(absl::StrCat("'", column, "'"));
+    } else if (garbled.empty()) {
+      garbled = absl::StrCat("; ", Quote(column),
+                             " is no UTF-8: iconv -f latin1 -t utf-8 FILE writes it so");
+    }
+  }
+  std::string more = garbled.empty() ? DidYouMean(label, columns) : garbled;
+  if (more.empty()) {
+    const size_t others = names.size() - std::min(names.size(), kNamed);
+    names.resize(names.size() - others);
+    more = absl::StrCat("; it has ", absl::StrJoin(names, ", "),
+                        others == 0 ? "" : absl::StrCat(" and ", others, " more"));
+  }
+  if (AreByPlace(columns) && !ToNumber(label).has_value()) {
+    absl::StrAppend(&more,
+                    ", by their places: line 1 was not taken for a header, as it is if a "
+                    "cell of it is the label's name");
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("label: the data has no column '", label, "'", more));
 }
 
 }  // namespace rubato

@@ -24,6 +24,9 @@ absl::Status ProposeLabel(const ColumnStats& stats, const std::string& label,
 // the pen, which are bad rows. Else 0.
 int64_t LabelSlips(const ColumnStats& stats);
 
+// INVALID_ARGUMENT that says which column the user may have meant, or else what there is.
+absl::Status NoSuchLabel(const std::string& label, const std::vector<std::string>& columns);
+
 // "label 'y': 'yes' counts as 1, 'no' as 0".
 std::string LabelText(const FeaturesSpec& spec);
 

@@ -173,5 +173,20 @@ TEST(LabelNumbersTest, AFewStrangersBesideZeroAndOneAreBadRows) {
   }
 }
 
+// Without names for columns there is a word on why.
+TEST(NoSuchLabelTest, SaysWhatThereIs) {
+  const auto why = [](const std::string& label, const std::vector<std::string>& columns) {
+    return std::string(NoSuchLabel(label, columns).message());
+  };
+  EXPECT_EQ(why("bougth", {"age", "bought"}),
+            "label: the data has no column 'bougth'; did you mean 'bought'?");
+  EXPECT_EQ(why("y", {"age", "bought"}),
+            "label: the data has no column 'y'; it has 'age', 'bought'");
+  EXPECT_EQ(why("3", {"1", "2"}), "label: the data has no column '3'; it has '1', '2'");
+  EXPECT_EQ(why("bought", {"1", "2"}),
+            "label: the data has no column 'bought'; it has '1', '2', by their places: line 1 was "
+            "not taken for a header, as it is if a cell of it is the label's name");
+}
+
 }  // namespace
 }  // namespace rubato

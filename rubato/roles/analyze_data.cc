@@ -20,8 +20,8 @@
 #include "rubato/data/formats.h"
 #include "rubato/data/record_blocks.h"
 #include "rubato/data/sniff.h"
+#include "rubato/features/propose_label.h"
 #include "rubato/job/plugin_name.h"
-#include "rubato/job/suggest.h"
 
 namespace rubato {
 namespace {
@@ -265,8 +265,7 @@ class Pass {
   absl::Status CheckLabel() const {
     const std::vector<std::string>& columns = empty_.columns;
     if (data_.label.empty() || absl::c_linear_search(columns, data_.label)) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat("label: the data has no column '", data_.label,
-                                                   "'", DidYouMean(data_.label, columns)));
+    return NoSuchLabel(data_.label, columns);
   }
 
   void Flush() {
