@@ -109,6 +109,20 @@ TEST_F(PermissionTest, FoldersThatMayNotBeWritten) {
   ExpectUnwritable({"generate", "criteo", "--rows", "100", "--out", "locked/data"});
 }
 
+// What is there and no file, a device say, is not replaced, whoever may do so: before any scoring.
+TEST_F(PermissionTest, OutputsThatAreNoFiles) {
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0666), 0);
+  fs::create_directory(Path("folder"));
+  for (const char* out : {"pipe", "folder"}) {
+    const CommandResult result = RunRubato(
+        {"predict", "job", "--data", "test.csv", "--out", out, "--force"}, folder_->path());
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(absl::StrCat("--out: ", out, " is there and is no file")));
+    EXPECT_THAT(result.err, testing::Not(HasSubstr("predicting")));
+    EXPECT_FALSE(fs::is_regular_file(Path(out)));
+  }
+}
+
 // A program reads the same words, and the code.
 TEST_F(PermissionTest, IsToldInJsonToo) {
   const CommandResult result = RunWithoutPrivilege(

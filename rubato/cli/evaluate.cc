@@ -146,6 +146,12 @@ absl::Status CheckOut(const EvaluateFlags& flags) {
     return absl::InvalidArgumentError(
         absl::StrCat("--out: ", WithoutPassword(out), " is what --data reads; name another"));
   }
+  // The file takes the place of what is there, which is not to be a device, a pipe or a folder.
+  std::error_code error;
+  if (!IsSqlUri(out) && PathExists(out) && !std::filesystem::is_regular_file(out, error)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out: ", out, " is there and is no file; name another"));
+  }
   // Where lines wait, whose they are is known later (roles/prediction_file.h).
   const bool may_go_on = PathExists(out + ".partial.state");
   if (!IsSqlUri(out) && PathExists(out) && !may_go_on && !flags.predict.replace) {
