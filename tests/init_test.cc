@@ -457,9 +457,9 @@ TEST(InitLabelTest, AStrangeLabelIsABadRow) {
   folder.Write("loud.csv", "bought,user\nYES,u1\nNO,u2\n");
   const CommandResult loud =
       RunRubato({"evaluate", "job", "--data", "loud.csv", "--json"}, folder.path());
-  ASSERT_EQ(loud.exit_code, 0) << loud.err;
-  EXPECT_EQ(nlohmann::json::parse(loud.out)["records"], 0) << "nobody guesses";
-  EXPECT_THAT(loud.err, HasSubstr("warning: 2 rows could not be read and are left out"));
+  EXPECT_EQ(loud.exit_code, 2) << "nobody guesses";
+  EXPECT_THAT(loud.err, HasSubstr("none of the 2 rows could be read; the first: "));
+  EXPECT_THAT(loud.err, HasSubstr("loud.csv:2: column 'bought', 'YES', is not a label"));
   folder.Write("calm.csv", "bought,user\nno,u1\nno,u2\n");
   const CommandResult calm =
       RunRubato({"evaluate", "job", "--data", "calm.csv", "--json"}, folder.path());

@@ -168,6 +168,10 @@ absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData&
         servable.job.data.bad_rows_max, "; the first: ", total.first_bad,
         "; mend them, or leave them out of --data"));
   }
+  if (total.bad_rows > 0 && total.bad_rows == data.records()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "none of the ", total.bad_rows, " rows could be read; the first: ", total.first_bad));
+  }
   return EvaluatedData{.records = data.records() - total.bad_rows,
                        .bad_rows = total.bad_rows,
                        .metrics = Metrics(total.sums)};

@@ -60,7 +60,8 @@ struct EvaluatedData {
 };
 // With `workers` threads, each with a model of its own over the same weights. The data is cut into
 // the same parts whatever their number, and the parts' sums are added in order: the metrics are the
-// same to the last digit. `show` is called by this thread alone.
+// same to the last digit. `show` is called by this thread alone. INVALID_ARGUMENT if more rows are
+// bad than the job allows, or all of them.
 absl::StatusOr<EvaluatedData> EvaluateData(Servable& servable, const ScoredData& data, int workers,
                                            const ShowProgress& show);
 
