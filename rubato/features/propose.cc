@@ -7,6 +7,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "rubato/base/status.h"
@@ -440,13 +441,15 @@ bool IsQuantityOnly(const Analysis& analysis, size_t column, Use use) {
 // Whether it is a date with the day or the month first, "18.11.2026" or "11/18/26": which of both
 // it is depends on the country.
 bool IsOtherDate(absl::string_view text) {
+  const bool has_clock = absl::StrContains(text, ':');
   text = text.substr(0, text.find(' '));
   const size_t first = text.find_first_of("/.-");
   if (first == 0 || first > 2 || first + 1 >= text.size()) return false;
   const size_t second = text.find(text[first], first + 1);
   if (second == absl::string_view::npos || second - first < 2 || second - first > 3) return false;
   const size_t year = text.size() - second - 1;
-  if (year != 4 && !(year == 2 && text[first] == '/')) return false;  // 1.2.20 is a version.
+  // 1.2.20 is a version.
+  if (year != 4 && !(year == 2 && (text[first] == '/' || has_clock))) return false;
   const int64_t digits = std::count_if(text.begin(), text.end(), absl::ascii_isdigit);
   return digits == static_cast<int64_t>(text.size()) - 2;
 }

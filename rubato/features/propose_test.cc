@@ -428,6 +428,8 @@ TEST(TimesTest, OtherDatesSayTheirOrder) {
   EXPECT_EQ(made("$1.$0.2026", 12), "x_weekday day_first");
   EXPECT_EQ(made("2026-$0-$1", 28), "x_weekday year_first");
   EXPECT_EQ(made("$0.$1.20", 28), "") << "a version";
+  EXPECT_EQ(made("$1.$0.26 5:09", 28), "x_weekday day_first");
+  EXPECT_EQ(made("$1.$0.26 5:99", 28), "1.10.26 5:99 is told");
 }
 
 TEST(AmountsTest, AreNumbersIfSomeAreSure) {

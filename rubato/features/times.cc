@@ -77,7 +77,9 @@ std::optional<double> TakeDay(absl::string_view* text, DateOrder order) {
     return DayOf(parts->first, parts->second, parts->last);
   }
   const char sign = parts->separator;
-  const bool has_year = parts->last_digits == 4 || (parts->last_digits == 2 && sign == '/');
+  // 1.2.20 is a version; 1.2.20 5:09 is none.
+  const bool may_be_short = sign == '/' || (sign == '.' && !text->empty());
+  const bool has_year = parts->last_digits == 4 || (parts->last_digits == 2 && may_be_short);
   if (!has_year || (sign != '/' && sign != '.' && sign != '-')) return std::nullopt;
   const int year = parts->last_digits == 2 ? YearOf(parts->last) : parts->last;
   return order == DateOrder::kMonthFirst ? DayOf(year, parts->first, parts->second)

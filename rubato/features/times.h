@@ -2,7 +2,7 @@
 // the week.
 //
 //     2026-11-18    2026-11-18 05:09    2026/11/18 05:09:14.5    2026-11-18T05:09:14+01:00
-//     11/18/2026    11/18/26 5:09 PM    18.11.2026 05:09         where the order is known
+//     11/18/2026    11/18/26 5:09 PM    18.11.2026    18.11.26 05:09      where the order is known
 //     05:09         05:09:14            5:09 PM                  of the first day of 1970
 //
 // Without a zone it is UTC: the clock as it is written. A year of two digits is one of 1970 to

@@ -61,6 +61,12 @@ TEST(TimesTest, ReadsTheOrderThatIsSaid) {
     ASSERT_TRUE(ToTime(text, DateOrder::kDayFirst).has_value()) << text;
     EXPECT_EQ(*ToTime(text, DateOrder::kDayFirst), 1794960000) << text;
   }
+  // Where a clock follows it is no version.
+  EXPECT_EQ(ToTime("18.11.26 5:09", DateOrder::kDayFirst), 1794978540);
+  EXPECT_EQ(ToTime("8.1.26T05:09:14", DateOrder::kDayFirst), 1767848954);
+  for (const char* text : {"18.11.26", "18.11.26 ", "18.11.26 5", "18-11-26 5:09"}) {
+    EXPECT_FALSE(ToTime(text, DateOrder::kDayFirst).has_value()) << text;
+  }
   for (const char* text : {"18.11.2026", "13/13/2026", "11/18/226", "11/18", "11/18/2026 13:00 PM",
                            "11/18/2026 0:00 AM", "1.2.20", "11 18 2026", "11/18.2026", "1234.5",
                            "12-34-5678", "/11/2026", "1111/1/1111"}) {
