@@ -3,6 +3,7 @@
 #define RUBATO_DATA_BATCH_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ struct Batch {
   std::vector<uint64_t> bag_ids;
   std::vector<float> bag_weights;  // As bag_ids; empty: all are 1.
   // rows, if the shape has a group: a hash of the cell as it came, whatever features make of it.
-  std::vector<uint64_t> groups;
+  // Nothing where the cell is missing: such rows have nothing in common.
+  std::vector<std::optional<uint64_t>> groups;
 
   void Clear() {
     rows = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "absl/strings/ascii.h"
@@ -265,7 +266,8 @@ void Pipeline::Apply(const RawChunk& chunk, Batch* batch) const {
   const size_t dense_begin = batch->dense.size(), ids_begin = batch->ids.size();
   batch->labels.insert(batch->labels.end(), chunk.labels().begin(), chunk.labels().end());
   for (size_t row = 0; group_text_ >= 0 && row < rows; ++row) {
-    batch->groups.push_back(HashText(chunk.text(group_text_)[row], 0));
+    const absl::string_view group = chunk.text(group_text_)[row];
+    batch->groups.push_back(group.empty() ? std::nullopt : std::optional(HashText(group, 0)));
   }
   batch->dense.resize(dense_begin + rows * shape_.dense.size());
   batch->ids.resize(ids_begin + rows * shape_.ids.size());

@@ -52,20 +52,22 @@ TEST(PipelineTest, NumbersAndTheirMissingValues) {
 // Groups are told apart by their cells, in a column that no feature is made of as well.
 TEST(PipelineTest, AGroupIsTheCellAsItCame) {
   FeaturesSpec spec;
+  spec.missing = {"?"};
   spec.features = {Feature("number", {"age"})};
   const auto pipeline = Pipeline::Create(spec, kColumns, {.group = "city"});
   ASSERT_TRUE(pipeline.ok()) << pipeline.status();
   EXPECT_EQ(pipeline->shape().group, "city");
   RawChunk chunk = pipeline->NewChunk();
-  for (const char* city : {"rome", "oslo", "rome", ""}) {
+  for (const char* city : {"rome", "oslo", "rome", "", "?"}) {
     ASSERT_TRUE(chunk.Add({"1", "60", city, ""}).ok());
   }
   Batch batch;
   pipeline->Apply(chunk, &batch);
-  ASSERT_EQ(batch.groups.size(), 4u);
+  ASSERT_EQ(batch.groups.size(), 5u);
   EXPECT_EQ(batch.groups[0], batch.groups[2]);
   EXPECT_NE(batch.groups[0], batch.groups[1]);
-  EXPECT_NE(batch.groups[0], batch.groups[3]);
+  EXPECT_FALSE(batch.groups[3].has_value()) << "rows of nobody are no group";
+  EXPECT_FALSE(batch.groups[4].has_value());
   EXPECT_EQ(Pipeline::Create(spec, kColumns, {.group = "user"})->shape().group, "");
 }
 
