@@ -9,8 +9,9 @@
 // times the copy (docs/design/0003-tables.md). So a segment that a checkpoint made needless is
 // written over, and where the log ends is no longer where its file does: a header of zeros is the
 // end. It is there at every moment, so a SIGKILL between any two bytes leaves whole records and an
-// end. What an older life of the file left behind is never taken for a record: the segment's number
-// and the place are in the checksum of each record's header (record_file.h), and numbers grow.
+// end, and so does a full disk: a segment without its end was cut off. What an older life of the
+// file left behind is never taken for a record: the segment's number and the place are in the
+// checksum of each record's header (record_file.h), and numbers grow.
 #ifndef RUBATO_PARAMS_LOG_SEGMENT_H_
 #define RUBATO_PARAMS_LOG_SEGMENT_H_
 

@@ -85,6 +85,7 @@ TEST_P(DeathTest, LeavesWhatWasAppended) {
     Found found = Read(file.bytes());
     ASSERT_TRUE(found.status.ok()) << found.status;
     ASSERT_FALSE(found.read.torn);
+    ASSERT_FALSE(found.read.cut);
     ASSERT_EQ(static_cast<int64_t>(found.read.bytes), UsedOf(file.bytes()));
     if (!status.ok() && found.bodies.size() == appended.size() + 1) {
       ASSERT_EQ(found.bodies.back(), last);
@@ -113,6 +114,7 @@ TEST(LogSegmentTest, ADeathAfterAnyByteLeavesWholeRecords) {
     }
     const Found found = Read(file.bytes());
     ASSERT_TRUE(found.status.ok()) << left << found.status;
+    ASSERT_FALSE(found.read.cut) << left;
     ASSERT_EQ(found.bodies, appended) << left;
     if (appended.size() == bodies.size()) break;
   }
@@ -204,19 +206,26 @@ TEST(LogSegmentTest, ALostPageIsFoundByWhatFollows) {
               HasSubstr(absl::StrCat("damaged at byte ", third, ": a record is lost")));
 }
 
-// A copy has the bytes up to some place: at a record's end it is whole, else torn.
-TEST(LogSegmentTest, AFileThatEndsEarlyIsAPrefix) {
+// A copy has the bytes up to some place: at a record's end it is whole, else torn. It has no end,
+// and neither has a file that was cut off, wherever that was.
+TEST(LogSegmentTest, AFileThatEndsEarlyIsAPrefixWithoutAnEnd) {
   const Bodies bodies = {"one", std::string(700, 't'), "the last"};
   const std::string file = SegmentOf(9, bodies, SegmentOf(8, Bodies(40, "x")));
   const auto end = static_cast<size_t>(UsedOf(file));
   for (size_t size = 0; size < end; ++size) {
     const Found found = Read(file.substr(0, size));
     ASSERT_TRUE(found.status.ok()) << size;
+    ASSERT_TRUE(found.read.cut) << size;
     ASSERT_EQ(found.read.used(file.substr(0, size)), static_cast<int64_t>(size));
     ASSERT_EQ(found.bodies, Bodies(bodies.begin(), bodies.begin() + std::ssize(found.bodies)));
   }
   EXPECT_EQ(Read(file.substr(0, end)).bodies, bodies);
   EXPECT_FALSE(Read(file.substr(0, end)).read.torn);
+  for (size_t size = end; size < end + 2 * kRecordHeaderBytes; ++size) {
+    EXPECT_EQ(Read(file.substr(0, size)).read.cut, size < end + kRecordHeaderBytes) << size;
+    const RecordsRead skimmed = SkimRecords(file.substr(0, size), [](RecordKind, auto) {});
+    EXPECT_EQ(skimmed.cut, size < end + kRecordHeaderBytes) << size;
+  }
 }
 
 // ---- a disk that is full ----
@@ -237,9 +246,11 @@ TEST(LogSegmentTest, WhatCouldNotBeWrittenIsNotThere) {
     const absl::Status again = writer.Append(RecordKind::kPush, "two");
     if (!again.ok()) {  // It was the header that failed, and the end could not be written either.
       EXPECT_EQ(Read(file.bytes()).bodies, Bodies{"one"});
+      EXPECT_FALSE(Read(file.bytes()).read.cut);
       continue;
     }
     ASSERT_EQ(Read(file.bytes()).bodies, (Bodies{"one", "two"})) << left;
+    ASSERT_FALSE(Read(file.bytes()).read.cut) << left;
   }
 }
 

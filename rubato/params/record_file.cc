@@ -167,10 +167,11 @@ absl::StatusOr<RecordsRead> ReadRecords(
     absl::FunctionRef<absl::Status(RecordKind kind, absl::string_view body)> visit) {
   RecordsRead read;
   if (bytes.size() < kFileHeaderBytes) {
-    read.torn = true;
+    read.torn = read.cut = true;
     return read;
   }
   RUBATO_ASSIGN_OR_RETURN(const Format format, ReadFileHeader(file, bytes));
+  read.cut = format.is_segment;
   for (read.bytes = kFileHeaderBytes; read.bytes < bytes.size(); ++read.records) {
     const absl::string_view rest = bytes.substr(read.bytes);
     read.torn = rest.size() < kRecordHeaderBytes;
@@ -183,6 +184,7 @@ absl::StatusOr<RecordsRead> ReadRecords(
       if (IsFollowed(bytes, format, read.bytes)) {
         return Damaged(file, read.bytes, "a record is lost, others follow");
       }
+      read.cut = false;
       break;
     }
     read.torn = !IsWhole(header, format, rest);
@@ -204,16 +206,17 @@ absl::StatusOr<RecordsRead> ReadRecords(
 
 RecordsRead SkimRecords(absl::string_view bytes,
                         absl::FunctionRef<void(RecordKind kind, absl::string_view body)> visit) {
-  RecordsRead read = {.torn = true};
+  RecordsRead read = {.torn = true, .cut = true};
   if (bytes.size() < kFileHeaderBytes) return read;
   const absl::StatusOr<Format> format = ReadFileHeader("", bytes);
   if (!format.ok()) return read;
+  read.cut = format->is_segment;
   for (read.bytes = kFileHeaderBytes; bytes.size() - read.bytes >= kRecordHeaderBytes;
        ++read.records) {
     const absl::string_view rest = bytes.substr(read.bytes);
     const RecordHeader header = HeaderAt(bytes, read.bytes);
     if (IsEnd(*format, rest.substr(0, kRecordHeaderBytes))) {
-      read.torn = false;
+      read.torn = read.cut = false;
       return read;
     }
     if (!IsSound(header, *format, read.bytes) || !IsWhole(header, *format, rest)) return read;

@@ -87,6 +87,9 @@ struct RecordsRead {
   int64_t records = 0;
   size_t bytes = 0;   // Of whole records and the file header.
   bool torn = false;  // More bytes follow, too few for the record they begin.
+  // Of a segment: the end that is written behind its records is not there. No death of its writer
+  // and no full disk leaves that, but a copy of the records alone is such a file.
+  bool cut = false;
   // How much of a file so long is a log: what follows an end that was written is an older one.
   int64_t used(absl::string_view file) const {
     return static_cast<int64_t>(torn ? file.size() : bytes);
@@ -98,9 +101,9 @@ struct RecordsRead {
 // that ends within a record, or within its own header, is `torn`: the caller decides. `bytes` must
 // start at a multiple of 8, and so do the bodies.
 //
-// A segment of a log ends with its file or with a header of zeros. A flipped bit in either kind of
-// header is damage; so is an end that a record follows within 16 MB, as when a page was lost. What
-// else follows an end is not looked at.
+// A segment of a log ends with a header of zeros; one that ends with its file is `cut`, for the
+// caller to judge. A flipped bit in either kind of header is damage; so is an end that a record
+// follows within 16 MB, as when a page was lost. What else follows an end is not looked at.
 absl::StatusOr<RecordsRead> ReadRecords(
     absl::string_view file, absl::string_view bytes,
     absl::FunctionRef<absl::Status(RecordKind kind, absl::string_view body)> visit);
