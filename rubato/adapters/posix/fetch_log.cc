@@ -14,6 +14,7 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/frame_links.h"
 #include "rubato/adapters/posix/frame_socket.h"
+#include "rubato/adapters/posix/log_joints.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/status.h"
 #include "rubato/params/record_file.h"
@@ -143,24 +144,6 @@ absl::StatusOr<LogSizes> MeasureLog(const std::string& directory) {
   return segments;
 }
 
-// The segments at which lives began from a copy (CompareLog).
-std::string JointsPath(const std::string& directory) { return directory + "/joints"; }
-
-absl::StatusOr<LogSizes> ReadJoints(const std::string& directory) {
-  const absl::StatusOr<std::string> text = ReadWholeFile(JointsPath(directory));
-  if (absl::IsNotFound(text.status())) return LogSizes();
-  RUBATO_RETURN_IF_ERROR(text.status());
-  absl::StatusOr<LogSizes> joints = DecodeJoints(*text);
-  if (!joints.ok()) return Annotate(joints.status(), JointsPath(directory));
-  return joints;
-}
-
-absl::Status AddJoint(const std::string& directory, LogPosition end) {
-  RUBATO_ASSIGN_OR_RETURN(LogSizes joints, ReadJoints(directory));
-  joints[end.segment] = end.bytes;
-  return WriteFileAtomically(JointsPath(directory), EncodeJoints(joints));
-}
-
 // How the log in the file at `path` differs from its copy in the one at `copy`; empty if it does
 // not. The file itself may be longer: it was written over an older one.
 std::string DifferenceFrom(const std::string& path, const std::string& copy) {
@@ -258,8 +241,9 @@ absl::StatusOr<FetchedLog> FetchLog(const FetchLogOptions& options) {
   RUBATO_RETURN_IF_ERROR(AddJoint(options.directory, EndOf(sizes)));
   // The last first: if we die on the way, the next life finds that some are missing.
   for (auto it = sizes.rbegin(); it != sizes.rend(); ++it) {
-    RUBATO_RETURN_IF_ERROR(
-        Publish(SegmentPath(folder, it->first), SegmentPath(options.directory, it->first)));
+    const std::string fetched = SegmentPath(folder, it->first);
+    RUBATO_RETURN_IF_ERROR(EndCopy(options.directory, it->first, fetched));
+    RUBATO_RETURN_IF_ERROR(Publish(fetched, SegmentPath(options.directory, it->first)));
   }
   RUBATO_RETURN_IF_ERROR(RemoveTree(folder));
   return FetchedLog{sizes, keeper.server, std::move(replaced)};
@@ -300,6 +284,7 @@ absl::Status TakeFromCopies(const FetchLogOptions& options) {
     if (link(path.c_str(), aside.c_str()) != 0 && errno != ENOENT) {
       return PathError(errno, "link", path);
     }
+    RUBATO_RETURN_IF_ERROR(EndCopy(options.directory, segment, taken));
     RUBATO_RETURN_IF_ERROR(Publish(taken, path));
   }
   return RemoveTree(folder);

@@ -91,10 +91,13 @@ LogFile::~LogFile() {
 
 absl::Status LogFile::AppendSynced(RecordKind kind, absl::string_view body) {
   RUBATO_RETURN_IF_ERROR(writer_.Append(kind, body));
-  if (fdatasync(fd_.get()) == 0) return absl::OkStatus();
-  const absl::Status status = PathError(errno, "write", path_);
-  (void)writer_.TakeBack();  // If it cannot, nothing more is appended.
+  absl::Status status = Sync();
+  if (!status.ok()) (void)writer_.TakeBack();  // If it cannot, nothing more is appended.
   return status;
+}
+
+absl::Status LogFile::Sync() {
+  return fdatasync(fd_.get()) == 0 ? absl::OkStatus() : PathError(errno, "write", path_);
 }
 
 absl::Status LogFile::WriteAt(int64_t offset, absl::string_view first, absl::string_view second) {

@@ -48,6 +48,7 @@ class LogFile : public RecordSink, private SegmentFile {
   }
   // As Append, and on the disk when it returns.
   absl::Status AppendSynced(RecordKind kind, absl::string_view body);
+  absl::Status Sync();
   // Of the log, not of the file. From any thread.
   int64_t bytes() const { return writer_.bytes(); }
 

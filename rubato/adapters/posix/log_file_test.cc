@@ -350,6 +350,17 @@ TEST_F(StoreTest, DamageInARecycledSegmentIsNamed) {
     ASSERT_THAT(std::string(status.message()), HasSubstr(path + ": damaged at byte")) << at;
   }
   ASSERT_EQ(*ReadWholeFile(path), whole);
+  // So is a file that was cut off anywhere before its end.
+  shard_.reset();
+  store_.reset();
+  for (int64_t at = 0; at < bytes + 32; at += at < 64 || at > bytes - 64 ? 1 : 101) {
+    ASSERT_TRUE(WriteFileAtomically(path, whole.substr(0, static_cast<size_t>(at))).ok());
+    const absl::Status status = (*ParamsStore::Open(options_))->Recover(memory_).status();
+    ASSERT_TRUE(absl::IsDataLoss(status)) << at << " of " << bytes << ": " << status;
+    ASSERT_THAT(std::string(status.message()),
+                HasSubstr(absl::StrCat(path, ": damaged at byte ", at, ": the file was cut off")));
+  }
+  ASSERT_TRUE(WriteFileAtomically(path, whole).ok());
   FlipByte(path, bytes + 32);  // Behind the end lies what nobody reads.
   FlipByte(path, static_cast<int64_t>(whole.size()) - 100);
   ASSERT_TRUE(Live().ok());
@@ -358,6 +369,34 @@ TEST_F(StoreTest, DamageInARecycledSegmentIsNamed) {
   store_.reset();
   std::filesystem::rename(path, SegmentPath(options_.directory, segment + 2));
   EXPECT_THAT(std::string(Live().message()), HasSubstr(absl::StrCat(" is segment ", segment)));
+}
+
+// All its bytes are sound, and yet a record cannot follow those before it, as when some of those
+// came back as zeros, which look like an end. The log ends before that record.
+TEST_F(StoreTest, ALogThatDoesNotReplayEndsWhereItCannot) {
+  ASSERT_TRUE(Live().ok());
+  ASSERT_TRUE(shard_->Declare(Declared(), store_.get()).ok());
+  for (int64_t n = 0; n < 4; ++n) ASSERT_TRUE(Push(n).ok());
+  Checkpoint(1);
+  ASSERT_TRUE(Live().ok());
+  ASSERT_TRUE(Push(4).ok());
+  ASSERT_TRUE(Live().ok());
+  ASSERT_TRUE(Push(5).ok());
+  ASSERT_TRUE(Push(6).ok());
+  const std::string path = SegmentPath(options_.directory, store_->end().segment);
+  ASSERT_TRUE(store_->Append(RecordKind::kPush, PushOf(2)).ok());
+  ASSERT_TRUE(store_->Append(RecordKind::kPush, PushOf(7)).ok());
+  EXPECT_TRUE(absl::IsDataLoss(Live()));
+  options_.mend_log = true;
+  const absl::Status mended = Live();
+  ASSERT_TRUE(mended.ok()) << mended;
+  EXPECT_EQ(store_->replayed(), 3);
+  EXPECT_THAT(store_->damage(), ElementsAre(HasSubstr(path + ": record at byte ")));
+  EXPECT_TRUE(std::filesystem::exists(path + ".damaged"));
+  ASSERT_TRUE(Push(7).ok());
+  options_.mend_log = false;
+  ASSERT_TRUE(Live().ok());
+  EXPECT_EQ(store_->replayed(), 4);
 }
 
 // What is kept for speed goes before a push is refused, and a push that is refused is not there.

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/posix/log_joints.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/base/mutex.h"
 #include "rubato/base/status.h"
@@ -57,7 +58,7 @@ struct Counts {
 absl::Status Apply(const LogRecord& record, Shard& shard, const Counts& counts) {
   *counts.pushes += record.kind == RecordKind::kPush;
   if (counts.bytes != nullptr) *counts.bytes += static_cast<int64_t>(record.body.size());
-  return shard.Replay(record.kind, record.body);
+  return ReplayRecord(record.kind, record.body, shard);
 }
 
 // As ReadRecords says it.
@@ -124,14 +125,13 @@ absl::Status ReadInto(Lots& lots, const std::vector<Segment>& segments) {
   };
   absl::Status status;
   for (const Segment& segment : segments) {
-    status = ReadRecords(segment.path, segment.file.bytes(),
+    status = ReadSegment(segment.path, segment.file.bytes(),
                          [&](RecordKind kind, absl::string_view body) {
                            lot.push_back({kind, body, &segment});
                            bytes += body.size();
                            const bool full = bytes >= kLotBytes || lot.size() >= kLotRecords;
                            return full ? hand_over() : absl::OkStatus();
-                         })
-                 .status();
+                         });
     if (!status.ok()) break;
   }
   const absl::Status handed = hand_over();  // What was sound before the damage, too.
@@ -168,11 +168,10 @@ class Populator {
 absl::Status ReplayInLine(const std::vector<Segment>& segments, Shard& shard,
                           const Counts& counts) {
   for (const Segment& segment : segments) {
-    RUBATO_RETURN_IF_ERROR(ReadRecords(segment.path, segment.file.bytes(),
+    RUBATO_RETURN_IF_ERROR(ReadSegment(segment.path, segment.file.bytes(),
                                        [&](RecordKind kind, absl::string_view body) {
                                          return Apply({kind, body, &segment}, shard, counts);
-                                       })
-                               .status());
+                                       }));
   }
   return absl::OkStatus();
 }
@@ -224,6 +223,13 @@ absl::Status ReplayLog(const std::vector<std::string>& paths, Shard& shard, int6
   const Counts counts = {pushes, options.applied};
   return bytes >= options.ahead_from_bytes ? ReplayAhead(segments, shard, counts)
                                            : ReplayInLine(segments, shard, counts);
+}
+
+absl::Status ReplayRecord(RecordKind kind, absl::string_view body, Shard& shard) {
+  const absl::Status status = shard.Replay(kind, body);
+  // It was taken once, so what it needs was there and is gone.
+  const bool misses = absl::IsFailedPrecondition(status) || absl::IsAborted(status);
+  return misses ? absl::DataLossError(status.message()) : status;
 }
 
 }  // namespace rubato

@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "rubato/params/record_file.h"
 #include "rubato/params/shard.h"
 
 namespace rubato {
@@ -26,11 +28,14 @@ struct LogReplayOptions {
   std::atomic<int64_t>* applied = nullptr;  // Grows by the bytes of records; null: nobody looks.
 };
 
-// Replays the segments at `paths`, in that order, and counts their pushes in `*pushes`. The end of
-// a segment may be torn: the process died there, and never acknowledged it. DATA_LOSS naming file
-// and byte if one is damaged; everything before that has been applied then.
+// Replays the segments at `paths`, in that order, and counts their pushes in `*pushes`. DATA_LOSS
+// naming file and byte if one is damaged, cut off (log_joints.h), or does not follow from those
+// before it; everything before that has been applied then.
 absl::Status ReplayLog(const std::vector<std::string>& paths, Shard& shard, int64_t* pushes,
                        const LogReplayOptions& options = {});
+
+// One of their records. DATA_LOSS, too, if the shard cannot come to it from where it is.
+absl::Status ReplayRecord(RecordKind kind, absl::string_view body, Shard& shard);
 
 }  // namespace rubato
 

@@ -13,10 +13,12 @@
 #include <thread>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "rubato/adapters/files/testing.h"
 #include "rubato/adapters/posix/log_file.h"
 #include "rubato/adapters/posix/params_server_files.h"
 #include "rubato/adapters/posix/params_testing.h"
+#include "rubato/base/bytes.h"
 #include "rubato/base/rng.h"
 #include "rubato/params/log_forecast.h"
 #include "rubato/params/shard.h"
@@ -135,16 +137,25 @@ TEST_P(LogReplayTest, GivesTheShardAsItWas) {
   EXPECT_TRUE(state == live->Export());
 }
 
-TEST_P(LogReplayTest, DamageIsNamedAndATornEndIsNone) {
+// Nobody who dies leaves a segment without its end, so neither one before the last nor the last may
+// lack it.
+TEST_P(LogReplayTest, DamageIsNamedAndSoIsAFileThatWasCutOff) {
   Train(GetParam());
   const auto file = MappedFile::Open(paths_[1]);
   const auto size = SkimRecords(file->bytes(), [](RecordKind, absl::string_view) {}).bytes;
   ASSERT_LT(size, file->bytes().size() / 2);
   std::string state;
   int64_t pushes = 0;
-  std::filesystem::resize_file(paths_[1], size - 20);  // Before the third segment: a life ended.
-  ASSERT_TRUE(Replay(&state, &pushes).ok());
-  EXPECT_EQ(pushes, kPushes - 1);
+  for (const size_t bytes : {size, size - 20}) {
+    std::filesystem::resize_file(paths_[1], bytes);
+    const absl::Status cut = Replay(&state, &pushes);
+    EXPECT_TRUE(absl::IsDataLoss(cut)) << cut;
+    EXPECT_EQ(cut.message(),
+              absl::StrCat(paths_[1], ": damaged at byte ", bytes, ": the file was cut off there"));
+    EXPECT_EQ(pushes, kPushes * 2 / 3 - (bytes < size ? 1 : 0));
+  }
+  std::filesystem::resize_file(paths_[2], std::filesystem::file_size(paths_[2]) / 2);
+  EXPECT_TRUE(absl::StrContains(Replay(&state, &pushes).message(), paths_[1])) << "the first";
   FlipByte(paths_[1], static_cast<int64_t>(size / 2));
   const absl::Status damaged = Replay(&state, &pushes);
   EXPECT_TRUE(absl::IsDataLoss(damaged)) << damaged;
@@ -168,6 +179,25 @@ TEST_P(LogReplayTest, APushThatIsThereTwiceIsNamed) {
   EXPECT_TRUE(absl::StrContains(status.message(), paths_[1] + ": record at byte ")) << status;
   EXPECT_TRUE(absl::StrContains(status.message(), "applied twice")) << status;
   EXPECT_EQ(pushes, kPushes / 3 + 2);
+}
+
+// As if the segment with its gradients were gone: sound bytes that do not go on from those before.
+TEST_F(LogReplayTest, ARoundThatIsNotThereIsNamed) {
+  Declaration model = TestModel(kDense, 4, "adagrad");
+  model.mode = PushMode::kSync;
+  const auto log = *LogFile::Create(paths_[0], 1);
+  const auto shard = Fresh();
+  const std::vector<Interval> slices = DenseSlices(kDense, PartitionMap::Even(1), 0);
+  ASSERT_TRUE(shard->Declare(EncodeDeclaration(model, slices), log.get()).ok());
+  std::string rounds;
+  ByteWriter(rounds).Put<int64_t>(2);
+  ASSERT_TRUE(log->Append(RecordKind::kRounds, rounds).ok());
+  paths_.resize(1);
+  std::string state;
+  int64_t pushes = 0;
+  const absl::Status status = Replay(&state, &pushes);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_TRUE(absl::StrContains(status.message(), paths_[0] + ": record at byte ")) << status;
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LogReplayTest,

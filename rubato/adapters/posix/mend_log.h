@@ -13,15 +13,21 @@
 #include <map>
 #include <string>
 
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "rubato/params/record_file.h"
 
 namespace rubato {
 
 // Of the log in `directory` that is to be replayed from segment `first` on; `segments`, number to
-// bytes, are then those that are left. Returns what was wrong, naming file and byte, or nothing.
-// May be interrupted anywhere and done again.
-absl::StatusOr<std::string> MendLog(const std::string& directory, int64_t first,
-                                    std::map<int64_t, int64_t>* segments);
+// bytes, are then those that are left. `replay` is told of each record, and what it calls DATA_LOSS
+// is damage too. Returns what was wrong, naming file and byte, or nothing. May be interrupted
+// anywhere and done again.
+absl::StatusOr<std::string> MendLog(
+    const std::string& directory, int64_t first, std::map<int64_t, int64_t>* segments,
+    absl::FunctionRef<absl::Status(RecordKind kind, absl::string_view body)> replay);
 
 }  // namespace rubato
 

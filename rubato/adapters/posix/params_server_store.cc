@@ -26,20 +26,44 @@ absl::StatusOr<std::unique_ptr<ParamsStore>> ParamsStore::Open(const ParamsServe
 }
 
 absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
+  RUBATO_ASSIGN_OR_RETURN(segments_, ListSegments(options_.directory));
+  RUBATO_RETURN_IF_ERROR(MeasureSegments());
+  absl::Status damage;
+  int64_t first_segment = 0;
+  RUBATO_ASSIGN_OR_RETURN(std::unique_ptr<Shard> shard,
+                          LoadNewest(memory, &first_segment, &damage));
+  if (options_.mend_log) {
+    RUBATO_ASSIGN_OR_RETURN(const std::string mended, Mend(first_segment, *shard));
+    shard.reset();  // It may have moved by half a round.
+    RUBATO_ASSIGN_OR_RETURN(shard, LoadNewest(memory, &first_segment, &damage));
+    if (!mended.empty()) damage_.push_back(mended);
+  }
+  segment_ = segments_.empty() ? 0 : segments_.rbegin()->first;
+  absl::Status replayed = Replay(first_segment, *shard);
+  // If the log does not reach back far enough, the first thing that was wrong is the one to know.
+  if (!replayed.ok()) return damage.ok() ? replayed : damage;
+  if (!damage.ok() && cuts_.empty() && segments_.empty()) return damage;
+  // A log that came from another's copy may end before the cut: what follows it comes after.
+  segment_ = std::max(segment_, first_segment - 1);
+  RUBATO_RETURN_IF_ERROR(StartSegment());
+  return shard;
+}
+
+absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::LoadNewest(Memory& memory,
+                                                               int64_t* first_segment,
+                                                               absl::Status* damage) {
   const int64_t server = options_.server.value();
   const auto fresh = [&] {
     return std::make_unique<Shard>(memory,
                                    ShardOptions{.server = server, .servers = options_.servers});
   };
-  RUBATO_ASSIGN_OR_RETURN(segments_, ListSegments(options_.directory));
-  RUBATO_RETURN_IF_ERROR(MeasureSegments());
-  segment_ = segments_.empty() ? 0 : segments_.rbegin()->first;
   RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions,
                           ListCheckpoints(options_.checkpoints, server));
   std::unique_ptr<Shard> shard = fresh();
-  absl::Status damage;
+  *damage = absl::OkStatus();
+  damage_.clear();
   RUBATO_ASSIGN_OR_RETURN(const int64_t beginning, LastBeginning());
-  int64_t first_segment = std::max<int64_t>(1, beginning);
+  *first_segment = std::max<int64_t>(1, beginning);
   for (auto version = versions.rbegin(); version != versions.rend(); ++version) {
     absl::StatusOr<CheckpointName> name = Load(*version, *shard);
     if (name.ok() && name->first_segment <= beginning) {  // What it holds went to others since.
@@ -48,28 +72,15 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::Recover(Memory& memory) {
       break;
     }
     if (name.ok()) {
-      first_segment = name->first_segment;
-      cuts_[*version] = first_segment;
+      *first_segment = name->first_segment;
+      cuts_[*version] = *first_segment;
       break;
     }
     if (!absl::IsDataLoss(name.status())) return name.status();
-    if (damage.ok()) damage = name.status();
+    if (damage->ok()) *damage = name.status();
     damage_.emplace_back(name.status().message());
     shard = fresh();
   }
-  if (options_.mend_log) {
-    RUBATO_ASSIGN_OR_RETURN(const std::string mended,
-                            MendLog(options_.directory, first_segment, &segments_));
-    if (!mended.empty()) damage_.push_back(mended);
-    segment_ = segments_.empty() ? 0 : segments_.rbegin()->first;
-  }
-  absl::Status replayed = Replay(first_segment, *shard);
-  // If the log does not reach back far enough, the first thing that was wrong is the one to know.
-  if (!replayed.ok()) return damage.ok() ? replayed : damage;
-  if (!damage.ok() && cuts_.empty() && segments_.empty()) return damage;
-  // A log that came from another's copy may end before the cut: what follows it comes after.
-  segment_ = std::max(segment_, first_segment - 1);
-  RUBATO_RETURN_IF_ERROR(StartSegment());
   return shard;
 }
 
@@ -98,16 +109,26 @@ absl::Status ParamsStore::Replay(int64_t first_segment, Shard& shard) {
           paths.back(), " is missing: pushes since the checkpoint cannot be replayed"));
     }
   }
-  LogReplayOptions replay;
-  if (options_.progress != nullptr) {
-    int64_t bytes = 0;
-    for (auto it = segments_.lower_bound(first_segment); it != segments_.end(); ++it) {
-      bytes += it->second;
-    }
-    options_.progress->all = options_.progress->done + bytes;
-    replay.applied = &options_.progress->done;
+  return ReplayLog(paths, shard, &replayed_, {.applied = ExpectLog(first_segment)});
+}
+
+absl::StatusOr<std::string> ParamsStore::Mend(int64_t first_segment, Shard& shard) {
+  std::atomic<int64_t>* const applied = ExpectLog(first_segment);
+  return MendLog(options_.directory, first_segment, &segments_,
+                 [&](RecordKind kind, absl::string_view body) {
+                   if (applied != nullptr) *applied += static_cast<int64_t>(body.size());
+                   return ReplayRecord(kind, body, shard);
+                 });
+}
+
+std::atomic<int64_t>* ParamsStore::ExpectLog(int64_t first_segment) const {
+  if (options_.progress == nullptr) return nullptr;
+  int64_t bytes = 0;
+  for (auto it = segments_.lower_bound(first_segment); it != segments_.end(); ++it) {
+    bytes += it->second;
   }
-  return ReplayLog(paths, shard, &replayed_, replay);
+  options_.progress->all = options_.progress->done + bytes;
+  return &options_.progress->done;
 }
 
 absl::StatusOr<int64_t> ParamsStore::LastBeginning() const {

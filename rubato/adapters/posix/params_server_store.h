@@ -3,6 +3,7 @@
 #ifndef RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_STORE_H_
 #define RUBATO_ADAPTERS_POSIX_PARAMS_SERVER_STORE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -85,8 +86,16 @@ class ParamsStore : public RecordSink {
   bool fresh() const;
   // What each file in `segments_` holds of the log.
   absl::Status MeasureSegments();
+  // The newest sound checkpoint, and the segment from which the log is to be replayed. `damage` is
+  // what was wrong with a newer one.
+  absl::StatusOr<std::unique_ptr<Shard>> LoadNewest(Memory& memory, int64_t* first_segment,
+                                                    absl::Status* damage);
   absl::StatusOr<CheckpointName> Load(int64_t version, Shard& shard);
   absl::Status Replay(int64_t first_segment, Shard& shard);
+  // Makes the log one that replays; `shard` is for trying that. What was wrong, or nothing.
+  absl::StatusOr<std::string> Mend(int64_t first_segment, Shard& shard);
+  // Where to count what is replayed from there on, once it is told; null if nobody looks.
+  std::atomic<int64_t>* ExpectLog(int64_t first_segment) const;
   // The last segment with which the server began anew; 0 if there is none.
   absl::StatusOr<int64_t> LastBeginning() const;
 

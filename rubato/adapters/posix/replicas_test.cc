@@ -255,6 +255,13 @@ std::vector<size_t> Borders(const std::string& path) {
   return borders;
 }
 
+// From there on there are zeros, as where pages were lost: the log seems to end there.
+void LoseFrom(const std::string& path, size_t at) {
+  std::string bytes = *ReadWholeFile(path);
+  std::fill(bytes.begin() + static_cast<std::ptrdiff_t>(at), bytes.end(), '\0');
+  RUBATO_CHECK_OK(WriteFileAtomically(path, bytes));
+}
+
 // A segment before the newest checkpoint, which nobody replays, loses bytes in four ways. The
 // server comes back as if nothing were wrong; its copy, the only good one, must not follow it.
 TEST_F(ReplicasTest, ADamagedOldSegmentDoesNotSpoilItsCopy) {
@@ -321,6 +328,40 @@ TEST_F(ReplicasTest, WhereALifeBeganFromACopyIsKnown) {
   EXPECT_TRUE(Copy(0).empty());
   Live(0);
   EXPECT_EQ(Pull(), -4);
+  EXPECT_TRUE(Settled());
+}
+
+// The copy ends within a record: nobody was told of that one. No later life takes its place in the
+// log for damage, and what was logged since is there.
+TEST_F(ReplicasTest, ACopyMayEndWithinARecord) {
+  ASSERT_TRUE(Declare().ok());
+  for (int64_t n = 0; n < 3; ++n) ASSERT_TRUE(Push(n).get().ok());
+  ASSERT_TRUE(Settled());
+  const std::string last = SegmentPath(Folder(0), EndOf(*ListSegments(Folder(0))).segment);
+  const size_t torn = Borders(last)[2] + 40;
+  for (const size_t s : {0, 1}) servers_[s].reset();
+  std::filesystem::resize_file(absl::StrCat(Folder(1), "/of-0/", last.substr(Folder(0).size())),
+                               torn);
+  LoseDisk(0);
+  Live(1);
+  Live(0);
+  EXPECT_EQ(std::filesystem::file_size(last), torn);
+  const int64_t had = servers_[0]->Stats().replayed;
+  EXPECT_EQ(had, 1);
+  ASSERT_TRUE(Push(3).get().ok());
+  ASSERT_TRUE(Settled());
+  Live(0);
+  EXPECT_EQ(servers_[0]->Stats().replayed, had + 1);
+  EXPECT_TRUE(Settled());
+  // Less of it is damage.
+  servers_[0].reset();
+  std::filesystem::resize_file(last, torn - 8);
+  ++lives_[0];
+  const absl::Status cut = ParamsServer::Start(Options(0)).status();
+  EXPECT_TRUE(absl::IsDataLoss(cut)) << cut;
+  EXPECT_THAT(std::string(cut.message()), HasSubstr(last + ": damaged at byte "));
+  ASSERT_EQ(TakeMissing(0).size(), 1U);
+  Live(0);
   EXPECT_TRUE(Settled());
 }
 
@@ -448,9 +489,9 @@ TEST_F(ReplicasTest, ALogThatIsReplacedIsKept) {
   EXPECT_TRUE(Settled());
 }
 
-// The log that is to be replayed ends between two records, or its last segment is gone: it looks
-// sound, and what was acknowledged comes back all the same.
-TEST_F(ReplicasTest, ALogCutBetweenTwoRecordsIsMadeWholeByItsCopy) {
+// The log that is to be replayed is zeros from some record on, or its last segment is gone: it
+// looks sound, and what was acknowledged comes back all the same.
+TEST_F(ReplicasTest, ALogThatLostItsEndIsMadeWholeByItsCopy) {
   ASSERT_TRUE(Declare().ok());
   int64_t pushed = 0;
   for (int round = 0; round < 4; ++round) {
@@ -459,7 +500,7 @@ TEST_F(ReplicasTest, ALogCutBetweenTwoRecordsIsMadeWholeByItsCopy) {
     servers_[0].reset();
     const std::string last = SegmentPath(Folder(0), EndOf(*ListSegments(Folder(0))).segment);
     if (round % 2 == 0) {
-      std::filesystem::resize_file(last, Borders(last)[3]);
+      LoseFrom(last, Borders(last)[3]);
     } else {
       std::filesystem::remove(last);
     }
