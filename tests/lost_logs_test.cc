@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "rubato/params/record_file.h"
 #include "tests/job_runner.h"
 #include "tests/server_state.h"
@@ -64,14 +65,32 @@ class LostLogsTest : public testing::Test {
            Eventually([&] { return absl::StrContains(ReadText(stat), ") T "); });
   }
   // Where the pushes of the last segment begin.
-  std::vector<size_t> Pushes(int64_t server) const {
-    const std::string bytes = ReadText(Segments(server).back());
+  std::vector<size_t> Pushes(int64_t server) const { return PushesIn(Segments(server).back()); }
+  static std::vector<size_t> PushesIn(const std::string& path) {
+    const std::string bytes = ReadText(path);
     std::vector<size_t> begins;
     (void)SkimRecords(bytes, [&](RecordKind kind, absl::string_view body) {
       const auto at = static_cast<size_t>(body.data() - bytes.data());
       if (kind == RecordKind::kPush) begins.push_back(at - kRecordHeaderBytes);
     });
     return begins;
+  }
+  // Server 1 dies, and the log goes on in another segment; then everybody dies, and the older one
+  // is left without what it held from its middle on: cut in a record, or between two. Its path.
+  std::string CutAnOlderSegment(bool between_records) {
+    const size_t joined = training_->Events("server_joined").size();
+    const auto servers = training_->Alive("server");
+    kill(std::find_if(servers.begin(), servers.end(), [](const auto& s) { return s.id == 1; })->pid,
+         SIGKILL);
+    EXPECT_TRUE(Eventually([&] { return training_->Events("server_joined").size() > joined; }));
+    KillAll();
+    const std::vector<std::string> segments = Segments(1);
+    EXPECT_GE(segments.size(), 2U);
+    const std::string path = segments[segments.size() - 2];
+    const std::vector<size_t> pushes = PushesIn(path);
+    EXPECT_GT(pushes.size(), 4U);
+    fs::resize_file(path, pushes[pushes.size() / 2] + (between_records ? 0 : 100));
+    return path;
   }
   // What the servers found wrong with their files, as the last of them said.
   std::string Damage() const {
@@ -123,6 +142,7 @@ TEST_F(LostLogsTest, CutLogsAndLostOnesAreTrainedAgain) {
   EXPECT_THAT(events.back()["cause"].get<std::string>(),
               AllOf(HasSubstr("came back without"), HasSubstr("they are trained again")));
   EXPECT_THAT(result.err, HasSubstr("came back without"));
+  EXPECT_THAT(Damage(), AllOf(HasSubstr(Folder(0) + "/push-"), HasSubstr("was cut off there")));
 }
 
 // The same to one server in the midst of training; nobody else is started again. One of its
@@ -151,6 +171,25 @@ TEST_F(LostLogsTest, ADamagedLogEndsThereAndIsNamed) {
   EXPECT_THAT(events.front()["cause"].get<std::string>(), HasSubstr(segments[0]));
   EXPECT_THAT(Damage(), HasSubstr(segments[0] + ": damaged at byte "));
   EXPECT_TRUE(fs::exists(segments[0] + ".damaged"));
+}
+
+// A segment that is not the last was cut: those after it do not follow any more, sound as they are.
+TEST_F(LostLogsTest, AnOlderSegmentThatWasCutIsNamed) {
+  const std::string job = WriteCriteoJob(folder_, 20000, kShort);
+  training_.emplace(folder_.path(), std::vector<std::string>{job});
+  ASSERT_TRUE(training_->ReachStep(100));
+  std::string cut;
+  ASSERT_NO_FATAL_FAILURE(cut = CutAnOlderSegment(/*between_records=*/false));
+  Resume();
+  const CommandResult result = training_->Wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training_->Summary()["records_committed"], 12 * 20000);
+  EXPECT_THAT(Damage(),
+              AllOf(HasSubstr(cut + ": damaged at byte "), HasSubstr("was cut off there")));
+  const auto events = training_->Events("records_taken_back");
+  ASSERT_FALSE(events.empty());
+  EXPECT_THAT(events.back()["cause"].get<std::string>(), HasSubstr(cut));
+  EXPECT_TRUE(fs::exists(cut + ".damaged"));
 }
 
 TEST_F(LostLogsTest, ADiskWithNothingOnItFailsTheJobAndSaysWhatHelps) {
@@ -227,8 +266,8 @@ TEST_F(LostLogsTest, ADamagedSegmentComesFromItsCopyAndIsNamed) {
   EXPECT_TRUE(training_->Events("records_taken_back").empty());
 }
 
-// A log that ends between two records looks sound. The copy knows better: nothing is trained again.
-// Everybody dies at once, so the servers ask each other before the master knows where they are.
+// A log was cut between two records. The copy has the rest: nothing is trained again. Everybody
+// dies at once, so the servers ask each other before the master knows where they are.
 TEST_F(LostLogsTest, ALogThatWasCutIsMadeWholeByItsCopy) {
   ASSERT_NO_FATAL_FAILURE(Start("params: {replicas: 1}\n"));
   ASSERT_NO_FATAL_FAILURE(KillAll());
@@ -244,11 +283,10 @@ TEST_F(LostLogsTest, ALogThatWasCutIsMadeWholeByItsCopy) {
   Resume();
   ASSERT_TRUE(Eventually([&] { return training_->Show().is_object(); }));
   ASSERT_NO_FATAL_FAILURE(ExpectProgress());
-  EXPECT_THAT(ReadText(training_->job_dir() + "/logs/server-1.log"),
-              AllOf(HasSubstr(segments.back()), HasSubstr("it is taken")));
   EXPECT_TRUE(training_->Events("records_taken_back").empty());
   EXPECT_TRUE(fs::exists(segments.back() + ".damaged"));
-  EXPECT_THAT(Damage(), HasSubstr(segments.back() + " ends at byte "));
+  EXPECT_THAT(Damage(), AllOf(HasSubstr(segments.back() + ": ends at byte "),
+                              HasSubstr("server 0's copy took its place")));
 }
 
 // mode: sync, resumed with another number of servers: the weights are those of a run that never
@@ -330,6 +368,33 @@ TEST_F(GoBackTest, AllServersThatLostTheirLogsGoOnFromTheCheckpoint) {
   for (int64_t server : {0, 1}) fs::remove_all(Folder(server));
   Resume();
   ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
+}
+
+// An older segment of one server's log is cut, in a record or between two: it is named, and what
+// follows it is not taken for what followed the records that are gone.
+TEST_F(GoBackTest, AnOlderSegmentThatWasCutIsNamed) {
+  job_ = absl::StrReplaceAll(job_, {{"every_steps: 100", "every_steps: 200"}});
+  ASSERT_NO_FATAL_FAILURE(RunCalm());
+  ASSERT_NO_FATAL_FAILURE(ReachACheckpoint());
+  std::string cut;
+  ASSERT_NO_FATAL_FAILURE(cut = CutAnOlderSegment(/*between_records=*/true));
+  Resume();
+  ASSERT_NO_FATAL_FAILURE(ExpectTheSame());
+  EXPECT_THAT(Damage(), HasSubstr(cut + ": damaged at byte "));
+}
+
+TEST_F(GoBackTest, AnOlderSegmentThatWasCutIsNamedInHybrid) {
+  job_ = absl::StrReplaceAll(
+      job_, {{"mode: sync", "mode: hybrid"}, {"every_steps: 100", "every_steps: 200"}});
+  ASSERT_NO_FATAL_FAILURE(ReachACheckpoint());
+  std::string cut;
+  ASSERT_NO_FATAL_FAILURE(cut = CutAnOlderSegment(/*between_records=*/false));
+  Resume();
+  const CommandResult result = training_->Wait();
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(training_->Summary()["records_committed"], 8 * 20000);
+  EXPECT_EQ(training_->Events("went_back").size(), 1U);
+  EXPECT_THAT(Damage(), HasSubstr(cut + ": damaged at byte "));
 }
 
 // One server's log is lost while the job runs: the other, which has all of it, goes back too.
