@@ -259,8 +259,8 @@ TEST_F(LostLogsTest, ADamagedSegmentComesFromItsCopyAndIsNamed) {
               AllOf(StartsWith(segments[0] + ": damaged: other than its copy from byte 2000 on"
                                              "; server 0's copy took its place"),
                     Not(HasSubstr(segments[1] + ": damaged")), Not(HasSubstr("before its copy"))));
-  EXPECT_THAT(ReadText(training_->job_dir() + "/logs/server-1.log"),
-              HasSubstr(segments[0] + ": damaged: other than its copy from byte 2000 on"));
+  const std::string log = ReadText(training_->job_dir() + "/logs/server-1.log");
+  EXPECT_THAT(absl::StrReplaceAll(log, {{"\n", "; "}}), HasSubstr(Damage()));  // A line each.
   EXPECT_TRUE(fs::exists(segments[0] + ".damaged"));
   EXPECT_EQ(fs::exists(segments[1] + ".damaged"), absl::StrContains(Damage(), segments[1]));
   EXPECT_TRUE(training_->Events("records_taken_back").empty());
