@@ -130,11 +130,8 @@ absl::Status Master::Apply(const JournalEntry& entry, absl::Time now) {
       run_began_ = TimeOf(entry);
       return absl::OkStatus();
     case EntryKind::kRestarted:
-      if (entry.value == 1) {
-        ApplyResume(entry);  // A new run of the job, by its user's wish: nobody died.
-      } else {
-        ++restarts_;
-      }
+      restarts_ += entry.value != 1;  // A new run of the job is its user's wish: nobody died.
+      if (entry.value == 1) ApplyResume(entry);
       return absl::OkStatus();
     case EntryKind::kLaunched:
     case EntryKind::kRegistered:
