@@ -189,12 +189,11 @@ bool ViewAuthority::HasHeir() const {
                      [&](const GroupMember& member) { return IsHeir(member.id); });
 }
 
-// What was said before letting go may be out of date: the state may have been complete since.
+// What was said may be out of date, even after letting go: the state may have been complete since.
 bool ViewAuthority::AwaitsHeir() const {
   if (view_.number == 0 || !bereft() || ticked_ >= heirs_until_) return false;
-  return std::any_of(view_.members.begin(), view_.members.end(), [&](const GroupMember& member) {
-    return !IsDead(member.id) && !HasLetGo(member.id);
-  });
+  return std::any_of(view_.members.begin(), view_.members.end(),
+                     [&](const GroupMember& member) { return !IsDead(member.id); });
 }
 
 void ViewAuthority::Advance(absl::Time now) {

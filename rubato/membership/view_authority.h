@@ -76,9 +76,10 @@ class ViewAuthority {
   // A learner has caught up: it has every step that anyone can have finished, or that step's sum,
   // and goes on should all holders die.
   bool HasHeir() const;
-  // All holders are dead, and a learner that may live has not said yet how far it has come. It has
-  // a lease to do so from the moment this authority knows of the last death: a restarted one has
-  // yet to hear from anybody, and so has one that has just issued a view.
+  // All holders are dead, and a learner that may live has not said yet that it is level. It has a
+  // lease to do so from the moment this authority knows of the last death: a restarted one has yet
+  // to hear from anybody, and so has one that has just issued a view; and who has let go may have
+  // the last of the state still to put in place.
   bool AwaitsHeir() const;
 
   struct Decision {

@@ -176,6 +176,22 @@ TEST(ViewAuthorityTest, ALearnerIsWaitedForBeforeTheStateIsGivenUp) {
   EXPECT_EQ(court.authority.view().step, 120);
 }
 
+// One that let go at the end of a step becomes level after that, and then the only holder dies:
+// what it said first is not its last word.
+TEST(ViewAuthorityTest, WhoHasLetGoMayBeLevelYet) {
+  Court court(ViewOf(5, {0, 1}, 1, 100));
+  court.LetsGo(1, -1, 120);
+  court.authority.Died(MemberId(0), court.now);
+  court.Newcomer(9, /*offer=*/0);
+  court.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(court.authority.AwaitsHeir());
+  ASSERT_EQ(court.authority.view().number, 5);
+  court.LetsGo(1, 120, 120);
+  EXPECT_EQ(court.authority.view().number, 6);
+  EXPECT_EQ(court.authority.view().step, 120);
+  EXPECT_TRUE(court.authority.view().Holds(MemberId(1)));
+}
+
 TEST(ViewAuthorityTest, NobodyIsWaitedForWithoutHopeOrEnd) {
   Court court(ViewOf(5, {0, 1, 2}, 1, 100));
   EXPECT_FALSE(court.authority.AwaitsHeir()) << "a holder lives";

@@ -139,8 +139,9 @@ TEST(RingSimTest, ADeadLinkCostsOneOfTheTwo) {
   EXPECT_GT(agreed, 75) << "most runs should outlive their faults";
 }
 
-// Runs that broke a rule once: a newcomer that took the end of another founding for its own's, and
-// members put out and barred by a master for what others had believed before they were let in.
+// Runs that broke a rule once: a newcomer that took the end of another founding for its own's,
+// members put out and barred by a master for what others had believed before they were let in, and
+// an heir that became one when it had let go.
 TEST(RingSimTest, NoSeedBreaksARuleAgain) {
   const RingWorldOptions runs[] = {
       {.seed = 3001693, .early_apply = true, .foundings = true, .ends = true},
@@ -148,6 +149,7 @@ TEST(RingSimTest, NoSeedBreaksARuleAgain) {
       {.seed = 5004011, .master = true, .shared_memory = true},
       {.seed = 6014976, .master = true, .orphans = true},
       {.seed = 5004417, .master = true, .orphans = true, .early_apply = true},
+      {.seed = 5005512, .master = true, .orphans = true},
   };
   for (const RingWorldOptions& run : runs) {
     EXPECT_EQ(RingWorld(run).Run().violation, "") << "seed " << run.seed;
