@@ -99,8 +99,11 @@ bool IsOfNames(const FeatureSpec& f) {
   return f.transform == "merge_rare" || f.transform == "lookup" || f.transform == "hash";
 }
 
-// A few integers, each with a bin of its own: the days of a week are names as well.
-bool TellsAllApart(const FeatureSpec& f) {
+// A few integers, each with a bin of its own: the days of a week are names as well. Ages may have a
+// bin each, too, and are none: so few are meant as any number of that many rows has bins.
+bool TellsAllApart(const FeatureSpec& f, int64_t rows) {
+  const int64_t few = std::clamp<int64_t>(rows / 500, 8, 64);
+  if (static_cast<int64_t>(f.boundaries.size()) >= few) return false;
   if (f.transform != "discretize" || f.columns.size() != 1 || f.boundaries.empty()) return false;
   for (size_t i = 0; i < f.boundaries.size(); ++i) {
     if (f.boundaries[i] != f.boundaries[0] + static_cast<double>(i)) return false;
@@ -149,7 +152,7 @@ RecipeInput RecipeInputOf(int64_t rows, const FeaturesSpec& features) {
     (MakesNumber(f.transform) ? numbers : binned).insert(f.columns.begin(), f.columns.end());
     if (MakesNumber(f.transform)) continue;
     ++fields;
-    if (TellsAllApart(f)) coded.insert(f.columns[0]);
+    if (TellsAllApart(f, rows)) coded.insert(f.columns[0]);
     names |= IsOfNames(f);
   }
   const bool only =

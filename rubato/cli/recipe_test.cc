@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
 namespace rubato {
 namespace {
 
@@ -85,17 +87,21 @@ TEST(RecipeTest, WhatIsFewNames) {
 // A number comes with its bins; where each bin is one integer it is a name, and the number says no
 // more than that.
 TEST(RecipeTest, TheDaysOfAWeekAreNames) {
-  const auto few_names = [](std::vector<double> boundaries, bool has_user) {
+  const auto few_names = [](std::vector<double> boundaries, bool has_user, int64_t rows = 1000) {
     FeaturesSpec features;
     if (has_user) features.features.push_back({.transform = "merge_rare", .columns = {"user"}});
     features.features.push_back({.transform = "normalize", .columns = {"day"}});
     features.features.push_back(
         {.transform = "discretize", .columns = {"day"}, .boundaries = std::move(boundaries)});
-    return RecipeInputOf(1000, features).few_names;
+    return RecipeInputOf(rows, features).few_names;
   };
   EXPECT_TRUE(few_names({1, 2, 3, 4, 5, 6}, true));
   EXPECT_FALSE(few_names({1, 2, 4, 7, 12}, true)) << "a quantity, in bins";
   EXPECT_FALSE(few_names({1.5, 2, 3}, true));
+  std::vector<double> ages(50);
+  std::iota(ages.begin(), ages.end(), 19);
+  EXPECT_FALSE(few_names(ages, true, 20'000)) << "a quantity, in as many bins as there are years";
+  EXPECT_TRUE(few_names(ages, true, 50'000));
   EXPECT_FALSE(few_names({}, true));
   EXPECT_FALSE(few_names({1, 2, 3}, false)) << "nobody is named";
 }
