@@ -61,6 +61,9 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
     Fence();
   }
   if (fenced_ || !member()) return;
+  if (parting_ && message.kind == Kind::kEvicted && message.number > parting_->number) {
+    return Fence();  // It may reach too few of them to hear it from each.
+  }
   if (parting_) {
     // Whoever still agrees on what is decided need not.
     const bool unaware = message.number == view_.number + 1;
@@ -115,6 +118,8 @@ void Views::HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, 
     return;
   }
   const bool in_view = view_.Contains(from.id);
+  const bool has_it = number > view_.number || (number == view_.number && mark == view_.Mark());
+  if (in_view && has_it) entered_.insert(from.id);
   // Under `quorum: any` a stranger with our number is the other half of a split; so is one whom we
   // know, in a view of the same members that two proposed at once.
   const bool other = !in_view || (mark != 0 && mark != view_.Mark());
@@ -125,6 +130,9 @@ void Views::HearNumber(const GroupMember& from, uint64_t number, uint64_t mark, 
   if (Recently(absl::StrCat("decide ", from.address), now)) return;
   const auto kind = evicted ? ViewMessage::Kind::kEvicted : ViewMessage::Kind::kDecide;
   SendTo(from, Tell(kind, from.id), now);
+  if (behind && evicted_.contains(from.id) && IsQuorum(view_, entered_)) {
+    SendTo(from, Tell(ViewMessage::Kind::kEvicted, from.id), now);
+  }
 }
 
 void Views::SetProgress(const StepProgress& progress, absl::Time now) {
@@ -164,6 +172,7 @@ void Views::Adopt(const GroupView& view, absl::Time now, std::vector<Loss> gone)
     if (!view.Contains(member.id)) evicted_[member.id] = {view.number, Find(gone, member.id)};
   }
   Enter(view);
+  entered_ = {self_.id};
   gone_ = std::move(gone);
   frozen_since_ = planned_since_ = heir_since_ = absl::InfiniteFuture();
   promised_ = accepted_ = Ballot();
@@ -227,9 +236,8 @@ void Views::TellParting(absl::Time now) {
   ViewMessage decide = Make(ViewMessage::Kind::kDecide);
   decide.view = parting_;
   decide.gone = parting_gone_;
-  for (const GroupMember& member : parting_->members) {
-    if (!reached_.contains(member.id)) SendTo(member, decide, now);
-  }
+  // Those who have it already may know of the others by now.
+  for (const GroupMember& member : parting_->members) SendTo(member, decide, now);
 }
 
 void Views::HearWhileParting(const GroupMember& from, uint64_t number) {

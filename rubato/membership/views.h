@@ -89,7 +89,8 @@ struct ViewMessage {
     kQuery,      // Send me the view you have.
     kCaughtUp,   // A learner has applied what the holders have.
     kLeaving,    // The sender wants to go at the end of the step.
-    kEvicted,    // The receiver was in a view, perhaps unknown to it, and is out again.
+    kEvicted,    // The receiver was in a view, perhaps unknown to it, and is out again: enough of
+                 // those who go on without it have the view.
     kComplaint,  // A connection of the view broke though both ends live: a new view mends it.
                  // `gone` are the other ends.
   };
@@ -226,6 +227,7 @@ class Views : public ViewSource {
     uint64_t view = 0;         // The first that was without it.
     std::optional<Loss> loss;  // Why, if that is known.
   };
+  std::set<MemberId> entered_;             // Of the view: those known to have it.
   std::map<MemberId, Exclusion> evicted_;  // Once out, an id never comes back.
   uint64_t seen_number_ = 0;               // The highest number met, member of that view or not.
   absl::Time last_tick_ = absl::InfinitePast();

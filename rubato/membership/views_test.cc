@@ -561,6 +561,22 @@ TEST(ViewsTest, WhoIsNotLevelStaysAndLearns) {
   EXPECT_TRUE(assembly[2].fenced());
 }
 
+// One that is left out reaches one of the two who go on, and not the older, whose word would do. It
+// need not: the other knows of both.
+TEST(ViewsTest, WhoIsLeftOutMayHearOfItFromOneOfThem) {
+  Assembly assembly(3);
+  GroupView next = ViewOf(2, {0, 1}, 2, 0);
+  next.parent = assembly[0].view().Mark();
+  for (int i : {0, 1, 2}) assembly[i].Adopt(next, assembly.now);
+  assembly.down.insert(0);
+  assembly.RunFor(absl::Seconds(5));
+  EXPECT_TRUE(assembly[2].parting().has_value()) << "it may be the only one who knows";
+  EXPECT_FALSE(assembly[2].fenced());
+  assembly[1].HearNumber(M(0), 2, assembly[0].view().Mark(), assembly.now);
+  assembly.RunFor(absl::Seconds(5));
+  EXPECT_TRUE(assembly[2].fenced());
+}
+
 // A holder that applied a step alone and missed the change cannot go on as if nothing happened.
 TEST(ViewsTest, WhoMissedTheChangeIsFenced) {
   Assembly assembly(3);
