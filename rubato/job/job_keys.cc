@@ -148,7 +148,8 @@ std::vector<JobKey> CourseKeys() {
        "t choose a version whose logloss the constant rate beats, if there is another",
        AT(evaluate.metric)},
       {"evaluate.group",
-       "the column, as user, whose groups' AUCs are averaged as gauc; it need be no feature",
+       "the column, as user, whose groups' AUCs are averaged as gauc; it need be no feature; with "
+       "`features` rows in which it is missing are left out of gauc; without, they are a group",
        AT(evaluate.group)},
       {"checkpoint.every_steps", "steps between checkpoints; 0: at the end and on Ctrl-C",
        AT(checkpoint.every_steps)},
