@@ -29,7 +29,8 @@ struct ViewReport {
   bool level = false;   // A learner that has caught up.
   bool leaving = false;
   StepProgress progress;
-  int64_t offer = -1;  // The step after which its own weights are, to found a group; -1: none.
+  // A newcomer's: the step after which its own weights are, to found a group; -1: none.
+  int64_t offer = -1;
   std::vector<Loss> lost;
   uint64_t answers = 0;  // The last order that came.
 };

@@ -312,9 +312,7 @@ bool ViewAuthority::Complete() const {
   bool offered = false;
   for (const auto& [id, newcomer] : newcomers_) offered |= newcomer.offer >= least_offer_;
   for (const GroupMember& member : view_.members) {
-    if (IsOut(member.id)) continue;
-    if (!HasLetGo(member.id)) return false;
-    offered |= reports_.at(member.id).offer >= least_offer_;
+    if (!IsOut(member.id) && !HasLetGo(member.id)) return false;
   }
   return HasHeir() || (offered && !AwaitsHeir());
 }
@@ -331,7 +329,7 @@ std::set<MemberId> ViewAuthority::BadlyLinked(absl::Time now) const {
   }
   std::erase_if(links, [&](const auto& link) { return !lives(link.first) || !lives(link.second); });
   return ThinOut(view_, std::move(links), [this, orphaned = bereft()](MemberId id) {
-    return view_.Holds(id) || (orphaned && (IsHeir(id) || reports_.at(id).offer >= least_offer_));
+    return view_.Holds(id) || (orphaned && IsHeir(id));
   });
 }
 
@@ -379,7 +377,8 @@ void ViewAuthority::Decide(absl::Time now) {
 }
 
 // The holders are dead. Learners who were level hold the state as well as they did; failing them,
-// whoever offers the furthest state founds the group anew.
+// the newcomer that offers the furthest state founds the group anew. A member's own weights are no
+// longer what it once offered.
 GroupView ViewAuthority::Found(const GroupView& old, ViewChange change) const {
   GroupView heirs{.number = old.number, .step = old.step};
   for (const Standing& standing : change.standings) {
@@ -391,9 +390,7 @@ GroupView ViewAuthority::Found(const GroupView& old, ViewChange change) const {
   }
   if (heirs.holders > 0) return NextView(heirs, change);
   std::vector<std::pair<int64_t, GroupMember>> offers;
-  for (const GroupMember& member : change.keep) {
-    offers.emplace_back(reports_.at(member.id).offer, member);
-  }
+  for (const GroupMember& member : change.keep) offers.emplace_back(-1, member);
   for (const GroupMember& member : change.newcomers) {
     offers.emplace_back(newcomers_.at(member.id).offer, member);
   }

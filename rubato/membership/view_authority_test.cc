@@ -220,6 +220,24 @@ TEST(ViewAuthorityTest, ALearnerThatIsNotLevelInheritsNothing) {
   EXPECT_EQ(court.authority.view().number, 5);
 }
 
+// What one offered before it was in a view, its weights are no more: only a newcomer's will do.
+TEST(ViewAuthorityTest, AMemberFoundsNothing) {
+  Court court(ViewOf(5, {0, 1}, 1, 100));
+  court.authority.Died(MemberId(0), court.now);
+  ViewReport learner{.from = M(1), .view = 5, .let_go = true};
+  learner.progress = {100, -1, 100};
+  learner.offer = 40;
+  for (int i = 0; i < 3; ++i) {
+    court.Send(learner);
+    court.RunFor(absl::Seconds(1));
+  }
+  EXPECT_FALSE(court.authority.AwaitsHeir());
+  EXPECT_EQ(court.authority.view().number, 5);
+  court.Newcomer(9, /*offer=*/0);
+  EXPECT_EQ(Plain(court.authority.view()), ViewOf(6, {9, 1}, 1, 0))
+      << court.authority.view().ToString();
+}
+
 TEST(ViewAuthorityTest, APlannedChangeWaitsForTheEndOfTheStep) {
   Court court(ViewOf(5, {0}, 1, 100));
   court.authority.TakeOrders();

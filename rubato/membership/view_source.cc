@@ -44,6 +44,7 @@ void ViewSource::Enter(const GroupView& view) {
   const int64_t applied = view.Holds(self_.id) ? view.step : -1;
   progress_ = {.finished = view.step, .applied = applied, .voted = view.step};
   frozen_ = complained_ = false;
+  offer_ = -1;
   // Connections are made anew.
   std::erase_if(losses_, [&](const auto& loss) {
     return !view.Contains(loss.first) || !IsProof(loss.second);

@@ -49,7 +49,8 @@ class ViewSource {
   void Complain() { complained_ = true; }
   // Asks for a view without this member, at the end of the step; then it is fenced().
   void SetLeaving() { leaving_ = true; }
-  // The weights are those after `step`: this member may found the group.
+  // The weights are those after `step`: this member may found the group. With its first view that
+  // is over: they change then, or are copied.
   void Offer(int64_t step) { offer_ = step; }
   // Called when this member lets go of its view or enters the next: whether the sum of the step
   // under way turned out to be whole, see StepGate::Settle.

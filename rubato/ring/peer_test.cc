@@ -364,6 +364,29 @@ TEST(PeerTest, WhatWasBelievedBeforeAViewIsAskedAgain) {
   EXPECT_TRUE(asks);
 }
 
+// One that founded a group, trained, and came to copy the state again has nothing left of what it
+// offered: it says so, and enters no view that would begin with it.
+TEST(PeerTest, AnOfferEndsWithTheFirstView) {
+  const GroupMember self{MemberId(1), "a"}, other{MemberId(2), "b"};
+  Peer peer(self, {.swim = SwimOptions::Loopback(), .issued = true}, 7);
+  absl::Time now = absl::UnixEpoch();
+  peer.Found(0, now);
+  EXPECT_EQ(peer.TakeReport(now).value().offer, 0);
+  const GroupView first{1, {self, other}, 2, 0};
+  peer.Receive(ViewOrder{.view = first}, now);
+  ASSERT_TRUE(peer.holder());
+  EXPECT_EQ(peer.TakeReport(now).value().offer, -1);
+  for (int64_t step : {1, 2}) {  // Early: the other may have the second or not.
+    ASSERT_TRUE(peer.StartStep(first.Mark(), step, now) && peer.Vote(first.Mark(), step, now) &&
+                peer.FinishStep(first.Mark(), step, now));
+  }
+  const GroupView second{2, {other, self}, 1, 1, first.Mark()};
+  peer.Receive(ViewOrder{.view = second}, now);
+  ASSERT_TRUE(peer.member() && peer.steps().learning());
+  peer.Receive(ViewOrder{.view = {3, {self}, 1, 0, second.Mark()}}, now);
+  EXPECT_TRUE(peer.fenced());
+}
+
 // Whoever still waits for the group is told that it has ended: one that never got in, too.
 TEST_F(PeerPairTest, WhoHasFinishedSaysSo) {
   Peer newcomer({MemberId(3), "c"}, {.swim = SwimOptions::Loopback()}, 9);

@@ -18,7 +18,8 @@ Verdict StepGate::Enter(const GroupView& view, MemberId self) {
       successor && progress_.finished == view.step - 1 && progress_.voted == view.step;
   // The founder has its state from elsewhere; so, under a planted bug, may anyone think.
   const bool has_state = view.Holds(self) || !learning();
-  const bool founder = view.Holds(self) && learning() && offer_ >= 0 && offer_ == view.step;
+  const int64_t offer = std::exchange(offer_, -1);
+  const bool founder = view.Holds(self) && learning() && offer >= 0 && offer == view.step;
   view_ = view.number;
   mark_ = view.Mark();
   progress_.working = false;

@@ -43,7 +43,7 @@ enum class Verdict : uint8_t {
 
 class StepGate {
  public:
-  // The weights of this member are those after `step`, should a view begin with them.
+  // The weights of this member are those after `step`, should its first view begin with them.
   void Found(int64_t step);
   // Takes part in `view` from now on.
   Verdict Enter(const GroupView& view, MemberId self);

@@ -140,8 +140,9 @@ TEST(RingSimTest, ADeadLinkCostsOneOfTheTwo) {
 }
 
 // Runs that broke a rule once: a newcomer that took the end of another founding for its own's,
-// members put out and barred by a master for what others had believed before they were let in, and
-// an heir that became one when it had let go.
+// members put out and barred by a master for what others had believed before they were let in, an
+// heir that became one when it had let go, and a founder that was to found its group again with
+// weights that had moved on.
 TEST(RingSimTest, NoSeedBreaksARuleAgain) {
   const RingWorldOptions runs[] = {
       {.seed = 3001693, .early_apply = true, .foundings = true, .ends = true},
@@ -150,6 +151,7 @@ TEST(RingSimTest, NoSeedBreaksARuleAgain) {
       {.seed = 6014976, .master = true, .orphans = true},
       {.seed = 5004417, .master = true, .orphans = true, .early_apply = true},
       {.seed = 5005512, .master = true, .orphans = true},
+      {.seed = 11005174, .master = true, .early_apply = true},
   };
   for (const RingWorldOptions& run : runs) {
     EXPECT_EQ(RingWorld(run).Run().violation, "") << "seed " << run.seed;
