@@ -53,8 +53,7 @@ absl::Status ViewAuthority::Receive(const ViewReport& report, absl::Time now) {
   } else if (report.view < view_.number) {
     Order(report.from);  // It has missed a view, and enters it or is fenced by it.
   } else {
-    // What a member said when it let go stays true, though an older report may come later.
-    if (report.let_go || !HasLetGo(id)) {
+    if (!IsOvertaken(report)) {
       reports_[id] = report;
       Accuse(report, now);
     }
@@ -135,6 +134,11 @@ void ViewAuthority::Expire(absl::Time now) {
 bool ViewAuthority::HasLetGo(MemberId member) const {
   const auto report = reports_.find(member);
   return report != reports_.end() && report->second.let_go;
+}
+
+bool ViewAuthority::IsOvertaken(const ViewReport& report) const {
+  if (!HasLetGo(report.from.id)) return false;
+  return !report.let_go || report.progress.applied < reports_.at(report.from.id).progress.applied;
 }
 
 bool ViewAuthority::Urgent(absl::Time now) const {

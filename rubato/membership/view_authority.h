@@ -129,6 +129,9 @@ class ViewAuthority {
   bool IsDead(MemberId member) const;
   void PutOut(const Loss& loss);
   bool HasLetGo(MemberId member) const;
+  // What a member said when it let go stays true, but that one that copied the state may be level
+  // since: an older report, which comes later, takes nothing back.
+  bool IsOvertaken(const ViewReport& report) const;
   bool IsHeir(MemberId member) const;
   bool Complete() const;
   bool AllAnswered() const;

@@ -220,6 +220,19 @@ TEST(ViewAuthorityTest, ALearnerThatIsNotLevelInheritsNothing) {
   EXPECT_EQ(court.authority.view().number, 5);
 }
 
+// One that let go while it copied, and is level since, said so first: the report from before that
+// comes last, and takes nothing back.
+TEST(ViewAuthorityTest, AnOlderReportDoesNotDisinherit) {
+  Court court(ViewOf(5, {0, 1, 2}, 1, 100));
+  court.authority.Died(MemberId(0), court.now);
+  court.LetsGo(1, 120, 120);
+  court.LetsGo(1, -1, 120);
+  EXPECT_TRUE(court.authority.HasHeir());
+  court.LetsGo(2, -1, 120);
+  EXPECT_EQ(Plain(court.authority.view()), ViewOf(6, {1, 2}, 1, 120))
+      << court.authority.view().ToString();
+}
+
 // What one offered before it was in a view, its weights are no more: only a newcomer's will do.
 TEST(ViewAuthorityTest, AMemberFoundsNothing) {
   Court court(ViewOf(5, {0, 1}, 1, 100));

@@ -141,8 +141,8 @@ TEST(RingSimTest, ADeadLinkCostsOneOfTheTwo) {
 
 // Runs that broke a rule once: a newcomer that took the end of another founding for its own's,
 // members put out and barred by a master for what others had believed before they were let in, an
-// heir that became one when it had let go, and a founder that was to found its group again with
-// weights that had moved on.
+// heir that became one when it had let go, a founder that was to found its group again with weights
+// that had moved on, and an heir of which an older report said that it was none.
 TEST(RingSimTest, NoSeedBreaksARuleAgain) {
   const RingWorldOptions runs[] = {
       {.seed = 3001693, .early_apply = true, .foundings = true, .ends = true},
@@ -152,6 +152,7 @@ TEST(RingSimTest, NoSeedBreaksARuleAgain) {
       {.seed = 5004417, .master = true, .orphans = true, .early_apply = true},
       {.seed = 5005512, .master = true, .orphans = true},
       {.seed = 11005174, .master = true, .early_apply = true},
+      {.seed = 41010081, .master = true, .orphans = true, .early_apply = true},
   };
   for (const RingWorldOptions& run : runs) {
     EXPECT_EQ(RingWorld(run).Run().violation, "") << "seed " << run.seed;
