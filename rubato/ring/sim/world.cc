@@ -249,8 +249,9 @@ void RingWorld::StrikeHolder() {
   if (!authority_ || journal_.empty() || journal_.back().holders != 1) return;
   const GroupView& view = journal_.back();
   const int holder = NodeOf(view.members[0].address);
+  if (nodes_[holder]->life() != view.members[0].id) return;
   heirs_ = LevelLearners(view);
-  if (heirs_.empty() || nodes_[holder]->life() != view.members[0].id) return;
+  if (heirs_.empty()) return;
   ++struck_;
   exits_.insert(nodes_[holder]->life());
   CauseDeath(holder);
