@@ -254,6 +254,7 @@ void RingNode::EnterView(const Peer::Event& event) {
   checker_.ViewUsed(life(), event.view, weights_);
   if (event.view.Holds(life())) DropCopy();
   std::erase_if(snapshots_, [&](const auto& entry) {
+    if (event.verdict == Verdict::kCopy) return true;  // Of a state that is nobody's.
     return !event.view.Contains(entry.first) || event.view.Holds(entry.first);
   });
   const bool copies = (sink_ || reached_ >= 0) && event.view.Holds(source_);
