@@ -8,30 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/data/numbers_testing.h"
 
 namespace rubato {
 namespace {
-
-// Record 7 is the text "7", and lies in line 7.
-class Numbers : public RecordSource {
- public:
-  explicit Numbers(int64_t records) : records_(records) {}
-  int64_t records() const override { return records_; }
-  absl::Status Read(
-      int64_t begin, int64_t end,
-      absl::FunctionRef<absl::Status(int64_t record, absl::string_view bytes)> visit) override {
-    EXPECT_LE(end, records_);
-    for (int64_t i = begin; i < end; ++i) {
-      if (absl::Status status = visit(i, absl::StrCat(i)); !status.ok()) return status;
-    }
-    return absl::OkStatus();
-  }
-  std::string Locate(int64_t record) const override { return absl::StrCat("line ", record); }
-  std::optional<DataAway> away() const override { return DataAway{.data = "numbers"}; }
-
- private:
-  const int64_t records_;
-};
 
 std::vector<std::string> ReadAll(RecordSource& source, int64_t step) {
   std::vector<std::string> all;

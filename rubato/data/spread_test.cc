@@ -10,35 +10,10 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "rubato/data/numbers_testing.h"
 
 namespace rubato {
 namespace {
-
-// Record 7 is the text "7", and lies in line 7. It can be away.
-class Numbers : public RecordSource {
- public:
-  Numbers(int64_t records, int* reads) : records_(records), reads_(reads) {}
-  int64_t records() const override { return records_; }
-  absl::Status Read(
-      int64_t begin, int64_t end,
-      absl::FunctionRef<absl::Status(int64_t record, absl::string_view bytes)> visit) override {
-    ++*reads_;
-    if (*reads_ == fails_at) return absl::UnavailableError("away");
-    EXPECT_LE(end, records_);
-    for (int64_t i = begin; i < end; ++i) {
-      if (absl::Status status = visit(i, absl::StrCat(i)); !status.ok()) return status;
-    }
-    return absl::OkStatus();
-  }
-  std::string Locate(int64_t record) const override { return absl::StrCat("line ", record); }
-  std::optional<DataAway> away() const override { return DataAway{.data = "numbers"}; }
-
-  int fails_at = 0;
-
- private:
-  const int64_t records_;
-  int* const reads_;
-};
 
 absl::StatusOr<std::vector<int64_t>> Read(RecordSource& source, int64_t begin, int64_t end) {
   std::vector<int64_t> read;
@@ -98,8 +73,7 @@ TEST(SpreadTest, NeighboursComeFromAllOver) {
 
 TEST(SpreadTest, WhatCouldNotBeReadIsReadAgain) {
   int reads = 0;
-  auto numbers = std::make_unique<Numbers>(100, &reads);
-  numbers->fails_at = 1;
+  auto numbers = std::make_unique<Numbers>(100, &reads, /*fails_at=*/1);
   const auto spread = Spread(std::move(numbers), 4, /*hold=*/true);
   EXPECT_EQ(spread->away()->data, "numbers");
   EXPECT_EQ(Read(*spread, 0, 9).status().code(), absl::StatusCode::kUnavailable);
