@@ -105,6 +105,19 @@ TEST_F(SqlSourceTest, QueriesAreTables) {
   EXPECT_EQ(ReadAll(**source, 1, 2), std::vector<std::string>{"13,2.0"});
 }
 
+// A row that is scored from its numbers must be the row that was trained on.
+TEST_F(SqlSourceTest, NumbersKeepAllOfTheirDigits) {
+  Execute(
+      "UPDATE clicks SET age = 0.44071947041628473 WHERE id = 7;"
+      "UPDATE clicks SET age = 0.1 WHERE id = 10; UPDATE clicks SET age = -3e300 WHERE id = 13;"
+      "UPDATE clicks SET age = 9e999 WHERE id = 16");
+  const auto index = IndexTable(Uri("?query=SELECT id, age FROM clicks&key=id"));
+  ASSERT_TRUE(index.ok()) << index.status();
+  const auto source = OpenTable(*index);
+  EXPECT_THAT(ReadAll(**source, 0, 4),
+              testing::ElementsAre("7,0.44071947041628473", "10,0.1", "13,-3.0e+300", "16,Inf"));
+}
+
 // New rows behind are for the next job; others that come or go are noticed.
 TEST_F(SqlSourceTest, ChangesAreNoticed) {
   const auto index = IndexTable(Uri("?table=clicks"));

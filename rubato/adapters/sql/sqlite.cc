@@ -1,11 +1,28 @@
 #include <sqlite3.h>
 
+#include <charconv>
+
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/sql/database.h"
 #include "rubato/base/status.h"
 
 namespace rubato {
 namespace {
+
+// What a cell of column `c` holds. SQLite writes numbers in fifteen digits; where those are of
+// another number, as many are taken as it needs.
+std::string CellOf(sqlite3_stmt* row, int c) {
+  const bool is_real = sqlite3_column_type(row, c) == SQLITE_FLOAT;
+  const double exact = is_real ? sqlite3_column_double(row, c) : 0;
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(row, c));
+  const std::string text(bytes == nullptr ? "" : bytes,
+                         static_cast<size_t>(sqlite3_column_bytes(row, c)));
+  double shown = 0;
+  if (!is_real || (absl::SimpleAtod(text, &shown) && shown == exact)) return text;
+  char digits[32];
+  return std::string(digits, std::to_chars(digits, digits + sizeof(digits), exact).ptr);
+}
 
 class SqliteDatabase : public Database {
  public:
@@ -36,9 +53,7 @@ class SqliteDatabase : public Database {
       auto& row = out.rows.emplace_back(static_cast<size_t>(columns));
       for (int c = 0; c < columns; ++c) {
         if (sqlite3_column_type(made, c) == SQLITE_NULL) continue;
-        const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(made, c));
-        row[static_cast<size_t>(c)].emplace(text == nullptr ? "" : text,
-                                            static_cast<size_t>(sqlite3_column_bytes(made, c)));
+        row[static_cast<size_t>(c)] = CellOf(made, c);
       }
     }
     if (result != SQLITE_DONE) return Error(result);
