@@ -65,6 +65,48 @@ TEST(ParamsTest, ShowsWhatServersHoldWhileItTrainsAndAfterwards) {
   EXPECT_THAT(watch.err, HasSubstr("nothing to watch"));
 }
 
+// What the job file says of a table by its name is what its servers do, whatever it says of all.
+TEST(ParamsTest, ATableGoesByItsOwnRules) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 4000,
+                     "servers: 2\nepochs: 2\ntables:\n  admit_count: 2\n  named:\n"
+                     "    fm: {capacity: 3000, ttl_steps: 25, optimizer: {name: adam, "
+                     "learning_rate: 0.002}}\n");
+  TrainingJob training(folder.path(), {job, "--set", "tables.named.fm.capacity=1000"});
+  ASSERT_EQ(training.Wait().exit_code, 0);
+  const CommandResult asked = RunRubato({"params", training.job_dir(), "--json"}, folder.path());
+  ASSERT_EQ(asked.exit_code, 0) << asked.err;
+  const auto table = nlohmann::json::parse(asked.out)["tables"][0];
+  EXPECT_EQ(table["optimizer"], "adam");
+  EXPECT_EQ(table["learning_rate"], 0.002);
+  EXPECT_EQ(table["admit_count"], 2);
+  EXPECT_EQ(table["ttl_steps"], 25);
+  EXPECT_EQ(table["capacity"], 1000);
+  EXPECT_EQ(table["rows"], 1000);
+  EXPECT_GT(table["rows_evicted"], 1000);
+  EXPECT_GT(table["rows_refused"], 1000);
+  const CommandResult shown = RunRubato({"params", training.job_dir()}, folder.path());
+  EXPECT_THAT(shown.out, HasSubstr("0.002  admit_count 2, ttl_steps 25, capacity 1000\n"));
+}
+
+// Which tables there are is known once the model is tried; the file knows where they were named.
+TEST(ParamsTest, ATableThatTheModelDoesNotHaveIsNamedWithItsLine) {
+  ScratchFolder folder;
+  const std::string job =
+      WriteCriteoJob(folder, 1000, "tables:\n  named:\n    fn: {capacity: 9}\n");
+  TrainingJob training(folder.path(), {job});
+  const CommandResult result = training.Wait();
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("job.yaml:8: tables.named.fn: deepfm has no table of this name; "
+                        "it has 'fm'; did you mean 'fm'?"));
+  EXPECT_EQ(ReadText(training.job_dir() + "/job.yaml"), "");
+  TrainingJob other(folder.path(), {job, "--set", "tables.named={w: {capacity: 9}}"});
+  EXPECT_THAT(other.Wait().err,
+              HasSubstr("--set tables.named={w: {capacity: 9}}: tables.named.w: deepfm has no"));
+}
+
 // A server that hangs is named, and nobody takes the rest for all.
 TEST(ParamsTest, ASilentServerIsNamedAndTheSumsSaySo) {
   ScratchFolder folder;

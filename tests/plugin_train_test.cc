@@ -26,13 +26,25 @@ TEST(PluginTrainTest, TheExampleLearnsOnServers) {
       "job.yaml", absl::StrCat("name: towers\nmodel: ", RUBATO_PLUGIN,
                                "\ndata: {train: records.txt, validation: records.txt}\n"
                                "epochs: 3\nbatch_size: 128\noptimizer: {learning_rate: 0.05}\n"
-                               "servers: 2\nworkers: {max: 2}\n"));
+                               "servers: 2\nworkers: {max: 2}\n"
+                               "tables: {named: {items: {capacity: 30, optimizer.name: adam}}}\n"));
   TrainingJob training(folder.path(), {job});
   const CommandResult result = training.Wait();
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(training.Summary()["records_committed"], 60000);
   EXPECT_EQ(training.Summary()["records_repeated"], 0);
-  EXPECT_GT(training.Summary()["metrics"]["auc"].get<double>(), 0.85);
+  EXPECT_GT(training.Summary()["metrics"]["auc"].get<double>(), 0.7);
+  // Two tables, each by its own rules.
+  const CommandResult asked = RunRubato({"params", training.job_dir(), "--json"}, folder.path());
+  const auto tables = nlohmann::json::parse(asked.out)["tables"];
+  ASSERT_EQ(tables.size(), 2u);
+  EXPECT_EQ(tables[0]["name"], "users");
+  EXPECT_EQ(tables[0]["rows"], 52);
+  EXPECT_EQ(tables[0]["optimizer"], "adagrad");
+  EXPECT_EQ(tables[1]["name"], "items");
+  EXPECT_EQ(tables[1]["rows"], 30);
+  EXPECT_EQ(tables[1]["optimizer"], "adam");
+  EXPECT_EQ(tables[1]["learning_rate"], 0.01);
 }
 
 }  // namespace

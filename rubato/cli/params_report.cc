@@ -4,6 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "rubato/job/job_spec.h"
 #include "rubato/params/partition.h"
 
 namespace rubato {
@@ -41,11 +43,49 @@ std::vector<TableInspection> Tables(const ParamsReport& report) {
       const TableInspection& part = server.tables[t];
       TableInspection& sum = tables[t];
       sum.name = part.name, sum.dim = part.dim, sum.optimizer = part.optimizer;
+      sum.learning_rate = part.learning_rate, sum.admit_count = part.admit_count;
+      sum.admit_probability = part.admit_probability, sum.ttl_steps = part.ttl_steps;
+      sum.capacity = part.capacity;
       sum.rows += part.rows, sum.counted += part.counted, sum.bytes += part.bytes;
       sum.admitted += part.admitted, sum.refused += part.refused, sum.evicted += part.evicted;
     }
   }
   return tables;
+}
+
+// Which ids have rows, by the keys of the job file that say otherwise than "all, for ever".
+std::string RulesOf(const TableInspection& table) {
+  if (table.admit_count < 0) return "?";  // It did not say.
+  const RowsSpec all;
+  std::vector<std::string> rules;
+  const auto rule = [&](absl::string_view key, auto value, auto usual) {
+    if (value != usual) rules.push_back(absl::StrCat(key, " ", value));
+  };
+  rule("admit_count", table.admit_count, all.admit_count);
+  rule("admit_probability", table.admit_probability, all.admit_probability);
+  rule("ttl_steps", table.ttl_steps, all.ttl_steps);
+  rule("capacity", table.capacity, all.capacity);
+  return rules.empty() ? "-" : absl::StrJoin(rules, ", ");
+}
+
+Json TableJson(const TableInspection& table, bool known) {
+  const auto counts = [&](int64_t count) { return known ? Json(count) : Json(); };
+  const auto told = [&](auto value) { return table.admit_count < 0 ? Json() : Json(value); };
+  return {{"name", table.name},
+          {"dim", table.dim},
+          {"optimizer", table.optimizer},
+          {"learning_rate", told(table.learning_rate)},
+          {"admit_count", told(table.admit_count)},
+          {"admit_probability", told(table.admit_probability)},
+          {"ttl_steps", told(table.ttl_steps)},
+          {"capacity", told(table.capacity)},
+          {"rows", table.rows},
+          {"ids_waiting", table.counted},
+          {"bytes", table.bytes},
+          {"bytes_per_row", Ratio(table.bytes, table.rows)},
+          {"rows_admitted", counts(table.admitted)},
+          {"rows_refused", counts(table.refused)},
+          {"rows_evicted", counts(table.evicted)}};
 }
 
 std::vector<HotId> Hottest(const ParamsReport& report, size_t top) {
@@ -104,20 +144,9 @@ Json ParamsJson(const ParamsReport& report, size_t top) {
   }
   if (report.checkpoint != 0) json["checkpoint"] = report.checkpoint;
   const std::vector<TableInspection> tables = Tables(report);
-  const bool known = report.counts_known();
-  const auto counts = [&](int64_t count) { return known ? Json(count) : Json(); };
   json["tables"] = Json::array();
   for (const TableInspection& table : tables) {
-    json["tables"].push_back({{"name", table.name},
-                              {"dim", table.dim},
-                              {"optimizer", table.optimizer},
-                              {"rows", table.rows},
-                              {"ids_waiting", table.counted},
-                              {"bytes", table.bytes},
-                              {"bytes_per_row", Ratio(table.bytes, table.rows)},
-                              {"rows_admitted", counts(table.admitted)},
-                              {"rows_refused", counts(table.refused)},
-                              {"rows_evicted", counts(table.evicted)}});
+    json["tables"].push_back(TableJson(table, report.counts_known()));
   }
   json["servers"] = Json::array();
   for (const ServerInspection& s : report.servers) {
@@ -164,14 +193,15 @@ std::string ParamsTable(const ParamsReport& report, size_t top) {
   const std::vector<TableInspection> tables = Tables(report);
   std::vector<std::vector<std::string>> rows = {{"table", "dim", "optimizer", "rows", "waiting",
                                                  "MB", "bytes/row", "admitted", "refused",
-                                                 "evicted"}};
+                                                 "evicted", "rate", "rules"}};
   const bool known = report.counts_known();
   const auto counts = [&](int64_t count) { return known ? absl::StrCat(count) : "-"; };
   for (const TableInspection& t : tables) {
     rows.push_back({t.name, absl::StrCat(t.dim), t.optimizer, absl::StrCat(t.rows),
                     absl::StrCat(t.counted), Megabytes(t.bytes),
                     absl::StrFormat("%.1f", Ratio(t.bytes, t.rows)), counts(t.admitted),
-                    counts(t.refused), counts(t.evicted)});
+                    counts(t.refused), counts(t.evicted),
+                    t.learning_rate < 0 ? "?" : absl::StrCat(t.learning_rate), RulesOf(t)});
   }
   std::string text = report.checkpoint == 0
                          ? absl::StrCat(report.job, ": running\n\n")

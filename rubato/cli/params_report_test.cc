@@ -85,6 +85,24 @@ TEST(ParamsReportTest, WhatIsNotKnownIsNotZero) {
   expect_unknown();
 }
 
+// By the keys of the job file, and only what is not as usual.
+TEST(ParamsReportTest, NamesTheRulesOfEveryTable) {
+  ParamsReport report = {.job = "ctr", .servers = {Server(0, 100, 12, 60)}};
+  TableInspection& first = report.servers[0].tables[0];
+  EXPECT_TRUE(ParamsJson(report, 0)["tables"][0]["ttl_steps"].is_null());  // An earlier build.
+  first.learning_rate = 0.05, first.admit_count = 2, first.admit_probability = 1;
+  first.ttl_steps = 0, first.capacity = 5000;
+  TableInspection other = first;
+  other.name = "items", other.admit_count = 1, other.capacity = 0;
+  report.servers[0].tables.push_back(other);
+  const auto json = ParamsJson(report, 0);
+  EXPECT_EQ(json["tables"][0]["admit_count"], 2);
+  EXPECT_EQ(json["tables"][0]["learning_rate"], 0.05);
+  EXPECT_EQ(json["tables"][1]["capacity"], 0);
+  EXPECT_THAT(ParamsTable(report, 0), AllOf(HasSubstr("  0.05  admit_count 2, capacity 5000\n"),
+                                            HasSubstr("  0.05                             -\n")));
+}
+
 TEST(ParamsReportTest, ACheckpointHasNoRates) {
   const ParamsReport report = {
       .job = "ctr", .servers = {Server(0, 100, 0, 0)}, .before = {}, .checkpoint = 4};

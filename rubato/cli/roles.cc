@@ -18,6 +18,7 @@
 #include "rubato/cli/lone_worker.h"
 #include "rubato/cli/version.h"
 #include "rubato/job/contract.h"
+#include "rubato/model/named_tables.h"
 #include "rubato/roles/checkpoint_weights.h"
 #include "rubato/roles/data_set.h"
 #include "rubato/roles/exit_codes.h"
@@ -275,6 +276,8 @@ absl::StatusOr<int> RunWorkerIn(const RoleFlags& flags, const JobDirectory& dire
                      "'; use strategy: ps"));
   }
   if (flags.check) {
+    ModelSignature signature = trainer->signature();
+    RUBATO_RETURN_IF_ERROR(UseNamedTables(spec, trainer->optimizer(spec.optimizer), &signature));
     RUBATO_RETURN_IF_ERROR(FindGroup(parser->shape(), spec.evaluate.group).status());
     if (spec.data.bad_rows == "fail") RUBATO_RETURN_IF_ERROR(CheckFirstRecords(train, validation));
     return kRoleDone;

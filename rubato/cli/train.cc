@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/posix/process_table.h"
@@ -51,13 +52,14 @@ absl::Status RaiseWorkersMax(int64_t workers, JobSpec* spec) {
 // The job's directory, held by this process while `lock` lives. `own_features`: where the user has
 // the features of a new job, if it has some.
 absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spec,
-                                           std::string* own_features, std::shared_ptr<void>* lock) {
+                                           JobPlaces* places, std::string* own_features,
+                                           std::shared_ptr<void>* lock) {
   if (!flags.resume.empty()) {
     RUBATO_ASSIGN_OR_RETURN(
         const std::string path,
         absl::StatusOr<std::string>(std::filesystem::absolute(flags.resume).lexically_normal()));
     RUBATO_ASSIGN_OR_RETURN(JobDirectory directory, JobDirectory::Open(path));
-    RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file()));
+    RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(directory.job_file(), {}, places));
     RUBATO_RETURN_IF_ERROR(directory.CheckHasMaster());
     RUBATO_RETURN_IF_ERROR(directory.CheckNotDone());
     const bool more = flags.workers > spec->workers.max;
@@ -69,7 +71,7 @@ absl::StatusOr<JobDirectory> OpenDirectory(const TrainFlags& flags, JobSpec* spe
     if (more) RUBATO_RETURN_IF_ERROR(WriteJobFile(directory.job_file(), *spec));
     return directory;
   }
-  RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(flags.job, flags.set));
+  RUBATO_ASSIGN_OR_RETURN(*spec, LoadJobFile(flags.job, flags.set, places));
   RUBATO_RETURN_IF_ERROR(Annotate(CheckForMaster(*spec), flags.job));
   // Before there is a directory to be left behind.
   if (!spec->features.empty()) RUBATO_RETURN_IF_ERROR(LoadFeaturesFile(spec->features).status());
@@ -100,8 +102,16 @@ absl::Status BuildIndexes(const JobSpec& spec, const JobDirectory& directory, Co
   return IndexDataSet(spec, DataPart::kValidation, directory, show).status();
 }
 
+// What the check said: of a key of the job file, where that is.
+absl::Status OfKey(absl::string_view words, const JobPlaces& places) {
+  const absl::Status whole = absl::InvalidArgumentError(words);
+  absl::ConsumePrefix(&words, "rubato worker: ");
+  const absl::Status located = Locate(absl::InvalidArgumentError(words), places, "");
+  return located.message() == words ? whole : located;
+}
+
 // A model that cannot be loaded is the user's to mend now, not after five crashed workers.
-absl::Status CheckModel(const JobDirectory& directory) {
+absl::Status CheckModel(const JobDirectory& directory, const JobPlaces& places) {
   ProcessTable table;
   const std::string log = directory.path() + "/logs/check.log";
   RUBATO_ASSIGN_OR_RETURN(
@@ -115,9 +125,12 @@ absl::Status CheckModel(const JobDirectory& directory) {
     }
     for (const ChildExit& exit : table.Reap()) {
       if (exit.exit_code == 0 && exit.signal == 0) return absl::OkStatus();
-      return absl::InvalidArgumentError(absl::StrCat(
-          exit.signal != 0 ? absl::StrCat("the model crashed with signal ", exit.signal, ": ") : "",
-          LastLines(log, 1)));
+      const std::string words = LastLines(log, 1);
+      if (exit.signal != 0) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("the model crashed with signal ", exit.signal, ": ", words));
+      }
+      return OfKey(words, places);
     }
     absl::SleepFor(absl::Milliseconds(2));
   }
@@ -173,7 +186,7 @@ absl::StatusOr<Outcome> Supervise(const TrainFlags& flags, const JobSpec& spec,
 }
 
 // What can be known to be wrong before anything starts.
-absl::Status Prepare(const JobSpec& spec, const JobDirectory& directory,
+absl::Status Prepare(const JobSpec& spec, const JobPlaces& places, const JobDirectory& directory,
                      const std::string& own_features, Console& console) {
   JobSpec named = spec;
   if (!own_features.empty()) named.features = own_features;
@@ -182,7 +195,7 @@ absl::Status Prepare(const JobSpec& spec, const JobDirectory& directory,
     RUBATO_RETURN_IF_ERROR(BuildIndexes(named, directory, console));
   }
   RUBATO_RETURN_IF_ERROR(OpenDataSet(named, directory, own_features).status());
-  return CheckModel(directory);
+  return CheckModel(directory, places);
 }
 
 int ExitCodeOf(JobState state) {
@@ -227,13 +240,14 @@ absl::StatusOr<int> RunTrain(const TrainFlags& flags, Console& console) {
   const absl::Time start = absl::Now();
   JobSpec spec;
   std::shared_ptr<void> lock;
+  JobPlaces places;
   std::string own_features;
   RUBATO_ASSIGN_OR_RETURN(const JobDirectory directory,
-                          OpenDirectory(flags, &spec, &own_features, &lock));
+                          OpenDirectory(flags, &spec, &places, &own_features, &lock));
   if (const std::string idle = IdleWorkersText(spec); !idle.empty()) {
     console.err << "warning: " << idle << "\n";
   }
-  if (absl::Status status = Prepare(spec, directory, own_features, console); !status.ok()) {
+  if (absl::Status status = Prepare(spec, places, directory, own_features, console); !status.ok()) {
     // Nothing has begun: a second try with a mended job file may have the same directory.
     if (flags.resume.empty()) (void)RemoveTree(directory.path());
     if (!absl::IsCancelled(status)) return status;

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "rubato/job/table_rules.h"
 
 namespace rubato {
 namespace {
@@ -17,7 +18,8 @@ constexpr const char* kTypes[] = {"a text",
                                   "true or false",
                                   "a duration such as 90s or 2h",
                                   "a text or a list of texts",
-                                  "a map of options"};
+                                  "a map of options",
+                                  "a map of tables"};
 static_assert(std::size(kTypes) == std::variant_size_v<JobField>);
 
 // The member at `path` of a spec, as a function for the table below.
@@ -123,6 +125,9 @@ std::vector<JobKey> OptimizerKeys() {
        AT(tables.ttl_steps)},
       {"tables.capacity", "rows of a table on all servers; the longest unused go; 0: any number",
        AT(tables.capacity)},
+      {kNamedTables,
+       "what a table has otherwise, by its name: keys as above, and those of `optimizer` but clips",
+       AT(named_tables)},
   };
 }
 
@@ -262,13 +267,16 @@ struct Formatter {
   std::string operator()(const std::map<std::string, std::string>* v) const {
     return absl::StrCat("{", absl::StrJoin(*v, ", ", absl::PairFormatter(": ")), "}");
   }
+  std::string operator()(const std::map<std::string, TableRules>* v) const {
+    return FormatNamedTables(*v, [](const std::string& text) { return text; });
+  }
 };
 
 }  // namespace
 
 std::string JobKey::Type() const {
   JobSpec spec;
-  return kTypes[field(spec).index()];
+  return JobFieldType(field(spec));
 }
 
 std::string JobKey::Default() const {
@@ -306,6 +314,8 @@ std::string JobKeysMarkdown() {
   }
   return table;
 }
+
+std::string JobFieldType(const JobField& field) { return kTypes[field.index()]; }
 
 std::string FormatJobField(const JobField& field) { return std::visit(Formatter(), field); }
 

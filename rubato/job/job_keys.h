@@ -17,15 +17,15 @@ namespace rubato {
 
 // Where a key's value is kept; its type is the key's type.
 using JobField = std::variant<std::string*, int64_t*, uint64_t*, double*, bool*, absl::Duration*,
-                              std::vector<std::string>*, std::map<std::string, std::string>*>;
+                              std::vector<std::string>*, std::map<std::string, std::string>*,
+                              std::map<std::string, TableRules>*>;
 
 struct JobKey {
-  std::string name;  // With dots: "data.train".
+  std::string name;  // With dots: "data.train". What may follow "tables.named" says table_rules.h.
   std::string doc;   // One line, without a full stop.
   JobField (*field)(JobSpec& spec);
 
-  // "an integer", "a list of texts", ...: what is expected.
-  std::string Type() const;
+  std::string Type() const;  // Of its field.
   // The default as it would stand in a job file; "required" where there is none.
   std::string Default() const;
 };
@@ -37,6 +37,8 @@ const std::vector<JobKey>& JobKeys();
 std::string JobKeysHelp();
 std::string JobKeysMarkdown();
 
+// "an integer", "a list of texts", ...: what is expected.
+std::string JobFieldType(const JobField& field);
 // A value as it would stand in a job file: "0.05", "2h", "[a, b]", "none".
 std::string FormatJobField(const JobField& field);
 // "none" if infinite, else as absl::FormatDuration.

@@ -9,6 +9,7 @@
 #include "rubato/job/checks.h"
 #include "rubato/job/job_keys.h"
 #include "rubato/job/plugin_name.h"
+#include "rubato/job/table_rules.h"
 
 namespace rubato {
 namespace {
@@ -346,6 +347,9 @@ absl::Status JobSpec::Validate() const {
   RUBATO_RETURN_IF_ERROR(CheckRange("max_inflight", max_inflight, 0, 1024));
   RUBATO_RETURN_IF_ERROR(optimizer.Validate());
   RUBATO_RETURN_IF_ERROR(tables.Validate());
+  for (const auto& [table, rules] : named_tables) {
+    RUBATO_RETURN_IF_ERROR(CheckTableRules(table, rules, tables, optimizer));
+  }
   RUBATO_RETURN_IF_ERROR(CheckEvaluate(evaluate, strategy));
   RUBATO_RETURN_IF_ERROR(CheckMetric(evaluate, model));
   RUBATO_RETURN_IF_ERROR(CheckRange("checkpoint.every_steps", checkpoint.every_steps, 0));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,14 @@ struct RowsSpec {
 
   absl::Status Validate() const;
   friend bool operator==(const RowsSpec&, const RowsSpec&) = default;
+};
+
+// What a job says of one table by its name; what it leaves out is as of all tables.
+struct TableRules {
+  RowsSpec rows;
+  OptimizerSpec optimizer;
+  std::set<std::string> given;  // The keys that it says (table_rules.h); others mean nothing.
+  friend bool operator==(const TableRules&, const TableRules&) = default;
 };
 
 struct EvaluateSpec {
@@ -163,7 +172,8 @@ struct JobSpec {
                                  // round (sync), or rows at once and dense weights so (hybrid).
   RoundsSpec rounds;
   OptimizerSpec optimizer;
-  RowsSpec tables;  // Of every table, unless the model asks for something else.
+  RowsSpec tables;  // Of every table, unless the model asks for something else,
+  std::map<std::string, TableRules> named_tables;  // or the user does, of this one.
   EvaluateSpec evaluate;
   CheckpointSpec checkpoint;
   ShuffleSpec shuffle;

@@ -10,6 +10,7 @@
 #include "rubato/job/job_keys.h"
 #include "rubato/job/job_spec.h"
 #include "rubato/job/suggest.h"
+#include "rubato/job/table_rules.h"
 
 namespace rubato {
 namespace {
@@ -106,6 +107,59 @@ TEST(ValidateTest, WhatIsWrongIsNamed) {
        "priority: 'hihg' is not one of low, normal, high; did you mean 'high'?"},
   };
   ExpectRefused(cases);
+}
+
+// What one table has otherwise is judged with what the job says of all.
+TEST(ValidateTest, RulesOfATableAreNamedWithIt) {
+  const auto say = [](const char* table, const char* key, auto TableRules::*part, auto set) {
+    return [=](JobSpec& s) {
+      TableRules& rules = s.named_tables[table];
+      set(rules.*part);
+      rules.given.insert(key);
+    };
+  };
+  const BadJob cases[] = {
+      {say("users", "ttl_steps", &TableRules::rows, [](RowsSpec& r) { r.ttl_steps = -1; }),
+       "tables.named.users.ttl_steps: -1 is less than 0"},
+      {say("users", "optimizer.name", &TableRules::optimizer,
+           [](OptimizerSpec& o) { o.name = "adamm"; }),
+       "tables.named.users.optimizer.name: 'adamm' is not one of sgd, momentum, nesterov, adagrad, "
+       "rowwise_adagrad, adam, dense_adam, amsgrad, adamw, rmsprop, ftrl; did you mean 'adam'?"},
+      {say("users", "optimizer.l1", &TableRules::optimizer, [](OptimizerSpec& o) { o.l1 = 1; }),
+       "tables.named.users.optimizer.l1: is ftrl's; adagrad has optimizer.weight_decay"},
+  };
+  ExpectRefused(cases);
+}
+
+// A single key is in the place of the job's; an optimizer that is named is another one.
+TEST(TableRulesTest, WhatIsNotSaidIsAsOfAllTables) {
+  const RowsSpec all = {.admit_count = 3, .ttl_steps = 50};
+  const OptimizerSpec job = {.name = "adam", .learning_rate = 0.1, .weight_decay = 0.5};
+  TableRules rules;
+  rules.given = {"ttl_steps", "optimizer.learning_rate"};
+  rules.rows.ttl_steps = 7;
+  rules.optimizer.learning_rate = 0.2;
+  EXPECT_EQ(RowsBy(rules, all), (RowsSpec{.admit_count = 3, .ttl_steps = 7}));
+  OptimizerSpec faster = job;
+  faster.learning_rate = 0.2;
+  EXPECT_EQ(OptimizerBy(rules, job), faster);
+  rules.given.insert("optimizer.name");
+  rules.optimizer.name = "ftrl";
+  EXPECT_EQ(OptimizerBy(rules, job), (OptimizerSpec{.name = "ftrl", .learning_rate = 0.2}));
+}
+
+// What clips is done to the gradient of a whole step.
+TEST(TableRulesTest, EveryKeyOfTablesAndOptimizersButClipsMayBeSaid) {
+  std::set<std::string> known;
+  for (const JobKey& key : JobKeys()) {
+    if (key.name.rfind("tables.", 0) == 0 && key.name != kNamedTables) {
+      known.insert(key.name.substr(7));
+    } else if (key.name.rfind("optimizer.", 0) == 0 && key.name.find("clip") == key.name.npos) {
+      known.insert(key.name);
+    }
+  }
+  const auto& keys = TableRuleKeys();
+  EXPECT_EQ(std::set<std::string>(keys.begin(), keys.end()), known);
 }
 
 // A view of more is taken for garbage.

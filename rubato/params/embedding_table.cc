@@ -171,6 +171,12 @@ absl::Status EmbeddingTable::MakeGroups() {
   return absl::OkStatus();
 }
 
+std::vector<OptimizerSpec> EmbeddingTable::optimizers() const {
+  std::vector<OptimizerSpec> all;
+  for (const Group& group : groups_) all.push_back(group.optimizer.spec());
+  return all;
+}
+
 void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bool evict,
                                double freshness) {
   place_ = 0;

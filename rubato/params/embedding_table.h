@@ -119,6 +119,9 @@ class EmbeddingTable {
   size_t dim() const { return dim_; }
   const std::string& name() const { return options_.spec.name; }
   const EmbeddingTableOptions& options() const { return options_; }
+  const RowsSpec& policy() const { return policy_; }
+  // By what its columns move, the first group first.
+  std::vector<OptimizerSpec> optimizers() const;
   uint64_t rows() const { return next_row_ - free_.size(); }
   // Ids that are counted and have no row.
   uint64_t counted() const { return index_.size() - rows(); }

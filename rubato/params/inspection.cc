@@ -16,6 +16,11 @@ void VisitTable(Table& table, Visit visit) {
   visit(table.dim), visit(table.rows), visit(table.counted), visit(table.bytes);
   visit(table.admitted), visit(table.refused), visit(table.evicted);
 }
+template <typename Table, typename Visit>
+void VisitRules(Table& table, Visit visit) {
+  visit(table.learning_rate), visit(table.admit_count), visit(table.admit_probability);
+  visit(table.ttl_steps), visit(table.capacity);
+}
 template <typename Server, typename Visit>
 void VisitServer(Server& s, Visit visit) {
   visit(s.server), visit(s.dense), visit(s.bytes), visit(s.partitions), visit(s.steps);
@@ -48,6 +53,9 @@ std::string EncodeInspection(const ServerInspection& inspection) {
     writer.Put<int64_t>(hot.count);
   }
   writer.Put<int64_t>(inspection.checkpoint_wait_us);
+  for (const TableInspection& table : inspection.tables) {
+    VisitRules(table, [&](auto value) { writer.Put(value); });
+  }
   return body;
 }
 
@@ -73,8 +81,14 @@ absl::StatusOr<ServerInspection> DecodeInspection(absl::string_view body) {
     hot.id = reader.Get<uint64_t>();
     hot.count = reader.Get<int64_t>();
   }
-  // Earlier builds end here.
+  // Earlier builds end here, or after the next.
   if (reader.remaining() > 0) inspection.checkpoint_wait_us = reader.Get<int64_t>();
+  const bool has_rules = reader.remaining() > 0;
+  for (auto table = inspection.tables.begin(); has_rules && table != inspection.tables.end();) {
+    VisitRules(*table++, [&](auto& value) {
+      value = reader.Get<std::remove_reference_t<decltype(value)>>();
+    });
+  }
   if (!reader.ok() || reader.remaining() > 0) {
     return absl::InvalidArgumentError("the server's answer makes no sense");
   }

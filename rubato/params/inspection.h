@@ -23,6 +23,12 @@ struct TableInspection {
   int64_t admitted = 0;
   int64_t refused = 0;
   int64_t evicted = 0;
+  // What it goes by: -1 if the server is of an earlier build.
+  double learning_rate = -1;
+  int64_t admit_count = -1;
+  double admit_probability = -1;
+  int64_t ttl_steps = -1;
+  int64_t capacity = -1;
 };
 
 struct ServerInspection {

@@ -72,6 +72,8 @@ ServerInspection Sample() {
   sample.pulls = 5;
   sample.staleness_sum = 9;
   sample.stale_pushes = 4;
+  sample.tables[0].ttl_steps = 500;
+  sample.tables[1].admit_probability = 0.5;
   sample.refused_stale = 6;
   sample.seconds = 1.5;
   sample.checkpoint = 3;
@@ -93,10 +95,14 @@ TEST(InspectionTest, ComesBackFromBytes) {
   EXPECT_EQ(back->checkpoint_hold_us, 2500);
   EXPECT_EQ(back->checkpoint_wait_us, 3500);
   EXPECT_EQ(back->hottest, Sample().hottest);
-  const size_t earlier = bytes.size() - sizeof(int64_t);  // What builds before said.
+  EXPECT_EQ(back->tables[0].ttl_steps, 500);
+  EXPECT_EQ(back->tables[1].admit_probability, 0.5);
+  // What builds before said: without the rules of two tables, and without the wait.
+  const size_t earlier = bytes.size() - 2 * 5 * sizeof(int64_t);
   for (size_t length = 0; length < bytes.size(); ++length) {
     const auto part = DecodeInspection(absl::string_view(bytes).substr(0, length));
-    EXPECT_EQ(part.ok(), length == earlier) << length;
+    EXPECT_EQ(part.ok(), length == earlier || length == earlier - sizeof(int64_t)) << length;
+    EXPECT_TRUE(!part.ok() || part->tables[1].admit_count == -1) << length;
   }
   std::string other = bytes;
   other[0] = 99;

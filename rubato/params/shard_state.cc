@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "rubato/base/bytes.h"
 #include "rubato/params/shard.h"
 
@@ -51,16 +52,23 @@ void Shard::Inspect(ServerInspection* out) const {
   out->uncounted = counts_known_ ? 0 : 1;
   out->tables.clear();
   for (const auto& table : tables_) {
-    const EmbeddingTableOptions& made = table->options();
+    const std::vector<OptimizerSpec> moves = table->optimizers();
+    const RowsSpec& policy = table->policy();
+    const auto name = [](std::string* text, const OptimizerSpec& spec) { text->append(spec.name); };
     out->tables.push_back({.name = table->name(),
                            .dim = static_cast<int64_t>(table->dim()),
-                           .optimizer = made.spec.optimizer.value_or(made.optimizer).name,
+                           .optimizer = absl::StrJoin(moves, "+", name),
                            .rows = static_cast<int64_t>(table->rows()),
                            .counted = static_cast<int64_t>(table->counted()),
                            .bytes = static_cast<int64_t>(table->bytes()),
                            .admitted = table->counters().admitted,
                            .refused = table->counters().refused,
-                           .evicted = table->counters().evicted});
+                           .evicted = table->counters().evicted,
+                           .learning_rate = moves.back().learning_rate,
+                           .admit_count = policy.admit_count,
+                           .admit_probability = policy.admit_probability,
+                           .ttl_steps = policy.ttl_steps,
+                           .capacity = policy.capacity});
   }
   out->dense = declared() ? static_cast<int64_t>(dense_floats()) : 0;
   out->bytes = bytes();

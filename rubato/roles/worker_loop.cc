@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "rubato/base/rng.h"
 #include "rubato/base/status.h"
+#include "rubato/model/named_tables.h"
 #include "rubato/params/learning_rate.h"
 #include "rubato/roles/exit_codes.h"
 
@@ -58,6 +59,8 @@ WorkerLoop::~WorkerLoop() {
 }
 
 absl::Status WorkerLoop::Connect() {
+  ModelSignature signature = trainer_.signature();
+  RUBATO_RETURN_IF_ERROR(UseNamedTables(options_.job, optimizer_, &signature));
   client_ = ParamsClient::Start({.job = options_.job.name,
                                  .secret = options_.secret,
                                  .servers = options_.job.servers,
@@ -101,7 +104,7 @@ absl::Status WorkerLoop::Connect() {
 
   bool done = false;
   absl::Status declared;
-  client_->Declare({.signature = trainer_.signature(),
+  client_->Declare({.signature = std::move(signature),
                     .optimizer = optimizer_,
                     .rows = options_.job.tables,
                     .seed = options_.job.seed,

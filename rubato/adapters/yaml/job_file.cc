@@ -13,10 +13,12 @@
 #include "rubato/adapters/files/files.h"
 #include "rubato/adapters/sql/sql_uri.h"
 #include "rubato/adapters/yaml/job_value.h"
+#include "rubato/adapters/yaml/table_rules_file.h"
 #include "rubato/base/status.h"
 #include "rubato/job/job_keys.h"
 #include "rubato/job/plugin_name.h"
 #include "rubato/job/suggest.h"
+#include "rubato/job/table_rules.h"
 
 namespace rubato {
 namespace fs = std::filesystem;
@@ -68,6 +70,8 @@ class JobReader {
   JobReader(const std::string& path, JobSpec& spec)
       : path_(path), folder_(fs::absolute(path).parent_path()), spec_(spec) {}
 
+  const JobPlaces& places() const { return places_; }
+
   absl::Status ReadText(absl::string_view text) {
     try {
       const YAML::Node root = YAML::Load(std::string(text));
@@ -91,6 +95,9 @@ class JobReader {
     try {
       const bool is_yaml = absl::StartsWith(value, "[") || absl::StartsWith(value, "{");
       const YAML::Node node = is_yaml ? YAML::Load(value) : YAML::Node(value);
+      if (name == kNamedTables) {
+        return NamedTables().Read(node, [&](const YAML::Node&) { return origin; });
+      }
       return Annotate(Override(name, node, origin), origin);
     } catch (const YAML::Exception& error) {
       return absl::InvalidArgumentError(absl::StrCat(origin, ": ", error.msg));
@@ -101,7 +108,7 @@ class JobReader {
   // not say otherwise. A plug-in understands what it likes.
   absl::Status ReadAddresses() {
     DataSpec& data = spec_.data;
-    const bool is_given = origins_.contains("data.format");
+    const bool is_given = places_.contains("data.format");
     if (!is_given && !data.train.empty() && IsSqlUri(data.train[0])) data.format = "sql";
     if (data.format == "sql" || IsPlugin(data.format)) return absl::OkStatus();
     for (const auto& [key, places] :
@@ -113,13 +120,6 @@ class JobReader {
                        " is in a database, which is `format: sql`, not ", data.format));
     }
     return absl::OkStatus();
-  }
-
-  // Puts where the key was given before a message of Validate().
-  absl::Status Locate(const absl::Status& status) const {
-    const absl::string_view message = status.message();
-    const auto origin = origins_.find(std::string(message.substr(0, message.find(':'))));
-    return Annotate(status, origin == origins_.end() ? path_ : origin->second);
   }
 
  private:
@@ -142,7 +142,10 @@ class JobReader {
       }
       const std::string name = entry.first.Scalar(), full = section + name;
       RUBATO_RETURN_IF_ERROR(Annotate(Once(full, at), at));
-      if (const JobKey* key = FindKey(full)) {
+      if (full == kNamedTables) {
+        const auto place = [this](const YAML::Node& node) { return At(node.Mark()); };
+        RUBATO_RETURN_IF_ERROR(NamedTables().Read(entry.second, place));
+      } else if (const JobKey* key = FindKey(full)) {
         RUBATO_RETURN_IF_ERROR(Annotate(Assign(*key, entry.second, at, folder_), at));
       } else if (!NamesUnder(full + ".").empty()) {
         RUBATO_RETURN_IF_ERROR(ReadMap(entry.second, full + "."));
@@ -155,7 +158,7 @@ class JobReader {
 
   // yaml-cpp lets a key stand twice, and one of the two would be lost.
   absl::Status Once(const std::string& name, const std::string& at) {
-    const auto [origin, is_first] = origins_.emplace(name, at);
+    const auto [origin, is_first] = places_.emplace(name, at);
     if (is_first) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("key '", name, "' was given already at ", origin->second));
@@ -166,6 +169,9 @@ class JobReader {
     absl::string_view option = name;
     if (absl::ConsumePrefix(&option, "model_options.") && !option.empty()) {
       return ReadJobOption(value, &spec_.model_options[std::string(option)]);
+    }
+    if (absl::ConsumePrefix(&option, absl::StrCat(kNamedTables, "."))) {
+      return NamedTables().ReadOne(option, value, origin);
     }
     const JobKey* key = FindKey(name);
     if (key != nullptr) return Assign(*key, value, origin, fs::current_path());
@@ -181,8 +187,8 @@ class JobReader {
 
   absl::Status Assign(const JobKey& key, const YAML::Node& value, const std::string& origin,
                       const fs::path& folder) {
-    origins_[key.name] = origin;
-    RUBATO_RETURN_IF_ERROR(ReadJobValue(key, value, key.field(spec_)));
+    places_[key.name] = origin;
+    RUBATO_RETURN_IF_ERROR(ReadJobValue(key.name, value, key.field(spec_)));
     if (key.name == "data.train" || key.name == "data.validation") {
       auto& paths = *std::get<std::vector<std::string>*>(key.field(spec_));
       for (std::string& path : paths) MakeAbsolute(folder, path);
@@ -195,10 +201,12 @@ class JobReader {
     return absl::OkStatus();
   }
 
+  NamedTablesReader NamedTables() { return NamedTablesReader(spec_.named_tables, places_); }
+
   const std::string path_;
   const fs::path folder_;
   JobSpec& spec_;
-  std::map<std::string, std::string> origins_;  // Key -> "job.yaml:7" or "--set key=value".
+  JobPlaces places_;
 };
 
 // What a job is called after its file: every run of characters that a job's name may not have
@@ -222,21 +230,34 @@ std::string NameAfter(absl::string_view stem) {
 }  // namespace
 
 absl::StatusOr<JobSpec> LoadJobFile(const std::string& path,
-                                    const std::vector<std::string>& overrides) {
+                                    const std::vector<std::string>& overrides, JobPlaces* places) {
   RUBATO_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
-  return ParseJobText(text, path, overrides);
+  return ParseJobText(text, path, overrides, places);
 }
 
 absl::StatusOr<JobSpec> ParseJobText(absl::string_view text, const std::string& path,
-                                     const std::vector<std::string>& overrides) {
+                                     const std::vector<std::string>& overrides, JobPlaces* places) {
   JobSpec spec;
   spec.name = NameAfter(fs::path(path).stem().string());
   JobReader reader(path, spec);
   RUBATO_RETURN_IF_ERROR(reader.ReadText(text));
   for (const std::string& set : overrides) RUBATO_RETURN_IF_ERROR(reader.ReadOverride(set));
-  RUBATO_RETURN_IF_ERROR(reader.Locate(reader.ReadAddresses()));
-  RUBATO_RETURN_IF_ERROR(reader.Locate(spec.Validate()));
+  RUBATO_RETURN_IF_ERROR(Locate(reader.ReadAddresses(), reader.places(), path));
+  RUBATO_RETURN_IF_ERROR(Locate(spec.Validate(), reader.places(), path));
+  if (places != nullptr) *places = reader.places();
   return spec;
+}
+
+absl::Status Locate(const absl::Status& status, const JobPlaces& places,
+                    absl::string_view otherwise) {
+  const absl::string_view message = status.message();
+  std::string key(message.substr(0, message.find(':')));
+  // A table's rule is judged with what the job says of all, and may have no place of its own.
+  const std::string tables = absl::StrCat(kNamedTables, ".");
+  while (absl::StartsWith(key, tables) && !places.contains(key)) key.resize(key.rfind('.'));
+  const auto place = places.find(key);
+  if (place != places.end()) return Annotate(status, place->second);
+  return otherwise.empty() ? status : Annotate(status, otherwise);
 }
 
 std::string FormatJobText(const JobSpec& spec) {

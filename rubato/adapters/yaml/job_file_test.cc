@@ -94,6 +94,54 @@ TEST(LoadJobFileTest, OverridesWin) {
   EXPECT_EQ(spec->deadline, absl::InfiniteDuration());
 }
 
+// What is said of one table, in the file and after --set, which wins.
+TEST(LoadJobFileTest, TablesAreNamed) {
+  const std::string text = R"(
+model: m
+data: {train: t}
+tables:
+  admit_count: 2
+  named:
+    users: {ttl_steps: 9, optimizer: {name: ftrl, schedule: {warmup: 0}}}
+    a.b: {optimizer.learning_rate: 0.5}
+)";
+  const auto spec = ParseJobText(text, "/x/j.yaml",
+                                 {"tables.named.users.ttl_steps=10", "tables.named.a.b.capacity=7",
+                                  "tables.named.c.optimizer.beta1=0.5"});
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  EXPECT_EQ(spec->tables.admit_count, 2);
+  ASSERT_EQ(spec->named_tables.size(), 3u);
+  const TableRules& users = spec->named_tables.at("users");
+  EXPECT_THAT(users.given, ElementsAre("optimizer.name", "optimizer.schedule.warmup", "ttl_steps"));
+  EXPECT_EQ(users.rows.ttl_steps, 10);
+  EXPECT_EQ(users.optimizer.name, "ftrl");
+  EXPECT_THAT(spec->named_tables.at("a.b").given,
+              ElementsAre("capacity", "optimizer.learning_rate"));
+  EXPECT_EQ(*ParseJobText(FormatJobText(*spec), "/x/j.yaml"), *spec) << FormatJobText(*spec);
+  const auto again = ParseJobText(text, "/x/j.yaml", {"tables.named={items: {admit_count: 5}}"});
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->named_tables.size(), 1u);
+  EXPECT_EQ(again->named_tables.at("items").rows.admit_count, 5);
+}
+
+// Where a key was given is known to whoever finds out later that it is wrong.
+TEST(LoadJobFileTest, WhatIsFoundWrongLaterHasAPlace) {
+  JobPlaces places;
+  const auto spec =
+      ParseJobText("model: m\ndata: {train: t}\ntables:\n  named:\n    users: {ttl_steps: 9}\n",
+                   "j.yaml", {"tables.named.items.capacity=5"}, &places);
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto located = [&](const char* message) {
+    return std::string(Locate(absl::InvalidArgumentError(message), places, "").message());
+  };
+  EXPECT_EQ(located("tables.named.users: unknown"), "j.yaml:5: tables.named.users: unknown");
+  EXPECT_EQ(located("tables.named.users.optimizer.l1: bad"),
+            "j.yaml:5: tables.named.users.optimizer.l1: bad");
+  EXPECT_EQ(located("tables.named.items: unknown"),
+            "--set tables.named.items.capacity=5: tables.named.items: unknown");
+  EXPECT_EQ(located("model m: bad"), "model m: bad");
+}
+
 // The format of an address is the address's own, in the file or after --set.
 TEST(LoadJobFileTest, AnAddressOfADatabaseIsReadAsOne) {
   const auto format = [](const std::string& data, const std::vector<std::string>& overrides = {}) {
@@ -119,6 +167,14 @@ struct BadText {
   std::vector<std::string> overrides;
   std::string message;
 };
+
+void ExpectRefused(absl::Span<const BadText> cases) {
+  for (const BadText& bad : cases) {
+    EXPECT_EQ(ParseJobText(bad.text, "job.yaml", bad.overrides).status(),
+              absl::InvalidArgumentError(bad.message))
+        << bad.text;
+  }
+}
 
 TEST(LoadJobFileTest, WhatIsWrongIsNamedWithItsLine) {
   const std::string good = "model: m\ndata: {train: t}\n";
@@ -177,11 +233,56 @@ TEST(LoadJobFileTest, WhatIsWrongIsNamedWithItsLine) {
       {good, {"seed"}, "--set seed: expected key=value"},
       {good, {"data.train=[a"}, "--set data.train=[a: end of sequence flow not found"},
   };
-  for (const BadText& bad : cases) {
-    EXPECT_EQ(ParseJobText(bad.text, "job.yaml", bad.overrides).status(),
-              absl::InvalidArgumentError(bad.message))
-        << bad.text;
-  }
+  ExpectRefused(cases);
+}
+
+// What is said of one table, too.
+TEST(LoadJobFileTest, WhatIsWrongOfATableIsNamedWithItsLine) {
+  const std::string good = "model: m\ndata: {train: t}\n";
+  const BadText cases[] = {
+      {good + "tables: {named: {users: 5}}",
+       {},
+       "job.yaml:3: tables.named.users: expected keys and values"},
+      {good + "tables:\n  named:\n    users: {ttl_step: 5}",
+       {},
+       "job.yaml:5: unknown key 'tables.named.users.ttl_step'; did you mean 'ttl_steps'?"},
+      {good + "tables:\n  named:\n    users: {learning_rate: 5}",
+       {},
+       "job.yaml:5: unknown key 'tables.named.users.learning_rate'; did you mean "
+       "'optimizer.learning_rate'?"},
+      {good + "tables:\n  named:\n    users:\n      optimizer: {rate: 5, bta1: 3}",
+       {},
+       "job.yaml:6: unknown key 'tables.named.users.optimizer.rate'"},
+      {good + "tables:\n  named:\n    users:\n      optimizer: {bta1: 3}",
+       {},
+       "job.yaml:6: unknown key 'tables.named.users.optimizer.bta1'; did you mean 'beta1'?"},
+      {good + "tables:\n  named:\n    users: {capacity: many}",
+       {},
+       "job.yaml:5: tables.named.users.capacity: expected an integer, found 'many'"},
+      {good + "tables:\n  named:\n    users: {capacity: 1}\n    users: {capacity: 2}",
+       {},
+       "job.yaml:6: key 'tables.named.users' was given already at job.yaml:5"},
+      {good + "tables:\n  named:\n    users:\n      capacity: -1",
+       {},
+       "job.yaml:6: tables.named.users.capacity: -1 is less than 0"},
+      {good + "tables:\n  named:\n    users:\n      optimizer:\n        beta1: 1",
+       {},
+       "job.yaml:7: tables.named.users.optimizer.beta1: 1 is not a number of 0 or "
+       "more and less than 1"},
+      {good,
+       {"tables.named.users.ttl=5"},
+       "--set tables.named.users.ttl=5: unknown key 'tables.named.users.ttl'"},
+      {good,
+       {"tables.named.users=5"},
+       "--set tables.named.users=5: 'tables.named.users' is a section; set one of its keys, "
+       "tables.named.users.admit_count"},
+      {good, {"tables.named=5"}, "--set tables.named=5: tables.named: expected keys and values"},
+      {good + "strategy: allreduce",
+       {"tables.named.users.ttl_steps=5"},
+       "job.yaml: tables.named: {users: {ttl_steps: 5}} does nothing with strategy: allreduce, "
+       "which has no servers; take it out, or use strategy: ps"},
+  };
+  ExpectRefused(cases);
 }
 
 TEST(LoadJobFileTest, AMissingFileIsNamed) {

@@ -6,6 +6,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "rubato/job/table_rules.h"
 
 namespace rubato {
 namespace {
@@ -68,6 +69,8 @@ struct Reader {
     }
     return true;
   }
+  // Each of their keys has a place of its own: job_file.cc reads them.
+  bool operator()(std::map<std::string, TableRules>*) const { return false; }
 };
 
 std::string Quoted(const std::string& text) {
@@ -92,6 +95,9 @@ struct Writer {
     const auto pair = absl::PairFormatter(AppendQuoted, ": ", AppendQuoted);
     return absl::StrCat("{", absl::StrJoin(*v, ", ", pair), "}");
   }
+  std::string operator()(std::map<std::string, TableRules>* v) const {
+    return FormatNamedTables(*v, Quoted);
+  }
   template <typename T>
   std::string operator()(T* v) const {
     return FormatJobField(v);
@@ -102,10 +108,10 @@ struct Writer {
 
 }  // namespace
 
-absl::Status ReadJobValue(const JobKey& key, const YAML::Node& node, const JobField& field) {
+absl::Status ReadJobValue(absl::string_view key, const YAML::Node& node, const JobField& field) {
   if (std::visit(Reader{node}, field)) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      absl::StrCat(key.name, ": expected ", key.Type(), ", found ", Describe(node)));
+      absl::StrCat(key, ": expected ", JobFieldType(field), ", found ", Describe(node)));
 }
 
 absl::Status ReadJobOption(const YAML::Node& node, std::string* option) {

@@ -12,7 +12,7 @@
 namespace rubato {
 
 // INVALID_ARGUMENT "batch_size: expected an integer, found 'many'".
-absl::Status ReadJobValue(const JobKey& key, const YAML::Node& node, const JobField& field);
+absl::Status ReadJobValue(absl::string_view key, const YAML::Node& node, const JobField& field);
 // A value of model_options: text, or a list that becomes "256,128".
 absl::Status ReadJobOption(const YAML::Node& node, std::string* option);
 // On one line, quoted where YAML would misread it.
