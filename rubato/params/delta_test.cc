@@ -57,7 +57,8 @@ class Servers {
 
   std::unique_ptr<Shard> Fresh(int64_t server, int64_t servers) {
     auto shard = std::make_unique<Shard>(
-        memory_, ShardOptions{.server = server, .servers = servers, .rows_max = 1 << 14});
+        memory_,
+        ShardOptions{.server = server, .servers = servers, .rows_max = 1 << 14, .late_max = 2});
     shard->SetView(1, {WorkerId(1)});
     return shard;
   }
@@ -106,7 +107,9 @@ class Servers {
     };
     {
       MoveSender sender(*all_[static_cast<size_t>(from)].shard, order, /*attempt=*/1);
+      // What is pushed meanwhile makes rows late, which go bit by bit when all has moved.
       while (send(sender.Step())) {
+        if (rng_.Chance(0.3)) Push();
       }
       while (!sender.finished()) send(sender.Finish());
     }

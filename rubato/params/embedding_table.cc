@@ -179,7 +179,7 @@ std::vector<OptimizerSpec> EmbeddingTable::optimizers() const {
 
 void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bool evict,
                                double freshness) {
-  place_ = 0;
+  const uint64_t touched = std::exchange(place_, 0);
   step_ = number;
   for (Group& group : groups_) {
     group.now =
@@ -187,7 +187,7 @@ void EmbeddingTable::BeginStep(uint32_t number, int64_t samples, double rate, bo
                             .learning_rate = rate * LearningRateAt(group.optimizer.spec(), samples),
                             .freshness = freshness});
   }
-  if (evict && order_.has_value()) Evict();
+  if (evict && order_.has_value()) Evict(touched);
 }
 
 // Finds the rows of all ids that lie in the first two groups they may lie in, which is nearly all
@@ -419,20 +419,30 @@ RowOrder::Place EmbeddingTable::PlaceOf(uint32_t number) const {
   return {GetBits<uint32_t>(end - kPlaceFloats), PointOf(GetBits<uint64_t>(end - kOrderFloats))};
 }
 
-void EmbeddingTable::Evict() {
+// What the last step made too old or too many goes at once: no more than one push touched, and the
+// same on any number of servers. What should have gone earlier follows bit by bit.
+void EmbeddingTable::Evict(uint64_t touched) {
   const auto ttl = static_cast<uint64_t>(policy_.ttl_steps);
-  while (!order_->empty()) {
-    const uint64_t idle = step_ - 1 - order_->oldest_step();
-    const bool too_many = policy_.capacity > 0 && rows() > capacity_;
-    if (!too_many && (ttl == 0 || idle < ttl)) return;
-    const uint32_t number = order_->Oldest([this](uint32_t row) { return PlaceOf(row); });
-    const auto id = GetBits<uint64_t>(Row(number) + row_floats_ - kOrderFloats);
-    const uint64_t key = KeyOf(id);
-    if (observer_ != nullptr) observer_->BeforeUpdate({id, key, number});
-    Remove(key, number);
-    if (changes_.known()) changes_.Gone(id, NotesMost());
-    ++counters_.evicted;
+  const uint32_t due = ttl > 0 && ttl < step_ ? step_ - 1 - static_cast<uint32_t>(ttl) : 0;
+  while (due > 0) {
+    const std::optional<uint32_t> number = order_->AnyOf(due);
+    if (!number.has_value()) break;
+    EvictRow(*number);
   }
+  for (uint64_t left = options_.late_max + touched; left > 0 && !order_->empty(); --left) {
+    const bool too_many = policy_.capacity > 0 && rows() > capacity_;
+    if (!too_many && order_->oldest_step() >= due) return;
+    EvictRow(order_->Oldest([this](uint32_t row) { return PlaceOf(row); }));
+  }
+}
+
+void EmbeddingTable::EvictRow(uint32_t number) {
+  const auto id = GetBits<uint64_t>(Row(number) + row_floats_ - kOrderFloats);
+  const uint64_t key = KeyOf(id);
+  if (observer_ != nullptr) observer_->BeforeUpdate({id, key, number});
+  Remove(key, number);
+  if (changes_.known()) changes_.Gone(id, NotesMost());
+  ++counters_.evicted;
 }
 
 // ---- restoring ----

@@ -59,6 +59,9 @@ struct EmbeddingTableOptions {
   // The most rows this table may have here. Costs address space, not memory; where there is not so
   // much, MakeAll lowers it.
   uint64_t rows_max = uint64_t{1} << 30;
+  // Rows that should have gone before and could not, as while partitions moved, go with the steps
+  // that follow: in each so many, and as many as it touched.
+  uint64_t late_max = 1024;
 };
 
 // Since the table was made, or what it was restored from was.
@@ -81,7 +84,8 @@ class EmbeddingTable {
 
   // The step that the next update belongs to, and as of which rows are read. The caller counts:
   // `number` from 1, and the samples before it, for the learning rate. Rows that have become too
-  // old or too many go now, unless not to `evict`, as while partitions are adopted. `rate`
+  // old or too many by the step before go now, unless not to `evict`, as while partitions are
+  // adopted; what is left from then goes bit by bit, so this is to be asked once a step. `rate`
   // multiplies every learning rate, `freshness` that of the update alone (OptimizerStep).
   void BeginStep(uint32_t number, int64_t samples, double rate = 1, bool evict = true,
                  double freshness = 1);
@@ -271,7 +275,8 @@ class EmbeddingTable {
   uint32_t MakeRow(uint64_t id, uint64_t key, bool known);
   void MoveRows(absl::Span<const RowUpdate> updates);
   void Touch(const Lookup& lookup, size_t n);
-  void Evict();
+  void Evict(uint64_t touched);
+  void EvictRow(uint32_t number);
   RowOrder::Place PlaceOf(uint32_t number) const;
   void Remove(uint64_t key, uint32_t number);
   void SetShare();

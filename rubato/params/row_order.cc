@@ -57,6 +57,12 @@ void RowOrder::Remove(uint32_t row) {
   spare_.push_back(list);
 }
 
+std::optional<uint32_t> RowOrder::AnyOf(uint32_t step) const {
+  const auto found = by_step_.find(step);
+  if (found == by_step_.end()) return std::nullopt;
+  return steps_[found->second].ends.newer - 1;
+}
+
 uint32_t RowOrder::Oldest(absl::FunctionRef<Place(uint32_t row)> place_of) {
   const uint32_t list = by_step_.begin()->second;
   if (!steps_[list].in_order) Sort(list, place_of);

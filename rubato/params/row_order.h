@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -46,6 +47,8 @@ class RowOrder {
   void Fetch(uint32_t row) const { __builtin_prefetch(links_ + row + 1, 1, 1); }
 
   bool empty() const { return by_step_.empty(); }
+  // Some row whose last push was in this step, if there is one.
+  std::optional<uint32_t> AnyOf(uint32_t step) const;
   // What follows must not be asked for when it is empty.
   uint32_t oldest_step() const { return by_step_.begin()->first; }
   // Asks for places of rows of the oldest step, all of them, unless they are known to be in order.

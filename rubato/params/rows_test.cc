@@ -27,6 +27,7 @@ class RowsTest : public testing::Test {
     options.optimizer = {.name = "sgd", .learning_rate = 1};
     options.rows = rows;
     options.rows_max = 1 << 16;
+    options.late_max = 10;
     options.partitions = IntervalSet();
     options.partitions.Add(partitions.begin, partitions.end);
     auto made = EmbeddingTable::Make(memory_, options);
@@ -34,11 +35,11 @@ class RowsTest : public testing::Test {
     table_ = *std::move(made);
     step_ = 0;
   }
-  // One step, as a shard takes it.
-  void Push(const std::vector<uint64_t>& ids) {
+  // One step, as a shard takes it; no row goes while partitions move.
+  void Push(const std::vector<uint64_t>& ids, bool moving = false) {
     const std::vector<float> gradients(ids.size(), 1);
     ASSERT_TRUE(table_->Update(ids, gradients.data()).ok());
-    table_->BeginStep(++step_ + 1, 0);
+    table_->BeginStep(++step_ + 1, 0, /*rate=*/1, /*evict=*/!moving);
     table_->ForgetCounted(step_, table_->options().partitions);
   }
   float Read(uint64_t id) const {
@@ -91,6 +92,56 @@ TEST_F(RowsTest, ManyAreCountedBesideRows) {
   for (const uint64_t id : twice) ASSERT_EQ(Read(id), -0.5f);
   for (const uint64_t id : once) ASSERT_EQ(Read(id), 0.5f);
   EXPECT_LT(table_->bytes(), 8000 * 22 + 2000 * 8 + 4096u);
+}
+
+// While partitions move no row goes. What should have does so afterwards, in steps that are no
+// longer than others: what has just become too old or too many, and a few of those that are late.
+TEST_F(RowsTest, WhatIsLateGoesBitByBit) {
+  for (const RowsSpec& rules : {RowsSpec{.ttl_steps = 5}, RowsSpec{.capacity = 500},
+                                RowsSpec{.ttl_steps = 8, .capacity = 500}}) {
+    Open(rules);
+    uint64_t next = 0;
+    const auto some = [&](uint64_t count) {
+      std::vector<uint64_t> ids(count);
+      for (uint64_t& id : ids) id = Mix(++next);
+      return ids;
+    };
+    for (int step = 0; step < 30; ++step) Push(some(100));
+    EXPECT_EQ(table_->rows(), 500u);
+    for (int step = 0; step < 30; ++step) Push(some(100), /*moving=*/true);
+    EXPECT_EQ(table_->rows(), 3500u);
+    int steps = 0;
+    for (; table_->rows() > 500; ++steps) {
+      const int64_t before = table_->counters().evicted;
+      const uint64_t most = 100 + 100 + 10;  // Due now, as many as the step touches, and a few.
+      Push(some(100));
+      ASSERT_LE(table_->counters().evicted - before, static_cast<int64_t>(most)) << steps;
+      ASSERT_LT(steps, 300);
+    }
+    EXPECT_GT(steps, 10);
+    // The youngest are left, as if nothing had been late.
+    const std::set<uint64_t> left = Rows();
+    for (uint64_t i = 0; i < 500; ++i) EXPECT_TRUE(left.contains(Mix(next - i))) << i;
+  }
+}
+
+// What is due in a step is so whatever is late beside it, so that servers with more rows, or fewer,
+// keep the same.
+TEST_F(RowsTest, WhatIsDueNowDoesNotWaitForWhatIsLate) {
+  Open({.ttl_steps = 3});
+  std::vector<uint64_t> many(1000);
+  for (uint64_t& id : many) id = Mix(static_cast<uint64_t>(&id - many.data()));
+  Push(many);
+  for (int step = 0; step < 5; ++step) Push({}, /*moving=*/true);
+  Push({7});
+  Push({8});
+  Push({});
+  EXPECT_GT(table_->rows(), 900u);
+  EXPECT_TRUE(table_->Find(7).row.has_value());
+  Push({});
+  EXPECT_FALSE(table_->Find(7).row.has_value());
+  EXPECT_TRUE(table_->Find(8).row.has_value());
+  EXPECT_GT(table_->rows(), 900u);
 }
 
 // Ids that come once and never again do not fill the memory, and those that come often enough get

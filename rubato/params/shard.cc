@@ -129,6 +129,7 @@ absl::Status Shard::MakeTables(const Declaration& declaration) {
     options.seed = declaration.seed;
     options.partitions = PartitionsOf(histories_);
     options.rows_max = options_.rows_max;
+    options.late_max = options_.late_max;
   }
   RUBATO_ASSIGN_OR_RETURN(tables_, EmbeddingTable::MakeAll(memory_, std::move(all)));
   return absl::OkStatus();

@@ -65,6 +65,7 @@ struct ShardOptions {
   // When the job begins, these share all partitions evenly; a server beyond them begins with none.
   int64_t servers = 1;
   uint64_t rows_max = uint64_t{1} << 30;  // A table's, on this server, if it has address space.
+  uint64_t late_max = EmbeddingTableOptions().late_max;
 };
 
 struct ShardCounters {
@@ -287,6 +288,7 @@ class Shard {
   void GatherRows(size_t table, absl::Span<const uint64_t> ids, float* out) const;
   void BeginStep(const StepAt& step, bool evict, double freshness = 1) const;
   void BeginNextStep();
+  bool TakeEviction(const StepAt& step);  // Whether rows go now.
   absl::Status Arrive(RecordKind kind, absl::string_view body, RecordSink* log, bool replay);
   absl::Status BeginArrival(absl::string_view body, RecordSink* log, bool replay);
   absl::Status CheckArriving(RecordKind kind, absl::string_view body, bool replay) const;
@@ -318,6 +320,7 @@ class Shard {
   ShardCounters counters_;
   bool counts_known_ = true;  // False: it was restored from what does not tell tables' counters.
   mutable std::atomic<int64_t> pulls_ = 0, rows_pulled_ = 0;
+  int64_t evicted_ = 0;         // The number of the last step at which rows went; 0: none is known.
   std::vector<uint64_t> room_;  // By table, beside the last push that passed its turn on.
   DecodedPush push_;            // Reused.
 };

@@ -46,7 +46,7 @@ void Shard::ApplyTo(History& history, const PushRequest& request, int64_t pulled
   if (begins) BeginStep(now, /*evict=*/false, freshness);
   MoveWeights(history.partitions, request, now.dense);
   ForgetCounted(steps, history.partitions);
-  if (turn != nullptr) BeginStep(next, /*evict=*/settled());
+  if (turn != nullptr) BeginStep(next, TakeEviction(next));
 }
 
 void Shard::MoveWeights(const IntervalSet& partitions, const PushRequest& request,
@@ -131,9 +131,19 @@ void Shard::BeginStep(const StepAt& step, bool evict, double freshness) const {
 }
 
 // Rows go only while all partitions count the same steps, so that they are as old everywhere, and
-// none is between two servers.
+// none is between two servers; and once a step, however often it is said to begin: what goes of
+// those that are late hangs on it, and a log's replay says it less often.
+bool Shard::TakeEviction(const StepAt& step) {
+  const bool takes = settled() && step.number != evicted_;
+  if (takes) evicted_ = step.number;
+  return takes;
+}
+
 void Shard::BeginNextStep() {
-  if (histories_.size() == 1) BeginStep(StepOf(histories_[0]), /*evict=*/settled());
+  if (histories_.empty()) return;
+  const StepAt step = StepOf(histories_[0]);
+  if (histories_.size() > 1) evicted_ = 0;
+  BeginStep(step, histories_.size() == 1 && TakeEviction(step));
 }
 
 }  // namespace rubato

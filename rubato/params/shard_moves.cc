@@ -219,6 +219,7 @@ void Shard::DropArrival() {
   arrival_.reset();
   while (Tidy()) {
   }
+  if (settled() && declared()) BeginNextStep();  // Rows that were to go meanwhile.
 }
 
 IntervalSet Shard::arrived() const {
