@@ -29,18 +29,17 @@ void PutApplied(ByteWriter& writer, const std::map<int64_t, IntervalSet>& applie
   }
 }
 
-absl::StatusOr<std::map<int64_t, IntervalSet>> GetApplied(ByteReader& reader) {
-  std::map<int64_t, IntervalSet> applied;
+absl::StatusOr<AppliedPositions> GetApplied(ByteReader& reader) {
+  AppliedPositions applied;
   for (uint32_t epochs = reader.Get<uint32_t>(); epochs > 0 && reader.ok(); --epochs) {
     const auto epoch = reader.Get<int64_t>();
-    IntervalSet& set = applied[epoch];
     for (uint32_t n = reader.Get<uint32_t>(); n > 0 && reader.ok(); --n) {
       const auto begin = reader.Get<int64_t>();
       const auto end = reader.Get<int64_t>();
       if (epoch < 0 || begin < 0 || begin >= end || end > kMost) {
         return absl::DataLossError("impossible positions");
       }
-      set.Add(begin, end);
+      applied.Add(epoch, begin, end);
     }
   }
   return applied;
@@ -49,18 +48,12 @@ absl::StatusOr<std::map<int64_t, IntervalSet>> GetApplied(ByteReader& reader) {
 }  // namespace
 
 History::Held History::HeldOf(const BatchKey& key) const {
-  const auto epoch = applied.find(key.epoch);
-  if (epoch == applied.end()) return Held::kNothing;
+  const auto epoch = applied.by_epoch().find(key.epoch);
+  if (epoch == applied.by_epoch().end()) return Held::kNothing;
   if (epoch->second.Covers(key.begin, key.end)) return Held::kAll;
   const auto gaps = epoch->second.Gaps(key.begin, key.end);
   const bool nothing = gaps.size() == 1 && gaps[0] == Interval{key.begin, key.end};
   return nothing ? Held::kNothing : Held::kPart;
-}
-
-int64_t History::samples() const {
-  int64_t samples = 0;
-  for (const auto& [epoch, set] : applied) samples += set.size();
-  return samples;
 }
 
 void JoinHistories(std::vector<History>& histories) {
@@ -95,7 +88,7 @@ void PutHistories(ByteWriter& writer, const std::vector<History>& histories) {
   writer.Put<uint32_t>(static_cast<uint32_t>(histories.size()));
   for (const History& history : histories) {
     writer.PutString(EncodePartitions(history.partitions));
-    PutApplied(writer, history.applied);
+    PutApplied(writer, history.applied.by_epoch());
     writer.Put<int64_t>(history.steps);
     writer.Put<double>(history.rate);
     writer.Put<int64_t>(history.rounds);

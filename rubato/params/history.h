@@ -17,11 +17,29 @@
 
 namespace rubato {
 
+// Positions that were applied, by epoch. Epochs may be many, where data is small, and every push
+// asks how many positions there are in all.
+class AppliedPositions {
+ public:
+  void Add(int64_t epoch, int64_t begin, int64_t end) {
+    count_ += by_epoch_[epoch].Add(begin, end);
+  }
+  const std::map<int64_t, IntervalSet>& by_epoch() const { return by_epoch_; }
+  int64_t count() const { return count_; }
+  friend bool operator==(const AppliedPositions& a, const AppliedPositions& b) {
+    return a.count_ == b.count_ && a.by_epoch_ == b.by_epoch_;
+  }
+
+ private:
+  std::map<int64_t, IntervalSet> by_epoch_;
+  int64_t count_ = 0;
+};
+
 struct History {
   IntervalSet partitions;
-  std::map<int64_t, IntervalSet> applied;  // Positions by epoch.
-  int64_t steps = 0;                       // Pushes applied.
-  double rate = 1;                         // What the last of them multiplied learning rates with.
+  AppliedPositions applied;
+  int64_t steps = 0;  // Pushes applied.
+  double rate = 1;    // What the last of them multiplied learning rates with.
   // Modes sync and hybrid: rounds that moved the weights, and the records of them. In sync a step
   // is a round; the gradients of later rounds are applied only to be staged (staged_rounds.h).
   int64_t rounds = 0;
@@ -30,7 +48,7 @@ struct History {
   // How much of a batch was applied: a batch is applied whole, so a part is an error.
   enum class Held { kNothing, kAll, kPart };
   Held HeldOf(const BatchKey& key) const;
-  int64_t samples() const;
+  int64_t samples() const { return applied.count(); }
   bool SamePast(const History& other) const {
     return steps == other.steps && rate == other.rate && rounds == other.rounds &&
            applied == other.applied;

@@ -36,7 +36,7 @@ void Shard::ApplyTo(History& history, const PushRequest& request, int64_t pulled
   history.rate = request.rate;
   StepAt now = StepOf(history);
   now.dense.freshness = freshness;
-  history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
+  history.applied.Add(request.key.epoch, request.key.begin, request.key.end);
   const int64_t steps = ++history.steps;
   const StepAt next = StepOf(history);
   if (turn != nullptr) {

@@ -66,7 +66,7 @@ void Shard::Stage(const DecodedPush& push) {
       rows.dense = {};
       ApplyTo(history, rows, push.pulled, nullptr);
     } else {
-      history.applied[request.key.epoch].Add(request.key.begin, request.key.end);
+      history.applied.Add(request.key.epoch, request.key.begin, request.key.end);
     }
   }
   StagedGradient gradient = StagedOf(request);

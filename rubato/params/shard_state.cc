@@ -12,11 +12,12 @@ namespace rubato {
 
 std::map<int64_t, IntervalSet> Shard::applied() const {
   std::map<int64_t, IntervalSet> applied;
-  if (!histories_.empty()) applied = histories_[0].applied;
+  if (!histories_.empty()) applied = histories_[0].applied.by_epoch();
   for (const History& history : histories_) {
     for (auto& [epoch, set] : applied) {
-      const auto other = history.applied.find(epoch);
-      set = other == history.applied.end() ? IntervalSet() : set.Intersect(other->second);
+      const auto other = history.applied.by_epoch().find(epoch);
+      set =
+          other == history.applied.by_epoch().end() ? IntervalSet() : set.Intersect(other->second);
     }
   }
   return applied;

@@ -95,7 +95,7 @@ class ServerHost {
     const ParamsServerStats stats = server_->Stats();
     std::vector<PartitionsHeld> held;
     for (const History& history : stats.histories) {
-      held.push_back({history.partitions, history.applied});
+      held.push_back({history.partitions, history.applied.by_epoch()});
     }
     const absl::StatusOr<RegisterReply> reply =
         client_->Register({.role = Role::kServer,

@@ -19,8 +19,9 @@ std::string World::CommittedIsInShards() const {
       if (history.partitions.Intersect(owned).empty()) continue;
       for (int64_t epoch = 0; epoch < master_->ledger().plan().epochs(); ++epoch) {
         const IntervalSet committed = master_->ledger().Committed(epoch);
-        const auto it = history.applied.find(epoch);
-        const IntervalSet applied = it == history.applied.end() ? IntervalSet() : it->second;
+        const auto it = history.applied.by_epoch().find(epoch);
+        const IntervalSet applied =
+            it == history.applied.by_epoch().end() ? IntervalSet() : it->second;
         if (applied.Intersect(committed) == committed) continue;
         return absl::StrCat("epoch ", epoch, ": committed ", committed.ToString(), ", but ",
                             server->name(), " applied ", applied.ToString());

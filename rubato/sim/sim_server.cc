@@ -17,10 +17,10 @@ constexpr absl::Duration kLoadPeriod = absl::Seconds(10);
 std::vector<PartitionsHeld> HeldBy(const Shard& shard) {
   std::vector<PartitionsHeld> held;
   for (const History& history : shard.histories()) {
-    held.push_back({history.partitions, history.applied});
+    held.push_back({history.partitions, history.applied.by_epoch()});
   }
   for (const History& history : shard.arrived_histories()) {
-    held.push_back({history.partitions, history.applied});
+    held.push_back({history.partitions, history.applied.by_epoch()});
   }
   return held;
 }
