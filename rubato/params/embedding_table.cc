@@ -116,11 +116,32 @@ void EmbeddingTable::Adopt(const IntervalSet& partitions, uint64_t entries) {
   if (entries > 0 && index_.size() == 0) Reserve(entries);
 }
 
-void EmbeddingTable::Abandon(int64_t partition) {
-  const auto [first, last] = KeysOf(partition);
+// In the order of keys, so that what was dropped is not looked at again, a stretch at a time in
+// which there are few enough if keys are spread as they are; shorter ones, if they are not.
+bool EmbeddingTable::Abandon(int64_t partition, uint64_t most, uint64_t* dropped) {
+  const uint64_t first = KeysOf(partition).first;
+  constexpr uint64_t kKeys = FirstPoint(1);  // Of a partition.
+  if (std::exchange(abandoned_, partition) != partition) abandoned_to_ = 0;
+  const uint64_t each = index_.size() / static_cast<uint64_t>(slots_used_);
+  const uint64_t usual = kKeys / (1 + 2 * each / most);
   std::vector<std::pair<uint64_t, uint32_t>> entries;
-  index_.Visit(first, last, [&](uint64_t key, uint32_t n) { entries.emplace_back(key, n); });
-  for (const auto& [key, number] : entries) Remove(key, number);
+  for (uint64_t width = usual; abandoned_to_ < kKeys;) {
+    width = std::min(width, kKeys - abandoned_to_);
+    const uint64_t from = first + abandoned_to_;
+    entries.clear();
+    index_.Visit(from, from + width - 1,
+                 [&](uint64_t key, uint32_t number) { entries.emplace_back(key, number); });
+    if (*dropped + entries.size() > most && width > 1) {
+      if (*dropped > 0) return false;
+      width = (width + 1) / 2;
+      continue;
+    }
+    for (const auto& [key, number] : entries) Remove(key, number);
+    *dropped += entries.size();
+    abandoned_to_ += width;
+    width = std::min(2 * width, usual);
+  }
+  abandoned_ = -1;
   uint16_t& slot = slots_[static_cast<size_t>(partition)];
   partitions_[slot] = kNoSlot;
   slot = kNoSlot;
@@ -129,10 +150,11 @@ void EmbeddingTable::Abandon(int64_t partition) {
     --slots_end_;
   }
   SetShare();
+  return true;
 }
 
 void EmbeddingTable::SetShare() {
-  if (slots_used_ > 0) index_.SetShare(static_cast<double>(slots_used_) / kPartitions);
+  index_.SetShare(slots_used_ > 0 ? static_cast<double>(slots_used_) / kPartitions : kShareUnknown);
   // A share for each partition, so that those of all servers add up to the whole.
   const auto below = [&](int64_t p) {
     return policy_.capacity / kPartitions * p + policy_.capacity % kPartitions * p / kPartitions;

@@ -97,8 +97,9 @@ class EmbeddingTable {
   // Takes ids of more partitions from now on, of which it has none; about `entries` rows and
   // counted ids will be restored.
   void Adopt(const IntervalSet& partitions, uint64_t entries);
-  // Drops all that is there of one partition, and takes no more of its ids.
-  void Abandon(int64_t partition);
+  // Drops entries of one partition until `dropped`, to which they are added, comes to `most`. True
+  // once none is left: then it takes no more of its ids. Until then nobody may ask for any.
+  bool Abandon(int64_t partition, uint64_t most, uint64_t* dropped);
   bool Has(int64_t partition) const { return slots_[static_cast<size_t>(partition)] != kNoSlot; }
 
   // Copies the weights of ids[i] to out + i * dim().
@@ -297,6 +298,8 @@ class EmbeddingTable {
   std::array<uint16_t, kPartitions> partitions_{};  // Of slots; kNoSlot for those that are free.
   int64_t slots_used_ = 0;
   int64_t slots_end_ = 0;
+  int64_t abandoned_ = -1;     // The partition that is being abandoned,
+  uint64_t abandoned_to_ = 0;  // and how many of its keys have been looked at.
   bool moves_meanwhile_ = false;
   RowInitializer initializer_;
   std::vector<Group> groups_;

@@ -10,17 +10,22 @@
 namespace rubato {
 namespace {
 
-constexpr size_t kTogether = 8192;  // Changed rows in one step.
 // Of rows in a record, however long they are and however many a partition has: a frame that is too
 // long for the receiver would be refused every time.
 constexpr size_t kRecordBytes = size_t{1} << 20;
-// So few changed rows are sent while requests wait; if rows change faster than they are sent, that
-// comes after so many rounds.
+// So few changed rows, which are no more than a few records, are sent while requests wait; if rows
+// change faster than they are sent, that comes after so many rounds.
 constexpr size_t kFew = 4096;
+constexpr size_t kFewBytes = 4 * kRecordBytes;
 constexpr int kRoundsMax = 8;
 constexpr uint64_t kPoints = FirstPoint(1);  // Of a partition.
 // Records on their way.
 constexpr int64_t kWindow = 4;
+
+// On their way.
+size_t RowBytes(const EmbeddingTable& table) {
+  return sizeof(uint64_t) + table.row_floats() * sizeof(float);
+}
 
 }  // namespace
 
@@ -123,12 +128,9 @@ void MoveSender::PutRows(size_t t, const std::vector<uint64_t>& ids, std::vector
 // What lies at the next points of the partition at hand, by table. So many points that it is about
 // as much as a record holds, if ids are spread as they are; fewer, if it is too much all the same.
 std::vector<std::vector<uint64_t>> MoveSender::SomeIds(uint64_t* width) const {
-  const auto row_bytes = [](const EmbeddingTable& table) {
-    return sizeof(uint64_t) + table.row_floats() * sizeof(float);
-  };
   uint64_t here = 0;
   for (const auto& table : shard_.tables_) {
-    here += (table->rows() + table->counted()) * row_bytes(*table);
+    here += (table->rows() + table->counted()) * RowBytes(*table);
   }
   const auto owned = static_cast<uint64_t>(PartitionsOf(shard_.histories_).size());
   const uint64_t pieces = 1 + here / owned / kRecordBytes;
@@ -142,7 +144,7 @@ std::vector<std::vector<uint64_t>> MoveSender::SomeIds(uint64_t* width) const {
       const uint64_t last = first + *width - 1;
       table.Visit(first, last, [&](uint64_t id, uint32_t) { ids[t].push_back(id); });
       table.VisitCounted(first, last, [&](uint64_t id, uint32_t) { ids[t].push_back(id); });
-      bytes += ids[t].size() * row_bytes(table);
+      bytes += ids[t].size() * RowBytes(table);
     }
     if (bytes <= 2 * kRecordBytes || *width == 1) return ids;
   }
@@ -178,18 +180,45 @@ std::vector<MoveRecord> MoveSender::Step() {
   const size_t begun = out.size();  // Where there is nothing: what comes next.
   while (out.size() == begun && next_ < partitions_.size()) SendSome(out);
   if (!out.empty()) return out;
-  size_t changed = 0;
-  for (const auto& watch : watches_) changed += watch->changed();
-  if (changed <= kFew || rounds_ >= kRoundsMax) return out;
-  // One round is a pass over what had changed when it began, give or take.
-  rounds_ += changed <= kTogether * watches_.size();
-  for (size_t t = 0; t < watches_.size(); ++t) PutRows(t, watches_[t]->Take(kTogether), out);
+  if (round_left_ == 0) {
+    size_t changed = 0, bytes = 0;
+    for (size_t t = 0; t < watches_.size(); ++t) {
+      changed += watches_[t]->changed();
+      bytes += watches_[t]->changed() * RowBytes(*shard_.tables_[t]);
+    }
+    if ((changed <= kFew && bytes <= kFewBytes) || rounds_ >= kRoundsMax) return out;
+    // One round is a pass over what had changed when it began, give or take.
+    ++rounds_;
+    round_left_ = changed;
+  }
+  round_left_ -= std::min(SendChanged(out), round_left_);
   return out;
+}
+
+// About as many changed rows as a record holds. Returns how many, 0 if none are left.
+size_t MoveSender::SendChanged(std::vector<MoveRecord>& out) {
+  size_t sent = 0, bytes = 0;
+  for (size_t t = 0; t < watches_.size() && bytes < kRecordBytes; ++t) {
+    const size_t each = RowBytes(*shard_.tables_[t]);
+    const std::vector<uint64_t> ids = watches_[t]->Take(1 + (kRecordBytes - bytes) / each);
+    PutRows(t, ids, out);
+    sent += ids.size();
+    bytes += ids.size() * each;
+  }
+  return sent;
 }
 
 std::vector<MoveRecord> MoveSender::Finish() {
   std::vector<MoveRecord> out;
-  if (!std::exchange(finishing_, true)) FinishRows(out);
+  if (sequence_ == 0 || next_ < partitions_.size()) {
+    out = Step();
+    if (!out.empty()) return out;
+  }
+  const int64_t before = rows_sent_;
+  const bool rows = SendChanged(out) > 0;
+  rows_sent_last_ += rows_sent_ - before;
+  if (rows) return out;
+  if (!std::exchange(finishing_, true)) ListTheRest();
   size_t bytes = 0;
   for (; bytes < kRecordBytes && !slices_.empty(); slices_.pop_back()) {
     const Shard::DenseSlice& slice = shard_.dense_.at(slices_.back());
@@ -212,16 +241,8 @@ std::vector<MoveRecord> MoveSender::Finish() {
   return out;
 }
 
-// The last rows; from now on the shard stands still.
-void MoveSender::FinishRows(std::vector<MoveRecord>& out) {
-  while (sequence_ == 0 || next_ < partitions_.size()) {
-    for (MoveRecord& record : Step()) out.push_back(std::move(record));
-  }
-  const int64_t before = rows_sent_;
-  for (size_t t = 0; t < watches_.size(); ++t) {
-    while (watches_[t]->changed() > 0) PutRows(t, watches_[t]->Take(kTogether), out);
-  }
-  rows_sent_last_ = rows_sent_ - before;
+// What is left beside rows.
+void MoveSender::ListTheRest() {
   for (const auto& [s, slice] : shard_.dense_) {
     if (order_.partitions.Contains(PartitionOfSlice(s))) slices_.push_back(s);
   }

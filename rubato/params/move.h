@@ -63,7 +63,8 @@ class MoveSender {
   class Watch;
 
   std::string Header();
-  void FinishRows(std::vector<MoveRecord>& out);
+  size_t SendChanged(std::vector<MoveRecord>& out);
+  void ListTheRest();
   std::vector<std::vector<uint64_t>> SomeIds(uint64_t* width) const;
   void SendSome(std::vector<MoveRecord>& out);
   void PutRows(size_t table, const std::vector<uint64_t>& ids, std::vector<MoveRecord>& out);
@@ -73,9 +74,10 @@ class MoveSender {
   const int64_t attempt_;
   int64_t sequence_ = 0;
   std::vector<int64_t> partitions_;
-  size_t next_ = 0;    // The partition to be sent next,
-  uint64_t from_ = 0;  // and how many of its points were sent.
-  int rounds_ = 0;     // Over what has changed since.
+  size_t next_ = 0;        // The partition to be sent next,
+  uint64_t from_ = 0;      // and how many of its points were sent.
+  int rounds_ = 0;         // Over what has changed since,
+  size_t round_left_ = 0;  // and what of the last one is still to come.
   // Once it finishes: what is left beside rows, the next one last.
   bool finishing_ = false, finished_ = false;
   std::vector<int64_t> slices_;

@@ -521,7 +521,7 @@ TEST(MoveTest, ALargePartitionGoesInManySteps) {
     }
     EXPECT_GE(steps, 4);
     EXPECT_LE(steps, 20);
-    EXPECT_LT(take(sender.Finish()), 3'000'000u);
+    while (!sender.finished()) EXPECT_LT(take(sender.Finish()), 1'300'000u);
     map.Move(one, 1);
     ASSERT_TRUE(receiver.SetMap(map, nullptr).ok());
     const auto state = [](const Shard& shard) {

@@ -437,6 +437,8 @@ absl::Status Shard::Replay(RecordKind kind, absl::string_view body) {
   if (kind == RecordKind::kRounds) return ReplayRounds(body);
   if (kind == RecordKind::kArriveDropped) {
     DropArrival();
+    while (Tidy()) {
+    }
     return absl::OkStatus();
   }
   if (kind != RecordKind::kPush) {

@@ -165,7 +165,7 @@ class Shard {
   // What has wholly arrived, and is not owned yet.
   IntervalSet arrived() const;
   const std::vector<History>& arrived_histories() const;
-  // Removes some of the rows that were forgotten. False when none are left.
+  // Removes some thousand of the rows that were forgotten. False when none are left.
   bool Tidy();
   // Whether nothing is arriving, and nothing forgotten is left: what a checkpoint needs.
   bool observed() const;  // By a checkpoint or a move.
@@ -293,7 +293,7 @@ class Shard {
   absl::Status BeginArrival(absl::string_view body, RecordSink* log, bool replay);
   absl::Status CheckArriving(RecordKind kind, absl::string_view body, bool replay) const;
   void TakeArriving(RecordKind kind, absl::string_view body);
-  void DropArrival();  // And whatever else is to be forgotten.
+  void DropArrival();
   void Forget(const IntervalSet& partitions);
   void SetOwned(std::vector<History> histories);
   void BeginChanges();                      // It is now as a checkpoint says.

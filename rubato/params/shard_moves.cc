@@ -26,6 +26,8 @@ Header GetHeader(ByteReader& reader) {
 }
 
 constexpr size_t kHeaderBytes = 3 * sizeof(int64_t);
+// Forgotten rows and counts that are removed at a time: half a millisecond or so.
+constexpr uint64_t kTidyMost = 4096;
 
 // Ids of one table, with something for each behind them.
 struct IdBatch {
@@ -107,12 +109,19 @@ absl::Status Shard::BeginArrival(absl::string_view body, RecordSink* log, bool r
   for (size_t t = 0; t < tables_.size(); ++t) entries.push_back(reader.Get<uint64_t>());
   RUBATO_RETURN_IF_ERROR(reader.Check("the beginning of a move"));
   // Remains of an earlier stay would be taken for what arrives, and take its room. Whether this
-  // fits or not, they go, and rows that were to go meanwhile.
+  // fits or not, they go, and rows that were to go meanwhile; bit by bit, and it is asked again.
   if (arrival_.has_value() && log != nullptr) {
     RUBATO_RETURN_IF_ERROR(LogRounds(*log));
     RUBATO_RETURN_IF_ERROR(log->Append(RecordKind::kArriveDropped, ""));
   }
   DropArrival();
+  Tidy();
+  while (replay && Tidy()) {
+  }
+  if (!forgotten_.empty()) {
+    return absl::AbortedError(
+        absl::StrCat("move ", header.move, ": rows of an earlier stay are still being removed"));
+  }
   for (size_t t = 0; t < tables_.size(); ++t) {
     RUBATO_RETURN_IF_ERROR(replay ? tables_[t]->CheckRoom(entries[t])
                                   : CheckRoomIn(t, {}, entries[t]));
@@ -217,8 +226,6 @@ void Shard::TakeArriving(RecordKind kind, absl::string_view body) {
 void Shard::DropArrival() {
   if (arrival_.has_value()) Forget(arrival_->partitions);
   arrival_.reset();
-  while (Tidy()) {
-  }
   if (settled() && declared()) BeginNextStep();  // Rows that were to go meanwhile.
 }
 
@@ -298,8 +305,12 @@ bool Shard::observed() const {
 
 bool Shard::Tidy() {
   if (forgotten_.empty()) return false;
-  for (const auto& table : tables_) table->Abandon(forgotten_.back());
-  forgotten_.pop_back();
+  for (uint64_t dropped = 0; !forgotten_.empty() && dropped < kTidyMost; forgotten_.pop_back()) {
+    for (const auto& table : tables_) {
+      const int64_t partition = forgotten_.back();
+      if (table->Has(partition) && !table->Abandon(partition, kTidyMost, &dropped)) return true;
+    }
+  }
   if (settled() && declared()) BeginNextStep();
   return !forgotten_.empty();
 }

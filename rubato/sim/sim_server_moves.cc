@@ -100,6 +100,7 @@ void SimServer::Arrive(const MoveRecord& record, const Answer& answer) {
   if (!status.ok() && !absl::IsAborted(status)) {
     return world_.Violate(absl::StrCat(name(), ": ", status.message()));
   }
+  if (absl::IsAborted(status)) Tidy();
   if (!world_.DiesMidway(*this, id_, incarnation_)) answer(status);
 }
 

@@ -287,9 +287,11 @@ class Job {
         run.end);
     {
       MoveSender sender(*shards_[from], order, 1);
-      for (const auto& [kind, body] : sender.Finish()) {
-        const absl::Status status = shards_[to]->Arrive(kind, body, &logs_[to]);
-        ASSERT_TRUE(status.ok()) << status;
+      while (!sender.finished()) {
+        for (const auto& [kind, body] : sender.Finish()) {
+          const absl::Status status = shards_[to]->Arrive(kind, body, &logs_[to]);
+          ASSERT_TRUE(status.ok()) << status;
+        }
       }
     }
     map_.Move(order.partitions, order.to);

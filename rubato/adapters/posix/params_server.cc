@@ -63,6 +63,7 @@ class AsioParamsServer : public ParamsServer {
                                                   TlsSide::kAccepts, kHelloBytesMax));
         });
     state_.inspect = [this] { return Inspect(); };
+    state_.tidy = [this] { asio::post(io(), [this] { TidyOn(); }); };
     state_.prepare = [this](const MemoryRange& range) {
       if (state_.options.huge_pages) asio::post(zeros_, [range] { Populate(range); });
     };

@@ -350,6 +350,7 @@ void ParamsServerLane::Arrive(Connection& connection, const Frame& frame) {
     if (!status.ok()) state_.last_error = std::string(status.message());
     position = state_.store->end();
   }
+  if (absl::IsAborted(status)) state_.tidy();
   ReplyWhenHeld(connection, frame.header, position, status, "");
 }
 

@@ -63,6 +63,7 @@ struct ParamsServerState {
   // Makes memory real on a thread apart, which ends before the shard does.
   std::function<void(const MemoryRange&)> prepare;
   std::function<ServerInspection()> inspect;  // For whoever asks; from any lane.
+  std::function<void()> tidy;  // Something was forgotten, and is in the way; from any lane.
 };
 
 class ParamsServerLane {
