@@ -360,6 +360,62 @@ TEST(LazyTest, ManyUpdatesOfOneRow) {
   }
 }
 
+// With one gradient all the time a corrected step is the learning rate, also where corrections are
+// worked out on the spot.
+TEST(LazyTest, TheCorrectionGoesOnForLong) {
+  const auto adam = Optimizer::Make({.name = "adam", .learning_rate = 1e-4, .beta2 = 0.99999});
+  ASSERT_TRUE(adam.ok());
+  std::vector<float> row(1 + adam->row_state_floats(1));
+  const RowPart whole = RowPart::Whole(1);
+  adam->StartRow(row.data(), whole, 1);
+  const std::vector<float> gradient = {1};
+  for (uint32_t step = 1; step < 33000; ++step) {
+    const float before = row[0];
+    adam->UpdateRows({{row.data(), gradient.data()}}, whole,
+                     adam->At({.number = step, .learning_rate = 1e-4}));
+    ASSERT_NEAR(before - row[0], 1e-4, 1e-6) << step;
+  }
+}
+
+// AMSGrad divides by the root of the largest mean of squares there was, and so does what its rows
+// have to catch up with.
+TEST(LazyTest, AmsgradCatchesUpByItsLargestRoot) {
+  const auto lost = [](const std::string& name) {
+    const auto optimizer =
+        *Optimizer::Make({.name = name, .learning_rate = 0.01, .beta2 = 0.9, .weight_decay = 0.01});
+    std::vector<float> row(1 + optimizer.row_state_floats(1), 3);
+    const RowPart whole = RowPart::Whole(1);
+    optimizer.StartRow(row.data(), whole, 1);
+    for (uint32_t step = 1; step <= 80; ++step) {
+      const std::vector<float> gradient = {step == 1 ? 1.0f : 1e-3f};
+      optimizer.UpdateRows({{row.data(), gradient.data()}}, whole,
+                           optimizer.At({.number = step, .learning_rate = 0.01}));
+    }
+    float seen = row[0];
+    optimizer.Present(row.data(), &seen, whole,
+                      optimizer.At({.number = 131, .learning_rate = 0.01}));
+    return 1 - seen / row[0];
+  };
+  EXPECT_GT(lost("adam"), 0.3);
+  EXPECT_NEAR(lost("amsgrad"), 0.05, 0.01);
+}
+
+// Dense weights are no rows.
+TEST(OptimizerTableTest, RowwiseAdagradMovesDenseWeightsAsAdagrad) {
+  const auto moved = [](const std::string& name) {
+    const auto optimizer = *Optimizer::Make({.name = name, .learning_rate = 0.1});
+    std::vector<float> weights = {1, 2, 3}, state(optimizer.dense_state_floats(3));
+    optimizer.StartDense(weights, absl::MakeSpan(state));
+    for (uint32_t step = 1; step <= 3; ++step) {
+      optimizer.UpdateDense(absl::MakeSpan(weights), absl::MakeSpan(state), {0.1f, -2, 30},
+                            {.number = step, .learning_rate = 0.1});
+    }
+    return weights;
+  };
+  EXPECT_EQ(moved("rowwise_adagrad"), moved("adagrad"));
+  EXPECT_NE(moved("rowwise_adagrad"), moved("sgd"));
+}
+
 TEST(LazyTest, RowsPayOnlyForWhatTheirRuleNeeds) {
   const auto floats = [](OptimizerSpec spec) { return Optimizer::Make(spec)->row_state_floats(8); };
   EXPECT_EQ(floats({.name = "sgd"}), 0u);
