@@ -52,6 +52,19 @@ TEST(StagedRoundsTest, TheMeanOfARoundDoesNotDependOnTheOrderOfArrival) {
   EXPECT_THAT(values, ElementsAre(FloatEq(0.40003333f), FloatEq(1 / 3.f), FloatEq(5 / 3.f)));
 }
 
+// The learning rate falls with an evaluation, which may come between two batches of a round.
+TEST(StagedRoundsTest, TheLowerRateIsThatOfTheRound) {
+  for (const int64_t lower : {0, 10, 20}) {
+    StagedRounds rounds;
+    for (const int64_t begin : {0, 10, 20}) {
+      StagedGradient gradient = Gradient(0, begin, 10, {1}, {7}, {1});
+      gradient.rate = begin == lower ? 0.25 : 0.5;
+      rounds.Add(std::move(gradient));
+    }
+    EXPECT_EQ(rounds.Merge(0, AllPartitions()).gradient.rate, 0.25) << lower;
+  }
+}
+
 // A batch may have nothing for this server and still count: its records are part of the mean.
 TEST(StagedRoundsTest, ABatchWithoutIdsHereCountsInTheMean) {
   StagedRounds rounds;
