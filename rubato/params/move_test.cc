@@ -321,11 +321,13 @@ TEST(MoveTest, WhoeverDiesWhenEveryPushCountsOnce) {
                      .schedule = {.name = "cosine", .warmup = 64, .samples = 500}},
        .rows = {.admit_count = 3}},
       {.optimizer = {.name = "adagrad"}, .rows = {.admit_count = 2, .admit_probability = 0.8}},
+      // Counts that are forgotten by the steps of their own partition, and never become rows.
+      {.optimizer = {.name = "sgd"}, .rows = {.admit_count = 100, .ttl_steps = 4}},
   };
   int64_t kills = 0, moves = 0, anew = 0, deltas = 0;
   for (uint64_t seed = 0; seed < 40; ++seed) {
-    Cluster cluster(seed, 1 + static_cast<int64_t>(seed % 3), 2, rules[seed % 3]);
-    Cluster calm(seed, 1, 0, rules[seed % 3]);
+    Cluster cluster(seed, 1 + static_cast<int64_t>(seed % 3), 2, rules[seed % 4]);
+    Cluster calm(seed, 1, 0, rules[seed % 4]);
     constexpr int64_t kPushes = 40;
     for (int64_t number = 0; number < kPushes; ++number) cluster.Push(number);
     cluster.Settle();
