@@ -173,6 +173,11 @@ TEST_F(ShardTest, LaterDeclarationsMustAgree) {
               HasSubstr("optimizer sgd, but was declared as adagrad"));
   EXPECT_THAT(refusal([](auto& m) { m.seed = 8; }), HasSubstr("seed 8"));
   EXPECT_THAT(refusal([](auto& m) { m.signature.tables.pop_back(); }), HasSubstr("tables 1"));
+  EXPECT_THAT(refusal([](auto& m) { m.rows.capacity = 5; }), HasSubstr("other rules for rows"));
+  EXPECT_THAT(refusal([](auto& m) { m.signature.tables[0].rows = RowsSpec(); }),
+              HasSubstr("table deep: other rules for its rows"));
+  EXPECT_THAT(refusal([](auto& m) { m.mode = PushMode::kSync; }), HasSubstr("mode 1"));
+  EXPECT_THAT(refusal([](auto& m) { m.scale_stale = true; }), HasSubstr("params.staleness 1"));
 }
 
 TEST_F(ShardTest, NotFiniteIsRefusedAndNamed) {
