@@ -10,7 +10,8 @@
 
 namespace rubato {
 
-// A round that moved the weights has all its gradients, so what comes for it now is from elsewhere.
+// A round that moved the weights, or that is said to be whole, has all its gradients, so what comes
+// for it now is from elsewhere.
 // In mode async the word of the client counts: what it had pulled from here, if it says so.
 bool Shard::Stale(const DecodedPush& push) const {
   const PushRequest& request = push.request;
@@ -21,7 +22,8 @@ bool Shard::Stale(const DecodedPush& push) const {
                     history.steps - push.pulled > declaration_->tolerance;
            });
   }
-  return request.round < rounds() || request.round - request.rounds > declaration_->tolerance;
+  return request.round < std::max(rounds(), request.rounds) ||
+         request.round - request.rounds > declaration_->tolerance;
 }
 
 int64_t Shard::rounds() const {

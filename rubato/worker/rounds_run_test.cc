@@ -502,10 +502,14 @@ TEST(RoundsRunTest, HybridMovesRowsAtOnceAndDenseWeightsByRounds) {
   // Behind its round by more than is tolerated, or of a round that is over: to be computed again.
   EXPECT_EQ(*push(16, 2, 1), PushOutcome::kStale);
   EXPECT_EQ(*push(16, 0, 0), PushOutcome::kStale);
-  EXPECT_EQ(shard.counters().stale, 2);
+  EXPECT_EQ(*push(16, 0, 1), PushOutcome::kStale);
+  EXPECT_EQ(shard.counters().stale, 3);
   EXPECT_EQ(*push(16, 1, 1), PushOutcome::kApplied);
+  // It says itself that its round is over, of which this server has yet to hear.
+  EXPECT_EQ(*push(24, 1, 2), PushOutcome::kStale);
+  EXPECT_EQ(shard.rounds(), 1);
   // A word that cannot be the ledger's changes nothing.
-  EXPECT_EQ(push(24, 1, 1 << 20).status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(push(24, 1 << 20, 1 << 20).status().code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(shard.Whole(5).code(), absl::StatusCode::kFailedPrecondition);
 }
 
