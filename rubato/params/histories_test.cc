@@ -23,8 +23,9 @@ using ::testing::HasSubstr;
 // Two servers with a row for each of some ids, from the first push on.
 class HistoriesTest : public testing::Test {
  protected:
-  HistoriesTest() {
+  explicit HistoriesTest(PushMode mode = PushMode::kAsync) {
     Declaration model = PlainModel(/*dense=*/0, /*dim=*/1);
+    model.mode = mode;
     model.optimizer = {.name = "sgd", .learning_rate = 0.5, .weight_decay = 0.25};
     for (int64_t server = 0; server < 2; ++server) {
       auto& shard = shards_.emplace_back(std::make_unique<Shard>(
@@ -42,6 +43,8 @@ class HistoriesTest : public testing::Test {
     const std::vector<float> gradients(ids.size(), -2);
     PushRequest request = {
         .key = {.begin = pushes_, .end = pushes_ + 1}, .worker = WorkerId(1), .view = 1};
+    request.records = 1;
+    request.round = request.rounds = pushes_;
     request.tables = {{ids, gradients}};
     PushSplit split;
     split.Encode(request, map_);
@@ -58,17 +61,18 @@ class HistoriesTest : public testing::Test {
     RUBATO_CHECK_OK(split.Scatter(part, reply.view()));
     return rows;
   }
-  // All that server 1 has goes to server 0.
-  void Move() {
-    const MoveOrder order = {.number = 1, .from = 1, .to = 0, .partitions = map_.PartitionsOf(1)};
-    MoveSender sender(Of(1), order, 1);
+  // All that one server has goes to the other.
+  void Move(int64_t from, int64_t to) {
+    const MoveOrder order = {
+        .number = ++moves_, .from = from, .to = to, .partitions = map_.PartitionsOf(from)};
+    MoveSender sender(Of(from), order, 1);
     while (!sender.finished()) {
       for (const auto& [kind, body] : sender.Finish()) {
-        RUBATO_CHECK_OK(Of(0).Arrive(kind, body, nullptr));
+        RUBATO_CHECK_OK(Of(to).Arrive(kind, body, nullptr));
       }
     }
-    map_.Move(order.partitions, 0);
-    RUBATO_CHECK_OK(Of(0).SetMap(map_, nullptr));
+    map_.Move(order.partitions, to);
+    for (const auto& shard : shards_) RUBATO_CHECK_OK(shard->SetMap(map_, nullptr));
   }
   Shard& Of(int64_t server) { return *shards_[static_cast<size_t>(server)]; }
 
@@ -76,7 +80,7 @@ class HistoriesTest : public testing::Test {
   PartitionMap map_ = PartitionMap::Even(2);
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<uint64_t> ids_;
-  int64_t pushes_ = 0;
+  int64_t pushes_ = 0, moves_ = 0;
 };
 
 // As from a client that cuts requests by another map and believes it is this one.
@@ -96,7 +100,7 @@ TEST_F(HistoriesTest, IdsOfAnotherServerAreRefused) {
 TEST_F(HistoriesTest, WhatIsOfTwoPastsIsReadAsOfItsOwn) {
   for (int n = 0; n < 5; ++n, ++pushes_) ASSERT_TRUE(Push(0, {}).ok());
   const std::vector<float> own = *Pull(0, 0), theirs = *Pull(1, 1);
-  Move();
+  Move(1, 0);
   ASSERT_EQ(Of(0).histories().size(), 2u);
   const std::vector<float> all = *Pull(0, 0);
   for (size_t i = 0; i < ids_.size(); ++i) {
@@ -104,6 +108,21 @@ TEST_F(HistoriesTest, WhatIsOfTwoPastsIsReadAsOfItsOwn) {
     EXPECT_EQ(all[i], is_own ? own[i] : theirs[i]) << ids_[i];
     EXPECT_FLOAT_EQ(all[i], is_own ? std::pow(0.875f, 5) : 1.0f) << ids_[i];
   }
+}
+
+class StagedHistoriesTest : public HistoriesTest {
+ protected:
+  StagedHistoriesTest() : HistoriesTest(PushMode::kSync) {}
+};
+
+// Gradients that wait for their round go with their partitions, and nothing of them stays behind to
+// be met when these come back.
+TEST_F(StagedHistoriesTest, WhatComesBackWithinARoundCountsOnce) {
+  Move(0, 1);
+  Move(1, 0);
+  ASSERT_TRUE(Of(0).Whole(1).ok());
+  ASSERT_EQ(Of(0).rows(), std::ssize(ids_));
+  EXPECT_EQ(*Pull(0, 0), std::vector<float>(ids_.size(), 1));
 }
 
 }  // namespace
