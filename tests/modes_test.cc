@@ -5,7 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -242,6 +244,37 @@ TEST(ModesTest, WhatIsNotFiniteIsCountedWhereOneLooks) {
       Eventually([&] { return Sum(LookAtServers(training, folder.path()), "not_finite") > 0; }));
   kill(training.pid(), SIGINT);
   training.Wait();
+}
+
+// What a server gets is a part of a gradient that was clipped as a whole: all weights on all
+// servers together move by no more than learning_rate x clip_norm in a step.
+TEST(ModesTest, AStepIsClippedAsAWhole) {
+  const auto after_a_step = [](double rate) {
+    ScratchFolder folder;
+    TrainingJob training(
+        folder.path(),
+        {WriteCriteoJob(folder, 1000,
+                        absl::StrCat("mode: sync\nservers: 3\nmax_steps: 1\noptimizer: {name: sgd, "
+                                     "learning_rate: ",
+                                     rate, ", clip_norm: 0.001}\n"))});
+    EXPECT_EQ(training.Wait().exit_code, 0);
+    std::map<std::string, std::vector<float>> weights;
+    for (const auto& [name, bytes] : ServerState(training.job_dir())) {
+      weights[name].resize(bytes.size() / sizeof(float));
+      std::memcpy(weights[name].data(), bytes.data(), bytes.size());
+    }
+    return weights;
+  };
+  const auto before = after_a_step(1e-12), after = after_a_step(1);
+  ASSERT_GT(before.size(), 1000u);
+  double squares = 0;
+  for (const auto& [name, weights] : before) {
+    ASSERT_EQ(after.at(name).size(), weights.size()) << name;
+    for (size_t i = 0; i < weights.size(); ++i) {
+      squares += std::pow(after.at(name)[i] - weights[i], 2);
+    }
+  }
+  EXPECT_NEAR(std::sqrt(squares), 0.001, 1e-5);
 }
 
 TEST(ModesTest, WhatDoesNotFitIsRefused) {
