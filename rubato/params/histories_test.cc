@@ -110,6 +110,20 @@ TEST_F(HistoriesTest, WhatIsOfTwoPastsIsReadAsOfItsOwn) {
   }
 }
 
+// What one record lost on its way would have brought, the records behind it do not hide.
+TEST_F(HistoriesTest, NothingArrivesWithAGap) {
+  MoveSender sender(Of(1), {.number = 1, .from = 1, .to = 0, .partitions = map_.PartitionsOf(1)},
+                    /*attempt=*/1);
+  const std::vector<MoveRecord> records = sender.Finish();
+  ASSERT_GT(records.size(), 3u);  // The beginning, rows, the end.
+  ASSERT_TRUE(Of(0).Arrive(records[0].first, records[0].second, nullptr).ok());
+  for (size_t i = 2; i < records.size(); ++i) {
+    const absl::Status status = Of(0).Arrive(records[i].first, records[i].second, nullptr);
+    EXPECT_TRUE(absl::IsAborted(status)) << status;
+  }
+  EXPECT_TRUE(Of(0).arrived().empty());
+}
+
 class StagedHistoriesTest : public HistoriesTest {
  protected:
   StagedHistoriesTest() : HistoriesTest(PushMode::kSync) {}
