@@ -63,8 +63,10 @@ absl::StatusOr<MappedChain> MappedChain::Open(const std::string& checkpoints, in
     (head->name.base > 0 ? chain.delta_bytes_ : chain.full_bytes_) += bytes;
     chain.files_.push_back({path, file->bytes()});
     chain.maps_.push_back(*std::move(file));
-    if (head->name.base >= link) {
-      return absl::DataLossError(absl::StrCat(path, ": is not of version ", link));
+    // One under another's number would be read as if nothing were wrong.
+    if (head->name.version != link) {
+      return named(absl::DataLossError(
+          absl::StrCat(path, ": is of version ", head->name.version, ", not ", link)));
     }
     link = head->name.base;
   }

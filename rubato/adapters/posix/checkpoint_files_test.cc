@@ -314,6 +314,22 @@ TEST_F(CheckpointFilesTest, DamageInAnyLinkIsDoneWithoutOrNamed) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("/4/server-0.ckpt"));
 }
 
+// As when somebody puts a folder back under another's number: a sound file, of older weights.
+TEST_F(CheckpointFilesTest, AFileOfAnotherVersionIsNamed) {
+  Push(kIds);
+  Checkpoint(1, 0);
+  Push(20);
+  Checkpoint(2, 0);
+  const std::vector<float> before = Pull();
+  server_.reset();
+  std::filesystem::copy_file(Path(1), Path(2), std::filesystem::copy_options::overwrite_existing);
+  Live();
+  EXPECT_EQ(server_->Stats().checkpointed, 1);
+  EXPECT_THAT(server_->Stats().damage,
+              ElementsAre(AllOf(HasSubstr(Path(2)), HasSubstr("is of version 1, not 2"))));
+  EXPECT_TRUE(Pull() == before);
+}
+
 TEST_F(CheckpointFilesTest, WhatIsKeptIsWholeAndNothingElseIsThere) {
   ChainUpTo(4);  // 1 to 4.
   Checkpoint(5, 0);
