@@ -230,11 +230,13 @@ const RowsSpec kRules[] = {{},
                            {.capacity = 60},
                            {.ttl_steps = 9},
                            {.admit_count = 2, .admit_probability = 0.7, .capacity = 80},
-                           {.admit_count = 3, .ttl_steps = 5}};
+                           {.admit_count = 3, .ttl_steps = 5},
+                           // Longer than from one cut to the next.
+                           {.admit_count = 5, .ttl_steps = 60}};
 
 TEST(DeltaTest, AChainIsTheStateAtItsLastCut) {
   int64_t deltas = 0, evicted = 0, moves = 0;
-  for (uint64_t seed = 0; seed < 25; ++seed) {
+  for (uint64_t seed = 0; seed < 28; ++seed) {
     Servers servers(seed, 1 + static_cast<int64_t>(seed % 3), kRules[seed % std::size(kRules)]);
     for (int event = 0; event < 40; ++event) {
       for (uint64_t n = servers.rng().Below(8); n > 0; --n) servers.Push();
