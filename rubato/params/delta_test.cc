@@ -89,10 +89,9 @@ class Servers {
   }
 
   // Some partitions go from one server to the next, perhaps to return before the next checkpoint.
-  void Move() {
-    const auto servers = static_cast<int64_t>(all_.size());
-    const auto from = static_cast<int64_t>(rng_.Below(all_.size()));
-    const int64_t to = (from + 1) % servers;
+  void Move() { MoveFrom(static_cast<int64_t>(rng_.Below(all_.size()))); }
+  void MoveFrom(int64_t from) {
+    const int64_t to = (from + 1) % static_cast<int64_t>(all_.size());
     MoveOrder order = {.number = ++moves_, .from = from, .to = to};
     for (int64_t p = 0; p < kPartitions; ++p) {
       if (map_.OwnerOf(p) == from && p % 4 < 2) order.partitions.Add(p, p + 1);
@@ -287,6 +286,79 @@ TEST(DeltaTest, AnyNumberOfServersGoesOnFromAChain) {
       ASSERT_TRUE(all == cut) << "seed " << seed << ", " << after << " servers";
     }
   }
+}
+
+// Partitions were here, went, forgot rows elsewhere and came back; a checkpoint that had this to
+// tell was given up. The next one tells it too, or those rows would come again from the base.
+TEST(DeltaTest, WhatCameBackIsNotAsTheBaseHasIt) {
+  int64_t deltas = 0;
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    Servers servers(seed, 2, {.ttl_steps = 9});
+    for (int n = 0; n < 15; ++n) servers.Push();
+    servers.Checkpoint();
+    servers.MoveFrom(0);
+    for (int n = 0; n < 15; ++n) servers.Push();
+    servers.MoveFrom(1);
+    { CheckpointWriter given_up(servers.shard(0), {.version = 9, .servers = 2}); }
+    const int64_t before = servers.deltas();
+    servers.Checkpoint();
+    deltas += servers.deltas() - before;
+  }
+  EXPECT_GT(deltas, 4);
+}
+
+// What waits for its round is whole in every link, and none of an older one waits any more.
+TEST(DeltaTest, TheLastLinkAloneTellsWhatWaits) {
+  SystemMemory memory(/*huge_pages=*/false);
+  Declaration model = Model({}, "sgd");
+  model.mode = PushMode::kSync;
+  const ShardOptions options = {.rows_max = 1 << 14};
+  Shard shard(memory, options);
+  shard.SetView(1, {WorkerId(1)});
+  ASSERT_TRUE(shard.Declare(EncodeDeclaration(model, {{0, kDense}}), nullptr).ok());
+  std::vector<std::string> files;
+  for (int64_t n = 0; n < 3; ++n) {
+    const std::vector<uint64_t> ids = {7, static_cast<uint64_t>(n)};
+    const std::vector<float> gradients(8, 1);
+    PushRequest request{.key = {.begin = n, .end = n + 1},
+                        .worker = WorkerId(1),
+                        .view = 1,
+                        .records = 1,
+                        .round = n,
+                        .rounds = n};
+    request.tables = {{ids, gradients}, {}};
+    PushSplit split;
+    split.Encode(request, PartitionMap::Even(1));
+    ASSERT_EQ(*shard.Push(split.body(0).view(), nullptr), PushOutcome::kApplied);
+    CheckpointWriter writer(shard, {.version = n + 1, .base = n});
+    StringSink file;
+    while (!*writer.Step(file)) {
+    }
+    writer.Published();
+    files.push_back(file.bytes());
+  }
+  std::vector<CheckpointFile> chain;
+  for (const std::string& bytes : files) chain.push_back({"server-0.ckpt", bytes});
+  Shard restored(memory, options);
+  const absl::Status status = RestoreChain(restored, chain);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_TRUE(restored.Export() == shard.Export());
+}
+
+TEST(DeltaTest, ServersOfTwoVersionsAreNoCheckpoint) {
+  Servers servers(1, 2, {});
+  for (int n = 0; n < 5; ++n) servers.Push();
+  servers.Checkpoint();
+  const std::vector<CheckpointFile> first = servers.FilesOf(1);
+  const std::string older(first.back().bytes);
+  servers.Push();
+  servers.Checkpoint();
+  std::vector<CheckpointFile> files = servers.FilesOf(0);
+  files.push_back({"1/server-1", older});
+  const absl::Status status = RestoreShard(*servers.Fresh(0, 1), files);
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("1/server-1: not of the same checkpoint as the others"));
 }
 
 class DamageTest : public testing::Test {
