@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "rubato/base/status.h"
 #include "rubato/params/move.h"
 #include "rubato/params/plain_model.h"
@@ -23,15 +25,16 @@ using ::testing::HasSubstr;
 // Two servers with a row for each of some ids, from the first push on.
 class HistoriesTest : public testing::Test {
  protected:
-  explicit HistoriesTest(PushMode mode = PushMode::kAsync) {
-    Declaration model = PlainModel(/*dense=*/0, /*dim=*/1);
+  explicit HistoriesTest(PushMode mode = PushMode::kAsync, int64_t dense = 0) : dense_(dense) {
+    Declaration model = PlainModel(dense, /*dim=*/1);
     model.mode = mode;
     model.optimizer = {.name = "sgd", .learning_rate = 0.5, .weight_decay = 0.25};
     for (int64_t server = 0; server < 2; ++server) {
       auto& shard = shards_.emplace_back(std::make_unique<Shard>(
           memory_, ShardOptions{.server = server, .servers = 2, .rows_max = 1 << 10}));
       shard->SetView(1, {WorkerId(1)});
-      RUBATO_CHECK_OK(shard->Declare(EncodeDeclaration(model, {}), nullptr));
+      RUBATO_CHECK_OK(
+          shard->Declare(EncodeDeclaration(model, DenseSlices(dense, map_, server)), nullptr));
     }
     for (uint64_t id = 0; id < 50; ++id) ids_.push_back(id);
     for (int64_t server = 0; server < 2; ++server) RUBATO_CHECK_OK(Push(server, ids_).status());
@@ -41,11 +44,13 @@ class HistoriesTest : public testing::Test {
   absl::StatusOr<PushOutcome> Push(int64_t server, const std::vector<uint64_t>& ids,
                                    int64_t part = -1) {
     const std::vector<float> gradients(ids.size(), -2);
+    const std::vector<float> dense(static_cast<size_t>(dense_), -2);
     PushRequest request = {
         .key = {.begin = pushes_, .end = pushes_ + 1}, .worker = WorkerId(1), .view = 1};
     request.records = 1;
     request.round = request.rounds = pushes_;
     request.tables = {{ids, gradients}};
+    request.dense = dense;
     PushSplit split;
     split.Encode(request, map_);
     return Of(server).Push(split.body(part < 0 ? server : part).view(), nullptr);
@@ -80,6 +85,7 @@ class HistoriesTest : public testing::Test {
   PartitionMap map_ = PartitionMap::Even(2);
   std::vector<std::unique_ptr<Shard>> shards_;
   std::vector<uint64_t> ids_;
+  const int64_t dense_;
   int64_t pushes_ = 0, moves_ = 0;
 };
 
@@ -137,6 +143,29 @@ TEST_F(StagedHistoriesTest, WhatComesBackWithinARoundCountsOnce) {
   ASSERT_TRUE(Of(0).Whole(1).ok());
   ASSERT_EQ(Of(0).rows(), std::ssize(ids_));
   EXPECT_EQ(*Pull(0, 0), std::vector<float>(ids_.size(), 1));
+}
+
+// A slice of the dense weights on each server.
+class HybridHistoriesTest : public HistoriesTest {
+ protected:
+  HybridHistoriesTest() : HistoriesTest(PushMode::kHybrid, 2 * kDenseSliceFloats) {}
+};
+
+// A server that has heard that the round is whole gets partitions from one that has not. But for
+// that they have the same past, and must not be taken for one.
+TEST_F(HybridHistoriesTest, WhatHasYetToMoveByARoundMovesByIt) {
+  ASSERT_TRUE(Of(0).Whole(1).ok());
+  Move(1, 0);
+  ASSERT_EQ(Of(0).histories().size(), 1u);
+  int64_t slices = 0;
+  Of(0).VisitState([&](const std::string& name, absl::string_view state) {
+    if (!absl::StartsWith(name, "dense")) return;
+    ++slices;
+    std::vector<float> weights(state.size() / sizeof(float));
+    std::memcpy(weights.data(), state.data(), state.size());
+    EXPECT_EQ(weights, std::vector<float>(kDenseSliceFloats, 1)) << name;
+  });
+  EXPECT_EQ(slices, 2);
 }
 
 }  // namespace
