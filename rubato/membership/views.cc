@@ -77,6 +77,7 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   }
   if (message.kind == Kind::kCaughtUp) ready_.insert(message.from.id);
   if (message.kind == Kind::kLeaving) leavers_.insert(message.from.id);
+  if (HeardWish()) told_since_ = std::min(told_since_, now);
   if (message.kind == Kind::kComplaint && message.number == view_.number + 1) {
     HearComplaints(message.from.id, message.gone, now);
     Complain();
@@ -175,6 +176,7 @@ void Views::Adopt(const GroupView& view, absl::Time now, std::vector<Loss> gone)
   entered_ = {self_.id};
   gone_ = std::move(gone);
   frozen_since_ = planned_since_ = heir_since_ = absl::InfiniteFuture();
+  wished_since_ = told_since_ = absl::InfiniteFuture();
   promised_ = accepted_ = Ballot();
   accepted_view_.reset();
   held_.reset();
@@ -365,7 +367,8 @@ void Views::Tick(absl::Time now) {
   if (may && (frozen_ || complained_ || SomeoneDied())) return Propose(/*planned=*/false, now);
   const bool wanted = may && WantedByPlan();
   planned_since_ = wanted ? std::min(planned_since_, now) : absl::InfiniteFuture();
-  if (wanted && (now >= planned_since_ + options_.gather || AllWhoCopyAreReady())) {
+  const bool gathered = wanted && now >= planned_since_ + options_.gather;
+  if (gathered || (wanted && AllWhoCopyAreReady()) || StandsIn(now)) {
     Propose(/*planned=*/true, now);
   }
 }
@@ -384,6 +387,7 @@ absl::Time Views::next_wake() const {
   absl::Time propose = planned_since_ + options_.gather;
   if (frozen_) propose = std::min(propose, TakeoverTime());
   if (not_before_ > last_tick_) propose = std::min(propose, not_before_);
+  if (StandInTime() > last_tick_) propose = std::min(propose, StandInTime());
   return std::min(wake, std::max(propose, not_before_));
 }
 
@@ -425,22 +429,27 @@ bool Views::HasWish() const {
   return leaving_ || complained_ || (caught_up_ && !view_.Holds(self_.id));
 }
 
-// A learner that has caught up, or a member that wants to go, says so until it is heard.
+// A learner that has caught up, or a member that wants to go, says so until it is heard. Others may
+// reach the oldest where this one does not: after a while all are told, and see to it in turn.
 void Views::TellWishes(absl::Time now) {
   if (leaving_) leavers_.insert(self_.id);
   if (!HasWish() || Recently("wish", now)) return;
+  wished_since_ = std::min(wished_since_, now);
   const bool learned = caught_up_ && !view_.Holds(self_.id);
+  const bool unheard = now >= wished_since_ + options_.takeover;
+  bool first = true;
   for (int rank = 0; rank < view_.holders; ++rank) {
     const GroupMember& holder = view_.members[rank];
     if (holder.id == self_.id || swim_.health(holder.id) >= Health::kDead) continue;
     if (leaving_) SendTo(holder, Make(ViewMessage::Kind::kLeaving), now);
     if (learned) SendTo(holder, Make(ViewMessage::Kind::kCaughtUp), now);
-    if (complained_) {
+    if (complained_ && first) {
       ViewMessage complaint = Make(ViewMessage::Kind::kComplaint);
       complaint.gone = BrokenHere();
       SendTo(holder, std::move(complaint), now);
     }
-    return;
+    if (!unheard) return;
+    first = false;
   }
 }
 

@@ -164,6 +164,11 @@ class Views : public ViewSource {
   void Promise(const ViewMessage& prepare, absl::Time now);
   bool MayPropose(absl::Time now) const;
   bool WantedByPlan() const;
+  // Someone is level, or wants to go.
+  bool HeardWish() const;
+  // When this holder does what was wished in place of an older one, whom the wish does not reach.
+  absl::Time StandInTime() const;
+  bool StandsIn(absl::Time now) const;
   // Nobody else is to be expected who could share the change that makes them holders.
   bool AllWhoCopyAreReady() const;
   void TellWishes(absl::Time now);
@@ -221,8 +226,10 @@ class Views : public ViewSource {
   std::set<MemberId> reached_;  // Its holders who have it,
   absl::Time tell_again_;       // and when the others are told again.
   uint32_t round_ = 0;
-  std::set<MemberId> ready_;    // Learners who say that they have caught up.
-  std::set<MemberId> leavers_;  // Members who asked to go.
+  std::set<MemberId> ready_;                          // Learners who say that they have caught up.
+  std::set<MemberId> leavers_;                        // Members who asked to go.
+  absl::Time wished_since_ = absl::InfiniteFuture();  // A wish of this member's own in this view.
+  absl::Time told_since_ = absl::InfiniteFuture();    // Likewise another's, told to this one.
   struct Exclusion {
     uint64_t view = 0;         // The first that was without it.
     std::optional<Loss> loss;  // Why, if that is known.

@@ -24,11 +24,24 @@ bool Views::MayPropose(absl::Time now) const {
   return true;
 }
 
-bool Views::WantedByPlan() const {
+bool Views::WantedByPlan() const { return HeardWish() || !Newcomers().empty(); }
+
+bool Views::HeardWish() const {
   const bool promotion = std::any_of(ready_.begin(), ready_.end(), [&](MemberId id) {
     return view_.Contains(id) && !view_.Holds(id);
   });
-  return promotion || (view_.holders > 1 && !leavers_.empty()) || !Newcomers().empty();
+  return promotion || (view_.holders > 1 && !leavers_.empty());
+}
+
+absl::Time Views::StandInTime() const {
+  const bool younger_holder = view_.Holds(self_.id) && view_.RankOf(self_.id) > 0;
+  if (!younger_holder || !HeardWish()) return absl::InfiniteFuture();
+  return told_since_ + options_.takeover * view_.RankOf(self_.id);
+}
+
+// Whoever holds a planned change back knows that an older one has heard of it.
+bool Views::StandsIn(absl::Time now) const {
+  return now >= StandInTime() && now >= not_before_ && !held_ && !frozen_;
 }
 
 bool Views::AllWhoCopyAreReady() const {
@@ -148,7 +161,8 @@ void Views::ProposeValue(absl::Time now) {
   for (const GroupMember& member : view_.members) {
     if (swim_.health(member.id) < Health::kDead) change.keep.push_back(member);
   }
-  change.newcomers = Newcomers();
+  // One that stands in does not know who must wait for their link's sake.
+  if (MayPropose(now)) change.newcomers = Newcomers();
   change.leaving = leavers_;
   HearComplaints(self_.id, BrokenHere(), now);
   for (MemberId id : BadlyLinked()) {

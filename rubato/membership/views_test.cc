@@ -5,6 +5,8 @@
 
 #include <memory>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -46,16 +48,19 @@ class Assembly {
     for (auto& swim : swims_) swim->ReportLost(MemberId(dead), /*proven=*/true, now);
     down.insert(dead);
   }
+  // What they send each other is lost from now on, and no detector says so.
+  void Sever(int a, int b) { severed_ = {{a, b}, {b, a}}; }
   // Delivers what is under way, once; messages of kinds in `lost` vanish.
   bool Deliver(std::set<ViewMessage::Kind> lost = {}) {
-    std::vector<Views::Send> all;
+    std::vector<std::pair<int, Views::Send>> all;
     for (size_t i = 0; i < views_.size(); ++i) {
       for (Views::Send& send : views_[i]->TakeSends()) {
-        if (!down.contains(i)) all.push_back(std::move(send));
+        if (!down.contains(i)) all.emplace_back(i, std::move(send));
       }
     }
-    for (const Views::Send& send : all) {
+    for (const auto& [from, send] : all) {
       const int to = std::stoi(send.to.substr(1));
+      if (severed_.contains({from, to})) continue;
       if (down.contains(to) || lost.contains(send.message.kind)) continue;
       views_[to]->Receive(send.message, now);
     }
@@ -78,6 +83,7 @@ class Assembly {
  private:
   std::vector<std::unique_ptr<Swim>> swims_;
   std::vector<std::unique_ptr<Views>> views_;
+  std::set<std::pair<int, int>> severed_;
 };
 
 TEST(ViewsTest, ADeathMakesANewViewWithinTwoRoundTrips) {
@@ -161,6 +167,20 @@ TEST(ViewsTest, WhoIsLevelWaitsOnlyForOthersWhoCopy) {
     EXPECT_EQ(assembly[0].view().number, 2u);
     EXPECT_TRUE(assembly[1].view().Holds(MemberId(2))) << assembly[1].view();
   }
+}
+
+// The oldest and a learner do not reach each other, though the other holder reaches both: once the
+// oldest has had time to act, that one makes it a holder in its place.
+TEST(ViewsTest, WhoDoesNotReachTheOldestIsHeardByTheNext) {
+  const ViewOptions options;
+  Assembly assembly(3, options, /*holders=*/2);
+  assembly.Sever(0, 2);
+  assembly[2].SetProgress({.finished = 0, .applied = 0, .voted = 0}, assembly.now);
+  assembly[2].SetCaughtUp(true);
+  assembly.RunFor(options.takeover * 2 - absl::Milliseconds(20));
+  EXPECT_EQ(assembly[1].view().number, 1u) << "it may only be busy";
+  assembly.RunFor(absl::Milliseconds(200));
+  for (int i : {0, 1, 2}) EXPECT_EQ(Plain(assembly[i].view()), ViewOf(2, {0, 1, 2}, 3, 0)) << i;
 }
 
 // A shorter one resumes sooner; one that answers within it is not dropped.
