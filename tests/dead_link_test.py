@@ -1,5 +1,6 @@
-"""Three members in three network namespaces, and the link between two of them dead for good, while each still reaches
-the third: two train on, and once the link is back all three do. Needs root and ip(8)."""
+"""Members in network namespaces of their own, and the link between two of them dead for good, while each still reaches
+the others. If a sum needs it, one of the two makes room, and comes back once the link does. If none does, a newcomer
+whose oldest holder is behind it copies the state from another, and trains along. Needs root and ip(8)."""
 
 import os
 import pathlib
@@ -7,12 +8,13 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / 'examples' / 'ring'))
 import cable  # noqa: E402
 
-SIDES = {name: f'rubato-{name}-{os.getpid()}' for name in ('a', 'b', 'c', 'hub')}
-ADDRESSES = {'a': '10.231.78.1', 'b': '10.231.78.2', 'c': '10.231.78.3'}
+SIDES = {name: f'rubato-{name}-{os.getpid()}' for name in ('a', 'b', 'c', 'd', 'hub')}
+ADDRESSES = {'a': '10.231.78.1', 'b': '10.231.78.2', 'c': '10.231.78.3', 'd': '10.231.78.4'}
 NOBODY = '02:00:00:00:00:99'
 
 
@@ -35,15 +37,15 @@ def remove() -> None:
         subprocess.run(['ip', 'netns', 'del', name], capture_output=True, check=False)
 
 
-def part() -> None:
-    """What a and b say to each other goes to a station that does not exist."""
-    for side, other in (('a', 'b'), ('b', 'a')):
+def part(*pair: str) -> None:
+    """What the two say to each other goes to a station that does not exist."""
+    for side, other in (pair, pair[::-1]):
         cable.ip('-n', SIDES[side], 'neigh', 'replace', ADDRESSES[other], 'lladdr', NOBODY,
                  'dev', 'cable', 'nud', 'permanent')
 
 
-def mend() -> None:
-    for side, other in (('a', 'b'), ('b', 'a')):
+def mend(*pair: str) -> None:
+    for side, other in (pair, pair[::-1]):
         cable.ip('-n', SIDES[side], 'neigh', 'del', ADDRESSES[other], 'dev', 'cable')
 
 
@@ -66,20 +68,50 @@ class Member:
         return self.last()[1] == members
 
 
-def one_dead_link(binary: str, folder: pathlib.Path, members: list[Member]) -> None:
+def three_train(binary: str, folder: pathlib.Path, members: list[Member]) -> None:
     founder = f'{ADDRESSES["a"]}:4100'
     members.append(Member(binary, folder, 'a'))
     cable.eventually('one listens', lambda: 'address' in members[0].out.read_text())
     members.append(Member(binary, folder, 'b', founder))
+    cable.eventually('two train together', lambda: all(m.trains_with(2) for m in members))
     members.append(Member(binary, folder, 'c', founder))
     cable.eventually('three train together', lambda: all(m.trains_with(3) for m in members))
-    part()
+
+
+def one_dead_link(binary: str, folder: pathlib.Path, members: list[Member]) -> None:
+    three_train(binary, folder, members)
+    part('a', 'b')
     cable.eventually('two train on', lambda: sum(m.trains_with(2) for m in members) == 2 and members[2].trains_with(2))
     before = members[2].last()[0]
     cable.eventually('they make headway', lambda: members[2].last()[0] > before + 10)
     cable.eventually('the third says why it waits', lambda: any('gone on without this member' in m.out.read_text() for m in members))
-    mend()
+    mend('a', 'b')
     cable.eventually('three train together again', lambda: all(m.trains_with(3) for m in members))
+
+
+def a_newcomer_without_its_source(binary: str, folder: pathlib.Path, members: list[Member]) -> None:
+    """Sums so small go up and down a tree, in which the fourth has to do with c alone. The first that it would ask for
+    the state, and the one who makes the views, is a."""
+    three_train(binary, folder, members)
+    part('a', 'd')
+    members.append(Member(binary, folder, 'd', f'{ADDRESSES["b"]}:4100'))
+    cable.eventually('all four have the state', lambda: all(m.trains_with(4) for m in members))
+    mend('a', 'd')
+
+
+def tell(story: Callable[[str, pathlib.Path, list[Member]], None]) -> None:
+    members: list[Member] = []
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            story(sys.argv[1], pathlib.Path(folder), members)
+        except AssertionError:
+            for member in members:
+                print(member.out.read_text()[-600:])
+            raise
+        finally:
+            for member in members:
+                member.process.kill()
+                member.process.wait()
 
 
 def main() -> int:
@@ -89,19 +121,11 @@ def main() -> int:
         print(f'skipped: network namespaces need root and ip(8): {error}')
         remove()
         return 77
-    members: list[Member] = []
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            one_dead_link(sys.argv[1], pathlib.Path(folder), members)
-        except AssertionError:
-            for member in members:
-                print(member.out.read_text()[-600:])
-            raise
-        finally:
-            for member in members:
-                member.process.kill()
-                member.process.wait()
-            remove()
+    try:
+        for story in (one_dead_link, a_newcomer_without_its_source):
+            tell(story)
+    finally:
+        remove()
     return 0
 
 

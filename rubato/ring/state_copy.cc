@@ -67,6 +67,7 @@ absl::Status StateSink::Take(const StateChunk& chunk) {
     std::memcpy(snapshot_.data() + begin, chunk.bytes.data(), chunk.bytes.size());
   }
   have_[chunk.chunk] = true;
+  bytes_ += chunk.bytes.size();
   --missing_;
   return absl::OkStatus();
 }
@@ -76,8 +77,34 @@ std::string StateSink::TakeSnapshot() {
   return std::move(snapshot_);
 }
 
-int SourceRank(const GroupView& view, int learner) {
-  return view.holders > 0 ? (learner - view.holders) % view.holders : -1;
+bool SourceChoice::Begin(const GroupView& view, MemberId self) {
+  patience_ = patience_min_;
+  asked_ = -1;
+  source_ = MemberId();
+  if (view.holders == 0) return false;
+  source_ = view.members[(view.RankOf(self) - view.holders) % view.holders].id;
+  return true;
+}
+
+bool SourceChoice::Next(const GroupView& view, MemberId self) {
+  if (!view.Holds(source_)) return Begin(view, self);
+  asked_ = -1;
+  source_ = view.members[(view.RankOf(source_) + 1) % view.holders].id;
+  return true;
+}
+
+bool SourceChoice::InVain(int64_t step, uint64_t bytes, absl::Time now) {
+  if (asked_ < 0) {
+    asked_ = step;
+    bytes_ = 0;
+    since_ = absl::InfiniteFuture();
+  }
+  if (step >= asked_ + kSteps) since_ = std::min(since_, now);
+  if (bytes != bytes_) since_ = now;
+  bytes_ = bytes;
+  if (now - since_ < patience_ + (bytes == 0 ? making_ : absl::ZeroDuration())) return false;
+  patience_ = std::min(patience_ * 2, patience_min_ * kPatienceMax);
+  return true;
 }
 
 }  // namespace rubato

@@ -7,7 +7,7 @@
 //
 // A snapshot may be of a step that the newcomer has yet to see through, or that a change of view
 // undoes; so it is used only when the newcomer has finished that step too, and dropped if its
-// source falls out of the view.
+// source falls out of the view. A source that brings nothing is left for another.
 #ifndef RUBATO_RING_STATE_COPY_H_
 #define RUBATO_RING_STATE_COPY_H_
 
@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "rubato/membership/view.h"
 #include "rubato/ring/state_snapshot.h"
 
@@ -71,6 +72,8 @@ class StateSink {
   bool complete() const { return total_bytes_ && missing_ == 0; }
   // The whole snapshot; complete() must hold.
   std::string TakeSnapshot();
+  // How much of it is there.
+  uint64_t bytes() const { return bytes_; }
   // Of the snapshot; -1 until the first chunk is there.
   int64_t step() const { return step_; }
   uint64_t bytes_total() const { return total_bytes_.value_or(0); }
@@ -81,13 +84,47 @@ class StateSink {
   int64_t step_ = -1;
   std::optional<uint64_t> total_bytes_;
   size_t missing_ = 0;
+  uint64_t bytes_ = 0;
   std::vector<bool> have_;
   std::string snapshot_;
 };
 
-// The holder that serves learner `learner` (a place behind the holders): spread over all of them,
-// so that several newcomers do not drain one.
-int SourceRank(const GroupView& view, int learner);
+// Which holder a learner asks. Others may vouch for one that it does not reach, and no sum need
+// that link: then nobody but the learner notices. So one that brings nothing for too long is left
+// for the next, as is one that hung up. Each time the wait is twice as long, for it may have been
+// just too short.
+class SourceChoice {
+ public:
+  // `patience` for the next bytes, and `making` more for the first: a snapshot is copied before any
+  // of it is sent.
+  explicit SourceChoice(absl::Duration patience, absl::Duration making = absl::ZeroDuration())
+      : patience_min_(patience), making_(making) {}
+
+  // For `self`, a learner of `view`: learners are spread over the holders, so that several do not
+  // drain one. False if there is none.
+  bool Begin(const GroupView& view, MemberId self);
+  // The next holder of `view` in turn, which may be the same if there is no other.
+  bool Next(const GroupView& view, MemberId self);
+  MemberId source() const { return source_; }
+
+  // Between two steps, the last of which was `step`, with so many bytes of the copy there: whether
+  // the source is to be left. It answers between two steps itself, however long they are, so no
+  // time counts before it must have come to one.
+  bool InVain(int64_t step, uint64_t bytes, absl::Time now);
+
+ private:
+  // A learner that finishes the second step from here has seen its source begin one.
+  static constexpr int kSteps = 2;
+  static constexpr int kPatienceMax = 32;  // Times the least.
+
+  const absl::Duration patience_min_;
+  const absl::Duration making_;
+  MemberId source_;
+  absl::Duration patience_;
+  int64_t asked_ = -1;  // After this step; -1: it is yet to be told.
+  uint64_t bytes_ = 0;
+  absl::Time since_;  // Nothing has come.
+};
 
 }  // namespace rubato
 

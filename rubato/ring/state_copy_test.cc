@@ -66,6 +66,55 @@ std::string Whole(StateSnapshot& snapshot) {
   return bytes;
 }
 
+GroupView ViewOf(int holders, int learners) {
+  GroupView view{.number = 7, .holders = holders};
+  for (int i = 0; i < holders + learners; ++i) {
+    view.members.push_back({MemberId(100 + i), absl::StrCat("n", i)});
+  }
+  return view;
+}
+
+TEST(SourceChoiceTest, LearnersAreSpreadAndAskTheOthersInTurn) {
+  const GroupView view = ViewOf(3, 4);
+  std::vector<MemberId> first, second;
+  for (int rank = view.holders; rank < view.size(); ++rank) {
+    SourceChoice choice(absl::Seconds(2));
+    ASSERT_TRUE(choice.Begin(view, view.members[rank].id));
+    first.push_back(choice.source());
+    ASSERT_TRUE(choice.Next(view, view.members[rank].id));
+    second.push_back(choice.source());
+  }
+  EXPECT_EQ(first, (std::vector{MemberId(100), MemberId(101), MemberId(102), MemberId(100)}));
+  EXPECT_EQ(second, (std::vector{MemberId(101), MemberId(102), MemberId(100), MemberId(101)}));
+  SourceChoice lonely(absl::Seconds(2));
+  EXPECT_FALSE(lonely.Begin(ViewOf(0, 1), MemberId(100)));
+}
+
+// Steps may be as long as they like: a source answers between two of its own. From then on, and
+// whenever something came, it has a lease, and more before the first byte.
+TEST(SourceChoiceTest, ASourceIsGivenTheStepsItNeedsAndALease) {
+  SourceChoice choice(absl::Seconds(2), /*making=*/absl::Seconds(1));
+  choice.Begin(ViewOf(2, 1), MemberId(102));
+  absl::Time now = absl::UnixEpoch();
+  const auto in_vain = [&](int64_t step, uint64_t bytes, int seconds) {
+    now += absl::Seconds(seconds);
+    return choice.InVain(step, bytes, now);
+  };
+  EXPECT_FALSE(in_vain(5, 0, 0));
+  EXPECT_FALSE(in_vain(6, 0, 60)) << "it may be in the step that it was asked in";
+  EXPECT_FALSE(in_vain(7, 0, 60)) << "now it has been between two";
+  EXPECT_FALSE(in_vain(8, 0, 2)) << "it copies its state first";
+  EXPECT_FALSE(in_vain(9, 10, 1));
+  EXPECT_FALSE(in_vain(10, 10, 1));
+  EXPECT_TRUE(in_vain(11, 10, 1));
+  choice.Next(ViewOf(2, 1), MemberId(102));
+  EXPECT_FALSE(in_vain(10, 0, 60)) << "the next one is asked just now";
+  EXPECT_FALSE(in_vain(12, 0, 60));
+  EXPECT_FALSE(in_vain(12, 10, 1));
+  EXPECT_FALSE(in_vain(13, 10, 3)) << "the second has twice as long";
+  EXPECT_TRUE(in_vain(13, 10, 1));
+}
+
 // However what copies and what changes the state take turns, the snapshot is of one moment.
 TEST(StateSnapshotTest, IsOfOneMoment) {
   for (uint64_t seed = 0; seed < 300; ++seed) {

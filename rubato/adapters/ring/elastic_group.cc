@@ -53,7 +53,7 @@ absl::Status WiredGroup::Start() {
   network_ = std::make_unique<SocketNetwork>(tls_.get(), LinkLease(options_));
   exchange_ = std::make_unique<StateExchange>(
       StateExchange::Options{options_.state, options_.apply, KeptBytesMax(options_),
-                             options_.kept_folder, group_, tls_.get()});
+                             options_.kept_folder, group_, tls_.get(), LinkLease(options_)});
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;

@@ -17,6 +17,8 @@ namespace {
 // So many sums are applied between two steps, whatever they take: one more than are added.
 constexpr int kAppliedMin = 2;
 constexpr size_t kRestoredMin = 1 << 20;  // Likewise bytes of the snapshot.
+// What a source is given to make a snapshot, beside training.
+constexpr double kBytesASecond = 500e6;
 
 // What a newcomer makes up for begins when the others do with their next step. One of them that was
 // to go on with this very processor would wait for a whole turn of it, milliseconds, and with it
@@ -31,10 +33,19 @@ void FreePages(const char* bytes, size_t size) {
   if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
 }
 
+absl::Duration TimeToCopy(const std::vector<absl::Span<char>>& state) {
+  size_t bytes = 0;
+  for (const absl::Span<char> piece : state) bytes += piece.size();
+  return absl::Seconds(static_cast<double>(bytes) / kBytesASecond);
+}
+
 }  // namespace
 
 StateExchange::StateExchange(Options options)
-    : options_(std::move(options)), kept_(options_.kept_bytes_max), file_(options_.kept_folder) {}
+    : options_(std::move(options)),
+      kept_(options_.kept_bytes_max),
+      file_(options_.kept_folder),
+      sources_(options_.lease, TimeToCopy(options_.state)) {}
 
 void StateExchange::Ask(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
   MutexLock lock(mu_);
@@ -86,17 +97,23 @@ void StateExchange::BeforeChange() {
 
 void StateExchange::Begin(const GroupView& view, MemberId self) {
   Drop();
-  const int source = SourceRank(view, view.RankOf(self));
-  if (source < 0) return;
-  source_ = view.members[source].id;
-  Fetch(view, self, view.step);
+  if (sources_.Begin(view, self)) Fetch(view, self, view.step);
 }
 
 void StateExchange::Fetch(const GroupView& view, MemberId self, int64_t min_step) {
+  const MemberId source = sources_.source();
   const EdgeHello hello{EdgeHello::kState, options_.group, self.value(),
-                        source_.value(),   min_step,       view.Mark()};
-  fetcher_ = std::make_unique<StateFetcher>(view.members[view.RankOf(source_)].address, hello,
+                        source.value(),    min_step,       view.Mark()};
+  fetcher_ = std::make_unique<StateFetcher>(view.members[view.RankOf(source)].address, hello,
                                             options_.tls);
+}
+
+// No later snapshot can need the sums up to here.
+void StateExchange::FetchElsewhere(const GroupView& view, MemberId self, int64_t finished) {
+  fetcher_.reset();
+  kept_.Clear();
+  file_.Clear();
+  if (sources_.Next(view, self)) Fetch(view, self, finished);
 }
 
 void StateExchange::Keep(int64_t step, absl::Span<const absl::Span<float>> buffers) {
@@ -119,15 +136,12 @@ void StateExchange::Keep(int64_t step, absl::Span<const absl::Span<float>> buffe
 }
 
 bool StateExchange::Arrived(const GroupView& view, MemberId self, int64_t finished) {
-  if (fetcher_->failed() && !view.Contains(source_)) {
-    Begin(view, self);
-    return false;
-  }
   if (fetcher_->step() >= 0) kept_.Began(fetcher_->step());
-  if (fetcher_->failed()) {  // No later snapshot can need steps up to here.
-    kept_.Clear();
-    file_.Clear();
-    Fetch(view, self, finished);
+  const bool in_vain =
+      !fetcher_->complete() && sources_.InVain(finished, fetcher_->bytes(), ControlLoop::Now());
+  if (fetcher_->failed() || in_vain) {
+    FetchElsewhere(view, self, finished);
+    return false;
   }
   if (!fetcher_->complete() || fetcher_->step() > finished) return false;
   kept_.Began(fetcher_->step());

@@ -29,6 +29,7 @@
 #include "rubato/base/mutex.h"
 #include "rubato/membership/view.h"
 #include "rubato/ring/kept_sums.h"
+#include "rubato/ring/state_copy.h"
 #include "rubato/ring/state_snapshot.h"
 
 namespace rubato {
@@ -43,6 +44,8 @@ class StateExchange {
     std::string kept_folder;
     uint64_t group = 0;             // Tells groups apart on the wire.
     const TlsLinks* tls = nullptr;  // May be null, and must live longer.
+    // A source that brings nothing for so long is left for another.
+    absl::Duration lease = absl::Seconds(2);
   };
   explicit StateExchange(Options options);
 
@@ -62,11 +65,12 @@ class StateExchange {
   // Asks a holder of `view` for a snapshot; what was kept so far is forgotten.
   void Begin(const GroupView& view, MemberId self);
   // Whether a snapshot is on its way from one that holds `view`.
-  bool Copies(const GroupView& view) const { return copying() && view.Holds(source_); }
+  bool Copies(const GroupView& view) const { return copying() && view.Holds(sources_.source()); }
   void Keep(int64_t step, absl::Span<const absl::Span<float>> buffers);
   // True once the state is that after `finished`, which has been kept last. Applies what was kept
-  // for about as long as `patience`, and then returns false: go on with the next step. Tries again
-  // if the copy failed. RESOURCE_EXHAUSTED if what passed meanwhile could not be kept.
+  // for about as long as `patience`, and then returns false: go on with the next step. Asks another
+  // holder if the copy failed, or stands still. RESOURCE_EXHAUSTED if what passed meanwhile could
+  // not be kept.
   absl::StatusOr<bool> CatchUp(const GroupView& view, MemberId self, int64_t finished,
                                absl::Duration patience);
   // The step that the state is after, between the snapshot's and the last; -1: it is yet to come.
@@ -93,6 +97,8 @@ class StateExchange {
   bool Restored(absl::Time until);
   absl::Status ApplyNext();
   void Fetch(const GroupView& view, MemberId self, int64_t min_step);
+  // The source brings nothing: another snapshot, of the state after `finished` or later.
+  void FetchElsewhere(const GroupView& view, MemberId self, int64_t finished);
   struct Asker {
     EdgeHello hello;
     std::unique_ptr<Stream> stream;
@@ -106,7 +112,7 @@ class StateExchange {
   size_t restored_ = 0;                 // so many bytes are there.
   int64_t reached_ = -1;
   std::unique_ptr<StateFetcher> fetcher_;
-  MemberId source_;
+  SourceChoice sources_;
   std::vector<std::weak_ptr<StateSnapshot>> under_way_;
   StateServer server_;
   Mutex mu_;

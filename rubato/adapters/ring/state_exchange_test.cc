@@ -28,7 +28,8 @@ namespace {
 
 constexpr size_t kStateFloats = (3 << 20) / sizeof(float);  // Three chunks.
 
-// A holder that takes its snapshot at once, and sends half of it before it is told to go on.
+// A holder that takes its snapshot at once, and sends half of it before it is told to go on; if
+// that is empty, nothing.
 class SlowHolder {
  public:
   explicit SlowHolder(int64_t step, std::string snapshot)
@@ -56,6 +57,7 @@ class SlowHolder {
     const Fd learner(accept(listener_.get(), nullptr, nullptr));
     EdgeHello hello;
     ASSERT_EQ(recv(learner.get(), &hello, sizeof(hello), MSG_WAITALL), ssize_t{sizeof(hello)});
+    if (snapshot.empty()) return told_.get();  // It says nothing at all.
     int pair[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     const Fd from(pair[1]);
@@ -123,6 +125,44 @@ class SlowCopy : public testing::Test {
   std::unique_ptr<StateExchange> exchange_;
   int64_t finished_ = 10;
 };
+
+// Its source lives, and others reach it, but from some moment on nothing comes of it here: before
+// the first byte, or half-way. Another holder is asked, and what was begun is begun anew.
+TEST(StateSourceTest, WhoBringsNothingIsLeftForAnother) {
+  for (const bool half_way : {false, true}) {
+    std::vector<float> early(kStateFloats, 100.0f), late(kStateFloats, 200.0f);
+    const auto bytes = [](const std::vector<float>& floats) {
+      return std::string(reinterpret_cast<const char*>(floats.data()), floats.size() * 4);
+    };
+    SlowHolder mute(12, half_way ? bytes(early) : "");
+    SlowHolder other(1000, bytes(late));
+    other.GoOn();
+    const GroupView view{.number = 3,
+                         .members = {{MemberId(1), mute.address()},
+                                     {MemberId(2), other.address()},
+                                     {MemberId(3), "127.0.0.1:1"}},
+                         .holders = 2,
+                         .step = 10};
+    std::vector<float> state(kStateFloats, -1.0f), gradients(1, 1.0f);
+    StateExchange exchange(
+        {.state = {absl::MakeSpan(reinterpret_cast<char*>(state.data()), state.size() * 4)},
+         .apply = [&] { state[0] += gradients[0]; },
+         .kept_bytes_max = 1 << 20,
+         .lease = absl::Milliseconds(100)});
+    exchange.Begin(view, MemberId(3));
+    absl::StatusOr<bool> level = false;
+    int64_t finished = 10;
+    for (; level.ok() && !*level && finished < 20000; ++finished) {
+      exchange.Keep(finished + 1, {absl::MakeSpan(gradients)});
+      level = exchange.CatchUp(view, MemberId(3), finished + 1, absl::ZeroDuration());
+      ASSERT_EQ(poll(nullptr, 0, 1), 0);
+    }
+    ASSERT_TRUE(level.ok() && *level) << "half way: " << half_way;
+    EXPECT_EQ(state.back(), 200.0f);
+    EXPECT_EQ(state[0], 200.0f + static_cast<float>(finished - 1000));
+    mute.GoOn();
+  }
+}
 
 // The files of this process in `folder` that have no name lose all that is in them. How many.
 int EmptyNamelessFiles(const std::string& folder) {

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "rubato/adapters/ring/endpoint.h"
@@ -19,9 +20,11 @@ struct ChunkHeader {
 };
 
 // A peer that stops reading for this long is given up. For what is read there is no limit: a holder
-// answers between two steps, however long they are, and the end of the view ends the wait.
+// answers between two steps, however long they are, and whoever waits says when that is in vain.
 constexpr int kSendTimeoutMs = 10000;
 constexpr int kAnyTime = -1;
+// What is read is counted in pieces like this: even a slow link brings one within a lease.
+constexpr size_t kReadBytes = 8 << 10;
 
 void SendAll(Stream& stream, const StateSource& source) {
   for (uint32_t i = 0;; ++i) {
@@ -75,6 +78,17 @@ StateFetcher::~StateFetcher() {
   thread_.join();
 }
 
+bool StateFetcher::Read(void* data, size_t bytes) {
+  auto* const to = static_cast<char*>(data);
+  for (size_t got = 0; got < bytes;) {
+    const size_t piece = std::min(kReadBytes, bytes - got);
+    if (!ReadAll(*stream_, to + got, piece, kAnyTime)) return false;
+    bytes_.fetch_add(piece, std::memory_order_release);
+    got += piece;
+  }
+  return true;
+}
+
 bool StateFetcher::Fetch(const std::string& address, const EdgeHello& hello) {
   const timeval limit{kSendTimeoutMs / 1000, 0};  // Of connecting, too.
   setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
@@ -86,11 +100,11 @@ bool StateFetcher::Fetch(const std::string& address, const EdgeHello& hello) {
   if (!WriteAll(*stream_, &hello, sizeof(hello), kSendTimeoutMs)) return false;
   while (!sink_.complete()) {
     ChunkHeader header;
-    if (!ReadAll(*stream_, &header, sizeof(header), kAnyTime)) return false;
+    if (!Read(&header, sizeof(header))) return false;
     if (header.bytes > kStateChunkBytes) return false;
     StateChunk chunk{header.step, header.chunk, header.total_bytes, header.checksum, {}};
     chunk.bytes.resize(header.bytes);
-    if (!ReadAll(*stream_, chunk.bytes.data(), chunk.bytes.size(), kAnyTime)) return false;
+    if (!Read(chunk.bytes.data(), chunk.bytes.size())) return false;
     if (!sink_.Take(chunk).ok()) return false;
     step_.store(sink_.step(), std::memory_order_release);
   }

@@ -46,16 +46,20 @@ class StateFetcher {
   bool complete() const { return outcome_.load(std::memory_order_acquire) > 0; }
   // Of the snapshot; -1 until its first chunk is there.
   int64_t step() const { return step_.load(std::memory_order_acquire); }
+  // So many have come.
+  uint64_t bytes() const { return bytes_.load(std::memory_order_acquire); }
   // complete() must hold.
   std::string TakeSnapshot() { return sink_.TakeSnapshot(); }
 
  private:
   bool Fetch(const std::string& address, const EdgeHello& hello);
+  bool Read(void* data, size_t bytes);
 
   StateSink sink_;
   const int socket_;  // That of stream_.
   std::unique_ptr<Stream> stream_;
   std::atomic<int64_t> step_{-1};
+  std::atomic<uint64_t> bytes_{0};
   std::atomic<int> outcome_{0};
   std::thread thread_;
 };

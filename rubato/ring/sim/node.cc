@@ -151,7 +151,7 @@ void RingNode::Receive(const Bulk& bulk) {
     StateChunk chunk = std::get<StateChunk>(bulk.body);
     if (rng_.Chance(0.02) && !chunk.bytes.empty()) chunk.bytes[0] ^= 1;  // Bits do flip.
     // One that is damaged is asked for again.
-    if (bulk.from == source_ && sink_) sink_->Take(chunk).IgnoreError();
+    if (bulk.from == sources_.source() && sink_) sink_->Take(chunk).IgnoreError();
   }
   Settle();
 }
@@ -257,7 +257,7 @@ void RingNode::EnterView(const Peer::Event& event) {
     if (event.verdict == Verdict::kCopy) return true;  // Of a state that is nobody's.
     return !event.view.Contains(entry.first) || event.view.Holds(entry.first);
   });
-  const bool copies = (sink_ || reached_ >= 0) && event.view.Holds(source_);
+  const bool copies = (sink_ || reached_ >= 0) && event.view.Holds(sources_.source());
   if (event.verdict == Verdict::kCopy || (peer_->steps().learning() && !copies)) StartCopy();
   // The first barrier of the view.
   if (wires_.memory() != nullptr) {
@@ -492,19 +492,21 @@ void RingNode::Confirm(int64_t step) {
 
 void RingNode::StartCopy() {
   const GroupView& view = peer_->view();
-  const int source = SourceRank(view, RankOf(life()));
   DropCopy();
   history_.clear();
   unconfirmed_.clear();
   ++copies_;
-  if (source < 0) return;
-  source_ = view.members[source].id;
-  sink_.emplace(view.step, kChunkBytes);
+  if (sources_.Begin(view, life())) CopyFrom(view.step);
+}
+
+void RingNode::CopyFrom(int64_t step) {
+  ++copies_;
+  sink_.emplace(step, kChunkBytes);
   AskForState();
 }
 
 void RingNode::AskForState() {
-  const int source = RankOf(source_);
+  const int source = RankOf(sources_.source());
   if (!sink_ || source < 0) return;
   for (const StateRequest& request : sink_->Want(2)) SendTo(source, request);
   wires_.After(index_, kAskAgain, [this, epoch = copies_] {
@@ -527,14 +529,20 @@ bool RingNode::UseSnapshot() {
   // Under the planted bug it is taken for that of the step before.
   const int64_t last = wires_.loop_bug() == RingBug::kApplyAgain ? 1 : 0;
   if (sink_->step() >= 0) kept_.Began(sink_->step() - last);
-  if (!sink_->complete() || sink_->step() > peer_->steps().finished()) return false;
+  const int64_t finished = peer_->steps().finished();
+  if (!sink_->complete() && sources_.InVain(finished, sink_->bytes(), wires_.now())) {
+    kept_.Clear();  // No later snapshot can need steps up to here.
+    if (sources_.Next(peer_->view(), life())) CopyFrom(finished);
+    return false;
+  }
+  if (!sink_->complete() || sink_->step() > finished) return false;
   BeforeChange();
   weights_ = ByteReader(sink_->TakeSnapshot()).Get<Weights>();
   history_.clear();
   reached_ = sink_->step();
   history_[reached_] = weights_;
-  const auto finished = finished_in_.find(reached_);
-  if (finished != finished_in_.end()) unconfirmed_[reached_] = {finished->second, weights_};
+  const auto in = finished_in_.find(reached_);
+  if (in != finished_in_.end()) unconfirmed_[reached_] = {in->second, weights_};
   sink_.reset();
   return true;
 }

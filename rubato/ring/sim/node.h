@@ -177,6 +177,8 @@ class RingNode {
   void AskAgain();
   SharedMemory::Ballot ballot() const { return {working_view_.Mark(), work_->step}; }
   void StartCopy();
+  // Of the state after `step`, or a later one.
+  void CopyFrom(int64_t step);
   void AskForState();
   void Keep(const GroupView& view, int64_t step, const Sum& sum);
   // Between two steps: whether the snapshot is in place, and
@@ -226,7 +228,7 @@ class RingNode {
   std::map<MemberId, std::shared_ptr<StateSnapshot>> snapshots_;  // By learner.
   std::map<MemberId, std::pair<uint64_t, StateRequest>> askers_;  // With the mark of the view.
   std::optional<StateSink> sink_;
-  MemberId source_;
+  SourceChoice sources_{absl::Seconds(2)};
   uint64_t copies_ = 0;                       // Begun so far: timers of earlier ones do nothing.
   KeptSums<std::pair<GroupView, Sum>> kept_;  // Of steps taken part in while copying.
   int64_t reached_ = -1;                      // See StateExchange::reached.

@@ -418,14 +418,17 @@ std::string RingWorld::Describe() const {
 // with them; but for those of a founding that cannot go on, and for newcomers if there is no other.
 bool RingWorld::Agreed() const {
   const std::map<uint64_t, bool> lost = LostFoundings(-1);
-  std::map<uint64_t, const RingNode*> first;
+  std::map<std::pair<uint64_t, bool>, const RingNode*> first;
+  const bool split = SplitForGood();
   for (const auto& node : nodes_) {
     if (!node->up()) continue;
     const auto founding = lost.find(FoundingOf(*node));
     if (node->peer().member() && founding != lost.end() && founding->second) continue;
     if (MadeRoom(NodeOf(node->address()))) continue;
     if (!node->peer().holder() || node->peer().frozen()) return false;
-    const RingNode* const other = first.try_emplace(FoundingOf(*node), node.get()).first->second;
+    const bool apart = split && NodeOf(node->address()) == severed_.first;
+    const RingNode* const other =
+        first.try_emplace({FoundingOf(*node), apart}, node.get()).first->second;
     if (!(node->peer().view() == other->peer().view())) return false;
     const int64_t ahead = node->peer().steps().finished() - other->peer().steps().finished();
     if (ahead < -1 || ahead > 1) return false;
@@ -438,7 +441,20 @@ bool RingWorld::MadeRoom(int node) const {
   if (node != severed_.first && node != severed_.second) return false;
   const RingNode& other = *nodes_[node == severed_.first ? severed_.second : severed_.first];
   const Peer& peer = nodes_[node]->peer();
-  return other.up() && other.peer().holder() && !other.peer().view().Holds(peer.self().id);
+  if (!other.up() || !other.peer().holder() || other.peer().frozen()) return false;
+  if (SplitForGood()) return false;
+  const GroupView& view = other.peer().view();
+  // One that is in, and learns, may ask others who hold the state.
+  return !view.Holds(peer.self().id) && (!view.Contains(peer.self().id) || view.holders == 1);
+}
+
+bool RingWorld::SplitForGood() const {
+  if (severed_.first < 0 || options_.quorum != Quorum::kAny || options_.master) return false;
+  return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+    const int index = NodeOf(node->address());
+    const bool end = index == severed_.first || index == severed_.second;
+    return node->up() == end && (!end || (node->peer().holder() && !node->peer().frozen()));
+  });
 }
 
 bool RingWorld::Decided() const {

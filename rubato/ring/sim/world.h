@@ -146,8 +146,11 @@ class RingWorld : public Wires {
   void ShowSilence(int from, int to, const Bulk& bulk);
   bool IsSevered(int a, int b) const { return severed_ == std::pair<int, int>(std::minmax(a, b)); }
   bool IsCut(int from, int to) const { return cut_[from][to] || IsSevered(from, to); }
-  // Whether this one has made room for another, whom it does not reach, and is at best a learner.
+  // Whether this one has made room for another, whom it does not reach, or learns where nobody but
+  // that one could teach it.
   bool MadeRoom(int node) const;
+  // Nobody is left but the two ends of the dead link, and no majority is asked for: each goes on.
+  bool SplitForGood() const;
   // Whether what is under way arrives although its sender's life is over.
   bool OutlivesSender(const Bulk& bulk) const;
   int NodeOf(const std::string& address) const;
