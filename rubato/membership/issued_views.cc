@@ -53,8 +53,7 @@ void IssuedViews::Tick(absl::Time now) {
   // Wishes and losses are told as soon as they are there, then with every report.
   if (told_losses_ != losses) due_ = true;
   told_losses_ = std::move(losses);
-  if (std::exchange(told_caught_up_, caught_up_) != caught_up_) due_ = true;
-  if (std::exchange(told_leaving_, leaving_) != leaving_) due_ = true;
+  if (told_caught_up_ != caught_up_ || told_leaving_ != leaving_) due_ = true;
 }
 
 void IssuedViews::Consider() {
@@ -88,8 +87,8 @@ std::optional<ViewReport> IssuedViews::TakeReport(absl::Time now) {
   ViewReport report{.from = self_, .view = view_.number};
   report.let_go = let_go_;
   report.urgent = urgent_;
-  report.level = caught_up_;
-  report.leaving = leaving_;
+  report.level = told_caught_up_ = caught_up_;
+  report.leaving = told_leaving_ = leaving_;
   report.progress = progress_;
   report.offer = offer_;
   report.lost = Losses();

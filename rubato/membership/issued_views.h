@@ -72,7 +72,7 @@ class IssuedViews : public ViewSource {
   uint64_t answers_ = 0;
   bool due_ = true;  // There is news.
   std::vector<Loss> told_losses_;
-  bool told_caught_up_ = false;
+  bool told_caught_up_ = false;  // With the last report.
   bool told_leaving_ = false;
   absl::Time next_report_ = absl::InfinitePast();
 };

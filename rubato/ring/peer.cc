@@ -12,6 +12,10 @@ namespace {
 // So many probe periods one that came may seem dead, and be back, before it is taken for lost.
 constexpr int kNewcomerPatience = 25;
 
+// One that has let go asks so many others whether they live, those behind it in the view.
+constexpr int kAskedMax = 32;
+constexpr double kFirstPause = 0.125;  // Of ViewOptions::retry; each is twice the one before.
+
 // Without what it says of others who live.
 SwimMessage OfItself(SwimMessage message) {
   std::erase_if(message.rumours, [&](const Rumour& rumour) {
@@ -117,6 +121,19 @@ void Peer::AskLevels(absl::Time now) {
   }
 }
 
+void Peer::AskWhoLives(absl::Time now) {
+  ask_who_lives_ = now + ask_pause_;
+  ask_pause_ *= 2;
+  const int size = view().size();
+  const int rank = view().RankOf(self().id);
+  for (int behind = 1; behind <= std::min(kAskedMax, size - 1); ++behind) {
+    const GroupMember& member = view().members[static_cast<size_t>((rank + behind) % size)];
+    const auto sign = signs_.find(member.id);
+    const bool spoke = sign != signs_.end() && sign->second > let_go_;
+    if (!spoke && swim_.health(member.id) < Health::kDead) swim_.Greet(member);
+  }
+}
+
 void Peer::Deny(MemberId member, absl::Time now) {
   const int rank = view().RankOf(member);
   if (rank < 0) return;
@@ -182,6 +199,7 @@ void Peer::Receive(const ViewOrder& order, absl::Time now) {
 
 void Peer::Tick(absl::Time now) {
   if (now >= ask_levels_) AskLevels(now);
+  if (now >= ask_who_lives_) AskWhoLives(now);
   swim_.Tick(now);
   if (now >= mourn_) WatchNewcomers(now);
   Settle(now);
@@ -190,7 +208,7 @@ void Peer::Tick(absl::Time now) {
 }
 
 absl::Time Peer::next_wake() const {
-  return std::min({swim_.next_wake(), views_->next_wake(), ask_levels_, mourn_});
+  return std::min({swim_.next_wake(), views_->next_wake(), ask_levels_, ask_who_lives_, mourn_});
 }
 
 void Peer::ReportLost(MemberId member, LossReason reason, absl::Time now) {
@@ -264,10 +282,14 @@ void Peer::Settle(absl::Time now) {
   if (fenced() && !said_fenced_) {
     said_fenced_ = true;
     events_.push_back({.kind = Event::Kind::kFenced, .view = view(), .gone = LeftOut()});
+    ask_who_lives_ = absl::InfiniteFuture();
   }
   if (frozen() && !said_frozen_ && !fenced()) {
     said_frozen_ = true;
     events_.push_back({Event::Kind::kFrozen, view()});
+    let_go_ = now;
+    ask_pause_ = options_.views.retry * kFirstPause;
+    if (issued_ != nullptr) AskWhoLives(now);
   }
   // One that copies the state cannot agree on a view without those who hold it. If they only seem
   // dead, the complaint brings a new one when they are back; until then it need not wait in this.
@@ -300,6 +322,7 @@ void Peer::EnterView(absl::Time now) {
   std::erase_if(signs_, [&](const auto& entry) { return !view().Contains(entry.first); });
   std::erase_if(newcomers_, [&](const auto& entry) { return view().Contains(entry.first); });
   said_frozen_ = false;
+  ask_who_lives_ = absl::InfiniteFuture();
   if (origin_ == 0 && agreed_ != nullptr) {
     origin_ = told_origin_;
     swim_.ForgetOthers();  // Some may be of another group.

@@ -158,6 +158,9 @@ class Peer {
   bool AllLevel() const;
   // Whoever is not known to be, and says how far this one is. Packets are lost: again and again.
   void AskLevels(absl::Time now);
+  // With a master nobody proposes, and so nobody asks all the others: a refused packet is what
+  // proves the death of one on another machine with whom nobody had business just then.
+  void AskWhoLives(absl::Time now);
   Departure MissedSince(const GroupMember& member, const Loss& loss) const;
   // Those of `before` who are not in view().
   std::vector<Departure> Gone(const GroupView& before) const;
@@ -183,6 +186,9 @@ class Peer {
   bool finished_ = false;
   absl::Time close_by_ = absl::InfiniteFuture();  // Set by Close.
   absl::Time ask_levels_ = absl::InfiniteFuture();
+  absl::Time let_go_;  // Of a view that a master issued,
+  absl::Time ask_who_lives_ = absl::InfiniteFuture();
+  absl::Duration ask_pause_;  // and how long it waits before it asks again.
   std::set<uint64_t> told_finished_;
   // How far the others say they are, and in which view, by its mark.
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;

@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "rubato/ring/company.h"
 
 namespace rubato {
@@ -385,6 +387,63 @@ TEST(PeerTest, AnOfferEndsWithTheFirstView) {
   ASSERT_TRUE(peer.member() && peer.steps().learning());
   peer.Receive(ViewOrder{.view = {3, {self}, 1, 0, second.Mark()}}, now);
   EXPECT_TRUE(peer.fenced());
+}
+
+// With a master nobody proposes, whose question would show who else has died: so whoever lets go
+// asks the others, again soon, and more and more seldom, until they have spoken or another view is
+// there.
+TEST(PeerTest, WhoLetsGoOfAnIssuedViewAsksWhoElseIsGone) {
+  GroupView view{.number = 1, .holders = 5, .step = 0};
+  for (int i = 0; i < 5; ++i) view.members.push_back({MemberId(1 + i), absl::StrCat("m", 1 + i)});
+  Peer peer(view.members[0], {.swim = SwimOptions::Loopback(), .issued = true}, 7);
+  absl::Time now = absl::UnixEpoch();
+  peer.Found(0, now);
+  peer.Receive(ViewOrder{.view = view}, now);
+  const auto asked = [&] {
+    std::set<std::string> all;
+    for (const Peer::Send& send : peer.TakeSends()) all.insert(send.to);
+    return all;
+  };
+  peer.Tick(now);
+  asked();
+  peer.ReportLost(MemberId(2), LossReason::kProcess, now);
+  EXPECT_TRUE(peer.frozen());
+  EXPECT_EQ(asked(), (std::set<std::string>{"m3", "m4", "m5"}));
+  peer.Receive({.from = view.members[2], .body = SwimMessage{.from = view.members[2]}}, now);
+  peer.ReportLost(MemberId(4), LossReason::kRefused, now);
+  std::set<int> again;  // After so many milliseconds.
+  for (int ms = 1; ms < 60; ++ms) {
+    now += absl::Milliseconds(1);
+    if (now >= peer.next_wake()) peer.Tick(now);
+    if (asked().contains("m5")) again.insert(ms);
+  }
+  // Beside what gossip there is: an eighth of 60 ms, then twice that, and so on.
+  for (const int ms : {8, 23, 53}) EXPECT_TRUE(again.contains(ms)) << ms;
+}
+
+// A holder that must copy the state anew has said once that it is level. That it is so again is
+// news, though it may be at once.
+TEST(PeerTest, WhoIsLevelAgainSaysSoAtOnce) {
+  const GroupMember self{MemberId(1), "a"}, other{MemberId(2), "b"};
+  Peer peer(self, {.swim = SwimOptions::Loopback(), .issued = true}, 7);
+  absl::Time now = absl::UnixEpoch();
+  peer.Join({}, now);
+  const GroupView first{1, {other, self}, 1, 0};
+  peer.Receive(ViewOrder{.view = first}, now);
+  ASSERT_TRUE(peer.CatchUp(first.Mark(), 0, now));
+  EXPECT_TRUE(peer.TakeReport(now).value().level);
+  const GroupView second{2, {other, self}, 2, 0, first.Mark()};
+  peer.Receive(ViewOrder{.view = second}, now);
+  ASSERT_TRUE(peer.holder());
+  ASSERT_TRUE(peer.TakeReport(now).value().level);
+  const GroupView third{3, {other, self}, 1, 1, second.Mark()};
+  peer.Receive(ViewOrder{.view = third}, now);
+  ASSERT_TRUE(peer.member() && peer.steps().learning());
+  EXPECT_FALSE(peer.TakeReport(now).value().level);
+  ASSERT_TRUE(peer.CatchUp(third.Mark(), 1, now));
+  const std::optional<ViewReport> report = peer.TakeReport(now);
+  ASSERT_TRUE(report.has_value()) << "it waits for the time of the next report";
+  EXPECT_TRUE(report->level);
 }
 
 // Whoever still waits for the group is told that it has ended: one that never got in, too.
