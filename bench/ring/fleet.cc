@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "bench/ring/bench_master.h"
 #include "rubato/adapters/ring/elastic_group.h"
 
 namespace rubato {
@@ -60,6 +61,12 @@ int TrainingFleet::Train(int index) {
   options.early_apply = options_.quorum == Quorum::kMajority;  // As a job would.
   if (options_.apart && setuid(20000 + static_cast<uid_t>(index)) != 0) return 1;
   options.microbatches = 16;
+  std::unique_ptr<BenchCourier> courier;
+  if (master_) {
+    courier = std::make_unique<BenchCourier>(master_->address);
+    options.report = [&courier](const ViewReport& report) { courier->Send(report); };
+    options.first_step = board_->ready == 0 ? 0 : -1;  // The first one's is the group's.
+  }
   for (int i = 0; i < kFleetMax; ++i) {
     const bool there = i != index && pids_[i] > 0 && board_->addresses[i][0] != 0;
     if (there) options.join.push_back(board_->addresses[i]);
@@ -80,34 +87,43 @@ int TrainingFleet::Train(int index) {
   std::snprintf(board_->addresses[index], sizeof(board_->addresses[index]), "%s",
                 (*group)->address().c_str());
   if (index == 0) board_->ready = 1;
-  MemberReport& report = board_->members[index];
+  if (courier) courier->Start([&](const ViewOrder& order) { (*group)->Obey(order); });
+  TakeSteps(**group, gradients, board_->members[index]);
+  return 0;
+}
+
+void TrainingFleet::TakeSteps(ElasticGroup& group, std::vector<float>& gradients,
+                              MemberReport& report) {
   while (board_->stop.load() == 0) {
-    const auto plan = (*group)->BeginStep();
+    const auto plan = group.BeginStep();
     if (!plan.ok()) continue;
     // Who copies the state has nothing to compute.
     if (plan->quota.size() > 0) usleep(static_cast<useconds_t>(options_.compute_us));
     std::fill(gradients.begin(), gradients.end(), 1.0f);
-    if (!(*group)->AllreduceLast(absl::MakeSpan(gradients)).ok()) continue;
-    const auto committed = (*group)->Commit();
+    if (!group.AllreduceLast(absl::MakeSpan(gradients)).ok()) continue;
+    const auto committed = group.Commit();
     if (!committed.ok() || !*committed) continue;
-    const ChangeTimes change = (*group)->last_change();
+    const ChangeTimes change = group.last_change();
     if (change.resumed == absl::InfinitePast()) continue;  // The next view is there already.
     report.noticed_nanos = absl::ToUnixNanos(change.noticed);
     report.agreed_nanos = absl::ToUnixNanos(change.agreed);
     report.entered_nanos = absl::ToUnixNanos(change.entered);
     report.resumed_nanos = absl::ToUnixNanos(change.resumed);
-    report.partings = (*group)->partings();
+    report.partings = group.partings();
     report.rank = plan->rank;
-    report.holders = (*group)->view().holders;
-    report.view = (*group)->view().number;
-    report.step = (*group)->step();
+    report.holders = group.view().holders;
+    report.view = group.view().number;
+    report.step = group.step();
     report.committed_nanos = NowNanos();
   }
-  return 0;
 }
 
 TrainingFleet::TrainingFleet(int size, Options options)
     : options_(options), board_(MakeBoard()), pids_(kFleetMax, -1) {
+  if (options.master) {
+    master_ = std::make_unique<DatagramSocket>();
+    master_pid_ = StartChild([this] { return RunBenchMaster(*master_); });
+  }
   Start(0);
   while (board_->ready.load() == 0) usleep(1000);
   for (int i = 1; i < size; ++i) Start(i);
@@ -115,6 +131,10 @@ TrainingFleet::TrainingFleet(int size, Options options)
 
 TrainingFleet::~TrainingFleet() {
   for (int i = 0; i < kFleetMax; ++i) Kill(i);
+  if (master_pid_ > 0) {
+    kill(master_pid_, SIGKILL);
+    waitpid(master_pid_, nullptr, 0);
+  }
   FreeBoard(board_);
 }
 

@@ -7,12 +7,15 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "rubato/membership/views.h"
 
 namespace rubato {
+
+class ElasticGroup;
+struct DatagramSocket;
 
 // Monotonic nanoseconds, the same for all processes.
 int64_t NowNanos();
@@ -57,6 +60,9 @@ class TrainingFleet {
     // Each is another user's, so that they can neither share memory nor see each other end, as on
     // machines of their own. Needs root.
     bool apart = false;
+    // A process of its own issues the views, as the master of a job does; `quorum` is not used
+    // then.
+    bool master = false;
     int64_t compute_us = 2000;        // Stands for the computation, and leaves the cores to others.
     int64_t state_bytes = 256 << 10;  // What a newcomer copies; the sums stay as they are.
     // A step changes all of that, as an optimizer does; else as much as is summed, and says so.
@@ -77,10 +83,13 @@ class TrainingFleet {
 
  private:
   int Train(int index);
+  void TakeSteps(ElasticGroup& group, std::vector<float>& gradients, MemberReport& report);
 
   const Options options_;
   SharedBoard* board_;
   std::vector<pid_t> pids_;
+  std::unique_ptr<DatagramSocket> master_;  // Null: there is none.
+  pid_t master_pid_ = -1;
 };
 
 // 0, 1, ... count - 1.

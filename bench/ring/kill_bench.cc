@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "bench/ring/fleet.h"
 #include "bench/ring/rivals.h"
@@ -62,7 +63,12 @@ bool Measure(const TrainingFleet& fleet, const std::vector<int>& survivors, uint
   return false;
 }
 
+// Who says which view counts.
+enum class ViewsBy : uint8_t { kAny, kMajority, kMaster };
+constexpr const char* kViewsBy[] = {"any", "majority", "master"};
+
 struct Case {
+  ViewsBy by = ViewsBy::kMajority;
   int signal = SIGKILL;
   int victims = 1;
   int members = 8;
@@ -73,25 +79,27 @@ struct Case {
 
 void Print(const Case& strike, const Times& times) {
   std::printf(
-      "  {\"event\": \"%s\", \"plane\": \"%s\", \"victims\": %d, \"who\": \"%s\", \"of\": %d, "
+      "  {\"views\": \"%s\", \"event\": \"%s\", \"plane\": \"%s\", \"victims\": %d, \"who\": "
+      "\"%s\", \"of\": %d, "
       "\"rounds\": %zu, "
       "\"median_ms\": %.1f, \"worst_ms\": %.1f, \"detect_ms\": %.1f, \"agree_ms\": %.1f, "
       "\"reconnect_ms\": %.2f, \"redo_ms\": %.1f, \"level_worst_ms\": %.1f, "
       "\"copied_rounds\": %zu, \"copied_median_ms\": %.1f}",
-      strike.signal == SIGKILL ? "SIGKILL" : "SIGSTOP", strike.apart ? "tcp" : "shared memory",
-      strike.victims, strike.oldest ? "oldest" : "youngest", strike.members, times.total.size(),
-      Median(times.total), Worst(times.total), Median(times.detect), Median(times.agree),
-      Median(times.reconnect), Median(times.redo), Worst(times.level), times.copied.size(),
-      Median(times.copied));
+      kViewsBy[static_cast<int>(strike.by)], strike.signal == SIGKILL ? "SIGKILL" : "SIGSTOP",
+      strike.apart ? "tcp" : "shared memory", strike.victims, strike.oldest ? "oldest" : "youngest",
+      strike.members, times.total.size(), Median(times.total), Worst(times.total),
+      Median(times.detect), Median(times.agree), Median(times.reconnect), Median(times.redo),
+      Worst(times.level), times.copied.size(), Median(times.copied));
   std::fflush(stdout);
 }
 
 void Check(const Case& strike, const Times& times, Aims& aims) {
   const bool killed = strike.signal == SIGKILL;
-  const std::string what = absl::StrFormat(
-      "kill, %s to the %s %d of %d over %s: %s ms until all train on",
-      killed ? "SIGKILL" : "SIGSTOP", strike.oldest ? "oldest" : "youngest", strike.victims,
-      strike.members, strike.apart ? "tcp" : "shared memory", killed ? "median" : "worst");
+  const std::string what =
+      absl::StrFormat("kill, views by %s, %s to the %s %d of %d over %s: %s ms until all train on",
+                      kViewsBy[static_cast<int>(strike.by)], killed ? "SIGKILL" : "SIGSTOP",
+                      strike.oldest ? "oldest" : "youngest", strike.victims, strike.members,
+                      strike.apart ? "tcp" : "shared memory", killed ? "median" : "worst");
   if (static_cast<int>(times.total.size()) < strike.rounds) return aims.NotMeasured(what);
   if (!killed) return aims.EachAtMost(kFrozenMsMax, times.total, what);
   const double limit = strike.members > 8 ? kManyKilledMsMax : kKilledMsMax + kStepMs;
@@ -99,9 +107,10 @@ void Check(const Case& strike, const Times& times, Aims& aims) {
 }
 
 void Strike(const Case& strike, Aims& aims) {
-  TrainingFleet fleet(
-      strike.members,
-      {.quorum = strike.victims > 1 ? Quorum::kAny : Quorum::kMajority, .apart = strike.apart});
+  TrainingFleet fleet(strike.members,
+                      {.quorum = strike.by == ViewsBy::kAny ? Quorum::kAny : Quorum::kMajority,
+                       .apart = strike.apart,
+                       .master = strike.by == ViewsBy::kMaster});
   std::vector<int> everyone = FirstOnes(strike.members);
   Times times;
   for (int round = 0; round < strike.rounds; ++round) {
@@ -132,36 +141,89 @@ void Strike(const Case& strike, Aims& aims) {
   Check(strike, times, aims);
 }
 
+// As a job has them, whose master needs no majority: most may go at once.
+std::vector<Case> WithMaster(int rounds) {
+  std::vector<Case> cases;
+  for (const bool apart : {false, true}) {
+    for (const int victims : {1, 4, 7}) {
+      cases.push_back(
+          {.by = ViewsBy::kMaster, .victims = victims, .rounds = rounds, .apart = apart});
+    }
+    cases.push_back({.by = ViewsBy::kMaster, .rounds = rounds, .apart = apart, .oldest = true});
+  }
+  for (const int victims : {1, 15}) {
+    cases.push_back({.by = ViewsBy::kMaster, .victims = victims, .members = 16, .rounds = rounds});
+  }
+  return cases;
+}
+
+// As workers by hand have them by default: fewer than half may go.
+std::vector<Case> WithMajority(int rounds) {
+  std::vector<Case> cases;
+  for (const bool apart : {false, true}) {
+    for (const int victims : {1, 3}) {
+      cases.push_back({.victims = victims, .rounds = rounds, .apart = apart});
+    }
+    cases.push_back({.victims = 3, .rounds = rounds, .apart = apart, .oldest = true});
+  }
+  for (const int victims : {1, 7}) {
+    cases.push_back({.victims = victims, .members = 16, .rounds = rounds});
+  }
+  return cases;
+}
+
+// By age, and of more deaths than a majority outlives.
+std::vector<Case> ByAge(int rounds, bool oldest) {
+  const int few = std::min(rounds, 5);
+  std::vector<Case> cases;
+  const auto add = [&](int victims, int members, int times) {
+    const ViewsBy by = victims > 1 ? ViewsBy::kAny : ViewsBy::kMajority;
+    cases.push_back(
+        {.by = by, .victims = victims, .members = members, .rounds = times, .oldest = oldest});
+  };
+  for (const int victims : {1, 4, 7}) {
+    if (victims < 7 || !oldest) add(victims, 8, rounds);
+  }
+  cases.push_back({.signal = SIGSTOP, .rounds = few, .oldest = oldest});
+  // The change of view must not grow with the square of the members.
+  for (const int members : {2, 4}) {
+    if (!oldest) add(1, members, few);
+  }
+  for (const int victims : {1, 4, 15}) {
+    if (victims == 1 || !oldest) add(victims, 16, few);
+  }
+  return cases;
+}
+
+// Nobody sees the others' processes, only their sockets.
+std::vector<Case> BetweenMachines(int rounds) {
+  std::vector<Case> cases;
+  for (const int victims : {1, 4, 7}) {
+    const ViewsBy by = victims > 1 ? ViewsBy::kAny : ViewsBy::kMajority;
+    cases.push_back({.by = by, .victims = victims, .rounds = rounds, .apart = true});
+  }
+  cases.push_back({.rounds = rounds, .apart = true, .oldest = true});
+  return cases;
+}
+
 }  // namespace
 
 int RunKillBench(int rounds, const std::string& part, Aims& aims) {
-  const int few = std::min(rounds, 5);
-  std::vector<Case> cases;
-  if (part.empty() || part == "youngest") {
-    for (int victims : {1, 4, 7}) cases.push_back({.victims = victims, .rounds = rounds});
-    cases.push_back({.signal = SIGSTOP, .rounds = few});
-    // The change of view must not grow with the square of the members.
-    for (int members : {2, 4, 16}) cases.push_back({.members = members, .rounds = few});
-    for (int victims : {4, 15}) cases.push_back({.victims = victims, .members = 16, .rounds = few});
-  }
-  if (part.empty() || part == "oldest") {  // Those whom the others follow.
-    for (int victims : {1, 4}) {
-      cases.push_back({.victims = victims, .rounds = rounds, .oldest = true});
-    }
-    cases.push_back({.signal = SIGSTOP, .rounds = few, .oldest = true});
-    cases.push_back({.members = 16, .rounds = few, .oldest = true});
-  }
-  // As between machines: nobody sees the others' processes, only their sockets.
-  if ((part.empty() || part == "tcp") && geteuid() == 0) {
-    for (int victims : {1, 4, 7}) {
-      cases.push_back({.victims = victims, .rounds = rounds, .apart = true});
-    }
-    cases.push_back({.rounds = rounds, .apart = true, .oldest = true});
-  }
+  const std::pair<const char*, std::vector<Case>> parts[] = {
+      {"youngest", ByAge(rounds, /*oldest=*/false)},
+      {"oldest", ByAge(rounds, /*oldest=*/true)},  // Those whom the others follow.
+      {"tcp", BetweenMachines(rounds)},
+      {"majority", WithMajority(rounds)},
+      {"master", WithMaster(rounds)}};
   std::printf("{\"bench\": \"kill\", \"step_ms\": \"2 + allreduce of 256 KB\", \"cases\": [\n");
-  for (size_t i = 0; i < cases.size(); ++i) {
-    if (i > 0) std::printf(",\n");
-    Strike(cases[i], aims);
+  bool first = true;
+  for (const auto& [name, cases] : parts) {
+    if (!part.empty() && part != name) continue;
+    for (const Case& one : cases) {
+      if (one.apart && geteuid() != 0) continue;
+      if (!std::exchange(first, false)) std::printf(",\n");
+      Strike(one, aims);
+    }
   }
   std::printf("\n]}\n");
   return 0;

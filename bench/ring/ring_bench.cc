@@ -1,4 +1,4 @@
-// ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS [youngest|oldest|tcp]]
+// ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS [youngest|oldest|tcp|majority|master]]
 // | steady [ROUNDS [PROCESSES]] | join | grow | overlap | straggler [ROUNDS] | --quick, each with
 // --check to fail by aims that are missed.
 #include <cstdio>
@@ -51,7 +51,8 @@ int Run(const std::vector<const char*>& words, rubato::Aims& aims) {
   }
   std::fprintf(stderr,
                "usage: ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS "
-               "[youngest|oldest|tcp]] | steady [ROUNDS [PROCESSES]] | join | grow | overlap | "
+               "[youngest|oldest|tcp|majority|master]] | steady [ROUNDS [PROCESSES]] | join | grow "
+               "| overlap | "
                "straggler [ROUNDS] | --quick, each with [--check]\n");
   return 2;
 }

@@ -26,7 +26,7 @@ std::vector<double> RunSocketLimit(const Place& place, int64_t elements);
 int RunAllreduceBench(int size_only, int64_t bytes_only, Aims& aims);
 int RunSteadyBench(int rounds, int size_only, Aims& aims);
 int RunOverlapBench(int rounds, Aims& aims);
-// `part` is youngest, oldest or tcp; empty: all of them.
+// `part` is youngest, oldest, tcp, majority or master; empty: all of them.
 int RunKillBench(int rounds, const std::string& part, Aims& aims);
 int RunJoinBench(int rounds, Aims& aims);
 int RunGrowBench(int rounds, Aims& aims);
