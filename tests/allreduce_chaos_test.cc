@@ -36,6 +36,7 @@ int FromEnvironment(const char* name, int otherwise) {
 }
 
 constexpr int64_t kStepRecords = 32;
+constexpr int64_t kCheckpointSteps = 50;
 constexpr int kWorkers = 3;  // To begin with.
 constexpr int kSeed = 7;
 
@@ -48,8 +49,9 @@ struct Work {
 };
 
 std::string WriteJob(const ScratchFolder& folder, const Work& work, absl::string_view workers) {
-  const std::string rest = absl::StrCat("workers: ", workers, "\nepochs: ", work.epochs,
-                                        "\ncheckpoint: {every_steps: 50}\nelastic: {lease: 2s}\n");
+  const std::string rest =
+      absl::StrCat("workers: ", workers, "\nepochs: ", work.epochs,
+                   "\ncheckpoint: {every_steps: ", kCheckpointSteps, "}\nelastic: {lease: 2s}\n");
   return WritePacedDigitsJob(folder, work.images, rest, kFaintContrast);
 }
 
@@ -212,16 +214,38 @@ Struck Strike(Victim& victim, Rng& rng, int strikes) {
   return striker.done();
 }
 
-// As good as those left alone: not below the worst of them by more than chance. All are scored on
-// the same kImages images, of which a model that gets the share p right gets p kImages give or take
-// sqrt(p (1 - p) kImages); four alike of which one is struck have that one last in every fourth
-// case, so to ask for no less than the worst would be to ask for luck.
+// As good as those left alone: within their spread, give or take chance. All are scored on the same
+// kImages images, of which a model that gets the share p right gets p kImages give or take sqrt(p
+// (1
+// - p) kImages); four alike of which one is struck have that one last, or first, in every second
+// case, so to ask for no less than the worst and no more than the best would be to ask for luck.
 void ExpectAsGood(double accuracy, const std::vector<double>& calm) {
   constexpr double kImages = 600;
+  const auto chance = [](double share) { return std::sqrt(share * (1 - share) / kImages); };
   const auto [worst, best] = std::minmax_element(calm.begin(), calm.end());
   EXPECT_GT(*worst, 0.8) << "guessing gets 0.1";
   EXPECT_LT(*best, 0.99) << "where nobody errs, nobody can err more";
-  EXPECT_GE(accuracy, *worst - std::sqrt(*worst * (1 - *worst) / kImages));
+  EXPECT_GE(accuracy, *worst - chance(*worst));
+  EXPECT_LE(accuracy, *best + chance(*best)) << "records that count twice train more";
+}
+
+// Strikes cost what they must and not much more, by what runs came to: 27 to 38 of 200 left nobody
+// who had the state, for each hits one of two to four, and of those some only copy; and what went
+// with them, with the steps that others were in, was 7 to 15 % of all records.
+void ExpectLittleWasted(const TrainingJob& training, const Struck& done, const Work& work) {
+  const std::vector<nlohmann::json> founded = training.Events("group_founded");
+  EXPECT_LE(static_cast<int>(founded.size()), 2 + done.all() / 4);
+  EXPECT_LE(training.Summary()["records_recomputed"].get<int64_t>(), work.images * work.epochs / 4);
+  // None goes back further than to the newest checkpoint, which is soon followed by another.
+  for (const auto& generation : founded) {
+    const std::string cause = generation.value("cause", "");
+    int64_t again = 0;
+    const size_t at = cause.find("; ");
+    if (at == std::string::npos) continue;
+    ASSERT_TRUE(absl::SimpleAtoi(cause.substr(at + 2, cause.find(" records") - at - 2), &again))
+        << cause;
+    EXPECT_LE(again, 2 * kCheckpointSteps * kStepRecords) << generation.dump();
+  }
 }
 
 TEST(AllreduceChaosTest, EveryRecordOnceAndAsGoodAsUndisturbed) {
@@ -248,15 +272,19 @@ TEST(AllreduceChaosTest, EveryRecordOnceAndAsGoodAsUndisturbed) {
   EXPECT_EQ(summary["records_expected"], work.images * work.epochs);
   EXPECT_EQ(summary["records_repeated"], 0);
   ExpectOneRecordForEachLoss(training);
+  ExpectLittleWasted(training, done, work);
+  EXPECT_EQ(HistoryFaults({training.job_dir()}), "");
   const double accuracy = summary["metrics"]["accuracy"].get<double>();
   const std::vector<double> calm = alone.Accuracies();
   ExpectAsGood(accuracy, calm);
   std::printf(
-      "%d kills, %d freezes, %d scalings; %d workers lost, %d generations; accuracy %.4f, left "
-      "alone %.4f, %.4f and %.4f; struck for %.0f s, then %.0f s to the end\n",
+      "%d kills, %d freezes, %d scalings; %d workers lost, %d generations, %d records computed "
+      "again; accuracy %.4f, left alone %.4f, %.4f and %.4f; struck for %.0f s, then %.0f s to the "
+      "end\n",
       done.kills, done.freezes, done.scalings, summary["workers"]["lost"].get<int>(),
-      static_cast<int>(training.Events("group_founded").size()), accuracy, calm[0], calm[1],
-      calm[2], absl::ToDoubleSeconds(struck - began), absl::ToDoubleSeconds(ended - struck));
+      static_cast<int>(training.Events("group_founded").size()),
+      summary["records_recomputed"].get<int>(), accuracy, calm[0], calm[1], calm[2],
+      absl::ToDoubleSeconds(struck - began), absl::ToDoubleSeconds(ended - struck));
 }
 
 }  // namespace

@@ -10,7 +10,9 @@ they must tell one history, as the simulation's checker asks of simulated ones:
   asked to go (nothing of the kind is needed where a master issues the views);
 - no step is committed in two views: what is told as kept or evaluated in view N is in view N+1.
 
-The logs are of one founding, with `quorum: majority`.
+The logs are of one founding, with `quorum: majority`. Where a master founds the group anew (`group_founded`), views are
+numbered from 1 again, all of this holds within each generation, and
+- generations follow each other, and each begins with a step that was kept, or with what the first began with.
 """
 import collections
 import json
@@ -32,54 +34,70 @@ class View:
 
 class History:
     def __init__(self) -> None:
-        self.views: dict[int, View] = {}
+        self.views: dict[tuple[int, int], View] = {}  # By generation and number.
         self.faults: list[str] = []
         self.agreed = True  # By the members, and not issued by a master.
 
     def read(self, name: str, events: list[dict]) -> None:
-        number, me, last_told = 0, None, collections.Counter()
+        generation, number, me, last_told = 0, 0, None, collections.Counter()
+        begins: set[int] = set()  # The steps that a generation may begin with.
         for event in events:
             kind = event['event']
             if kind in ('started', 'resumed'):
                 me = event.get('worker', me)
             if kind == 'group_founded':  # A master's; what was trained since that checkpoint is trained again.
                 self.agreed, last_told = False, collections.Counter()
+                self.found(name, generation, event, begins)
+                generation, number = event['generation'], 0
             if kind == 'view':
                 if event['number'] <= number:
                     self.faults.append(f'{name}: view {event["number"]} after view {number}')
                 number = event['number']
-                self.enter(name, me, event)
-            if kind == 'worker_left' and event.get('view') in self.views:
-                self.views[event['view']].left.add(event['worker'])
+                self.enter(name, me, generation, event)
+            if kind == 'worker_left' and (generation, event.get('view')) in self.views:
+                self.views[generation, event['view']].left.add(event['worker'])
             if kind in COMMITTED:
                 if event['step'] < last_told[kind]:
                     self.faults.append(f'{name}: {kind} of step {event["step"]} after one of {last_told[kind]}')
                 last_told[kind] = event['step']
-                if number in self.views:
-                    self.views[number].told.append((event['step'], name))
+                if kind == 'checkpoint_complete':
+                    begins.add(event['step'])
+                if (generation, number) in self.views:
+                    self.views[generation, number].told.append((event['step'], name))
 
-    def enter(self, name: str, me: str | None, event: dict) -> None:
+    def found(self, name: str, before: int, event: dict, begins: set[int]) -> None:
+        if event['generation'] != before + 1 and before > 0:
+            self.faults.append(f'{name}: generation {event["generation"]} after generation {before}')
+        if before > 0 and event['step'] not in begins:
+            self.faults.append(f'{name}: generation {event["generation"]} begins with step {event["step"]}, '
+                               f'which was never kept')
+        begins.add(event['step'])
+
+    def enter(self, name: str, me: str | None, generation: int, event: dict) -> None:
         members, number = event['members'].split(), event['number']
-        view = self.views.setdefault(number, View(members, event['holders']))
+        view = self.views.setdefault((generation, number), View(members, event['holders']))
         if (view.members, view.holders) != (members, members[:event['holders']]):
             self.faults.append(f'{name}: view {number} of {members}, {event["holders"]} of them with the model; '
                                f'another log has {view.members}, {len(view.holders)}')
-        if me in view.holders and 'step' in event:
-            if view.step not in (None, event['step']):
-                self.faults.append(f'{name}: view {number} begins at step {event["step"]}; '
-                                   f'another log has {view.step}')
-            view.step = event['step']
+        # A master counts the steps of a generation, those in which nothing was trained too.
+        step = event.get('step') if me in view.holders else event.get('group_step')
+        if step is not None:
+            if view.step not in (None, step):
+                self.faults.append(f'{name}: view {number} begins at step {step}; another log has {view.step}')
+            view.step = step
 
     def compare(self) -> list[str]:
         """All faults, once every log has been read."""
-        step, since = 0, 0
-        for number, view in sorted(self.views.items()):
+        step, since, last = 0, 0, 0
+        for (generation, number), view in sorted(self.views.items()):
+            if generation != last:
+                step, since, last = 0, 0, generation
             if view.step is not None:
                 if view.step < step:
                     self.faults.append(f'view {number} begins at step {view.step}, view {since} at step {step}')
                 step, since = view.step, number
-            if number + 1 in self.views:
-                self.compare_two(number, view, self.views[number + 1])
+            if (generation, number + 1) in self.views:
+                self.compare_two(number, view, self.views[generation, number + 1])
         return self.faults
 
     def compare_two(self, number: int, view: View, after: View) -> None:

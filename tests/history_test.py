@@ -11,6 +11,14 @@ def view(number, members, holders, step):
     return {'event': 'view', 'number': number, 'members': members, 'holders': holders, 'step': step}
 
 
+def issued(number, members, holders, step):
+    return {'event': 'view', 'number': number, 'members': members, 'holders': holders, 'group_step': step}
+
+
+def founded(generation, step):
+    return {'event': 'group_founded', 'generation': generation, 'step': step}
+
+
 def kept(step):
     return {'event': 'checkpoint_complete', 'step': step}
 
@@ -80,13 +88,34 @@ class HistoryTest(unittest.TestCase):
         self.logs['a'].insert(8, kept(50))
         self.expect_fault('a: checkpoint_complete of step 50 after one of 60')
 
+    def master(self):
+        """Three workers, of whom two die; then the last, and the next group goes on from step 20."""
+        self.logs = {'job': [founded(1, 0), issued(1, 'w-0 w-1 w-2', 3, 0), kept(20), issued(2, 'w-2', 1, 31),
+                             founded(2, 20), issued(1, 'w-3', 1, 0), issued(2, 'w-3 w-4', 1, 25), kept(40)]}
+
     def test_a_master_issues_views_without_a_majority(self):
-        self.logs = {'job': [{'event': 'group_founded', 'step': 0}, view(1, 'w-0 w-1 w-2', 3, 0), kept(20),
-                             view(2, 'w-2', 1, 0), {'event': 'group_founded', 'step': 10}, kept(15)]}
-        del self.logs['job'][1]['step'], self.logs['job'][3]['step']
+        self.master()
         self.assertEqual(history.faults_of(self.logs), [])
-        self.logs['job'].append(view(2, 'w-4', 1, 0))
+
+    def test_a_master_whose_numbers_go_back(self):
+        self.master()
+        self.logs['job'].append(issued(2, 'w-4', 1, 41))
         self.expect_fault('job: view 2 after view 2')
+
+    def test_a_master_whose_steps_go_back(self):
+        self.master()
+        self.logs['job'].append(issued(3, 'w-4', 1, 24))
+        self.expect_fault('view 3 begins at step 24, view 2 at step 25')
+
+    def test_a_group_that_begins_with_what_was_never_kept(self):
+        self.master()
+        self.logs['job'].append(founded(3, 31))
+        self.expect_fault('generation 3 begins with step 31')
+
+    def test_a_generation_that_is_left_out(self):
+        self.master()
+        self.logs['job'].append(founded(4, 20))
+        self.expect_fault('job: generation 4 after generation 2')
 
 
 if __name__ == '__main__':

@@ -81,7 +81,8 @@ void Master::TellViews(absl::Time now) {
     Say(now, "view",
         {{"number", static_cast<int64_t>(decision.view.number)},
          {"members", absl::StrJoin(names, " ")},
-         {"holders", static_cast<int64_t>(decision.view.holders)}});
+         {"holders", static_cast<int64_t>(decision.view.holders)},
+         {"group_step", decision.view.step}});
     for (const Loss& loss : decision.losses) {
       NoteLoss(loss, decision.view.number, now);
       TakeTasksBack(WorkerOf(loss.member), now);
