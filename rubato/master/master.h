@@ -217,6 +217,8 @@ class Master {
   bool Bereft() const;
   bool HolderMayLive() const;
   bool MayInherit() const;  // Someone is level with the holders, should they die, or may be.
+  // A report that is no report, as of another build, is nobody's: it is counted and told.
+  void RefuseReport(WorkerId worker, const absl::Status& why, absl::Time now);
   void TellViews(absl::Time now);
   void TakeTasksBack(WorkerId worker, absl::Time now);
   // It held the model, and is in the view to learn it anew.
@@ -355,7 +357,8 @@ class Master {
   absl::Time run_began_;
   int64_t records_before_ = 0;  // Committed by then.
   // Of this life only:
-  bool cut_due_ = false;  // A checkpoint waits for the end of the round at hand.
+  std::map<WorkerId, int64_t> unreadable_;  // How many reports of each could not be read.
+  bool cut_due_ = false;                    // A checkpoint waits for the end of the round at hand.
   absl::Time cut_awaited_ = absl::InfiniteFuture();  // Since then, from servers that are up.
   int64_t late_cuts_ = 0;                            // The checkpoint for which nobody waits.
   std::vector<Effect> effects_;

@@ -142,6 +142,8 @@ TimeSpent Master::Spent() const {
 
 Snapshot Master::snapshot() const {
   const MemberTotals& totals = members_.totals();
+  int64_t unreadable = 0;
+  for (const auto& [worker, count] : unreadable_) unreadable += count;
   Snapshot snapshot = {.state = state(),
                        .error = verdict_.has_value() ? verdict_->error : "",
                        .view = members_.view().number,
@@ -165,6 +167,7 @@ Snapshot Master::snapshot() const {
                        .master_restarts = restarts_,
                        .fenced_pushes = totals.fenced,
                        .bad_rows = BadRows(),
+                       .reports_unreadable = unreadable,
                        .checkpoint = checkpoints_.complete(),
                        .best_checkpoint = checkpoints_.best(),
                        .best_evaluation = evaluations_.best(),

@@ -21,7 +21,7 @@ void Master::Confer(const ConferRequest& request, absl::Time now) {
   if (Hear(request.worker, now) == nullptr || verdict_.has_value()) return;
   if (request.generation != group_.generation() || request.report.empty()) return;
   const absl::StatusOr<ViewReport> report = DecodeReport(request.report);
-  if (!report.ok()) return;
+  if (!report.ok()) return RefuseReport(request.worker, report.status(), now);
   workers_of_[report->from.id] = request.worker;
   const absl::Status received = authority_->Receive(*report, now);
   if (!received.ok()) {
@@ -29,6 +29,16 @@ void Master::Confer(const ConferRequest& request, absl::Time now) {
           now);
   }
   TellViews(now);
+}
+
+// A worker repeats its reports twice a second: each time as many more have come as before it is
+// told again.
+void Master::RefuseReport(WorkerId worker, const absl::Status& why, absl::Time now) {
+  const int64_t count = ++unreadable_[worker];
+  if ((count & (count - 1)) != 0) return;
+  Say(now, "report_unreadable", {{"worker", worker.value()}, {"reports", count}},
+      absl::StrCat(std::string(why.message()),
+                   "; the group hears nothing else of it: is it of the same build as the master?"));
 }
 
 // A new generation has views of its own; a restarted master goes on with the last it issued.

@@ -310,15 +310,16 @@ struct Snapshot {
   int64_t master_restarts = 0;
   int64_t fenced_pushes = 0;
   int64_t bad_rows = 0;
-  int64_t rows = 0, bytes = 0;  // On all servers.
-  int64_t checkpoint = 0;       // The newest complete one; 0 for none.
-  int64_t best_checkpoint = 0;  // The one with the best weights evaluated; 0: not kept.
-  int64_t best_evaluation = 0;  // The number of the best evaluation; 0 for none.
-  double loss = 0;              // A moving mean.
-  bool loss_known = false;      // Whether this master has heard of any.
-  bool bad_input = false;       // It failed for what starting it again cannot mend: a damaged file.
-  absl::Time run_began;         // When it was begun or last resumed,
-  int64_t records_before = 0;   // and what was committed by then.
+  int64_t reports_unreadable = 0;  // Of the group, by this master.
+  int64_t rows = 0, bytes = 0;     // On all servers.
+  int64_t checkpoint = 0;          // The newest complete one; 0 for none.
+  int64_t best_checkpoint = 0;     // The one with the best weights evaluated; 0: not kept.
+  int64_t best_evaluation = 0;     // The number of the best evaluation; 0 for none.
+  double loss = 0;                 // A moving mean.
+  bool loss_known = false;         // Whether this master has heard of any.
+  bool bad_input = false;      // It failed for what starting it again cannot mend: a damaged file.
+  absl::Time run_began;        // When it was begun or last resumed,
+  int64_t records_before = 0;  // and what was committed by then.
   TimeSpent spent;
   std::vector<EvaluationResult> evaluations;
   std::vector<ProcessStatus> processes;

@@ -72,6 +72,25 @@ class SilenceTest : public testing::Test {
   FakeJob job_;
 };
 
+// One whose reports cannot be read says nothing, but it is told, and counted, who that is: at once,
+// and each time as many more have come.
+TEST_F(SilenceTest, WhatCannotBeReadIsToldAndCounted) {
+  const std::string whole = EncodeReport(Trains());
+  for (int i = 0; i < 9; ++i) {
+    const std::string report = whole.substr(0, whole.size() - 1 - i);
+    job_.master->Confer({.worker = WorkerId(1), .generation = 1, .report = report}, job_.now);
+    job_.Perform();
+  }
+  EXPECT_EQ(Count("report_unreadable"), 4) << "of 1, 2, 4 and 8";
+  EXPECT_EQ(std::get<int64_t>(job_.fields["report_unreadable"].at("worker")), 1);
+  EXPECT_EQ(std::get<int64_t>(job_.fields["report_unreadable"].at("reports")), 8);
+  EXPECT_THAT(job_.causes["report_unreadable"], HasSubstr("same build as the master?"));
+  EXPECT_EQ(job_.master->snapshot().reports_unreadable, 9);
+  job_.master->Confer({.worker = WorkerId(0), .generation = 1}, job_.now);  // It only listens.
+  Report(0, Trains());
+  EXPECT_EQ(job_.master->snapshot().reports_unreadable, 9);
+}
+
 // A machine that stood still for some leases: both go on with what they hold.
 TEST_F(SilenceTest, OfAllIsNoProofThatTheStateIsLost) {
   job_.Pass(absl::Seconds(10));

@@ -41,6 +41,8 @@ std::string PrometheusText(const Snapshot& s, absl::string_view job) {
   one("records_recomputed_total", "counter", "Records computed again after a loss.",
       s.records_recomputed);
   one("bad_rows", "gauge", "Rows left out.", s.bad_rows);
+  one("reports_unreadable_total", "counter", "Reports of workers that could not be read.",
+      s.reports_unreadable);
   one("view", "gauge", "Number of the newest view.", s.view);
   one("workers", "gauge", "Workers alive.", s.workers_alive);
   one("workers_wanted", "gauge", "Workers asked for.", s.workers_target);

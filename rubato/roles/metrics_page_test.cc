@@ -37,6 +37,7 @@ TEST(MetricsPageTest, TellsHowAJobStands) {
   snapshot.state = JobState::kTraining;
   snapshot.steps = 12;
   snapshot.workers_lost = 3;
+  snapshot.reports_unreadable = 5;
   snapshot.spent = {.useful = 8, .detect = 0.5, .redo = 1.5};
   std::string text = PrometheusText(snapshot, "a \"b\"");
   EXPECT_THAT(text, HasSubstr("rubato_job_state{job=\"a \\\"b\\\"\",state=\"training\"} 1\n"));
@@ -44,6 +45,7 @@ TEST(MetricsPageTest, TellsHowAJobStands) {
   EXPECT_THAT(text,
               HasSubstr("# TYPE rubato_job_steps gauge\nrubato_job_steps{job=\"mnist\"} 12\n"));
   EXPECT_THAT(text, HasSubstr("rubato_job_workers_lost_total{job=\"mnist\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("rubato_job_reports_unreadable_total{job=\"mnist\"} 5\n"));
   const auto seconds = [](const std::string& part) {
     return absl::StrCat("rubato_job_worker_seconds_total{job=\"mnist\",part=\"", part, "\"} ");
   };

@@ -419,6 +419,7 @@ wire::Snapshot ToWire(const Snapshot& in) {
   out.set_records_repeated(in.records_repeated);
   out.set_records_recomputed(in.records_recomputed);
   out.set_records_taken_back(in.records_taken_back);
+  out.set_reports_unreadable(in.reports_unreadable);
   out.set_workers_target(in.workers_target);
   out.set_workers_started(in.workers_started);
   out.set_workers_lost(in.workers_lost);
@@ -468,6 +469,7 @@ Snapshot FromWire(const wire::Snapshot& in) {
   out.records_repeated = in.records_repeated();
   out.records_recomputed = in.records_recomputed();
   out.records_taken_back = in.records_taken_back();
+  out.reports_unreadable = in.reports_unreadable();
   out.workers_target = in.workers_target();
   out.workers_started = in.workers_started();
   out.workers_lost = in.workers_lost();
