@@ -77,15 +77,21 @@ std::map<std::string, std::string> LinesOf(absl::string_view contract) {
 }  // namespace
 
 absl::StatusOr<std::string> AskContract(const std::string& address, uint64_t lobby,
-                                        const TlsLinks* tls, absl::Duration timeout) {
+                                        const TlsLinks* tls, absl::Duration timeout,
+                                        Resolver& names) {
   const absl::Time deadline = absl::Now() + timeout;
   const absl::Status nobody = absl::UnavailableError(
       absl::StrCat("nobody answers at ", address,
                    ": start a member there, or join the address that one prints"));
-  RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
-  RUBATO_ASSIGN_OR_RETURN(const sockaddr_in to, Resolve(endpoint));
+  RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());
+  const std::optional<sockaddr_in> to =
+      names.Await(address, [&] { return absl::Now() < deadline; });
+  if (!to) {
+    return absl::UnavailableError(
+        absl::StrCat("nobody says where ", address, " is: check the name, or give a number"));
+  }
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to));
+  connect(fd.get(), reinterpret_cast<const sockaddr*>(&*to), sizeof(*to));
   if (!AwaitSocket(fd.get(), POLLOUT, deadline)) return nobody;
   int error = 0;
   socklen_t length = sizeof(error);

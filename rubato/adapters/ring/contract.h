@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "rubato/adapters/ring/resolver.h"
 #include "rubato/adapters/tls/tls_links.h"
 
 namespace rubato {
@@ -21,7 +22,8 @@ namespace rubato {
 // as one does that is short of files; PERMISSION_DENIED if whoever answers has another secret, or
 // encrypts where this member does not, or the reverse.
 absl::StatusOr<std::string> AskContract(const std::string& address, uint64_t lobby,
-                                        const TlsLinks* tls, absl::Duration timeout);
+                                        const TlsLinks* tls, absl::Duration timeout,
+                                        Resolver& names);
 // The answer; closes the connection. Does not wait: a text that fits no socket buffer is cut off.
 void TellContract(Stream& stream, absl::string_view contract);
 

@@ -161,7 +161,7 @@ void ControlLoop::Flush() {
   }
   if (auto report = peer_->TakeReport(Now())) reports_.push_back(*std::move(report));
   for (const Peer::Send& send : peer_->TakeSends()) {
-    const std::optional<sockaddr_in> to = resolver_.Find(send.to);
+    const std::optional<sockaddr_in> to = options_.names->Find(send.to);
     if (!to) continue;
     std::string bytes = EncodePacket(send.packet);
     if (options_.datagrams) bytes = options_.datagrams->Seal(bytes);
@@ -194,11 +194,11 @@ void ControlLoop::ReadErrors() {
       continue;
     sock_extended_err error;
     std::memcpy(&error, CMSG_DATA(part), sizeof(error));
-    resolver_.Refused(to);
+    options_.names->Refused(to);
     if (error.ee_errno != ECONNREFUSED) continue;
     const std::vector<GroupMember> members = peer_->view().members;
     for (const GroupMember& member : members) {
-      const std::optional<sockaddr_in> known = resolver_.Find(member.address);
+      const std::optional<sockaddr_in> known = options_.names->Find(member.address);
       if (member.id == peer_->self().id || !known) continue;
       if (known->sin_port != to.sin_port) continue;
       if (known->sin_addr.s_addr != to.sin_addr.s_addr) continue;
@@ -281,7 +281,7 @@ void ControlLoop::ReadPackets() {
     }
     const auto packet = DecodePacket(bytes);
     if (!packet.ok()) continue;
-    if (packet->group == options_.peer.group) resolver_.Heard(packet->from.address, source);
+    if (packet->group == options_.peer.group) options_.names->Heard(packet->from.address, source);
     peer_->Receive(*packet, Now());
   }
 }

@@ -46,6 +46,7 @@ class ControlLoop {
     // Both null: what is said can be read by anyone. Else both are there.
     const TlsLinks* tls = nullptr;
     std::unique_ptr<SealedDatagrams> datagrams;
+    Resolver* names = nullptr;  // Must be there, and live longer.
   };
 
   ControlLoop(Options options, Sockets sockets);
@@ -125,7 +126,6 @@ class ControlLoop {
   std::unique_ptr<Peer> peer_ ABSL_GUARDED_BY(mu_);
   std::deque<Event> events_ ABSL_GUARDED_BY(mu_);
   std::vector<ViewReport> reports_ ABSL_GUARDED_BY(mu_);
-  Resolver resolver_ ABSL_GUARDED_BY(mu_);
   std::map<MemberId, Fd> processes_ ABSL_GUARDED_BY(mu_);  // pidfds of members on this node.
   uint64_t lives_ ABSL_GUARDED_BY(mu_) = 0;
   Company company_ ABSL_GUARDED_BY(mu_);

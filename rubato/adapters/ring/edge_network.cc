@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -66,15 +67,18 @@ void TuneSocket(int socket) {
 absl::StatusOr<std::unique_ptr<Stream>> SocketNetwork::Connect(const std::string& address,
                                                                int event_fd,
                                                                const std::function<bool()>& live) {
-  RUBATO_ASSIGN_OR_RETURN(const Endpoint endpoint, ParseEndpoint(address));
-  RUBATO_ASSIGN_OR_RETURN(const sockaddr_in to, Resolve(endpoint));
+  RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());
+  const absl::Time deadline = MonotonicNow() + lease_;
+  const std::optional<sockaddr_in> to =
+      names_.Await(address, [&] { return live() && MonotonicNow() < deadline; });
+  if (!to && !live()) return absl::AbortedError("the view has ended");
+  if (!to) return absl::UnavailableError(absl::StrCat("nobody says where ", address, " is"));
   Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0 &&
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&*to), sizeof(*to)) != 0 &&
       errno != EINPROGRESS) {
     return Failed(address, errno);
   }
   pollfd fds[2] = {{fd.get(), POLLOUT, 0}, {event_fd, POLLIN, 0}};
-  const absl::Time deadline = MonotonicNow() + lease_;
   while (fds[0].revents == 0) {
     if (poll(fds, 2, kMomentMs) < 0 && errno != EINTR) break;
     if (fds[0].revents == 0 && !live()) return absl::AbortedError("the view has ended");
@@ -85,14 +89,15 @@ absl::StatusOr<std::unique_ptr<Stream>> SocketNetwork::Connect(const std::string
   int error = 0;
   socklen_t length = sizeof(error);
   getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+  if (error == ECONNREFUSED) names_.Refused(*to);
   if (error != 0) return Failed(address, error);
   TuneSocket(fd.get());
   return MakeStream(tls_, TlsSide::kConnects, std::move(fd));
 }
 
 bool SocketNetwork::Refuses(const std::string& address) {
-  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
-  return endpoint.ok() && RefusesConnections(*endpoint, kRefusalTime);
+  const std::optional<sockaddr_in> to = names_.Find(address);
+  return to && RefusesConnections(*to, kRefusalTime);
 }
 
 // Not TCP_USER_TIMEOUT, which also ends a connection to one that answers but takes nothing, as it

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "rubato/adapters/ring/resolver.h"
 #include "rubato/adapters/tls/stream.h"
 #include "rubato/adapters/tls/tls_links.h"
 
@@ -36,9 +37,10 @@ class EdgeNetwork {
 
 class SocketNetwork : public EdgeNetwork {
  public:
-  // `tls` may be null, and must live longer.
-  explicit SocketNetwork(const TlsLinks* tls, absl::Duration lease = absl::Seconds(2))
-      : tls_(tls), lease_(lease) {}
+  // `tls` may be null, and must live longer, as must `names`; null: it looks names up for itself.
+  explicit SocketNetwork(const TlsLinks* tls, absl::Duration lease = absl::Seconds(2),
+                         Resolver* names = nullptr)
+      : tls_(tls), lease_(lease), names_(names != nullptr ? *names : own_names_) {}
   absl::StatusOr<std::unique_ptr<Stream>> Connect(const std::string& address, int event_fd,
                                                   const std::function<bool()>& live) override;
   bool Refuses(const std::string& address) override;
@@ -48,6 +50,8 @@ class SocketNetwork : public EdgeNetwork {
  private:
   const TlsLinks* const tls_;
   const absl::Duration lease_;
+  Resolver own_names_;
+  Resolver& names_;
 };
 
 // Prepares a connected TCP socket for bulk data.

@@ -50,10 +50,11 @@ absl::Status WiredGroup::Start() {
                  self_.host.c_str(), options_.secret.empty() ? "" : " in use (encrypt is off)");
   }
   control.tls = tls_.get();
-  network_ = std::make_unique<SocketNetwork>(tls_.get(), LinkLease(options_));
-  exchange_ = std::make_unique<StateExchange>(
-      StateExchange::Options{options_.state, options_.apply, KeptBytesMax(options_),
-                             options_.kept_folder, group_, tls_.get(), LinkLease(options_)});
+  control.names = &names_;
+  network_ = std::make_unique<SocketNetwork>(tls_.get(), LinkLease(options_), &names_);
+  exchange_ = std::make_unique<StateExchange>(StateExchange::Options{
+      options_.state, options_.apply, KeptBytesMax(options_), options_.kept_folder, group_,
+      tls_.get(), LinkLease(options_), &names_});
   control.peer.swim = SwimFor(options_.network);
   control.peer.views = ViewsFor(options_, control.peer.swim);
   control.peer.group = group_;
@@ -62,7 +63,7 @@ absl::Status WiredGroup::Start() {
   const absl::Duration patience =
       options_.network == GroupNetwork::kWan ? absl::Seconds(2) : absl::Milliseconds(300);
   lobby_ = std::make_unique<Lobby>(
-      Lobby::Options{options_.join, contract_, control.lobby, tls_.get(), patience});
+      Lobby::Options{options_.join, contract_, control.lobby, tls_.get(), patience, &names_});
   control.peer.issued = options_.report != nullptr;
   control.peer.report_period = options_.report_period;
   RUBATO_RETURN_IF_ERROR(control.peer.Validate());

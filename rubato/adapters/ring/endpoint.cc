@@ -66,11 +66,12 @@ absl::StatusOr<sockaddr_in> Resolve(const Endpoint& endpoint) {
   return address;
 }
 
-bool RefusesConnections(const Endpoint& endpoint, absl::Duration timeout) {
-  const absl::StatusOr<sockaddr_in> to = Resolve(endpoint);
+bool RefusesConnections(const sockaddr_in& place, absl::Duration timeout) {
   const Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!to.ok() || !fd.valid()) return false;
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&*to), sizeof(*to)) == 0) return false;
+  if (!fd.valid()) return false;
+  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&place), sizeof(place)) == 0) {
+    return false;
+  }
   if (errno != EINPROGRESS) return errno == ECONNREFUSED;
   pollfd answer{fd.get(), POLLOUT, 0};
   if (poll(&answer, 1, static_cast<int>(absl::ToInt64Milliseconds(timeout))) <= 0) return false;

@@ -37,9 +37,9 @@ std::string HostPort(absl::string_view text);
 // Looks the host up; may take a while unless it is a number.
 absl::StatusOr<sockaddr_in> Resolve(const Endpoint& endpoint);
 
-// Whether nobody listens at `endpoint` any more: its process has ended, and its machine says so.
+// Whether nobody listens at `place` any more: its process has ended, and its machine says so.
 // Takes no longer than a round trip, and at most `timeout` if there is no answer at all.
-bool RefusesConnections(const Endpoint& endpoint, absl::Duration timeout);
+bool RefusesConnections(const sockaddr_in& place, absl::Duration timeout);
 
 // The same for all processes that share this kernel, user and process-id namespace.
 std::string ThisNode();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/capability.h>
 #include <netdb.h>
+#include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -17,7 +18,10 @@
 #include <string>
 #include <thread>
 
+#include "rubato/adapters/ring/contract.h"
+#include "rubato/adapters/ring/edge_network.h"
 #include "rubato/adapters/ring/resolver.h"
+#include "rubato/adapters/ring/state_server.h"
 
 namespace {
 
@@ -77,7 +81,32 @@ TEST(EndpointTest, WhoMayNotBeOpenedIsOnAnotherNode) {
             0);
 }
 
+// Whoever trains has to do with addresses when it connects, when a connection breaks and when it
+// stops copying from one: none of that waits for a name server, longer than it would for the other.
+TEST(SlowNameTest, HoldsUpNoStep) {
+  name_server_answers = false;
+  const Fd event(eventfd(0, EFD_CLOEXEC));
+  SocketNetwork network(nullptr, /*lease=*/absl::Milliseconds(50));
+  EXPECT_FALSE(network.Refuses("somewhere:80"));
+  int looks = 0;
+  const auto until_the_view_ends = [&] { return ++looks < 4; };
+  EXPECT_TRUE(
+      absl::IsAborted(network.Connect("somewhere:80", event.get(), until_the_view_ends).status()));
+  const absl::Status unknown =
+      network.Connect("somewhere:80", event.get(), [] { return true; }).status();
+  EXPECT_TRUE(absl::IsUnavailable(unknown)) << unknown;
+  Resolver names;
+  { StateFetcher given_up("somewhere:80", EdgeHello(), nullptr, names); }
+  const absl::Status nobody =
+      AskContract("somewhere:80", 0, nullptr, absl::Milliseconds(50), names).status();
+  EXPECT_THAT(std::string(nobody.message()), HasSubstr("nobody says where somewhere:80 is"));
+  name_server_answers = true;
+  EXPECT_TRUE(names.Await("somewhere:80", [] { return true; }).has_value());
+}
+
 TEST(ResolverTest, NobodyWaitsForASlowName) {
+  name_server_answers = false;
+  asked = 0;
   Resolver resolver;
   ASSERT_TRUE(resolver.Find("10.0.0.8:80;node;1;2").has_value());
   EXPECT_FALSE(resolver.Find("not an address").has_value());

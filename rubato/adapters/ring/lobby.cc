@@ -17,7 +17,7 @@ absl::Status Lobby::Ask(absl::Time now) {
   ask_again_ = now + absl::Seconds(1);
   for (const std::string& address : options_.join) {
     const absl::StatusOr<std::string> theirs =
-        AskContract(address, options_.key, options_.tls, options_.patience);
+        AskContract(address, options_.key, options_.tls, options_.patience, *options_.names);
     if (!theirs.ok()) {
       unanswered_ = absl::StrCat("; ", std::string(theirs.status().message()));
       refused_ = absl::IsPermissionDenied(theirs.status()) ? refused_ + 1 : 0;

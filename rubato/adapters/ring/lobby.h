@@ -10,6 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "rubato/adapters/ring/resolver.h"
 #include "rubato/adapters/tls/tls_links.h"
 
 namespace rubato {
@@ -22,6 +23,7 @@ class Lobby {
     uint64_t key = 0;               // What AskContract calls `lobby`.
     const TlsLinks* tls = nullptr;  // May be null, and must live longer.
     absl::Duration patience;        // For one answer.
+    Resolver* names = nullptr;      // Must be there, and live longer.
   };
   explicit Lobby(Options options) : options_(std::move(options)), known_(options_.join.empty()) {}
 

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <system_error>
 #include <thread>
@@ -20,6 +21,7 @@ constexpr absl::Duration kAskAgain = absl::Seconds(2);
 constexpr absl::Duration kAskAgainMax = absl::Minutes(1);
 // Nobody having answered there for so long, a name may have come to mean another place.
 constexpr absl::Duration kSilence = absl::Seconds(5);
+constexpr std::chrono::milliseconds kLookAgain(2);
 
 bool SamePlace(const sockaddr_in& a, const sockaddr_in& b) {
   return a.sin_addr.s_addr == b.sin_addr.s_addr && a.sin_port == b.sin_port;
@@ -90,6 +92,16 @@ std::optional<sockaddr_in> Resolver::Find(const std::string& address) {
   }
   MutexLock lock(names_->mu);
   return names_->all[place].address;
+}
+
+std::optional<sockaddr_in> Resolver::Await(const std::string& address,
+                                           const std::function<bool()>& patient) {
+  std::optional<sockaddr_in> place = Find(address);
+  while (!place && patient()) {
+    std::this_thread::sleep_for(kLookAgain);
+    place = Find(address);
+  }
+  return place;
 }
 
 void Resolver::Heard(const std::string& address, const sockaddr_in& source) {

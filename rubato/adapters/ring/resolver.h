@@ -1,5 +1,6 @@
 // Where packets to an address go. Names are looked up beside the caller, who must not wait for a
-// slow name server: until there is an answer, a packet there is lost, which its sender expects.
+// slow name server: until there is an answer, a packet there is lost, which its sender expects. All
+// threads of a group share one, so that a connection finds what packets have asked for.
 //
 // A host may come back with another address. So a name is looked up again when nobody answers at
 // what it stood for, when packets are refused there, or when who bears it writes from elsewhere;
@@ -20,6 +21,7 @@
 
 namespace rubato {
 
+// Any thread may use it.
 class Resolver {
  public:
   explicit Resolver(std::function<absl::Time()> now = absl::Now);
@@ -27,6 +29,10 @@ class Resolver {
 
   // Of "HOST:PORT" or what Endpoint::ToString() wrote; nothing if it is not known yet.
   std::optional<sockaddr_in> Find(const std::string& address);
+  // For one that has nothing to do before it is known: asks every few milliseconds, while
+  // `patient` says so.
+  std::optional<sockaddr_in> Await(const std::string& address,
+                                   const std::function<bool()>& patient);
   // Who says to be at `address` has sent something from `source`.
   void Heard(const std::string& address, const sockaddr_in& source);
   // Nobody takes packets at `place`.

@@ -238,9 +238,10 @@ TEST(SecretGroupTest, WhoIsTurnedAwayForWantOfFilesAsksAgain) {
     const std::string address = couple.founder().address();
     const TlsLinks links(options.secret);
     const TlsLinks* const tls = couple.founder().encrypted() ? &links : nullptr;
+    Resolver names;
     const auto ask = [&] {
       const uint64_t lobby = HashText(options.secret, 1);
-      return AskContract(address, lobby, tls, absl::Seconds(60)).status();
+      return AskContract(address, lobby, tls, absl::Seconds(60), names).status();
     };
     short_of_files = true;
     for (int i = 0; i < 5; ++i) {

@@ -104,8 +104,9 @@ void StateExchange::Fetch(const GroupView& view, MemberId self, int64_t min_step
   const MemberId source = sources_.source();
   const EdgeHello hello{EdgeHello::kState, options_.group, self.value(),
                         source.value(),    min_step,       view.Mark()};
-  fetcher_ = std::make_unique<StateFetcher>(view.members[view.RankOf(source)].address, hello,
-                                            options_.tls);
+  fetcher_ =
+      std::make_unique<StateFetcher>(view.members[view.RankOf(source)].address, hello, options_.tls,
+                                     options_.names != nullptr ? *options_.names : own_names_);
 }
 
 // No later snapshot can need the sums up to here.

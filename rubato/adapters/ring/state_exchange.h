@@ -46,6 +46,7 @@ class StateExchange {
     const TlsLinks* tls = nullptr;  // May be null, and must live longer.
     // A source that brings nothing for so long is left for another.
     absl::Duration lease = absl::Seconds(2);
+    Resolver* names = nullptr;  // Likewise; null: it looks names up for itself.
   };
   explicit StateExchange(Options options);
 
@@ -105,6 +106,7 @@ class StateExchange {
   };
 
   const Options options_;
+  Resolver own_names_;
   KeptSums<std::vector<Kept>> kept_;
   SumFile file_;
   absl::Status keeping_;                // Not OK: a sum was lost.

@@ -1,9 +1,11 @@
 #include "rubato/adapters/ring/state_server.h"
 
+#include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <optional>
 #include <utility>
 
 #include "rubato/adapters/ring/endpoint.h"
@@ -23,6 +25,7 @@ struct ChunkHeader {
 // answers between two steps, however long they are, and whoever waits says when that is in vain.
 constexpr int kSendTimeoutMs = 10000;
 constexpr int kAnyTime = -1;
+constexpr int kMomentMs = 20;
 // What is read is counted in pieces like this: even a slow link brings one within a lease.
 constexpr size_t kReadBytes = 8 << 10;
 
@@ -65,17 +68,39 @@ void StateServer::Serve(std::unique_ptr<Stream> stream, std::shared_ptr<StateSna
   copies_.push_back(std::move(copy));
 }
 
-StateFetcher::StateFetcher(const std::string& address, const EdgeHello& hello, const TlsLinks* tls)
+StateFetcher::StateFetcher(const std::string& address, const EdgeHello& hello, const TlsLinks* tls,
+                           Resolver& names)
     : sink_(hello.min_step, kStateChunkBytes),
-      socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)),
+      socket_(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)),
       stream_(MakeStream(tls, TlsSide::kConnects, Fd(socket_))),
-      thread_([this, address, hello] {
-        outcome_.store(Fetch(address, hello) ? 1 : -1, std::memory_order_release);
+      thread_([this, address, hello, &names] {
+        outcome_.store(Fetch(address, hello, names) ? 1 : -1, std::memory_order_release);
       }) {}
 
 StateFetcher::~StateFetcher() {
+  given_up_ = true;
   shutdown(socket_, SHUT_RDWR);
   thread_.join();
+}
+
+// Whoever gives up waits for this thread, and must not for a name or an answer that never comes.
+bool StateFetcher::Connect(const std::string& address, Resolver& names) {
+  if (!ParseEndpoint(address).ok()) return false;
+  const std::optional<sockaddr_in> to = names.Await(address, [this] { return !given_up_; });
+  if (!to) return false;
+  if (connect(socket_, reinterpret_cast<const sockaddr*>(&*to), sizeof(*to)) != 0 &&
+      errno != EINPROGRESS) {
+    return false;
+  }
+  pollfd answer{socket_, POLLOUT, 0};
+  for (int waited = 0; answer.revents == 0 && !given_up_; waited += kMomentMs) {
+    if (waited >= kSendTimeoutMs) return false;
+    if (poll(&answer, 1, kMomentMs) < 0 && errno != EINTR) return false;
+  }
+  int error = 0;
+  socklen_t length = sizeof(error);
+  getsockopt(socket_, SOL_SOCKET, SO_ERROR, &error, &length);
+  return error == 0 && !given_up_;
 }
 
 bool StateFetcher::Read(void* data, size_t bytes) {
@@ -89,14 +114,8 @@ bool StateFetcher::Read(void* data, size_t bytes) {
   return true;
 }
 
-bool StateFetcher::Fetch(const std::string& address, const EdgeHello& hello) {
-  const timeval limit{kSendTimeoutMs / 1000, 0};  // Of connecting, too.
-  setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-  const absl::StatusOr<Endpoint> endpoint = ParseEndpoint(address);
-  if (!endpoint.ok()) return false;
-  const absl::StatusOr<sockaddr_in> to = Resolve(*endpoint);
-  if (!to.ok()) return false;
-  if (connect(socket_, reinterpret_cast<const sockaddr*>(&*to), sizeof(*to)) != 0) return false;
+bool StateFetcher::Fetch(const std::string& address, const EdgeHello& hello, Resolver& names) {
+  if (!Connect(address, names)) return false;
   if (!WriteAll(*stream_, &hello, sizeof(hello), kSendTimeoutMs)) return false;
   while (!sink_.complete()) {
     ChunkHeader header;

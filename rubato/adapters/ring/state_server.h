@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "rubato/adapters/ring/resolver.h"
 #include "rubato/adapters/ring/tcp_edges.h"
 #include "rubato/adapters/tls/fd.h"
 #include "rubato/ring/state_copy.h"
@@ -37,8 +38,9 @@ class StateServer {
 // Fetches one snapshot. Begins at once; the destructor gives up.
 class StateFetcher {
  public:
-  // `tls` may be null, and must live longer.
-  StateFetcher(const std::string& address, const EdgeHello& hello, const TlsLinks* tls);
+  // `tls` may be null; it and `names` must live longer.
+  StateFetcher(const std::string& address, const EdgeHello& hello, const TlsLinks* tls,
+               Resolver& names);
   ~StateFetcher();
 
   // The socket broke, or what came was not a state; begin another.
@@ -52,12 +54,14 @@ class StateFetcher {
   std::string TakeSnapshot() { return sink_.TakeSnapshot(); }
 
  private:
-  bool Fetch(const std::string& address, const EdgeHello& hello);
+  bool Fetch(const std::string& address, const EdgeHello& hello, Resolver& names);
+  bool Connect(const std::string& address, Resolver& names);
   bool Read(void* data, size_t bytes);
 
   StateSink sink_;
   const int socket_;  // That of stream_.
   std::unique_ptr<Stream> stream_;
+  std::atomic<bool> given_up_{false};
   std::atomic<int64_t> step_{-1};
   std::atomic<uint64_t> bytes_{0};
   std::atomic<int> outcome_{0};

@@ -157,6 +157,7 @@ class WiredGroup : public ElasticGroup {
   SpeedMeter meter_;
   std::vector<float> speeds_;
 
+  Resolver names_;
   std::unique_ptr<TlsLinks> tls_;  // Null: nothing is encrypted.
   std::unique_ptr<EdgeNetwork> network_;
   std::unique_ptr<StateExchange> exchange_;
