@@ -16,6 +16,10 @@ struct MemberTag {
 // for dead and comes back is a new member, so its old messages fence themselves.
 using MemberId = Id<MemberTag>;
 
+// More members than this are taken for garbage; a packet of that many fits 64 KB. So no view is
+// made of more, and newcomers wait until there is room.
+inline constexpr int kMembersMax = 1000;
+
 struct GroupMember {
   MemberId id;
   std::string address;  // Where packets for it go; opaque to the core.

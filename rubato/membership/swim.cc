@@ -276,6 +276,13 @@ std::vector<Rumour> Swim::WholeTable() const {
   for (const auto& [id, known] : known_) {
     table.push_back({known.member, known.health, known.incarnation});
   }
+  // Where there are more than a packet may tell of, those who live matter most.
+  if (table.size() > kMembersMax) {
+    std::stable_sort(table.begin(), table.end(), [](const Rumour& a, const Rumour& b) {
+      return a.health < Health::kDead && b.health >= Health::kDead;
+    });
+    table.resize(kMembersMax);
+  }
   return table;
 }
 

@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/membership/wire.h"
 
 namespace rubato {
 namespace {
@@ -230,6 +232,32 @@ TEST(SwimTest, WhoIsLetInAgainIsAskedAtOnce) {
   village[0].ReportLost(dead.id, /*proven=*/true, village.now());
   village[0].Readmit(dead, village.now());
   EXPECT_EQ(village[0].health(dead.id), Health::kGone) << "what is proven stays";
+}
+
+// Of more than a packet may tell of, those who live are told of.
+TEST(SwimTest, WhoAsksIsToldOfNoMoreThanAPacketHolds) {
+  absl::Time now = absl::UnixEpoch();
+  Swim swim({MemberId(0), "here"}, SwimOptions(), Rng(1));
+  for (int i = 1; i < kMembersMax + 200; ++i) {
+    swim.Introduce({MemberId(i), absl::StrCat("m", i)}, now);
+    if (i < 300) swim.ReportLost(MemberId(i), /*proven=*/true, now);
+  }
+  SwimMessage push{.kind = SwimMessage::Kind::kPush};
+  push.from = {MemberId(1500), "there"};
+  swim.TakeSends();
+  swim.Receive(push, now);
+  for (const Swim::Send& send : swim.TakeSends()) {
+    if (send.message.kind != SwimMessage::Kind::kPull) continue;
+    EXPECT_EQ(send.message.rumours.size(), size_t{kMembersMax});
+    const auto living =
+        std::count_if(send.message.rumours.begin(), send.message.rumours.end(),
+                      [](const Rumour& rumour) { return rumour.health < Health::kDead; });
+    EXPECT_EQ(living, 1 + 900 + 1) << "itself, those who came, and the one who asks";
+    EXPECT_TRUE(
+        DecodePacket(EncodePacket({.from = {MemberId(0), "here"}, .body = send.message})).ok());
+    return;
+  }
+  FAIL() << "no answer";
 }
 
 TEST(SwimTest, WhoLeavesIsNotSuspectedButGone) {

@@ -129,7 +129,7 @@ GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug) 
   next.holders = next.size();
   next.members.insert(next.members.end(), learners.begin(), learners.end());
   for (const GroupMember& member : change.newcomers) {
-    if (!next.Contains(member.id)) next.members.push_back(member);
+    if (next.size() < kMembersMax && !next.Contains(member.id)) next.members.push_back(member);
   }
   if (bug == RingBug::kRankByAddress) {
     std::sort(next.members.begin(), next.members.end(),

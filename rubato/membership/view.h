@@ -113,11 +113,11 @@ struct ViewChange {
 };
 
 // The view after `old`: holders with a standing in their old order, then learners who have caught
-// up, then those still learning, then newcomers. It begins at the step whose sum every holder with
-// a standing has. If anyone knows a step to be committed, all had voted for it, so this is at or
-// after every such step: none is ever undone. Where steps are applied before that is known
-// (GroupOptions::early_apply), some may be a step further: then the view begins where most are,
-// and the others learn the state anew. A holder without a standing is out.
+// up, then those still learning, then newcomers, kMembersMax in all. It begins at the step whose
+// sum every holder with a standing has. If anyone knows a step to be committed, all had voted for
+// it, so this is at or after every such step: none is ever undone. Where steps are applied before
+// that is known (GroupOptions::early_apply), some may be a step further: then the view begins where
+// most are, and the others learn the state anew. A holder without a standing is out.
 GroupView NextView(const GroupView& old, const ViewChange& change, RingBug bug = RingBug::kNone);
 
 }  // namespace rubato

@@ -154,7 +154,7 @@ bool ViewAuthority::Urgent(absl::Time now) const {
 }
 
 bool ViewAuthority::Wanted() const {
-  if (!newcomers_.empty()) return view_.number > 0;
+  if (!newcomers_.empty() && view_.size() < kMembersMax) return view_.number > 0;
   // The last holder cannot go while others depend on it.
   const bool may_leave = view_.holders > 1 || view_.size() == 1;
   return std::any_of(reports_.begin(), reports_.end(), [&](const auto& report) {
@@ -401,7 +401,9 @@ GroupView ViewAuthority::Found(const GroupView& old, ViewChange change) const {
   std::stable_sort(offers.begin(), offers.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   GroupView next{.number = old.number + 1, .holders = 1, .step = offers[0].first};
-  for (const auto& [offer, member] : offers) next.members.push_back(member);
+  for (const auto& [offer, member] : offers) {
+    if (next.size() < kMembersMax) next.members.push_back(member);
+  }
   return next;
 }
 

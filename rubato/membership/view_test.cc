@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/membership/wire.h"
 
 namespace rubato {
 namespace {
@@ -59,6 +60,19 @@ TEST(NextViewTest, WhoLeavesStillTellsHowFarItCame) {
       NextView(ViewOf(2, {1, 2}, 2, 3),
                {.standings = {{M(1), 4, 4}, {M(2), 3, 4}}, .leaving = {MemberId(1)}});
   EXPECT_EQ(Plain(next), ViewOf(3, {2}, 1, 4)) << next.ToString();
+}
+
+// A view of more could be told to nobody.
+TEST(NextViewTest, HasNoMoreMembersThanAPacketHolds) {
+  std::vector<int> ids;
+  for (int i = 0; i < kMembersMax - 1; ++i) ids.push_back(i);
+  const GroupView old = ViewOf(2, ids, 1, 3);
+  ViewChange change{.standings = {{M(0), 4, 4}}, .newcomers = {M(5001), M(5002), M(5003)}};
+  for (const GroupMember& member : old.members) change.keep.push_back(member);
+  const GroupView next = NextView(old, change);
+  EXPECT_EQ(next.size(), kMembersMax);
+  EXPECT_TRUE(next.Contains(MemberId(5001)));
+  EXPECT_TRUE(DecodeGroupView(EncodeGroupView(next)).ok());
 }
 
 // Two have applied step 5 before it was known to stay, and the third lacks its sum: nobody can be

@@ -420,7 +420,9 @@ void Views::Inherit(absl::Time now) {
     const bool lives = swim_.health(member.id) < Health::kDead;
     if (lives && member.id != self_.id) next.members.push_back(member);
   }
-  for (const GroupMember& member : Newcomers()) next.members.push_back(member);
+  for (const GroupMember& member : Newcomers()) {
+    if (next.size() < kMembersMax) next.members.push_back(member);
+  }
   proposal_ = Proposal{.view = next, .gone = WhyGone(next)};
   Decide(now);
 }

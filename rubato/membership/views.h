@@ -131,6 +131,7 @@ class Views : public ViewSource {
   // as those say who went on. Empty: nobody who knows has told.
   const std::vector<Loss>& left_out() const { return left_out_; }
   // Who has come, lives, and is in no view yet; without those who must wait for their link's sake.
+  // Nobody while there is no room.
   std::vector<GroupMember> Newcomers() const;
   // One of them is told as lost: should it live after all, it begins a new life.
   void Exclude(const Loss& loss) { evicted_[loss.member] = {view_.number, loss}; }

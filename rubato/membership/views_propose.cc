@@ -52,6 +52,7 @@ bool Views::AllWhoCopyAreReady() const {
 
 std::vector<GroupMember> Views::Newcomers() const {
   std::vector<GroupMember> newcomers;
+  if (view_.size() >= kMembersMax) return newcomers;
   for (const GroupMember& member : swim_.Living()) {
     if (view_.Contains(member.id) || evicted_.contains(member.id)) continue;
     if (links_.MustWait(member, last_tick_)) continue;

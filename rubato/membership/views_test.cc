@@ -169,6 +169,22 @@ TEST(ViewsTest, WhoIsLevelWaitsOnlyForOthersWhoCopy) {
   }
 }
 
+// While a group has no room nobody proposes to let anyone in: that would go on for as long as one
+// waits.
+TEST(ViewsTest, AFullGroupIsLeftInPeace) {
+  for (const int members : {kMembersMax - 1, kMembersMax}) {
+    GroupView view = ViewOf(1, {}, members, 0);
+    for (int i = 0; i < members; ++i) view.members.push_back(M(i));
+    absl::Time now = absl::UnixEpoch();
+    Swim swim(M(0), SwimOptions(), Rng(1));
+    for (int i = 1; i <= members; ++i) swim.Introduce(M(i), now);  // The last is a newcomer.
+    Views views(swim, {}, Rng(2));
+    views.Adopt(view, now);
+    for (int i = 0; i < 20; ++i) views.Tick(now += absl::Milliseconds(50));
+    EXPECT_EQ(views.TakeSends().empty(), members == kMembersMax) << members;
+  }
+}
+
 // The oldest and a learner do not reach each other, though the other holder reaches both: once the
 // oldest has had time to act, that one makes it a holder in its place.
 TEST(ViewsTest, WhoDoesNotReachTheOldestIsHeardByTheNext) {

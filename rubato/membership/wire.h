@@ -20,9 +20,6 @@
 
 namespace rubato {
 
-// More members than this are taken for garbage; a packet of that many fits 64 KB.
-inline constexpr int kMembersMax = 1000;
-
 struct Packet {
   uint64_t group = 0;
   uint64_t view = 0;  // The sender's view number,

@@ -25,6 +25,7 @@ namespace {
 
 constexpr size_t kContractBytesMax = 64 << 10;
 constexpr size_t kDifferencesMax = 3;
+constexpr absl::string_view kNoRoom = "room: none\n";
 
 // False once the time is over.
 bool AwaitSocket(int socket, int16_t events, absl::Time deadline) {
@@ -118,13 +119,21 @@ absl::StatusOr<std::string> AskContract(const std::string& address, uint64_t lob
                                              tls == nullptr ? ", or know another secret" : ""));
 }
 
-void TellContract(Stream& stream, absl::string_view contract) {
+void TellContract(Stream& stream, const std::string& mine, bool full) {
+  const std::string answer = absl::StrCat(mine, full ? kNoRoom : "");
+  absl::string_view contract = answer;
   int64_t n = 1;
   while (n > 0 && !contract.empty()) {
     n = stream.WriteBytes(contract.data(), contract.size());
     if (n > 0) contract.remove_prefix(static_cast<size_t>(n));
   }
   stream.Finish();
+}
+
+bool TakeFull(std::string& answer) {
+  if (!absl::EndsWith(answer, kNoRoom)) return false;
+  answer.resize(answer.size() - kNoRoom.size());
+  return true;
 }
 
 void TellPlain(Stream& stream, absl::string_view greeting) {

@@ -25,7 +25,10 @@ absl::StatusOr<std::string> AskContract(const std::string& address, uint64_t lob
                                         const TlsLinks* tls, absl::Duration timeout,
                                         Resolver& names);
 // The answer; closes the connection. Does not wait: a text that fits no socket buffer is cut off.
-void TellContract(Stream& stream, absl::string_view contract);
+// `full`: the group has as many members as there may be, which is one more line.
+void TellContract(Stream& stream, const std::string& contract, bool full = false);
+// Whether an answer says so; it is the contract without that, then.
+bool TakeFull(std::string& answer);
 
 // For a greeting that a plain member did not understand: whoever speaks TLS is told that it does
 // not.

@@ -42,7 +42,7 @@ void WiredGroup::Greet(const EdgeHello& hello, std::unique_ptr<Stream> stream) {
     return tcp_->Arrive(MemberId(hello.from), MemberId(hello.to), std::move(stream));
   }
   if (hello.kind == EdgeHello::kState) exchange_->Ask(hello, std::move(stream));
-  if (hello.kind == EdgeHello::kContract) TellContract(*stream, contract_);
+  if (hello.kind == EdgeHello::kContract) TellContract(*stream, contract_, full_);
 }
 
 bool WiredGroup::TakeEvent(absl::Duration timeout) {
@@ -99,6 +99,7 @@ void WiredGroup::EnterView(const ControlLoop::Event& event) {
   if (change_.noticed <= change_.entered) change_.noticed = change_.agreed;
   view_ = event.view;
   mark_ = view_.Mark();
+  full_ = view_.size() >= kMembersMax;
   rank_ = view_.RankOf(id_);
   fenced_ = begun_ = false;
   decided_ = event.verdict == Verdict::kFinish;

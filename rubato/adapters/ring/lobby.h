@@ -25,20 +25,21 @@ class Lobby {
     absl::Duration patience;        // For one answer.
     Resolver* names = nullptr;      // Must be there, and live longer.
   };
-  explicit Lobby(Options options) : options_(std::move(options)), known_(options_.join.empty()) {}
+  explicit Lobby(Options options) : options_(std::move(options)) {}
 
-  // Asks, once a second at most, until it is known that they train the same. FAILED_PRECONDITION if
-  // they do not, or if they have turned this member away a few times in a row.
+  // Asks, once a second at most, whether they train the same, and, now and then, whether there is
+  // room. FAILED_PRECONDITION if not, or if they have turned this member away a few times in a row.
   absl::Status Ask(absl::Time now);
   // What came of it, to be put behind "no view to train in": empty, or "; nobody answers at ...".
   std::string Why() const;
 
  private:
   const Options options_;
-  bool known_;  // To be the same.
+  bool known_ = false;  // To be the same.
   absl::Time ask_again_ = absl::InfinitePast();
   std::string unanswered_;
-  int refused_ = 0;  // How often in a row.
+  int refused_ = 0;  // How often in a row,
+  int full_ = 0;     // and how often there was no room.
 };
 
 }  // namespace rubato

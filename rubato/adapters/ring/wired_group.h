@@ -8,6 +8,7 @@
 #ifndef RUBATO_ADAPTERS_RING_WIRED_GROUP_H_
 #define RUBATO_ADAPTERS_RING_WIRED_GROUP_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -124,6 +125,7 @@ class WiredGroup : public ElasticGroup {
   MemberId id_;
   GroupView view_;
   uint64_t mark_ = 0;  // Of the view.
+  std::atomic<bool> full_{false};
   int rank_ = 0;
   bool denied_ = false;  // The plane could not be entered, and no death explains it.
   int tries_ = 0;        // Since.
