@@ -56,7 +56,9 @@ void Views::Receive(const ViewMessage& message, absl::Time now) {
   }
   const bool carries_used_view = message.kind == Kind::kDecide || message.kind == Kind::kPrepare;
   if (carries_used_view && message.view) Adopt(*message.view, now, message.gone);
-  if (message.kind == Kind::kEvicted && view_.number == 0) {
+  // What names others was meant for an earlier life at this address.
+  const bool meant = message.gone.empty() || Find(message.gone, self_.id);
+  if (message.kind == Kind::kEvicted && view_.number == 0 && meant) {
     left_out_ = message.gone;
     Fence();
   }
