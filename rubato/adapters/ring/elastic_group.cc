@@ -71,6 +71,9 @@ absl::Status WiredGroup::Start() {
   control.seed = Mix(static_cast<uint64_t>(random()) << 32 | random(), getpid());
   id_ = MemberId(static_cast<int64_t>(Mix(control.seed, 1) >> 1));
   self_.node = ThisNode();
+  if (!options_.machine.empty()) {
+    self_.node = absl::StrCat(absl::Hex(HashText(options_.machine, HashText(self_.node, 0))));
+  }
   self_.pid = getpid();
   // The planes look at the attention of a loop that is yet to be made: it is handed over below.
   learning_ = !options_.join.empty() || control.peer.issued;

@@ -94,6 +94,10 @@ struct GroupOptions {
   Quorum quorum = Quorum::kMajority;
   WireFormat wire = WireFormat::kFp32;
   bool shared_memory = true;
+  // Members that say another name here are taken for another machine's, whatever they share: they
+  // look neither into each other's memory nor at each other's processes. To try out what happens
+  // between machines, and to measure it.
+  std::string machine;
   int microbatches = 1;    // Of one step, in all: the global batch.
   int64_t first_step = 0;  // A founder's state is that after this step; -1: it has none.
   // Where votes do not ride in the sum (over TCP): Commit applies this member's sum at once, and

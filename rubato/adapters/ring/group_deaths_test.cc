@@ -10,9 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <deque>
 #include <memory>
 #include <new>
+#include <numeric>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +31,10 @@ namespace {
 constexpr int kWeights = 1000;
 constexpr absl::Duration kLong = absl::Minutes(2);
 
+// How sums travel: through memory; over TCP; or, between the two machines that processes pose as,
+// over TCP between those and through memory within each. Early: steps are applied with one's sum.
+enum class Plane : uint8_t { kSharedMemory, kTcp, kMachines, kMachinesEarly, kMachinesTls };
+
 // Where in its life a newcomer dies.
 enum class Moment { kAtTheDoor, kInItsFirstStep, kOnceItIsLevel };
 
@@ -36,12 +42,17 @@ struct Worker {
   std::vector<float> weights = std::vector<float>(kWeights, 1.0f);
   std::vector<float> gradients = std::vector<float>(kWeights, 0.0f);
   std::unique_ptr<ElasticGroup> group;
+  int rank = 0;  // In its last step.
 
-  absl::Status Open(bool shared_memory, std::vector<std::string> join) {
+  absl::Status Open(Plane plane, std::vector<std::string> join, int machine = 0) {
+    const bool early = plane == Plane::kMachinesEarly || plane == Plane::kMachinesTls;
     GroupOptions options = {.join = std::move(join),
-                            .quorum = Quorum::kAny,
-                            .shared_memory = shared_memory,
-                            .microbatches = 4};
+                            .secret = plane == Plane::kMachinesTls ? "between us" : "",
+                            .quorum = early ? Quorum::kMajority : Quorum::kAny,
+                            .shared_memory = plane != Plane::kTcp,
+                            .machine = plane < Plane::kMachines ? "" : absl::StrCat(machine),
+                            .microbatches = 4,
+                            .early_apply = early};
     options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights.data()), kWeights * 4)};
     options.apply = [this] {
       for (int i = 0; i < kWeights; ++i) weights[i] = weights[i] * 0.5f + gradients[i];
@@ -59,7 +70,9 @@ struct Worker {
   }
   absl::Status Step() {
     const absl::StatusOr<StepPlan> plan = group->BeginStep(absl::Seconds(30));
-    return plan.ok() ? Finish(*plan) : plan.status();
+    if (!plan.ok()) return plan.status();
+    rank = plan->rank;
+    return Finish(*plan);
   }
   // It has the whole state, and no view yet says that it holds it.
   bool IsLevelLearner() const { return !group->learning() && group->view().holders == 1; }
@@ -116,7 +129,7 @@ class Process {
   int to_ = -1, from_ = -1;
 };
 
-class GroupDeathsTest : public testing::TestWithParam<bool> {};
+class GroupDeathsTest : public testing::TestWithParam<Plane> {};
 
 // The only one who holds the state is killed in a step that its newcomer, level by then, has yet to
 // add its part to: that one inherits, and trains on from there.
@@ -206,16 +219,25 @@ struct Member {
   std::atomic<int> holders{0};  // Of the view that it trains in.
   std::atomic<int64_t> step{-1};
   std::atomic<int> partings{0};
+  std::atomic<int> rank{0};
   std::atomic<bool> wrong{false};  // Its weights are not those of its step.
 };
 constexpr int kMembers = 32;
 using Board = std::array<Member, kMembers>;
+
+Board& MakeBoard() {
+  void* const memory =
+      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return *new (memory) Board;
+}
 
 void TrainOn(Worker& worker, Member& member) {
   while (worker.Step().ok()) {
     if (!worker.group->learning() && worker.weights != Expected(worker.group->step())) {
       member.wrong = true;
     }
+    member.rank = worker.rank;
     member.partings = worker.group->partings();
     member.holders = worker.group->view().holders;
     member.step = worker.group->step();
@@ -233,29 +255,37 @@ bool AllHold(const Board& board, const std::vector<int>& members, int64_t step) 
   return true;
 }
 
-// Thirty of thirty-two are killed at one moment, the founder among them; the two train on as they
-// are, from the step where they were.
-TEST_P(GroupDeathsTest, TwoOfThirtyTwoGoOn) {
-  void* const memory =
-      mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  ASSERT_NE(memory, MAP_FAILED);
-  Board& board = *new (memory) Board;
+// So many processes that train on until they are killed, half of them on each machine.
+std::deque<Process> StartAll(Plane plane, int count, Board& board) {
   std::deque<Process> processes;
   std::string founder;
-  std::vector<int> all, two = {11, 23};
-  for (int i = 0; i < kMembers; ++i) {
+  for (int i = 0; i < count; ++i) {
     processes.emplace_back([&](Process& self) {
       Worker worker;
       std::vector<std::string> join;
       if (i > 0) join.push_back(founder);
-      if (!worker.Open(GetParam(), join).ok()) return;
+      if (!worker.Open(plane, join, i % 2).ok()) return;
       self.Say(worker.group->address());
       TrainOn(worker, board[i]);
     });
     const std::string address = processes.back().Hear();
     if (i == 0) founder = address;
-    all.push_back(i);
   }
+  return processes;
+}
+
+std::vector<int> Numbers(int count) {
+  std::vector<int> numbers(count);
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+// Thirty of thirty-two are killed at one moment, the founder among them; the two train on as they
+// are, from the step where they were.
+TEST_P(GroupDeathsTest, TwoOfThirtyTwoGoOn) {
+  Board& board = MakeBoard();
+  std::deque<Process> processes = StartAll(GetParam(), kMembers, board);
+  const std::vector<int> all = Numbers(kMembers), two = {11, 23};
   ASSERT_TRUE(AllHold(board, all, 1));
   for (const int i : all) {
     if (i != two[0] && i != two[1]) kill(processes[i].pid(), SIGKILL);
@@ -267,13 +297,52 @@ TEST_P(GroupDeathsTest, TwoOfThirtyTwoGoOn) {
     EXPECT_FALSE(board[i].wrong) << "after step " << board[i].step;
   }
   processes.clear();
-  munmap(memory, sizeof(Board));
+  munmap(&board, sizeof(Board));
 }
 
-INSTANTIATE_TEST_SUITE_P(Planes, GroupDeathsTest, testing::Values(true, false),
-                         [](const testing::TestParamInfo<bool>& info) {
-                           return info.param ? "SharedMemory" : "Tcp";
-                         });
+std::string NameOf(const testing::TestParamInfo<Plane>& info) {
+  const char* const names[] = {"SharedMemory", "Tcp", "Machines", "MachinesEarly", "MachinesTls"};
+  return names[static_cast<int>(info.param)];
+}
+INSTANTIATE_TEST_SUITE_P(Planes, GroupDeathsTest,
+                         testing::Values(Plane::kSharedMemory, Plane::kTcp, Plane::kMachines),
+                         NameOf);
+
+class MachinesDeathsTest : public testing::TestWithParam<Plane> {};
+
+// Four processes on each of two machines. Of those who speak for their machine and of those who do
+// not one after the other is killed, amid their steps: the others go on as they are. Where steps
+// are applied early one of them may have to copy the state again, and comes to the same.
+TEST_P(MachinesDeathsTest, WhoeverDiesTheOthersGoOnExactly) {
+  Board& board = MakeBoard();
+  std::deque<Process> processes = StartAll(GetParam(), 8, board);
+  std::vector<int> living = Numbers(8);
+  ASSERT_TRUE(AllHold(board, living, 1));
+  int64_t step = 0;
+  const auto by_rank = [&](int a, int b) { return board[a].rank < board[b].rank; };
+  for (const auto& [machine, first] :
+       {std::pair(0, true), {1, false}, {1, true}, {0, false}, {0, true}}) {
+    for (const int i : living) step = std::max(step, board[i].step.load());
+    ASSERT_TRUE(AllHold(board, living, step + 10));
+    std::vector<int> there = living;
+    std::erase_if(there, [machine = machine](int i) { return i % 2 != machine; });
+    const int doomed = first ? *std::min_element(there.begin(), there.end(), by_rank)
+                             : *std::max_element(there.begin(), there.end(), by_rank);
+    kill(processes[doomed].pid(), SIGKILL);
+    std::erase(living, doomed);
+  }
+  EXPECT_TRUE(AllHold(board, living, step + 30));
+  for (const int i : living) {
+    EXPECT_FALSE(board[i].wrong) << "after step " << board[i].step;
+    EXPECT_TRUE(GetParam() != Plane::kMachines || board[i].partings == 0) << "it began anew";
+  }
+  processes.clear();
+  munmap(&board, sizeof(Board));
+}
+INSTANTIATE_TEST_SUITE_P(Planes, MachinesDeathsTest,
+                         testing::Values(Plane::kMachines, Plane::kMachinesEarly,
+                                         Plane::kMachinesTls),
+                         NameOf);
 
 }  // namespace
 }  // namespace rubato

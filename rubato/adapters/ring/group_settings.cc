@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -15,7 +16,7 @@ constexpr const char* kWires[] = {"fp32", "bf16", "fp16"};  // By WireFormat.
 
 // Changes with what is summed with whom, and in which order: builds that differ in it would mix up
 // each other's frames.
-constexpr absl::string_view kSums = "order of sums: machine by machine\n";
+constexpr absl::string_view kSums = "order of sums: machine by machine, in memory first\n";
 // So do those of which one does not say what it calls: see CallWord.
 constexpr absl::string_view kCalls = "calls: named to each other\n";
 
@@ -99,6 +100,19 @@ std::vector<int> RingOrder(const GroupView& view) {
   std::vector<int> ranks;
   for (const auto& place : order) ranks.push_back(place[2]);
   return ranks;
+}
+
+std::vector<std::vector<int>> MachinesOf(const GroupView& view) {
+  std::vector<std::vector<int>> machines;
+  std::map<std::string, size_t> by_node;  // Of those who share memory.
+  for (int rank = 0; rank < view.size(); ++rank) {
+    const Endpoint place = ParseEndpoint(view.members[rank].address).value_or(Endpoint());
+    size_t machine = machines.size();
+    if (place.memory_fd >= 0) machine = by_node.emplace(place.node, machine).first->second;
+    if (machine == machines.size()) machines.emplace_back();
+    machines[machine].push_back(rank);
+  }
+  return machines;
 }
 
 std::string ContractOf(const GroupOptions& options) {

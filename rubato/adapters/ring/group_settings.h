@@ -24,6 +24,9 @@ bool AllShareMemory(const GroupView& view, const std::string& node);
 // The ranks in the order in which members are to stand side by side in a ring: those of one machine
 // together, by age else, so that few sums cross the network. It follows from the view alone.
 std::vector<int> RingOrder(const GroupView& view);
+// The ranks that share memory with each other, machine by machine, by age; whoever shares none is a
+// machine of its own. It follows from the view alone too.
+std::vector<std::vector<int>> MachinesOf(const GroupView& view);
 // What must be the same for all, a line each.
 std::string ContractOf(const GroupOptions& options);
 

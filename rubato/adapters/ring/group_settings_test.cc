@@ -38,10 +38,25 @@ TEST(RingOrderTest, MembersOfOneMachineStandTogether) {
   EXPECT_THAT(order({"?", "?", "?"}), ElementsAre(0, 1, 2)) << "nothing is";
 }
 
+TEST(MachinesTest, AreThoseWhoShareMemory) {
+  const auto machines = [](const std::vector<std::string>& addresses) {
+    return MachinesOf(ViewOf(addresses));
+  };
+  using Ranks = std::vector<std::vector<int>>;
+  EXPECT_EQ(machines({}), Ranks({}));
+  EXPECT_EQ(machines({"a:1;n;1;4", "a:2;n;2;4"}), Ranks({{0, 1}}));
+  EXPECT_EQ(machines({"a:1;n;1;4", "b:1;m;1;4", "a:2;n;2;4", "b:2;m;2;4", "a:3;n;3;4"}),
+            Ranks({{0, 2, 4}, {1, 3}}));
+  EXPECT_EQ(machines({"a:1;n;1;-1", "a:2;n;2;4", "a:3;n;3;4", "a:4;n;4;-1"}),
+            Ranks({{0}, {1, 2}, {3}}))
+      << "who shares none is by itself";
+  EXPECT_EQ(machines({"a:1", "a:2", "?"}), Ranks({{0}, {1}, {2}})) << "nothing is known";
+}
+
 // A build that sums in another order is told so, and not let in.
 TEST(ContractTest, NamesTheOrderOfSums) {
-  EXPECT_THAT(ContractOf({}),
-              HasSubstr("\norder of sums: machine by machine\ncalls: named to each other\n"));
+  EXPECT_THAT(ContractOf({}), HasSubstr("\norder of sums: machine by machine, in memory first\n"
+                                        "calls: named to each other\n"));
 }
 
 // The elements that leave their machine in one sum of `elements`, for members as in `view`.

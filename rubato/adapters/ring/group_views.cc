@@ -32,6 +32,7 @@ const Endpoint& WiredGroup::MakePlanes(const Attention& attention) {
     });
   };
   tcp_ = std::make_unique<TcpEdges>(attention, group_, *network_, lost);
+  machines_ = std::make_unique<MachinesPlane>(shared_.get(), *tcp_);
   return self_;
 }
 
@@ -117,8 +118,7 @@ void WiredGroup::EnterView(const ControlLoop::Event& event) {
     exchange_->Drop();
   }
   speeds_.assign(view_.size(), 0.0f);
-  const bool shares = shared_ != nullptr && AllShareMemory(view_, self_.node);
-  plane_ = shares ? static_cast<DataPlane*>(shared_.get()) : tcp_.get();
+  plane_ = PlaneFor(view_);
   EnterPlane();
   tries_ = 0;
   if (denied_ && learning_) return BeginWithoutMemory();
@@ -130,8 +130,15 @@ void WiredGroup::EnterView(const ControlLoop::Event& event) {
   if (options_.on_change) options_.on_change(view_);
 }
 
+// By the view alone, so that all take the same.
+DataPlane* WiredGroup::PlaneFor(const GroupView& view) const {
+  if (shared_ != nullptr && AllShareMemory(view, self_.node)) return shared_.get();
+  if (MachinesOf(view).size() < view.members.size()) return machines_.get();
+  return tcp_.get();
+}
+
 // Someone lives whose memory cannot be had, or who cannot have this one's. The others wait: come
-// again as one without, and all train over TCP.
+// again as one without, who speaks TCP with them.
 void WiredGroup::BeginWithoutMemory() {
   control_->StopSharing();
   BeginAnew({.why = "its memory and another's could not be shared, so it comes again without"});
@@ -141,10 +148,12 @@ void WiredGroup::BeginWithoutMemory() {
 // again without memory to share.
 void WiredGroup::TryPlaneAgain() {
   EnterPlane();
-  if (!denied_ || ++tries_ < kTriesMax) return;
-  if (shared_->denied() < rank_) return BeginWithoutMemory();
+  if (!denied_ || (++tries_ < kTriesMax && !denies_)) return;
+  const int denied = plane_ == shared_.get() ? shared_->denied() : machines_->denied();
+  if (denied < rank_) return BeginWithoutMemory();
+  denies_ = true;  // It will most likely be the same with the next, for whom nobody need wait.
   control_->Call([&](Peer& peer, absl::Time now) {
-    peer.Deny(view_.members[shared_->denied()].id, now);
+    peer.Deny(view_.members[denied].id, now);
     return 0;
   });
 }

@@ -61,6 +61,8 @@ class Master {
     MutexLock lock(mu_);
     groups_.push_back(group);
   }
+  // The first and the third are of one machine, where a job has two.
+  std::string NextMachine() { return absl::StrCat(came_++ % 2); }
   void Forget(ElasticGroup* group) {
     MutexLock lock(mu_);
     std::erase(groups_, group);
@@ -99,6 +101,7 @@ class Master {
     }
   }
 
+  std::atomic<int> came_{0};
   Mutex mu_;
   CondVar changed_;
   std::unique_ptr<ViewAuthority> authority_ ABSL_GUARDED_BY(mu_);
@@ -110,8 +113,8 @@ class Master {
 };
 
 // What members of one job share: memory; connections; or these, with steps applied early, as jobs
-// between machines do.
-enum class Way : uint8_t { kSharedMemory, kTcp, kTcpEarly };
+// between machines do; or memory with those who are of the same of two machines, and connections.
+enum class Way : uint8_t { kSharedMemory, kTcp, kTcpEarly, kMachines, kMachinesEarly };
 
 struct Habits {
   Way way = Way::kSharedMemory;
@@ -128,8 +131,10 @@ class Trainee {
     gradients_.resize(kWeights);
     GroupOptions options;
     options.report = [&master](const ViewReport& report) { master.Report(report); };
-    options.shared_memory = habits.way == Way::kSharedMemory;
-    options.early_apply = habits.way == Way::kTcpEarly;
+    const bool machines = habits.way == Way::kMachines || habits.way == Way::kMachinesEarly;
+    options.shared_memory = machines || habits.way == Way::kSharedMemory;
+    options.early_apply = habits.way == Way::kTcpEarly || habits.way == Way::kMachinesEarly;
+    if (machines) options.machine = master.NextMachine();
     options.microbatches = kMicrobatches;
     options.state = {absl::MakeSpan(reinterpret_cast<char*>(weights_.data()), kWeights * 4)};
     options.apply = [this] {
@@ -314,11 +319,12 @@ TEST_P(IssuedGroupTest, TheSlowGetLess) {
 }
 
 std::string NameOf(Way way) {
-  if (way == Way::kSharedMemory) return "SharedMemory";
-  return way == Way::kTcp ? "Tcp" : "TcpEarly";
+  const char* const names[] = {"SharedMemory", "Tcp", "TcpEarly", "Machines", "MachinesEarly"};
+  return names[static_cast<int>(way)];
 }
 INSTANTIATE_TEST_SUITE_P(Planes, IssuedGroupTest,
-                         testing::Values(Way::kSharedMemory, Way::kTcp, Way::kTcpEarly),
+                         testing::Values(Way::kSharedMemory, Way::kTcp, Way::kTcpEarly,
+                                         Way::kMachines, Way::kMachinesEarly),
                          [](const auto& info) { return NameOf(info.param); });
 
 }  // namespace

@@ -133,25 +133,35 @@ absl::Status SharedSlots::Enter(const GroupView& view, int rank, MemberId self) 
   return absl::OkStatus();
 }
 
-absl::Status SharedSlots::Gather() {
-  const uint64_t mark = Count(++count_);
+void SharedSlots::Come() {
   Slot& own = *own_.slot;
-  own.mark.store(mark, std::memory_order_seq_cst);
+  own.mark.store(Count(++count_), std::memory_order_seq_cst);
   own.bell.fetch_add(1, std::memory_order_seq_cst);
   if (own.waiters.load(std::memory_order_seq_cst) > 0) FutexWake(own.bell);
+}
+
+absl::Status SharedSlots::Gather() {
+  Come();
+  const uint64_t mark = Count(count_);
   for (size_t i = 0; i < slots_.size(); ++i) {
     if (static_cast<int>(i) != rank_) RUBATO_RETURN_IF_ERROR(WaitFor(*slots_[i], mark));
   }
   return absl::OkStatus();
 }
 
-absl::Status SharedSlots::Barrier() {
+void SharedSlots::Tell() {
+  own_.slot->speeds[count_ & 1] = speed_;
+  own_.slot->calls[count_ & 1] = call_;
+}
+
+absl::Status SharedSlots::Barrier(int of) {
   const size_t turn = count_ & 1;
-  own_.slot->calls[turn] = call_;
+  if (of < 0 || of == rank_) Tell();
   if (Count(count_ + 1) == ballot_) own_.slot->vote.store(ballot_, std::memory_order_seq_cst);
   RUBATO_RETURN_IF_ERROR(Gather());
-  const bool alike = std::all_of(slots_.begin(), slots_.end(),
-                                 [&](const Slot* slot) { return slot->calls[turn] == call_; });
+  const auto calls_it = [&](const Slot* slot) { return slot->calls[turn] == call_; };
+  const bool alike =
+      of < 0 ? std::all_of(slots_.begin(), slots_.end(), calls_it) : calls_it(slots_[of]);
   if (alike) return absl::OkStatus();
   // Those who went on without this member call what they like.
   return Intact() ? absl::InternalError("members of the view do not make the same calls")
@@ -189,11 +199,6 @@ absl::Status SharedSlots::Meet() {
   std::atomic_thread_fence(std::memory_order_release);  // What is written now comes after it.
   met_ = true;
   return absl::OkStatus();
-}
-
-absl::Status SharedSlots::LastBarrier() {
-  own_.slot->speeds[count_ & 1] = speed_;
-  return Barrier();
 }
 
 absl::StatusOr<bool> SharedSlots::AllreduceAndVote(absl::Span<float> values, WireFormat format,
@@ -255,7 +260,8 @@ absl::Status SharedSlots::Allreduce(absl::Span<float> values, WireFormat format)
 absl::Status SharedSlots::Reduce(absl::Span<float> values, WireFormat format) {
   RUBATO_RETURN_IF_ERROR(Meet());
   RoundTo(format, values);  // Memory needs no narrower format; the meaning stays the same.
-  RUBATO_RETURN_IF_ERROR(PartsOf(values.size()) == 0 ? ReduceSmall(values) : ReduceParts(values));
+  RUBATO_RETURN_IF_ERROR(PartsOf(values.size()) == 0 ? ReduceSmall(values)
+                                                     : ReduceParts(values, true));
   RoundTo(format, values);
   return absl::OkStatus();
 }
@@ -271,7 +277,7 @@ absl::Status SharedSlots::ReduceSmall(absl::Span<float> values) {
   // Everyone leaves the barrier of the next call only after reading this one's: two turns suffice.
   const int turn = static_cast<int>(count_ & 1);
   std::memcpy(own_.slot->in[turn], values.data(), values.size() * sizeof(float));
-  RUBATO_RETURN_IF_ERROR(LastBarrier());
+  RUBATO_RETURN_IF_ERROR(Barrier());
   std::vector<const float*> parts;
   for (Slot* slot : slots_) parts.push_back(reinterpret_cast<const float*>(slot->in[turn]));
   SumOf(values, parts, 0);
@@ -281,7 +287,7 @@ absl::Status SharedSlots::ReduceSmall(absl::Span<float> values) {
 // Between two barriers each member sums its slice of one part, fetches the others' slices of the
 // part before, and hands in the part after: one barrier a part, and one more. What was written
 // before a barrier is read before the next, so two of each buffer suffice, whatever comes after.
-absl::Status SharedSlots::ReduceParts(absl::Span<float> values) {
+absl::Status SharedSlots::ReduceParts(absl::Span<float> values, bool wants) {
   const size_t size = PartBytes(static_cast<int>(slots_.size())) / sizeof(float);
   const size_t parts = PartsOf(values.size());
   const auto part = [&](size_t index) { return values.subspan(index * size, size); };
@@ -289,11 +295,11 @@ absl::Status SharedSlots::ReduceParts(absl::Span<float> values) {
   for (size_t i = 0; i < parts; ++i) {
     RUBATO_RETURN_IF_ERROR(Barrier());
     SumMine(part(i).size());
-    if (i > 0) FetchSums(part(i - 1));
+    if (i > 0 && wants) FetchSums(part(i - 1));
     if (i + 1 < parts) HandIn(part(i + 1));
   }
-  RUBATO_RETURN_IF_ERROR(LastBarrier());
-  FetchSums(part(parts - 1));
+  RUBATO_RETURN_IF_ERROR(Barrier());
+  if (wants) FetchSums(part(parts - 1));
   return absl::OkStatus();
 }
 
@@ -324,25 +330,87 @@ void SharedSlots::FetchSums(absl::Span<float> part) {
   }
 }
 
-absl::Status SharedSlots::Broadcast(absl::Span<char> bytes, int root) {
-  call_ = CallWord(Collective::kBroadcast, bytes.size(), WireFormat::kFp32, root);
+absl::Status SharedSlots::SumAtFirst(absl::Span<float> values, uint64_t call, float speed,
+                                     std::vector<float>* speeds) {
+  call_ = call;
   RUBATO_RETURN_IF_ERROR(Meet());
-  for (size_t begin = 0; begin < bytes.size(); begin += kPartBytes) {
-    const absl::Span<char> part = bytes.subspan(begin, kPartBytes);
-    const int turn = static_cast<int>(count_ & 1);
-    if (rank_ == root) std::memcpy(own_.slot->in[turn], part.data(), part.size());
+  const bool first = rank_ == 0;
+  speed_ = speed;
+  const size_t parts = PartsOf(values.size());
+  RUBATO_RETURN_IF_ERROR(parts == 0           ? GiveToFirst(values)
+                         : slots_.size() == 2 ? AddOther(values)
+                                              : ReduceParts(values, first));
+  if (!first) return absl::OkStatus();
+  ReadSpeeds(*speeds);
+  return Intact() ? absl::OkStatus() : Aborted();
+}
+
+absl::Status SharedSlots::GiveToFirst(absl::Span<float> values) {
+  if (rank_ == 0) return ReduceSmall(values);
+  HandIn(values);
+  Tell();
+  Come();  // The sum of all machines shows that the others have.
+  return absl::OkStatus();
+}
+
+// Each part is added where it is to be, while the other hands in the next: no copy but that one.
+absl::Status SharedSlots::AddOther(absl::Span<float> values) {
+  const size_t size = PartBytes(2) / sizeof(float);
+  for (size_t done = 0; done < values.size(); done += size) {
+    const absl::Span<float> part = values.subspan(done, size);
+    const size_t turn = count_ & 1;
+    if (rank_ != 0) HandIn(part);
     RUBATO_RETURN_IF_ERROR(Barrier());
-    if (rank_ != root) std::memcpy(part.data(), slots_[root]->in[turn], part.size());
-    RUBATO_RETURN_IF_ERROR(Barrier());
+    if (rank_ == 0) AddTo(part, reinterpret_cast<const float*>(slots_[1]->in[turn]));
   }
   return absl::OkStatus();
+}
+
+absl::Status SharedSlots::Broadcast(absl::Span<char> bytes, int root) {
+  return SpreadFrom(root, bytes, {}, -1,
+                    CallWord(Collective::kBroadcast, bytes.size(), WireFormat::kFp32, root));
+}
+
+absl::Status SharedSlots::SpreadSum(absl::Span<char> bytes, absl::Span<float> speeds,
+                                    uint64_t call) {
+  return SpreadFrom(0, bytes, speeds, 0, call);
+}
+
+absl::Status SharedSlots::SpreadCall(absl::Span<char> bytes, int root, uint64_t call) {
+  return SpreadFrom(root, bytes, {}, -1, call);
+}
+
+// What is written before a barrier is read before the next, as in ReduceParts.
+absl::Status SharedSlots::SpreadFrom(int root, absl::Span<char> bytes, absl::Span<float> speeds,
+                                     int of, uint64_t call) {
+  call_ = call;
+  RUBATO_RETURN_IF_ERROR(Meet());
+  const size_t told = speeds.size() * sizeof(float);
+  const size_t size = PartBytes(static_cast<int>(slots_.size())) - told;
+  size_t done = 0;
+  do {
+    const absl::Span<char> part = bytes.subspan(done, size);
+    char* const place = slots_[root]->in[count_ & 1];
+    if (rank_ == root) std::memcpy(place, part.data(), part.size());
+    if (rank_ == root) std::memcpy(place + size, speeds.data(), told);
+    RUBATO_RETURN_IF_ERROR(Barrier(of));
+    if (rank_ != root) std::memcpy(part.data(), place, part.size());
+    if (rank_ != root) std::memcpy(speeds.data(), place + size, told);
+    done += part.size();
+  } while (done < bytes.size());
+  return Intact() ? absl::OkStatus() : Aborted();
+}
+
+void SharedSlots::Refuse(uint64_t call) {
+  own_.slot->calls[count_ & 1] = ~call;
+  Come();
 }
 
 absl::Status SharedSlots::Vote(int64_t step, float speed, std::vector<float>& speeds) {
   call_ = CallWord(Collective::kVote, 0, WireFormat::kFp32, step);
   RUBATO_RETURN_IF_ERROR(Meet());
   speed_ = speed;
-  RUBATO_RETURN_IF_ERROR(LastBarrier());
+  RUBATO_RETURN_IF_ERROR(Barrier());
   ReadSpeeds(speeds);
   return absl::OkStatus();
 }

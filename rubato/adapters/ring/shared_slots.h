@@ -60,6 +60,17 @@ class SharedSlots : public DataPlane {
   absl::StatusOr<bool> AllreduceAndVote(absl::Span<float> values, WireFormat format,
                                         const Voting& voting) override;
 
+  // For a call of several machines (MachinesPlane), whose word is `call`. First the sum of these
+  // members at rank 0, who then knows that all of them have come, and how fast each is. Then what
+  // rank 0 has of all machines, at everyone: SpreadSum() must follow SumAtFirst().
+  absl::Status SumAtFirst(absl::Span<float> values, uint64_t call, float speed,
+                          std::vector<float>* speeds);
+  absl::Status SpreadSum(absl::Span<char> bytes, absl::Span<float> speeds, uint64_t call);
+  // Broadcast().
+  absl::Status SpreadCall(absl::Span<char> bytes, int root, uint64_t call);
+  // After INTERNAL: others may wait for this member, and fail likewise. Does not wait.
+  void Refuse(uint64_t call);
+
  private:
   struct Slot;  // The shared layout.
   struct Mapped {
@@ -73,13 +84,16 @@ class SharedSlots : public DataPlane {
 
   // Says that this member has come to the next barrier, and waits until all have.
   absl::Status Gather();
-  // The same, for what all must call alike. Casts the vote, if it is to be cast here.
-  absl::Status Barrier();
+  // The same, for what all must call alike; or each as `of` alone, who has compared them before.
+  // Casts the vote, if it is to be cast here.
+  absl::Status Barrier(int of = -1);
+  // Says so alone. Who needs nothing of the others yet may wait at the next barrier.
+  void Come();
+  // What the others look at when they have come to the next barrier.
+  void Tell();
   // The first barrier of a view, before anything is written.
   absl::Status Meet();
   size_t PartsOf(size_t floats) const;
-  // The last barrier of a reduction, or of a vote.
-  absl::Status LastBarrier();
   void ReadSpeeds(std::vector<float>& speeds) const;
   // On any thread: takes the vote back, and says whether all had voted.
   bool Withdraw(uint64_t ballot, uint64_t call);
@@ -91,7 +105,13 @@ class SharedSlots : public DataPlane {
   absl::Status WaitFor(Slot& slot, uint64_t mark);
   absl::Status Reduce(absl::Span<float> values, WireFormat format);
   absl::Status ReduceSmall(absl::Span<float> values);
-  absl::Status ReduceParts(absl::Span<float> values);
+  // The sum at everyone who `wants` it.
+  absl::Status ReduceParts(absl::Span<float> values, bool wants);
+  // The sum at the first, of buffers that go through at once; of two members', in parts.
+  absl::Status GiveToFirst(absl::Span<float> values);
+  absl::Status AddOther(absl::Span<float> values);
+  absl::Status SpreadFrom(int root, absl::Span<char> bytes, absl::Span<float> speeds, int of,
+                          uint64_t call);
   void HandIn(absl::Span<const float> part);
   void SumMine(size_t part_size);
   void FetchSums(absl::Span<float> part);

@@ -90,6 +90,11 @@ void TcpEdges::Arrive(MemberId member, MemberId to, std::unique_ptr<Stream> stre
 }
 
 absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
+  EnterAmong(view, rank, self, RingOrder(view));
+  return absl::OkStatus();
+}
+
+void TcpEdges::EnterAmong(const GroupView& view, int rank, MemberId self, std::vector<int> order) {
   // Connections are between two lives: what the last one had open, its peers have closed or will.
   if (self != self_) {
     out_.clear();
@@ -97,7 +102,7 @@ absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
   }
   view_ = view;
   rank_ = rank;
-  order_ = RingOrder(view);
+  order_ = std::move(order);
   self_ = self;
   mark_ = static_cast<uint32_t>(view.Mark());
   operation_ = 0;
@@ -107,37 +112,41 @@ absl::Status TcpEdges::Enter(const GroupView& view, int rank, MemberId self) {
     return !view.Contains(edge.first) || !greeted || edge.second.stream->gone();
   });
   std::erase_if(in_, [&](const auto& edge) { return !view.Contains(edge.first); });
-  return absl::OkStatus();
 }
 
 absl::Status TcpEdges::Allreduce(absl::Span<float> values, WireFormat format) {
-  return Reduce(values, format, nullptr);
+  const uint64_t bytes = values.size() * WireBytes(format);
+  return Reduce(values, format, CallWord(Collective::kAllreduce, bytes, format, 0), nullptr);
 }
 
 absl::Status TcpEdges::AllreduceAndTell(absl::Span<float> values, WireFormat format, float speed,
                                         std::vector<float>& speeds) {
   std::vector<float> heard(view_.size(), 0.0f);
   heard[rank_] = speed;
-  RUBATO_RETURN_IF_ERROR(Reduce(values, format, &heard));
+  const uint64_t bytes = values.size() * WireBytes(format);
+  const uint64_t call = CallWord(Collective::kAllreduceAndTell, bytes, format, 0);
+  RUBATO_RETURN_IF_ERROR(Reduce(values, format, call, &heard));
   speeds = std::move(heard);
   return absl::OkStatus();
 }
 
-absl::Status TcpEdges::Reduce(absl::Span<float> values, WireFormat format,
+absl::Status TcpEdges::Reduce(absl::Span<float> values, WireFormat format, uint64_t call,
                               std::vector<float>* speeds) {
   const int64_t elements = static_cast<int64_t>(values.size());
   const int wire = WireBytes(format);
-  const Collective what =
-      speeds == nullptr ? Collective::kAllreduce : Collective::kAllreduceAndTell;
-  Operation operation{CallWord(what, elements * wire, format, 0), values, format, speeds};
-  Chunk(PlanInOrder(ChooseAlgorithm(elements * wire, view_.size()), elements), kChunkBytes / wire,
-        operation.sends, operation.receives);
+  const Algorithm algorithm = ChooseAlgorithm(elements * wire, static_cast<int>(order_.size()));
+  Operation operation{call, values, format, speeds};
+  Chunk(PlanInOrder(algorithm, elements), kChunkBytes / wire, operation.sends, operation.receives);
   return Run(operation);
 }
 
+int TcpEdges::SeatOf(int rank) const {
+  return static_cast<int>(std::find(order_.begin(), order_.end(), rank) - order_.begin());
+}
+
 std::vector<Exchange> TcpEdges::PlanInOrder(Algorithm algorithm, int64_t elements) const {
-  const auto seat = std::find(order_.begin(), order_.end(), rank_) - order_.begin();
-  std::vector<Exchange> plan = MakePlan(algorithm, static_cast<int>(seat), view_.size(), elements);
+  const int size = static_cast<int>(order_.size());
+  std::vector<Exchange> plan = MakePlan(algorithm, SeatOf(rank_), size, elements);
   for (Exchange& stage : plan) {
     if (stage.send_to >= 0) stage.send_to = order_[stage.send_to];
     if (stage.receive_from >= 0) stage.receive_from = order_[stage.receive_from];
@@ -146,24 +155,32 @@ std::vector<Exchange> TcpEdges::PlanInOrder(Algorithm algorithm, int64_t element
 }
 
 absl::Status TcpEdges::Vote(int64_t step, float speed, std::vector<float>& speeds) {
-  // Up the tree and down again: whoever has the sum knows that everyone has called.
   speeds.assign(view_.size(), 0.0f);
   speeds[rank_] = speed;
-  Operation operation{CallWord(Collective::kVote, 0, WireFormat::kFp32, step),
-                      absl::MakeSpan(speeds), WireFormat::kFp32};
+  return Gather(CallWord(Collective::kVote, 0, WireFormat::kFp32, step), speeds);
+}
+
+absl::Status TcpEdges::Gather(uint64_t call, std::vector<float>& speeds) {
+  // Up the tree and down again: whoever has the sum knows that everyone has called.
+  Operation operation{call, absl::MakeSpan(speeds), WireFormat::kFp32};
   Chunk(PlanInOrder(Algorithm::kTree, view_.size()), kChunkBytes, operation.sends,
         operation.receives);
   return Run(operation);
 }
 
 absl::Status TcpEdges::Broadcast(absl::Span<char> bytes, int root) {
+  return Spread(bytes, root,
+                CallWord(Collective::kBroadcast, bytes.size(), WireFormat::kFp32, root));
+}
+
+absl::Status TcpEdges::Spread(absl::Span<char> bytes, int root, uint64_t call) {
   std::vector<float> words((bytes.size() + 3) / 4);
   if (rank_ == root) std::memcpy(words.data(), bytes.data(), bytes.size());
-  const int size = view_.size();
-  const int place = (rank_ - root + size) % size;  // In the tree whose root is `root`.
-  const auto rank_of = [&](int p) { return (p + root) % size; };
-  Operation operation{CallWord(Collective::kBroadcast, bytes.size(), WireFormat::kFp32, root),
-                      absl::MakeSpan(words), WireFormat::kFp32};
+  const int size = static_cast<int>(order_.size());
+  const int top = SeatOf(root);
+  const int place = (SeatOf(rank_) - top + size) % size;  // In the tree whose root is `root`.
+  const auto rank_of = [&](int p) { return order_[(p + top) % size]; };
+  Operation operation{call, absl::MakeSpan(words), WireFormat::kFp32};
   const int64_t chunk = kChunkBytes / 4;
   for (int64_t begin = 0; begin < static_cast<int64_t>(words.size()); begin += chunk) {
     const Slice slice{begin, std::min<int64_t>(begin + chunk, words.size())};

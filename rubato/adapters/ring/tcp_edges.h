@@ -65,6 +65,16 @@ class TcpEdges : public DataPlane {
   void Arrive(MemberId member, MemberId to, std::unique_ptr<Stream> stream);
 
   absl::Status Enter(const GroupView& view, int rank, MemberId self) override;
+  // The same where only some speak to each other, each for others too (MachinesPlane). `order` are
+  // their ranks as they are to stand in the ring. What there is to other members stays.
+  void EnterAmong(const GroupView& view, int rank, MemberId self, std::vector<int> order);
+  // What they call, as parts of a larger call whose word is `call`. `speeds` are by rank, those
+  // of others 0, and then everyone's; null: none are told.
+  absl::Status Reduce(absl::Span<float> values, WireFormat format, uint64_t call,
+                      std::vector<float>* speeds);
+  absl::Status Gather(uint64_t call, std::vector<float>& speeds);
+  absl::Status Spread(absl::Span<char> bytes, int root, uint64_t call);
+
   absl::Status Allreduce(absl::Span<float> values, WireFormat format) override;
   absl::Status AllreduceAndTell(absl::Span<float> values, WireFormat format, float speed,
                                 std::vector<float>& speeds) override;
@@ -133,7 +143,8 @@ class TcpEdges : public DataPlane {
   std::vector<Exchange> PlanInOrder(Algorithm algorithm, int64_t elements) const;
   static void Chunk(const std::vector<Exchange>& plan, int64_t chunk, std::vector<SendItem>& sends,
                     std::vector<ReceiveItem>& receives);
-  absl::Status Reduce(absl::Span<float> values, WireFormat format, std::vector<float>* speeds);
+  // Where `rank` stands in the ring.
+  int SeatOf(int rank) const;
   absl::Status Run(Operation& operation);
   absl::Status Complete(Operation& operation);
   void StartFrame(Operation& operation, const SendItem& item);
@@ -167,7 +178,7 @@ class TcpEdges : public DataPlane {
   const EdgeBug bug_;
   GroupView view_;
   int rank_ = 0;
-  std::vector<int> order_;  // Ranks as they stand in the ring: see RingOrder.
+  std::vector<int> order_;  // Ranks of who takes part, as they stand in the ring: see RingOrder.
   uint32_t mark_ = 0;
   uint32_t operation_ = 0;
   std::map<MemberId, Out> out_;

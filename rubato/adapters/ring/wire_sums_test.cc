@@ -1,9 +1,6 @@
 // Sums of several members over real sockets, in each of the formats that numbers travel in.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 
 #include <cmath>
 #include <cstring>
@@ -15,6 +12,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "rubato/adapters/ring/edge_door.h"
 #include "rubato/adapters/ring/tcp_edges.h"
 #include "rubato/base/rng.h"
 
@@ -24,47 +22,19 @@ namespace {
 // One who sums, and whoever lets its callers in.
 class Member {
  public:
-  Member() : listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+  Member() {
     attention_.event_fd = event_.get();
     attention_.live_view = 1;
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof(address);
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    EXPECT_EQ(bind(listener_.get(), any, length), 0);
-    EXPECT_EQ(listen(listener_.get(), 64), 0);
-    EXPECT_EQ(getsockname(listener_.get(), any, &length), 0);
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-    door_ = std::thread([this] { LetIn(); });
   }
-  ~Member() {
-    shutdown(listener_.get(), SHUT_RDWR);
-    door_.join();
-  }
-  const std::string& address() const { return address_; }
+  const std::string& address() const { return door_.address(); }
   TcpEdges& edges() { return edges_; }
 
  private:
-  void LetIn() {
-    while (true) {
-      Fd caller(accept(listener_.get(), nullptr, nullptr));
-      if (!caller.valid()) return;
-      EdgeHello hello;
-      if (recv(caller.get(), &hello, sizeof(hello), MSG_WAITALL) != sizeof(hello)) continue;
-      EXPECT_EQ(fcntl(caller.get(), F_SETFL, O_NONBLOCK), 0);
-      edges_.Arrive(MemberId(hello.from), MemberId(hello.to),
-                    std::make_unique<PlainStream>(std::move(caller)));
-    }
-  }
-
   Fd event_{eventfd(0, EFD_NONBLOCK)};
-  Fd listener_;
-  std::string address_;
   Attention attention_;
   SocketNetwork network_{nullptr};
   TcpEdges edges_{attention_, 7, network_, [](MemberId, LossReason) { ADD_FAILURE() << "lost"; }};
-  std::thread door_;
+  EdgeDoor door_{edges_};
 };
 
 // Of numbers that each member makes for itself; what everyone came to.

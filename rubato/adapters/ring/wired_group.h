@@ -24,6 +24,7 @@
 #include "rubato/adapters/ring/control_loop.h"
 #include "rubato/adapters/ring/elastic_group.h"
 #include "rubato/adapters/ring/lobby.h"
+#include "rubato/adapters/ring/machines_plane.h"
 #include "rubato/adapters/ring/reducer.h"
 #include "rubato/adapters/ring/shared_slots.h"
 #include "rubato/adapters/ring/state_exchange.h"
@@ -92,6 +93,7 @@ class WiredGroup : public ElasticGroup {
   // Takes one event, if there is one within `timeout`; true if it decided the step under way.
   bool TakeEvent(absl::Duration timeout);
   void EnterView(const ControlLoop::Event& event);
+  DataPlane* PlaneFor(const GroupView& view) const;
   void EnterPlane();
   void TryPlaneAgain();
   void BeginWithoutMemory();
@@ -129,6 +131,7 @@ class WiredGroup : public ElasticGroup {
   int rank_ = 0;
   bool denied_ = false;  // The plane could not be entered, and no death explains it.
   int tries_ = 0;        // Since.
+  bool denies_ = false;  // It was so before, and a younger one was told to come without.
   bool entered_ = false;
   bool learning_ = true;
   bool fenced_ = false;
@@ -165,6 +168,7 @@ class WiredGroup : public ElasticGroup {
   std::unique_ptr<StateExchange> exchange_;
   std::unique_ptr<SharedSlots> shared_;
   std::unique_ptr<TcpEdges> tcp_;
+  std::unique_ptr<MachinesPlane> machines_;  // Of the two above.
   DataPlane* plane_ = nullptr;
   std::unique_ptr<Reducer> reducer_;
   // Last, so that its thread ends first.
