@@ -1,12 +1,18 @@
 #include "bench/ring/contest.h"
 
+#include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <string>
+
+#include "rubato/adapters/tls/fd.h"
 
 namespace rubato {
 namespace {
@@ -43,6 +49,14 @@ std::vector<double> RunOnce(const Contender& contender, int size, int runs) {
 absl::StatusOr<std::unique_ptr<ElasticGroup>> OpenGroup(const GroupCase& what, const Place& place) {
   GroupOptions options;
   options.shared_memory = what.shared_memory;
+  const int machine = place.rank * what.machines / place.size;
+  options.machine = std::to_string(machine);
+  if (*what.namespaces != 0) {
+    const std::string name = std::string("/run/netns/") + what.namespaces + options.machine;
+    const Fd space(open(name.c_str(), O_RDONLY | O_CLOEXEC));
+    if (setns(space.get(), CLONE_NEWNET) != 0) return absl::ErrnoToStatus(errno, name);
+    options.listen = "10.231.79." + std::to_string(machine + 1) + ":0";
+  }
   if (what.encrypt) options.secret = "known to all processes of the benchmark";
   options.early_apply = what.elastic && !what.apart;  // As a job would.
   options.microbatches = what.microbatches > 0 ? what.microbatches : place.size;

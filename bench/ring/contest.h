@@ -41,6 +41,9 @@ std::map<std::string, Timing> RunContest(const std::vector<Contender>& contender
 // How a group takes its steps.
 struct GroupCase {
   bool shared_memory = true;
+  int machines = 1;  // The processes pose as these, so many each: memory is shared within one.
+  // The network namespaces that these machines are, without their number: see the README.
+  const char* namespaces = "";
   bool encrypt = false;    // With a secret, as every job has one.
   bool elastic = false;    // Every step begins and is voted for; there are leases.
   bool apart = false;      // The votes do not ride in the last reduction, but follow it.

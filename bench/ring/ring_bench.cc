@@ -1,6 +1,6 @@
 // ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS [youngest|oldest|tcp|majority|master]]
-// | steady [ROUNDS [PROCESSES]] | join | grow | overlap | straggler [ROUNDS] | --quick, each with
-// --check to fail by aims that are missed.
+// | steady [ROUNDS [PROCESSES]] | join | grow | machines | overlap | straggler [ROUNDS] | --quick,
+// each with --check to fail by aims that are missed.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -31,6 +31,11 @@ constexpr Case kCases[] = {{"kill",
                               return rubato::RunSteadyBench(rounds, std::atoi(part), aims);
                             },
                             7},
+                           {"machines",
+                            [](int rounds, const char* part, rubato::Aims& aims) {
+                              return rubato::RunMachinesBench(rounds, part, aims);
+                            },
+                            5},
                            {"overlap", Whole<rubato::RunOverlapBench>, 5},
                            {"straggler", Whole<rubato::RunStragglerBench>, 3}};
 
@@ -52,8 +57,7 @@ int Run(const std::vector<const char*>& words, rubato::Aims& aims) {
   std::fprintf(stderr,
                "usage: ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS "
                "[youngest|oldest|tcp|majority|master]] | steady [ROUNDS [PROCESSES]] | join | grow "
-               "| overlap | "
-               "straggler [ROUNDS] | --quick, each with [--check]\n");
+               "| machines | overlap | straggler [ROUNDS] | --quick, each with [--check]\n");
   return 2;
 }
 

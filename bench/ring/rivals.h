@@ -24,6 +24,7 @@ std::vector<double> RunSocketLimit(const Place& place, int64_t elements);
 // Each prints one object of JSON, and notes in `aims` what there is an aim for. 0 stands for all
 // sizes; each time is [median, best], Gloo's over its fastest algorithm.
 int RunAllreduceBench(int size_only, int64_t bytes_only, Aims& aims);
+int RunMachinesBench(int rounds, const char* namespaces, Aims& aims);
 int RunSteadyBench(int rounds, int size_only, Aims& aims);
 int RunOverlapBench(int rounds, Aims& aims);
 // `part` is youngest, oldest, tcp, majority or master; empty: all of them.
