@@ -18,6 +18,7 @@
 #include "rubato/adapters/posix/params_testing.h"
 #include "rubato/adapters/posix/replica_door.h"
 #include "rubato/base/rng.h"
+#include "rubato/params/partition.h"
 
 namespace rubato {
 namespace {
@@ -38,9 +39,10 @@ bool Eventually(const std::function<bool()>& condition) {
 
 class ReplicasTest : public testing::Test {
  protected:
-  ReplicasTest() : servers_(2), lives_(2) {
+  // Of the two servers the first `owners` share all partitions.
+  explicit ReplicasTest(int64_t owners = 2) : owners_(owners), servers_(2), lives_(2) {
     for (size_t s = 0; s < 2; ++s) Live(s);
-    client_ = StartTestClient(2);
+    client_ = StartTestClient(owners);
     client_->SetServers(Addresses());
     for (uint64_t id = 0; id < kIds; ++id) ids_.push_back(id);
   }
@@ -51,7 +53,7 @@ class ReplicasTest : public testing::Test {
     return {absl::StrCat("unix:", root_, "/s0"), absl::StrCat("unix:", root_, "/s1")};
   }
   ParamsServerOptions Options(size_t s) const {
-    ParamsServerOptions options = TestServerOptions(root_, static_cast<int64_t>(s), 2);
+    ParamsServerOptions options = TestServerOptions(root_, static_cast<int64_t>(s), owners_);
     options.replicas = 1;
     options.incarnation = lives_[s];
     return options;
@@ -98,7 +100,7 @@ class ReplicasTest : public testing::Test {
     ASSERT_TRUE(server.ok()) << server.status();
     servers_[s] = *std::move(server);
     servers_[s]->SetFollower(static_cast<int64_t>(1 - s), Addresses());
-    servers_[s]->SetMap(1, PartitionMap::Even(2), {}, Addresses());
+    servers_[s]->SetMap(1, PartitionMap::Even(owners_), {}, Addresses());
     servers_[s]->SetView(1, {WorkerId(1)});
   }
   absl::StatusOr<std::unique_ptr<ReplicaDoor>> OpenDoor(size_t s) const {
@@ -156,6 +158,7 @@ class ReplicasTest : public testing::Test {
 
   const TestFolder folder_;
   const std::string root_ = folder_.path();
+  const int64_t owners_;
   std::vector<std::unique_ptr<ParamsServer>> servers_;
   std::vector<int64_t> lives_;
   std::unique_ptr<ParamsClient> client_;
@@ -191,23 +194,82 @@ TEST_F(ReplicasTest, WhatWasAcknowledgedOutlivesADisk) {
   }
 }
 
+// Everything is server 0's, so that it alone says what becomes of a push; server 1 follows it.
+class OneOwnerTest : public ReplicasTest {
+ protected:
+  OneOwnerTest() : ReplicasTest(/*owners=*/1) {}
+
+  template <typename T>
+  static bool Waits(const std::future<T>& answer) {
+    return answer.wait_for(std::chrono::seconds(0)) == std::future_status::timeout;
+  }
+};
+
 // Without its follower a server takes pushes in, and says so only when the follower has them.
-TEST_F(ReplicasTest, NothingIsAcknowledgedWithoutTheFollower) {
+TEST_F(OneOwnerTest, NothingIsAcknowledgedWithoutTheFollower) {
   ASSERT_TRUE(Declare().ok());
   ASSERT_TRUE(Push(0).get().ok());
   ASSERT_TRUE(Settled());
   servers_[1].reset();
-  auto waiting = Push(1);
-  // Server 0 has it in its log, and yet its client knows nothing.
-  ASSERT_TRUE(Eventually([&] { return servers_[0]->Stats().pushes == 2; }));
   EXPECT_TRUE(Eventually([&] { return servers_[0]->Stats().follower == -1; }));
+  auto waiting = Push(1);
+  // What is pulled by the same connection has the push in it, and comes behind its answer.
+  EXPECT_EQ(Pull(), -2);
+  EXPECT_TRUE(Waits(waiting));
   EXPECT_GT(servers_[0]->Inspect().log_uncopied, 0);
-  EXPECT_EQ(waiting.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  auto again = Push(1);  // A repeat is answered no sooner.
+  EXPECT_EQ(Pull(), -2);
+  EXPECT_TRUE(Waits(again));
   std::filesystem::remove_all(Folder(1));
   Live(1);
-  EXPECT_TRUE(waiting.get().ok());
+  EXPECT_EQ(*waiting.get(), PushOutcome::kApplied);
+  EXPECT_EQ(*again.get(), PushOutcome::kDuplicate);
   EXPECT_TRUE(Settled());
   EXPECT_EQ(Pull(), -2);
+}
+
+// Nor is the model, without which no push could be replayed.
+TEST_F(OneOwnerTest, NoModelIsAcknowledgedWithoutTheFollower) {
+  ASSERT_TRUE(Settled());
+  servers_[1].reset();
+  EXPECT_TRUE(Eventually([&] { return servers_[0]->Stats().follower == -1; }));
+  std::promise<absl::Status> promise;
+  auto waiting = promise.get_future();
+  client_->Declare(TestSums(0, 2), [&](const absl::Status& status) { promise.set_value(status); });
+  EXPECT_EQ(Pull(), 0);
+  EXPECT_TRUE(Waits(waiting));
+  Live(1);
+  EXPECT_TRUE(waiting.get().ok());
+}
+
+// What arrives is told to be there when the receiver's follower has it: from then on the giver
+// forgets it.
+TEST_F(OneOwnerTest, NothingHasArrivedWithoutTheFollower) {
+  ASSERT_TRUE(Declare().ok());
+  ASSERT_TRUE(Push(0).get().ok());
+  ASSERT_TRUE(Settled());
+  std::vector<std::string> addresses = Addresses();
+  addresses.push_back(absl::StrCat("unix:", root_, "/s2"));  // Nobody is there.
+  LoseDisk(1);
+  ++lives_[1];
+  servers_[1] = *ParamsServer::Start(Options(1));
+  servers_[1]->SetFollower(2, addresses);
+  IntervalSet some;  // With a row, and in so few records that all are sent before one is answered.
+  some.Add(PartitionOf(PointOf(7)), PartitionOf(PointOf(7)) + 1);
+  const MoveOrder order = {.number = 1, .from = 0, .to = 1, .partitions = some};
+  for (const auto& server : servers_) {
+    server->SetMap(2, PartitionMap::Even(1), order, addresses);
+    server->SetView(2, {WorkerId(1)});
+  }
+  // All of it has come, and is in one log alone.
+  const auto all_of_it = [&] {
+    const std::vector<History> histories = servers_[1]->Stats().histories;
+    return !histories.empty() && histories[0].partitions == some;
+  };
+  EXPECT_TRUE(Eventually(all_of_it));
+  EXPECT_EQ(servers_[0]->moved(), 0);
+  servers_[1]->SetFollower(0, addresses);
+  EXPECT_TRUE(Eventually([&] { return servers_[0]->moved() == 1; }));
 }
 
 // A copy is as long as the log: what a checkpoint makes needless goes from it too.
