@@ -314,6 +314,22 @@ TEST_F(CheckpointFilesTest, DamageInAnyLinkIsDoneWithoutOrNamed) {
   EXPECT_THAT(std::string(refused.status().message()), HasSubstr("/4/server-0.ckpt"));
 }
 
+// A log that was lost, or that came from an older copy, goes on behind the cut of the checkpoint:
+// what lay before it nobody would replay.
+TEST_F(CheckpointFilesTest, ALostLogGoesOnBehindTheCheckpoint) {
+  Push(kIds);
+  Checkpoint(1, 0);
+  server_.reset();
+  for (const auto& entry : std::filesystem::directory_iterator(Options().directory)) {
+    if (entry.path().extension() == ".log") std::filesystem::remove(entry.path());
+  }
+  Live();
+  Push(20);
+  const std::vector<float> before = Pull();
+  Live();
+  EXPECT_TRUE(Pull() == before);
+}
+
 // As when somebody puts a folder back under another's number: a sound file, of older weights.
 TEST_F(CheckpointFilesTest, AFileOfAnotherVersionIsNamed) {
   Push(kIds);

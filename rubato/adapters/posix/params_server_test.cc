@@ -412,9 +412,13 @@ TEST_P(ParamsServerTest, OnlyOneProcessMayHoldTheDirectoryAndTheAddress) {
 }
 
 TEST_P(ParamsServerTest, StrangersAreTurnedAway) {
-  Start(0, 1);
+  const ParamsServer& server = Start(0, 1);
   EXPECT_THAT(std::string(Declare(Connect("another"), Model()).message()),
               HasSubstr("a server of job 'ctr', not of 'another'"));
+  if (GetParam() != "tls") {
+    EXPECT_THAT(Exchange(server.address(), FrameOf(0, EncodeHello({.job = "ctr", .server = 1}))),
+                HasSubstr("server 0, not 1"));
+  }
   ParamsClient& client = Connect();
   ASSERT_TRUE(Declare(client, Model()).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(Declare(client, Model("sgd"))));
