@@ -287,6 +287,29 @@ TEST_F(GoBackTest, WithoutACheckpointOfOneRoundTheJobFails) {
                     HasSubstr("params.replicas: 1")));
 }
 
+// In the files of checkpoint 1 partitions are where they were then. Until there is another nobody
+// can go back.
+TEST_F(GoBackTest, WhenPartitionsHaveMovedOlderCheckpointsAreNoneToGoBackTo) {
+  BeginPastACheckpoint();
+  ASSERT_TRUE(job->Done(job->master->Scale({.servers = 3}, job->now)).accepted);
+  job->JoinServer(2);
+  const MoveOrder move = job->master->view().move;
+  ASSERT_EQ(move.to, 2);
+  job->Done(job->master->Heartbeat(ServerHeartbeat{.server = ServerId(move.from),
+                                                   .incarnation = 1,
+                                                   .view = job->master->view().number,
+                                                   .applied = job->disks[0],
+                                                   .checkpointed = job->checkpointed,
+                                                   .moved = move.number},
+                                   job->now));
+  ASSERT_TRUE(job->master->view().map.Owns(2));
+  Die(1, SIGKILL, /*lost=*/true);
+  EXPECT_FALSE(Register(1).accepted);
+  EXPECT_EQ(job->master->state(), JobState::kFailed);
+  EXPECT_THAT(job->master->snapshot().error,
+              HasSubstr("checkpoint 1 is not of one round on all servers, as they are now"));
+}
+
 // However it came to lack a batch of a whole round: what it says of its own cut is held against the
 // rounds of which that is said to be, so that no checkpoint without it is ever complete.
 TEST_F(GoBackTest, ACutWithoutABatchOfItsRoundsIsNoneToGoBackTo) {
