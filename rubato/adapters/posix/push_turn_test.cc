@@ -38,11 +38,17 @@ class Counter : public RecordSink {
   std::promise<void> second_;
 };
 
-// As the server's lock gives it. `passed` runs after the turn was passed on, before any row moves.
+// As the server's lock gives it. `passed` runs after the turn was passed on, before any row moves;
+// `asked` when it is known whether the push before has ended.
 class Turn : public PushTurn {
  public:
-  Turn(SharedMutex& mu, std::function<void()> passed) : lock_(mu), passed_(std::move(passed)) {}
-  bool Alone() override { return lock_.alone(); }
+  Turn(SharedMutex& mu, std::function<void()> passed, std::function<void()> asked = nullptr)
+      : lock_(mu), passed_(std::move(passed)), asked_(std::move(asked)) {}
+  bool Alone() override {
+    const bool alone = lock_.alone();
+    if (const auto asked = std::exchange(asked_, nullptr)) asked();
+    return alone;
+  }
   void Write() override { lock_.Write(); }
   void PassOn() override {
     lock_.PassOn();
@@ -52,6 +58,7 @@ class Turn : public PushTurn {
  private:
   TurnLock lock_;
   const std::function<void()> passed_;
+  std::function<void()> asked_;
 };
 
 class PushTurnTest : public testing::Test {
@@ -70,7 +77,7 @@ class PushTurnTest : public testing::Test {
 
   // A push for positions [n, n + 1) of the ids from `first` on.
   absl::StatusOr<PushOutcome> Push(int64_t n, uint64_t first, std::function<void()> passed,
-                                   int64_t count = 3) {
+                                   int64_t count = 3, std::function<void()> asked = nullptr) {
     std::vector<uint64_t> ids(static_cast<size_t>(count));
     std::iota(ids.begin(), ids.end(), first);
     const std::vector<float> gradients(ids.size(), 1.0f);
@@ -80,7 +87,7 @@ class PushTurnTest : public testing::Test {
     split.Encode(request, PartitionMap::Even(1), WireFormat::kFp32);
     DecodedPush push;
     EXPECT_TRUE(DecodePush(split.body(0).view(), &push).ok());
-    Turn turn(mu_, std::move(passed));
+    Turn turn(mu_, std::move(passed), std::move(asked));
     return shard_->Push(push, split.body(0).view(), &log_, turn);
   }
 
@@ -130,8 +137,12 @@ TEST_F(PushTurnTest, RoomIsCountedWithWhatIsNotMadeYet) {
     absl::StatusOr<PushOutcome> second;
     std::thread other;
     const int logged = log_.appended();
-    const auto first =
-        Push(1, 100, [&] { other = std::thread([&] { second = Push(2, 200, nullptr, ids); }); });
+    std::promise<void> asked;
+    const auto first = Push(1, 100, [&] {
+      other = std::thread(
+          [&] { second = Push(2, 200, nullptr, ids, [&asked] { asked.set_value(); }); });
+      asked.get_future().wait();  // The second finds the first at work.
+    });
     other.join();
     EXPECT_TRUE(first.ok());
     EXPECT_EQ(absl::IsResourceExhausted(second.status()), ids > room) << second.status();
