@@ -513,5 +513,40 @@ TEST(RoundsRunTest, HybridMovesRowsAtOnceAndDenseWeightsByRounds) {
   EXPECT_EQ(shard.Whole(5).code(), absl::StatusCode::kFailedPrecondition);
 }
 
+// In a hybrid job dense weights count rounds, and rows pushes: each first step of Adam is the
+// learning rate, however many pushes a round has.
+TEST(RoundsRunTest, HybridCorrectsTheBiasOfDenseWeightsByRounds) {
+  SystemMemory memory(/*huge_pages=*/false);
+  TinyTrainer trainer;
+  Shard shard(memory, {.rows_max = 1 << 16});
+  shard.SetView(1, {WorkerId(1)});
+  const Declaration declaration = {.signature = trainer.signature(),
+                                   .optimizer = {.name = "adam", .learning_rate = 0.5},
+                                   .mode = PushMode::kHybrid,
+                                   .dense = std::vector<float>(kDense, 0)};
+  ASSERT_TRUE(shard.Declare(EncodeDeclaration(declaration, {{0, kDense}}), nullptr).ok());
+  const std::vector<float> gradient(kDense, 3);
+  for (int64_t begin = 0; begin < 24; begin += 8) {
+    PushSplit split;
+    split.Encode({.key = {.begin = begin, .end = begin + 8},
+                  .worker = WorkerId(1),
+                  .view = 1,
+                  .records = 8,
+                  .tables = {{}},
+                  .dense = gradient},
+                 PartitionMap::Even(1));
+    ASSERT_EQ(*shard.Push(split.body(0).view(), nullptr), PushOutcome::kApplied);
+  }
+  ASSERT_TRUE(shard.Whole(1).ok());
+  std::vector<float> dense(kDense);
+  PullSplit split;
+  split.Encode({.tables = {{}}, .dense = absl::MakeSpan(dense), .rounds = 1},
+               PartitionMap::Even(1));
+  Buffer reply;
+  ASSERT_TRUE(shard.Pull(split.body(0).view(), &reply).ok());
+  ASSERT_TRUE(split.Scatter(0, reply.view()).ok());
+  EXPECT_THAT(dense, testing::Each(FloatNear(-0.5f, 1e-5f)));
+}
+
 }  // namespace
 }  // namespace rubato
