@@ -12,6 +12,7 @@
 
 #include "absl/strings/match.h"
 #include "rubato/base/status.h"
+#include "rubato/params/checkpoint.h"
 #include "rubato/params/move.h"
 #include "rubato/params/plain_model.h"
 #include "rubato/params/shard.h"
@@ -128,6 +129,19 @@ TEST_F(HistoriesTest, NothingArrivesWithAGap) {
     EXPECT_TRUE(absl::IsAborted(status)) << status;
   }
   EXPECT_TRUE(Of(0).arrived().empty());
+}
+
+// The master sees to it that none moves while a checkpoint is cut. Should one all the same, the
+// giver begins anew, and the file is no worse for it.
+TEST_F(HistoriesTest, ACheckpointGoesFirst) {
+  MoveSender sender(Of(1), {.number = 1, .from = 1, .to = 0, .partitions = map_.PartitionsOf(1)},
+                    /*attempt=*/1);
+  const MoveRecord begin = sender.Finish().front();
+  {
+    CheckpointWriter writer(Of(0), {.version = 1, .servers = 2});
+    EXPECT_TRUE(absl::IsAborted(Of(0).Arrive(begin.first, begin.second, nullptr)));
+  }
+  EXPECT_TRUE(Of(0).Arrive(begin.first, begin.second, nullptr).ok());
 }
 
 class StagedHistoriesTest : public HistoriesTest {

@@ -159,7 +159,8 @@ class Shard {
   // ---- moves: see params/move.h ----
 
   // A record of partitions on their way here. Appended to `log` before it counts. A repeated one
-  // is OK and changes nothing; ABORTED if it is of another attempt or one before it is missing,
+  // is OK and changes nothing; ABORTED if it is of another attempt or one before it is missing, or
+  // if it is the first and a checkpoint is being written,
   // RESOURCE_EXHAUSTED without room for it beside the rounds that wait here.
   absl::Status Arrive(RecordKind kind, absl::string_view body, RecordSink* log);
   // What has wholly arrived, and is not owned yet.

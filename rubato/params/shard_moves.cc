@@ -98,6 +98,8 @@ absl::Status Shard::BeginArrival(absl::string_view body, RecordSink* log, bool r
   if (partitions.empty() || !partitions.Intersect(PartitionsOf(histories_)).empty()) {
     return absl::AbortedError(absl::StrCat("move ", header.move, " is over"));
   }
+  // Counts that arrive would be in its file, though nobody here owns them.
+  if (observed()) return absl::AbortedError("a checkpoint is being written; it goes first");
   if (!declaration_bytes.empty()) {
     // One that owns something has dense weights of its own to be told of first.
     if (!declared() && !histories_.empty()) {
