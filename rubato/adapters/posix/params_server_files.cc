@@ -91,14 +91,12 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   RUBATO_ASSIGN_OR_RETURN(const FileDescriptor fd, OpenFile(path, O_RDONLY));
   struct stat stat {};
   if (fstat(fd.get(), &stat) != 0) return PathError(errno, "read", path);
-  MappedFile file;
-  if (stat.st_size == 0) return file;
+  if (stat.st_size == 0) return MappedFile(path, {});
   const auto size = static_cast<size_t>(stat.st_size);
   void* bytes = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
   if (bytes == MAP_FAILED) return PathError(errno, "read", path);
   madvise(bytes, size, MADV_SEQUENTIAL);
-  file.bytes_ = {static_cast<const char*>(bytes), size};
-  return file;
+  return MappedFile(path, {static_cast<const char*>(bytes), size});
 }
 
 MappedFile::~MappedFile() {

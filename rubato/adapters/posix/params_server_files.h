@@ -17,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "rubato/adapters/files/files.h"
+#include "rubato/adapters/posix/read_guard.h"
 #include "rubato/params/record_file.h"
 
 namespace rubato {
@@ -55,17 +56,21 @@ class RecordFile : public RecordSink {
   std::atomic<int64_t> bytes_ = 0;
 };
 
-// A whole file in memory, mapped and read-only.
+// A whole file in memory, mapped and read-only. A byte that cannot be read ends the process, which
+// names it (read_guard.h).
 class MappedFile {
  public:
   static absl::StatusOr<MappedFile> Open(const std::string& path);
-  MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+  MappedFile(MappedFile&& other) noexcept
+      : bytes_(std::exchange(other.bytes_, {})), guard_(std::move(other.guard_)) {}
   ~MappedFile();
   absl::string_view bytes() const { return bytes_; }
 
  private:
-  MappedFile() = default;
+  MappedFile(const std::string& path, absl::string_view bytes)
+      : bytes_(bytes), guard_(path, bytes) {}
   absl::string_view bytes_;
+  ReadGuard guard_;
 };
 
 // Renames a finished file into place so that it is there wholly or not at all, power cut or not.
