@@ -366,6 +366,7 @@ class Master {
   PartitionLoads loads_;
   absl::Time busy_since_ = absl::InfiniteFuture();  // Someone could give something away.
   absl::Time busy_moved_ = absl::InfinitePast();    // When someone last did.
+  int64_t move_refused_ = 0;                        // The last move of which that was told.
   absl::Time last_tick_;
   std::optional<absl::Time> dismissed_;  // When everyone was told to go.
   bool finished_ = false;

@@ -1,6 +1,7 @@
 // How many servers there are, and how partitions come to be where they should: one move at a time,
 // and none while a checkpoint is cut, whose files must hold every partition once.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -114,8 +115,18 @@ absl::Status Master::ApplyToServers(const JournalEntry& entry) {
 
 void Master::HearMove(const ServerHeartbeat& heartbeat, absl::Time now) {
   const MoveOrder& move = members_.view().move;
-  if (move.number == 0 || heartbeat.moved != move.number || verdict_.has_value()) return;
-  if (heartbeat.server.value() != move.from) return;
+  if (move.number == 0 || heartbeat.server.value() != move.from || verdict_.has_value()) return;
+  // Once a move: it is tried again, ever more rarely.
+  if (!heartbeat.move_refused.empty() && heartbeat.view == members_.view().number &&
+      std::exchange(move_refused_, move.number) != move.number) {
+    Say(now, "move_refused",
+        {{"move", move.number},
+         {"from", move.from},
+         {"to", move.to},
+         {"partitions", move.partitions.size()}},
+        heartbeat.move_refused);
+  }
+  if (heartbeat.moved != move.number) return;
   const Fields fields = {{"move", move.number},
                          {"from", move.from},
                          {"to", move.to},

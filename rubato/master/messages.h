@@ -190,6 +190,7 @@ struct ServerHeartbeat {
   int64_t cut_rounds = 0;    // and how many rounds had moved the weights then.
   int64_t moved = 0;         // The move whose partitions the receiver has wholly on disk; or 0.
   int64_t move_rows = 0;     // Sent in it.
+  std::string move_refused;  // Why the receiver will not have what this one is to give; or empty.
   int64_t uneven = 0;        // Positions applied to some partitions here, and not to all.
   int64_t follower = -1;     // Who has a copy of all that was acknowledged; -1: nobody, for now.
   // About once a second, else empty: keys pulled and pushed, by partition, in the last

@@ -233,6 +233,34 @@ TEST(ScaleServersTest, CheckpointsAndMovesTakeTurns) {
   EXPECT_EQ(job.master->view().move.number, 0);
 }
 
+// Once a move, however often it is tried; what is told of an earlier view may be of another move.
+TEST(ScaleServersTest, AReceiverWithoutRoomIsNamedOnce) {
+  FakeJob job;
+  job.JoinServers();
+  job.JoinWorker(0);
+  const Task first = job.Lease(0).task;
+  job.Commit(0, first, first.begin + 5);
+  job.Done(job.master->Scale({.servers = 1}, job.now));
+  const MoveOrder move = job.master->view().move;
+  ASSERT_EQ(move.from, 1);
+  const auto beat = [&](int64_t server, int64_t view, const std::string& refused) {
+    job.Done(job.master->Heartbeat(
+        ServerHeartbeat{
+            .server = ServerId(server), .incarnation = 1, .view = view, .move_refused = refused},
+        job.now));
+    return std::count(job.events.begin(), job.events.end(), "move_refused");
+  };
+  const int64_t now = job.master->view().number;
+  EXPECT_EQ(beat(1, now - 1, "table deep: no room"), 0);
+  EXPECT_EQ(beat(0, now, "table deep: no room"), 0);
+  EXPECT_EQ(beat(1, now, ""), 0);
+  EXPECT_EQ(beat(1, now, "table deep: no room"), 1);
+  EXPECT_EQ(beat(1, now, "table deep: no room"), 1);
+  EXPECT_EQ(job.causes["move_refused"], "table deep: no room");
+  EXPECT_EQ(std::get<int64_t>(job.fields["move_refused"]["to"]), 0);
+  EXPECT_EQ(job.master->view().move.number, move.number);
+}
+
 // What moved is in the receiver's log alone, so a checkpoint follows the last move: one, also if
 // the master dies meanwhile. A job without any has nothing to go back to, whatever is lost.
 TEST(ScaleServersTest, ACheckpointFollowsTheLastMove) {

@@ -21,6 +21,10 @@ constexpr int kRoundsMax = 8;
 constexpr uint64_t kPoints = FirstPoint(1);  // Of a partition.
 // Records on their way.
 constexpr int64_t kWindow = 4;
+// Before a line is opened again that was lost, and after the first refusal and after many.
+constexpr absl::Duration kPause = absl::Milliseconds(20);
+constexpr absl::Duration kPauseRefused = absl::Milliseconds(500);
+constexpr absl::Duration kPauseMost = absl::Seconds(30);
 
 // On their way.
 size_t RowBytes(const EmbeddingTable& table) {
@@ -259,6 +263,8 @@ void MoveSource::SetOrder(const MoveOrder& order) {
   frozen_ = ready_ = connected_ = false;
   unanswered_ = 0;
   order_ = order.from == shard_.options().server ? order : MoveOrder{.number = 0};
+  refused_.clear();
+  refusals_ = 0;
 }
 
 void MoveSource::Connected() {
@@ -272,6 +278,17 @@ void MoveSource::Lost() {
   sender_.reset();
   frozen_ = false;
   unanswered_ = 0;
+}
+
+void MoveSource::Refused(const absl::Status& why) {
+  if (order_.number == 0 || ready_ || absl::IsAborted(why)) return;
+  refused_ = std::string(why.message());
+  ++refusals_;
+}
+
+absl::Duration MoveSource::pause() const {
+  if (refusals_ == 0) return kPause;
+  return std::min(kPauseRefused * (int64_t{1} << std::min(refusals_ - 1, 10)), kPauseMost);
 }
 
 std::vector<MoveRecord> MoveSource::Next() {

@@ -32,6 +32,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "rubato/params/partition.h"
 #include "rubato/params/record_file.h"
 #include "rubato/params/shard.h"
@@ -102,6 +103,14 @@ class MoveSource {
   // The line is there, or is gone.
   void Connected();
   void Lost();
+  // The receiver did not take a record, and the move begins anew once the line was lost. Unless it
+  // is ABORTED, and asks for no more than that, the receiver has no room, or a full disk: that
+  // lasts, and every attempt is in the way of others.
+  void Refused(const absl::Status& why);
+  // Why it did, the last time, in the move at hand; empty if it did not.
+  const std::string& refused() const { return refused_; }
+  // How long to wait before the line is opened again: longer with every refusal.
+  absl::Duration pause() const;
   // What to send now, in order; each must be answered.
   std::vector<MoveRecord> Next();
   void Answered(const absl::Status& status);
@@ -125,6 +134,8 @@ class MoveSource {
   bool frozen_ = false;
   bool ready_ = false;
   int64_t rows_sent_ = 0;
+  std::string refused_;
+  int refusals_ = 0;
 };
 
 }  // namespace rubato

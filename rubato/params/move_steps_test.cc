@@ -76,6 +76,36 @@ TEST(MoveStepsTest, LongRowsThatChangeGoInManySteps) {
   EXPECT_TRUE(StateOf(receiver) == StateOf(giver));
 }
 
+// A receiver that has no room is asked ever more rarely; one that only wants it anew, at once.
+TEST(MoveStepsTest, WhoIsRefusedComesBackLater) {
+  SystemMemory memory(/*huge_pages=*/false);
+  Shard giver(memory, {.server = 0, .servers = 1, .rows_max = 1 << 16});
+  MoveSource source(giver, 1);
+  MoveOrder order = {.number = 1, .from = 0, .to = 1, .partitions = AllPartitions()};
+  source.SetOrder(order);
+  const absl::Duration usual = source.pause();
+  EXPECT_LE(usual, absl::Milliseconds(50));
+  source.Refused(absl::AbortedError("begin anew"));
+  EXPECT_EQ(source.pause(), usual);
+  EXPECT_EQ(source.refused(), "");
+  absl::Duration before = usual;
+  for (int time = 0; time < 100; ++time) {
+    source.Refused(absl::ResourceExhaustedError("table deep: no room"));
+    source.Lost();
+    EXPECT_GE(source.pause(), std::max(before, absl::Milliseconds(500)));
+    EXPECT_LE(source.pause(), absl::Seconds(30));
+    before = source.pause();
+  }
+  EXPECT_EQ(before, absl::Seconds(30));
+  EXPECT_EQ(source.refused(), "table deep: no room");
+  source.SetOrder(order);  // The same, again.
+  EXPECT_EQ(source.pause(), before);
+  order.number = 2;
+  source.SetOrder(order);
+  EXPECT_EQ(source.pause(), usual);
+  EXPECT_EQ(source.refused(), "");
+}
+
 // So is what came with an attempt that broke off: the next one is asked to wait.
 TEST(MoveStepsTest, WhatBrokeOffIsRemovedBitByBit) {
   constexpr uint64_t kRows = 30000;

@@ -145,6 +145,7 @@ class ServerHost {
                         .cut_rounds = stats.cut_rounds,
                         .moved = stats.moved,
                         .move_rows = stats.move_rows,
+                        .move_refused = stats.move_refused,
                         .uneven = stats.uneven,
                         .follower = stats.follower,
                         .load = tells_load ? server_->TakeLoad() : std::vector<int64_t>(),

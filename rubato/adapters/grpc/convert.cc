@@ -300,6 +300,7 @@ wire::ServerHeartbeat ToWire(const ServerHeartbeat& in) {
   out.set_cut_rounds(in.cut_rounds);
   out.set_moved(in.moved);
   out.set_move_rows(in.move_rows);
+  out.set_move_refused(in.move_refused);
   out.set_uneven(in.uneven);
   out.set_follower(in.follower);
   *out.mutable_load() = {in.load.begin(), in.load.end()};
@@ -326,6 +327,7 @@ ServerHeartbeat FromWire(const wire::ServerHeartbeat& in) {
   out.cut_rounds = in.cut_rounds();
   out.moved = in.moved();
   out.move_rows = in.move_rows();
+  out.move_refused = in.move_refused();
   out.uneven = in.uneven();
   out.follower = in.follower();
   out.load = {in.load().begin(), in.load().end()};

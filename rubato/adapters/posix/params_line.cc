@@ -20,9 +20,9 @@ void ParamsLine::Drop() {
   greeted_ = false;
 }
 
-void ParamsLine::Again() {
+void ParamsLine::Again(absl::Duration pause) {
   Drop();
-  timer_.expires_after(absl::ToChronoNanoseconds(pause_));
+  timer_.expires_after(absl::ToChronoNanoseconds(pause));
   timer_.async_wait([this, life = std::weak_ptr(life_)](const asio::error_code& error) {
     if (!error && !life.expired()) Connect();
   });

@@ -61,7 +61,8 @@ class ParamsLine {
   // leaving.
   void Open(const std::string& address, Greeting greeting);
   // Hangs up, and goes there again after the pause.
-  void Again();
+  void Again() { Again(pause_); }
+  void Again(absl::Duration pause);
   // Hangs up for good.
   void Drop();
   // Only when greeted. Whatever `body` shows is kept by `keep` until it is written.

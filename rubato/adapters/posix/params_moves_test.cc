@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "rubato/adapters/files/testing.h"
@@ -33,7 +34,9 @@ class MovesTest : public testing::Test {
     servers_.resize(3);
     servers_[s].reset();
     // The third begins with nothing.
-    auto server = ParamsServer::Start(TestServerOptions(root_, static_cast<int64_t>(s), 2));
+    ParamsServerOptions options = TestServerOptions(root_, static_cast<int64_t>(s), 2);
+    if (s == 2) options.rows_max = third_rows_max_;
+    auto server = ParamsServer::Start(options);
     ASSERT_TRUE(server.ok()) << server.status();
     servers_[s] = *std::move(server);
     Tell(s);
@@ -106,6 +109,7 @@ class MovesTest : public testing::Test {
 
   const TestFolder folder_;
   const std::string root_ = folder_.path();
+  uint64_t third_rows_max_ = ParamsServerOptions().rows_max;
   PartitionMap map_ = PartitionMap::Even(2);
   MoveOrder move_;
   int64_t moves_ = 0, view_ = 1, kills_ = 0;
@@ -249,6 +253,46 @@ TEST_F(MovesTest, WhatServersTellMakesThemEquallyBusy) {
   pull();
   EXPECT_EQ(rows, std::vector<float>(ids.size(), -static_cast<float>(pushed)));
   EXPECT_GT(pushed, 0);
+}
+
+// One without room for what it is to have says so, and is asked again now and then, until it has.
+TEST_F(MovesTest, AReceiverWithoutRoomIsNotPressed) {
+  third_rows_max_ = 10;
+  Live(2);
+  TellAll();
+  auto client = Connect();
+  const Declaration model = TestSums(kDense, 2);
+  const absl::Status declared = Await<absl::Status>(
+      [&](std::function<void(absl::Status)> done) { client->Declare(model, done); });
+  ASSERT_TRUE(declared.ok()) << declared;
+  std::vector<uint64_t> ids(kIds);
+  for (uint64_t id = 0; id < kIds; ++id) ids[id] = id;
+  const std::vector<float> ones(kIds * 2, 1.0f), dense(kDense, 1.0f);
+  const PushRequest request{.key = {.begin = 0, .end = 1},
+                            .worker = WorkerId(1),
+                            .view = view_,
+                            .tables = {{ids, ones}},
+                            .dense = dense};
+  const auto outcome = Await<absl::StatusOr<PushOutcome>>(
+      [&](std::function<void(absl::StatusOr<PushOutcome>)> done) { client->Push(request, done); });
+  ASSERT_TRUE(outcome.ok()) << outcome.status();
+  move_ = {.number = ++moves_, .from = 0, .to = 2, .partitions = map_.PartitionsOf(0)};
+  TellAll();
+  const absl::Time patience = absl::Now() + absl::Seconds(60);
+  while (servers_[0]->Stats().move_refused.empty()) {
+    ASSERT_LT(absl::Now(), patience);
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  EXPECT_TRUE(absl::StrContains(servers_[0]->Stats().move_refused, "may pass 10"))
+      << servers_[0]->Stats().move_refused;
+  EXPECT_EQ(servers_[0]->moved(), 0);
+  third_rows_max_ = ParamsServerOptions().rows_max;
+  Live(2);
+  TellAll();
+  while (servers_[0]->moved() != move_.number) {
+    ASSERT_LT(absl::Now(), patience);
+    absl::SleepFor(absl::Milliseconds(1));
+  }
 }
 
 }  // namespace

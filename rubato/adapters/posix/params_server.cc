@@ -234,6 +234,7 @@ ParamsServerStats AsioParamsServer::Stats() {
           .map = shard.map().number(),
           .moved = state_.source->ready(),
           .move_rows = state_.source->rows_sent(),
+          .move_refused = state_.source->refused(),
           .rows = shard.rows(),
           .bytes = shard.bytes(),
           .pushes = counters.pushes,

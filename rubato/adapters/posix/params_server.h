@@ -52,6 +52,7 @@ struct ParamsServerOptions {
   ServerId server{0};
   // How many shared everything evenly when the job began. One beyond them begins with nothing.
   int64_t servers = 1;
+  uint64_t rows_max = uint64_t{1} << 30;  // A table's, if there is address space.
   bool sync_log = false;  // fsync before each acknowledgement: survives a power cut, but slow.
   // Of segments of the log that checkpoints made needless, so many bytes at most are kept to be
   // written over: memory that the system has at hand is cheaper than fresh one. 0: none.
@@ -81,6 +82,7 @@ struct ParamsServerStats {
   int64_t map = 0;                         // Number of the newest map.
   int64_t moved = 0;      // The move whose partitions the other server has wholly on disk; 0: none.
   int64_t move_rows = 0;  // Sent in the move under way, or in the last.
+  std::string move_refused;  // Why the other server would not have what is to move; or empty.
   int64_t rows = 0;
   int64_t bytes = 0;       // Tables and dense weights in memory.
   int64_t pushes = 0;      // Applied since the process started; so are the next three.

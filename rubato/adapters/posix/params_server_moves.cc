@@ -53,7 +53,13 @@ void MoveLine::Lost() {
 
 void MoveLine::Take(const absl::Status& answer, bool greeting) {
   if (!answer.ok()) {
-    line_.Again();
+    absl::Duration pause;
+    {
+      WriterLock lock(mu_);
+      source_.Refused(answer);
+      pause = source_.pause();
+    }
+    line_.Again(pause);
     return Lost();
   }
   {

@@ -54,8 +54,9 @@ absl::StatusOr<std::unique_ptr<Shard>> ParamsStore::LoadNewest(Memory& memory,
                                                                absl::Status* damage) {
   const int64_t server = options_.server.value();
   const auto fresh = [&] {
-    return std::make_unique<Shard>(memory,
-                                   ShardOptions{.server = server, .servers = options_.servers});
+    return std::make_unique<Shard>(
+        memory,
+        ShardOptions{.server = server, .servers = options_.servers, .rows_max = options_.rows_max});
   };
   RUBATO_ASSIGN_OR_RETURN(const std::vector<int64_t> versions,
                           ListCheckpoints(options_.checkpoints, server));
