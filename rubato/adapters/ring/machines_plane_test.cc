@@ -85,6 +85,12 @@ class Group {
     view_.holders = view_.size();
     for (int rank = 0; rank < view_.size(); ++rank) members_[members[rank]].Enter(view_, rank);
   }
+  // The one at `rank` is in another view of the same number, whose last member is `other`.
+  void Stray(int rank, int other) {
+    GroupView view = view_;
+    view.members.back() = {MemberId(other + 1), members_[other].address()};
+    members_[in_view_[rank]].Enter(view, rank);
+  }
   void EnterAll() {
     std::vector<int> all(members_.size());
     std::iota(all.begin(), all.end(), 0);
@@ -349,6 +355,25 @@ TEST(MachinesPlaneViewsTest, FirstsChange) {
   sum();
   group.Enter({4, 3, 2, 1, 0});
   sum();
+}
+
+// Under `quorum: any` two views may count alike. Who is in the other one is on the same machine,
+// and that has the same members in both: it takes no part all the same.
+TEST(MachinesPlaneViewsTest, WhoIsInTheOtherOfTwoViewsTakesNoPart) {
+  Group group({"a", "a", "b", "c"});
+  group.Enter({0, 1, 2});
+  group.Stray(1, 3);
+  const auto came = group.Run(
+      group.everyone(),
+      [](MachinesPlane& plane, int) {
+        std::vector<float> speeds;
+        return plane.Vote(3, 1, speeds);
+      },
+      [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        group.EndView();
+      });
+  for (const absl::Status& status : came) EXPECT_TRUE(absl::IsAborted(status)) << status;
 }
 
 // Each calls what `which` says. All of one of `machines` are told that it is not the same for all;
