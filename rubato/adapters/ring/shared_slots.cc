@@ -54,6 +54,11 @@ void Pause() {
 #endif
 }
 
+// Of nothing there need be no place.
+void Copy(const void* from, void* to, size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
 absl::Status Aborted() { return absl::AbortedError("the view has ended"); }
 
 }  // namespace
@@ -276,7 +281,7 @@ size_t SharedSlots::PartsOf(size_t floats) const {
 absl::Status SharedSlots::ReduceSmall(absl::Span<float> values) {
   // Everyone leaves the barrier of the next call only after reading this one's: two turns suffice.
   const int turn = static_cast<int>(count_ & 1);
-  std::memcpy(own_.slot->in[turn], values.data(), values.size() * sizeof(float));
+  HandIn(values);
   RUBATO_RETURN_IF_ERROR(Barrier());
   std::vector<const float*> parts;
   for (Slot* slot : slots_) parts.push_back(reinterpret_cast<const float*>(slot->in[turn]));
@@ -304,7 +309,7 @@ absl::Status SharedSlots::ReduceParts(absl::Span<float> values, bool wants) {
 }
 
 void SharedSlots::HandIn(absl::Span<const float> part) {
-  std::memcpy(own_.slot->in[count_ & 1], part.data(), part.size() * sizeof(float));
+  Copy(part.data(), own_.slot->in[count_ & 1], part.size() * sizeof(float));
 }
 
 // Of what was handed in before the last barrier.
@@ -391,11 +396,11 @@ absl::Status SharedSlots::SpreadFrom(int root, absl::Span<char> bytes, absl::Spa
   do {
     const absl::Span<char> part = bytes.subspan(done, size);
     char* const place = slots_[root]->in[count_ & 1];
-    if (rank_ == root) std::memcpy(place, part.data(), part.size());
-    if (rank_ == root) std::memcpy(place + size, speeds.data(), told);
+    if (rank_ == root) Copy(part.data(), place, part.size());
+    if (rank_ == root) Copy(speeds.data(), place + size, told);
     RUBATO_RETURN_IF_ERROR(Barrier(of));
-    if (rank_ != root) std::memcpy(part.data(), place, part.size());
-    if (rank_ != root) std::memcpy(speeds.data(), place + size, told);
+    if (rank_ != root) Copy(place, part.data(), part.size());
+    if (rank_ != root) Copy(place + size, speeds.data(), told);
     done += part.size();
   } while (done < bytes.size());
   return Intact() ? absl::OkStatus() : Aborted();

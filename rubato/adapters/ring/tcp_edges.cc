@@ -175,7 +175,8 @@ absl::Status TcpEdges::Broadcast(absl::Span<char> bytes, int root) {
 
 absl::Status TcpEdges::Spread(absl::Span<char> bytes, int root, uint64_t call) {
   std::vector<float> words((bytes.size() + 3) / 4);
-  if (rank_ == root) std::memcpy(words.data(), bytes.data(), bytes.size());
+  const bool any = !bytes.empty();
+  if (any && rank_ == root) std::memcpy(words.data(), bytes.data(), bytes.size());
   const int size = static_cast<int>(order_.size());
   const int top = SeatOf(root);
   const int place = (SeatOf(rank_) - top + size) % size;  // In the tree whose root is `root`.
@@ -190,7 +191,7 @@ absl::Status TcpEdges::Spread(absl::Span<char> bytes, int root, uint64_t call) {
     }
   }
   RUBATO_RETURN_IF_ERROR(Run(operation));
-  if (rank_ != root) std::memcpy(bytes.data(), words.data(), bytes.size());
+  if (any && rank_ != root) std::memcpy(bytes.data(), words.data(), bytes.size());
   return absl::OkStatus();
 }
 
