@@ -1,5 +1,5 @@
 """Three `rubato worker`s without a master, in two network namespaces, and the cable between them pulled: two of
-three train on, the third says that it waits and keeps nothing, and once the cable is back all three train to
+three, who share memory, train on, the third says that it waits and keeps nothing, and once the cable is back all three train to
 the end together, to the same weights. Their logs tell one history."""
 
 import json
@@ -26,6 +26,8 @@ class Worker:
         words = [rubato, 'worker', '--job', str(folder / 'job.yaml'), '--job-dir', str(self.directory), '--listen', listen]
         if join:
             words += ['--join', join]
+        if side == 'b':  # Another machine: it sees nobody's memory and processes.
+            words = ['unshare', '--pid', '--fork', '--kill-child', *words]
         with self.out.open('w') as out, self.err.open('w') as err:
             self.process = subprocess.Popen(cable.inside(side, words), stdout=out, stderr=err)
 

@@ -1,4 +1,4 @@
-// How the members of one view move bulk data: over TCP, or through shared memory.
+// How the members of one view move bulk data: over TCP, through shared memory, or both.
 //
 // Every call is collective: all members of the view make the same calls in the same order. A call
 // returns ABORTED as soon as the view is no longer live, whoever it waits for, and INTERNAL if they

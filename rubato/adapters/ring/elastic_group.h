@@ -17,8 +17,8 @@
 //
 // Guarantees: all members apply the same bits for the same step or none of them does; a step's
 // microbatches are each counted once, whoever computes them; a newcomer copies state from a member
-// who has it, beside training, and is never copied from before. Where all members are of
-// one machine they sum through shared memory, else over TCP, with those of a machine side by side.
+// who has it, beside training, and is never copied from before. Members of one
+// machine sum through shared memory, and the first of each machine over TCP with those of others.
 //
 // All sums, broadcasts and barriers are part of a step: FAILED_PRECONDITION, and nothing happens,
 // if no BeginStep came before them or the step's AllreduceLast is behind, which only Commit may
@@ -100,12 +100,13 @@ struct GroupOptions {
   std::string machine;
   int microbatches = 1;    // Of one step, in all: the global batch.
   int64_t first_step = 0;  // A founder's state is that after this step; -1: it has none.
-  // Where votes do not ride in the sum (over TCP): Commit applies this member's sum at once, and
-  // that all have it shows in the next step's, which is when committed() moves on. Saves a round of
-  // messages and the wait for the slowest. The price: a death at that very moment parts those who
-  // have applied the step from those who lack it, and the fewer of them copy the state anew; so
-  // nobody may end training, or show it to the world, before committed() says so, which takes a
-  // step more. Needs AllreduceLast; the same for all. docs/design/0004-allreduce.md has the proof.
+  // Where votes do not ride in the sum (between machines): Commit applies this member's sum at
+  // once, and that all have it shows in the next step's, which is when committed() moves on. Saves
+  // a round of messages and the wait for the slowest. The price: a death at that very moment parts
+  // those who have applied the step from those who lack it, and the fewer of them copy the state
+  // anew; so nobody may end training, or show it to the world, before committed() says so, which
+  // takes a step more. Needs AllreduceLast; the same for all. docs/design/0004-allreduce.md has the
+  // proof.
   bool early_apply = false;
   absl::Duration verdict_timeout = absl::Seconds(60);  // How long Commit waits for a next view.
   // What a newcomer copies: the same pieces, in the same order and sizes, at every member. While it
@@ -171,7 +172,7 @@ class ElasticGroup {
   // The sum over all members, in place. Give the same buffers every step. ABORTED if the view
   // ended: begin the step again. A member without a quota adds nothing, whatever is in its buffer.
   virtual absl::Status Allreduce(absl::Span<float> values) = 0;
-  // The last one of a step: it carries the votes where it can (through shared memory, or with
+  // The last one of a step: it carries the votes where it can (within one machine, or with
   // `early_apply`), so that Commit, which must come next, need not wait for them.
   virtual absl::Status AllreduceLast(absl::Span<float> values) = 0;
   // The same in fp32, whatever `wire` is: for counts, which must not be rounded.
