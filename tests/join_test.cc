@@ -249,7 +249,11 @@ TEST_F(TooLateTest, WhoIsLeftWithNothingSaysSo) {
       RunRubato({"worker", "--resume", late_->directory()}, folder_.path());
   EXPECT_EQ(resumed.exit_code, 2) << resumed.err;
   EXPECT_THAT(resumed.err, HasSubstr("this worker ended before it had a model to keep"));
-  EXPECT_THAT(late.err, HasSubstr("all workers that this one could copy the model from are gone"));
+  EXPECT_THAT(late.err,
+              HasSubstr("nobody is left who has the model: the workers that this one could "
+                        "copy it from are gone"));
+  EXPECT_THAT(late.err, HasSubstr("go on with: rubato worker --resume DIR, its job directory; the "
+                                  "others then --join that one"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, TooLateToTrainTest, testing::Bool(),

@@ -11,6 +11,11 @@ namespace {
 
 // First so soon, then less and less often.
 constexpr absl::Duration kSaySoon = absl::Seconds(5), kSayLate = absl::Minutes(5);
+constexpr const char* kWhereNobodyHolds =
+    "; if all workers that had the model are gone, go on from the job directory of one of them "
+    "that "
+    "has a checkpoint, with `rubato worker --resume DIR`, and start this one with --join of that "
+    "one";
 
 }  // namespace
 
@@ -160,10 +165,11 @@ absl::StatusOr<int> GroupLoop::EndWithout(Ending ending) {
       absl::StrCat("what it has itself, ", replica_->steps(), " steps, is kept");
   if (ending == Ending::kLost) {
     return absl::UnavailableError(absl::StrCat(
-        "all workers that this one could copy the model from are gone, and none of them said that "
-        "training had ended; ",
-        kept ? own : "where one of them left a checkpoint", ", go on with: rubato worker --resume ",
-        kept ? options_.directory : "DIR"));
+        "nobody is left who has the model: the workers that this one could copy it from are gone, "
+        "and none of them said that training had ended; ",
+        kept ? own : "this one has nothing to keep; where one of them left a checkpoint",
+        ", go on with: rubato worker --resume ", kept ? options_.directory : "DIR",
+        kept ? "" : ", its job directory", "; the others then --join that one"));
   }
   ending_ = absl::StrCat(
       "training has ended: the others finished it before this worker had the model, and have the "
@@ -182,6 +188,7 @@ void GroupLoop::SayWhyItWaits(const absl::Status& status) {
   const GroupView view = group_->view();
   if (view.number == 0) {
     std::string why(status.message());
+    if (group_->unheard() > kSaySoon) absl::StrAppend(&why, kWhereNobodyHolds);
     if (options_.join_timeout < absl::InfiniteDuration()) {
       absl::StrAppend(&why, "; gives up after ", absl::FormatDuration(options_.join_timeout),
                       " (--join-timeout)");
@@ -193,8 +200,9 @@ void GroupLoop::SayWhyItWaits(const absl::Status& status) {
       absl::StrCat("another group of this job, founded apart from this one, trains at ", other,
                    "; to train with it, stop this one and start it anew with --join ", other);
   if (other.empty()) {
+    const bool none = group_->learning() && group_->unheard() > kSaySoon;
     why = absl::StrCat(
-        "too few of the ", view.holders,
+        none ? "none" : "too few", " of the ", view.holders,
         " workers that hold the model can be reached (allreduce.quorum is ",
         options_.job.allreduce.quorum,
         "); this goes on when they are back. Where they are not coming back: ",
@@ -214,6 +222,7 @@ absl::Status GroupLoop::CheckPatience(const absl::Status& why) const {
   if (options_.clock->Now() - opened_ < options_.join_timeout) return absl::OkStatus();
   return absl::DeadlineExceededError(
       absl::StrCat("nobody has let this worker in: ", std::string(why.message()),
+                   group_->unheard() > kSaySoon ? kWhereNobodyHolds : "",
                    "; check --join, or wait longer with --join-timeout"));
 }
 

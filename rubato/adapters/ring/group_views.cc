@@ -179,7 +179,7 @@ std::string WiredGroup::WhyNoView(absl::Duration timeout) const {
   } else if (options_.report != nullptr) {
     absl::StrAppend(&why, "; the master has not issued one");
   } else {
-    why += lobby_->Why();
+    why += lobby_->Why(std::min(unheard(), waited));
   }
   return why;
 }

@@ -14,6 +14,8 @@ constexpr int kFullMax = 3;      // One may be gone, and be missed in a moment.
 // One that is known is asked for room alone.
 constexpr absl::Duration kAskAgain = absl::Seconds(1), kAskForRoom = absl::Seconds(5);
 
+constexpr absl::Duration kUnheard = absl::Seconds(3);
+
 std::string NoRoom(const std::string& address) {
   return absl::StrCat(
       "the group at ", address, " has ", kMembersMax,
@@ -49,8 +51,14 @@ absl::Status Lobby::Ask(absl::Time now) {
   return absl::OkStatus();
 }
 
-std::string Lobby::Why() const {
+// Other newcomers answer too.
+std::string Lobby::Why(absl::Duration unheard) const {
   if (!unanswered_.empty() || options_.join.empty()) return unanswered_;
+  if (unheard >= kUnheard) {
+    return absl::StrCat("; whoever answers at ", absl::StrJoin(options_.join, ", "),
+                        " waits to be let in as well: nobody who has the state was heard of for ",
+                        absl::FormatDuration(absl::Trunc(unheard, absl::Seconds(1))));
+  }
   return absl::StrCat("; the group at ", absl::StrJoin(options_.join, ", "),
                       " answers, and has yet to let this member in");
 }

@@ -31,7 +31,8 @@ class Lobby {
   // room. FAILED_PRECONDITION if not, or if they have turned this member away a few times in a row.
   absl::Status Ask(absl::Time now);
   // What came of it, to be put behind "no view to train in": empty, or "; nobody answers at ...".
-  std::string Why() const;
+  // `unheard`: for how long nobody of any view has been heard of, while this member waits.
+  std::string Why(absl::Duration unheard = absl::ZeroDuration()) const;
 
  private:
   const Options options_;

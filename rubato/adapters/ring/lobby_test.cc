@@ -11,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "rubato/adapters/ring/contract.h"
+#include "rubato/adapters/ring/elastic_group.h"
 #include "rubato/adapters/ring/endpoint.h"
 #include "rubato/adapters/ring/tcp_edges.h"
 
@@ -98,6 +99,21 @@ TEST(LobbyTest, ThereMayBeRoomForAWhile) {
   Lobby stranger = LobbyOf(door, "name: yours\n", names);
   EXPECT_THAT(std::string(stranger.Ask(now).message()),
               HasSubstr("trains something else: name is yours here and mine there"));
+}
+
+// Two who join each other, and nobody who has the state: it is no group that has yet to let them
+// in.
+TEST(LobbyTest, NewcomersAloneAreNoGroup) {
+  const auto first = ElasticGroup::Open({.join = {"127.0.0.1:1"}});
+  const auto second = ElasticGroup::Open({.join = {(*first)->address()}});
+  const absl::Status early = (*second)->BeginStep(absl::Milliseconds(500)).status();
+  EXPECT_THAT(std::string(early.message()), HasSubstr("has yet to let this member in"))
+      << "they may be about to";
+  const absl::Status late = (*second)->BeginStep(absl::Seconds(3)).status();
+  EXPECT_EQ(late.message(),
+            absl::StrCat("no view to train in after 3s; whoever answers at ", (*first)->address(),
+                         " waits to be let in as well: nobody who has the state was heard of for "
+                         "3s"));
 }
 
 }  // namespace
