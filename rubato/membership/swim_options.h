@@ -30,13 +30,17 @@ struct SwimOptions {
   double retransmit_factor = 3;  // A rumour rides on factor * ceil(log10(n + 1)) packets.
   absl::Duration forget_after = absl::Minutes(10);  // How long the dead are remembered.
 
-  // Processes of one machine. 8 members: 10 packets/s each in both directions together, a frozen
-  // one is dropped after 0.7-1.4 s.
+  // What they cost at rest, which swim_test holds against a simulated group. A round trip comes on
+  // top of each time.
+  //
+  // Processes of one machine. 8 members: 11 packets/s and 2.1 KB/s sent by each, and as much
+  // received; a frozen one is dropped after 0.6-1.8 s, in the mean 0.8.
   static SwimOptions Loopback();
-  // One data centre. 8 members: 10 packets/s each; a frozen one is dropped after 0.8-1.8 s, within
-  // a lease of 2 s.
+  // One data centre. 8 members: 10.4 packets/s and 1.8 KB/s sent by each; a frozen one is dropped
+  // after 0.7-1.8 s, within a lease of 2 s, in the mean 0.9.
   static SwimOptions Lan();
-  // Between continents. 8 members: 1 packet/s each; a frozen one is dropped after 10-14 s.
+  // Between continents. 8 members: 1 packet/s and 190 bytes/s sent by each; a frozen one is dropped
+  // after 8-18 s, in the mean 10.
   static SwimOptions Wan();
 
   absl::Status Validate() const;

@@ -4,8 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <memory>
+#include <ostream>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "rubato/membership/wire.h"
@@ -25,9 +30,11 @@ class Village {
 
   int Arrive() {
     const int i = static_cast<int>(swims_.size());
-    const GroupMember self{MemberId(i), absl::StrCat("house-", i)};
+    // About as long as a real one.
+    const GroupMember self{MemberId(i),
+                           absl::StrCat("house-", i, ":4000;6f1c23ab45de6789;22110;9")};
     swims_.push_back(std::make_unique<Swim>(self, options_, Rng(Mix(seed_, i))));
-    if (i > 0) swims_[i]->Join({"house-0"}, now_);
+    if (i > 0) swims_[i]->Join({swims_[0]->self().address}, now_);
     return i;
   }
 
@@ -49,6 +56,27 @@ class Village {
   Swim& operator[](int i) { return *swims_[i]; }
   absl::Time now() const { return now_; }
 
+  // From now on the last, `silent`, says nothing: until all others have dropped it.
+  absl::Duration TimeToMiss(int silent) {
+    stopped.insert(silent);
+    const absl::Time then = now_;
+    const auto missed = [&] {
+      return std::all_of(swims_.begin(), swims_.begin() + silent, [&](const auto& swim) {
+        return swim->health(MemberId(silent)) >= Health::kDead;
+      });
+    };
+    while (!missed()) RunFor(absl::Milliseconds(20));
+    return now_ - then;
+  }
+
+  // Those who are together, as in a view, ask nobody for a group.
+  void Settle() {
+    for (auto& swim : swims_) swim->StopSeeking();
+    RunFor(options_.push_pull_period);
+    packets = bytes = 0;
+  }
+
+  int64_t packets = 0, bytes = 0;  // That were sent.
   std::set<int> stopped;
   std::set<std::pair<int, int>> cut;  // From, to.
 
@@ -59,6 +87,8 @@ class Village {
       for (int from = 0; from < static_cast<int>(swims_.size()); ++from) {
         for (const Swim::Send& send : swims_[from]->TakeSends()) {
           const int to = std::stoi(send.to.substr(6));
+          ++packets;
+          bytes += EncodePacket({.from = swims_[from]->self(), .body = send.message}).size();
           if (stopped.contains(to) || stopped.contains(from) || cut.contains({from, to})) continue;
           swims_[to]->Receive(send.message, now_);
           moved = true;
@@ -88,16 +118,7 @@ absl::Duration WorstTimeToMiss(int members, const SwimOptions& options, absl::Du
     village.RunFor(absl::Seconds(3) + absl::Milliseconds(seed * 35));
     const int silent = village.Arrive();
     village.RunFor(after);
-    village.stopped.insert(silent);
-    const absl::Time then = village.now();
-    const auto missed = [&] {
-      for (int i = 0; i < silent; ++i) {
-        if (village[i].health(MemberId(silent)) < Health::kDead) return false;
-      }
-      return true;
-    };
-    while (!missed()) village.RunFor(absl::Milliseconds(20));
-    worst = std::max(worst, village.now() - then);
+    worst = std::max(worst, village.TimeToMiss(silent));
   }
   return worst;
 }
@@ -114,6 +135,59 @@ TEST(SwimTest, NobodyTakesLongerThanTheLeaseToMissASilentMember) {
     }
   }
 }
+
+// What swim_options.h and docs/job.md state of eight members, so that a change of the one shows in
+// the other. Packets come in at once here: a round trip, and what is lost, comes on top.
+struct Stated {
+  const char* name;
+  SwimOptions options;
+  double packets_per_second, bytes_per_second;  // Sent by each member at rest, at most.
+  double least_s, most_s, mean_s;               // Until all others have dropped a silent one.
+};
+
+void PrintTo(const Stated& stated, std::ostream* out) { *out << stated.name; }
+
+class SwimCostTest : public testing::TestWithParam<Stated> {};
+
+TEST_P(SwimCostTest, IsAsStated) {
+  constexpr int kMembers = 8;
+  constexpr double kSeconds = 300;
+  const Stated& stated = GetParam();
+  Village village(kMembers, stated.options);
+  village.RunFor(stated.options.probe_period * 50);
+  village.Settle();
+  village.RunFor(absl::Seconds(kSeconds));
+  const double packets = static_cast<double>(village.packets) / kSeconds / kMembers;
+  const double bytes = static_cast<double>(village.bytes) / kSeconds / kMembers;
+  double least = 1e9, most = 0, sum = 0;
+  constexpr int kSeeds = 100;
+  for (uint64_t seed = 0; seed < kSeeds; ++seed) {
+    Village other(kMembers, stated.options, seed);
+    other.RunFor(stated.options.probe_period * (20 + static_cast<double>(seed) / kSeeds));
+    other.Settle();
+    const absl::Duration took = other.TimeToMiss(kMembers - 1);
+    least = std::min(least, absl::ToDoubleSeconds(took));
+    most = std::max(most, absl::ToDoubleSeconds(took));
+    sum += absl::ToDoubleSeconds(took);
+  }
+  std::printf(
+      "%s: %.2f packets/s and %.0f bytes/s sent by each of %d; dropped after %.2f to %.2f s, "
+      "in the mean %.2f\n",
+      stated.name, packets, bytes, kMembers, least, most, sum / kSeeds);
+  EXPECT_LE(packets, stated.packets_per_second);
+  EXPECT_GE(packets, stated.packets_per_second * 0.8) << "the statement is out of date";
+  EXPECT_LE(bytes, stated.bytes_per_second);
+  EXPECT_GE(bytes, stated.bytes_per_second * 0.8) << "the statement is out of date";
+  EXPECT_GE(least, stated.least_s);
+  EXPECT_LE(most, stated.most_s);
+  EXPECT_NEAR(sum / kSeeds, stated.mean_s, stated.mean_s * 0.15);
+}
+
+const Stated kStated[] = {{"loopback", SwimOptions::Loopback(), 11.2, 2150, 0.6, 1.8, 0.8},
+                          {"lan", SwimOptions::Lan(), 10.6, 1800, 0.7, 1.8, 0.9},
+                          {"wan", SwimOptions::Wan(), 1.1, 195, 8, 18, 10}};
+INSTANTIATE_TEST_SUITE_P(Presets, SwimCostTest, testing::ValuesIn(kStated),
+                         [](const auto& info) { return std::string(info.param.name); });
 
 TEST(SwimTest, ASilentMemberIsDroppedWithinTheStatedTime) {
   Village village(8);
