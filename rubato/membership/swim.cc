@@ -152,7 +152,16 @@ void Swim::ReportLost(MemberId member, bool proven, absl::Time now) {
     next_gossip_ = now;
     return;
   }
-  if (known.health == Health::kAlive) BeginProbeOf(known.member, now);
+  if (known.health != Health::kAlive) return;
+  // A probe that is begun anew again and again comes to no end: they take turns.
+  if (probe_ && probe_->reported) {
+    const bool waits = probe_->target.id == member ||
+                       std::find(round_.begin(), round_.end(), member) != round_.end();
+    if (!waits) round_.push_back(member);
+    return;
+  }
+  BeginProbeOf(known.member, now);
+  probe_->reported = true;
 }
 
 void Swim::Greet(const GroupMember& member) {

@@ -130,6 +130,7 @@ class Swim {
     uint64_t sequence = 0;
     absl::Time ask_others;  // InfiniteFuture once asked.
     absl::Time give_up;
+    bool reported = false;  // Begun since a connection to it broke.
   };
   struct Errand {  // A ping sent for someone else.
     GroupMember requester;

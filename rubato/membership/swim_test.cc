@@ -199,6 +199,20 @@ TEST(SwimTest, ASilentMemberIsDroppedWithinTheStatedTime) {
   }
 }
 
+// Whoever complains of a silent one again and again hears no later that it is gone.
+TEST(SwimTest, ComplaintsDoNotPutOffTheVerdict) {
+  Village village(3);
+  village.RunFor(absl::Seconds(2));
+  village.stopped = {1, 2};
+  for (int i = 0; i < 40; ++i) {
+    for (const int silent : {1, 2}) {
+      village[0].ReportLost(MemberId(silent), /*proven=*/false, village.now());
+    }
+    village.RunFor(absl::Milliseconds(50));
+  }
+  EXPECT_THAT(village.SeenBy(0), ElementsAre(0));
+}
+
 // One bad link between two members is no death: the others vouch for both.
 TEST(SwimTest, ABadLinkIsBridgedByOthers) {
   Village village(4);
