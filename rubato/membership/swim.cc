@@ -78,7 +78,10 @@ void Swim::Receive(const SwimMessage& message, absl::Time now) {
       }
       return SendTo(message.from.address, Make(SwimMessage::Kind::kAck, message.sequence));
     case SwimMessage::Kind::kAck: {
-      if (probe_ && probe_->sequence == message.sequence) probe_.reset();
+      if (probe_ && probe_->sequence == message.sequence) {
+        if (message.from.id == probe_->target.id) known_.at(message.from.id).answered = true;
+        probe_.reset();
+      }
       const auto errand = errands_.find(message.sequence);
       if (errand == errands_.end()) return;
       SendTo(errand->second.requester.address,
@@ -243,6 +246,7 @@ void Swim::SetHealth(Known& known, Health health, uint32_t incarnation, absl::Ti
   known.health = health;
   known.incarnation = std::max(known.incarnation, incarnation);
   known.deadline = absl::InfiniteFuture();
+  known.answered = false;
   if (health == Health::kSuspect) known.deadline = now + SuspicionTime();
   if (health >= Health::kDead) known.deadline = now + options_.forget_after;
   if (probe_ && probe_->target.id == known.member.id && health >= Health::kDead) probe_.reset();
@@ -373,7 +377,9 @@ void Swim::ExpireSuspicions(absl::Time now) {
       it = known_.erase(it);
       continue;
     }
-    if (due && known.health < Health::kDead) {
+    if (due && known.health < Health::kDead && std::exchange(known.answered, false)) {
+      known.deadline = now + SuspicionTime();
+    } else if (due && known.health < Health::kDead) {
       SetHealth(known, Health::kDead, known.incarnation, now);
     }
     ++it;

@@ -120,6 +120,9 @@ class Swim {
     uint32_t incarnation = 0;
     absl::Time deadline = absl::InfiniteFuture();  // Of the suspicion, or of the memory.
     uint64_t spoke = 0;                            // How many packets had come by then.
+    // A probe since the suspicion began: others suspect it, who may not reach it, and it has yet to
+    // hear of that and refute it.
+    bool answered = false;
   };
   struct Queued {
     Rumour rumour;

@@ -199,6 +199,33 @@ TEST(SwimTest, ASilentMemberIsDroppedWithinTheStatedTime) {
   }
 }
 
+// Another suspects one whom it does not reach. What that one answers here is worth more than what
+// is said of it, though it has yet to hear of that and refute it.
+TEST(SwimTest, WhoAnswersIsNotBuriedByHearsay) {
+  for (const bool answers : {true, false}) {
+    const GroupMember other{MemberId(1), "one"}, accuser{MemberId(2), "two"};
+    Swim swim({MemberId(0), "here"}, SwimOptions::Loopback(), Rng(1));
+    absl::Time now = absl::UnixEpoch();
+    swim.Introduce(other, now);
+    SwimMessage gossip{.kind = SwimMessage::Kind::kGossip, .from = accuser};
+    gossip.rumours = {{other, Health::kSuspect, 0}};
+    swim.Receive(gossip, now);
+    ASSERT_EQ(swim.health(other.id), Health::kSuspect);
+    for (int i = 0; i < 200; ++i) {
+      now += absl::Milliseconds(10);
+      swim.Tick(now);
+      for (const Swim::Send& send : swim.TakeSends()) {
+        const bool asks = send.message.kind == SwimMessage::Kind::kPing && send.to == "one";
+        if (!asks || !answers) continue;
+        SwimMessage ack{.kind = SwimMessage::Kind::kAck, .from = other};
+        ack.sequence = send.message.sequence;
+        swim.Receive(ack, now);
+      }
+    }
+    EXPECT_EQ(swim.health(other.id), answers ? Health::kSuspect : Health::kDead);
+  }
+}
+
 // Whoever complains of a silent one again and again hears no later that it is gone.
 TEST(SwimTest, ComplaintsDoNotPutOffTheVerdict) {
   Village village(3);

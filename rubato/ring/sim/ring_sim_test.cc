@@ -142,9 +142,12 @@ TEST(RingSimTest, ADeadLinkCostsOneOfTheTwo) {
 // Runs that broke a rule once: a newcomer that took the end of another founding for its own's,
 // members put out and barred by a master for what others had believed before they were let in, an
 // heir that became one when it had let go, a founder that was to found its group again with weights
-// that had moved on, and an heir of which an older report said that it was none. In the last two it
-// was the simulation that was wrong: an heir might not sleep for more than its lease, and one that
-// had copied the state anew gave others a snapshot of what it had held before.
+// that had moved on, and an heir of which an older report said that it was none. In two it was the
+// simulation that was wrong: an heir might not sleep for more than its lease, and one that had
+// copied the state anew gave others a snapshot of what it had held before. Of those with a dead
+// link: a learner that asked nobody but a holder behind it, complaints that put off the verdict on
+// a silent member, one that was barred since others believed a third to be dead that answered them;
+// and two that were left, of whom the simulation excused each for the other's sake.
 TEST(RingSimTest, NoSeedBreaksARuleAgain) {
   const RingWorldOptions runs[] = {
       {.seed = 3001693, .early_apply = true, .foundings = true, .ends = true},
@@ -157,6 +160,11 @@ TEST(RingSimTest, NoSeedBreaksARuleAgain) {
       {.seed = 41010081, .master = true, .orphans = true, .early_apply = true},
       {.seed = 65019966, .master = true, .orphans = true, .early_apply = true},
       {.seed = 73002580, .master = true, .early_apply = true},
+      {.seed = 56000434, .master = true, .severed = true, .early_apply = true},
+      {.seed = 111978, .quorum = Quorum::kAny, .severed = true, .early_apply = true},
+      {.seed = 124267, .master = true, .severed = true},
+      {.seed = 900745, .severed = true},
+      {.seed = 509, .quorum = Quorum::kAny, .severed = true},
   };
   for (const RingWorldOptions& run : runs) {
     EXPECT_EQ(RingWorld(run).Run().violation, "") << "seed " << run.seed;
@@ -252,7 +260,7 @@ constexpr Planted kPlanted[] = {
     {.rule = RingRule::kOneState, .bug = RingBug::kStayAhead, .master = true, .early_apply = true},
     {.rule = RingRule::kStateKept, .bug = RingBug::kHastyMaster, .master = true, .orphans = true},
 };
-constexpr uint64_t kSeedsMax = 200;
+constexpr uint64_t kSeedsMax = 300;
 
 class RingBugTest : public testing::TestWithParam<Planted> {};
 
