@@ -301,6 +301,29 @@ TEST(ColumnsTest, AWideWeightAndADeepVectorShareAKey) {
   }
 }
 
+// Groups of equal shape and rule start apart, the first as it would alone.
+TEST(ColumnsTest, EachGroupHasValuesOfItsOwn) {
+  SystemMemory memory(/*huge_pages=*/false);
+  const auto row = [&](int groups) {
+    ColumnGroup group;
+    group.dim = 2;
+    group.initializer = {"uniform", 0.1};
+    TableSpec spec;
+    spec.name = "fm";
+    spec.dim = 2 * groups;
+    spec.groups.assign(static_cast<size_t>(groups), group);
+    const auto table = EmbeddingTable::Make(memory, {.spec = spec, .rows_max = 64});
+    EXPECT_TRUE(table.ok()) << table.status();
+    std::vector<float> values(static_cast<size_t>(spec.dim));
+    const uint64_t id = 7;
+    (*table)->Gather({&id, 1}, values.data());
+    return values;
+  };
+  const std::vector<float> three = row(3), one = row(1);
+  EXPECT_EQ(std::vector<float>(three.begin(), three.begin() + 2), one);
+  EXPECT_EQ(std::set<float>(three.begin(), three.end()).size(), 6u);
+}
+
 TEST(ColumnsTest, GroupsThatDoNotFitAreRefused) {
   SystemMemory memory(/*huge_pages=*/false);
   const auto refusal = [&](std::vector<int64_t> dims, const char* start = "zeros") {
