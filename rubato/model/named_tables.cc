@@ -53,9 +53,10 @@ absl::Status UseNamedTables(const JobSpec& job, const OptimizerSpec& optimizer,
                             ModelSignature* signature) {
   for (const auto& [name, rules] : job.named_tables) {
     // One without fields is the model's own memory, a single row.
-    const auto table =
-        std::find_if(signature->tables.begin(), signature->tables.end(),
-                     [&](const TableSpec& one) { return one.name == name && !one.fields.empty(); });
+    const auto table = std::find_if(signature->tables.begin(), signature->tables.end(),
+                                    [&table_name = name](const TableSpec& one) {
+                                      return one.name == table_name && !one.fields.empty();
+                                    });
     if (table == signature->tables.end()) return NoSuchTable(name, job, *signature);
     RUBATO_RETURN_IF_ERROR(Use(name, rules, job, optimizer, &*table));
   }
