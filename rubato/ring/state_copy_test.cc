@@ -40,11 +40,14 @@ TEST(StateCopyTest, SurvivesABadWire) {
         if (rng.Chance(0.3) && !chunk.bytes.empty()) {
           chunk.bytes[rng.Below(chunk.bytes.size())] ^= 1;
           EXPECT_FALSE(sink.Take(chunk).ok());
-        } else {
+          continue;
+        }
+        for (int copies = rng.Chance(0.3) ? 2 : 1; copies > 0; --copies) {
           EXPECT_TRUE(sink.Take(chunk).ok());
         }
       }
     }
+    EXPECT_EQ(sink.bytes(), bytes);
     EXPECT_EQ(sink.TakeSnapshot(), state);
   }
 }
@@ -58,6 +61,9 @@ TEST(StateCopyTest, StatesAreNotMixedAndNotTooOld) {
   const StateSource later = SourceOf(14, capitals, 4);
   EXPECT_FALSE(sink.Take(*later.Serve({11, 1})).ok()) << "half of one, half of another";
   EXPECT_FALSE(sink.complete());
+  StateSink behind(13, 4);
+  EXPECT_FALSE(behind.Take(*source.Serve({12, 0})).ok()) << "it has not kept the sum of step 13";
+  EXPECT_EQ(behind.step(), -1);
 }
 
 std::string Whole(StateSnapshot& snapshot) {
@@ -113,6 +119,44 @@ TEST(SourceChoiceTest, ASourceIsGivenTheStepsItNeedsAndALease) {
   EXPECT_FALSE(in_vain(12, 10, 1));
   EXPECT_FALSE(in_vain(13, 10, 3)) << "the second has twice as long";
   EXPECT_TRUE(in_vain(13, 10, 1));
+}
+
+// Whoever was asked may be out by now, or learn itself: the choice begins anew, with those who hold
+// the state, and a lease for the first of them.
+TEST(SourceChoiceTest, OneThatHoldsTheStateNoMoreIsNobodyToComeAfter) {
+  GroupView later = ViewOf(2, 2);
+  std::swap(later.members[0], later.members[2]);  // 102 101 | 100 103
+  for (const bool learns : {true, false}) {
+    SourceChoice choice(absl::Seconds(2));
+    ASSERT_TRUE(choice.Begin(ViewOf(1, 3), MemberId(103)));
+    ASSERT_EQ(choice.source(), MemberId(100));
+    const absl::Time now = absl::UnixEpoch();
+    choice.InVain(5, 0, now);
+    choice.InVain(7, 0, now);
+    ASSERT_TRUE(choice.InVain(7, 0, now + absl::Seconds(2)));
+    if (!learns) later.members[2].id = MemberId(104);
+    ASSERT_TRUE(choice.Next(later, MemberId(103)));
+    EXPECT_EQ(choice.source(), MemberId(101)) << "the learners are spread";
+    EXPECT_FALSE(choice.InVain(8, 0, now + absl::Seconds(60))) << "it is asked just now";
+    EXPECT_FALSE(choice.InVain(10, 0, now + absl::Seconds(60)));
+    EXPECT_TRUE(choice.InVain(10, 0, now + absl::Seconds(62))) << "a lease, as at first";
+  }
+}
+
+// One of them may be just slow: the lease grows, but not for ever, or one that is mute would be
+// waited for for hours.
+TEST(SourceChoiceTest, TheLeaseGrowsThirtytwofold) {
+  SourceChoice choice(absl::Seconds(2));
+  const GroupView view = ViewOf(2, 1);
+  choice.Begin(view, MemberId(102));
+  absl::Time now = absl::UnixEpoch();
+  for (const int lease : {2, 4, 8, 16, 32, 64, 64, 64}) {
+    choice.InVain(5, 0, now);
+    choice.InVain(7, 0, now);
+    EXPECT_FALSE(choice.InVain(7, 0, now + absl::Seconds(lease - 1))) << lease;
+    EXPECT_TRUE(choice.InVain(7, 0, now += absl::Seconds(lease))) << lease;
+    choice.Next(view, MemberId(102));
+  }
 }
 
 // However what copies and what changes the state take turns, the snapshot is of one moment.
