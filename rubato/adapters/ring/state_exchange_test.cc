@@ -48,6 +48,7 @@ class SlowHolder {
   }
 
   const std::string& address() const { return address_; }
+  int64_t asked_for() const { return asked_for_; }  // The state after that step, or a later one.
   void GoOn() {
     if (!std::exchange(goes_on_, true)) go_on_.set_value();
   }
@@ -57,6 +58,7 @@ class SlowHolder {
     const Fd learner(accept(listener_.get(), nullptr, nullptr));
     EdgeHello hello;
     ASSERT_EQ(recv(learner.get(), &hello, sizeof(hello), MSG_WAITALL), ssize_t{sizeof(hello)});
+    asked_for_ = hello.min_step;
     if (snapshot.empty()) return told_.get();  // It says nothing at all.
     int pair[2];
     ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
@@ -82,6 +84,7 @@ class SlowHolder {
 
   Fd listener_;
   std::string address_;
+  std::atomic<int64_t> asked_for_{-1};
   bool goes_on_ = false;
   std::promise<void> go_on_;
   std::future<void> told_ = go_on_.get_future();
@@ -158,10 +161,52 @@ TEST(StateSourceTest, WhoBringsNothingIsLeftForAnother) {
       ASSERT_EQ(poll(nullptr, 0, 1), 0);
     }
     ASSERT_TRUE(level.ok() && *level) << "half way: " << half_way;
+    EXPECT_EQ(mute.asked_for(), 10);
+    EXPECT_GE(other.asked_for(), 12) << "the sums until then it no longer has";
     EXPECT_EQ(state.back(), 200.0f);
     EXPECT_EQ(state[0], 200.0f + static_cast<float>(finished - 1000));
     mute.GoOn();
   }
+}
+
+// A holder gives the state to learners of the very view that it is in, and none that is older than
+// they can make up for: whoever else asks is hung up on.
+TEST(StateSourceTest, OnlyLearnersOfThisViewAreServed) {
+  std::vector<float> state(100, 7.0f);
+  StateExchange exchange(
+      {.state = {absl::MakeSpan(reinterpret_cast<char*>(state.data()), state.size() * 4)}});
+  GroupView view{.number = 3,
+                 .members = {{MemberId(1), "a:1"}, {MemberId(2), "b:1"}, {MemberId(3), "c:1"}},
+                 .holders = 2,
+                 .step = 10};
+  GroupView other = view;
+  other.parent = 1;
+  const auto is_served = [&](const EdgeHello& hello) {
+    int pair[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    const Fd learner(pair[1]);
+    exchange.Ask(hello, MakeStream(nullptr, TlsSide::kAccepts, Fd(pair[0])));
+    exchange.Serve(view, MemberId(1), 12);
+    char byte;
+    return read(learner.get(), &byte, 1) == 1;
+  };
+  const EdgeHello right{EdgeHello::kState, 0, 3, 1, 12, view.Mark()};
+  EXPECT_TRUE(is_served(right));
+  const auto but = [&](auto change) {
+    EdgeHello hello = right;
+    change(hello);
+    return hello;
+  };
+  EXPECT_FALSE(is_served(but([](EdgeHello& hello) { hello.min_step = 13; })));
+  EXPECT_FALSE(is_served(but([&](EdgeHello& hello) { hello.mark = other.Mark(); })))
+      << "the other half of a split";
+  EXPECT_FALSE(is_served(but([](EdgeHello& hello) { hello.to = 4; }))) << "an earlier life";
+  EXPECT_FALSE(is_served(but([](EdgeHello& hello) { hello.from = 2; }))) << "it holds the state";
+  EXPECT_FALSE(is_served(but([](EdgeHello& hello) { hello.from = 5; }))) << "a stranger";
+  view.holders = 1;
+  std::swap(view.members[0], view.members[1]);
+  EXPECT_FALSE(is_served(but([&](EdgeHello& hello) { hello.mark = view.Mark(); })))
+      << "who learns itself has nothing to give";
 }
 
 // The files of this process in `folder` that have no name lose all that is in them. How many.
