@@ -206,20 +206,23 @@ TEST_P(MachinesPlaneTest, SumsAreTheSameForAll) {
   }
 }
 
-// So large that it goes between the machines in pieces, the last of which tells the speeds.
+// So large that it goes between the machines in pieces, the last of which tells the speeds; it may
+// be as large as the others.
 TEST_P(MachinesPlaneTest, LargeSumsGoInPieces) {
   Group group(GetParam());
   group.EnterAll();
-  std::vector<std::vector<float>> sums(group.size());
-  group.RunAll([&](MachinesPlane& plane, int rank) {
-    std::vector<float> speeds;
-    sums[rank] = ValuesOf(rank, 5'000'001);
-    const absl::Status came =
-        plane.AllreduceAndTell(absl::MakeSpan(sums[rank]), WireFormat::kBf16, 1.5f + rank, speeds);
-    for (int other = 0; other < group.size(); ++other) EXPECT_EQ(speeds[other], 1.5f + other);
-    return came;
-  });
-  ExpectSums(sums, WireFormat::kBf16, machines());
+  for (const int64_t elements : {int64_t{5'000'001}, int64_t{machines()} << 20}) {
+    std::vector<std::vector<float>> sums(group.size());
+    group.RunAll([&](MachinesPlane& plane, int rank) {
+      std::vector<float> speeds(group.size(), -1.0f);
+      sums[rank] = ValuesOf(rank, elements);
+      const absl::Status came = plane.AllreduceAndTell(absl::MakeSpan(sums[rank]),
+                                                       WireFormat::kBf16, 1.5f + rank, speeds);
+      for (int other = 0; other < group.size(); ++other) EXPECT_EQ(speeds[other], 1.5f + other);
+      return came;
+    });
+    ExpectSums(sums, WireFormat::kBf16, machines());
+  }
 }
 
 TEST_P(MachinesPlaneTest, VotesTellTheSpeedsOfAll) {
