@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -95,6 +96,49 @@ TEST(CanonicalTest, TheSumDoesNotKnowTheWorkers) {
         begin = end;
       }
       EXPECT_EQ(sum_of(subtrees), alone) << count << " microbatches";
+    }
+  }
+}
+
+// The way that a group takes: each adds up its run as it comes, all places are summed over the
+// members, a piece at a time, and everyone adds up what is there.
+TEST(CanonicalTest, NorDoesTheSumThatTravels) {
+  constexpr size_t kLength = 11, kPiece = 4;
+  Rng rng(6);
+  for (int count : {1, 2, 3, 7, 8, 13, 32}) {
+    std::vector<std::vector<float>> leaves(count, std::vector<float>(kLength));
+    for (auto& leaf : leaves) {
+      for (float& v : leaf) v = static_cast<float>(rng.Normal() * std::exp(8 * rng.Normal()));
+      leaf[3] = -0.0f;
+    }
+    const auto sum_by = [&](const std::vector<Quota>& quotas) {
+      std::vector<CanonicalSum> sums;
+      std::vector<CanonicalPlaces> places;
+      for (size_t rank = 0; rank < quotas.size(); ++rank) {
+        sums.emplace_back(count, quotas[rank].begin);
+        for (int m = quotas[rank].begin; m < quotas[rank].end; ++m) sums[rank].Add(leaves[m]);
+        places.emplace_back(count, quotas, static_cast<int>(rank));
+      }
+      std::vector<float> sum(kLength);
+      for (size_t begin = 0; begin < kLength; begin += kPiece) {
+        const absl::Span<float> piece = absl::MakeSpan(sum).subspan(begin, kPiece);
+        const absl::Span<float> all = places[0].Fill(sums[0], begin, piece.size());
+        for (size_t rank = 1; rank < quotas.size(); ++rank) {
+          AddTo(all, places[rank].Fill(sums[rank], begin, piece.size()).data());
+        }
+        places[0].Sum(piece);
+      }
+      return sum;
+    };
+    const std::vector<float> alone = sum_by({{0, count}});
+    for (int trial = 0; trial < 20; ++trial) {
+      std::vector<Quota> quotas;
+      for (int begin = 0; begin < count; begin = quotas.back().end) {
+        quotas.push_back({begin, begin + static_cast<int>(rng.Below(count - begin + 1))});
+      }
+      const std::vector<float> sum = sum_by(quotas);
+      EXPECT_EQ(std::memcmp(sum.data(), alone.data(), kLength * sizeof(float)), 0)
+          << count << " microbatches, " << quotas.size() << " members";
     }
   }
 }

@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <deque>
+#include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 
@@ -114,7 +117,20 @@ TEST(VoteTreeTest, VotesOfOtherViewsAndStepsAreRefused) {
   EXPECT_FALSE(tree.Hear(1, {6, 3, false, {0, 0}}));
   EXPECT_FALSE(tree.Hear(1, {7, 2, false, {0, 0}}));
   EXPECT_FALSE(tree.Hear(1, {7, 3, true, {0, 0}})) << "the root has no parent";
+  EXPECT_FALSE(tree.Hear(1, {7, 3, false, {0}})) << "of a view of another size";
   EXPECT_TRUE(tree.Hear(1, {7, 3, false, {0, 0}}));
+}
+
+// Votes of those further down count in what their parents say; the last word is passed on once.
+TEST(VoteTreeTest, OnlyNeighboursAreHeard) {
+  const std::vector<float> speeds(4, 0);
+  VoteTree root(7, 3, 0, 4);
+  EXPECT_FALSE(root.Hear(3, {7, 3, false, speeds}));
+  VoteTree middle(7, 3, 2, 4);
+  EXPECT_FALSE(middle.Hear(1, {7, 3, true, speeds})) << "not its parent";
+  EXPECT_TRUE(middle.Hear(0, {7, 3, true, speeds}));
+  EXPECT_FALSE(middle.Hear(0, {7, 3, true, speeds}));
+  EXPECT_EQ(middle.TakeSends().size(), 1u);
 }
 
 TEST(QuotaTest, Deals) {
@@ -134,6 +150,9 @@ TEST(QuotaTest, Deals) {
   EXPECT_THAT(shares(3, {4, 1, 1, 0}, 4), ElementsAre(1, 1, 0, 1)) << "too few: one each";
   EXPECT_THAT(shares(2, {1, 3, 2}, 3), ElementsAre(0, 1, 1)) << "the fastest";
   EXPECT_THAT(shares(0, {1}, 1), ElementsAre(0));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_THAT(shares(8, {kInfinity, 3, 1}, 3), ElementsAre(3, 4, 1)) << "no speed";
+  EXPECT_THAT(shares(8, {NAN, 3, 1}, 3), ElementsAre(3, 4, 1)) << "nor is that one";
 }
 
 // How many compute follows from the numbers alone: by it a batch may grow, and its rate.
@@ -164,6 +183,21 @@ TEST(QuotaTest, TheGlobalBatchIsConstant) {
     }
     ASSERT_EQ(next, count);
   }
+}
+
+// One odd step is not taken for a change of speed, three are.
+TEST(SpeedMeterTest, SlownessShowsAfterThreeSteps) {
+  SpeedMeter meter;
+  EXPECT_EQ(meter.microbatches_per_second(), 0);
+  meter.Record(10, 1);
+  EXPECT_FLOAT_EQ(meter.microbatches_per_second(), 10);
+  meter.Record(0, 1);
+  meter.Record(10, 0);
+  EXPECT_FLOAT_EQ(meter.microbatches_per_second(), 10) << "nothing was measured";
+  meter.Record(10, 2);
+  EXPECT_GT(meter.microbatches_per_second(), 8);
+  for (int i = 0; i < 2; ++i) meter.Record(10, 2);
+  EXPECT_LT(meter.microbatches_per_second(), 7);
 }
 
 // A vote that rides in the reduction is settled when its member lets go of the view: as a vote if
@@ -218,6 +252,41 @@ TEST_F(PledgeTest, IsOverWithTheStep) {
       << "whoever let go votes no more";
 }
 
+// Whoever has let go of its view starts nothing, votes for nothing and applies nothing; nor does
+// anyone for another view, or another step than the next.
+TEST(StepGateTest, RefusesWhatIsNotTheNextStepOfItsView) {
+  const GroupView view{1, {{MemberId(1), "a"}}, 1, 4, 0};
+  const uint64_t mark = view.Mark();
+  using Call = std::function<bool(StepGate&, uint64_t mark, int64_t step, bool frozen)>;
+  const Call start = [](StepGate& gate, uint64_t m, int64_t s, bool f) {
+    return gate.Start(m, s, f);
+  };
+  const Call vote = [](StepGate& gate, uint64_t m, int64_t s, bool f) {
+    return gate.Vote(m, s, f);
+  };
+  const Call finish = [](StepGate& gate, uint64_t m, int64_t s, bool f) {
+    return gate.Finish(m, s, f);
+  };
+  const Call pledge = [](StepGate& gate, uint64_t m, int64_t s, bool f) {
+    return gate.Pledge(m, s, f, [] { return false; });
+  };
+  for (const std::vector<Call>& calls :
+       {std::vector<Call>{start, vote, finish}, {start, pledge, finish}}) {
+    StepGate gate;
+    gate.Found(4);
+    gate.Enter(view, MemberId(1));
+    for (size_t i = 0; i < calls.size(); ++i) {
+      EXPECT_FALSE(calls[i](gate, mark, 5, /*frozen=*/true)) << i;
+      EXPECT_FALSE(calls[i](gate, mark ^ 1, 5, false)) << i;
+      EXPECT_FALSE(calls[i](gate, mark, 4, false)) << i;
+      EXPECT_FALSE(calls[i](gate, mark, 6, false)) << i;
+      EXPECT_EQ(gate.progress().finished, 4);
+      EXPECT_TRUE(calls[i](gate, mark, 5, false)) << i;
+    }
+    EXPECT_EQ(gate.progress().applied, 5);
+  }
+}
+
 // Copying takes time, in which the view may end and the next one begin elsewhere: what was copied
 // is the state after a step that the group then redoes.
 TEST(StepGateTest, CatchesUpWithItsOwnViewAlone) {
@@ -227,6 +296,7 @@ TEST(StepGateTest, CatchesUpWithItsOwnViewAlone) {
   const uint64_t mark = view.Mark();
   ASSERT_TRUE(gate.Start(mark, 5, false) && gate.Vote(mark, 5, false));
   ASSERT_TRUE(gate.Finish(mark, 5, false));
+  EXPECT_TRUE(gate.learning()) << "it has nothing to apply the sum to";
   const GroupView next{2, view.members, 1, 4, view.Mark()};
   ASSERT_EQ(gate.Enter(next, MemberId(2)), Verdict::kCopy);
   EXPECT_FALSE(gate.CatchUp(mark, 5));
