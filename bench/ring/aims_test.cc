@@ -31,6 +31,9 @@ TEST(AimsTest, OneThatTookTooLongIsMissed) {
   EXPECT_EQ(none.Report(), 1);
 }
 
+// As where the cases need rights that are not there.
+TEST(AimsTest, WhoMeasuredNothingMetNothing) { EXPECT_EQ(Aims().Report(), 1); }
+
 // Gloo's time over that of one that failed is no victory, and neither is a ratio without a number.
 TEST(AimsTest, OverNothingIsNothing) {
   Aims over_zero;

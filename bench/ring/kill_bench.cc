@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
 #include <numeric>
 #include <utility>
 
@@ -215,11 +216,16 @@ int RunKillBench(int rounds, const std::string& part, Aims& aims) {
       {"tcp", BetweenMachines(rounds)},
       {"majority", WithMajority(rounds)},
       {"master", WithMaster(rounds)}};
+  const auto is_meant = [&](const auto& one) { return part.empty() || part == one.first; };
+  if (std::none_of(std::begin(parts), std::end(parts), is_meant)) {
+    std::fprintf(stderr, "ring_bench kill: no cases are called '%s'\n", part.c_str());
+    return 2;
+  }
   std::printf("{\"bench\": \"kill\", \"step_ms\": \"2 + allreduce of 256 KB\", \"cases\": [\n");
   bool first = true;
-  for (const auto& [name, cases] : parts) {
-    if (!part.empty() && part != name) continue;
-    for (const Case& one : cases) {
+  for (const auto& of_part : parts) {
+    if (!is_meant(of_part)) continue;
+    for (const Case& one : of_part.second) {
       if (one.apart && geteuid() != 0) continue;
       if (!std::exchange(first, false)) std::printf(",\n");
       Strike(one, aims);

@@ -46,8 +46,11 @@ int Run(const std::vector<const char*>& words, rubato::Aims& aims) {
     return rubato::RunAllreduceBench(std::atoi(argument(1)), std::atoll(argument(2)), aims);
   }
   for (const Case& one : kCases) {
-    if (std::strcmp(name, one.name) == 0)
-      return one.run(words.size() > 1 ? std::atoi(words[1]) : one.rounds, argument(2), aims);
+    if (std::strcmp(name, one.name) != 0) continue;
+    const int rounds = words.size() > 1 ? std::atoi(words[1]) : one.rounds;
+    if (rounds > 0) return one.run(rounds, argument(2), aims);
+    std::fprintf(stderr, "ring_bench %s: '%s' is no number of rounds\n", name, words[1]);
+    return 2;
   }
   if (std::strcmp(name, "--quick") == 0) {  // About two minutes in all.
     int failures = rubato::RunAllreduceBench(4, 1 << 20, aims);
