@@ -12,7 +12,7 @@ namespace {
 // So many probe periods one that came may seem dead, and be back, before it is taken for lost.
 constexpr int kNewcomerPatience = 25;
 
-// One that has let go asks so many others whether they live, those behind it in the view.
+// So many others are asked at once whether they live, those next to who asks.
 constexpr int kAskedMax = 32;
 constexpr double kFirstPause = 0.125;  // Of ViewOptions::retry; each is twice the one before.
 
@@ -126,12 +126,27 @@ void Peer::AskWhoLives(absl::Time now) {
   ask_pause_ *= 2;
   const int size = view().size();
   const int rank = view().RankOf(self().id);
-  for (int behind = 1; behind <= std::min(kAskedMax, size - 1); ++behind) {
-    const GroupMember& member = view().members[static_cast<size_t>((rank + behind) % size)];
+  const int others = issued_ != nullptr ? size - 1 : rank;
+  for (int nth = 1; nth <= std::min(kAskedMax, others); ++nth) {
+    const int asked = issued_ != nullptr ? (rank + nth) % size : rank - nth;
+    const GroupMember& member = view().members[static_cast<size_t>(asked)];
     const auto sign = signs_.find(member.id);
-    const bool spoke = sign != signs_.end() && sign->second > let_go_;
+    const bool spoke = sign != signs_.end() && sign->second > asking_since_;
     if (!spoke && swim_.health(member.id) < Health::kDead) swim_.Greet(member);
   }
+}
+
+void Peer::BeginToAsk(absl::Time now) {
+  asking_since_ = now;
+  ask_pause_ = options_.views.retry * kFirstPause;
+  AskWhoLives(now);
+}
+
+bool Peer::WaitsForOlder() const {
+  if (agreed_ == nullptr || !holder() || frozen()) return false;
+  return std::any_of(view().members.begin(), view().members.end(), [&](const GroupMember& member) {
+    return swim_.health(member.id) >= Health::kDead;
+  });
 }
 
 void Peer::Deny(MemberId member, absl::Time now) {
@@ -287,10 +302,10 @@ void Peer::Settle(absl::Time now) {
   if (frozen() && !said_frozen_ && !fenced()) {
     said_frozen_ = true;
     events_.push_back({Event::Kind::kFrozen, view()});
-    let_go_ = now;
-    ask_pause_ = options_.views.retry * kFirstPause;
-    if (issued_ != nullptr) AskWhoLives(now);
+    ask_who_lives_ = absl::InfiniteFuture();
+    if (issued_ != nullptr) BeginToAsk(now);
   }
+  if (ask_who_lives_ == absl::InfiniteFuture() && WaitsForOlder()) BeginToAsk(now);
   // One that copies the state cannot agree on a view without those who hold it. If they only seem
   // dead, the complaint brings a new one when they are back; until then it need not wait in this.
   const bool forsaken = agreed_ != nullptr && member() && !holder() && !AnotherHolds();

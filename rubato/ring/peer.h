@@ -158,9 +158,12 @@ class Peer {
   bool AllLevel() const;
   // Whoever is not known to be, and says how far this one is. Packets are lost: again and again.
   void AskLevels(absl::Time now);
-  // With a master nobody proposes, and so nobody asks all the others: a refused packet is what
-  // proves the death of one on another machine with whom nobody had business just then.
+  // A refused packet is what proves the death of one on another machine with whom nobody had
+  // business just then. With a master nobody proposes, so whoever has let go asks the others;
+  // without one whoever knows of a death asks those older, who should propose and may be dead too.
   void AskWhoLives(absl::Time now);
+  void BeginToAsk(absl::Time now);
+  bool WaitsForOlder() const;
   Departure MissedSince(const GroupMember& member, const Loss& loss) const;
   // Those of `before` who are not in view().
   std::vector<Departure> Gone(const GroupView& before) const;
@@ -186,9 +189,9 @@ class Peer {
   bool finished_ = false;
   absl::Time close_by_ = absl::InfiniteFuture();  // Set by Close.
   absl::Time ask_levels_ = absl::InfiniteFuture();
-  absl::Time let_go_;  // Of a view that a master issued,
-  absl::Time ask_who_lives_ = absl::InfiniteFuture();
-  absl::Duration ask_pause_;  // and how long it waits before it asks again.
+  absl::Time asking_since_;
+  absl::Time ask_who_lives_ = absl::InfiniteFuture();  // Again,
+  absl::Duration ask_pause_;                           // and then after so long.
   std::set<uint64_t> told_finished_;
   // How far the others say they are, and in which view, by its mark.
   std::map<MemberId, std::pair<uint64_t, int64_t>> levels_;

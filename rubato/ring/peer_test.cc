@@ -421,6 +421,60 @@ TEST(PeerTest, WhoLetsGoOfAnIssuedViewAsksWhoElseIsGone) {
   for (const int ms : {8, 23, 53}) EXPECT_TRUE(again.contains(ms)) << ms;
 }
 
+// Without a master the oldest who lives proposes, and its question shows who else has died. Who is
+// not the oldest, and knows of a death, asks those older: one of them may have died as well, and
+// nobody else would find out so soon.
+TEST(PeerTest, WhoWaitsForAnOlderOneAsksWhetherItLives) {
+  std::vector<GroupMember> members;
+  for (int i = 0; i < 6; ++i) members.push_back({MemberId(1 + i), absl::StrCat("m", 1 + i)});
+  for (const int rank : {0, 3, 5}) {
+    // It comes, and learns.
+    GroupView first{.number = 1, .members = members, .holders = 5};
+    std::swap(first.members[rank], first.members[5]);
+    const GroupView view{2, members, 5, 0, first.Mark()};
+    Peer peer(members[rank], {.swim = SwimOptions::Loopback()}, 7);
+    absl::Time now = absl::UnixEpoch();
+    const auto hear = [&](int from, ViewMessage::Kind kind, const GroupView& what) {
+      const ViewMessage message{.kind = kind,
+                                .from = members[from],
+                                .number = 3,
+                                .ballot = {1, members[from].id},
+                                .view = what};
+      peer.Receive({.from = members[from], .body = message}, now);
+    };
+    const auto asked = [&] {
+      std::set<std::string> all;
+      for (const Peer::Send& send : peer.TakeSends()) {
+        if (std::holds_alternative<SwimMessage>(send.packet.body)) all.insert(send.to);
+      }
+      return all;
+    };
+    peer.Join({"m2"}, now);
+    hear(1, ViewMessage::Kind::kDecide, first);
+    if (rank < 5) peer.CatchUp(first.Mark(), 0, now);
+    hear(1, ViewMessage::Kind::kDecide, view);
+    ASSERT_EQ(peer.view(), view);
+    ASSERT_EQ(peer.holder(), rank < 5);
+    peer.Tick(now);
+    asked();
+    now += absl::Milliseconds(1);
+    peer.ReportLost(MemberId(3), LossReason::kRefused, now);
+    const std::set<std::string> older = {"m1", "m2"};
+    EXPECT_EQ(asked(), rank == 3 ? older : std::set<std::string>()) << rank;
+    if (rank != 3) continue;
+    peer.ReportLost(MemberId(2), LossReason::kRefused, now);
+    std::set<int> again;
+    for (int ms = 1; ms < 60; ++ms) {
+      now += absl::Milliseconds(1);
+      if (now >= peer.next_wake()) peer.Tick(now);
+      if (asked().contains("m1")) again.insert(ms);
+      if (ms == 30) hear(0, ViewMessage::Kind::kPrepare, view);
+    }
+    for (const int ms : {8, 23}) EXPECT_TRUE(again.contains(ms)) << ms;
+    EXPECT_FALSE(again.contains(53)) << "it has spoken, and proposes";
+  }
+}
+
 // A holder that must copy the state anew has said once that it is level. That it is so again is
 // news, though it may be at once.
 TEST(PeerTest, WhoIsLevelAgainSaysSoAtOnce) {
