@@ -26,11 +26,7 @@ constexpr double kCatchUpPart = 0.25;
 }  // namespace
 
 absl::Status WiredGroup::Start() {
-  if (options_.kept_bytes_max < 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("kept_bytes_max is ", options_.kept_bytes_max, ": it must not be negative"));
-  }
-  if (options_.microbatches < 1) return absl::InvalidArgumentError("microbatches is less than 1");
+  RUBATO_RETURN_IF_ERROR(CheckOptions(options_));
   RUBATO_ASSIGN_OR_RETURN(self_, ParseEndpoint(options_.listen));
   for (const std::string& address : options_.join) {
     RUBATO_RETURN_IF_ERROR(ParseEndpoint(address).status());

@@ -22,6 +22,29 @@ constexpr absl::string_view kCalls = "calls: named to each other\n";
 
 }  // namespace
 
+absl::Status CheckOptions(const GroupOptions& options) {
+  if (options.kept_bytes_max < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("kept_bytes_max is ", options.kept_bytes_max, ": it must not be negative"));
+  }
+  if (options.microbatches < 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("microbatches is ", options.microbatches, ": a step needs at least 1"));
+  }
+  const bool issued = options.report != nullptr;
+  const bool has_state = options.first_step >= 0 || !options.join.empty();
+  if (options.first_step < -1 || (!issued && !has_state)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "first_step is ", options.first_step, ": it is the step that a founder's state is after, ",
+        "0 for a new one; -1, for none, is for members of a master's group or who join others"));
+  }
+  if (issued && options.report_period <= absl::ZeroDuration()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "report_period is ", absl::FormatDuration(options.report_period), ": it must be above 0"));
+  }
+  return absl::OkStatus();
+}
+
 SwimOptions SwimFor(GroupNetwork network) {
   switch (network) {
     case GroupNetwork::kLoopback:

@@ -11,6 +11,8 @@
 
 namespace rubato {
 
+// INVALID_ARGUMENT, naming the option, if no group can be made with them.
+absl::Status CheckOptions(const GroupOptions& options);
 SwimOptions SwimFor(GroupNetwork network);
 ViewOptions ViewsFor(const GroupOptions& options, const SwimOptions& swim);
 // After which silence a connection is taken for dead.

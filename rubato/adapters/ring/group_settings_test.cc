@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "rubato/ring/plan.h"
@@ -21,6 +23,25 @@ GroupView ViewOf(const std::vector<std::string>& addresses) {
   }
   view.holders = view.size();
   return view;
+}
+
+// What no group can be made with is named, with what it is. A founder without a state once ended
+// its process, as a bug.
+TEST(GroupOptionsTest, WhatCannotBeIsNamed) {
+  const auto error = [](GroupOptions options) {
+    const absl::StatusOr<std::unique_ptr<ElasticGroup>> group =
+        ElasticGroup::Open(std::move(options));
+    return absl::IsInvalidArgument(group.status()) ? std::string(group.status().message()) : "none";
+  };
+  const auto report = [](const ViewReport&) {};
+  EXPECT_EQ(error({.microbatches = 0}), "microbatches is 0: a step needs at least 1");
+  EXPECT_EQ(error({.kept_bytes_max = -5}), "kept_bytes_max is -5: it must not be negative");
+  EXPECT_THAT(error({.first_step = -1}), HasSubstr("first_step is -1: it is the step that"));
+  EXPECT_THAT(error({.join = {"127.0.0.1:1"}, .first_step = -2}), HasSubstr("first_step is -2: "));
+  EXPECT_EQ(error({.report = report, .report_period = absl::ZeroDuration()}),
+            "report_period is 0: it must be above 0");
+  EXPECT_EQ(error({.join = {"127.0.0.1:1"}, .first_step = -1}), "none") << "who joins needs none";
+  EXPECT_EQ(error({.report = report, .first_step = -1}), "none") << "the master says who has one";
 }
 
 TEST(RingOrderTest, MembersOfOneMachineStandTogether) {
