@@ -60,6 +60,7 @@ int TrainingFleet::Train(int index) {
   options.quorum = options_.quorum;
   options.early_apply = options_.quorum == Quorum::kMajority;  // As a job would.
   if (options_.apart && setuid(20000 + static_cast<uid_t>(index)) != 0) return 1;
+  if (options_.machines > 0) options.machine = std::to_string(index % options_.machines);
   options.microbatches = 16;
   std::unique_ptr<BenchCourier> courier;
   if (master_) {

@@ -60,6 +60,8 @@ class TrainingFleet {
     // Each is another user's, so that they can neither share memory nor see each other end, as on
     // machines of their own. Needs root.
     bool apart = false;
+    // Of so many machines in turn: sums go through the memory of each, and between them over TCP.
+    int machines = 0;
     // A process of its own issues the views, as the master of a job does; `quorum` is not used
     // then.
     bool master = false;

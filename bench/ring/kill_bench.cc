@@ -74,9 +74,14 @@ struct Case {
   int victims = 1;
   int members = 8;
   int rounds = 20;
-  bool apart = false;   // As between machines.
+  bool apart = false;   // As between machines,
+  int machines = 0;     // or several on each of so many.
   bool oldest = false;  // The victims: who proposes views, founds groups, gives its state away.
 };
+
+const char* PlaneOf(const Case& strike) {
+  return strike.machines > 0 ? "machines" : strike.apart ? "tcp" : "shared memory";
+}
 
 void Print(const Case& strike, const Times& times) {
   std::printf(
@@ -87,10 +92,10 @@ void Print(const Case& strike, const Times& times) {
       "\"reconnect_ms\": %.2f, \"redo_ms\": %.1f, \"level_worst_ms\": %.1f, "
       "\"copied_rounds\": %zu, \"copied_median_ms\": %.1f}",
       kViewsBy[static_cast<int>(strike.by)], strike.signal == SIGKILL ? "SIGKILL" : "SIGSTOP",
-      strike.apart ? "tcp" : "shared memory", strike.victims, strike.oldest ? "oldest" : "youngest",
-      strike.members, times.total.size(), Median(times.total), Worst(times.total),
-      Median(times.detect), Median(times.agree), Median(times.reconnect), Median(times.redo),
-      Worst(times.level), times.copied.size(), Median(times.copied));
+      PlaneOf(strike), strike.victims, strike.oldest ? "oldest" : "youngest", strike.members,
+      times.total.size(), Median(times.total), Worst(times.total), Median(times.detect),
+      Median(times.agree), Median(times.reconnect), Median(times.redo), Worst(times.level),
+      times.copied.size(), Median(times.copied));
   std::fflush(stdout);
 }
 
@@ -100,7 +105,7 @@ void Check(const Case& strike, const Times& times, Aims& aims) {
       absl::StrFormat("kill, views by %s, %s to the %s %d of %d over %s: %s ms until all train on",
                       kViewsBy[static_cast<int>(strike.by)], killed ? "SIGKILL" : "SIGSTOP",
                       strike.oldest ? "oldest" : "youngest", strike.victims, strike.members,
-                      strike.apart ? "tcp" : "shared memory", killed ? "median" : "worst");
+                      PlaneOf(strike), killed ? "median" : "worst");
   if (static_cast<int>(times.total.size()) < strike.rounds) return aims.NotMeasured(what);
   if (!killed) return aims.EachAtMost(kFrozenMsMax, times.total, what);
   const double limit = strike.members > 8 ? kManyKilledMsMax : kKilledMsMax + kStepMs;
@@ -111,6 +116,7 @@ void Strike(const Case& strike, Aims& aims) {
   TrainingFleet fleet(strike.members,
                       {.quorum = strike.by == ViewsBy::kAny ? Quorum::kAny : Quorum::kMajority,
                        .apart = strike.apart,
+                       .machines = strike.machines,
                        .master = strike.by == ViewsBy::kMaster});
   std::vector<int> everyone = FirstOnes(strike.members);
   Times times;
@@ -207,6 +213,19 @@ std::vector<Case> BetweenMachines(int rounds) {
   return cases;
 }
 
+// Half of them on each of two machines, which sum through the memory of each: who speaks for one
+// dies, and who does not.
+std::vector<Case> OfTwoMachines(int rounds) {
+  std::vector<Case> cases;
+  for (const bool oldest : {false, true}) {
+    for (const int victims : {1, 3}) {
+      cases.push_back({.victims = victims, .rounds = rounds, .machines = 2, .oldest = oldest});
+    }
+  }
+  cases.push_back({.members = 16, .rounds = rounds, .machines = 2, .oldest = true});
+  return cases;
+}
+
 }  // namespace
 
 int RunKillBench(int rounds, const std::string& part, Aims& aims) {
@@ -214,6 +233,7 @@ int RunKillBench(int rounds, const std::string& part, Aims& aims) {
       {"youngest", ByAge(rounds, /*oldest=*/false)},
       {"oldest", ByAge(rounds, /*oldest=*/true)},  // Those whom the others follow.
       {"tcp", BetweenMachines(rounds)},
+      {"machines", OfTwoMachines(rounds)},
       {"majority", WithMajority(rounds)},
       {"master", WithMaster(rounds)}};
   const auto is_meant = [&](const auto& one) { return part.empty() || part == one.first; };

@@ -1,6 +1,7 @@
-// ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS [youngest|oldest|tcp|majority|master]]
-// | steady [ROUNDS [PROCESSES]] | join | grow | machines | overlap | straggler [ROUNDS] | --quick,
-// each with --check to fail by aims that are missed.
+// ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS
+// [youngest|oldest|tcp|machines|majority|master]] | steady [ROUNDS [PROCESSES]] | join | grow |
+// machines | overlap | straggler [ROUNDS] | --quick, each with --check to fail by aims that are
+// missed.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -57,10 +58,11 @@ int Run(const std::vector<const char*>& words, rubato::Aims& aims) {
     for (const Case& one : kCases) failures += one.run(1, "", aims);
     return failures;
   }
-  std::fprintf(stderr,
-               "usage: ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS "
-               "[youngest|oldest|tcp|majority|master]] | steady [ROUNDS [PROCESSES]] | join | grow "
-               "| machines | overlap | straggler [ROUNDS] | --quick, each with [--check]\n");
+  std::fprintf(
+      stderr,
+      "usage: ring_bench allreduce [PROCESSES [BYTES]] | kill [ROUNDS "
+      "[youngest|oldest|tcp|machines|majority|master]] | steady [ROUNDS [PROCESSES]] | join | grow "
+      "| machines | overlap | straggler [ROUNDS] | --quick, each with [--check]\n");
   return 2;
 }
 
