@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdarg>
 #include <future>
 #include <memory>
@@ -45,13 +46,19 @@ using Machines = std::vector<std::vector<int>>;
 
 // Trains until all hold the state and have taken a few steps so; the machines of that view.
 Machines TrainTogether(int number, bool is_denied, std::promise<std::string>& founder,
-                       std::shared_future<std::string> address, std::atomic<int>& through) {
+                       std::shared_future<std::string> address, std::atomic<int>& holders,
+                       std::atomic<int>& through) {
+  while (holders < number) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   denied = is_denied;
   float steps = 0, sum = 0;
   GroupOptions options = {.quorum = Quorum::kAny, .microbatches = kMembers};
   if (number > 0) options.join = {address.get()};
   options.state = {absl::MakeSpan(reinterpret_cast<char*>(&steps), sizeof(steps))};
   options.apply = [&] { steps += sum / kMembers; };
+  int without = 0;  // How often it came again as one that shares no memory.
+  options.on_parting = [&](const Parting& parting) {
+    without += absl::StrContains(parting.why, "comes again without") ? 1 : 0;
+  };
   const auto group = ElasticGroup::Open(std::move(options)).value();
   if (number == 0) founder.set_value(group->address());
   Machines machines;
@@ -62,6 +69,7 @@ Machines TrainTogether(int number, bool is_denied, std::promise<std::string>& fo
     if (!plan.ok()) break;
     sum = static_cast<float>(plan->quota.size());
     if (!group->AllreduceLast({&sum, 1}).ok() || !group->Commit().ok()) continue;
+    if (number == 0) holders = group->view().holders;
     const bool all = group->view().holders == kMembers && !group->learning();
     since = !all ? -1 : since < 0 ? group->step() : since;
     if (!all || group->step() < since + 20 || std::exchange(counted, true)) continue;
@@ -69,6 +77,7 @@ Machines TrainTogether(int number, bool is_denied, std::promise<std::string>& fo
     EXPECT_EQ(steps, static_cast<float>(group->step()));
     ++through;
   }
+  EXPECT_LE(without, 1) << "member " << number;
   return machines;
 }
 
@@ -77,12 +86,13 @@ Machines TrainTogether(int number, bool is_denied, std::promise<std::string>& fo
 Machines MachinesIfDenied(int number) {
   std::promise<std::string> founder;
   const std::shared_future<std::string> address = founder.get_future().share();
-  std::atomic<int> through = 0;
+  std::atomic<int> holders = 0, through = 0;
   std::vector<Machines> machines(kMembers);
   std::vector<std::thread> threads;
   for (int i = 0; i < kMembers; ++i) {
-    threads.emplace_back(
-        [&, i] { machines[i] = TrainTogether(i, i == number, founder, address, through); });
+    threads.emplace_back([&, i] {
+      machines[i] = TrainTogether(i, i == number, founder, address, holders, through);
+    });
   }
   for (std::thread& thread : threads) thread.join();
   for (const Machines& seen : machines) EXPECT_EQ(seen, machines[0]);
