@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "rubato/membership/assembly.h"
+#include "rubato/membership/views_testing.h"
 
 namespace rubato {
 namespace {

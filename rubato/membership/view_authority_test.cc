@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "absl/strings/str_cat.h"
+#include "rubato/membership/views_testing.h"
 
 namespace rubato {
 namespace {
@@ -11,20 +11,6 @@ namespace {
 using testing::Contains;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-GroupMember M(int i) { return {MemberId(i), absl::StrCat("m", i)}; }
-
-// Without its past, to compare.
-GroupView Plain(GroupView view) {
-  view.parent = 0;
-  return view;
-}
-
-GroupView ViewOf(uint64_t number, std::vector<int> ids, int holders, int64_t step) {
-  GroupView view{.number = number, .holders = holders, .step = step};
-  for (int id : ids) view.members.push_back(M(id));
-  return view;
-}
 
 // A master, and members who say what the test makes them say.
 class Court {

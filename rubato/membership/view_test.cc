@@ -6,25 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "rubato/membership/views_testing.h"
 #include "rubato/membership/wire.h"
 
 namespace rubato {
 namespace {
-
-GroupMember M(int i) { return {MemberId(i), absl::StrCat("m", i)}; }
-
-// Without its past, to compare.
-GroupView Plain(GroupView view) {
-  view.parent = 0;
-  return view;
-}
-
-GroupView ViewOf(uint64_t number, std::vector<int> ids, int holders, int64_t step) {
-  GroupView view{.number = number, .holders = holders, .step = step};
-  for (int id : ids) view.members.push_back(M(id));
-  return view;
-}
 
 TEST(NextViewTest, KeepsTheOldestFirstAndTheFurthestStep) {
   const GroupView old = ViewOf(4, {5, 1, 9, 7}, 3, 10);

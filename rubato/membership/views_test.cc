@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "rubato/membership/assembly.h"
+#include "rubato/membership/views_testing.h"
 
 namespace rubato {
 namespace {

@@ -21,15 +21,6 @@ namespace {
 constexpr int64_t kDense = 200 * kDenseSliceFloats;
 constexpr size_t kDim = 2;
 
-bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time patience = absl::Now() + absl::Seconds(60);
-  while (!condition()) {
-    if (absl::Now() > patience) return false;
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  return true;
-}
-
 // Server 0 has everything, and gives it to server 1, which answers nothing before it has a
 // follower.
 class HandingOverTest : public testing::Test {

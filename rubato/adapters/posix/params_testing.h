@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "rubato/adapters/posix/frame_socket.h"
 #include "rubato/adapters/posix/params_client.h"
 #include "rubato/adapters/posix/params_server.h"
@@ -28,6 +30,15 @@ T Await(const std::function<void(std::function<void(T)>)>& start) {
   std::promise<T> promise;
   start([&](T value) { promise.set_value(std::move(value)); });
   return promise.get_future().get();
+}
+
+inline bool Eventually(const std::function<bool()>& condition) {
+  const absl::Time patience = absl::Now() + absl::Seconds(60);
+  while (!condition()) {
+    if (absl::Now() > patience) return false;
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  return true;
 }
 
 inline constexpr char kTestSecret[] = "between us";

@@ -28,15 +28,6 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kIds = 200;
 
-bool Eventually(const std::function<bool()>& condition) {
-  const absl::Time patience = absl::Now() + absl::Seconds(60);
-  while (!condition()) {
-    if (absl::Now() > patience) return false;
-    absl::SleepFor(absl::Milliseconds(1));
-  }
-  return true;
-}
-
 class ReplicasTest : public testing::Test {
  protected:
   // Of the two servers the first `owners` share all partitions.

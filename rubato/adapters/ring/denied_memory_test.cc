@@ -1,13 +1,8 @@
 // Members of one machine, of whom one may not open the memory of the others: it alone goes without.
-#include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstdarg>
 #include <future>
 #include <memory>
 #include <string>
@@ -16,27 +11,9 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "rubato/adapters/ring/denied_testing.h"
 #include "rubato/adapters/ring/elastic_group.h"
 #include "rubato/adapters/ring/group_settings.h"
-
-namespace {
-
-// The member whose thread this is may not.
-thread_local bool denied = false;
-
-}  // namespace
-
-extern "C" int open(const char* path, int flags, ...) {
-  if (denied && absl::StartsWith(path, "/proc/") && absl::StrContains(path, "/fd/")) {
-    errno = EACCES;
-    return -1;
-  }
-  va_list rest;
-  va_start(rest, flags);
-  const int mode = va_arg(rest, int);
-  va_end(rest);
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
-}
 
 namespace rubato {
 namespace {
@@ -49,7 +26,7 @@ Machines TrainTogether(int number, bool is_denied, std::promise<std::string>& fo
                        std::shared_future<std::string> address, std::atomic<int>& holders,
                        std::atomic<int>& through) {
   while (holders < number) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  denied = is_denied;
+  memory_is_denied = is_denied;
   float steps = 0, sum = 0;
   GroupOptions options = {.quorum = Quorum::kAny, .microbatches = kMembers};
   if (number > 0) options.join = {address.get()};

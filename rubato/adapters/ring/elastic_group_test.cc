@@ -1,16 +1,12 @@
 #include "rubato/adapters/ring/elastic_group.h"
 
-#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
-#include <cstdarg>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -25,27 +21,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
+#include "rubato/adapters/ring/denied_testing.h"
 #include "rubato/adapters/ring/elastic_group_c.h"
 #include "rubato/base/rng.h"
-
-namespace {
-
-// This process may not open the memory of others.
-bool deny_memory = false;
-
-}  // namespace
-
-extern "C" int open(const char* path, int flags, ...) {
-  if (deny_memory && absl::StartsWith(path, "/proc/") && absl::StrContains(path, "/fd/")) {
-    errno = EACCES;
-    return -1;
-  }
-  va_list rest;
-  va_start(rest, flags);
-  const int mode = va_arg(rest, int);
-  va_end(rest);
-  return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
-}
 
 namespace rubato {
 namespace {
@@ -154,7 +132,7 @@ class Processes {
     if (pid == 0) {
       char address[64] = {};
       close(ends[1]);
-      deny_memory = denied;
+      memory_is_denied = denied;
       if (user != 0 && setuid(user) != 0) _exit(6);
       if (read(ends[0], address, sizeof(address) - 1) <= 0) _exit(1);
       _exit(Main(address, plane, user != 0));
@@ -349,12 +327,12 @@ TEST(ElasticGroupTest, WhoMayNotOpenTheMemoryOfOthersGoesWithout) {
 TEST(ElasticGroupTest, WhoseMemoryMayNotBeOpenedComesWithout) {
   Processes processes;
   const pid_t newcomer = processes.Start(Plane::kSharedMemory);
-  deny_memory = true;
+  memory_is_denied = true;
   Worker founder;
   ASSERT_TRUE(founder.Open({.quorum = Quorum::kAny}).ok());
   processes.Release(founder.group->address());
   EXPECT_TRUE(founder.TrainsWith(2));
-  deny_memory = false;
+  memory_is_denied = false;
   kill(newcomer, SIGTERM);
   int end = 0;
   while ((end = processes.Poll(newcomer)) < 0) ASSERT_TRUE(founder.Step().ok());

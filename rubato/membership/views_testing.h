@@ -1,6 +1,6 @@
-// For tests: the members of a group, without a network.
-#ifndef RUBATO_MEMBERSHIP_ASSEMBLY_H_
-#define RUBATO_MEMBERSHIP_ASSEMBLY_H_
+// What tests of views have in common: short names, and the members of a group without a network.
+#ifndef RUBATO_MEMBERSHIP_VIEWS_TESTING_H_
+#define RUBATO_MEMBERSHIP_VIEWS_TESTING_H_
 
 #include <memory>
 #include <set>
@@ -98,4 +98,4 @@ class Assembly {
 
 }  // namespace rubato
 
-#endif  // RUBATO_MEMBERSHIP_ASSEMBLY_H_
+#endif  // RUBATO_MEMBERSHIP_VIEWS_TESTING_H_
