@@ -135,14 +135,15 @@ TEST(TrainTest, WorkersAreToldTheKernelsToUse) {
 }
 #endif
 
-// Files are sorted by whatever they come from, at worst by what is to be learnt: `cat yes no`.
+// Files are sorted by whatever they come from, at worst by what is to be learnt: `cat yes no`. By
+// rounds, so that the same comes of it however busy the machine is.
 TEST(TrainTest, ASortedFileTrainsAsWell) {
   ScratchFolder folder;
   WriteCriteoJob(folder, 40000, "");
   const std::string job =
       folder.Write("sorted.yaml",
                    "model: deepfm\ndata: {train: train.tsv, validation: valid.tsv}\n"
-                   "workers: {min: 1, max: 2}\nepochs: 2\n");
+                   "workers: {min: 1, max: 2}\nepochs: 2\nmode: sync\n");
   std::vector<std::string> lines =
       absl::StrSplit(ReadText(folder.path() + "/train.tsv"), '\n', absl::SkipEmpty());
   std::stable_sort(lines.begin(), lines.end(),
@@ -157,7 +158,7 @@ TEST(TrainTest, ASortedFileTrainsAsWell) {
     std::filesystem::remove_all(training.job_dir());
     return logloss;
   };
-  EXPECT_LT(loss("shuffle.spread=true"), loss("shuffle.spread=false") - 0.015);
+  EXPECT_LT(loss("shuffle.spread=true"), loss("shuffle.spread=false") - 0.03);
 }
 
 // Ctrl-C ends the job with a checkpoint; --resume goes on from there and counts nothing twice. That
